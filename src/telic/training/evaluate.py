@@ -15,7 +15,7 @@ from telic.envs.vector import VecEnv
 from telic.sim.cuda_graph import GraphedCallable
 from telic.storage.trajectories import RECORDED, Trajectory, TrajectoryFacts
 from telic.training.job import TrainJob
-from telic.training.networks import Networks
+from telic.training.networks import PolicyNetworks
 from telic.training.population import Actor
 from telic.training.results import EvaluationRecord
 from telic.training.rollout import ActionMap
@@ -38,7 +38,9 @@ class Evaluation(NamedTuple):
 class Evaluator:
     """Runs the same fresh starts for every member, so that they can be compared."""
 
-    def __init__(self, job: TrainJob, env: VecEnv, scoring: Scoring, networks: Networks) -> None:
+    def __init__(
+        self, job: TrainJob, env: VecEnv, scoring: Scoring, networks: PolicyNetworks
+    ) -> None:
         self.job = job
         self.env = env
         self.scoring = scoring

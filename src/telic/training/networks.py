@@ -3,7 +3,7 @@
 Member p's parameters are row p of one matrix `flat` (P, size). Layers are views of it, so a forward
 pass is a few batched matrix products whatever P is, the gradient of all members is one matrix, and
 clipping, Adam and checkpoints are single operations. What the actor's outputs mean is up to a
-distribution: Gaussian where actions are continuous, categorical where they are discrete.
+distribution (`distributions.py`).
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from itertools import pairwise
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, TypeVar
 
 import torch
 from torch import Tensor
@@ -27,7 +27,6 @@ _SLOPES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
     "relu": lambda toward, value: torch.ops.aten.threshold_backward(toward, value, 0.0),
 }
 _GAINS = {"tanh": 5.0 / 3.0, "elu": math.sqrt(2.0), "relu": math.sqrt(2.0)}
-_HALF_LOG_TAU = 0.5 * math.log(2.0 * math.pi)
 
 
 class Shape(NamedTuple):
@@ -79,6 +78,69 @@ class Views(NamedTuple):
     """(P, outputs); empty for discrete actions"""
 
 
+class Pull(NamedTuple):
+    """The loss's gradient at what the networks give."""
+
+    outputs: Tensor
+    """(P, B, outputs)"""
+    log_std: Tensor
+    """(P, outputs)"""
+    values: Tensor
+    """(P, B, 1)"""
+
+
+Result = TypeVar("Result")
+Judge = Callable[[Tensor, Tensor], tuple[Pull, Result]]
+"""outputs (P, B, outputs) and values (P, B) -> which way they should go, and what came of it"""
+
+
+class PolicyNetworks(Protocol):
+    """Actors and critics of P members; pure functions of a flat parameter matrix (P, size).
+
+    The one seam for networks of another make: `Networks` are plain layers; others may have inner
+    structure and losses of their own, which `descend` adds to the gradient.
+    """
+
+    shape: Shape
+    unscaled: Tensor | None
+    """columns of the inputs that are codes, not quantities, and are never normalised"""
+
+    def initialise(
+        self,
+        generators: list[torch.Generator],
+        log_std: float,
+        masks: list[InputMask] | None = None,
+    ) -> Tensor:
+        """Return fresh flat parameters, one row from each member's generator."""
+        ...
+
+    def views(self, flat: Tensor) -> Views:
+        """Cut a flat matrix into layers without copying: weights, then biases, then `log_std`."""
+        ...
+
+    def act(self, views: Views, inputs: Tensor) -> Tensor:
+        """Return action means or logits (P, n, outputs) for actor inputs (P, n, d)."""
+        ...
+
+    def value(self, views: Views, inputs: Tensor) -> Tensor:
+        """Return values (P, n) for critic inputs (actor inputs if layers are shared)."""
+        ...
+
+    def descend(
+        self, views: Views, out: Views, seen: Tensor, inputs: Tensor, judge: Judge[Result]
+    ) -> Result:
+        """Write the gradient of every parameter to `out`; returns what `judge` said.
+
+        Args:
+            views: the weights.
+            out: where the gradients go; all of it is overwritten.
+            seen: what the actors see, (P, B, actor inputs).
+            inputs: what the critics see, (P, B, critic inputs).
+            judge: says which way outputs and values should go.
+        """
+        ...
+
+
 class InputMask(NamedTuple):
     """Which inputs a member's networks see, bool; the others are always zero for it."""
 
@@ -88,6 +150,8 @@ class InputMask(NamedTuple):
 
 class Networks:
     """Actor and critic of P members; pure functions of a flat parameter matrix."""
+
+    unscaled: Tensor | None = None
 
     def __init__(self, shape: Shape) -> None:
         self.shape = shape
@@ -221,6 +285,24 @@ class Networks:
             toward = _SLOPES[self.shape.activation](toward, x)
         return None
 
+    def descend(
+        self, views: Views, out: Views, seen: Tensor, inputs: Tensor, judge: Judge[Result]
+    ) -> Result:
+        """Carry the gradient back through both stacks; see `PolicyNetworks.descend`."""
+        shared = self.shape.shared_value
+        acted = self.forward(views.actor, seen)
+        judged = (
+            [*acted[:-1], self.affine(views.critic[-1], acted[-2])]
+            if shared
+            else self.forward(views.critic, inputs)
+        )
+        pull, result = judge(acted[-1], judged[-1].squeeze(-1))
+        hidden_from_value = self.backward(views.critic, out.critic, judged, pull.values)
+        extra = hidden_from_value if shared else None
+        self.backward(views.actor, out.actor, acted, pull.outputs, extra)
+        out.log_std.copy_(pull.log_std)
+        return result
+
     def _hidden(self, layers: list[Layer], x: Tensor) -> Tensor:
         for layer in layers:
             x = self.activate(self.affine(layer, x))
@@ -229,141 +311,3 @@ class Networks:
 
 def _pairs(inputs: int, hidden: tuple[int, ...], outputs: int) -> list[tuple[int, int]]:
     return list(pairwise([inputs, *hidden, outputs]))
-
-
-# ------------------------------------------------------------------ action distributions
-
-
-class Toward(NamedTuple):
-    """The loss's gradient at what the actor gives."""
-
-    outputs: Tensor
-    """(P, n, outputs)"""
-    log_std: Tensor
-    """(P, outputs); empty for discrete actions"""
-
-
-class Distribution(Protocol):
-    """Turns network outputs into actions. `P` members, `n` rows, `A` action dimensions."""
-
-    width: int
-    """columns an action takes in a batch"""
-
-    def noise(self, steps: int, num_envs: int, generator: torch.Generator) -> Tensor:
-        """Draw all randomness of a rollout for one member, (steps, n, outputs)."""
-        ...
-
-    def sample(self, outputs: Tensor, log_std: Tensor, noise: Tensor) -> Tensor:
-        """Return actions (P, n, width) from outputs (P, n, outputs) and noise of that shape."""
-        ...
-
-    def log_prob(self, outputs: Tensor, log_std: Tensor, actions: Tensor) -> Tensor:
-        """Return log densities (P, n)."""
-        ...
-
-    def entropy(self, outputs: Tensor, log_std: Tensor) -> Tensor:
-        """Return the mean entropy per member (P,)."""
-        ...
-
-    def backward(
-        self,
-        outputs: Tensor,
-        log_std: Tensor,
-        actions: Tensor,
-        toward_log_prob: Tensor,
-        entropy_coef: Tensor,
-    ) -> Toward:
-        """Carry a gradient at the log densities (P, n), and an entropy bonus (P, 1), back."""
-        ...
-
-
-class Gaussian:
-    """Independent normal actions with a learned deviation that does not depend on the state."""
-
-    def __init__(self, outputs: int) -> None:
-        self.width = outputs
-
-    def noise(self, steps: int, num_envs: int, generator: torch.Generator) -> Tensor:
-        """Draw standard normal numbers."""
-        return torch.randn(
-            steps, num_envs, self.width, generator=generator, device=generator.device
-        )
-
-    def sample(self, outputs: Tensor, log_std: Tensor, noise: Tensor) -> Tensor:
-        """Return mean + std * noise."""
-        return torch.addcmul(outputs, noise, log_std.exp().unsqueeze(1))
-
-    def log_prob(self, outputs: Tensor, log_std: Tensor, actions: Tensor) -> Tensor:
-        """Return the sum over dimensions of the normal log density."""
-        z = (actions - outputs) * torch.exp(-log_std).unsqueeze(1)
-        return -0.5 * z.square().sum(-1) - (
-            log_std.sum(1, keepdim=True) + self.width * _HALF_LOG_TAU
-        )
-
-    def entropy(self, outputs: Tensor, log_std: Tensor) -> Tensor:
-        """Return the differential entropy in nats."""
-        return log_std.sum(1) + self.width * (0.5 + _HALF_LOG_TAU)
-
-    def backward(
-        self,
-        outputs: Tensor,
-        log_std: Tensor,
-        actions: Tensor,
-        toward_log_prob: Tensor,
-        entropy_coef: Tensor,
-    ) -> Toward:
-        """For z = (a - mean) / std: d/d mean = z / std, d/d log std = z^2 - 1; dH/d log std = 1."""
-        inverse = torch.exp(-log_std).unsqueeze(1)
-        z = (actions - outputs) * inverse
-        weighted = toward_log_prob.unsqueeze(-1) * z
-        deviation = (weighted * z).sum(1) - toward_log_prob.sum(1, keepdim=True) - entropy_coef
-        return Toward(weighted * inverse, deviation)
-
-
-class Categorical:
-    """One of `outputs` discrete actions, stored as one float column."""
-
-    width = 1
-
-    def __init__(self, outputs: int) -> None:
-        self.outputs = outputs
-
-    def noise(self, steps: int, num_envs: int, generator: torch.Generator) -> Tensor:
-        """Draw Gumbel numbers: the argmax of logits + Gumbel noise is a categorical sample."""
-        shape = (steps, num_envs, self.outputs)
-        u = torch.rand(shape, generator=generator, device=generator.device)
-        return -(-(u.clamp_min_(1e-20).log())).log()
-
-    def sample(self, outputs: Tensor, log_std: Tensor, noise: Tensor) -> Tensor:
-        """Return the sampled indices as floats, (P, n, 1)."""
-        return (outputs + noise).argmax(-1, keepdim=True).to(outputs.dtype)
-
-    def log_prob(self, outputs: Tensor, log_std: Tensor, actions: Tensor) -> Tensor:
-        """Return the log probability of the stored indices."""
-        return outputs.log_softmax(-1).gather(-1, actions.long()).squeeze(-1)
-
-    def entropy(self, outputs: Tensor, log_std: Tensor) -> Tensor:
-        """Return the mean entropy in nats."""
-        log_p = outputs.log_softmax(-1)
-        return -(log_p.exp() * log_p).sum(-1).mean(-1)
-
-    def backward(
-        self,
-        outputs: Tensor,
-        log_std: Tensor,
-        actions: Tensor,
-        toward_log_prob: Tensor,
-        entropy_coef: Tensor,
-    ) -> Toward:
-        """D log p_a / d logits = onehot(a) - p; dH / d logits = -p (log p + H)."""
-        log_p = outputs.log_softmax(-1)
-        p = log_p.exp()
-        chosen = torch.zeros_like(p).scatter_(-1, actions.long(), 1.0)
-        entropy = -(p * log_p).sum(-1, keepdim=True)
-        bonus = p * (log_p + entropy) * (entropy_coef / outputs.shape[1]).unsqueeze(1)
-        return Toward(toward_log_prob.unsqueeze(-1) * (chosen - p) + bonus, log_std)
-
-
-def distribution(outputs: int, discrete: bool) -> Distribution:
-    """Return the distribution for an action space."""
-    return Categorical(outputs) if discrete else Gaussian(outputs)

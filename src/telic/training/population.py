@@ -9,8 +9,15 @@ import torch
 from torch import Tensor
 
 from telic.core.seeds import derive
+from telic.training.distributions import distribution
 from telic.training.job import MEMBER_FIELDS, PpoSettings
-from telic.training.networks import InputMask, Networks, Shape, Views, distribution
+from telic.training.networks import (
+    InputMask,
+    Networks,
+    PolicyNetworks,
+    Shape,
+    Views,
+)
 
 CLIP = 10.0
 _EPSILON = 1e-8
@@ -70,13 +77,24 @@ class Population:
         shape: Shape,
         *,
         masks: list[InputMask] | None = None,
+        networks: PolicyNetworks | None = None,
         device: torch.device | str = "cpu",
     ) -> None:
+        """Initialise every member from its seed.
+
+        Args:
+            members: settings, one per member.
+            seeds: one per member.
+            shape: sizes of the networks.
+            masks: what each member's networks see; None: everything.
+            networks: of another make than plain layers.
+            device: where they live.
+        """
         self.settings = members[0]
         self.shape = shape
         self.mask = _mask(masks, device)
         self.size = len(members)
-        self.networks = Networks(shape)
+        self.networks: PolicyNetworks = networks or Networks(shape)
         self.distribution = distribution(shape.outputs, shape.discrete)
         self.seeds = list(seeds)
         self.device = torch.device(device)
@@ -127,6 +145,9 @@ class Population:
         scaling = Scaling.of(self.moments)
         if not self.settings.normalise_obs:
             scaling = Scaling(torch.zeros_like(scaling.shift), torch.ones_like(scaling.scale))
+        if self.networks.unscaled is not None:
+            scaling.shift[..., self.networks.unscaled] = 0.0
+            scaling.scale[..., self.networks.unscaled] = 1.0
         views = self.networks.views(self.flat.clone())
         return Actor(views, scaling, self.shape.actor_inputs, self.mask)
 

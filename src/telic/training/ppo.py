@@ -3,7 +3,7 @@
     Learner.learn            one batch of experience
       make_samples           scale rewards, estimate values and advantages, weigh old data
       update                 epochs of shuffled minibatches
-        gradient             of the clipped loss, written out
+        gradient             of the clipped loss, through the networks
         adam_step            clipped by norm
 
 Every tensor has a member dimension P, and what happens to a member depends on its own numbers
@@ -15,6 +15,7 @@ samples of a member. What differs from the textbook is listed in docs/explanatio
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
 from typing import NamedTuple
 
 import torch
@@ -22,6 +23,7 @@ from torch import Tensor
 
 from telic.core.tensors import norm, split
 from telic.sim.cuda_graph import GraphedCallable
+from telic.training.networks import Pull
 from telic.training.population import Actor, Population
 from telic.training.rollout import Batch, by_member
 
@@ -270,24 +272,37 @@ def update(
 def gradient(population: Population, actor: Actor, samples: Samples) -> tuple[Tensor, Losses]:
     """Return the gradient of every member's loss in its own row, (P, size), and the losses.
 
-    L = policy loss + value_coef * value loss - entropy_coef * entropy, per member.
+    L = policy loss + value_coef * value loss - entropy_coef * entropy, per member, and whatever
+    the networks add to it. The gradient is the population's own buffer, overwritten by the next
+    call.
+    """
+    losses = population.networks.descend(
+        population.views,
+        population.grad_views,
+        actor.part(samples.inputs),
+        samples.inputs,
+        partial(toward_outputs, population, samples),
+    )
+    return population.grad, losses
+
+
+def toward_outputs(
+    population: Population, samples: Samples, outputs: Tensor, values: Tensor
+) -> tuple[Pull, Losses]:
+    """Return the loss's gradient at what the networks gave, and the losses.
 
     It is written out: the networks are small, so recording operations for automatic differentiation
     would cost more than the arithmetic itself. A test holds it against automatic differentiation.
-    The gradient is the population's own buffer, overwritten by the next call.
-    """
-    networks, distribution, clip = population.networks, population.distribution, population.clip
-    views, out = population.views, population.grad_views
-    B = samples.advantages.shape[1]
-    acted = networks.forward(views.actor, actor.part(samples.inputs))
-    judged = (
-        [*acted[:-1], networks.affine(views.critic[-1], acted[-2])]
-        if networks.shape.shared_value
-        else networks.forward(views.critic, samples.inputs)
-    )
-    outputs, values = acted[-1], judged[-1].squeeze(-1)  # (P, B, outputs), (P, B)
 
-    log_probs = distribution.log_prob(outputs, views.log_std, samples.actions)
+    Args:
+        population: the members.
+        samples: what they learn from.
+        outputs: of the actors, (P, B, outputs).
+        values: of the critics, (P, B).
+    """
+    distribution, clip, log_std = population.distribution, population.clip, population.views.log_std
+    B = samples.advantages.shape[1]
+    log_probs = distribution.log_prob(outputs, log_std, samples.actions)
     log_ratio = log_probs - samples.log_probs
     ratio = log_ratio.exp()
     clipped_ratio = torch.minimum(torch.maximum(ratio, 1.0 - clip), 1.0 + clip)
@@ -296,25 +311,20 @@ def gradient(population: Population, actor: Actor, samples: Samples) -> tuple[Te
     # where the clipped side is the smaller one
     toward_log_prob = torch.where(plain <= bounded, plain, 0.0).mul_(-1.0 / B)
     toward = distribution.backward(
-        outputs, views.log_std, samples.actions, toward_log_prob, population.entropy_coef
+        outputs, log_std, samples.actions, toward_log_prob, population.entropy_coef
     )
     error = values - samples.returns
     losses = Losses(
         policy_loss=-torch.minimum(plain, bounded).mean(1),
         value_loss=error.square().mean(1),
-        entropy=distribution.entropy(outputs, views.log_std),
+        entropy=distribution.entropy(outputs, log_std),
         # Schulman's low-variance estimate: E[(ratio - 1) - log ratio]
         kl=(ratio - log_ratio).mean(1) - 1.0,
         clipped=(ratio != clipped_ratio).float().mean(1),
     )
     # d/dV value_coef * mean (V - R)^2 = 2 value_coef (V - R) / B
     toward_value = (error * (population.value_coef * (2.0 / B))).unsqueeze(-1)
-
-    hidden_from_value = networks.backward(views.critic, out.critic, judged, toward_value)
-    extra = hidden_from_value if networks.shape.shared_value else None
-    networks.backward(views.actor, out.actor, acted, toward.outputs, extra)
-    out.log_std.copy_(toward.log_std)
-    return population.grad, losses
+    return Pull(toward.outputs, toward.log_std, toward_value), losses
 
 
 def adam_step(population: Population, grad: Tensor, grad_norm: Tensor, active: Tensor) -> None:

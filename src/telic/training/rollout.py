@@ -11,7 +11,8 @@ from torch import Tensor
 from telic.core.tensors import integers, table
 from telic.envs.vector import VecEnv
 from telic.sim.cuda_graph import GraphedCallable
-from telic.training.networks import Distribution, Networks
+from telic.training.distributions import Distribution
+from telic.training.networks import PolicyNetworks
 from telic.training.population import Actor
 from telic.training.scoring import Scoring
 
@@ -60,7 +61,7 @@ class Collector:
         self,
         env: VecEnv,
         scoring: Scoring,
-        networks: Networks,
+        networks: PolicyNetworks,
         distribution: Distribution,
         horizon: int,
     ) -> None:
