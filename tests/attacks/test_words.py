@@ -23,6 +23,7 @@ WORKS = (
     *(
         "telic.training.run.execute",
         "telic.training.sb3.execute_sb3",
+        "telic.training.joystick.told_episode",
         "telic.training.videos.play_run",
     ),
     *("telic.session.loop.run", "telic.session.loop.carry_on", "telic.search.runner.run_search"),

@@ -5,7 +5,7 @@ from functools import lru_cache
 import pytest
 
 from telic.composer.compose import compose
-from telic.composer.rhythm import beats
+from telic.composer.hops import beats
 from telic.envs import make
 from telic.errors import BadEnvironment
 from telic.judges.code import JudgeCode

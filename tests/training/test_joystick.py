@@ -15,7 +15,7 @@ from telic import bench
 from telic.envs import make
 from telic.envs.commands import VelocityCommands
 from telic.errors import UsageError
-from telic.rendering.stick_figure import HEIGHT, WIDTH, stick_figure
+from telic.rendering.sketch import COLUMNS, LINES, stick_figure
 from telic.robots.build import build
 from telic.robots.record import guessed
 from telic.training.export.memory_law import MemoryLaw
@@ -27,8 +27,7 @@ from telic.training.joystick import (
     read_command,
     spans_of,
 )
-from telic.training.policy import play_episode
-from telic.training.remembering import RememberingPolicy
+from telic.training.policy import RememberingPolicy, play_episode
 from telic.verbs.play import play
 
 DOG = Path(bench.__file__).parent / "suites" / "robots" / "dog.xml"
@@ -130,7 +129,7 @@ def test_the_robot_is_told_what_the_keys_say_and_seen_meanwhile(dog):
     assert np.allclose(episode["command_turn"], [0.0, 0.0, 0.0, 0.25, 0.25, 0.25, 0.0])
     seen = list(episode.facts.obs_names).index("command_forward")
     assert np.allclose(episode["next_obs"][:, seen], ahead)
-    assert "of +0.25 m/s" in shown[-1] and shown[0].count("\n") == HEIGHT + 2
+    assert "of +0.25 m/s" in shown[-1] and shown[0].count("\n") == LINES + 2
 
 
 def test_keys_of_a_terminal_are_read_without_waiting(monkeypatch):
@@ -162,7 +161,7 @@ def test_a_robot_of_lines_stands_on_the_ground_and_marks_pass_by():
     places = np.array([[0, 0, 0], [0, 0, 0.5], [0.2, 0, 0.4], [0.2, 0, 0.0]], dtype=float)
     parents = (0, 0, 1, 2)
     lines = stick_figure(places, parents, 0.0, 0.0)
-    assert len(lines) == HEIGHT and {len(line) for line in lines} == {WIDTH}
+    assert len(lines) == LINES and {len(line) for line in lines} == {COLUMNS}
     assert sum(line.count("o") for line in lines) == 1  # the trunk
     assert lines[-1].count("|") >= 2 and "#" in lines[-1]
     assert lines[-1] != stick_figure(places, parents, 0.0, 0.2)[-1]

@@ -6,6 +6,7 @@ import math
 
 from telic.composer.draft import Credit, Draft
 from telic.composer.frames import Act, Degree, Direction, Frame
+from telic.composer.hops import jump_in_time
 from telic.composer.manners import (
     allow_height,
     be_quiet,
@@ -14,7 +15,6 @@ from telic.composer.manners import (
     rest_after,
     stay_on_feet,
 )
-from telic.composer.rhythm import jump_in_time
 from telic.composer.scene import Scene
 from telic.composer.sizes import BELOW, GENTLE, QUICK, Goal, jump_height, leap_length, origin, told
 from telic.composer.travel import AHEAD

@@ -24,7 +24,7 @@ from telic.composer.conflict import not_understood, require_consistent, require_
 from telic.composer.draft import Draft, edit
 from telic.composer.frames import Act, Direction, Frame, LimitKind, ParsedIntent
 from telic.composer.gaits import gait_meant
-from telic.composer.hops import hop
+from telic.composer.hops import beats, hop
 from telic.composer.limbs import kick, lift, reach, swing
 from telic.composer.manners import be_quiet, respect
 from telic.composer.obey import led_as_told, obey, require_alone
@@ -41,7 +41,6 @@ from telic.composer.phases import (
 )
 from telic.composer.postures import do_it, hold
 from telic.composer.resting import balance, lie, sit, stand, stand_up
-from telic.composer.rhythm import beats
 from telic.composer.scene import Scene
 from telic.composer.scope import audit, lost_gaits, still_covered
 from telic.composer.shapes import shaped

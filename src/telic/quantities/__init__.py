@@ -30,7 +30,6 @@ from telic.quantities.bodies import (
     joint_velocity,
     power,
 )
-from telic.quantities.commands import command_error, sideways_velocity, turn_command_error
 from telic.quantities.episode import (
     action_change,
     action_smoothness,
@@ -65,6 +64,7 @@ from telic.quantities.gait import (
 )
 from telic.quantities.motion import (
     angular_speed,
+    command_error,
     forward_velocity,
     heading,
     heading_rate,
@@ -80,8 +80,10 @@ from telic.quantities.motion import (
     pole_rates,
     roll,
     roll_rate,
+    sideways_velocity,
     speed,
     tip_height,
+    turn_command_error,
     uprightness,
     vertical_velocity,
     x_position,

@@ -328,3 +328,33 @@ def tip_height(info: Fields) -> Tensor:
     body, point = tip
     xpos, xquat = info["xpos"][..., body, :], info["xquat"][..., body, :]
     return (xpos + rotate(xquat, xpos.new_tensor(point)))[..., 2]
+
+
+_TOLD = ("command_forward", "command_sideways", "command_turn")
+TOLD = Need("commands", lambda spec: set(_TOLD) <= set(spec.info_keys))
+_ON_GROUND = moves_along("x", "y") & turns_about("z")
+
+
+@instant(unit="m/s", latex=r"v_y \cos\psi - v_x \sin\psi", need=_ON_GROUND)
+def sideways_velocity(info: Fields) -> Tensor:
+    """Velocity over the ground to the robot's own left; to its right is negative."""
+    x, y = direction(info, 0, 0), direction(info, 0, 1)
+    aside = velocity(info, "y") * x - velocity(info, "x") * y
+    return aside / torch.hypot(x, y).clamp_min(1e-9)
+
+
+@instant(
+    unit="m/s",
+    latex=r"\sqrt{(v_\text{ahead} - v_\text{ahead}^*)^2 + (v_\text{left} - v_\text{left}^*)^2}",
+    need=_ON_GROUND & TOLD,
+)
+def command_error(info: Fields) -> Tensor:
+    """Distance between the velocity over the ground, as the robot sees it, and the command."""
+    ahead = heading_velocity.function(info) - info["command_forward"]
+    return torch.hypot(ahead, sideways_velocity.function(info) - info["command_sideways"])
+
+
+@instant(unit="rad/s", latex=r"|\omega_z - \omega_z^*|", need=turns_about("z") & TOLD)
+def turn_command_error(info: Fields) -> Tensor:
+    """Size of the difference between the rate of turning and the commanded one."""
+    return (heading_rate.function(info) - info["command_turn"]).abs()

@@ -14,6 +14,7 @@ import select
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from types import TracebackType
 from typing import Any
 
@@ -25,9 +26,13 @@ from telic.envs.mujoco import MujocoEnv
 from telic.envs.vector import VecEnv
 from telic.errors import UsageError
 from telic.quantities import QUANTITIES
-from telic.rendering.stick_figure import HEIGHT, stick_figure
+from telic.rendering.sketch import LINES, stick_figure
+from telic.storage.layout import MemberFolder
+from telic.storage.trajectories import Environment
+from telic.training.policy import record_episode
 
-LONGEST_S = 600.0
+_LONGEST_S = 600.0
+_CONTROL_STEP_S = 0.02
 _KEYS = {"w": (0, 1), "s": (0, -1), "a": (1, 1), "d": (1, -1), "q": (2, 1), "e": (2, -1)}
 _ARROWS = {"\x1b[A": "w", "\x1b[B": "s", "\x1b[C": "e", "\x1b[D": "q"}
 _END = ("\x1b", "\x03", "\x04")
@@ -185,5 +190,27 @@ class Steering:
             for name, rate, asked in zip(NAMES, rates, command, strict=True)
         )
         lines += [told, "w s ahead, back   a d left, right   q e turn   space stand   Esc end"]
-        up = f"\x1b[{HEIGHT + 2}A" if self._steps else ""
+        up = f"\x1b[{LINES + 2}A" if self._steps else ""
         return up + "".join(f"\r{line}\x1b[K\n" for line in lines)
+
+
+def told_episode(
+    folder: MemberFolder, step: int | None, seed: int, environment: Environment, text: str | None
+) -> Path:
+    """Record an episode under one command, or, without any, steered by the keys of the terminal."""
+    env, env_args = environment
+    spans = spans_of(env_args)
+    if text is not None:
+        told = always_told(env_args, read_command(text, spans))
+        return record_episode(folder, step, seed, (env, told), label="told", trained_in=environment)
+    longer = (env, {**env_args, "max_episode_steps": round(_LONGEST_S / _CONTROL_STEP_S)})
+    with TerminalKeys() as keys:
+        return record_episode(
+            folder,
+            step,
+            seed,
+            longer,
+            label="steered",
+            steer=Steering(Joystick(spans), keys, sys.stderr.write),
+            trained_in=environment,
+        )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import zipfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import torch
@@ -19,6 +19,7 @@ from telic.envs.vector import VecEnv
 from telic.errors import TelicError, UnknownName, UsageError
 from telic.storage.files import replacing
 from telic.storage.layout import MemberFolder, RunFolder, is_run
+from telic.storage.reading import read_text
 from telic.storage.trajectories import (
     RECORDED,
     Environment,
@@ -30,6 +31,9 @@ from telic.training.evaluate import UNLIMITED
 from telic.training.folder import best_member, best_step
 from telic.training.networks import Networks, Shape
 from telic.training.population import Actor, Population, Scaling
+
+if TYPE_CHECKING:
+    from telic.training.export.memory_law import MemoryLaw
 
 FORMAT = 1
 _MOST_PARTS = 1000
@@ -257,8 +261,6 @@ def record_episode(
         trained_in: where it was trained; None: where it plays.
     """
     file = find_policy(folder.path, step)
-    from telic.training.remembering import with_memory
-
     policy = with_memory(load_policy(file), folder.reward_code, trained_in or environment)
     trajectory = play_episode(policy, seed, environment, steer)
     if not len(trajectory):
@@ -266,6 +268,56 @@ def record_episode(
     path = folder.trajectory(policy.facts["step"], label or f"seed{seed}")
     write_trajectory(path, trajectory)
     return path
+
+
+class RememberingPolicy:
+    """A policy for one episode, (1, D) -> (1, A), that keeps its reward's memory by a rule.
+
+    A gait is stepped to a clock, which the reward keeps and the policy sees. The reward is code
+    that somebody wrote, and does not run here; where its memory follows a rule of plain numbers,
+    the rule is enough.
+    """
+
+    def __init__(self, policy: Policy, law: MemoryLaw) -> None:
+        self.facts: dict[str, Any] = policy.facts
+        self._policy, self._shown = policy, law.shown
+        self._keep, self._action = np.array(law.keep), np.array(law.action)
+        self._state = np.array(law.start)
+
+    def __call__(self, obs: Tensor) -> Tensor:
+        """Return the action, and remember that it was done."""
+        policy = self._policy
+        memory = torch.tensor(self._state[None, : self._shown], dtype=torch.float32)
+        action = policy(obs, memory)
+        half, middle = (policy.high - policy.low) / 2.0, (policy.high + policy.low) / 2.0
+        asked = ((action[0] - middle) / half).double().numpy()
+        self._state = self._keep @ self._state + self._action @ asked
+        return action
+
+
+def with_memory(
+    policy: Policy, reward: Path, environment: Environment
+) -> Policy | RememberingPolicy:
+    """Return a policy that can be played; raises UsageError where its memory follows no rule.
+
+    Args:
+        policy: as it was trained.
+        reward: file of the reward that it was trained with.
+        environment: where it was trained.
+    """
+    if not policy.memory_size:
+        return policy
+    from telic.training.export.robot_folder import law_of
+
+    try:
+        text = read_text(reward) if reward.exists() else None
+        return RememberingPolicy(policy, law_of(policy, text, environment))
+    except UsageError as error:
+        raise UsageError(
+            "This policy sees its reward's memory, so it plays only in the run's own evaluations. "
+            f"{error.message}",
+            hint="Leave out --seed, --command and --joystick to see a recorded episode.",
+        ) from None
 
 
 @torch.no_grad()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,12 +13,10 @@ from telic.errors import TelicError, UnknownName, UsageError
 from telic.storage.facts import FinishedRunFacts, ManifestFacts, WorkStatus
 from telic.storage.files import read_facts
 from telic.storage.layout import MemberFolder, RunFolder, list_runs
-from telic.storage.trajectories import Environment
 from telic.training.folder import best_member, best_step, environment_of, set_status, status_of
 from telic.training.run import Run
 
 _LABELS = ("median", "p10", "p90")
-_CONTROL_STEP_S = 0.02
 
 
 def owed(run: RunFolder) -> str | None:
@@ -103,20 +100,16 @@ def play_run(
     view: str | None = None,
     size: str | None = None,
     out: Path | None = None,
-    command: str | None = None,
-    is_steered: bool = False,
+    trajectory: Path | None = None,
 ) -> dict[str, Any]:
-    """Render one episode: a recorded one, or a new one played from a seed, told, or steered."""
+    """Render one episode: a recorded one, a new one played from a seed, or one that was made."""
     from telic.rendering import render_one
 
     folder = choose_member(run, member)
     chosen: dict[str, Any] = {} if size is None else _size(size)
     env, env_args = environment_of(run)
-    if is_steered or command is not None:
-        label = "steered" if is_steered else "told"
-        trajectory = _told(folder, step, seed or 0, (env, env_args), command)
-        if is_steered and out is None:  # it was seen already
-            return {"member": folder.name, "trajectory": str(trajectory), "video": None}
+    if trajectory is not None:
+        label = trajectory.stem.split("_")[2]
     elif seed is not None:
         from telic.training.policy import record_episode
 
@@ -135,41 +128,6 @@ def play_run(
         "video": str(output),
         "drawn by": rendering.backend,
     }
-
-
-def _told(
-    folder: MemberFolder, step: int | None, seed: int, environment: Environment, text: str | None
-) -> Path:
-    """Play an episode under one command, or, without any, steered by the keys of the terminal."""
-    from telic.training.joystick import (
-        LONGEST_S,
-        Joystick,
-        Steering,
-        TerminalKeys,
-        always_told,
-        read_command,
-        spans_of,
-    )
-    from telic.training.policy import record_episode
-
-    env, env_args = environment
-    spans = spans_of(env_args)
-    if text is not None:
-        told = always_told(env_args, read_command(text, spans))
-        return record_episode(folder, step, seed, (env, told), label="told", trained_in=environment)
-    steps = round(LONGEST_S / _CONTROL_STEP_S)
-    with TerminalKeys() as keys:
-        steering = Steering(Joystick(spans), keys, sys.stderr.write)
-        longer = (env, {**env_args, "max_episode_steps": steps})
-        return record_episode(
-            folder,
-            step,
-            seed,
-            longer,
-            label="steered",
-            steer=steering,
-            trained_in=environment,
-        )
 
 
 def choose_member(run: RunFolder, name: str | None) -> MemberFolder:

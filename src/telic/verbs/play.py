@@ -51,13 +51,24 @@ class EpisodeVideo(Wrapped):
 @verb(PlayRequest, examples=_EXAMPLES)
 def play(request: PlayRequest) -> EpisodeVideo:
     """Render an episode of a trained policy as an mp4; of a session, the policy it judged best."""
-    from telic.training.videos import play_run
+    from telic.training.folder import environment_of
+    from telic.training.videos import choose_member, play_run
 
     if request.joystick is not None and request.command is not None:
         raise UsageError(
             "--joystick and --command both say what the robot is told.", hint="Give one of them."
         )
     policy = request.choose()
+    trajectory: Path | None = None
+    if request.joystick is not None or request.command is not None:
+        from telic.training.joystick import told_episode
+
+        member, environment = choose_member(policy.run, policy.member), environment_of(policy.run)
+        seed = request.seed or 0
+        trajectory = told_episode(member, policy.step, seed, environment, request.command)
+        if request.joystick is not None and request.out is None:  # it was seen already
+            seen = {"member": member.name, "trajectory": str(trajectory), "video": None}
+            return EpisodeVideo(seen)
     return EpisodeVideo(
         play_run(
             policy.run,
@@ -68,7 +79,6 @@ def play(request: PlayRequest) -> EpisodeVideo:
             view=request.view,
             size=request.size,
             out=request.out,
-            command=request.command,
-            is_steered=request.joystick is not None,
+            trajectory=trajectory,
         )
     )

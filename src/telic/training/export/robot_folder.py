@@ -29,7 +29,6 @@ from telic.robots.said import DRIVEN
 from telic.storage.files import write_text
 from telic.storage.reading import read_text
 from telic.storage.trajectories import Environment
-from telic.training.export import run_robot
 from telic.training.export.deployment import (
     COMMANDS,
     Agreement,
@@ -44,6 +43,7 @@ from telic.training.export.robot_scene import ASSETS, origin_of, write_licence, 
 from telic.training.policy import Policy
 
 FOLDER, ARCHIVE = "deploy", "deploy.zip"
+_RUNNER = Path(__file__).with_name("run_robot.py")
 _STARTS = 4
 _UNLIMITED = 1000
 RobotCheck = Callable[[Path], Agreement]
@@ -202,7 +202,7 @@ def write_deployment(
     starts_of(environment, _STARTS, seed=0).write(folder / "starts.npz")
     export_checked(policy, folder / "policy.onnx")
     write_text(folder / "deploy.json", as_json(about))
-    write_text(folder / "run.py", read_text(Path(run_robot.__file__)))
+    write_text(folder / "run.py", read_text(_RUNNER))
     write_licence(model_file, folder)
     write_text(folder / "README.md", _words(about))
     return about
