@@ -1,0 +1,247 @@
+"""One reference motion: where the root is and how the joints stand, frame by frame.
+
+Metres, radians, seconds; z up, x ahead; quaternions w first. A clip is checked when it is made:
+whoever holds one can rely on its shapes, on finite numbers and on unit quaternions.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+import torch
+from pydantic import Field
+
+from telic.core.config import Record
+from telic.core.tensors import from_numpy
+from telic.errors import BadFile
+from telic.motions.turning import angular_velocity, continuous, rate, slerp
+
+Split = Literal["train", "validation", "test"]
+_LEAST_FRAMES, _MOST_FRAMES = 2, 10_000_000
+_MOST_FPS = 10_000.0
+_UNIT_WITHIN = 0.05
+"""how far from 1 the length of a quaternion may be to be taken for a rounded one"""
+_MOST_NAME = 200
+
+
+class MotionOrigin(Record):
+    """Where a clip comes from and what was done to it."""
+
+    source: str = Field(default="", description="file, data set or generator")
+    licence: str | None = Field(default=None, description="of the clip; None: nobody said")
+    steps: tuple[str, ...] = Field(default=(), description="what was done to it, in order")
+    parameters: dict[str, float | str] = Field(
+        default={}, description="what a generator was told, by name"
+    )
+
+    def then(self, step: str) -> MotionOrigin:
+        """Return the origin of what this step made of it."""
+        return self.model_copy(update={"steps": (*self.steps, step)})
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class HumanTrack:
+    """The same motion as a person did it: points of a skeleton beside the robot's frames."""
+
+    names: tuple[str, ...]
+    points: np.ndarray
+    """(T, K, 3) places of the skeleton's joints in the world, m"""
+    root_quat: np.ndarray
+    """(T, 4) orientation of its root, w first"""
+
+
+class ClipVelocities(NamedTuple):
+    """How fast a clip moves, frame by frame, in the world."""
+
+    root_linear: np.ndarray
+    root_angular: np.ndarray
+    joints: np.ndarray
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MotionClip:
+    """A reference motion of one robot (or skeleton)."""
+
+    name: str
+    robot: str
+    """whose joints these are"""
+    fps: float
+    root_pos: np.ndarray
+    """(T, 3) m"""
+    root_quat: np.ndarray
+    """(T, 4) w first"""
+    joint_pos: np.ndarray
+    """(T, J) rad, or m of a slide"""
+    joint_names: tuple[str, ...]
+    contacts: np.ndarray | None = None
+    """(T, feet) whether each foot is meant to stand; None: nobody said"""
+    human: HumanTrack | None = None
+    origin: MotionOrigin = field(default_factory=MotionOrigin)
+    split: Split = "train"
+
+    def __post_init__(self) -> None:
+        """Check everything; raises BadFile that names the frame and the joint."""
+        if not self.name or len(self.name) > _MOST_NAME or not self.name.isprintable():
+            raise BadFile(f"{self.name[:60]!r} is no name of a clip.", hint="Give it a short one.")
+        if not 0.0 < self.fps <= _MOST_FPS:
+            raise BadFile(f"{self.name} has {self.fps} frames a second, which no clip can have.")
+        if len(set(self.joint_names)) != len(self.joint_names):
+            twice = next(name for name in self.joint_names if self.joint_names.count(name) > 1)
+            raise BadFile(f"{self.name} names the joint {twice} twice.")
+        columns = {"root_pos": 3, "root_quat": 4, "joint_pos": len(self.joint_names)}
+        for column, width in columns.items():
+            object.__setattr__(self, column, self._checked(column, width))
+        object.__setattr__(self, "root_quat", self._unit(self.root_quat, "root_quat"))
+        if self.contacts is not None:
+            self._check_frames("contacts", self.contacts)
+            object.__setattr__(self, "contacts", np.asarray(self.contacts, dtype=bool))
+        if self.human is not None:
+            object.__setattr__(self, "human", self._checked_human(self.human))
+
+    def _checked(self, column: str, width: int) -> np.ndarray:
+        """Return a column as float32; raises BadFile where it holds no such numbers."""
+        values: Any = np.asarray(getattr(self, column))
+        if values.dtype.kind not in "fiub" or values.ndim != 2 or values.shape[1] != width:
+            raise BadFile(
+                f"{column} of {self.name} is {_described(values)}; "
+                f"numbers of the shape (frames, {width}) were expected."
+            )
+        if not _LEAST_FRAMES <= len(values) <= _MOST_FRAMES:
+            raise BadFile(f"{self.name} has {len(values):,} frames; at least two are a motion.")
+        if column != "root_pos":
+            self._check_frames(column, values)
+        self._check_finite(column, values, self.joint_names if column == "joint_pos" else ())
+        return np.ascontiguousarray(values, dtype=np.float32)
+
+    def _check_frames(self, column: str, values: np.ndarray) -> None:
+        if values.ndim < 2 or len(values) != len(self.root_pos):
+            raise BadFile(
+                f"{column} of {self.name} has the shape {values.shape}, and root_pos has "
+                f"{len(self.root_pos)} frames: each needs one row a frame."
+            )
+
+    def _check_finite(self, column: str, values: np.ndarray, names: Sequence[str] = ()) -> None:
+        with np.errstate(over="ignore"):
+            # What is too large for float32 is infinite in the clip.
+            bad = ~np.isfinite(np.asarray(values, dtype=np.float32))
+        if bad.any():
+            place = tuple(int(each) for each in np.argwhere(bad)[0])
+            of = f" of {names[place[1]]}" if names else f", column {place[1]}"
+            raise BadFile(
+                f"{self.name}, frame {place[0]}: {column}{of} is {values[place]}; "
+                f"{int(bad.any(axis=tuple(range(1, bad.ndim))).sum())} frames hold such values."
+            )
+
+    def _unit(self, quat: np.ndarray, column: str) -> np.ndarray:
+        length = np.linalg.norm(quat, axis=-1)
+        off = np.abs(length - 1.0) > _UNIT_WITHIN
+        if off.any():
+            frame = int(np.argmax(off))
+            raise BadFile(
+                f"{self.name}, frame {frame}: {column} has the length {length[frame]:.3g} instead "
+                "of 1, so it is no rotation."
+            )
+        return continuous(from_numpy(quat / length[:, None])).numpy()
+
+    def _checked_human(self, human: HumanTrack) -> HumanTrack:
+        shape = (len(self.root_pos), len(human.names), 3)
+        if np.shape(human.points) != shape or np.shape(human.root_quat) != (shape[0], 4):
+            raise BadFile(
+                f"The human track of {self.name} has points {np.shape(human.points)} and rotations "
+                f"{np.shape(human.root_quat)}; {shape} and {(shape[0], 4)} were expected."
+            )
+        points = np.ascontiguousarray(human.points, dtype=np.float32)
+        self._check_finite("points of the human track", points)
+        self._check_finite("rotation of the human track", human.root_quat)
+        turned = np.ascontiguousarray(human.root_quat, dtype=np.float32)
+        return HumanTrack(human.names, points, self._unit(turned, "root_quat of the human track"))
+
+    @property
+    def frames(self) -> int:
+        """How many frames there are."""
+        return len(self.root_pos)
+
+    @property
+    def duration_s(self) -> float:
+        """Seconds from the first frame to the last."""
+        return (self.frames - 1) / self.fps
+
+    def velocities(self) -> ClipVelocities:
+        """Return how fast it moves, by central differences on the manifold, one rule for all."""
+        root, quat, joints = map(from_numpy, (self.root_pos, self.root_quat, self.joint_pos))
+        return ClipVelocities(
+            rate(root, self.fps).numpy(),
+            angular_velocity(quat, self.fps).numpy(),
+            rate(joints, self.fps).numpy(),
+        )
+
+    def at(self, times_s: np.ndarray) -> MotionClip:
+        """Return the clip at these even times; positions blend evenly, rotations on the sphere."""
+        exact = np.clip(np.asarray(times_s, dtype=np.float64) * self.fps, 0.0, self.frames - 1)
+        low = np.minimum(exact.astype(np.int64), self.frames - 2)
+        share = (exact - low).astype(np.float32)
+        nearest = np.rint(exact).astype(np.int64)
+        human = self.human
+        return self.replace(
+            root_pos=_blend(self.root_pos, low, share),
+            root_quat=_turn(self.root_quat, low, share),
+            joint_pos=_blend(self.joint_pos, low, share),
+            contacts=None if self.contacts is None else self.contacts[nearest],
+            human=None
+            if human is None
+            else HumanTrack(
+                human.names, _blend(human.points, low, share), _turn(human.root_quat, low, share)
+            ),
+        )
+
+    def resampled(self, fps: float) -> MotionClip:
+        """Return the same motion at another rate; the first and, where it fits, last frame stay."""
+        if fps == self.fps:
+            return self
+        frames = max(_LEAST_FRAMES, int(self.duration_s * fps + 1e-6) + 1)
+        made = dataclasses.replace(self.at(np.arange(frames) / fps), fps=fps)
+        return made.replace(origin=self.origin.then(f"resampled from {self.fps:g} to {fps:g} fps"))
+
+    def cut(self, first: int, last: int) -> MotionClip:
+        """Return the frames from `first` up to, and without, `last`."""
+        human = self.human
+        part = slice(first, last)
+        return self.replace(
+            root_pos=self.root_pos[part],
+            root_quat=self.root_quat[part],
+            joint_pos=self.joint_pos[part],
+            contacts=None if self.contacts is None else self.contacts[part],
+            human=None
+            if human is None
+            else HumanTrack(human.names, human.points[part], human.root_quat[part]),
+        )
+
+    def replace(self, **changes: Any) -> MotionClip:
+        """Return a checked copy with some fields changed."""
+        return dataclasses.replace(self, **changes)
+
+    def content_hash(self) -> str:
+        """Return a hash of the motion itself, whatever it is called and wherever it is from."""
+        digest = hashlib.sha256(f"{self.robot} {self.fps!r} {self.joint_names}".encode())
+        for column in (self.root_pos, self.root_quat, self.joint_pos):
+            digest.update(column.tobytes())
+        return digest.hexdigest()[:16]
+
+
+def _described(values: Any) -> str:
+    return f"an array of {values.dtype} and the shape {values.shape}"
+
+
+def _blend(values: np.ndarray, low: np.ndarray, share: np.ndarray) -> np.ndarray:
+    share = share.reshape(-1, *(1,) * (values.ndim - 1))
+    return values[low] + share * (values[low + 1] - values[low])
+
+
+def _turn(quat: np.ndarray, low: np.ndarray, share: np.ndarray) -> np.ndarray:
+    a, b = from_numpy(quat[low]), from_numpy(quat[low + 1])
+    return slerp(a, b, torch.as_tensor(share)[:, None]).numpy()

@@ -1,0 +1,198 @@
+"""Where the bodies of a robot are for given joints: forward kinematics of whole batches.
+
+Every body is composed with half of its way to the root at a time, so a chain of ten bodies takes
+four rounds of a few large operations, whatever the number of frames and bodies. Nothing looks at
+values: it can be recorded on a GPU.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import mujoco
+import numpy as np
+import torch
+from torch import Tensor
+
+from telic.core.tensors import cross
+from telic.errors import BadEnvironment
+from telic.motions.turning import multiply, rotate
+
+_HINGE, _SLIDE = int(mujoco.mjtJoint.mjJNT_HINGE), int(mujoco.mjtJoint.mjJNT_SLIDE)
+
+
+class BodyStates(NamedTuple):
+    """Bodies in the world, in the order of `Kinematics.body_names`."""
+
+    pos: Tensor
+    """(..., B, 3) origins of their frames, m"""
+    quat: Tensor
+    """(..., B, 4) w first"""
+    lin_vel: Tensor
+    """(..., B, 3) m/s of their origins"""
+    ang_vel: Tensor
+    """(..., B, 3) rad/s"""
+
+
+class _Link(NamedTuple):
+    """A rigid piece: a body, or what lies between two joints of one body."""
+
+    parent: int
+    body: int
+    pos: np.ndarray
+    quat: np.ndarray
+    joint: int | None
+    """place among the joints that clips have"""
+    kind: int
+    anchor: np.ndarray
+    axis: np.ndarray
+    zero: float
+
+
+class Kinematics:
+    """Forward kinematics of the bodies that hang on a robot's root."""
+
+    def __init__(
+        self, model: mujoco.MjModel, root: int, joints: tuple[int, ...], device: str = "cpu"
+    ) -> None:
+        """Prepare the tree.
+
+        Args:
+            model: the compiled model.
+            root: its body whose pose is given.
+            joints: its joints in the order of the columns that are given.
+            device: where tensors live.
+        """
+        links = _links(model, root, joints)
+        last = {link.body: place for place, link in enumerate(links)}
+        self.bodies = tuple(sorted(last))
+        self.body_names = tuple(model.body(body).name or f"body {body}" for body in self.bodies)
+        self.device = device
+        self._count = len(joints)
+        self._shown = torch.tensor([last[body] for body in self.bodies], device=device)
+        self._rounds = [torch.tensor(way, device=device) for way in _halvings(links)]
+        self._set_links(links, device)
+
+    def _set_links(self, links: list[_Link], device: str) -> None:
+        def tensor(values: list[np.ndarray]) -> Tensor:
+            return torch.tensor(np.array(values), dtype=torch.float32, device=device)
+
+        rest = links[1:]
+        self._pos, self._quat = tensor([x.pos for x in rest]), tensor([x.quat for x in rest])
+        self._anchor, self._axis = tensor([x.anchor for x in rest]), tensor([x.axis for x in rest])
+        column = [self._count if x.joint is None else x.joint for x in rest]
+        self._column = torch.tensor(column, dtype=torch.long, device=device)
+        self._zero = tensor([np.array(x.zero) for x in rest])
+        self._turns = tensor([np.array(float(x.kind == _HINGE)) for x in rest])
+        above = np.zeros((len(links), len(rest)), dtype=np.float32)
+        for place, link in enumerate(links[1:], start=1):
+            above[place] = above[link.parent]
+            above[place, place - 1] = link.joint is not None
+        self._above = tensor(list(above))[self._shown]
+
+    def body(self, name: str) -> int:
+        """Return the place of a body among those whose states are returned."""
+        return self.body_names.index(name)
+
+    def poses(
+        self, root_pos: Tensor, root_quat: Tensor, joint_pos: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """Return positions (..., B, 3) and orientations (..., B, 4) of all bodies."""
+        pos, quat = self._compose(root_pos, root_quat, self._angles(joint_pos))
+        return pos[..., self._shown, :], quat[..., self._shown, :]
+
+    def states(
+        self,
+        root_pos: Tensor,
+        root_quat: Tensor,
+        joint_pos: Tensor,
+        root_lin_vel: Tensor,
+        root_ang_vel: Tensor,
+        joint_vel: Tensor,
+    ) -> BodyStates:
+        """Return poses and velocities of all bodies; those of the root are in the world."""
+        pos, quat = self._compose(root_pos, root_quat, self._angles(joint_pos))
+        joint_vel = torch.cat((joint_vel, torch.zeros_like(joint_vel[..., :1])), dim=-1)
+        speed = joint_vel[..., self._column, None]
+        # A joint's axis and anchor turn with what it moves, and stay in place in it.
+        axis = rotate(quat[..., 1:, :], self._axis)
+        anchor = pos[..., 1:, :] + rotate(quat[..., 1:, :], self._anchor)
+        turns = self._turns[:, None]
+        spin, slide = axis * speed * turns, axis * speed * (1.0 - turns)
+        shown = pos[..., self._shown, :]
+        turning = self._above @ spin
+        carried = self._above @ (slide - cross(spin, anchor))
+        ang_vel = root_ang_vel[..., None, :] + turning
+        lin_vel = (
+            root_lin_vel[..., None, :]
+            + cross(root_ang_vel[..., None, :].expand_as(shown), shown - root_pos[..., None, :])
+            + cross(turning, shown)
+            + carried
+        )
+        return BodyStates(shown, quat[..., self._shown, :], lin_vel, ang_vel)
+
+    def _angles(self, joint_pos: Tensor) -> Tensor:
+        """Return how far every link is moved by its joint; those without one are not."""
+        padded = torch.cat((joint_pos, torch.zeros_like(joint_pos[..., :1])), dim=-1)
+        return padded[..., self._column] - self._zero
+
+    def _compose(self, root_pos: Tensor, root_quat: Tensor, moved: Tensor) -> tuple[Tensor, Tensor]:
+        half = 0.5 * moved * self._turns
+        turn = torch.cat((torch.cos(half)[..., None], torch.sin(half)[..., None] * self._axis), -1)
+        slide = (moved * (1.0 - self._turns))[..., None] * self._axis
+        own = self._anchor - rotate(turn, self._anchor) + slide
+        pos = self._pos + rotate(self._quat, own)
+        quat = multiply(self._quat.expand_as(turn), turn)
+        pos = torch.cat((root_pos[..., None, :], pos), dim=-2)
+        quat = torch.cat((root_quat[..., None, :], quat), dim=-2)
+        for way in self._rounds:
+            # Link 0 is composed with itself by none: the last row stands for "nothing above".
+            before_pos = torch.cat((pos, torch.zeros_like(pos[..., :1, :])), dim=-2)[..., way, :]
+            none = torch.zeros_like(quat[..., :1, :])
+            none[..., 0] = 1.0
+            before_quat = torch.cat((quat, none), dim=-2)[..., way, :]
+            pos = before_pos + rotate(before_quat, pos)
+            quat = multiply(before_quat, quat)
+        return pos, quat
+
+
+def _links(model: mujoco.MjModel, root: int, joints: tuple[int, ...]) -> list[_Link]:
+    """Return the links below a root, the root first; parents come before children."""
+    nothing, zero = np.array([1.0, 0.0, 0.0, 0.0]), np.zeros(3)
+    place = {root: 0}
+    links = [_Link(-1, root, zero, nothing, None, -1, zero, zero, 0.0)]
+    for body in range(root + 1, model.nbody):
+        parent = int(model.body_parentid[body])
+        if parent not in place:
+            continue
+        above, pos, quat = place[parent], model.body_pos[body], model.body_quat[body]
+        first, count = int(model.body_jntadr[body]), int(model.body_jntnum[body])
+        own = [joint for joint in range(first, first + count) if joint in joints]
+        if len(own) < count:
+            other = next(model.joint(j).name for j in range(first, first + count) if j not in own)
+            raise BadEnvironment(
+                f"The joint {other or body} is neither a hinge nor a slide: motions have one "
+                "number for each joint.",
+                hint="Use a model whose joints are hinges and slides.",
+            )
+        for joint in own or [None]:
+            kind = -1 if joint is None else int(model.jnt_type[joint])
+            anchor = zero if joint is None else model.jnt_pos[joint]
+            axis = zero if joint is None else model.jnt_axis[joint]
+            start = 0.0 if joint is None else float(model.qpos0[model.jnt_qposadr[joint]])
+            column = None if joint is None else joints.index(joint)
+            links.append(_Link(above, body, pos, quat, column, kind, anchor, axis, start))
+            above, pos, quat = len(links) - 1, zero, nothing
+        place[body] = above
+    return links
+
+
+def _halvings(links: list[_Link]) -> list[list[int]]:
+    """Return, round by round, which link each is composed with; len(links): none is left."""
+    none = len(links)
+    way = [none if link.parent < 0 else link.parent for link in links]
+    rounds: list[list[int]] = []
+    while any(each != none for each in way):
+        rounds.append(way)
+        way = [none if each == none else way[each] for each in way]
+    return rounds

@@ -1,0 +1,221 @@
+"""The robot that motions are for: its joints, limits, feet and how a clip's frame is its state.
+
+By name: the planar biped that comes with telic, a robot of the catalogue (unitree-g1), a task of
+Gymnasium (Humanoid-v5), or a file of one's own.
+"""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+import mujoco
+import numpy as np
+import torch
+from torch import Tensor
+
+from telic.envs.anatomy import robot_of
+from telic.envs.models import read_model
+from telic.envs.spec import Coordinate, Robot
+from telic.errors import BadEnvironment, UnknownName
+from telic.motions.kinematics import Kinematics
+from telic.motions.turning import about, conjugate, multiply, rotate
+from telic.robots import robot_names, robot_path
+from telic.sim import load_model
+
+PLANAR_BIPED = "planar-biped"
+_OWN = {PLANAR_BIPED: Path(__file__).parent / "planar_biped.xml"}
+_MODELS = (".xml", ".mjcf", ".urdf", ".mjb", ".toml")
+_AXES = ("x", "y", "z")
+
+
+class Pose(NamedTuple):
+    """A robot as a clip has it: root and joints."""
+
+    root_pos: np.ndarray
+    root_quat: np.ndarray
+    joint_pos: np.ndarray
+
+
+@dataclass(frozen=True, eq=False)
+class MotionRobot:
+    """A robot that clips can be played on."""
+
+    name: str
+    """as it was asked for"""
+    file: Path
+    """the model that is simulated"""
+    model: mujoco.MjModel
+    facts: Robot
+    joint_names: tuple[str, ...]
+    """the columns of its clips' joint_pos: all hinges and slides but those of the root"""
+    low: np.ndarray
+    """(J,) lower limits; -inf where there are none"""
+    high: np.ndarray
+    root: int
+    """the body whose pose is the clip's root"""
+
+    @functools.cached_property
+    def joints(self) -> tuple[int, ...]:
+        """The model's joints of the clips' columns."""
+        columns = {int(self.model.jnt_qposadr[j]): j for j in range(self.model.njnt)}
+        return tuple(columns[limb.qpos] for limb in self.facts.limbs)
+
+    @functools.cached_property
+    def body_names(self) -> tuple[str, ...]:
+        """The bodies whose states kinematics give."""
+        return self.kinematics().body_names
+
+    @functools.cached_property
+    def home(self) -> Pose:
+        """The pose it rests in."""
+        qpos = np.array(self.facts.rest_qpos, dtype=np.float32)
+        root_pos, root_quat, joint_pos = self.from_qpos(torch.as_tensor(qpos)[None])
+        return Pose(root_pos[0].numpy(), root_quat[0].numpy(), joint_pos[0].numpy())
+
+    def kinematics(self, device: str = "cpu") -> Kinematics:
+        """Return its forward kinematics on a device."""
+        return Kinematics(self.model, self.root, self.joints, device)
+
+    # ---- between clips and the simulated state
+
+    def to_qpos(self, root_pos: Tensor, root_quat: Tensor, joint_pos: Tensor) -> Tensor:
+        """Return the model's positions (..., nq).
+
+        What the model cannot do, such as leaving its plane, is left out.
+        """
+        qpos = _constant(self.facts.rest_qpos, root_pos).expand(*root_pos.shape[:-1], -1).clone()
+        root = self.facts.root
+        for slide in root.slides:
+            place = root_pos[..., _AXES.index(slide.axis)]
+            qpos[..., slide.qpos] = slide.sign * (place - slide.offset)
+        if root.quaternion is not None:
+            qpos[..., root.quaternion : root.quaternion + 4] = root_quat
+        elif root.hinge is not None:
+            qpos[..., root.hinge.qpos] = root.hinge.sign * (
+                self._turned(root_quat, root.hinge) - root.hinge.offset
+            )
+        qpos[..., self._columns("qpos", qpos.device)] = joint_pos
+        return qpos
+
+    def to_qvel(
+        self, root_quat: Tensor, root_lin_vel: Tensor, root_ang_vel: Tensor, joint_vel: Tensor
+    ) -> Tensor:
+        """Return the model's velocities (..., nv); those given of the root are in the world."""
+        qvel = root_lin_vel.new_zeros(*root_lin_vel.shape[:-1], int(self.model.nv))
+        root = self.facts.root
+        for slide in root.slides:
+            qvel[..., slide.dof] = slide.sign * root_lin_vel[..., _AXES.index(slide.axis)]
+        if root.spin is not None:
+            local = rotate(conjugate(root_quat), root_ang_vel)
+            qvel[..., root.spin : root.spin + 3] = local
+        elif root.hinge is not None:
+            turning = root_ang_vel[..., _AXES.index(root.hinge.axis)]
+            qvel[..., root.hinge.dof] = root.hinge.sign * turning
+        qvel[..., self._columns("dof", qvel.device)] = joint_vel
+        return qvel
+
+    def from_qpos(self, qpos: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Return root position, root orientation and joints of the model's positions (..., nq)."""
+        root = self.facts.root
+        start = _constant(tuple(map(float, self.model.body_pos[self.root])), qpos)
+        root_pos = start.expand(*qpos.shape[:-1], 3).clone()
+        for slide in root.slides:
+            place = slide.offset + slide.sign * qpos[..., slide.qpos]
+            root_pos[..., _AXES.index(slide.axis)] = place
+        if root.quaternion is not None:
+            root_quat = qpos[..., root.quaternion : root.quaternion + 4].clone()
+        else:
+            root_quat = self._mounted(qpos)
+            if root.hinge is not None:
+                angle = root.hinge.offset + root.hinge.sign * qpos[..., root.hinge.qpos]
+                turn = about(_AXES.index(root.hinge.axis), angle)
+                root_quat = multiply(turn, root_quat)
+        return root_pos, root_quat, qpos[..., self._columns("qpos", qpos.device)]
+
+    def _mounted(self, like: Tensor) -> Tensor:
+        """Return how the root is turned before its own joint turns it."""
+        quat = _constant(tuple(map(float, self.model.body_quat[self.root])), like)
+        return quat.expand(*like.shape[:-1], 4)
+
+    def _columns(self, kind: Literal["qpos", "dof"], device: torch.device) -> Tensor:
+        return _places(tuple(getattr(limb, kind) for limb in self.facts.limbs), device)
+
+    def _turned(self, root_quat: Tensor, hinge: Coordinate) -> Tensor:
+        """Return the angle about the root's only axis that comes nearest to a rotation."""
+        turn = multiply(root_quat, conjugate(self._mounted(root_quat)))
+        part = turn[..., 1 + _AXES.index(hinge.axis)]
+        angle = 2.0 * torch.atan2(part, turn[..., 0])
+        return torch.atan2(torch.sin(angle), torch.cos(angle))
+
+
+# What is recorded on a GPU may copy nothing from here: constants are there already.
+@functools.lru_cache(maxsize=64)
+def _placed(values: tuple[float, ...], device: torch.device, dtype: torch.dtype) -> Tensor:
+    return torch.tensor(values, device=device, dtype=dtype)
+
+
+def _constant(values: tuple[float, ...], like: Tensor) -> Tensor:
+    return _placed(values, like.device, like.dtype)
+
+
+def _places(values: tuple[int, ...], device: torch.device) -> Tensor:
+    return _placed(values, device, torch.long)
+
+
+def motion_robot(name: str) -> MotionRobot:
+    """Return a robot by name or file; raises UnknownName or BadEnvironment that says why not."""
+    return _built(name, *_stamp(name))
+
+
+def _stamp(name: str) -> tuple[float, ...]:
+    """Return when a file was changed: a robot that was edited is another one."""
+    path = Path(name).expanduser()
+    return (path.stat().st_mtime,) if name.endswith(_MODELS) and path.is_file() else ()
+
+
+@functools.lru_cache(maxsize=16)
+def _built(name: str, *stamp: float) -> MotionRobot:
+    file, model, task = _model(name)
+    rest = model.key_qpos[0] if model.nkey else None
+    facts = robot_of(model, rest, task)
+    if facts.torso is None or "z" not in facts.root.moves:
+        raise BadEnvironment(
+            f"{name} stands on a fixed base, or nothing of it can move up and down: motions are "
+            "for robots that move about."
+        )
+    limits = [limb.range or (-np.inf, np.inf) for limb in facts.limbs]
+    return MotionRobot(
+        name=name,
+        file=file,
+        model=model,
+        facts=facts,
+        joint_names=tuple(limb.name for limb in facts.limbs),
+        low=np.array([low for low, _ in limits], dtype=np.float32),
+        high=np.array([high for _, high in limits], dtype=np.float32),
+        root=facts.torso,
+    )
+
+
+def _model(name: str) -> tuple[Path, mujoco.MjModel, str | None]:
+    """Return the file, the compiled model, and the name that facts are looked up by."""
+    from telic.envs.tasks import TASKS
+
+    if name in TASKS:
+        import gymnasium
+
+        file = TASKS[name].Arguments.parse({}).xml_file
+        assets = Path(gymnasium.__file__).parent / "envs" / "mujoco" / "assets"
+        return assets / file, load_model(file), name.partition("-v")[0]
+    file = _OWN.get(name) or robot_path(name)
+    if file is None and name.endswith(_MODELS):
+        file = Path(name).expanduser()
+    if file is None:
+        known = [*_OWN, *robot_names(), *TASKS]
+        raise UnknownName("robot", name, known, see="telic robots")
+    return file, read_model(str(file))[0], None
+
+
+__all__ = ["PLANAR_BIPED", "MotionRobot", "Pose", "motion_robot"]

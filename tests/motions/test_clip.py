@@ -1,0 +1,116 @@
+"""A clip is checked when it is made, and is the same motion at any rate."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from telic.errors import BadFile
+from telic.motions.robot import motion_robot
+from telic.motions.turning import (
+    angular_velocity,
+    from_euler,
+    from_rotation_vector,
+    multiply,
+    rotate,
+    rotation_vector,
+    slerp,
+    unit,
+)
+from tests.motions.quick import wavy
+
+ROBOT = motion_robot("planar-biped")
+CLIP = wavy(ROBOT)
+
+
+@pytest.mark.parametrize("column", ["root_pos", "root_quat", "joint_pos"])
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, 1e39])
+def test_a_number_that_is_none_is_named_with_its_frame(column: str, value: float) -> None:
+    values = getattr(CLIP, column).astype(float)
+    values[7, 1] = value
+    with pytest.raises(BadFile, match=r"wavy 0, frame 7: " + column):
+        CLIP.replace(**{column: values})
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.sampled_from(["root_pos", "root_quat", "joint_pos", "contacts"]),
+    st.lists(st.integers(0, 9), max_size=4),
+)
+def test_any_other_shape_is_refused_in_a_sentence(column: str, shape: list[int]) -> None:
+    with pytest.raises(BadFile, match="wavy 0"):
+        CLIP.replace(**{column: np.zeros(shape)})
+
+
+def test_a_quaternion_that_is_no_rotation_is_refused_and_a_rounded_one_is_mended() -> None:
+    assert np.allclose(CLIP.replace(root_quat=CLIP.root_quat * 1.01).root_quat, CLIP.root_quat)
+    with pytest.raises(BadFile, match="frame 0: root_quat has the length 2"):
+        CLIP.replace(root_quat=CLIP.root_quat * 2)
+
+
+def test_signs_of_quaternions_do_not_matter() -> None:
+    flipped = CLIP.root_quat * np.where(np.arange(CLIP.frames) % 3 == 1, -1, 1)[:, None]
+    assert np.allclose(CLIP.replace(root_quat=flipped).root_quat, CLIP.root_quat)
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.floats(20, 400), st.integers(2, 80))
+def test_resampling_there_and_back_is_the_same_motion(fps: float, frames: int) -> None:
+    clip = wavy(ROBOT, frames=frames)
+    other = clip.resampled(fps)
+    assert other.duration_s <= clip.duration_s + 2 / fps
+    assert np.allclose(other.root_pos[0], clip.root_pos[0])
+    steps = np.abs(np.diff(clip.joint_pos, axis=0)).max() if frames > 1 else 0
+    wanted = np.stack(
+        [
+            np.interp(
+                np.clip(np.arange(other.frames) / fps, 0, clip.duration_s),
+                np.arange(frames) / clip.fps,
+                clip.joint_pos[:, joint],
+            )
+            for joint in range(clip.joint_pos.shape[1])
+        ],
+        axis=1,
+    )
+    assert np.abs(other.joint_pos - wanted).max() < 1e-4 * max(1.0, float(steps) * fps)
+
+
+def test_velocities_are_those_of_a_known_motion() -> None:
+    time = torch.arange(60) / 100.0
+    spin = torch.tensor([0.3, -1.2, 2.0])
+    start = unit(torch.randn(4, generator=torch.Generator().manual_seed(1)))
+    quat = multiply(from_rotation_vector(time[:, None] * spin), start.expand(60, 4))
+    assert torch.allclose(angular_velocity(quat, 100.0), spin.expand(60, 3), atol=1e-3)
+    clip = CLIP.replace(joint_pos=np.arange(40)[:, None] * np.ones(6) * 0.02)
+    assert np.allclose(clip.velocities().joints, 1.0, atol=1e-4)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 10_000), st.floats(0, 1))
+def test_the_way_between_two_rotations_has_an_even_speed(seed: int, share: float) -> None:
+    generator = torch.Generator().manual_seed(seed)
+    a, b = unit(torch.randn(2, 4, generator=generator, dtype=torch.float64))
+    whole = rotation_vector(multiply(b, a * torch.tensor([1, -1, -1, -1])))
+    part = slerp(a, b, torch.tensor([share], dtype=torch.float64))
+    moved = rotation_vector(multiply(part, a * torch.tensor([1, -1, -1, -1])))
+    assert torch.allclose(moved, share * whole, atol=1e-3)
+
+
+def test_angles_about_turned_axes_are_read_from_left_to_right() -> None:
+    turned = from_euler("ZY", torch.tensor([torch.pi / 2, torch.pi / 2]))
+    assert torch.allclose(
+        rotate(turned, torch.tensor([1.0, 0.0, 0.0])), torch.tensor([0.0, 0.0, -1.0]), atol=1e-6
+    )
+    assert torch.allclose(
+        rotate(turned, torch.tensor([0.0, 0.0, 1.0])), torch.tensor([0.0, 1.0, 0.0]), atol=1e-6
+    )
+
+
+def test_the_hash_is_of_the_motion_alone() -> None:
+    assert CLIP.replace(name="other").content_hash() == CLIP.content_hash()
+    moved = CLIP.joint_pos.copy()
+    moved[3, 2] += 1e-3
+    assert CLIP.replace(joint_pos=moved).content_hash() != CLIP.content_hash()

@@ -1,0 +1,118 @@
+"""A library gives back what was put in, in batches, and loses nothing that was written."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from telic.errors import BadFile, UnknownName
+from telic.motions.library import MotionLibrary
+from telic.motions.robot import motion_robot
+from telic.motions.shelf import LibraryWriter, head_for
+from telic.motions.table import body_states
+from tests.motions.quick import wavy
+
+ROBOT = motion_robot("planar-biped")
+CLIPS = [wavy(ROBOT, seed, frames=20 + 7 * seed, fps=30.0 + 10 * seed) for seed in range(4)]
+CLIPS[2] = CLIPS[2].replace(human=None, split="test")
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    with LibraryWriter(tmp_path / "library", head_for(ROBOT, CLIPS)) as writer:
+        for clip in CLIPS:
+            writer.add(clip)
+    return tmp_path / "library"
+
+
+def test_clips_come_back_as_they_were(folder: Path) -> None:
+    library = MotionLibrary.open(folder)
+    assert library.names == [clip.name for clip in CLIPS]
+    assert library.chosen("test") == [2]
+    for place, clip in enumerate(CLIPS):
+        back = library.clip(place)
+        assert back.content_hash() == clip.content_hash()
+        assert np.array_equal(back.contacts, clip.contacts)
+        assert (back.human is None) == (clip.human is None)
+        if back.human and clip.human:
+            assert np.array_equal(back.human.points, clip.human.points)
+
+
+@pytest.mark.parametrize("where", ["file", "memory", "chosen"])
+def test_frames_of_many_clips_are_those_of_each_one(folder: Path, where: str) -> None:
+    library = MotionLibrary.of(ROBOT, CLIPS) if where == "memory" else MotionLibrary.open(folder)
+    chosen = [3, 0, 2, 1] if where == "chosen" else [0, 1, 2, 3]
+    table = library.table(chosen) if where == "chosen" else library
+    generator = torch.Generator().manual_seed(0)
+    clips = torch.randint(0, 4, (12, 3), generator=generator)
+    times = torch.rand(12, 3, generator=generator) * 1.6 - 0.2
+    frames, human = table.frames(clips, times), table.human(clips, times)
+    assert human is not None
+    for i in range(12):
+        for j in range(3):
+            clip = CLIPS[chosen[int(clips[i, j])]]
+            one = clip.at(np.array([float(times[i, j])] * 2))
+            assert np.allclose(frames.joint_pos[i, j], one.joint_pos[0], atol=1e-4)
+            assert np.allclose(frames.root_pos[i, j], one.root_pos[0], atol=1e-4)
+            assert np.allclose(frames.root_quat[i, j], one.root_quat[0], atol=1e-4)
+            points = one.human.points[0] if one.human else np.zeros((2, 3))
+            assert np.allclose(human.points[i, j], points, atol=1e-3)
+
+
+def test_body_velocities_are_how_bodies_move() -> None:
+    library = MotionLibrary.of(ROBOT, [wavy(ROBOT, frames=200, fps=200.0)])
+    times = torch.arange(20, 180) / 200.0
+    clips = torch.zeros(160, dtype=torch.long)
+    states = body_states(ROBOT.kinematics(), library.frames(clips, times))
+    moved = (states.pos[2:] - states.pos[:-2]) * 100.0
+    assert torch.allclose(states.lin_vel[1:-1], moved, atol=2e-2)
+
+
+def test_several_folders_are_one_library(folder: Path, tmp_path: Path) -> None:
+    other = [clip.replace(name=f"{clip.name} again") for clip in CLIPS[:2]]
+    with LibraryWriter(tmp_path / "other", head_for(ROBOT, CLIPS)) as writer:
+        for clip in other:
+            writer.add(clip)
+    library = MotionLibrary.open(folder, tmp_path / "other")
+    assert len(library.clips) == 6
+    clips, times = torch.arange(6), torch.full((6,), 0.123)
+    frames = library.frames(clips, times)
+    assert torch.equal(frames.joint_pos[4:], frames.joint_pos[:2])
+    with pytest.raises(BadFile, match="Two clips"):
+        MotionLibrary.open(folder, folder)
+
+
+@pytest.mark.parametrize("name", ["frames.f32", "clips.jsonl", "human.f32"])
+def test_what_a_crash_tears_costs_no_clip_that_was_written(folder: Path, name: str) -> None:
+    with (folder / name).open("ab") as file:
+        file.write(b'{"name":"half' if name == "clips.jsonl" else os.urandom(37))
+    with LibraryWriter(folder, head_for(ROBOT, CLIPS)) as writer:
+        writer.add(CLIPS[0].replace(name="after"))
+    library = MotionLibrary.open(folder)
+    assert len(library.clips) == 5
+    for clip in CLIPS:
+        assert library.clip(clip.name).content_hash() == clip.content_hash()
+    assert library.clip("after").content_hash() == CLIPS[0].content_hash()
+
+
+def test_frames_that_were_cut_off_are_noticed(folder: Path) -> None:
+    os.truncate(folder / "frames.f32", 1000)
+    with pytest.raises(BadFile, match="ends before the clip"):
+        MotionLibrary.open(folder)
+
+
+def test_what_does_not_belong_into_a_library_is_refused(folder: Path, tmp_path: Path) -> None:
+    with LibraryWriter(folder, head_for(ROBOT, CLIPS)) as writer:
+        with pytest.raises(BadFile, match="already has a clip"):
+            writer.add(CLIPS[0])
+        humanoid = motion_robot("Humanoid-v5")
+        with pytest.raises(BadFile, match="other joints than planar-biped"):
+            writer.add(wavy(humanoid).replace(name="of a humanoid"))
+    with pytest.raises(BadFile, match="is no library"):
+        MotionLibrary.open(tmp_path)
+    with pytest.raises(UnknownName, match="wavi"):
+        MotionLibrary.open(folder).clip("wavi 1")
