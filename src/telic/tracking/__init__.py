@@ -1,0 +1,1 @@
+"""Motion tracking: one policy that follows many reference motions through discrete tokens."""

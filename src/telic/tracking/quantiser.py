@@ -1,0 +1,120 @@
+"""Finite scalar quantisation: every number of a token is one of L evenly spaced levels.
+
+Nothing is learned. With off = 1/2 for an even L and 0 for an odd one, h = (L - 1)(1 + eps) / 2:
+
+    y = tanh(l + atanh(off / h)) h - off        in (-L/2, L/2), so that l = 0 gives y = 0
+    q = y + stopgrad(round(y) - y)              an integer; the gradient passes as if it were y
+    z = q / floor(L / 2)                        in [-1, 1]
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+_EPSILON = 1e-3
+_BYTE = 8
+
+
+class Quantiser(NamedTuple):
+    """Rounds latents to levels and numbers the levels."""
+
+    levels: int
+    """per dimension, at least 2"""
+
+    @property
+    def bits(self) -> int:
+        """Bits that hold the number of a level."""
+        return max(1, math.ceil(math.log2(self.levels)))
+
+    @property
+    def _lowest(self) -> int:
+        return -(self.levels // 2)
+
+    def bound(self, latent: Tensor) -> Tensor:
+        """Return y, latents squeezed to where they can be rounded, (..., d)."""
+        half = (self.levels - 1) * (1.0 + _EPSILON) / 2.0
+        offset = 0.5 if self.levels % 2 == 0 else 0.0
+        return torch.tanh(latent + math.atanh(offset / half)) * half - offset
+
+    def __call__(self, latent: Tensor) -> Tensor:
+        """Return z of a latent, on the grid; gradients pass straight through the rounding."""
+        y = self.bound(latent)
+        return _straight_round(y) / (self.levels // 2)
+
+    def snap(self, z: Tensor) -> Tensor:
+        """Return the nearest z on the grid; gradients pass straight through."""
+        y = (z * (self.levels // 2)).clamp(self._lowest, self._lowest + self.levels - 1)
+        return _straight_round(y) / (self.levels // 2)
+
+    def codes(self, z: Tensor) -> Tensor:
+        """Return the number of each level, 0 to L - 1, (..., d) uint8 (int16 above 256 levels)."""
+        numbers = (z * (self.levels // 2)).round() - self._lowest
+        return numbers.to(torch.uint8 if self.levels <= 256 else torch.int16)
+
+    def values(self, codes: Tensor) -> Tensor:
+        """Return z of the numbers of levels: the inverse of `codes`."""
+        return (codes.float() + self._lowest) / (self.levels // 2)
+
+    def pack(self, codes: Tensor) -> Tensor:
+        """Return tokens as bytes, (..., d) to (..., ceil(d * bits / 8)) uint8."""
+        shares = 2 ** torch.arange(self.bits, device=codes.device)
+        bits = codes.long().unsqueeze(-1).div(shares, rounding_mode="floor") % 2
+        bits = bits.flatten(-2)
+        bits = torch.nn.functional.pad(bits, (0, -bits.shape[-1] % _BYTE))
+        bits = bits.reshape(*codes.shape[:-1], -1, _BYTE)
+        return (bits * 2 ** torch.arange(_BYTE, device=codes.device)).sum(-1).to(torch.uint8)
+
+    def unpack(self, packed: Tensor, dimensions: int) -> Tensor:
+        """Return the numbers of levels that bytes hold: the inverse of `pack`."""
+        shares = 2 ** torch.arange(_BYTE, device=packed.device)
+        bits = packed.long().unsqueeze(-1).div(shares, rounding_mode="floor") % 2
+        bits = bits.flatten(-2)[..., : dimensions * self.bits]
+        bits = bits.reshape(*packed.shape[:-1], dimensions, self.bits)
+        numbers = (bits * 2 ** torch.arange(self.bits, device=packed.device)).sum(-1)
+        return numbers.to(torch.uint8 if self.levels <= 256 else torch.int16)
+
+
+def _straight_round(y: Tensor) -> Tensor:
+    """Round, exactly, and let gradients pass as if nothing were rounded."""
+    return y.detach().round() + (y - y.detach())
+
+
+class CodeUse(NamedTuple):
+    """How much of the codes is used, each a mean over dimensions."""
+
+    entropy_bits: float
+    """of the level of one dimension; log2 L is the most"""
+    dead_share: float
+    """levels that never occur"""
+    saturated_share: float
+    """numbers at the lowest or highest level"""
+
+
+def code_use(codes: Tensor, levels: int) -> CodeUse:
+    """Measure how codes (n, d) use their levels."""
+    share = torch.nn.functional.one_hot(codes.long(), levels).double().mean(0)  # (d, L)
+    entropy = -(share * share.clamp_min(1e-300).log2()).sum(1).mean()
+    dead = (share == 0).double().mean()
+    saturated = (share[:, 0] + share[:, -1]).mean()
+    return CodeUse(entropy.item(), dead.item(), saturated.item())
+
+
+class TokenAgreement(NamedTuple):
+    """How alike the tokens of two encoders are for the same frames; None: none had both."""
+
+    equal_share: float | None
+    """codes that are the same"""
+    distance: float | None
+    """mean number of levels between them"""
+
+
+def agreement(one: Tensor, other: Tensor, both: Tensor) -> TokenAgreement:
+    """Compare the codes (n, d) of two encoders where `both` (n,) bool are given."""
+    if not bool(both.any()):
+        return TokenAgreement(None, None)
+    apart = (one[both].long() - other[both].long()).abs()
+    return TokenAgreement((apart == 0).double().mean().item(), apart.double().mean().item())

@@ -1,0 +1,327 @@
+"""The universal token module: any of several encoders, one token, two decoders.
+
+    inputs ─ encoder of whoever drives ─ latent ─ quantiser ─ token ┬ control decoder ─ action
+                                                  own senses ───────┘
+                                                            token ─── kinematic decoder ─ motion
+
+Every encoder runs on every row and masks choose: shapes never depend on values, so that a GPU can
+record all of it. The encoder that drives is chosen once an episode; the others exist to be drawn to
+the same tokens (`losses.py`). It plugs into PPO as `telic.training.networks.PolicyNetworks`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Literal, NamedTuple
+
+import torch
+from torch import Tensor
+
+from telic.core.tensors import split
+from telic.errors import UsageError
+from telic.tracking.losses import Distance, alignment, cycle, reconstruction
+from telic.tracking.quantiser import Quantiser
+from telic.training.networks import InputMask, Judge, Layer, Networks, Result, Shape, Views
+
+ResidualMode = Literal["post_quantization", "pre_quantization", "pre_quantization_replace"]
+LOSSES = "reconstruction", "alignment", "cycle"
+
+
+class EncoderShape(NamedTuple):
+    """What an encoder sees, and its hidden layers."""
+
+    name: str
+    columns: tuple[int, ...]
+    """of the inputs"""
+    hidden: tuple[int, ...]
+
+
+class TokenShape(NamedTuple):
+    """What fixes the sizes of the module; spans are (first, last + 1) columns of the inputs."""
+
+    encoders: tuple[EncoderShape, ...]
+    """the first is the robot's own motion, which the kinematic decoder reproduces"""
+    driving: tuple[int, int]
+    """one column per encoder: 1 for the one whose token drives"""
+    available: tuple[int, int]
+    """one column per encoder: 1 where it has something to see"""
+    senses: tuple[int, int]
+    critic: tuple[int, int]
+    target: tuple[int, int]
+    """the first encoder's columns without noise, in their order"""
+    actor_inputs: int
+    inputs: int
+    outputs: int
+    tokens: int
+    token_dim: int
+    levels: int
+    control: tuple[int, ...]
+    kinematic: tuple[int, ...]
+    critic_hidden: tuple[int, ...]
+
+    @property
+    def width(self) -> int:
+        """Numbers of a token, all together."""
+        return self.tokens * self.token_dim
+
+    def stacks(self) -> dict[str, list[tuple[int, int]]]:
+        """Return the inputs and outputs of every layer by stack, the critic last."""
+        first = len(self.encoders[0].columns)
+        senses, critic = self.senses[1] - self.senses[0], self.critic[1] - self.critic[0]
+        return {
+            **{
+                each.name: _pairs(len(each.columns), each.hidden, self.width)
+                for each in self.encoders
+            },
+            "control": _pairs(self.width + senses, self.control, self.outputs),
+            "kinematic": _pairs(self.width, self.kinematic, first),
+            "critic": _pairs(critic, self.critic_hidden, 1),
+        }
+
+    def parameters(self) -> dict[str, int]:
+        """Return how many numbers each stack learns."""
+        return {name: sum(a * b + b for a, b in pairs) for name, pairs in self.stacks().items()}
+
+
+class LossWeights(NamedTuple):
+    """How much each loss counts, and how latents are compared."""
+
+    reconstruction: float = 0.0
+    alignment: float = 0.0
+    cycle: float = 0.0
+    kind: Distance = "mse"
+    constant: tuple[str, ...] = ()
+    """encoders that the others are drawn to and that are not drawn themselves"""
+
+
+class TokenNetworks:
+    """Token policies and critics of P members. Implements `PolicyNetworks`."""
+
+    def __init__(
+        self,
+        tokens: TokenShape,
+        weights: LossWeights = LossWeights(),  # noqa: B008  # frozen
+        device: torch.device | str = "cpu",
+    ) -> None:
+        self.tokens = tokens
+        self.quantiser = Quantiser(tokens.levels)
+        self.shape = Shape(
+            tokens.actor_inputs, tokens.inputs, tokens.outputs, False, tokens.control, "silu", False
+        )
+        stacks = tokens.stacks()
+        self._pairs = [pair for pairs in stacks.values() for pair in pairs]
+        self._sizes = [*(a * b for a, b in self._pairs), *(b for _, b in self._pairs)]
+        self._sizes.append(tokens.outputs)
+        self.size = sum(self._sizes)
+        self._spans: dict[str, slice] = {}
+        for name, pairs in stacks.items():
+            start = max((span.stop for span in self._spans.values()), default=0)
+            self._spans[name] = slice(start, start + len(pairs))
+        self._columns = [torch.tensor(e.columns, device=device) for e in tokens.encoders]
+        codes = (*range(*tokens.driving), *range(*tokens.available))
+        self.unscaled: Tensor | None = torch.tensor(codes, device=device)
+        self.weights = torch.tensor([getattr(weights, name) for name in LOSSES], device=device)
+        """of the losses; changed in place by schedules"""
+        self._learns = [getattr(weights, name) > 0.0 for name in LOSSES]
+        self._kind: Distance = weights.kind
+        self._constant = [e.name in weights.constant for e in tokens.encoders]
+        self.latest: Tensor | None = None
+        """(3, P) the losses of the latest minibatch, unweighted"""
+
+    # ---- parameters
+
+    def initialise(
+        self,
+        generators: list[torch.Generator],
+        log_std: float,
+        masks: list[InputMask] | None = None,
+    ) -> Tensor:
+        """Return flat parameters: orthogonal weights, zero biases; see `PolicyNetworks`."""
+        return torch.stack([self._initial_row(one, log_std) for one in generators])
+
+    def _initial_row(self, generator: torch.Generator, log_std: float) -> Tensor:
+        last = {span.stop - 1: name for name, span in self._spans.items()}
+        gains = {"control": 0.01}  # small first actions: exploration comes from the noise alone
+        row = torch.zeros(self.size)
+        parts = split(row, self._sizes, dim=0)
+        for index, (fan_in, fan_out) in enumerate(self._pairs):
+            gain = gains.get(last[index], 1.0) if index in last else math.sqrt(2.0)
+            weight = parts[index].view(fan_in, fan_out)
+            torch.nn.init.orthogonal_(weight, gain, generator=generator)
+        parts[-1].fill_(log_std)
+        return row
+
+    def views(self, flat: Tensor) -> Views:
+        """Cut a flat matrix (P, size) into layers; see `PolicyNetworks`."""
+        members, count = flat.shape[0], len(self._pairs)
+        parts = split(flat, self._sizes, dim=1)
+        layers = [
+            Layer(parts[i].view(members, *pair), parts[count + i].unsqueeze(1))
+            for i, pair in enumerate(self._pairs)
+        ]
+        actors = self._spans["critic"].start
+        return Views(layers[:actors], layers[actors:], parts[-1])
+
+    # ---- acting
+
+    def act(self, views: Views, inputs: Tensor) -> Tensor:
+        """Return action means (P, n, outputs) for actor inputs (P, n, d)."""
+        return self.decode(views, self.quantiser(self.latent(views, inputs)), self._senses(inputs))
+
+    def latent(self, views: Views, inputs: Tensor) -> Tensor:
+        """Return the latents (P, n, width) of whoever drives."""
+        return self._driven(self._latents(views.actor, inputs), inputs)
+
+    def encode(self, views: Views, inputs: Tensor, encoder: str) -> Tensor:
+        """Return the latents (P, n, width) of one encoder."""
+        names = [each.name for each in self.tokens.encoders]
+        seen = inputs.index_select(-1, self._columns[names.index(encoder)])
+        return self._run(views.actor, encoder, seen)
+
+    def decode(self, views: Views, token: Tensor, senses: Tensor) -> Tensor:
+        """Return action means for tokens (P, n, width) and own senses (P, n, ...)."""
+        return self._run(views.actor, "control", torch.cat((token, senses), dim=-1))
+
+    def reproduce(self, views: Views, token: Tensor) -> Tensor:
+        """Return the motion that tokens (P, n, width) stand for, in units of its spread."""
+        return self._run(views.actor, "kinematic", token)
+
+    def steer(
+        self,
+        views: Views,
+        senses: Tensor,
+        *,
+        latent: Tensor | None = None,
+        token: Tensor | None = None,
+        residual: Tensor | None = None,
+        mode: ResidualMode = "post_quantization",
+        scale: float = 1.0,
+    ) -> Tensor:
+        """Return action means for a policy above, which gives tokens or changes latents.
+
+        Everything is (P, n, ...): n may be environments times the steps of a sequence.
+
+        Args:
+            views: the weights.
+            senses: what the robot measures itself.
+            latent: from an encoder; needless with `token`, or where the residual replaces it.
+            token: goes to the decoder as it is.
+            residual: what the policy above adds, times `scale`.
+            mode: where it is added: to the token, which is then rounded to the grid again; to the
+                latent before it is rounded; or instead of the latent.
+            scale: of the residual.
+        """
+        if token is not None:
+            return self.decode(views, token, senses)
+        if residual is not None and mode == "pre_quantization_replace":
+            return self.decode(views, self.quantiser(residual * scale), senses)
+        if latent is None:
+            raise UsageError("Neither a token nor a latent was given to act on.")
+        if residual is None:
+            return self.decode(views, self.quantiser(latent), senses)
+        if mode == "pre_quantization":
+            return self.decode(views, self.quantiser(latent + residual * scale), senses)
+        moved = self.quantiser.snap(self.quantiser(latent) + residual * scale)
+        return self.decode(views, moved, senses)
+
+    def value(self, views: Views, inputs: Tensor) -> Tensor:
+        """Return values (P, n) for critic inputs (P, n, d)."""
+        return self._critic(views.critic, inputs).squeeze(-1)
+
+    # ---- learning
+
+    def descend(
+        self, views: Views, out: Views, seen: Tensor, inputs: Tensor, judge: Judge[Result]
+    ) -> Result:
+        """Write the gradient of policy, value and token losses; see `PolicyNetworks.descend`."""
+        with torch.enable_grad():
+            actor = [_leaf(layer) for layer in views.actor]
+            critic = [_leaf(layer) for layer in views.critic]
+            latents = self._latents(actor, seen)
+            token = self.quantiser(self._driven(latents, seen))
+            decided = torch.cat((token, self._senses(seen)), dim=-1)
+            outputs = self._run(actor, "control", decided)
+            values = self._critic(critic, inputs)
+            losses = self._losses(actor, latents, token, inputs)
+            extra = (self.weights.unsqueeze(1) * losses).sum()
+        pull, result = judge(outputs.detach(), values.detach().squeeze(-1))
+        leaves = [part for layer in (*actor, *critic) for part in layer]
+        grads = _gradients(
+            (outputs, values, extra) if extra.requires_grad else (outputs, values),
+            leaves,
+            (pull.outputs, pull.values, torch.ones_like(extra))[: 2 + extra.requires_grad],
+        )
+        places = [part for layer in (*out.actor, *out.critic) for part in layer]
+        for place, grad in zip(places, grads, strict=True):
+            place.copy_(torch.zeros_like(place) if grad is None else grad)
+        out.log_std.copy_(pull.log_std)
+        if self.latest is None:
+            self.latest = torch.zeros_like(losses)
+        self.latest.copy_(losses.detach())
+        return result
+
+    def _losses(
+        self, actor: list[Layer], latents: Sequence[Tensor], token: Tensor, inputs: Tensor
+    ) -> Tensor:
+        """Return the losses, (3, P); those that count for nothing are zero."""
+        available = inputs[..., slice(*self.tokens.available)] > 0.5
+        nothing = token.new_zeros(token.shape[0])
+        found = [nothing, nothing, nothing]
+        if self._learns[0]:
+            target = inputs[..., slice(*self.tokens.target)]
+            found[0] = reconstruction(self._run(actor, "kinematic", token), target)
+        if self._learns[1]:
+            found[1] = alignment(latents, available, kind=self._kind, constant=self._constant)
+        if self._learns[2]:
+            first = self.tokens.encoders[0].name
+            motions = (self._run(actor, "kinematic", self.quantiser(x)) for x in latents[1:])
+            again = [self._run(actor, first, motion) for motion in motions]
+            found[2] = cycle(again, latents[0], available)
+        return torch.stack(found)
+
+    # ---- inside
+
+    def _latents(self, layers: list[Layer], inputs: Tensor) -> list[Tensor]:
+        return [
+            self._run(layers, each.name, inputs.index_select(-1, columns))
+            for each, columns in zip(self.tokens.encoders, self._columns, strict=True)
+        ]
+
+    def _driven(self, latents: Sequence[Tensor], inputs: Tensor) -> Tensor:
+        driving = inputs[..., slice(*self.tokens.driving)] > 0.5
+        chosen = latents[0]
+        for index, latent in enumerate(latents[1:], start=1):
+            chosen = torch.where(driving[..., index : index + 1], latent, chosen)
+        return chosen
+
+    def _senses(self, inputs: Tensor) -> Tensor:
+        return inputs[..., slice(*self.tokens.senses)]
+
+    def _run(self, layers: list[Layer], name: str, x: Tensor) -> Tensor:
+        own = layers[self._spans[name]]
+        for layer in own[:-1]:
+            x = torch.nn.functional.silu(Networks.affine(layer, x))
+        return Networks.affine(own[-1], x)
+
+    def _critic(self, layers: list[Layer], inputs: Tensor) -> Tensor:
+        x = inputs[..., slice(*self.tokens.critic)]
+        for layer in layers[:-1]:
+            x = torch.nn.functional.silu(Networks.affine(layer, x))
+        return Networks.affine(layers[-1], x)
+
+
+def _pairs(inputs: int, hidden: tuple[int, ...], outputs: int) -> list[tuple[int, int]]:
+    return list(pairwise([inputs, *hidden, outputs]))
+
+
+def _gradients(
+    of: Sequence[Tensor], leaves: Sequence[Tensor], toward: Sequence[Tensor]
+) -> Sequence[Tensor | None]:
+    """Return the gradient of each leaf; None: nothing depends on it."""
+    return torch.autograd.grad(of, leaves, toward, allow_unused=True)
+
+
+def _leaf(layer: Layer) -> Layer:
+    return Layer(layer.weight.detach().requires_grad_(), layer.bias.detach().requires_grad_())

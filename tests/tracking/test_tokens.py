@@ -1,0 +1,179 @@
+"""The token module: who drives, what flows where, and what policies above may change."""
+
+import pytest
+import torch
+
+from telic.errors import UsageError
+from telic.tracking.losses import alignment, cycle, distance, masked_mean, reconstruction
+from telic.tracking.tokens import LossWeights, TokenNetworks
+from telic.training.job import PpoSettings
+from telic.training.population import Population
+from telic.training.ppo import Samples, gradient
+from tests.tracking.small import ALL, SMALL, networks, some_inputs
+
+
+def test_the_token_of_whoever_drives_is_the_one_that_acts():
+    made, flat = networks()
+    views, inputs = made.views(flat), some_inputs()
+    outputs = made.act(views, inputs[..., : SMALL.actor_inputs])
+    for index, encoder in enumerate(SMALL.encoders):
+        token = made.quantiser(made.encode(views, inputs, encoder.name))
+        alone = made.decode(views, token, inputs[..., 0:2])
+        drives = inputs[..., 2 + index] > 0
+        assert bool(drives.any())
+        torch.testing.assert_close(outputs[drives], alone[drives])
+
+
+def test_an_encoder_that_does_not_drive_changes_nothing():
+    made, flat = networks()
+    views, inputs = made.views(flat), some_inputs()
+    other = inputs.clone()
+    other[..., 11:13] += 100.0  # what only keypoint sees
+    drives = inputs[..., 3] > 0
+    before, after = made.act(views, inputs), made.act(views, other)
+    assert torch.equal(before[~drives], after[~drives])
+    assert not torch.equal(before[drives], after[drives])
+
+
+def test_members_do_not_influence_one_another():
+    made, flat = networks()
+    inputs = some_inputs()
+    both = made.act(made.views(flat), inputs)
+    alone = made.act(made.views(flat[1:].clone()), inputs[1:])
+    torch.testing.assert_close(both[1:], alone)
+
+
+@pytest.mark.parametrize("mode", ["post_quantization", "pre_quantization"])
+def test_a_residual_of_nothing_is_as_none(mode):
+    made, flat = networks()
+    views, inputs = made.views(flat), some_inputs()
+    latent, senses = made.latent(views, inputs), inputs[..., 0:2]
+    plain = made.steer(views, senses, latent=latent)
+    zero = made.steer(views, senses, latent=latent, residual=torch.zeros_like(latent), mode=mode)
+    assert torch.equal(plain, zero)
+    assert torch.equal(plain, made.act(views, inputs))
+
+
+def test_replacing_ignores_the_encoders_and_needs_none():
+    made, flat = networks()
+    views, inputs = made.views(flat), some_inputs()
+    residual = torch.randn(2, 40, SMALL.width, generator=torch.Generator().manual_seed(1))
+    mode = "pre_quantization_replace"
+    senses = inputs[..., 0:2]
+    with_latent = made.steer(
+        views, senses, latent=made.latent(views, inputs), residual=residual, mode=mode
+    )
+    without = made.steer(views, senses, residual=residual, mode=mode)
+    assert torch.equal(with_latent, without)
+    with pytest.raises(UsageError):
+        made.steer(views, senses, residual=residual)
+
+
+@pytest.mark.parametrize("scale", [0.0, 0.37, 5.0])
+def test_tokens_that_were_moved_stay_on_the_grid(scale):
+    made, flat = networks()
+    views, inputs = made.views(flat), some_inputs()
+    latent, senses = made.latent(views, inputs), inputs[..., 0:2]
+    residual = torch.randn(latent.shape, generator=torch.Generator().manual_seed(2))
+    moved = made.steer(views, senses, latent=latent, residual=residual, scale=scale)
+    token = made.quantiser.snap(made.quantiser(latent) + scale * residual)
+    assert torch.equal(token, made.quantiser.values(made.quantiser.codes(token)))
+    assert torch.equal(moved, made.steer(views, senses, token=token))
+
+
+def test_tokens_given_directly_act_as_encoding_and_decoding():
+    made, flat = networks()
+    views, inputs = made.views(flat), some_inputs()
+    token = made.quantiser(made.latent(views, inputs))
+    sent = made.quantiser.values(made.quantiser.codes(token))
+    assert torch.equal(made.steer(views, inputs[..., 0:2], token=sent), made.act(views, inputs))
+
+
+def test_zero_error_is_no_loss_and_known_errors_have_known_losses():
+    x = torch.zeros(1, 2, 4)
+    there = torch.ones(1, 2, 2, dtype=torch.bool)
+    assert float(alignment([x, x], there)) == 0.0
+    assert float(alignment([x, x + 2.0], there)) == 4.0
+    assert float(alignment([x, x + 2.0, x + 2.0], torch.ones(1, 2, 3, dtype=torch.bool))) == 8.0
+    assert float(reconstruction(x, x + 3.0)) == 9.0
+    assert float(cycle([x + 2.0], x, there)) == 4.0
+    assert float(distance(x, x + 2.0, "l1")[0, 0]) == 2.0
+    assert float(distance(x, x + 2.0, "huber")[0, 0]) == 1.5
+    assert float(distance(x + 1.0, x - 1.0, "cosine")[0, 0]) == pytest.approx(2.0)
+
+
+def test_rows_that_only_one_encoder_sees_do_not_count():
+    x = torch.zeros(1, 2, 4)
+    far = torch.stack((x[0, 0], x[0, 1] + 100.0))[None]
+    there = torch.tensor([[[True, True], [True, False]]])
+    assert float(alignment([x, far], there)) == 0.0
+    assert float(masked_mean(torch.tensor([[3.0, 5.0]]), torch.zeros(1, 2))) == 0.0
+
+
+def test_a_constant_encoder_is_not_drawn():
+    one = torch.zeros(1, 3, 2, requires_grad=True)
+    other = torch.ones(1, 3, 2, requires_grad=True)
+    there = torch.ones(1, 3, 2, dtype=torch.bool)
+    alignment([one, other], there, constant=[True, False]).sum().backward()
+    assert one.grad is None and other.grad is not None
+
+
+def _population(weights: LossWeights) -> Population:
+    settings = PpoSettings(entropy_coef=0.01, value_coef=0.5)
+    made = TokenNetworks(SMALL, weights)
+    population = Population([settings] * 2, [1, 2], made.shape, networks=made)
+    noise = torch.randn(population.flat.shape, generator=torch.Generator().manual_seed(3))
+    population.flat += 0.1 * noise
+    return population
+
+
+def _samples() -> Samples:
+    generator = torch.Generator().manual_seed(4)
+    draw = [torch.randn(2, 40, *k, generator=generator) for k in ((2,), (), (), ())]
+    return Samples(some_inputs(), draw[0], draw[1] - 2.0, draw[2], draw[3])
+
+
+@pytest.mark.parametrize("weights", [LossWeights(), ALL])
+def test_the_gradient_is_that_of_the_ppo_loss_plus_the_weighted_token_losses(weights):
+    population, samples = _population(weights), _samples()
+    made = population.networks
+    assert isinstance(made, TokenNetworks)
+    actor = population.actor()
+    flat = population.flat.clone().requires_grad_()
+    views = made.views(flat)
+    seen = samples.inputs[..., : SMALL.actor_inputs]
+    outputs = made.act(views, seen)
+    log_probs = population.distribution.log_prob(outputs, views.log_std, samples.actions)
+    ratio = (log_probs - samples.log_probs).exp()
+    bounded = ratio.clamp(0.8, 1.2) * samples.advantages
+    policy = -torch.minimum(ratio * samples.advantages, bounded).mean(1)
+    value = (made.value(views, samples.inputs) - samples.returns).square().mean(1)
+    entropy = population.distribution.entropy(outputs, views.log_std)
+    latents = [made.encode(views, seen, each.name) for each in SMALL.encoders]
+    token = made.quantiser(made.latent(views, seen))
+    there = samples.inputs[..., 5:8] > 0
+    motion = made.reproduce(views, token)
+    columns = torch.tensor(SMALL.encoders[0].columns)
+    again = []
+    for latent in latents[1:]:
+        fake = torch.zeros(2, 40, SMALL.inputs)
+        fake = fake.index_copy(-1, columns, made.reproduce(views, made.quantiser(latent)))
+        again.append(made.encode(views, fake, "robot"))
+    extra = (
+        weights.reconstruction * reconstruction(motion, samples.inputs[..., 18:21])
+        + weights.alignment * alignment(latents, there)
+        + weights.cycle * cycle(again, latents[0], there)
+    )
+    (policy + 0.5 * value - 0.01 * entropy + extra).sum().backward()
+    grad, losses = gradient(population, actor, samples)
+    torch.testing.assert_close(grad, flat.grad, rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(losses.value_loss, value.detach())
+
+
+def test_who_drives_is_never_normalised():
+    population = _population(ALL)
+    population.moments.update(some_inputs(rows=500), population.alive)
+    scaling = population.actor().scaling
+    x = some_inputs()
+    assert torch.equal(scaling.apply(x)[..., 2:8], x[..., 2:8])
+    assert not torch.equal(scaling.apply(x)[..., 8:], x[..., 8:])
