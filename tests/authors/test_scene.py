@@ -1,12 +1,20 @@
 """Every prompt is told of the environment as it is configured in the session."""
 
+import re
+from pathlib import Path
+
 import numpy as np
 import pytest
+import torch
 
-from telic.authors.scene import own_facts, own_scene
+import telic.authors.scene as scene_module
+from telic.authors.scene import own_facts, own_scene, scene
 from telic.envs import make
 from telic.envs.tasks import TASKS
 from telic.judges.code import JudgeCode
+from telic.judges.episode import RecordedEpisode
+from telic.quantities import QUANTITIES
+from telic.quantities.reference import describe_quantities
 from telic.storage.trajectories import Trajectory, TrajectoryFacts
 
 
@@ -59,3 +67,33 @@ def test_what_is_said_to_be_recorded_is_what_a_judge_can_use(name):
 
 def _facts(env):
     return TrajectoryFacts(env_id=env.spec.id, dt_s=env.spec.dt_s)
+
+
+@pytest.mark.parametrize("name", sorted(TASKS))
+def test_the_memory_of_every_quantity_is_told_and_is_the_one_it_needs(name):
+    env = make(name, num_envs=2, seed=1)
+    env.reset()
+    info = env.step(torch.zeros(2, env.spec.act_dim)).info
+    told = scene("move", env.spec)["quantities"]
+    rows = re.findall(r"- `(\w+)` \[.*?\], accumulated.* with a memory of (\d+), `memory", told)
+    assert {found for found, _ in rows} == {
+        row.name for row in describe_quantities(env.spec) if row.kind == "accumulated"
+    }
+    for quantity, size in rows:
+        memory = torch.zeros(2, int(size))
+        after, _ = QUANTITIES[quantity].update(memory, info)
+        assert after.shape == memory.shape, quantity
+    env.close()
+
+
+def test_what_has_a_value_per_foot_says_so():
+    told = own_scene("jump", "HalfCheetah-v5", {})["quantities"]
+    assert "`foot_contact` [1], instant of shape (N, feet)" in told
+    assert "`height` [m], instant, `quantities.height(info)`" in told
+
+
+def test_a_judge_is_told_of_all_that_an_episode_offers():
+    prompt = Path(scene_module.__file__).with_name("prompts").joinpath("judge_author.md")
+    told = prompt.read_text(encoding="utf-8")
+    offered = {name for name in vars(RecordedEpisode) if not name.startswith("_")} - {"quantity"}
+    assert not [name for name in sorted(offered) if f".{name}" not in told]

@@ -14,7 +14,7 @@ from typing import Any
 from telic.envs import make
 from telic.envs.catalogue import RULES, describe_text
 from telic.envs.spec import EnvSpec, JointSpec, Robot
-from telic.quantities.reference import describe_quantities
+from telic.quantities.reference import QuantityDescription, describe_quantities
 from telic.storage.trajectories import RECORDED
 
 _ALWAYS_RECORDED = ("obs", "next_obs", "action", "terminated", "truncated")
@@ -28,11 +28,15 @@ def scene(intent: str, spec: EnvSpec) -> dict[str, str]:
     return {
         "intent": intent,
         "environment": f"{describe_text(spec)}\n{own_facts(spec)}",
-        "quantities": "\n".join(
-            f"- `{row.name}` [{row.unit}], {row.kind}, `{row.usage}`: {row.formula}"
-            for row in describe_quantities(spec)
-        ),
+        "quantities": "\n".join(map(_quantity, describe_quantities(spec))),
     }
+
+
+def _quantity(row: QuantityDescription) -> str:
+    """Say what a quantity is, how it is called, and the size of what it gives and remembers."""
+    shape = "" if row.shape == "(N,)" else f" of shape {row.shape}"
+    memory = "" if row.memory is None else f" with a memory of {row.memory}"
+    return f"- `{row.name}` [{row.unit}], {row.kind}{shape}{memory}, `{row.usage}`: {row.formula}"
 
 
 def own_scene(intent: str, env: str, env_args: dict[str, Any]) -> dict[str, str]:
@@ -130,10 +134,11 @@ def _turn_of(joint: JointSpec, robot: Robot | None) -> str:
 
 def _recorded(spec: EnvSpec) -> Iterator[str]:
     kept = [name for name in RECORDED if name in spec.info_keys]
+    # An episode gives the size of the forces it recorded, as a step does.
+    kept += ["contacts"] if "cfrc_ext" in kept and "contacts" in spec.info_keys else []
     columns = " ".join((*kept, *_ALWAYS_RECORDED))
     known = {*kept, *_ALWAYS_RECORDED, "dt", "episode_start"}
     known |= {row.name for row in describe_quantities(spec)}
-    known |= {"contacts"} if "cfrc_ext" in kept else set()
     others = sorted(set(spec.info_keys) - known)
     yield (
         f"Recorded for the judge, after every step: `{columns}`, and with them every quantity in "

@@ -12,7 +12,7 @@ from telic.envs.catalogue import describe as describe_environment
 from telic.envs.catalogue import describe_text
 from telic.envs.spec import EnvSpec
 from telic.envs.tasks import TASKS
-from telic.quantities.quantity import QUANTITIES, Quantity
+from telic.quantities.quantity import QUANTITIES, Accumulated, Quantity
 
 _HEAD = """# Measured quantities
 
@@ -42,10 +42,13 @@ class QuantityDescription(Record):
     shape: str = Field(description="shape of the value for N environments")
     formula: str = Field(description="in words")
     latex: str
+    memory: int | None = Field(
+        default=None, description="numbers that an accumulated one remembers; None: it depends"
+    )
 
 
-def describe(quantity: Quantity) -> QuantityDescription:
-    """Return the description of one quantity."""
+def describe(quantity: Quantity, spec: EnvSpec | None = None) -> QuantityDescription:
+    """Return the description of one quantity, as it is on an environment if one is given."""
     arguments = "".join(f", {each}" for each in quantity.arguments)
     call = f"quantities.{quantity.name}(info{arguments})"
     if quantity.kind == "accumulated":
@@ -58,7 +61,16 @@ def describe(quantity: Quantity) -> QuantityDescription:
         shape=f"(N, {_PER[quantity.per]})" if quantity.per else "(N,)",
         formula=quantity.formula,
         latex=quantity.latex,
+        memory=_memory(quantity, spec),
     )
+
+
+def _memory(quantity: Quantity, spec: EnvSpec | None) -> int | None:
+    if not isinstance(quantity, Accumulated):
+        return None
+    if isinstance(quantity.width, int):
+        return quantity.width
+    return None if spec is None else len(quantity.memory(spec))
 
 
 _PER = {"actuator": "actions", "axis": "3", "foot": "feet", "pole": "poles"}
@@ -77,7 +89,7 @@ def ordered() -> list[Quantity]:
 
 def describe_quantities(spec: EnvSpec | None = None) -> list[QuantityDescription]:
     """Return the quantities an environment has, or all, in the order of the reference page."""
-    return [describe(each) for each in ordered() if spec is None or each.available(spec)]
+    return [describe(each, spec) for each in ordered() if spec is None or each.available(spec)]
 
 
 def environment_page(env: str | EnvSpec) -> str:
