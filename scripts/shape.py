@@ -48,6 +48,7 @@ LAYERS = {
     "bench": 5.5,
     "plugin": 5.6,
     "verbs": 6,
+    "connections": 6.5,
     "mcp": 7,
     "web": 7,
     "cli": 7.1,

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Generator, Iterator, MutableMapping
 from contextlib import ExitStack, contextmanager
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Protocol, cast, runtime_checkable
 
@@ -43,7 +44,11 @@ def progress_of(verb: Verb[..., Any, Any], values: dict[str, Any], is_quiet: boo
 
 
 _WHAT = "Describe a behaviour, get a trained policy, and the evidence that it does what you asked."
-_MCP = VerbGroup("Serve telic to coding agents.", {"serve": "serve"})
+_DOORS: dict[str, str | VerbGroup] = {
+    "serve": "web:serve",
+    "mcp": VerbGroup("Serve telic to coding agents.", {"serve": "mcp:serve"}),
+}
+"""verbs of the other doors"""
 
 
 @runtime_checkable
@@ -99,7 +104,7 @@ class RootGroup(LazyGroup):
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
-        verbs = {**VERBS, "mcp": _MCP}
+        verbs = {**VERBS, **_DOORS}
         panels, title = dict[str, str](), ""
         for word in verbs:
             title = panels[word] = PANELS.get(word, title)
@@ -225,10 +230,9 @@ class CommandMap(MutableMapping[str, Any]):
 
 def find(path: str) -> Verb[..., Any, Any]:
     """Return a verb, in the form that the command line has of it."""
-    if path == "serve":
-        from telic.mcp import serve
-
-        return serve
+    package, _, name = path.partition(":")
+    if package in ("mcp", "web"):
+        return getattr(import_module(f"telic.{package}"), name)
     if path.startswith("study"):
         from telic.cli.study_terminal import ON_TERMINAL
     else:

@@ -52,10 +52,11 @@ def serve(request: ServeRequest) -> None:
     if request.transport == "stdio":
         server.run("stdio")
         return
+    from telic.connections import find_token, listen
     from telic.mcp import http
 
-    token, is_new = http.find_token()
-    listening = http.listen(request.host, request.port)
+    token, is_new = find_token(http.TOKEN_VARIABLE)
+    listening = listen(request.host, request.port)
     name, number = listening.getsockname()[:2]
     address = f"[{name}]" if ":" in name else name
     sys.stderr.write(f"telic mcp: http://{address}:{number}{http.PATH}\n")

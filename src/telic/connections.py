@@ -1,0 +1,121 @@
+"""Connections to a server on this machine: where it listens, and what a client may take.
+
+Whoever connects has bounded time to say what it wants, and bounded room to say it in; a connection
+that is slow about it gives way to a new one when there are many.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+import secrets
+import socket
+from typing import Any
+
+import h11
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from telic.errors import UsageError
+
+HEADER_BYTES = 16 << 10
+LEAVING_S = 3
+_LEAST_LENGTH = 16
+"""of a token"""
+_PATIENCE_S: dict[object, float] = {h11.IDLE: 10.0, h11.SEND_BODY: 30.0}
+"""how long a client may take for the lines before a request's body, and then for its body"""
+
+
+class BoundedConnection(H11Protocol):
+    """A connection that is closed when a request takes too long to arrive."""
+
+    most = 64
+    """connections at a time"""
+    waits_since: float | None = None
+    """when it began to wait for a request; None while it does not"""
+    _waits_for: type[Any] | None = None
+    _timer: Any = None
+
+    def connection_made(self, transport: Any) -> None:
+        """Take a new connection; among too many, one that is slow to ask gives way."""
+        super().connection_made(transport)
+        if len(self.connections) > self.most:
+            others = (each for each in self.connections if isinstance(each, BoundedConnection))
+            slow = [(each.waits_since, id(each), each) for each in others if each.waits_since]
+            (min(slow)[2] if slow else self).transport.abort()
+        self._watch()
+
+    def data_received(self, data: bytes) -> None:
+        """Take what has arrived."""
+        super().data_received(data)
+        self._watch()
+
+    def on_response_complete(self) -> None:
+        """Go on to the next request, part of which may have arrived meanwhile."""
+        super().on_response_complete()
+        self._watch()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Forget it."""
+        self._end_timer()
+        super().connection_lost(exc)
+
+    def _watch(self) -> None:
+        """Let the clock run from the beginning of each part of a request to its end."""
+        part = self.conn.their_state
+        if part is self._waits_for:
+            return
+        self._end_timer()
+        if part in _PATIENCE_S:
+            self._waits_for, self.waits_since = part, self.loop.time()
+            self._timer = self.loop.call_later(_PATIENCE_S[part], self.transport.abort)
+
+    def _end_timer(self) -> None:
+        self._waits_for = self.waits_since = None
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+
+def find_token(variable: str) -> tuple[str, bool]:
+    """Return the token in a variable of the environment, or a new one, and whether it is new.
+
+    Raises UsageError for one that can be guessed.
+    """
+    given = os.environ.get(variable, "").strip()
+    if not given:
+        return secrets.token_urlsafe(32), True
+    if len(given) < _LEAST_LENGTH:
+        raise UsageError(
+            f"{variable} is too short.",
+            hint=f"Give it {_LEAST_LENGTH} characters or more, or unset it for a new one.",
+        )
+    return given, False
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """Return a socket that listens on this machine; raises UsageError for any other address."""
+    if not is_loopback(host):
+        raise UsageError(
+            f"{host} can be reached from other machines.",
+            hint="Serve on 127.0.0.1, and forward the port through SSH from elsewhere.",
+        )
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    made = socket.socket(family, socket.SOCK_STREAM)
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        made.bind((host, port))
+    except OSError as error:
+        made.close()
+        raise UsageError(f"Port {port} of {host} is not free: {error.strerror}.") from None
+    made.listen()
+    return made
+
+
+def is_loopback(host: str) -> bool:
+    """Say whether only this machine can reach an address."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False

@@ -1,0 +1,59 @@
+"""The dashboard: one process, one port of this machine, where a person sees and steers everything.
+
+The verb that serves is here; everything else needs `fastapi` and is loaded by it.
+"""
+
+from __future__ import annotations
+
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+from telic.core.request import RunsRequest, option, place
+from telic.core.verb import verb
+from telic.errors import MissingExtra
+
+_EXAMPLES = """
+telic serve                                          the address is printed, and opened
+
+telic serve --no-open --port 8764                    on a machine without a screen; from yours:
+
+ssh -L 8764:127.0.0.1:8764 MACHINE                   then open the printed address
+
+Only this machine can reach it, and every request needs the token in the address. Work that was
+started from the page goes on when the server ends.
+"""
+
+
+class DashboardRequest(RunsRequest):
+    """Where to serve."""
+
+    host: str = option("An address of this machine.", default="127.0.0.1")
+    port: int = option(
+        "0 takes a free one; so does a taken default.", default=8764, minimum=0, maximum=65535
+    )
+    opens: bool = option("Open the browser.", "--open/--no-open", default=True)
+    root: Path = place("The repository, for studies.", "--root", default=Path())
+
+
+@verb(DashboardRequest, examples=_EXAMPLES)
+def serve(request: DashboardRequest) -> None:
+    """Open the dashboard: describe a behaviour, watch it become a policy, correct it.
+
+    The token is the one in TELIC_WEB_TOKEN, or a new one.
+    """
+    for package in ("fastapi", "uvicorn"):
+        if find_spec(package) is None:
+            raise MissingExtra(package, "web", "The dashboard")
+    from telic.connections import find_token, listen
+    from telic.web.gate import TOKEN_VARIABLE
+    from telic.web.process import address_of, serve_until_stopped
+
+    token, _ = find_token(TOKEN_VARIABLE)
+    listening = listen(request.host, request.port)
+    address = f"{address_of(listening)}/?token={token}"
+    sys.stdout.write(f"telic: {address}\n")
+    sys.stdout.flush()
+    serve_until_stopped(
+        Path(request.runs_dir), request.root, listening, token, address if request.opens else None
+    )

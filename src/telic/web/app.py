@@ -1,0 +1,143 @@
+"""The application: the API under /api, and the pages that were built into the package."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from typing import Any
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import FileResponse, JSONResponse, PlainTextResponse
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+from starlette.types import ASGIApp
+
+from telic import __version__
+from telic.core.config import Record
+from telic.errors import MissingFile, Refused, TelicError, UnknownName, UsageError
+from telic.web import artefacts, details, lists, series, streams, verb_routes, work
+from telic.web.gate import API, Grant, WebGate
+from telic.web.place import WebPlace
+
+STATIC = Path(__file__).parent / "static"
+_log = logging.getLogger("telic.web")
+_NOT_BUILT = """The pages of the dashboard are not part of this installation.
+
+Build them once with: make pages (needs Node 20 or newer). The API under /api works without them.
+"""
+
+
+class ApiError(Record):
+    """Why something was not done, and what to do."""
+
+    message: str
+    hint: str | None = None
+
+
+class ServerFacts(Record):
+    """What a page needs to know of the server."""
+
+    version: str
+    runs_dir: str
+    root: str
+    is_read_only: bool
+    """whether this is a share link, which changes nothing"""
+    shared: str | None
+    """the one thing that a share link shows"""
+
+
+_ERRORS: dict[int | str, dict[str, Any]] = {
+    status: {"model": ApiError} for status in (400, 401, 403, 404, 409, 413, 422)
+}
+
+
+def make_app(place: WebPlace) -> FastAPI:
+    """Return the application without its gate."""
+    app = FastAPI(
+        title="telic",
+        version=__version__,
+        docs_url=None,
+        redoc_url=None,
+        openapi_url=f"{API}/openapi.json",
+        responses=_ERRORS,
+        generate_unique_id_function=lambda route: route.name,
+    )
+    for part in (lists, details, streams, series, artefacts, work, verb_routes):
+        app.include_router(part.routes(place), prefix=API)
+    _explain(app)
+
+    @app.get(f"{API}/about", tags=["about"])
+    def about(request: Request) -> ServerFacts:
+        """Say what this server is."""
+        grant: Grant = request.scope.get("grant", Grant())
+        return ServerFacts(
+            version=__version__,
+            runs_dir=str(place.runs_dir) if grant.is_full else "",
+            root=str(place.root) if grant.is_full else "",
+            is_read_only=not grant.is_full,
+            shared=grant.thing,
+        )
+
+    @app.get("/{path:path}", include_in_schema=False)
+    def page(path: str) -> Response:
+        """Return a file of the pages; every other address is the page's own."""
+        return _page(path)
+
+    return app
+
+
+def gated(place: WebPlace, token: str) -> ASGIApp:
+    """Return the application behind its gate."""
+    return WebGate(make_app(place), token)
+
+
+def _page(path: str) -> Response:
+    files = {str(file.relative_to(STATIC)): file for file in STATIC.rglob("*") if file.is_file()}
+    if f"/{path}".startswith(f"{API}/"):
+        return JSONResponse({"message": "There is no such route.", "hint": None}, 404)
+    if path in files and path != "index.html":
+        forever = "assets/" in path
+        lasting = "public, max-age=31536000, immutable" if forever else "no-cache"
+        return FileResponse(files[path], headers={"cache-control": lasting})
+    if "index.html" not in files:
+        return PlainTextResponse(_NOT_BUILT, 404)
+    return FileResponse(files["index.html"], headers={"cache-control": "no-cache"})
+
+
+def _explain(app: FastAPI) -> None:
+    """Let every error be one paragraph and what to do."""
+
+    @app.exception_handler(TelicError)
+    def telic_error(request: Request, error: TelicError) -> Response:
+        return _told(_status(error), error.message, error.hint)
+
+    @app.exception_handler(RequestValidationError)
+    def invalid(request: Request, error: RequestValidationError) -> Response:
+        faults = [
+            f"{'.'.join(str(part) for part in fault['loc'][1:]) or 'the body'}: {fault['msg']}"
+            for fault in error.errors()[:5]
+        ]
+        return _told(422, f"The request is not valid. {'; '.join(faults)}.", None)
+
+    @app.exception_handler(HTTPException)
+    def http_error(request: Request, error: HTTPException) -> Response:
+        return _told(error.status_code, str(error.detail), None)
+
+    @app.exception_handler(Exception)
+    def bug(request: Request, error: Exception) -> Response:
+        _log.exception("%s %s failed", request.method, request.url.path)
+        return _told(500, "This is a fault in telic; the server's terminal says more.", None)
+
+
+def _told(status: int, message: str, hint: str | None) -> Response:
+    clean = [part and part.encode("utf-8", "replace").decode() for part in (message, hint)]
+    return JSONResponse({"message": clean[0], "hint": clean[1]}, status)
+
+
+def _status(error: TelicError) -> int:
+    if isinstance(error, UnknownName | MissingFile):
+        return 404
+    if isinstance(error, Refused):
+        return 409
+    return 422 if isinstance(error, UsageError) else 409

@@ -1,0 +1,240 @@
+"""Who may ask: every request names this host, comes from no other page, and has the token.
+
+The token comes as a header (programs), or as a cookie that is set once from the address that
+`telic serve` prints (browsers). A share link gives a cookie of its own, which reads one thing and
+changes nothing. Every answer leaves through here, too: without keys of model providers, and with
+headers that let a page load nothing from elsewhere.
+"""
+
+from __future__ import annotations
+
+import hmac
+from collections.abc import Callable, MutableMapping
+from http.cookies import CookieError, SimpleCookie
+from typing import Any, NamedTuple
+from urllib.parse import parse_qsl, quote, urlencode
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from telic.connections import is_loopback
+from telic.llm.keys import redact
+
+TOKEN_VARIABLE = "TELIC_WEB_TOKEN"
+API = "/api"
+SHARE = "/share/"
+BODY_BYTES = 4 << 20
+_BEARER = "bearer "
+_SAFE = ("GET", "HEAD")
+_YEAR_S = 365 * 24 * 3600
+_TEXT = ("application/json", "text/", "application/javascript")
+_PAGE_POLICY = (
+    "default-src 'self'; img-src 'self' data: blob:; media-src 'self' blob:; font-src 'self' data:;"
+    " style-src 'self' 'unsafe-inline'; script-src 'self' 'wasm-unsafe-eval';"
+    " worker-src 'self' blob:; connect-src 'self' blob: data:; frame-src 'self';"
+    " object-src 'none'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
+)
+REPORT_POLICY = (
+    "sandbox allow-scripts; default-src 'none'; img-src 'self' data:; media-src 'self' data: blob:;"
+    " style-src 'unsafe-inline'; script-src 'unsafe-inline'; frame-ancestors 'self'"
+)
+"""for pages that runs made: they may draw, and reach nothing"""
+_HEADERS = {
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "no-referrer",
+    "cross-origin-resource-policy": "same-origin",
+    "cross-origin-opener-policy": "same-origin",
+}
+_NO_TOKEN = """<!doctype html><meta charset="utf-8"><title>telic</title>
+<meta name="viewport" content="width=device-width"><style>body{font:16px/1.5 system-ui;margin:15vh
+auto;max-width:34rem;padding:0 1rem;color-scheme:light dark}code{font-weight:600}</style>
+<h1>This page needs its token</h1><p>Open the whole address that <code>telic serve</code> printed in
+your terminal; it ends in <code>?token=…</code>. The browser remembers it after that.</p>
+<p>A share link that leads here was withdrawn, or is not whole.</p>"""
+
+
+class Grant(NamedTuple):
+    """What somebody may do."""
+
+    thing: str | None = None
+    """the only thing that may be read; None: everything may be read and done"""
+
+    @property
+    def is_full(self) -> bool:
+        """Whether nothing is held back."""
+        return self.thing is None
+
+    def allows(self, method: str, path: str) -> bool:
+        """Say whether a request may be made."""
+        if self.thing is None:
+            return True
+        home = f"{API}/things/{self.thing}"
+        is_read = path in (f"{API}/about", home) or path.startswith(f"{home}/")
+        return method in _SAFE and (is_read or not path.startswith(API))
+
+
+class WebGate:
+    """Stands before the application."""
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        token: str,
+        shared_thing: Callable[[str], str | None] = lambda share: None,
+    ) -> None:
+        self._app = app
+        self._token = token.encode()
+        self._shared_thing = shared_thing
+        """the thing that a share link shows; None: it shows nothing any more"""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer with a refusal or a cookie, or pass the request on."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        answer = self._answer(scope)
+        await (answer or self._app)(scope, receive, _leaving(scope, send))
+
+    def _answer(self, scope: Scope) -> Response | None:
+        headers, path = Headers(scope=scope), str(scope["path"])
+        if not _is_this_machine(headers.get("host", "")):
+            return _refusal(421, "This host is not served here.")
+        if refusal := _foreign(scope["method"], headers):
+            return refusal
+        if greeting := self._greeting(scope, path):
+            return greeting
+        grant = self._grant(headers)
+        if grant is None:
+            if path.startswith(API):
+                hint = "Send the token that telic serve printed: Authorization: Bearer TOKEN."
+                return _refusal(401, "A token is needed.", hint)
+            return HTMLResponse(_NO_TOKEN, 401)
+        if not grant.allows(scope["method"], path):
+            return _refusal(403, "A share link shows one thing, and changes nothing.")
+        scope["grant"] = grant
+        return _too_much(headers)
+
+    def _greeting(self, scope: Scope, path: str) -> Response | None:
+        """Turn a token in an address into a cookie, so that it stays in no history."""
+        if scope["method"] not in _SAFE:
+            return None
+        if path.startswith(SHARE):
+            share = path.removeprefix(SHARE)
+            thing = self._shared_thing(share)
+            if thing is None:
+                return HTMLResponse(_NO_TOKEN, 401)
+            return _with_cookie(f"/things/{quote(thing)}", "share", share)
+        query = parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)
+        token = next((value for name, value in query if name == "token"), None)
+        if token is None or path.startswith(API) or not self._is_token(token):
+            return None
+        rest = urlencode([(name, value) for name, value in query if name != "token"])
+        # One slash at most: "//elsewhere" would lead away.
+        place = "/" + quote(path.lstrip("/")) + (f"?{rest}" if rest else "")
+        return _with_cookie(place, "token", token)
+
+    def _grant(self, headers: Headers) -> Grant | None:
+        given = headers.get("authorization", "")
+        if given[: len(_BEARER)].lower() == _BEARER:
+            return Grant() if self._is_token(given[len(_BEARER) :]) else None
+        cookies = _cookies(headers)
+        if self._is_token(cookies.get("telic_token", "")):
+            return Grant()
+        thing = self._shared_thing(cookies.get("telic_share", ""))
+        return None if thing is None else Grant(thing)
+
+    def _is_token(self, given: str) -> bool:
+        # Compared as bytes and in constant time, whatever was sent.
+        return hmac.compare_digest(given.encode(errors="replace"), self._token)
+
+
+def _is_this_machine(host: str) -> bool:
+    """Say whether a Host header names this machine; a name of elsewhere may lead here by DNS."""
+    name, _, port = host.rpartition(":") if not host.endswith("]") else (host, "", "")
+    name = (name or port).strip("[]").lower()
+    return is_loopback(name)
+
+
+def _foreign(method: str, headers: Headers) -> Response | None:
+    """Refuse what a page of another origin asks for, were it on this machine."""
+    host, origin = headers.get("host", "").lower(), headers.get("origin")
+    if origin is not None and origin.lower() not in (f"http://{host}", f"https://{host}"):
+        return _refusal(403, "Pages of other origins are not served.")
+    came_from = headers.get("sec-fetch-site", "none")
+    is_opened = method == "GET" and headers.get("sec-fetch-mode") == "navigate"
+    if came_from not in ("none", "same-origin") and not is_opened:
+        return _refusal(403, "Pages of other origins are not served.")
+    is_page = "cookie" in headers and "authorization" not in headers
+    if method not in _SAFE and is_page and origin is None and came_from != "same-origin":
+        return _refusal(403, "A request that changes something has to say its origin.")
+    return None
+
+
+def _too_much(headers: Headers) -> Response | None:
+    """Refuse a body that is too large, or does not say how large it is."""
+    if "transfer-encoding" in headers:
+        return _refusal(411, "Say how long the body is (Content-Length).")
+    length = headers.get("content-length", "0")
+    if not length.isdigit() or int(length[:20]) > BODY_BYTES:
+        return _refusal(413, f"More than {BODY_BYTES >> 20} MiB are not read.")
+    return None
+
+
+def _refusal(status: int, message: str, hint: str | None = None) -> Response:
+    headers = {"WWW-Authenticate": "Bearer"} if status == 401 else None
+    return JSONResponse({"message": message, "hint": hint}, status, headers)
+
+
+def _cookies(headers: Headers) -> dict[str, str]:
+    try:
+        return {name: each.value for name, each in SimpleCookie(headers.get("cookie", "")).items()}
+    except CookieError:
+        return {}
+
+
+def _with_cookie(place: str, name: str, value: str) -> Response:
+    answer = RedirectResponse(place, 303)
+    answer.set_cookie(
+        f"telic_{name}", value, max_age=_YEAR_S, httponly=True, samesite="strict", path="/"
+    )
+    return answer
+
+
+def _leaving(scope: MutableMapping[str, Any], send: Send) -> Send:
+    """Return a `send` that adds headers and takes keys out of text."""
+    held: Message | None = None
+    is_text = False
+
+    async def leave(message: Message) -> None:
+        nonlocal held, is_text
+        if message["type"] == "http.response.start":
+            headers = MutableHeaders(scope=message)
+            for name, value in _HEADERS.items():
+                headers.setdefault(name, value)
+            headers.setdefault("content-security-policy", _PAGE_POLICY)
+            headers.setdefault("cache-control", "no-store")
+            is_text = headers.get("content-type", "").startswith(_TEXT)
+            held = message  # its length is known when the body is
+            return
+        body = message.get("body", b"")
+        if is_text and body:
+            clean = redact(body.decode("utf-8", "surrogateescape"))
+            message = {**message, "body": clean.encode("utf-8", "surrogateescape")}
+        if held is not None:
+            _mend_length(MutableHeaders(scope=held), len(body), message)
+            await send(held)
+            held = None
+        await send(message)
+
+    return leave
+
+
+def _mend_length(headers: MutableHeaders, length: int, message: Message) -> None:
+    """Let the head of an answer say how long it is now; of one in parts, nothing."""
+    if len(message.get("body", b"")) == length or "content-length" not in headers:
+        return
+    if message.get("more_body", False):
+        del headers["content-length"]
+    else:
+        headers["content-length"] = str(len(message["body"]))

@@ -1,0 +1,238 @@
+"""Curves for charts: a metric file is parsed once and then only where it has grown.
+
+A chart asks for so many points of a range of steps. Where the range holds more, those are chosen
+that keep the shape and the spikes; where it does not, every point is exact.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+from collections import OrderedDict
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any, Literal, NamedTuple
+
+from fastapi import APIRouter, Query
+from pydantic import Field
+
+from telic.core.config import Record
+from telic.core.text import is_dict
+from telic.errors import UsageError
+from telic.storage.facts import RunRequestFacts
+from telic.storage.files import read_facts
+from telic.storage.layout import MemberFolder, RunFolder, SessionFolder
+from telic.storage.scalars import downsample
+from telic.storage.workspace import Thing
+from telic.web.place import WebPlace
+from telic.web.tails import read_lines
+
+_KEPT = 64
+"""files whose rows stay in memory"""
+_MOST_POINTS = 20_000
+_MOST_SERIES = 400
+_TAIL = 1 << 14
+
+Rows = Literal["train", "eval"]
+
+
+class MetricCurve(Record):
+    """One curve."""
+
+    member: str
+    name: str
+    steps: tuple[float, ...]
+    values: tuple[float, ...]
+    points: int
+    """that the range holds; more than are given: they were thinned out"""
+
+
+class SeriesSet(Record):
+    """Curves, and which others there are."""
+
+    series: tuple[MetricCurve, ...]
+    names: tuple[str, ...]
+    """of all curves of this kind"""
+    members: tuple[str, ...]
+    last_step: float | None
+    """of the newest row; ask again with `start` from there for what comes then"""
+
+
+class SeriesQuery(Record):
+    """Which curves are wanted."""
+
+    name: tuple[Annotated[str, Field(max_length=200)], ...] = Field(
+        default=("episodic_return",), max_length=200, description="metrics; see `names`"
+    )
+    member: tuple[Annotated[str, Field(max_length=200)], ...] = Field(
+        default=(), max_length=200, description="members; all if left out"
+    )
+    rows: Rows = Field(default="train", description="rows of training or of evaluations")
+    iteration: int | None = Field(default=None, ge=0, le=10**9, description="of a session")
+    start: float | None = Field(default=None, description="first step")
+    end: float | None = Field(default=None, description="last step")
+    points: int = Field(default=1000, ge=3, le=_MOST_POINTS, description="points of a curve")
+
+
+class Pulse(Record):
+    """How far a training is, read from its newest metrics."""
+
+    iteration: int | None
+    step: int
+    """environment steps per member so far"""
+    total_steps: int | None
+    seconds: float | None
+    seconds_left: float | None
+    steps_per_second: float | None
+    returns: dict[str, float | None]
+
+
+class _Parsed(NamedTuple):
+    """The rows of a metric file, up to a place in it."""
+
+    inode: int
+    place: int
+    rows: list[dict[str, Any]]
+
+
+class MetricFiles:
+    """Metric files that were parsed, the latest used of them."""
+
+    def __init__(self) -> None:
+        self._parsed: OrderedDict[Path, _Parsed] = OrderedDict()
+        self._turn = threading.Lock()
+
+    def rows(self, path: Path) -> list[dict[str, Any]]:
+        """Return the rows of a file; what is no row of numbers is left out."""
+        with self._turn:
+            try:
+                stat = os.stat(path)
+            except OSError:
+                return []
+            known = self._parsed.get(path)
+            if known is None or known.inode != stat.st_ino or known.place > stat.st_size:
+                known = _Parsed(stat.st_ino, 0, [])
+            rows, place = known.rows, known.place
+            while lines := read_lines(path, place) if place < stat.st_size else []:
+                place = lines[-1].end
+                rows.extend(row for line in lines if (row := _row(line.text)) is not None)
+            self._parsed[path] = _Parsed(stat.st_ino, place, rows)
+            self._parsed.move_to_end(path)
+            while len(self._parsed) > _KEPT:
+                self._parsed.popitem(last=False)
+            return rows[:]
+
+
+def _row(text: bytes) -> dict[str, Any] | None:
+    try:
+        row = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    return row if is_dict(row) and _is_number(row.get("global_step")) else None
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _curve(
+    member: str, name: str, rows: Sequence[dict[str, Any]], query: SeriesQuery
+) -> MetricCurve | None:
+    low = float("-inf") if query.start is None else query.start
+    high = float("inf") if query.end is None else query.end
+    known = [
+        (row["global_step"], row[name])
+        for row in rows
+        if _is_number(row.get(name)) and low <= row["global_step"] <= high
+    ]
+    if not known:
+        return None
+    steps, values = zip(*known, strict=True)
+    shown, thinned = downsample(steps, values, query.points)
+    return MetricCurve(
+        member=member, name=name, steps=tuple(shown), values=tuple(thinned), points=len(known)
+    )
+
+
+def read_series(place: WebPlace, files: MetricFiles, run: RunFolder, query: SeriesQuery) -> Any:
+    """Return curves of a run."""
+    known = {member.name: member for member in run.members()}
+    wanted = [place.member(run, name) for name in query.member] or list(known.values())
+    if len(wanted) * len(query.name) > _MOST_SERIES:
+        raise UsageError(f"More than {_MOST_SERIES} curves at once are not drawn.")
+    series, names, last = list[MetricCurve](), dict[str, None](), list[float]()
+    for member in wanted:
+        rows = _rows(place, files, member, query.rows)
+        for row in rows[:1] + rows[-1:]:
+            names |= dict.fromkeys(name for name, value in row.items() if _is_number(value))
+        last += [row["global_step"] for row in rows[-1:]]
+        curves = (_curve(member.name, name, rows, query) for name in query.name)
+        series += [curve for curve in curves if curve is not None]
+    return SeriesSet(
+        series=tuple(series),
+        names=tuple(names),
+        members=tuple(known),
+        last_step=max(last, default=None),
+    )
+
+
+def _rows(
+    place: WebPlace, files: MetricFiles, member: MemberFolder, kind: Rows
+) -> list[dict[str, Any]]:
+    if not member.scalars.exists():
+        return []
+    rows = files.rows(place.inside(member.scalars))
+    return [row for row in rows if (row.get("type") == "eval") == (kind == "eval")]
+
+
+def pulse_of(thing: Thing) -> Pulse | None:
+    """Return how far the present training of a run or a session is; None: there is none."""
+    run, number = RunFolder(thing.path), None
+    if thing.kind == "session":
+        folder = SessionFolder(thing.path)
+        number = max(folder.iterations(), default=None)
+        if number is None:
+            return None
+        run = folder.iteration(number).run
+    if thing.kind not in ("run", "session") or not run.config.exists():
+        return None
+    rows = {member.name: _last_row(member.scalars) for member in run.members()}
+    known = [row for row in rows.values() if row]
+    if not known:
+        return None
+    step = int(max(row["global_step"] for row in known))
+    total = read_facts(run.config, RunRequestFacts)["steps"]
+    seconds = max((row.get("elapsed_time") or 0.0 for row in known), default=None)
+    rate = step / seconds if seconds else None
+    return Pulse(
+        iteration=number,
+        step=step,
+        total_steps=total,
+        seconds=seconds,
+        seconds_left=max(0.0, (total - step) / rate) if rate else None,
+        steps_per_second=rate * len(known) if rate else None,
+        returns={name: row.get("episodic_return") for name, row in rows.items()},
+    )
+
+
+def _last_row(path: Path) -> dict[str, Any]:
+    try:
+        size = path.stat().st_size
+    except OSError:
+        return {}
+    rows = (_row(line.text) for line in reversed(read_lines(path, max(0, size - _TAIL))))
+    known = (row for row in rows if row and row.get("type") != "eval")
+    return next(known, dict[str, Any]())
+
+
+def routes(place: WebPlace) -> APIRouter:
+    """Return the routes of curves."""
+    router, files = APIRouter(tags=["series"]), MetricFiles()
+
+    @router.get("/things/{thing}/series", response_model=SeriesSet)
+    def series(thing: str, query: Annotated[SeriesQuery, Query()]) -> Any:
+        """Return curves of a run, or of an iteration of a session (the last if none is said)."""
+        return read_series(place, files, place.run(thing, query.iteration), query)
+
+    return router

@@ -1,0 +1,153 @@
+"""What happens, as it happens: the events of a thing as pages and as a stream that can be resumed.
+
+The id of an event is the place in its log where it ends, so a reader that lost its connection, or
+whose server was started anew, goes on where it was. Between events a stream says what is not kept
+on disk: the thing's state, and how far a training is, read from its newest metrics.
+"""
+
+from __future__ import annotations
+
+import json
+from asyncio import to_thread
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Annotated
+
+from fastapi import APIRouter, Header, Query, Response
+from fastapi.sse import EventSourceResponse
+from pydantic import Field
+
+from telic.core.config import Record
+from telic.errors import TelicError
+from telic.storage.workspace import Thing
+from telic.web.event_schemas import EventData
+from telic.web.index import thing_id
+from telic.web.place import WebPlace
+from telic.web.series import Pulse, pulse_of
+from telic.web.tails import LogLine, read_lines
+
+_BEAT_S = 1.0
+_MOST = 1000
+
+
+class EventRow(Record):
+    """An event, and its id."""
+
+    id: int
+    """the place in the log where it ends"""
+    data: EventData
+
+
+class EventsPage(Record):
+    """Events in their order."""
+
+    events: tuple[EventRow, ...]
+    next: int
+    """ask again with `after` this for what comes then"""
+    is_all: bool
+    """whether the log held nothing more"""
+
+
+class ThingPulse(Record):
+    """What a stream says between events, under the name "pulse"."""
+
+    state: str
+    is_running: bool
+    training: Pulse | None
+    """how far the present training is; None: nothing is trained now"""
+
+
+def events_log(thing: Thing) -> Path:
+    """Return the log of a thing."""
+    return thing.path / ("ledger.jsonl" if thing.kind == "study" else "events.jsonl")
+
+
+def _is_event(line: LogLine) -> bool:
+    """Say whether a line of a log, which anybody may have damaged, is one that we wrote."""
+    try:
+        return isinstance(json.loads(line.text), dict)
+    except (ValueError, RecursionError):
+        return False
+
+
+def page_of(thing: Thing, after: int, limit: int) -> bytes:
+    """Return events behind a place as JSON; see EventsPage."""
+    lines = read_lines(events_log(thing), after)[:limit]
+    shown = b",".join(
+        b'{"id":%d,"data":%b}' % (line.end, line.text) for line in lines if _is_event(line)
+    )
+    end = lines[-1].end if lines else after
+    is_all = not read_lines(events_log(thing), end, 1 << 12)
+    tail = json.dumps({"next": end, "is_all": is_all}).encode()[1:]
+    return b'{"events":[' + shown + b"]," + tail
+
+
+async def stream_of(place: WebPlace, thing: Thing, start: int) -> AsyncIterator[bytes]:
+    """Yield server-sent events from a place of the log on, until the reader leaves."""
+    yield b"retry: 1000\n\n"
+    told: bytes | None = None
+    async for lines in place.tails.follow(events_log(thing), start, _BEAT_S):
+        if lines:
+            shown = (b"id: %d\ndata: %b\n\n" % (e.end, e.text) for e in lines if _is_event(e))
+            yield b"".join(shown)
+        now = (await to_thread(pulse, place, thing)).model_dump_json().encode()
+        if now != told:
+            yield b"event: pulse\ndata: " + now + b"\n\n"
+            told = now
+        elif not lines:
+            yield b": still here\n\n"
+
+
+def pulse(place: WebPlace, thing: Thing) -> ThingPulse:
+    """Return what a thing does now."""
+    entry = place.index.entry(thing_id(thing))
+    if entry is None:
+        return ThingPulse(state="deleted", is_running=False, training=None)
+    try:
+        training = pulse_of(thing) if entry.line.is_running else None
+    except TelicError:  # its files are being written
+        training = None
+    return ThingPulse(state=entry.line.state, is_running=entry.line.is_running, training=training)
+
+
+After = Annotated[int, Field(ge=0, le=1 << 53, description="the id of the last event seen")]
+
+
+def routes(place: WebPlace) -> APIRouter:
+    """Return the routes of events."""
+    router = APIRouter(tags=["events"])
+
+    @router.get("/things/{thing}/events", response_model=EventsPage)
+    def read_events(
+        thing: str,
+        after: After = 0,
+        limit: Annotated[int, Query(ge=1, le=_MOST)] = _MOST,
+    ) -> Response:
+        """Return what happened so far, a page at a time."""
+        return Response(page_of(place.thing(thing), after, limit), media_type="application/json")
+
+    @router.get(
+        "/things/{thing}/stream",
+        response_class=EventSourceResponse,
+        responses={200: {"content": {"text/event-stream": {}}}},
+    )
+    async def stream_events(
+        thing: str,
+        after: After = 0,
+        last_event_id: Annotated[str | None, Header(max_length=40)] = None,
+    ) -> EventSourceResponse:
+        """Tell what happened and what happens, until the reader leaves.
+
+        Events have no name and an id; "pulse" (ThingPulse) has neither an id nor a past.
+        """
+        found = place.thing(thing)
+        seen = last_event_id or ""
+        start = int(seen) if seen.isascii() and seen.isdigit() and len(seen) < 17 else after
+        return EventSourceResponse(stream_of(place, found, start))
+
+    @router.get("/things/{thing}/pulse")
+    def read_pulse(thing: str) -> ThingPulse:
+        """Return what a stream says between events: the state now, and how far a training is."""
+        return pulse(place, place.thing(thing))
+
+    return router

@@ -1,0 +1,182 @@
+"""Verbs as routes: what reads is a GET, what acts a POST, what takes long a process of its own.
+
+A name in an address is looked up among the things that are there before a verb hears of it: verbs
+also take paths and starts of names, which are for people at a terminal. An environment is one that
+a registry knows, never a file or code to import.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Body, Path, Query
+from pydantic import BaseModel
+
+from telic.core.verb import Verb, as_data
+from telic.errors import Refused, UsageError, telling_places
+from telic.storage.files import plain
+from telic.storage.workspace import Kind
+from telic.verbs import catalogue
+from telic.verbs.background import StartedJob, start_verb
+from telic.web.gate import TOKEN_VARIABLE
+from telic.web.place import WebPlace
+from telic.web.schemas import answer_of, body_of
+
+_REGISTERED = re.compile(r"(?:[\w.-]+/)?[\w.-]+-v\d+")
+_PATIENCE_S = 20.0
+"""that a request may wait for what it asked for to happen"""
+Way = Literal["read", "do", "start"]
+
+
+@dataclass(frozen=True, slots=True)
+class VerbRoute:
+    """A verb as a route."""
+
+    path: str
+    verb: str
+    """module:name, as in the catalogue of verbs"""
+    way: Way
+    field: str | None = None
+    """of the request, which {thing} of the path fills in"""
+    kinds: tuple[Kind, ...] = ()
+    """that {thing} may be"""
+    hidden: tuple[str, ...] = ()
+    """fields that are not offered"""
+    words: tuple[str, ...] = ()
+    """of the command, where work is started"""
+
+    @property
+    def name(self) -> str:
+        """Return what the schema calls it."""
+        return self.verb.replace(":", "_")
+
+
+_THINGS: tuple[Kind, ...] = ("session", "run", "search")
+ROUTES = (
+    VerbRoute("/envs", "machine:envs", "read", hidden=("env", "every")),
+    VerbRoute("/envs/{env}", "machine:envs", "read", field="env", hidden=("every",)),
+    VerbRoute("/envs/{env}/quantities", "machine:quantities", "read", field="env"),
+    VerbRoute("/presets", "train:presets", "read", hidden=("env",)),
+    VerbRoute("/doctor", "machine:doctor", "read"),
+    VerbRoute("/robots", "robots:robots", "read"),
+    VerbRoute("/search/tasks", "search:envs", "read"),
+    VerbRoute("/search/methods", "search:methods", "read"),
+    VerbRoute("/things/{thing}/stop", "control:stop", "do", "thing", _THINGS),
+    VerbRoute("/things/{thing}/pause", "control:pause", "do", "session", ("session",)),
+    VerbRoute("/things/{thing}/note", "control:note", "do", "session", ("session",)),
+    VerbRoute("/things/{thing}/approve", "control:approve", "do", "session", ("session",)),
+    VerbRoute("/things/{thing}/branch", "control:branch", "do", "session", ("session",)),
+    VerbRoute("/things/{thing}/label", "labels:label", "do", "session", ("session",)),
+    VerbRoute("/things/{thing}/veto", "labels:veto", "do", "session", ("session",)),
+    VerbRoute("/things/{thing}/delete", "things:delete", "do", "thing", _THINGS),
+    VerbRoute("/trash/{deleted}/restore", "things:restore", "do", "thing"),
+    VerbRoute("/things/{thing}/report", "things:report", "do", "thing", ("session", "search")),
+    VerbRoute(
+        "/things/{thing}/resume", "control:resume", "start", "thing", _THINGS, words=("resume",)
+    ),
+    VerbRoute(
+        "/things/{thing}/export", "things:export", "start", "thing", _THINGS, words=("export",)
+    ),
+    VerbRoute("/start/run", "session:run", "start", words=("run",)),
+    VerbRoute("/start/train", "train:train", "start", hidden=("reward",), words=("train",)),
+    VerbRoute("/start/search", "search:search", "start", words=("search",)),
+    VerbRoute(
+        "/start/bench", "machine:intents", "start", hidden=("suite",), words=("bench", "intents")
+    ),
+)
+
+
+def routes(place: WebPlace) -> APIRouter:
+    """Return the routes of verbs."""
+    router = APIRouter(tags=["verbs"])
+    for route in ROUTES:
+        verb = catalogue.load(route.verb)
+        starts = route.way == "start"
+        router.add_api_route(
+            route.path,
+            _endpoint(place, route, verb),
+            methods=["GET"] if route.way == "read" else ["POST"],
+            response_model=StartedJob if starts else answer_of(verb),
+            summary=verb.help.splitlines()[0],
+            description=verb.help,
+            operation_id=_operation(route),
+            status_code=202 if starts else 200,
+        )
+    return router
+
+
+def _operation(route: VerbRoute) -> str:
+    words = re.sub(r"[{}]", "", route.path).strip("/").replace("/", "_")
+    return f"{route.way}_{words}"
+
+
+def _endpoint(place: WebPlace, route: VerbRoute, verb: Verb[..., Any, Any]) -> Callable[..., Any]:
+    """Return a function whose signature is what the schema is made from."""
+    hidden = (*route.hidden, *((route.field,) if route.field else ()))
+    body = body_of(verb, f"{_camel(_operation(route))}Request", hidden)
+    variable = next(iter(re.findall(r"{(\w+)}", route.path)), None)
+
+    def do(**given: Any) -> Any:
+        asked: BaseModel = given["asked"]
+        values = {name: getattr(asked, name) for name in asked.model_fields_set}
+        if variable is not None and route.field is not None:
+            values[route.field] = _named(place, route, variable, given[variable])
+        check_env(values)
+        if route.way == "start":
+            written = {**asked.model_dump(mode="json", exclude_unset=True)}
+            written |= {name: values[name] for name in values if name not in written}
+            without = (TOKEN_VARIABLE,)
+            return start_verb(route.words, route.verb, written, place.runs_dir, without=without)
+        if "wait" in type(asked).model_fields:
+            values["wait"] = min(values.get("wait", _PATIENCE_S), _PATIENCE_S)
+        with telling_places():
+            return plain(as_data(verb.do(verb.request(**values, **_where(place, verb)))))
+
+    how = Query() if route.way == "read" else Body()
+    keyword = inspect.Parameter.KEYWORD_ONLY
+    parameters = [inspect.Parameter("asked", keyword, annotation=Annotated[body, how])]
+    if variable is not None:
+        parameters.append(inspect.Parameter(variable, keyword, annotation=Annotated[str, Path()]))
+    do.__signature__ = inspect.Signature(parameters)
+    do.__name__ = _operation(route)
+    return do
+
+
+def _camel(words: str) -> str:
+    return "".join(word.capitalize() for word in words.split("_"))
+
+
+def _named(place: WebPlace, route: VerbRoute, variable: str, name: str) -> str:
+    """Return the name that a verb gets for the variable part of an address."""
+    if variable == "thing":
+        return place.thing(name, *route.kinds).name
+    if variable == "deleted":
+        from telic.web.index import read_deleted
+
+        if name not in {line.id for line in read_deleted(place.runs_dir)}:
+            raise UsageError(f"{name[:200]} is not in the trash.")
+    return name
+
+
+def _where(place: WebPlace, verb: Verb[..., Any, Any]) -> dict[str, Any]:
+    """Return the fields that a server is started with."""
+    known = {"runs_dir": place.runs_dir, "root": place.root}
+    return {field.name: known[field.name] for field in verb.fields if field.name in known}
+
+
+def check_env(values: Mapping[str, Any]) -> None:
+    """Raise Refused for an environment that only a file or foreign code describes."""
+    name = values.get("env")
+    if name is None or _REGISTERED.fullmatch(name):
+        return
+    from telic.robots.catalogue import robot_names
+
+    if name not in robot_names():
+        raise Refused(
+            f'"{name[:100]}" is no environment by name.',
+            hint="Files and code of your own are for the command line: telic run --env FILE.",
+        )

@@ -1,0 +1,35 @@
+"""A folder of runs that is written, not trained: sessions, runs and what belongs to them."""
+
+import pytest
+from starlette.testclient import TestClient
+
+from telic.web.app import gated
+from telic.web.place import WebPlace
+from tests.web.made import make_workspace
+
+TOKEN = "t" * 32
+HOST = "http://127.0.0.1:8764"
+
+
+@pytest.fixture(scope="session")
+def made(tmp_path_factory):
+    """What no test changes."""
+    return make_workspace(tmp_path_factory.mktemp("web"))
+
+
+@pytest.fixture
+def own(tmp_path):
+    """The same for a test that changes it."""
+    return make_workspace(tmp_path)
+
+
+def client_of(root, token=TOKEN, **headers):
+    place = WebPlace(root / "runs", root)
+    given = {"authorization": f"Bearer {token}"} if token else {}
+    app = gated(place, TOKEN)
+    return TestClient(app, base_url=HOST, headers=given | headers, raise_server_exceptions=False)
+
+
+@pytest.fixture
+def client(made):
+    return client_of(made)

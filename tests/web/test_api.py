@@ -1,0 +1,84 @@
+"""What the dashboard's API answers, over folders that were written for it."""
+
+import json
+
+from tests.web.made import RUN, SEARCH, SESSION, VIDEO
+
+
+def test_everything_is_listed_with_its_kind_and_state(client):
+    page = client.get("/api/things").json()
+    assert {line["id"]: line["kind"] for line in page["things"]} == {
+        SESSION: "session",
+        RUN: "run",
+        SEARCH: "search",
+    }
+    assert page["total"] == 3 and page["next"] is None
+    assert page["kinds"] == {"session": 1, "run": 1, "search": 1}
+
+
+def test_pages_follow_one_another_and_lose_nothing(client):
+    seen, cursor = [], None
+    while True:
+        query = {"limit": 1, "sort": "id"} | ({"cursor": cursor} if cursor else {})
+        page = client.get("/api/things", params=query).json()
+        seen += [line["id"] for line in page["things"]]
+        cursor = page["next"]
+        if cursor is None:
+            break
+    assert seen == sorted([SESSION, RUN, SEARCH], reverse=True)
+
+
+def test_conditions_filter_lines(client):
+    def ids(**query):
+        return {line["id"] for line in client.get("/api/things", params=query).json()["things"]}
+
+    assert ids(where="best_return>10") == {RUN}
+    assert ids(where="score>=0.9") == {SESSION}
+    assert ids(kind="run", text="halfcheetah") == {RUN}
+    assert ids(text="forward fast") == {SESSION}
+    assert client.get("/api/things", params={"where": "nothing like it"}).status_code == 422
+
+
+def test_a_session_tells_what_was_asked_and_tried(client):
+    found = client.get(f"/api/things/{SESSION}").json()
+    assert found["damage"] == []
+    session = found["session"]
+    assert session["config"]["intent"] == "run forward fast"
+    assert [line["number"] for line in session["iterations"]] == [1, 2]
+    assert session["iterations"][0]["tags"] == ["too_slow"]
+    assert session["iterations"][1]["parent"] == 1 and not session["iterations"][1]["is_judged"]
+    assert session["asked"]["doubts"] == ["how fast"]
+
+
+def test_curves_are_thinned_out_and_exact_where_zoomed(client):
+    path = f"/api/things/{RUN}/series"
+    few = client.get(path, params={"points": 5}).json()
+    assert {each["member"] for each in few["series"]} == {"own_seed_1", "own_seed_2"}
+    assert all(len(each["steps"]) == 5 and each["points"] == 50 for each in few["series"])
+    near = client.get(path, params={"start": 10_000, "end": 12_000, "member": "own_seed_1"}).json()
+    assert near["series"][0]["values"] == [10.0, 11.0, 12.0]
+    assert "policy_loss" in near["names"] and near["last_step"] == 50_000
+
+
+def test_a_video_is_served_whole_and_in_parts(client):
+    files = client.get(f"/api/things/{RUN}/files", params={"kind": "video"}).json()
+    assert {file["member"] for file in files} == {"own_seed_1", "own_seed_2"}
+    assert client.get(files[0]["url"]).content == VIDEO
+    part = client.get(files[0]["url"], headers={"range": "bytes=100-199"})
+    assert (part.status_code, part.content) == (206, VIDEO[100:200])
+
+
+def test_events_come_a_page_at_a_time(client):
+    path = f"/api/things/{SESSION}/events"
+    first = client.get(path, params={"limit": 2}).json()
+    rest = client.get(path, params={"after": first["next"]}).json()
+    names = [row["data"]["event"] for row in (*first["events"], *rest["events"])]
+    assert names == [
+        "session.start",
+        "session.asked",
+        "model.sent",
+        "model.reply",
+        "session.iteration",
+    ]
+    assert not first["is_all"] and rest["is_all"]
+    assert json.dumps(rest)
