@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from telic.errors import UsageError
-from telic.storage.files import TEMPORARY_MARK, disk_errors, write_json, write_text
+from telic.storage.files import TEMPORARY_MARK, disk_errors, json_text, write_text
 from telic.studies.approvals import Consent
 from telic.studies.candidates import candidate_ids
 from telic.studies.canonical import check_slug, utc_now
@@ -156,9 +156,9 @@ def create_study(
 def _write_missing(folder: StudyFolder, statement: str) -> None:
     for name in ("metric_extractors", "templates"):
         (folder.shared / name).mkdir(parents=True, exist_ok=True)
-    for name, schema in json_schemas().items():
+    for name, text in _schema_texts().items():
         if not (folder.shared / "schemas" / name).exists():
-            write_json(folder.shared / "schemas" / name, schema)
+            write_text(folder.shared / "schemas" / name, text)
     for path in (folder.candidates, folder.runs, folder.evidence, folder.audits, folder.decisions):
         path.mkdir(parents=True, exist_ok=True)
     escaped = statement.replace("\\", "\\\\").replace('"', '\\"').replace("\n", " ")
@@ -185,6 +185,11 @@ def json_schemas() -> dict[str, dict[str, Any]]:
         file = name.removeprefix("telic.").replace("/", "-") + ".json"
         schemas[file] = {"$schema": _DIALECT, "$id": name, **schema}
     return schemas
+
+
+@cache
+def _schema_texts() -> dict[str, str]:
+    return {name: json_text(schema) for name, schema in json_schemas().items()}
 
 
 def _closed(schema: Any) -> Any:

@@ -1,8 +1,11 @@
 """A study in a repository of its own, with a key of its own."""
 
+import shutil
+
 import pytest
 
 from telic.studies.administration import create_study
+from telic.studies.folder import StudyFolder
 from tests.studies.core.small import AGENT, complete
 from tests.studies.fresh import FreshStudy
 
@@ -22,15 +25,49 @@ def repository(tmp_path):
     return root
 
 
+@pytest.fixture(scope="session")
+def homes(tmp_path_factory):
+    """Homes of studies that were made once, by name; each has a repository and a key."""
+    return {}
+
+
 @pytest.fixture
-def study(repository):
+def made_once(homes, own_key, repository, tmp_path_factory):
+    """Return a function that gives a copy of a study, which it makes at the first need."""
+
+    def give(name, make):
+        home = homes.get(name)
+        if home is not None:
+            shutil.copytree(home / "repository", repository, dirs_exist_ok=True)
+            shutil.copytree(home / "config", own_key, dirs_exist_ok=True)
+            return FreshStudy(StudyFolder.find(repository))
+        study = make()
+        home = tmp_path_factory.mktemp("kept")
+        shutil.copytree(repository, home / "repository")
+        shutil.copytree(own_key, home / "config")
+        homes[name] = home
+        return study
+
+    return give
+
+
+@pytest.fixture
+def study(made_once, repository):
     """A study as `init` leaves it."""
-    made = create_study(repository, "g1-walk", "speed", AGENT, statement="walk")
-    return FreshStudy(made.folder)
+
+    def make():
+        made = create_study(repository, "g1-walk", "speed", AGENT, statement="walk")
+        return FreshStudy(made.folder)
+
+    return made_once("study", make)
 
 
 @pytest.fixture
-def agreed(study):
+def agreed(made_once, study):
     """A study with a contract that is agreed on and not approved."""
-    complete(study)
-    return study
+
+    def make():
+        complete(study)
+        return study
+
+    return made_once("agreed", make)

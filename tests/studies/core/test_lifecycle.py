@@ -42,7 +42,7 @@ STATUSES = [each.value for each in CandidateStatus]
 
 
 @pytest.fixture
-def in_status(agreed):
+def in_status(made_once, agreed):
     """Return a function that leads a candidate into a status along allowed steps."""
 
     def lead(status):
@@ -51,7 +51,7 @@ def in_status(agreed):
             go(agreed, to)
         return agreed
 
-    return lead
+    return lambda status: made_once(f"in {status}", lambda: lead(status))
 
 
 PATHS = {
