@@ -59,6 +59,7 @@ def test_examples_are_labelled_by_how_they_were_made():
     assert "shakes" not in names and "backward" in names and "run" not in names
 
 
+@pytest.mark.slow
 def test_running_is_told_from_everything_else(tmp_path):
     report = bench_judges([RUN], output=tmp_path / "report.json")
     right = {each.name: each.score for each in report.examples if each.is_right}

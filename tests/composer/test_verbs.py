@@ -93,11 +93,19 @@ def test_every_posture_style_and_limit_is_asked_for():
 
 
 # The large robots take half a minute, and show what the small ones show.
+MIDDLE = "HalfCheetah-v5"
 LARGE = ("Ant-v5", "Hopper-v5", "Humanoid-v5", "HumanoidStandup-v5", "Walker2d-v5")
 
 
 @pytest.mark.parametrize(
-    "env", [pytest.param(each, marks=[pytest.mark.long] * (each in LARGE)) for each in TASKS]
+    "env",
+    [
+        pytest.param(
+            each,
+            marks=[pytest.mark.long] * (each in LARGE) + [pytest.mark.slow] * (each == MIDDLE),
+        )
+        for each in TASKS
+    ],
 )
 def test_what_is_composed_is_accepted_and_runs(env):
     for text in [each for name, each in ALL if name == env]:

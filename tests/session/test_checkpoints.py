@@ -66,6 +66,7 @@ def test_training_ends_as_soon_as_its_policies_pass(asking, at_once):
     assert proof.step * 2 <= judged["steps"] < STEPS * 2  # what was really trained, of both
 
 
+@pytest.mark.slow
 def test_whoever_is_killed_between_proof_and_end_trains_no_further(asking, at_once, monkeypatch):
     def die(*_):
         raise KeyboardInterrupt
@@ -93,6 +94,7 @@ def test_a_checkpoint_that_cannot_be_judged_costs_nothing_else(asking, monkeypat
     assert any("no room on the disk" in each["message"] for each in asking.told("log"))
 
 
+@pytest.mark.slow
 def test_what_is_over_in_a_moment_is_judged_only_then(asking, monkeypatch):
     monkeypatch.setattr(looks, "_LONG_S", 1e9)
     asking.run(PASSING, steps=STEPS)

@@ -97,6 +97,7 @@ def training(spec, **changes):
     return work
 
 
+@pytest.mark.slow
 def test_training_is_paused_for_real_and_goes_on_to_its_end(sit, spec):
     sitting = sit(training(spec, steps=8_192, save_every_s=5.0))
     folder = sitting.folder

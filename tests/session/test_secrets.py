@@ -98,6 +98,7 @@ def test_errors_of_a_provider_lose_the_key(asking, error, debug):
     assert_nowhere(asking.runs_dir, *said)
 
 
+@pytest.mark.slow
 def test_an_outage_in_the_middle_tells_no_key(asking):
     def watch(request):
         raise Outage(f"no eyes for {KEY}", may_be_paid=True)
