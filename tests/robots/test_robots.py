@@ -99,7 +99,25 @@ def test_a_robot_is_fetched_once_and_only_its_own_files_are(toy, monkeypatch):
     assert fetch_verb("toy-dog").model == str(model)
 
 
-def test_a_list_of_robots_opens_no_model(toy, monkeypatch):
+@pytest.mark.parametrize("harm", ["changed", "added", "taken away"])
+def test_files_that_are_not_what_was_fetched_are_fetched_anew(toy, monkeypatch, harm):
+    model = fetch(toy)
+    block, extra = model.parent / "assets" / "block.obj", model.parent / "assets" / "more.obj"
+    good = block.read_bytes()
+    recorded = toy._replace(content=catalogue.content_of(toy, catalogue._home(toy)))
+    {
+        "changed": lambda: block.write_bytes(good + b"#"),
+        "added": lambda: extra.write_bytes(b""),
+        "taken away": block.unlink,
+    }[harm]()
+    monkeypatch.setattr(catalogue, "_known", set())  # another process
+    assert fetch(recorded) == model and block.read_bytes() == good and not extra.exists()
+    with pytest.raises(BadFile, match="not those on record"):
+        fetch(recorded._replace(name="another", content="0" * 16))
+    assert block.read_bytes() == good
+
+
+def test_a_list_of_robots_opens_no_model(toy):
     fetch(toy).write_text("not a model")
     line = robots().robots[0]
     assert (line.joints, line.mass_kg, line.height_m) == (8, 5.3, 0.3)

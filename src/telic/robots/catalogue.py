@@ -1,20 +1,23 @@
 """Robots that are known by name, and where their files come from.
 
 The files lie in packages of the public index. They are downloaded without being installed, compared
-with a hash on record, and unpacked into the user's cache; nothing of them is in this package.
+with a hash on record, and unpacked into the user's cache; nothing of them is in this package. What
+was changed there since is fetched anew.
 """
 
 from __future__ import annotations
 
 import functools
+import hashlib
 import os
 import tempfile
 import tomllib
 from pathlib import Path, PurePosixPath
 from typing import Any, Literal, NamedTuple
 
-from telic.errors import UnknownName
+from telic.errors import BadFile, UnknownName
 from telic.storage.files import make_folder
+from telic.storage.reading import file_hash, files_below
 
 RobotKind = Literal["biped", "humanoid", "quadruped", "hexapod", "arm", "hand", "other"]
 
@@ -55,6 +58,8 @@ class NamedRobot(NamedTuple):
     """what the model leaves out, as in `RobotRecord`"""
     files: tuple[str, ...] = ()
     """files and folders of the package that it is made of; none: the folder of its model"""
+    content: str | None = None
+    """hash of all of them, with their names; None: it is not on record"""
 
     @property
     def parts(self) -> tuple[str, ...]:
@@ -76,9 +81,15 @@ def _table() -> dict[str, NamedRobot]:
         own = {key: each.pop(key) for key in ("title", "kind", "model", "licence")}
         package = packages[each.pop("package")]
         numbers = RobotNumbers(**each.pop("numbers"))
-        files = tuple(each.pop("files", ()))
+        files, content = tuple(each.pop("files", ())), each.pop("content")
         robots[name] = NamedRobot(
-            name=name, package=package, numbers=numbers, says=each, files=files, **own
+            name=name,
+            package=package,
+            numbers=numbers,
+            says=each,
+            files=files,
+            content=content,
+            **own,
         )
     return robots
 
@@ -108,32 +119,67 @@ def _home(robot: NamedRobot) -> Path:
     return cache_folder() / "robots" / f"{package.name}-{package.version}-{package.sha256[:12]}"
 
 
+def model_file(robot: NamedRobot) -> Path:
+    """Return where the model of a robot is once it is fetched."""
+    return _home(robot) / robot.model
+
+
 def is_fetched(robot: NamedRobot) -> bool:
     """Say whether the files of a robot are there."""
-    return (_home(robot) / robot.model).is_file()
+    return model_file(robot).is_file()
 
 
 def fetch(robot: NamedRobot) -> Path:
-    """Return the model of a robot, downloaded at the first need.
+    """Return the model of a robot, downloaded at the first need, and anew where it was changed.
 
     Raises:
         ResourceError: the package cannot be downloaded.
         BadFile: what was downloaded is not what is on record.
     """
     home = _home(robot)
-    from telic.robots.archive import download, unpack  # needed once, and it takes its time
+    if not _is_as_recorded(robot, home):
+        from telic.robots.archive import download, unpack  # needed once, and it takes its time
 
-    if not is_fetched(robot):
         make_folder(home.parent)
         with tempfile.TemporaryDirectory(dir=home.parent, prefix=".fetching-") as place:
             archive = download(robot.package, Path(place))
             unpacked = Path(place) / "unpacked"
-            names = unpack(archive, unpacked, robot.parts)
+            unpack(archive, unpacked, robot.parts)
+            if robot.content not in (None, content_of(robot, unpacked)):
+                raise BadFile(f"The files of {robot.name} are not those on record.")
             # The model comes last: where it is, the rest is. Somebody else may fetch the same.
-            for name in sorted(names, key=lambda name: name == robot.model):
-                make_folder((home / name).parent)
-                (unpacked / name).replace(home / name)
+            for part in sorted(robot.parts, key=lambda part: robot.model.startswith(part)):
+                make_folder((home / part).parent)
+                if (home / part).is_dir():
+                    (home / part).replace(Path(place) / f"before-{robot.parts.index(part)}")
+                (unpacked / part).replace(home / part)
+        _known.add((robot.name, str(home)))
     return home / robot.model
+
+
+_known: set[tuple[str, str]] = set()
+"""robots whose files this process has compared with their hash"""
+
+
+def _is_as_recorded(robot: NamedRobot, home: Path) -> bool:
+    """Say whether the files are there and what they should be; they are read once per process."""
+    if not (home / robot.model).is_file():
+        return False
+    key = (robot.name, str(home))
+    if key not in _known and robot.content in (None, content_of(robot, home)):
+        _known.add(key)
+    return key in _known
+
+
+def content_of(robot: NamedRobot, home: Path) -> str:
+    """Return the hash of a robot's files and their names, whoever else has files there."""
+    total = hashlib.sha256()
+    for part in sorted(robot.parts):
+        files = files_below(home / part) if (home / part).is_dir() else [home / part]
+        for file in files:
+            digest = file_hash(file) if file.is_file() else "missing"
+            total.update(f"{file.relative_to(home).as_posix()}\0{digest}\n".encode())
+    return total.hexdigest()[:16]
 
 
 def licence_texts(robot: NamedRobot) -> list[Path]:

@@ -60,11 +60,11 @@ def robots(request: RobotsRequest) -> RobotList:
 
 
 def _line(name: str) -> RobotLine:
-    from telic.robots.catalogue import fetch, is_fetched, named_robot
+    from telic.robots.catalogue import is_fetched, model_file, named_robot
 
     robot = named_robot(name)
     origin = f"{robot.package.name} {robot.package.version}"
-    model = str(fetch(robot)) if is_fetched(robot) else None
+    model = str(model_file(robot)) if is_fetched(robot) else None
     return RobotLine(name, robot.title, robot.kind, robot.licence, origin, model, *robot.numbers)
 
 
