@@ -1,9 +1,12 @@
-"""A folder of runs that is written, not trained: sessions, runs and what belongs to them."""
+"""A folder of runs that is written, not trained, and one application that is shown it."""
+
+from functools import cache
 
 import pytest
 from starlette.testclient import TestClient
 
 from telic.web.app import gated
+from telic.web.index import ThingIndex
 from telic.web.place import WebPlace
 from tests.web.made import make_workspace
 
@@ -23,10 +26,20 @@ def own(tmp_path):
     return make_workspace(tmp_path)
 
 
+@cache
+def application():
+    """Return an application and its place; making one takes most of a second."""
+    place = WebPlace(None, None)
+    return gated(place, TOKEN), place
+
+
 def client_of(root, token=TOKEN, **headers):
-    place = WebPlace(root / "runs", root)
+    """Return a client of the application, which works in a folder from now on."""
+    app, place = application()
+    fresh = ThingIndex(root / "runs", root)
+    for name, value in {"runs_dir": root / "runs", "root": root, "index": fresh}.items():
+        object.__setattr__(place, name, value)
     given = {"authorization": f"Bearer {token}"} if token else {}
-    app = gated(place, TOKEN)
     return TestClient(app, base_url=HOST, headers=given | headers, raise_server_exceptions=False)
 
 

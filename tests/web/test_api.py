@@ -82,3 +82,22 @@ def test_events_come_a_page_at_a_time(client):
     ]
     assert not first["is_all"] and rest["is_all"]
     assert json.dumps(rest)
+
+
+def test_a_try_shows_its_code_and_what_changed(client):
+    found = client.get(f"/api/things/{SESSION}/iterations/2").json()
+    assert found["damage"] == [] and "2.0" in found["code"]
+    assert found["change"]["terms"] == [
+        {"name": "speed", "change": "weight", "before": 1.0, "after": 2.0}
+    ]
+    assert '+    weights = {"speed": 2}' in found["change"]["unified"]
+    assert client.get(f"/api/things/{SESSION}/iterations/9").status_code == 404
+
+
+def test_questions_to_models_have_words_tokens_and_price(client):
+    trace = client.get(f"/api/things/{SESSION}/trace").json()
+    [call] = trace["calls"]
+    assert (call["state"], call["price_usd"], call["tokens_in"]) == ("answered", 0.25, 10)
+    assert (trace["price_usd"], trace["unpriced"]) == (0.25, 0)
+    assert client.get(f"/api/things/{SESSION}/trace/1").json()["system"] == "be an author"
+    assert client.get(f"/api/things/{SESSION}/trace/2").status_code == 404

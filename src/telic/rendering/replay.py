@@ -232,7 +232,7 @@ class Stage:
             self.close()
             # Gymnasium's robots are all one tan; the user's own colours are kept.
             self._model = load_dressed(
-                path, repaint=path.is_relative_to(_assets_dir()), ground=ground
+                path, repaint=path.is_relative_to(assets_dir()), ground=ground
             )
             self._painter = self._make_painter(self._model, width, height, fine)
             self._key = key
@@ -374,12 +374,12 @@ def model_file(facts: TrajectoryFacts) -> Path | None:
     for name in (facts.model_path, facts.env_kwargs.get("xml_file"), facts.env_id):
         if isinstance(name, str) and name.endswith(_MODEL_FILES):
             path = Path(name).expanduser()
-            return path if path.is_file() else _assets_dir() / name
+            return path if path.is_file() else assets_dir() / name
     match = re.fullmatch(r"(?:.*/)?(\w+)-v(\d+)", facts.env_id)
     if not match or match[1] not in _ASSETS:
         return None
     name = _OWN_V5.get(match[1]) if match[2] == "5" else None
-    return _assets_dir() / (name or _ASSETS[match[1]])
+    return assets_dir() / (name or _ASSETS[match[1]])
 
 
 def ground_of(facts: TrajectoryFacts) -> TerrainKind:
@@ -391,7 +391,8 @@ def ground_of(facts: TrajectoryFacts) -> TerrainKind:
     return "flat"
 
 
-def _assets_dir() -> Path:
+def assets_dir() -> Path:
+    """Return the folder of the models of Gymnasium's tasks."""
     # Found without importing Gymnasium, which takes longer than drawing a short video.
     package = importlib.util.find_spec("gymnasium")
     if package is None or not package.submodule_search_locations:

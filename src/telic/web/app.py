@@ -9,6 +9,7 @@ from typing import Any
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import FileResponse, JSONResponse, PlainTextResponse
+from pydantic import ValidationError
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 from starlette.types import ASGIApp
@@ -16,11 +17,26 @@ from starlette.types import ASGIApp
 from telic import __version__
 from telic.core.config import Record
 from telic.errors import MissingFile, Refused, TelicError, UnknownName, UsageError
-from telic.web import artefacts, details, lists, series, streams, verb_routes, work
+from telic.web import (
+    artefacts,
+    details,
+    iterations,
+    lists,
+    playback,
+    questions,
+    series,
+    streams,
+    verb_routes,
+    work,
+)
 from telic.web.gate import API, Grant, WebGate
 from telic.web.place import WebPlace
 
 STATIC = Path(__file__).parent / "static"
+_PARTS = (
+    *(lists, details, iterations, streams, series, artefacts, playback, questions, work),
+    verb_routes,
+)
 _log = logging.getLogger("telic.web")
 _NOT_BUILT = """The pages of the dashboard are not part of this installation.
 
@@ -63,7 +79,7 @@ def make_app(place: WebPlace) -> FastAPI:
         responses=_ERRORS,
         generate_unique_id_function=lambda route: route.name,
     )
-    for part in (lists, details, streams, series, artefacts, work, verb_routes):
+    for part in _PARTS:
         app.include_router(part.routes(place), prefix=API)
     _explain(app)
 
@@ -119,6 +135,11 @@ def _explain(app: FastAPI) -> None:
             for fault in error.errors()[:5]
         ]
         return _told(422, f"The request is not valid. {'; '.join(faults)}.", None)
+
+    @app.exception_handler(ValidationError)
+    def damaged(request: Request, error: ValidationError) -> Response:
+        _log.warning("%s: a file is no %s", request.url.path, error.title)
+        return _told(409, f"A file of it is damaged: what was read is no {error.title}.", None)
 
     @app.exception_handler(HTTPException)
     def http_error(request: Request, error: HTTPException) -> Response:

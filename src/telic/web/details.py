@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from fastapi import APIRouter
-from pydantic import BaseModel
+from pydantic import BaseModel, ValidationError
 
 from telic.core.config import Record
 from telic.core.text import is_dict
@@ -119,24 +119,28 @@ class ThingDetail(Record):
     """files that cannot be read, and why"""
 
 
-class _Reader:
+class PatientReader:
     """Reads what is there, and remembers what could not be read."""
 
     def __init__(self) -> None:
         self.damage: list[str] = []
 
     def record(self, path: Path, kind: type[Model]) -> Model | None:
+        """Return the record in a file; None: it is missing or damaged."""
         return self.tried(lambda: read_record(path, kind)) if path.exists() else None
 
     def tried(self, read: Callable[[], Value]) -> Value | None:
+        """Return what a function reads; None: it could not."""
         try:
             return read()
         except TelicError as error:
             self.damage.append(error.message)
-            return None
+        except ValidationError as error:
+            self.damage.append(f"What was read is no {error.title}.")
+        return None
 
 
-def _session(thing: Thing, line: ThingLine, reader: _Reader) -> SessionDetail:
+def _session(thing: Thing, line: ThingLine, reader: PatientReader) -> SessionDetail:
     folder = SessionFolder(thing.path)
     told = reader.tried(lambda: _newest(folder)) or {}
     has_ended = folder.summary.exists() and not line.is_running
@@ -172,7 +176,7 @@ def _newest(folder: SessionFolder) -> dict[str, dict[str, Any]]:
     return {row["event"]: row for row in rows if is_dict(row) and row.get("event") in _LAST_TOLD}
 
 
-def _iteration(folder: SessionFolder, number: int, reader: _Reader) -> IterationLine:
+def _iteration(folder: SessionFolder, number: int, reader: PatientReader) -> IterationLine:
     from telic.authors.candidate import RewardCandidate
 
     files = folder.iteration(number)
@@ -197,7 +201,7 @@ def _iteration(folder: SessionFolder, number: int, reader: _Reader) -> Iteration
     )
 
 
-def _run(thing: Thing, line: ThingLine, reader: _Reader) -> RunDetail:
+def _run(thing: Thing, line: ThingLine, reader: PatientReader) -> RunDetail:
     from telic.storage.facts import ManifestFacts
 
     run = RunFolder(thing.path)
@@ -211,14 +215,14 @@ def _run(thing: Thing, line: ThingLine, reader: _Reader) -> RunDetail:
     )
 
 
-def _search(thing: Thing, line: ThingLine, reader: _Reader) -> SearchDetail:
+def _search(thing: Thing, line: ThingLine, reader: PatientReader) -> SearchDetail:
     return SearchDetail(
         config=reader.record(thing.path / "search.json", SearchConfig),
         summary=reader.record(thing.path / "summary.json", SearchSummary),
     )
 
 
-def _study(thing: Thing, line: ThingLine, reader: _Reader) -> StudyDetail:
+def _study(thing: Thing, line: ThingLine, reader: PatientReader) -> StudyDetail:
     from telic.core.verb import as_data
     from telic.verbs.study_state import state
 
@@ -230,7 +234,7 @@ def _study(thing: Thing, line: ThingLine, reader: _Reader) -> StudyDetail:
     return StudyDetail(view=standing.summary(), state=as_data(standing))
 
 
-_PARTS: dict[str, Callable[[Thing, ThingLine, _Reader], Any]] = {
+_PARTS: dict[str, Callable[[Thing, ThingLine, PatientReader], Any]] = {
     "session": _session,
     "run": _run,
     "search": _search,
@@ -243,7 +247,7 @@ def read_detail(place: WebPlace, name: str) -> ThingDetail:
     thing = place.thing(name)
     entry = place.index.entry(thing_id(thing))
     assert entry is not None
-    reader = _Reader()
+    reader = PatientReader()
     part = _PARTS[thing.kind](thing, entry.line, reader)
     return ThingDetail(
         line=entry.line,

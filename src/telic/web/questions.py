@@ -1,0 +1,267 @@
+"""Questions to models: what was asked and answered, what it cost, and those that wait for people.
+
+A work order is answered here as `telic orders answer` does it: checked against its schema, with
+every complaint at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Body, Query
+
+from telic.core.config import Record
+from telic.core.events import (
+    ModelFailed,
+    ModelRejected,
+    ModelReply,
+    ModelRetry,
+    ModelSent,
+    SessionIterationStart,
+    TokenCount,
+    decode,
+)
+from telic.errors import TelicError, UnknownName, UsageError
+from telic.llm.work_orders import ORDERS, WorkOrder, WorkOrderLine, answer_order, list_orders
+from telic.llm.work_orders import read_order as find_order
+from telic.storage.files import json_text, read_json_lines
+from telic.storage.workspace import Thing
+from telic.web.place import WebPlace
+
+_SHOWN = 2000
+"""letters of a text in a list"""
+
+
+class AskedModelLine(Record):
+    """One question to a model, and what became of it."""
+
+    number: int
+    """its place among all questions of the thing, from 1"""
+    iteration: int | None
+    """of a session, during which it was asked; None: before the first"""
+    key: str
+    role: str
+    model: str
+    state: Literal["waiting", "answered", "failed"]
+    prompt: str
+    """the beginning of it; the call itself has all"""
+    answer: str | None
+    attempts: int
+    rejected: int
+    """answers that were not valid"""
+    tokens_in: int | None
+    tokens_out: int | None
+    tokens_reasoning: int | None
+    price_usd: float | None
+    """None: not known"""
+    latency_s: float | None
+    is_cached: bool
+    """whether the answer was on disk already"""
+    error: str | None
+
+
+class AskedModel(Record):
+    """A question with all of its words."""
+
+    line: AskedModelLine
+    system: str | None
+    prompt: str
+    answer: str | None
+    effort: str | None
+    pictures: int
+    rejected: tuple[str, ...]
+    """why answers were not valid"""
+
+
+class ModelTrace(Record):
+    """All questions of a thing, in their order, and what they cost."""
+
+    calls: tuple[AskedModelLine, ...]
+    total: int
+    next: int | None
+    """ask again with `after` this for the next page"""
+    tokens_in: int
+    tokens_out: int
+    price_usd: float | None
+    """of the calls whose price is known; None: of none"""
+    unpriced: int
+    """answers whose price is not known"""
+
+
+class AnswerGiven(Record):
+    """An answer that was taken."""
+
+    order: str
+
+
+class _Call:
+    """A question as its events tell it."""
+
+    def __init__(self, number: int, iteration: int | None, sent: ModelSent) -> None:
+        self.number, self.iteration, self.sent = number, iteration, sent
+        self.reply: ModelReply | None = None
+        self.failure: ModelFailed | None = None
+        self.rejections: list[ModelRejected] = []
+        self.attempts = 1
+
+    def line(self) -> AskedModelLine:
+        reply, failure = self.reply, self.failure
+        tokens = reply.tokens if reply else TokenCount()
+        state = "answered" if reply else "failed" if failure else "waiting"
+        return AskedModelLine(
+            number=self.number,
+            iteration=self.iteration,
+            key=self.sent.key,
+            role=self.sent.role,
+            model=self.sent.model,
+            state=state,
+            prompt=self.sent.prompt[:_SHOWN],
+            answer=reply.answer[:_SHOWN] if reply else None,
+            attempts=reply.attempts if reply else self.attempts,
+            rejected=len(self.rejections),
+            tokens_in=tokens.input,
+            tokens_out=tokens.output,
+            tokens_reasoning=tokens.reasoning,
+            price_usd=reply.price_usd if reply else None,
+            latency_s=reply.latency_s if reply else None,
+            is_cached=reply.cached if reply else False,
+            error=failure.error if failure else None,
+        )
+
+    def whole(self) -> AskedModel:
+        return AskedModel(
+            line=self.line(),
+            system=self.sent.system,
+            prompt=self.sent.prompt,
+            answer=self.reply.answer if self.reply else None,
+            effort=self.sent.effort,
+            pictures=len(self.sent.images),
+            rejected=tuple(each.error for each in self.rejections),
+        )
+
+
+def _calls(log: Path) -> list[_Call]:
+    """Put the questions together that a log tells of."""
+    calls, by_key, iteration = list[_Call](), dict[str, _Call](), None
+    for event in _model_events(log):
+        if isinstance(event, SessionIterationStart):
+            iteration = event.number
+        elif isinstance(event, ModelSent):
+            known = by_key.get(event.key)
+            if known is not None and known.reply is None and known.failure is None:
+                known.attempts = max(known.attempts, event.attempt)
+                continue
+            by_key[event.key] = _Call(len(calls) + 1, iteration, event)
+            calls.append(by_key[event.key])
+        elif event.key in by_key:
+            _add(by_key[event.key], event)
+    return calls
+
+
+def _add(call: _Call, event: ModelReply | ModelFailed | ModelRejected | ModelRetry) -> None:
+    if isinstance(event, ModelReply):
+        call.reply = event
+    elif isinstance(event, ModelFailed):
+        call.failure = event
+    elif isinstance(event, ModelRejected):
+        call.rejections.append(event)
+    else:
+        call.attempts = event.failures + 1
+
+
+_Told = ModelSent | ModelReply | ModelFailed | ModelRejected | ModelRetry | SessionIterationStart
+
+
+def _model_events(log: Path) -> Iterator[Any]:
+    for row in read_json_lines(log):
+        name = row.get("event")
+        if isinstance(name, str) and (name.startswith("model.") or name == "session.iteration"):
+            try:
+                yield decode(row, _Told)
+            except ValueError:  # of another version
+                continue
+
+
+def read_trace(log: Path, after: int, limit: int) -> ModelTrace:
+    """Return questions behind a number."""
+    calls = _calls(log)
+    lines = [call.line() for call in calls]
+    page = lines[after : after + limit]
+    prices = [line.price_usd for line in lines if line.price_usd is not None]
+    answered = sum(line.state == "answered" for line in lines)
+    return ModelTrace(
+        calls=tuple(page),
+        total=len(lines),
+        next=after + limit if after + limit < len(lines) else None,
+        tokens_in=sum(line.tokens_in or 0 for line in lines),
+        tokens_out=sum(line.tokens_out or 0 for line in lines),
+        price_usd=sum(prices) if prices else None,
+        unpriced=answered - len(prices),
+    )
+
+
+# ---------------------------------------------------------------------------- work orders
+
+
+def _orders(thing: Thing) -> Path:
+    return thing.path / ORDERS
+
+
+def _order(thing: Thing, key: str) -> WorkOrder:
+    """Return the order of exactly this key."""
+    known = [line.key for line in list_orders(_orders(thing))] if _orders(thing).is_dir() else []
+    if key not in known:
+        raise UnknownName("work order", key[:200], known)
+    return find_order(_orders(thing), key)
+
+
+def routes(place: WebPlace) -> APIRouter:
+    """Return the routes of questions."""
+    router = APIRouter(tags=["models"])
+
+    @router.get("/things/{thing}/trace")
+    def list_calls(
+        thing: str,
+        after: Annotated[int, Query(ge=0, le=10**9)] = 0,
+        limit: Annotated[int, Query(ge=1, le=1000)] = 200,
+    ) -> ModelTrace:
+        """List the questions to models: words, tokens, price, time."""
+        return read_trace(
+            place.thing(thing, "session", "search").path / "events.jsonl", after, limit
+        )
+
+    @router.get("/things/{thing}/trace/{number}")
+    def read_call(thing: str, number: int) -> AskedModel:
+        """Return a question with all of its words."""
+        calls = _calls(place.thing(thing, "session", "search").path / "events.jsonl")
+        if not 1 <= number <= len(calls):
+            raise UnknownName("question", str(number)[:40], [])
+        return calls[number - 1].whole()
+
+    @router.get("/things/{thing}/orders")
+    def list_open(thing: str) -> list[WorkOrderLine]:
+        """List the questions that somebody may answer, those that wait first."""
+        folder = _orders(place.thing(thing, "session", "search"))
+        return list_orders(folder) if folder.is_dir() else []
+
+    @router.get("/things/{thing}/orders/{key}")
+    def read_order(thing: str, key: str) -> WorkOrder:
+        """Return a question: instructions, request, and the schema of the answer."""
+        return _order(place.thing(thing, "session", "search"), key)
+
+    @router.post("/things/{thing}/orders/{key}/answer")
+    def give_answer(thing: str, key: str, answer: Annotated[dict[str, Any], Body()]) -> AnswerGiven:
+        """Check an answer against its schema and hand it in."""
+        found = place.thing(thing, "session", "search")
+        order = _order(found, key)
+        try:
+            answer_order(_orders(found), order.key, json_text(answer))
+        except UsageError:
+            raise
+        except TelicError as error:
+            raise UsageError(error.message, hint=error.hint) from None
+        return AnswerGiven(order=order.key)
+
+    return router
