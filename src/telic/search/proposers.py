@@ -146,7 +146,12 @@ def _neighbour(space: Space, params: tuple[float, ...], rng: np.random.Generator
 
 
 class Ars:
-    """Augmented random search (Mania, Guy, Recht, 2018): follow the best of random directions."""
+    """Augmented random search (Mania, Guy, Recht, 2018): follow what random directions say.
+
+    All directions count. Steps are scaled by the spread of the returns, so that their length does
+    not shrink with the slope. A few directions of many dimensions are mostly noise, which adds up
+    faster than what is gained where steps are as long as the way to the top: hence short ones.
+    """
 
     name = "ars"
     needs_transitions = False
@@ -155,7 +160,7 @@ class Ars:
         self._space, self._seed = space, seed
         self._centre = np.zeros(space.rank)
         half = (space.high - space.low) / 2
-        self._spread, self._rate = half / 6, half / 6
+        self._spread, self._rate = half / 10, half / 30
         self._count = max(4, round(2 + 1.5 * np.log(space.rank)))
         self.at_once = 2 * self._count
         self._directions = np.empty((0, space.rank))
@@ -169,13 +174,12 @@ class Ars:
         return PolicyProposal(drafts(self._space, points, self.name))
 
     def observe(self, candidates: Candidates, recording: BatchRecording | None) -> None:
-        """Move along the directions that mattered most."""
+        """Move along the directions, each as far as it mattered."""
         means = np.array([candidate.mean for candidate in candidates])
         ahead, behind = means[: self._count], means[self._count :]
-        top = np.argsort(np.maximum(ahead, behind))[-max(2, self._count // 2) :]
-        spread = np.concatenate((ahead[top], behind[top])).std()
+        spread = means.std()
         if spread > 0:
-            gain = ((ahead[top] - behind[top])[:, None] * self._directions[top]).mean(0)
+            gain = ((ahead - behind)[:, None] * self._directions).mean(0)
             # theta <- theta + rate / sigma_R * mean((r+ - r-) delta)
             self._centre = self._centre + self._rate / spread * gain
         self._centre = np.clip(self._centre, self._space.low, self._space.high)
