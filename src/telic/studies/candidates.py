@@ -128,9 +128,25 @@ def revise_candidate(
 
 
 def withdraw(study: Study, candidate: str, actor: StudyActor, reason: str) -> None:
-    """Give up an idea that was never tried."""
-    study.candidate_state(candidate)
-    lifecycle.transition(study, candidate, CandidateStatus.REJECTED, actor, reason)
+    """Give up an idea that was never tried; one that is being tried goes to debug.
+
+    Raises GateRefused E_RUN_LIVE while a run of it is under way.
+    """
+    with study.locked():
+        if study.candidate_state(candidate).status != CandidateStatus.LAUNCHED:
+            lifecycle.transition(study, candidate, CandidateStatus.REJECTED, actor, reason)
+            return
+        runs = study.state.runs_of(candidate).items()
+        if live := [name for name, run in runs if run.is_live]:
+            raise GateRefused(
+                "E_RUN_LIVE",
+                f"{', '.join(live)} of {candidate} still runs.",
+                hint=f"Wait for it, or stop it: telic study run --stop {live[0]}",
+            )
+        if not reason:
+            raise GateRefused("E_REASON", "A reason is needed.", hint="Add --because TEXT.")
+        said = f"{actor.label} gave it up while it was tried: {reason}"
+        lifecycle.transition(study, candidate, CandidateStatus.DEBUG, SYSTEM, said)
 
 
 def _require_revisable(

@@ -10,12 +10,19 @@ from telic.storage.files import read_record
 from telic.studies import lifecycle
 from telic.studies.canonical import decision_id, next_number, utc_now
 from telic.studies.documents.base import SYSTEM, DocumentPart, StudyActor, write_once
-from telic.studies.documents.candidate import CandidateStatus, Decision, Verdict
+from telic.studies.documents.candidate import (
+    CandidateStatus,
+    Decision,
+    Evidence,
+    RunStatus,
+    Verdict,
+)
 from telic.studies.errors import BrokenIntegrity, GateRefused, StudyError
 from telic.studies.evidence.claims import Audit
+from telic.studies.evidence.store import add_evidence
 from telic.studies.lifecycle import LifecycleStep
 from telic.studies.rules.objections import judge_conditions, standing_exploit
-from telic.studies.state import Incumbent, StudyState
+from telic.studies.state import Incumbent, RunState, StudyState
 from telic.studies.study import Study
 
 _TO: dict[Verdict, CandidateStatus] = {
@@ -25,6 +32,10 @@ _TO: dict[Verdict, CandidateStatus] = {
     "debug": CandidateStatus.DEBUG,
     "revert": CandidateStatus.REVERTED,
 }
+
+
+NOBODY = "nobody"
+"""whom a study trusts after its only incumbent was taken back"""
 
 
 class DecisionOutcome(DocumentPart):
@@ -104,15 +115,22 @@ def revert(
     evidence: Sequence[str] = (),
     cause: str | None = None,
 ) -> DecisionOutcome:
-    """Take back an accepted candidate; the one before it, or `to`, is trusted again."""
+    """Take back an accepted candidate; the one before it, or `to`, is trusted again.
+
+    With `to` nobody there is no incumbent after that, and a baseline has to be measured anew.
+    """
     _require_words(rationale)
     study.require_intact()
     with study.locked():
         facts = cite(study, candidate, evidence, None, cause).facts()
         follower = study.incumbent
-        if follower is None or follower.candidate == candidate:
+        if to == NOBODY:
+            follower = None
+        elif follower is None or follower.candidate == candidate:
             follower = previous_incumbent(study.state, candidate, to)
-        if follower is not None:
+        if to == NOBODY:
+            facts["trusts_nobody"] = True
+        elif follower is not None:
             facts["incumbent"] = follower.as_data()
         facts["phase"] = study.candidate_state(candidate).phase
         return _Ruling(study, candidate, "revert", actor, rationale, facts).record()
@@ -158,12 +176,13 @@ def cite(
                 "E_NO_AUDIT", f"There is no audit {audit} of {candidate} as it stands now."
             )
     names = list(dict.fromkeys([*evidence, *audits[-1:]])) or _newest(study, candidate)
-    if not names:
+    if not names and any(run.status == RunStatus.FINISHED for run in _runs(study, candidate)):
         raise GateRefused(
             "E_NO_EVIDENCE",
             f"A decision about {candidate} needs evidence, and there is none.",
             hint="Measure its runs first: telic study analyze RUN",
         )
+    names = names or [_ending(study, candidate).id]
     if wrong := study.altered(names):
         raise BrokenIntegrity(
             "E_EVIDENCE", f"{', '.join(wrong)} is missing or is not what was recorded."
@@ -177,6 +196,34 @@ def standing_audits(study: Study, candidate: str) -> list[str]:
     since, entries = study.candidate_state(candidate).since_seq, study.state.evidence
     names = study.evidence_names("audit", candidate=candidate)
     return [name for name in names if entries[name].seq > since]
+
+
+def _runs(study: Study, candidate: str) -> list[RunState]:
+    return list(study.state.runs_of(candidate).values())
+
+
+def _ending(study: Study, candidate: str) -> Evidence:
+    """Enter how things stand with a candidate that nothing else is known about.
+
+    What fails before anything can be measured still has to be decided on.
+    """
+    held = study.candidate_state(candidate)
+    runs = study.state.runs_of(candidate).items()
+    facts = {
+        "status": held.status,
+        "reason": held.reason,
+        "revision": held.revision,
+        "runs": {name: {"status": run.status, "why": run.why} for name, run in runs},
+    }
+    return add_evidence(
+        study,
+        "ending",
+        facts,
+        SYSTEM,
+        candidate=candidate,
+        producer="telic.decide",
+        summary=held.reason or str(held.status),
+    )
 
 
 def _newest(study: Study, candidate: str) -> list[str]:
@@ -263,7 +310,8 @@ class _Ruling:
         lifecycle.transition(study, candidate, to, mover, why, self._entered(decision))
         before, after = decision.incumbent_before, decision.incumbent_after
         if after != before:
-            moved = {**self.facts["incumbent"], "from": before, "to": after}
+            trusted: dict[str, Any] = self.facts.get("incumbent") or {}
+            moved = {**trusted, "from": before, "to": after}
             study.append("incumbent.changed", after, moved, self.actor)
         return self._outcome(decision)
 
@@ -296,12 +344,17 @@ class _Ruling:
             actor=self.actor,
             rationale=self.why,
             incumbent_before=before,
-            incumbent_after=facts["incumbent"]["candidate"] if facts.get("incumbent") else before,
+            incumbent_after=self._after(before),
             at=utc_now(),
         )
         decision = decision.model_copy(update={"content_hash": decision.compute_hash()})
         write_once(folder.decision_file(name), decision.as_data())
         return decision
+
+    def _after(self, before: str | None) -> str | None:
+        if self.facts.get("trusts_nobody"):
+            return before if before != self.candidate else None
+        return self.facts["incumbent"]["candidate"] if self.facts.get("incumbent") else before
 
     def _entered(self, decision: Decision) -> dict[str, Any]:
         about = {"decision": decision.id, "verdict": decision.verdict}

@@ -163,6 +163,14 @@ def changed_paths(root: Path) -> tuple[str, ...]:
     return tuple(entry[3:] for entry in answer.out.split("\0") if entry)
 
 
+def differing_paths(root: Path, one: str, other: str) -> tuple[str, ...]:
+    """Return paths that two commits do not have alike."""
+    answer = ask(root, "diff", "--no-ext-diff", "--name-only", "-z", "--no-renames", one, other)
+    if not answer.is_yes:
+        raise TelicError(f"git diff failed in {root}: {answer.error}")
+    return tuple(filter(None, answer.out.split("\0")))
+
+
 def add_note(root: Path, commit: str, text: str) -> None:
     """Append a line to our note of a commit; writes nothing but that ref."""
     answer = ask(root, *_ADD_NOTE, commit, stdin=f"{text}\n")

@@ -111,9 +111,10 @@ def _accepted(step: LifecycleStep) -> str | None:
     if not step.data.get("audit"):
         return "no audit is cited"
     verdict, is_baseline = step.data.get("audit_verdict"), step.candidate.kind == "baseline"
-    needed = "baseline_established" if is_baseline else "valid_improvement"
-    if verdict != needed:
-        return f"the audit says {verdict}, not {needed}"
+    # A baseline that is measured beside an incumbent has to beat it like anybody else.
+    enough = ("valid_improvement", *(("baseline_established",) if is_baseline else ()))
+    if verdict not in enough:
+        return f"the audit says {verdict}, not {enough[-1]}"
     if step.candidate.phase not in ("promotion", "incumbent_validation"):
         return f"phase {step.candidate.phase} is no ground to accept on"
     return None
@@ -151,6 +152,8 @@ def _revised(step: LifecycleStep) -> str | None:
 
 def _given_up(step: LifecycleStep) -> str | None:
     most = step.state.automation.max_debug_attempts
+    if step.data.get("cause") in REJECT_CAUSES:
+        return None
     if step.actor.kind != "human" and step.candidate.debug_attempts < most:
         return f"only {step.candidate.debug_attempts} of {most} attempts to mend it were made"
     return None
@@ -159,7 +162,9 @@ def _given_up(step: LifecycleStep) -> str | None:
 def _reverted(step: LifecycleStep) -> str | None:
     if step.actor.kind == "system" and step.data.get("cause") != "incumbent_validation":
         return "without a failed validation of the incumbent only a person may revert"
-    return None if step.data.get("incumbent") else "the incumbent that takes over is not named"
+    if step.data.get("incumbent") or step.data.get("trusts_nobody"):
+        return None
+    return "the incumbent that takes over is not named"
 
 
 def _rule(

@@ -6,13 +6,11 @@ Nothing is done here and nothing is started: whoever asks gets the exact command
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, Literal
 
-from pydantic import Field
-
-from telic.studies.documents.base import DocumentPart
-from telic.studies.documents.candidate import CandidateStatus
+from telic.errors import TelicError
+from telic.studies.errors import StudyError
 from telic.studies.launch.attempt import TOKEN
+from telic.studies.next_decisions import NextAction, doubts, first_of, objections, verdicts
 from telic.studies.outlook import Outlook
 from telic.studies.projector import save_next
 from telic.studies.rules.stops import Stop, ledger_problems, record_findings
@@ -20,53 +18,27 @@ from telic.studies.state import WorkSource
 from telic.studies.study import Study
 
 _REVIEW = "telic study review {} --exploit --says TEXT"
-_VERDICTS = {
-    "valid_improvement": "accept",
-    "baseline_established": "accept",
-    "no_improvement": "reject",
-    "inconclusive": "inconclusive",
-    "provisional": "inconclusive",
-    "invalid": "debug",
-}
-ActionCode = Literal[
-    "repair",
-    "stop",
-    "agree",
-    "reconcile",
-    "ingest",
-    "monitor",
-    "review",
-    "audit",
-    "decide",
-    "advance",
-    "reflect",
-    "plan",
-    "launch",
-    "validate",
-    "mend",
-    "propose",
-    "wait",
-    "ask",
-]
-
-
-class NextAction(DocumentPart):
-    """What to do next, with what, and why."""
-
-    action: ActionCode
-    args: dict[str, Any] = Field(default={})
-    why: str
-    blocking: tuple[str, ...] = ()
-    """what a person has to settle before it can be done"""
-    command: str | None = None
-    """what to type"""
+_REVISE = "telic study candidate revise {} --draft FILE"
 
 
 def next_step(study: Study) -> NextAction:
-    """Return the next safe action and why; never does it."""
-    if not ledger_problems(study) and study.source is not None:
-        return _after_import(study, study.source)
-    return next_action(Outlook(study))
+    """Return the next safe action and why; never does it.
+
+    A file that cannot be read is named, and what to do about it: that is the next thing, then.
+    """
+    try:
+        if not ledger_problems(study) and study.source is not None:
+            return _after_import(study, study.source)
+        return next_action(Outlook(study))
+    except TelicError as error:
+        ask = error.hint or "Restore the file from version control, or correct it."
+        return NextAction(
+            action="repair", why=error.message, blocking=(ask,), args={"code": _code(error)}
+        )
+
+
+def _code(error: TelicError) -> str | None:
+    return error.code if isinstance(error, StudyError) else None
 
 
 def note_next(study: Study) -> NextAction:
@@ -108,25 +80,12 @@ def _due(o: Outlook) -> Iterator[NextAction]:
     """Give what applies, the most urgent first; only so much is looked at as is taken."""
     yield from _obstacles(o)
     yield from _results(o)
-    yield from _doubts(o)
-    yield from _objections(o)
-    yield from _verdicts(o)
+    yield from doubts(o)
+    yield from objections(o)
+    yield from verdicts(o)
+    yield from _limits(o)
     yield from _work(o)
     yield from _ideas(o)
-
-
-def _first(
-    names: Sequence[str], action: ActionCode, what: str, why: str, command: str, *blocking: str
-) -> Iterator[NextAction]:
-    """Act on the first of some names."""
-    if names:
-        yield NextAction(
-            action=action,
-            args={what: names[0], "others": list(names[1:])},
-            why=f"{names[0]}: {why}",
-            blocking=blocking,
-            command=command.format(names[0]),
-        )
 
 
 def _obstacles(o: Outlook) -> Iterator[NextAction]:
@@ -138,129 +97,85 @@ def _obstacles(o: Outlook) -> Iterator[NextAction]:
     if o.is_closed:
         why = "the study is closed; nothing more is launched"
         yield NextAction(action="stop", args={"rule": "closed"}, why=why)
-    if o.stops:
-        stop = o.stops[0]
-        yield NextAction(
-            action="stop",
-            args={"rule": stop.rule, "effect": stop.effect, "kill_running": stop.kill_running},
-            why=stop.why,
-            blocking=tuple(f"{each.rule}: {each.why}" for each in o.stops),
-            command=_way_out(o, stop),
-        )
+    why = "it ended or vanished and is not settled"
+    yield from first_of(o.crashed, "reconcile", "run", why, "telic study run --reconcile")
+    yield from _stopped(o, [each for each in o.stops if each.effect in ("pause", "close")])
     if o.unwritten is not None and o.is_agreed:
         scans = o.unwritten == "adapter.yaml"
         command = "telic study audit --write" if scans else "telic study contract check"
-        yield NextAction(action="agree", why=f"{o.unwritten} is not written", command=command)
+        ask = f"what belongs into {o.unwritten}?"
+        yield NextAction(
+            action="agree", why=f"{o.unwritten} is not written", blocking=(ask,), command=command
+        )
     if not o.is_agreed:
-        why = "no contract has been agreed on"
-        yield NextAction(action="agree", why=why, command="telic study contract check")
+        why, command = "no contract has been agreed on", "telic study contract amend --reason TEXT"
+        ask = "is contract.yaml what may be tried? (telic study contract check)"
+        yield NextAction(action="agree", why=why, blocking=(ask,), command=command)
+    if o.disagreement:
+        keys = "telic study approve"
+        command = keys if o.is_amended else "telic study contract amend --reason TEXT"
+        ask = "a person agrees to it as it is now; or undo what was changed"
+        why, blocking = o.disagreement[0], (ask, *o.disagreement)
+        yield NextAction(action="agree", why=why, blocking=blocking, command=command)
 
 
-def _way_out(o: Outlook, stop: Stop) -> str | None:
-    """Return what lets a study go on after a stop, where something does."""
+def _stopped(o: Outlook, stops: Sequence[Stop]) -> Iterator[NextAction]:
+    """Give what is to be done about rules that say stop: end runs, wait for them, ask a person."""
+    if not stops:
+        return
+    stop, others = stops[0], tuple(f"{each.rule}: {each.why}" for each in stops)
+    args = {"rule": stop.rule, "effect": stop.effect, "kill_running": stop.kill_running}
+    if o.live and any(each.kill_running for each in stops):
+        end = f"telic study run --stop {o.live[0]} --stopped-by stop_rule"
+        args["run"] = o.live[0]
+        yield NextAction(action="stop", args=args, why=stop.why, blocking=others, command=end)
+    if o.live and stop.effect != "pause":
+        yield from _waiting(o)
+    out = _way_out(o, stop)
+    yield NextAction(
+        action="stop", args=args, why=stop.why, blocking=(*others, *_instead(stop)), command=out
+    )
+
+
+def _way_out(o: Outlook, stop: Stop) -> str:
+    """Return what lets a study go on after a stop, or ends it."""
     if stop.rule == "hacking_high" and o.unreviewed:
         return _REVIEW.format(o.unreviewed[0])
-    verb = {"pause": "resume", "close": "close"}.get(stop.effect)
-    return None if verb is None else f"telic study {verb} --reason TEXT"
+    verb = "resume" if stop.effect in ("pause", "ask") else "close"
+    return f"telic study {verb} --reason TEXT"
+
+
+def _instead(stop: Stop) -> tuple[str, ...]:
+    if stop.effect in ("pause", "ask"):
+        return ()
+    more = "telic study contract draft --set PLACE=VALUE, then: telic study contract amend"
+    return (f"or a person allows more: {more} --reason TEXT",)
+
+
+def _limits(o: Outlook) -> Iterator[NextAction]:
+    """Give what ends new work and lets the old come to its end."""
+    yield from _stopped(o, [each for each in o.stops if each.effect in ("stop", "ask")])
 
 
 def _results(o: Outlook) -> Iterator[NextAction]:
     """Give what is to be done about runs and what they came to."""
-    why = "it ended or vanished and is not settled"
-    yield from _first(o.crashed, "reconcile", "run", why, "telic study run --reconcile")
+    for run, said in o.changed_runs:
+        yield NextAction(
+            action="repair",
+            args={"run": run},
+            why=f"{run}: {said}",
+            blocking=("restore the file; if it is lost, the run is given up as unusable",),
+            command=f"telic study analyze {run} --unusable",
+        )
     why = "it finished and was not measured"
-    yield from _first(o.unmeasured, "ingest", "run", why, "telic study analyze {}")
+    yield from first_of(o.unmeasured, "ingest", "run", why, "telic study analyze {}")
     why = "it runs, and nobody looked at it for a while"
-    yield from _first(o.unwatched, "monitor", "run", why, "telic study monitor {}")
+    yield from first_of(o.unwatched, "monitor", "run", why, "telic study monitor {}")
     why = "its reward may be gamed; is it?"
     asked = "somebody else than its author says whether it is (--no-exploit: it is not)"
-    yield from _first(o.unreviewed, "review", "candidate", why, _REVIEW, asked)
+    yield from first_of(o.unreviewed, "review", "candidate", why, _REVIEW, asked)
     why = "its runs are measured, its claim is not audited"
-    yield from _first(o.unaudited, "audit", "candidate", why, "telic study audit-result {}")
-
-
-# ---------------------------------------------------------------------------- decisions
-
-
-def _doubts(o: Outlook) -> Iterator[NextAction]:
-    """Give the incumbent whose gain did not show again more seeds, or hand it to a person."""
-    doubt = o.doubted
-    if doubt is None:
-        return
-    if not doubt.is_lost and doubt.can_have_seeds:
-        yield NextAction(
-            action="plan",
-            args={"candidate": doubt.candidate, "more_seeds": True},
-            why=doubt.why,
-            command="telic study queue check-incumbent",
-        )
-    revert = f"telic study revert {doubt.candidate} --because TEXT"
-    keep = f"telic study decide {doubt.candidate} keep --because TEXT"
-    first, second = (revert, keep) if doubt.is_lost else (keep, revert)
-    yield NextAction(
-        action="decide",
-        args={"candidate": doubt.candidate, "verdict": "revert" if doubt.is_lost else "keep"},
-        why=doubt.why,
-        blocking=(f"a person decides; instead: {second}",),
-        command=first,
-    )
-
-
-def _objections(o: Outlook) -> Iterator[NextAction]:
-    """Give up what a reviewer or the author's own condition speaks against."""
-    for objection in (*o.exploits, *o.disproved):
-        name, verdict, instead = objection.candidate, "reject", ()
-        if objection.status == CandidateStatus.ACCEPTED:
-            verdict, command = "revert", f"telic study revert {name} --because TEXT"
-        elif objection.status == CandidateStatus.COMPLETED:
-            command = f"telic study decide {name} reject --cause {objection.cause} --because TEXT"
-        else:
-            command = f"telic study candidate withdraw {name} --because TEXT"
-        if objection.cause == "exploit":
-            anyway = f"telic study approve experiment --candidate {name}"
-            instead = (f"a person may let it run all the same: {anyway}",)
-        yield NextAction(
-            action="decide",
-            args={"candidate": name, "verdict": verdict, "cause": objection.cause},
-            why=f"{name}: {objection.why}",
-            blocking=instead,
-            command=command,
-        )
-
-
-def _verdicts(o: Outlook) -> Iterator[NextAction]:
-    """Give the decisions that audits, used-up attempts and the rules of phases suggest."""
-    for claim in o.judged:
-        name, verdict = claim.candidate, _VERDICTS[claim.verdict]
-        if claim.can_have_seeds and verdict == "inconclusive":
-            yield NextAction(
-                action="advance",
-                args={"candidate": name, "more_seeds": True},
-                why=f"{claim.audit} says {claim.verdict}, and more seeds fit the budget",
-                command=f"telic study queue more-seeds {name} --because TEXT",
-            )
-        asks = claim.falls_to_people and verdict == "accept"
-        yield NextAction(
-            action="decide",
-            args={"candidate": name, "verdict": verdict, "audit": claim.audit},
-            why=f"{claim.audit} says {claim.verdict}",
-            blocking=("a person accepts (automation.decide: ask)",) if asks else (),
-            command=f"telic study decide {name} {verdict} --audit {claim.audit} --because TEXT",
-        )
-    for name in o.given_up:
-        yield NextAction(
-            action="decide",
-            args={"candidate": name, "verdict": "reject"},
-            why=f"{name}: every attempt to mend it was used",
-            command=f"telic study decide {name} reject --because TEXT",
-        )
-    for step in o.stuck:
-        yield NextAction(
-            action="decide",
-            args={"candidate": step.candidate, "verdict": "reject", "cause": "phase_rule"},
-            why=f"{step.phase}: {step.why}",
-            command=f"telic study decide {step.candidate} reject --cause phase_rule --because TEXT",
-        )
+    yield from first_of(o.unaudited, "audit", "candidate", why, "telic study audit-result {}")
 
 
 # ---------------------------------------------------------------------------- work and ideas
@@ -273,8 +188,24 @@ def _work(o: Outlook) -> Iterator[NextAction]:
         advance = "telic study queue advance"
         yield NextAction(action="advance", args=args, why=step.why, command=advance)
     why = "reward work goes on from what its terms did"
-    yield from _first(o.unreflected, "reflect", "run", why, "telic study reflect {}")
+    yield from first_of(o.unreflected, "reflect", "run", why, "telic study reflect {}")
+    for name, changed in o.stale:
+        yield NextAction(
+            action="validate",
+            args={"candidate": name},
+            why=f"{name}: {changed} changed since it was validated",
+            command=f"telic study candidate validate {name}",
+        )
     yield from _launch(o)
+    if o.unchecked and not o.can_be_checked:
+        keep = f"telic study decide {o.unchecked} keep --because TEXT"
+        yield NextAction(
+            action="decide",
+            args={"candidate": o.unchecked, "verdict": "keep"},
+            why=f"{o.unchecked}: no fresh seeds or no budget are left to check its claim with",
+            blocking=("a person trusts it unchecked, or allows more seeds in the contract",),
+            command=keep,
+        )
     if o.unchecked:
         yield NextAction(
             action="plan",
@@ -283,17 +214,37 @@ def _work(o: Outlook) -> Iterator[NextAction]:
             command="telic study queue check-incumbent",
         )
     why = "it is validated and has no jobs"
-    yield from _first(o.unplanned, "plan", "candidate", why, "telic study queue plan {}")
+    yield from first_of(o.unplanned, "plan", "candidate", why, "telic study queue plan {}")
+    why = "all its jobs are over and it was not completed; revise it or give it up"
+    yield from first_of(o.idle, "mend", "candidate", why, _REVISE, _give_up(o.idle))
     why = "it is a draft that was not checked yet"
-    yield from _first(o.drafts, "validate", "candidate", why, "telic study candidate validate {}")
-    revise = "telic study candidate revise {} --draft FILE"
+    yield from first_of(o.drafts, "validate", "candidate", why, "telic study candidate validate {}")
     names = [name for name, _ in o.faulty]
-    yield from _first(names, "mend", "candidate", o.faulty[0][1] if names else "", revise)
+    why = o.faulty[0][1] if names else ""
+    yield from first_of(names, "mend", "candidate", why, _REVISE, _give_up(names))
     why = "it failed; mend it or give it up"
-    yield from _first(o.broken, "mend", "candidate", why, revise)
+    yield from first_of(o.broken, "mend", "candidate", why, _REVISE, _give_up(o.broken, "decide"))
+
+
+def _give_up(names: Sequence[str], verb: str = "withdraw") -> str:
+    """Return the way out for whoever does not want to mend a candidate."""
+    if not names:
+        return ""
+    if verb == "decide":
+        return f"or a person gives it up: telic study decide {names[0]} reject --because TEXT"
+    return f"or give it up: telic study candidate withdraw {names[0]} --because TEXT"
 
 
 def _launch(o: Outlook) -> Iterator[NextAction]:
+    if o.remedy:
+        found = o.remedy
+        yield NextAction(
+            action=found.action,
+            args=dict(found.args),
+            why=found.why,
+            blocking=found.asks,
+            command=found.command,
+        )
     for ready in o.ready:
         job = ready.job
         retry = f" --retry-of {ready.retry_of}" if ready.retry_of else ""
@@ -307,7 +258,6 @@ def _launch(o: Outlook) -> Iterator[NextAction]:
                 "retry_of": ready.retry_of,
             },
             why=f"{job.job_id} is ready",
-            blocking=o.launch_blocks,
             command=f"telic study run {job.candidate} --phase {job.phase} --seed {job.seed}{retry} "
             f"--execute --confirm {TOKEN}",
         )
@@ -330,11 +280,15 @@ def _ideas(o: Outlook) -> Iterator[NextAction]:
             why="nothing is left to do with the candidates that there are",
             command="telic study candidate new TITLE --kind KIND --set PATH=VALUE",
         )
-    if o.live:
-        yield NextAction(action="wait", args={"runs": list(o.live)}, why="runs are under way")
+    yield from _waiting(o)
     yield NextAction(
         action="ask",
         args={"candidates": list(o.open_candidates)},
         why="no rule says what to do with what is open",
-        blocking=o.launch_blocks,
+        blocking=("what shall become of it?",),
     )
+
+
+def _waiting(o: Outlook) -> Iterator[NextAction]:
+    if o.live:
+        yield NextAction(action="wait", args={"runs": list(o.live)}, why="runs are under way")

@@ -194,6 +194,7 @@ class Projector:
             nonce=data.get("nonce"),
             gpu=data.get("gpu"),
             retry_of=data.get("retry_of"),
+            is_sealed=bool(data.get("sealed")),
             reservation=reservation,
             intent_at=event.at,
         )
@@ -214,6 +215,7 @@ class Projector:
             actual=actual,
             killed_by=event.data.get("by"),
             why=event.data.get("why", ""),
+            artefacts=event.data.get("artefacts"),
         )
         self._account.settle(run, actual)
 

@@ -21,7 +21,7 @@ from telic.studies.documents.candidate import (
     RunStatus,
     Slot,
 )
-from telic.studies.documents.contract import PHASES, Phase
+from telic.studies.documents.contract import PHASES, ROLES, Contract, Phase, SeedPools
 from telic.studies.state import RunState, StudyState
 
 MOST_ATTEMPTS = 3
@@ -75,6 +75,38 @@ def manifest_of(events: Iterable[LedgerEvent], state: StudyState) -> QueueManife
         policy=policy,
         jobs=tuple(_settled(job, state, revisions) for job in jobs.values()),
     )
+
+
+def as_agreed(manifest: QueueManifest, state: StudyState, contract: Contract) -> QueueManifest:
+    """Return the queue as the contract of today allows it: so many at a time, with fresh seeds.
+
+    A job whose seed an amendment took away can never start; it is as good as cancelled.
+    """
+    limits, gpus = contract.scope.limits, contract.hardware.gpus
+    allowed = {"max_parallel": limits.max_concurrent, "gpus": gpus}
+    policy = manifest.policy.model_copy(update=allowed)
+    jobs = list[Job]()
+    for job in manifest.jobs:
+        is_open = job.status in ("waiting", "ready")
+        spent = is_open and why_seed_is_spent(
+            state, contract.seeds, job.candidate, job.phase, job.seed
+        )
+        gone = {"status": "cancelled", "reason": spent}
+        jobs.append(job.model_copy(update=gone) if spent else job)
+    return manifest.model_copy(update={"policy": policy, "jobs": tuple(jobs)})
+
+
+def why_seed_is_spent(
+    state: StudyState, pools: SeedPools, candidate: str, phase: Phase, seed: int
+) -> str | None:
+    """Return why a seed cannot serve a phase any more; None when it can."""
+    if seed not in pools.pool(ROLES[phase]):
+        return f"{seed} is not in the {ROLES[phase]} pool"
+    for name, run in state.runs_of(candidate).items():
+        is_seen = run.seed == seed and run.status == RunStatus.FINISHED
+        if is_seen and ROLES[run.phase] != ROLES[phase]:
+            return f"{name} used this seed in another role"
+    return None
 
 
 def run_revisions(events: Iterable[LedgerEvent]) -> dict[str, int]:

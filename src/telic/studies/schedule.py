@@ -27,6 +27,7 @@ from telic.studies.documents.candidate import (
 )
 from telic.studies.documents.contract import ROLES, Phase
 from telic.studies.errors import GateRefused
+from telic.studies.lifecycle import LifecycleStep
 from telic.studies.queue import QueueStep, job_of, planned_jobs, step
 from telic.studies.rules.phases import PhaseStep, completed, phase_step
 from telic.studies.state import CandidateState
@@ -64,7 +65,7 @@ def plan_candidate(
         if held.phase == "promotion":
             promoted = seeds.get("promotion", ())
             jobs += _control_arm(study, candidate, "promotion", promoted, priority)
-        _plan(study, candidate, jobs, actor, policy_of(study), batch)
+        _plan(study, candidate, jobs, actor, batch)
     return jobs
 
 
@@ -74,12 +75,18 @@ def more_seeds(study: Study, candidate: str, actor: StudyActor, reason: str) -> 
         held = study.candidate_state(candidate)
         phase = held.phase or study.candidate(candidate).plan.phases[0]
         seeds = fresh_seeds(study, phase, [candidate], SEED_BLOCK)
-        mover = SYSTEM if held.status == CandidateStatus.COMPLETED else actor
+        to, mover = CandidateStatus.VALIDATED, actor
+        if held.status == CandidateStatus.COMPLETED:
+            mover = SYSTEM
         facts = {"phase": phase, "seeds": list(seeds), "content_hash": held.content_hash}
-        lifecycle.transition(study, candidate, CandidateStatus.VALIDATED, mover, reason, facts)
+        ahead = LifecycleStep(study.state, candidate, held, mover, reason, facts)
+        if why := lifecycle.why_not(ahead, to):
+            raise lifecycle.refused(candidate, held.status, to, why)
         jobs = planned_jobs(candidate, held.revision, {phase: seeds})
         jobs += _control_arm(study, candidate, phase, seeds)
+        # The jobs first: until it moves they wait, and a rerun after a crash plans the same ones.
         _plan(study, candidate, jobs, actor)
+        lifecycle.transition(study, candidate, to, mover, reason, facts)
     return jobs
 
 
@@ -121,13 +128,6 @@ def fresh_seeds(study: Study, phase: Phase, arms: Sequence[str], count: int) -> 
     return tuple(left[:count])
 
 
-def policy_of(study: Study) -> QueuePolicy:
-    """Return the policy that the contract allows: so many at a time, on these GPUs."""
-    limits, gpus = study.contract.scope.limits, study.contract.hardware.gpus
-    allowed = {"max_parallel": limits.max_concurrent, "gpus": gpus}
-    return study.queue.policy.model_copy(update=allowed)
-
-
 def _require_open(study: Study, candidate: str, rule: str) -> CandidateState:
     held = study.candidate_state(candidate)
     if held.status not in _OPEN:
@@ -137,6 +137,20 @@ def _require_open(study: Study, candidate: str, rule: str) -> CandidateState:
             hint=f"Run: telic study candidate validate {candidate}",
         )
     return held
+
+
+def lacks_jobs(study: Study, candidate: str) -> bool:
+    """Tell whether planning a validated candidate again would queue something."""
+    held = study.candidate_state(candidate)
+    there = {job.job_id for job in study.queue.jobs}
+    phase = held.phase
+    if phase is None:
+        return True
+    seeds = study.candidate(candidate).plan.seeds.get(phase, ())
+    wanted = [*_arm(study, candidate, phase, seeds)]
+    if phase == "promotion":
+        wanted += _control_arm(study, candidate, phase, seeds)
+    return any(job.job_id not in there for job in wanted)
 
 
 def _control_arm(
@@ -161,7 +175,6 @@ def _plan(
     candidate: str,
     jobs: Sequence[Job],
     actor: StudyActor,
-    policy: QueuePolicy | None = None,
     batch: str | None = None,
 ) -> None:
     """Enter the jobs that are not there yet, and cancel those of earlier revisions."""
@@ -175,12 +188,12 @@ def _plan(
         for job in alive
         if job.candidate == candidate and not job.job_id.startswith(mine)
     ]
-    if not new and not old and policy in (None, queue.policy):
+    if not new and not old:
         return
     facts = {
         "candidate": candidate,
         "batch": batch,
-        "policy": None if policy is None else policy.as_data(),
+        "policy": queue.policy.as_data(),
         "jobs": [job.as_data() for job in new],
         "changes": {job: {"status": "cancelled", "reason": "a newer revision"} for job in old},
     }

@@ -85,6 +85,10 @@ class RunState(DocumentPart):
     """what proves which process or job it is"""
     killed_by: str | None = None
     why: str = ""
+    is_sealed: bool = False
+    """its supervisor was given a key to seal the record of its end with"""
+    artefacts: Sha | None = None
+    """of the list of files that it left; None until it ended, and in earlier versions"""
     intent_at: str
     started_at: str | None = None
     ended_at: str | None = None

@@ -32,7 +32,7 @@ from telic.studies.evidence.claims import Audit
 from telic.studies.evidence.store import altered, read_evidence
 from telic.studies.folder import Registry, StudyFolder, read_registry
 from telic.studies.ledger import Ledger
-from telic.studies.queue import manifest_of, run_revisions
+from telic.studies.queue import as_agreed, manifest_of, run_revisions
 from telic.studies.state import IMPORTED, CandidateState, Incumbent, StudyState, WorkSource
 
 Arguments = ParamSpec("Arguments")
@@ -294,8 +294,10 @@ class Study:
     @property
     @fact
     def queue(self) -> QueueManifest:
-        """The queue that the ledger comes to."""
-        return manifest_of(self.events, self.state)
+        """The queue that the ledger comes to, within the contract of today."""
+        planned = manifest_of(self.events, self.state)
+        is_written = self.folder.contract.is_file()
+        return as_agreed(planned, self.state, self.contract) if is_written else planned
 
     @fact
     def planned_seeds(self, candidate: str, phase: Phase) -> frozenset[int]:

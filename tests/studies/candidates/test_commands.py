@@ -65,8 +65,8 @@ def test_an_idea_is_written_checked_queued_and_offered(study, telic):
     code, looked = telic(study, "queue", "step")
     assert looked["ready"][0]["job"]["job_id"] == f"{name}/1/smoke/1"
     code, said = telic(study, "next")
-    assert (code, said["action"]) == (0, "launch")
-    assert said["command"].startswith(f"telic study run {name} --phase smoke --seed 1")
+    assert (code, said["action"]) == (0, "agree")
+    assert said["command"].startswith("telic study approve task_definition")
     run = complete(study, name)[0]
     measure(study, run, 0.3)
     code, moved = telic(study, "queue", "advance")

@@ -13,10 +13,12 @@ from telic.studies.documents.candidate import CandidateStatus, Job
 from telic.studies.evidence.audit import audit_result
 from telic.studies.lifecycle import transition
 from telic.studies.next import next_action, next_step, note_next
-from telic.studies.outlook import ClaimVerdict, IncumbentDoubt, Objection, Outlook
+from telic.studies.outlook import Outlook
+from telic.studies.prospects import ClaimVerdict, IncumbentDoubt, Objection
 from telic.studies.queue import ReadyJob
 from telic.studies.rules.checks import validate_candidate
 from telic.studies.rules.phases import PhaseStep
+from telic.studies.rules.remedies import Remedy
 from telic.studies.rules.stops import Stop
 from telic.studies.schedule import advance, plan_candidate
 from tests.studies.candidates.small_study import (
@@ -30,13 +32,13 @@ from tests.studies.candidates.small_study import (
     start_run,
 )
 
-QUIET = {"is_closed": False, "is_agreed": True, "has_baseline": True}
+QUIET = {"is_closed": False, "is_agreed": True, "has_baseline": True, "has_successor": True}
 NOTHING = ("unwritten", "unchecked", "doubted")
 
 
 def outlook_of(**facts):
     """Return an outlook on a study that waits for nothing but these facts."""
-    names = [each for each in vars(Outlook) if not each.startswith("_")]
+    names = [each for each in dir(Outlook) if not each.startswith("_")]
     quiet = {each: None if each in NOTHING else () for each in names}
     return SimpleNamespace(**{**quiet, **QUIET, **facts})
 
@@ -45,9 +47,10 @@ JOB = Job(job_id="j", candidate="c-0001-x", phase="smoke", seed=1)
 # Everything at once: each entry alone must win over all that come after it.
 ORDER = [
     ("repair", {"integrity": ("ledger line 3: bad",)}),
+    ("reconcile", {"crashed": ("r-1",)}),
     ("stop", {"stops": (Stop(rule="human_stop", effect="pause", why="lunch"),)}),
     ("agree", {"is_agreed": False}),
-    ("reconcile", {"crashed": ("r-1",)}),
+    ("agree", {"disagreement": ("contract.yaml was edited",)}),
     ("ingest", {"unmeasured": ("r-2",)}),
     ("monitor", {"unwatched": ("r-3",)}),
     ("review", {"unreviewed": ("c-9",)}),
@@ -85,11 +88,17 @@ def test_ideas_wait_for_the_check_of_what_they_would_start_from():
 
 
 def test_a_launch_is_a_command_to_type_not_a_deed():
-    found = next_action(outlook_of(ready=(ReadyJob(job=JOB),), launch_blocks=("approval budget",)))
+    found = next_action(outlook_of(ready=(ReadyJob(job=JOB),)))
     assert found.command == (
         "telic study run c-0001-x --phase smoke --seed 1 --execute --confirm RUN_CANDIDATE"
     )
-    assert found.blocking == ("approval budget",)
+    assert found.blocking == ()
+
+
+def test_a_launch_that_would_be_refused_is_not_suggested_but_what_opens_the_gate():
+    remedy = Remedy("validate", "G07 it changed", "telic study candidate validate c-0001-x")
+    found = next_action(outlook_of(ready=(ReadyJob(job=JOB),), remedy=remedy))
+    assert (found.action, found.command) == ("validate", remedy.command)
 
 
 @pytest.mark.parametrize(
@@ -161,9 +170,9 @@ def test_a_study_is_led_from_the_idea_to_the_launch(study):
     assert next_step(study).command == f"telic study queue plan {name}"
     plan_candidate(study, name, AGENT)
     found = next_step(study)
-    assert (found.action, found.args["phase"], found.args["seed"]) == ("launch", "smoke", 1)
+    assert (found.action, found.args["phase"], found.args["seed"]) == ("agree", "smoke", 1)
     assert any("budget" in each for each in found.blocking)
-    assert any(f"experiment:{name}" in each for each in found.blocking)
+    assert found.command and found.command.startswith("telic study approve task_definition")
 
 
 def test_a_draft_that_fails_its_checks_is_mended_not_checked_again(study):

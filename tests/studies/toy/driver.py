@@ -81,9 +81,9 @@ class ToyStudy:
 
     def _do(self, said: dict[str, Any]) -> None:
         match said["action"]:
-            case "launch" if said["blocking"]:
+            case "agree":
                 name = said["args"]["candidate"]
-                assert all(f"experiment:{name}" in each for each in said["blocking"]), said
+                assert said["command"] == f"telic study approve experiment --candidate {name}"
                 self.door.person("approve", "experiment", "--candidate", name)
             case "review":
                 self.reviewed.append(said["args"]["candidate"])

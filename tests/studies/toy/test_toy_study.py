@@ -141,7 +141,7 @@ def a_flipped_byte_is_found(study):
 
 
 def test_what_was_not_agreed_on_is_refused(study):
-    study.go_on(until="launch")
+    study.go_on(until="agree")
     baseline = study.door.agent("next")["args"]["candidate"]
     study.door.person("approve", "experiment", "--candidate", baseline)
     launch = ("run", baseline, "--execute", "--confirm", "RUN_CANDIDATE")
@@ -160,7 +160,7 @@ def an_edited_line_shuts_the_gate(study, launch):
         study.door.agent(*launch)
     assert caught.value.code == 3
     assert "G05 budget is void" in caught.value.said
-    assert study.door.agent("next")["action"] == "repair"
+    assert study.door.agent("next")["action"] == "agree"
     contract.write_text(agreed)
 
 

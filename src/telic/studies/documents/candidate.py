@@ -200,6 +200,7 @@ EvidenceKind = Literal[
     "audit",
     "preflight",
     "condition",
+    "ending",
 ]
 
 

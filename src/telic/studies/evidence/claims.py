@@ -342,7 +342,7 @@ def _arm(study: Study, candidate: str, phases: Iterable[Phase]) -> Arm:
             if measured is not None:
                 runs[run.seed] = measured
             else:
-                open_seeds.setdefault(run.seed, f"{name} ({run.status})")
+                open_seeds.setdefault(run.seed, f"{name} ({_why_unmeasured(study, name)})")
     planned = {seed for phase in phases for seed in study.planned_seeds(candidate, phase)}
     missing = [text for seed, text in open_seeds.items() if seed not in runs]
     missing += [f"seed {seed}" for seed in sorted(planned - runs.keys() - open_seeds.keys())]
@@ -352,6 +352,13 @@ def _arm(study: Study, candidate: str, phases: Iterable[Phase]) -> Arm:
         runs=tuple(runs[seed] for seed in sorted(runs)),
         unfinished=tuple(missing),
     )
+
+
+def _why_unmeasured(study: Study, run: str) -> str:
+    """Return why a run is no part of its arm."""
+    sheet = study.latest("metrics", run=run)
+    problem = str(sheet.payload.get("problem") or "") if sheet else ""
+    return problem or str(study.state.runs[run].status)
 
 
 def _arm_run(study: Study, run: str) -> ArmRun | None:

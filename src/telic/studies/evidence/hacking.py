@@ -243,8 +243,13 @@ def newest_level(study: Study, runs: Iterable[str]) -> str | None:
 
 
 def hacking_levels(study: Study) -> tuple[str, ...]:
-    """Return the hacking levels of reflections that no review settled, the oldest first."""
-    about = {n: study.state.evidence[n].candidate for n in study.evidence_names("reflection")}
+    """Return the hacking levels of reflections that no review settled, the oldest first.
+
+    What was known when a person opened the study again counts no more.
+    """
+    entries, opened = study.state.evidence, study.state.opened_seq
+    names = [name for name in study.evidence_names("reflection") if entries[name].seq > opened]
+    about = {name: entries[name].candidate for name in names}
     settled = {each for each in about.values() if each and is_reviewed(study, each)}
     return tuple(_level(study, name) for name, each in about.items() if each not in settled)
 

@@ -18,7 +18,8 @@ from telic.studies.documents.adapter import Adapter, LogSource
 from telic.studies.documents.base import DocumentPart, StudyActor
 from telic.studies.documents.candidate import Evidence
 from telic.studies.documents.metrics import MetricSpec
-from telic.studies.errors import StudyError
+from telic.studies.errors import BrokenIntegrity, StudyError
+from telic.studies.evidence.artefacts import require_unaltered
 from telic.studies.evidence.logs import Row, read_rows, to_series
 from telic.studies.evidence.statistics import Series, aggregate
 from telic.studies.evidence.store import add_evidence
@@ -57,6 +58,8 @@ class Measurement(DocumentPart):
     guardrails: dict[str, float]
     missing: tuple[str, ...] = ()
     """keys of the metric spec that the log does not have"""
+    problem: str = ""
+    """why nothing could be measured"""
     steps: float | None = None
     wall_s: float | None = None
     protocol_hash: str | None
@@ -99,17 +102,21 @@ class SampleCheck(DocumentPart):
     """the primary metric by stratum"""
 
 
-def analyze_run(study: Study, run: str, actor: StudyActor) -> Evidence:
+def analyze_run(
+    study: Study, run: str, actor: StudyActor, *, is_unusable: bool = False
+) -> Evidence:
     """Measure a run that has ended and enter it as evidence; again is the same evidence.
 
-    Raises StudyError E_RUN_LIVE while it still runs.
+    A run whose files were changed after it ended is not measured; with `is_unusable` it is entered
+    as one that nothing is known of. Raises StudyError E_RUN_LIVE while it still runs,
+    BrokenIntegrity E_ARTEFACTS for changed files.
     """
     state = run_state(study.state.runs, run)
     if state.is_live:
         raise StudyError(
             "E_RUN_LIVE", f"{run} is still {state.status}.", hint="Look at it: telic study monitor"
         )
-    measurement = measure_run(study, run, state)
+    measurement = measure_run(study, run, state, is_unusable=is_unusable)
     primary = measurement.primary
     return add_evidence(
         study,
@@ -120,7 +127,7 @@ def analyze_run(study: Study, run: str, actor: StudyActor) -> Evidence:
         candidate=state.candidate,
         protocol_hash=measurement.protocol_hash,
         producer="telic.analyze",
-        summary="not measured" if primary is None else f"{primary:.6g}",
+        summary=f"not measured: {measurement.problem}" if primary is None else f"{primary:.6g}",
     )
 
 
@@ -131,12 +138,27 @@ def run_state(runs: Mapping[str, RunState], run: str) -> RunState:
     return runs[run]
 
 
-def measure_run(study: Study, run: str, state: RunState) -> Measurement:
-    """Return what a run came to, from its files alone."""
+def measure_run(
+    study: Study, run: str, state: RunState, *, is_unusable: bool = False
+) -> Measurement:
+    """Return what a run came to, from its files alone.
+
+    A log that cannot be read is a finding, too: the run is not measured, and it says why.
+    """
     folder, spec = study.folder, study.metric_spec
     path = log_path(folder, run, spec)
-    rows = read_rows(spec.extractor.kind, path, pattern_of(spec))
-    series = _named(to_series(rows), spec, study.adapter)
+    rows, series, problem = list[Row](), dict[str, Series](), ""
+    files = _files(path)
+    try:
+        require_unaltered(study, run, path)
+        rows = read_rows(spec.extractor.kind, path, pattern_of(spec))
+        series = _named(to_series(rows), spec, study.adapter)
+    except BrokenIntegrity as error:
+        if not is_unusable:
+            raise
+        problem = error.message
+    except TelicError as error:
+        problem = error.message
     scores = score_strata(rows, series, spec)
     wanted = [spec.primary.key, *(rule.key for rule in spec.guardrails)]
     steps = state.actual.env_steps if state.actual else None
@@ -155,13 +177,14 @@ def measure_run(study: Study, run: str, state: RunState) -> Measurement:
             if rule.key in series and (value := aggregate(series[rule.key], "mean")) is not None
         },
         missing=tuple(key for key in wanted if key not in series),
+        problem=problem or ("" if scores else f"{spec.primary.key} is not in the log"),
         steps=steps if steps is not None else last_step(series),
         wall_s=None if hours is None else 3600 * hours,
         protocol_hash=study.protocol_hash,
         metric_spec_hash=study.metric_spec_hash,
         code_hash=_code_hash(folder, spec),
         hardware=hardware_class(folder.run(run) / "hw.json"),
-        files={str(file.relative_to(folder.run(run))): file_hash(file) for file in _files(path)},
+        files={str(file.relative_to(folder.run(run))): file_hash(file) for file in files},
         curves={name: thinned(curve) for name, curve in series.items() if _is_drawn(name, spec)},
     )
 

@@ -8,7 +8,7 @@ import statistics
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from operator import attrgetter
 from pathlib import Path
@@ -70,6 +70,8 @@ _RESOURCE_TEXT = re.compile(
 _KILLED_FOR_MEMORY = 137
 
 Recommendation = Literal["continue", "checkpoint_and_stop", "kill", "inspect"]
+WATCH_EVERY = timedelta(minutes=10)
+"""how long a live run may go without a look"""
 
 
 class MonitorReport(Document):
@@ -155,10 +157,20 @@ def monitor_run(study: Study, run: str, actor: StudyActor) -> MonitorReport:
         for name, sign in begun.items():
             facts = {"run": run, "signature": name, "severity": sign.severity, "evidence": sheet.id}
             study.append("monitor.alert", run, facts, actor)
-    if over:
-        facts = {"run": run, "signature": over[0], "severity": "info", "cleared": over}
+    if over or (not begun and _was_long_ago(study, run)):
+        # Somebody looked: that, too, is worth a line, or nobody would know that it was done.
+        name = over[0] if over else "looked"
+        facts = {"run": run, "signature": name, "severity": "info", "cleared": over}
         study.append("monitor.alert", run, facts, actor)
     return report
+
+
+def _was_long_ago(study: Study, run: str) -> bool:
+    """Tell whether nobody entered a look at a run for a while."""
+    alerts = (event for event in reversed(study.events) if event.type == "monitor.alert")
+    last = next((event.at for event in alerts if event.data.get("run") == run), None)
+    since = moment(last or study.state.runs[run].intent_at)
+    return moment(utc_now()) - since > WATCH_EVERY
 
 
 def recommend(signs: tuple[Signature, ...], is_alive: bool) -> Recommendation:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from telic.errors import UnknownName
-from telic.studies.canonical import utc_now
+from telic.studies.canonical import signing_key, utc_now
 from telic.studies.documents.adapter import Adapter, CommandSpec
 from telic.studies.documents.candidate import (
     Candidate,
@@ -23,6 +23,7 @@ from telic.studies.documents.candidate import (
 )
 from telic.studies.documents.contract import PHASE_SHARE, PHASES, RESOURCES, Amounts, Phase
 from telic.studies.errors import GateRefused, InvalidDocument, StudyError
+from telic.studies.evidence.artefacts import seal_key
 from telic.studies.launch.command import (
     Command,
     RunEnvironment,
@@ -31,9 +32,10 @@ from telic.studies.launch.command import (
     run_environment,
 )
 from telic.studies.launch.isolation import tree_of
-from telic.studies.launch.launchers import launcher_of
+from telic.studies.launch.launchers import ON_THIS_MACHINE, launcher_of
 from telic.studies.launch.machine import Machine, look
 from telic.studies.launch.order import Launcher, LaunchOrder, RenderedLaunch
+from telic.studies.launch.supervisor import SEAL_VARIABLE
 from telic.studies.rules.checks import check_candidate
 from telic.studies.state import CandidateState
 from telic.studies.study import Study
@@ -289,6 +291,10 @@ class LaunchAttempt:
         """What starts it."""
         return launcher_of(self.adapter.launcher.kind, self.adapter.launcher.options)
 
+    def _variables(self) -> dict[str, str]:
+        own = {} if self.seal is None else {SEAL_VARIABLE: self.seal}
+        return {**self.environment.variables, **own}
+
     @cached_property
     def order(self) -> LaunchOrder:
         """What the launcher is asked for."""
@@ -302,7 +308,7 @@ class LaunchAttempt:
             argv_hash=self.command.hash,
             cwd=self.command.cwd,
             folder=self.run_folder,
-            variables=self.environment.variables,
+            variables=self._variables(),
             changed=self.environment.changed,
             timeout_s=timeout_s,
             gpus=self.gpus,
@@ -313,6 +319,13 @@ class LaunchAttempt:
             },
             grace_s=float(options.get("grace_s", 30.0)),
         )
+
+    @cached_property
+    def seal(self) -> str | None:
+        """The key for the record of its end; None where it would have to be written to a file."""
+        if self.adapter.launcher.kind not in ON_THIS_MACHINE:
+            return None
+        return seal_key(signing_key(self.study.root), self.nonce)
 
     @cached_property
     def rendered(self) -> RenderedLaunch:

@@ -1,7 +1,9 @@
 """The tree that a candidate runs in: the repository itself, a git worktree, or a copy.
 
 A tree is made once per candidate revision. Its manifest is written last: a tree without one was
-never finished, nothing ever ran in it, and it is made again.
+never finished, nothing ever ran in it, and it is made again. A candidate that runs in place goes on
+in a worktree of its own commit once the repository has moved on: what it is does not change because
+somebody committed something else.
 """
 
 from __future__ import annotations
@@ -23,6 +25,7 @@ from telic.studies.errors import EnvironmentBlocked
 from telic.studies.folder import STATE_FOLDER, StudyFolder
 
 _GIT_S = 300
+TreeMode = Literal["in_place", "worktree", "copy"]
 
 
 class TreeManifest(Record):
@@ -40,29 +43,50 @@ class TreeManifest(Record):
         return content_hash(self.files)
 
 
+def mode_of(folder: StudyFolder, candidate: Candidate) -> TreeMode:
+    """Return where the candidate runs now: in place only while that is what it was validated on."""
+    mode, base, root = candidate.isolation.mode, candidate.base_commit, folder.root
+    if mode != "in_place" or base is None or not git_read.is_repository(root):
+        return mode
+    head = git_read.head_commit(root)
+    if head is None or head == base or not git_read.has_commit(root, base):
+        return mode
+    moved = any(not _is_ours(name) for name in git_read.differing_paths(root, base, head))
+    return "worktree" if moved else mode
+
+
 def tree_of(folder: StudyFolder, candidate: Candidate) -> Path:
     """Return where the candidate runs, whether it was made or not."""
-    if candidate.isolation.mode == "in_place":
-        return folder.root
+    in_place = mode_of(folder, candidate) == "in_place"
+    return folder.root if in_place else _own_tree(folder, candidate)
+
+
+def _own_tree(folder: StudyFolder, candidate: Candidate) -> Path:
     name = f"{folder.study_id}.{candidate.id}.r{candidate.revision}"
     return folder.state_root / "worktrees" / folder.task_id / name
 
 
 def manifest_file(folder: StudyFolder, candidate: Candidate) -> Path:
     """Return where the manifest is: outside of the tree, which must stay as it is."""
-    tree = tree_of(folder, candidate)
+    tree = _own_tree(folder, candidate)
     return tree.with_name(f"{tree.name}.json")
+
+
+def is_made(folder: StudyFolder, candidate: Candidate) -> bool:
+    """Return whether the candidate's own tree is there, and whole."""
+    return manifest_file(folder, candidate).exists() and _own_tree(folder, candidate).is_dir()
 
 
 def prepare_tree(folder: StudyFolder, candidate: Candidate) -> Path:
     """Make the candidate's tree unless it is there; return it."""
-    tree = tree_of(folder, candidate)
-    if candidate.isolation.mode == "in_place":
-        return tree
+    mode = mode_of(folder, candidate)
+    if mode == "in_place":
+        return folder.root
+    tree = _own_tree(folder, candidate)
     tree.parent.mkdir(parents=True, exist_ok=True)
     with taking_turns(folder.locks / "worktrees.lock"):
-        if not manifest_file(folder, candidate).exists():
-            _make(folder, candidate, tree)
+        if not is_made(folder, candidate):
+            _make(folder, candidate, tree, mode)
     return tree
 
 
@@ -75,7 +99,7 @@ def tree_problems(folder: StudyFolder, candidate: Candidate, *, excepted: bool) 
         excepted: whether the contract waives the need for a tree of its own.
     """
     change = candidate.change
-    if candidate.isolation.mode == "in_place":
+    if mode_of(folder, candidate) == "in_place":
         if (change.patch or change.files) and not excepted:
             return ["a change of files needs isolation.mode worktree or copy"]
         return [] if excepted else _in_place_problems(folder.root, candidate)
@@ -83,7 +107,7 @@ def tree_problems(folder: StudyFolder, candidate: Candidate, *, excepted: bool) 
     if not path.exists():
         return ["its tree has not been made"]
     manifest = read_record(path, TreeManifest)
-    tree = tree_of(folder, candidate)
+    tree = _own_tree(folder, candidate)
     if not tree.is_dir():
         return [f"its tree {tree} is gone"]
     if manifest.mode == "worktree" and git_read.head_commit(tree) != manifest.base_commit:
@@ -99,11 +123,11 @@ def tree_problems(folder: StudyFolder, candidate: Candidate, *, excepted: bool) 
 def remove_tree(folder: StudyFolder, candidate: Candidate) -> bool:
     """Remove a worktree that holds nothing but its change; False when it holds results."""
     path = manifest_file(folder, candidate)
-    if candidate.isolation.mode != "worktree" or not path.exists():
+    if mode_of(folder, candidate) != "worktree" or not path.exists():
         return False
     if tree_problems(folder, candidate, excepted=False):
         return False
-    _git(folder.root, "worktree", "remove", "--force", str(tree_of(folder, candidate)))
+    _git(folder.root, "worktree", "remove", "--force", str(_own_tree(folder, candidate)))
     path.unlink()
     return True
 
@@ -112,17 +136,13 @@ def _in_place_problems(root: Path, candidate: Candidate) -> list[str]:
     if not git_read.is_repository(root):
         return []  # there is nothing to compare with; evaluator and adapter hashes still are
     problems = [f"{name} has changes that are in no commit" for name in _changed(root)]
-    head = git_read.head_commit(root)
-    if candidate.base_commit is not None and head != candidate.base_commit:
-        problems.append(
-            f"the repository is at {(head or 'no commit')[:12]}, the candidate was validated at "
-            f"{candidate.base_commit[:12]}"
-        )
+    base = candidate.base_commit
+    if base is not None and not git_read.has_commit(root, base):
+        problems.append(f"the commit {base[:12]} that it was validated at is gone from here")
     return problems
 
 
-def _make(folder: StudyFolder, candidate: Candidate, tree: Path) -> None:
-    mode = candidate.isolation.mode
+def _make(folder: StudyFolder, candidate: Candidate, tree: Path, mode: TreeMode) -> None:
     if mode == "worktree":
         if candidate.base_commit is None:
             raise EnvironmentBlocked("E_TREE", f"{candidate.id} names no base commit.")
@@ -166,8 +186,12 @@ def _changed(tree: Path) -> list[str]:
     return [
         name
         for name in git_read.changed_paths(tree)
-        if not name.startswith(f"{STATE_FOLDER}/") and not _is_compiled(name)
+        if not _is_ours(name) and not _is_compiled(name)
     ]
+
+
+def _is_ours(name: str) -> bool:
+    return name.startswith(f"{STATE_FOLDER}/")
 
 
 def _is_compiled(name: str) -> bool:

@@ -27,7 +27,7 @@ from telic.studies.launch.attempt import (
     refuse_launch,
 )
 from telic.studies.launch.command import OVERRIDES_FILE, redact_environment
-from telic.studies.launch.isolation import prepare_tree
+from telic.studies.launch.isolation import mode_of, prepare_tree
 from telic.studies.launch.launchers import ON_THIS_MACHINE
 from telic.studies.launch.machine import give_up, is_given_up, read_pid_record
 from telic.studies.launch.recovery import reconcile, record_start
@@ -216,6 +216,7 @@ def _intent(
         "seed": request.seed,
         "kind": "train",
         "nonce": attempt.nonce,
+        "sealed": attempt.seal is not None,
         "argv": list(attempt.command.argv),
         "argv_hash": attempt.command.hash,
         "rendered_hash": attempt.rendered.hash,
@@ -223,7 +224,7 @@ def _intent(
         "env": redact_environment(attempt.environment.changed),
         "withheld": list(attempt.environment.withheld),
         "cwd": str(attempt.command.cwd),
-        "worktree": None if candidate.isolation.mode == "in_place" else str(attempt.tree),
+        "worktree": None if attempt.tree == attempt.study.root else str(attempt.tree),
         "base_commit": candidate.base_commit,
         "patch_hash": candidate.change.patch_sha256,
         "content_hash": candidate.compute_hash(),
@@ -305,7 +306,7 @@ def _environment_facts(attempt: LaunchAttempt) -> dict[str, Any]:
 def _tree_facts(attempt: LaunchAttempt) -> dict[str, Any]:
     facts: dict[str, Any] = {
         "tree": str(attempt.tree),
-        "mode": attempt.candidate.isolation.mode,
+        "mode": mode_of(attempt.study.folder, attempt.candidate),
         "base_commit": attempt.candidate.base_commit,
         "patch_hash": attempt.candidate.change.patch_sha256,
     }

@@ -19,12 +19,13 @@ from telic.storage.facts import CommandFacts, LaunchedFacts
 from telic.storage.files import read_facts, read_json, write_json
 from telic.studies import lifecycle
 from telic.studies.candidates import read_candidate
-from telic.studies.canonical import moment, utc_now
+from telic.studies.canonical import existing_key, moment, utc_now
 from telic.studies.documents.adapter import RepositoryOutputs
 from telic.studies.documents.base import RUNNER, SYSTEM
 from telic.studies.documents.candidate import CandidateStatus, KilledBy, RunStatus, StudyRun
-from telic.studies.documents.contract import Amounts
+from telic.studies.documents.contract import Amounts, Phase
 from telic.studies.errors import StudyError
+from telic.studies.evidence.artefacts import seal_key, why_unsealed
 from telic.studies.launch.attempt import ARTEFACTS
 from telic.studies.launch.isolation import remove_tree
 from telic.studies.launch.launchers import ON_THIS_MACHINE, launcher_of
@@ -42,7 +43,7 @@ from telic.studies.launch.machine import (
 )
 from telic.studies.launch.order import JobReport, Launcher
 from telic.studies.projector import committed_head
-from telic.studies.queue import MOST_ATTEMPTS
+from telic.studies.queue import MOST_ATTEMPTS, why_seed_is_spent
 from telic.studies.state import CandidateState, RunState
 from telic.studies.study import Study
 
@@ -225,13 +226,28 @@ def record_start(study: Study, run: str, nonce: str, identity: dict[str, Any]) -
 def settle(study: Study, name: str, ended: dict[str, Any]) -> str:
     """Enter the end of a run from its exit record; return what it came to in words."""
     run, folder = study.state.runs[name], study.folder.run(name)
-    kind, facts = _ending(ended, folder, study.adapter.outputs)
+    kind, facts = _sealed_ending(study, run, ended, folder)
     actual = _amounts(run, ended.get("wall_s"), ended.get("cpu_s"))
     exit_facts = {key: ended.get(key) for key in ("code", "signal", "ended_by", "error")}
     facts |= {"run": name, "actual": actual.model_dump(exclude_none=True), "exit": exit_facts}
+    facts["artefacts"] = ended.get("artefacts")
     study.append(f"run.{kind}", name, facts, RUNNER)
     close_run_file(study, name)
     return f"{kind}: {facts['why']}" if facts.get("why") else kind
+
+
+def _sealed_ending(
+    study: Study, run: RunState, ended: dict[str, Any], folder: Path
+) -> tuple[str, dict[str, Any]]:
+    """Return what kind of end it was, by a record that is the supervisor's own."""
+    if run.is_sealed:
+        key = existing_key(study.root)
+        why = "the key that its seal was made from is gone"
+        if key is not None:
+            why = why_unsealed(ended, folder, seal_key(key, str(run.nonce)))
+        if why is not None:
+            return "failed", {"why": f"its end is not proven: {why}"}
+    return _ending(ended, folder, study.adapter.outputs)
 
 
 def settle_lost(study: Study, name: str, why: str) -> None:
@@ -285,6 +301,17 @@ def _move(study: Study, name: str, standing: CandidateState) -> None:
         reason = f"{len(planned)} of {len(planned)} runs of {standing.phase} finished"
         facts = {"phase": standing.phase, "seeds": sorted(planned)}
         lifecycle.transition(study, name, CandidateStatus.COMPLETED, RUNNER, reason, facts)
+    elif standing.phase is not None and not any(run.is_live for run in latest):
+        _give_up_lost_seeds(study, name, standing.phase, planned - finished)
+
+
+def _give_up_lost_seeds(study: Study, name: str, phase: Phase, left: frozenset[int]) -> None:
+    """Send a candidate to debug of whose seeds an amendment left none that could still run."""
+    state, pools = study.state, study.contract.seeds
+    spent = [why_seed_is_spent(state, pools, name, phase, seed) for seed in sorted(left)]
+    if all(spent):
+        why = f"nothing of {phase} can be launched any more: {spent[0]}"
+        lifecycle.transition(study, name, CandidateStatus.DEBUG, RUNNER, why, {})
 
 
 def _tries(study: Study, candidate: str, standing: CandidateState) -> dict[int, list[RunState]]:

@@ -6,13 +6,16 @@ starting, and it costs little while it waits for days. It writes in the run fold
 
     pid.json      who runs this; created exclusively, so a launch is started or given up, never both
     heartbeat     when the run was last seen alive
-    exit.json     how it ended
+    artefacts.json  every file that the run left, by its hash
+    exit.json     how it ended, sealed with a key that only the launch and this program have
 """
 
 from __future__ import annotations
 
 import argparse
 import contextlib
+import hashlib
+import hmac
 import json
 import os
 import resource
@@ -31,6 +34,9 @@ PID_FILE = "pid.json"
 HEARTBEAT_FILE = "heartbeat"
 EXIT_FILE = "exit.json"
 STOP_FILE = "stop.json"
+MANIFEST_FILE = "artefacts.json"
+SEAL_VARIABLE = "TELIC_SEAL"
+"""the seal's key; taken out of the environment before the training starts"""
 
 _STOPPING = {signal.SIGTERM, signal.SIGINT, signal.SIGHUP}
 _COULD_NOT_START = 127
@@ -129,6 +135,34 @@ def _sync(path: Path) -> None:
         os.close(handle)
 
 
+# ---------------------------------------------------------------------------- what a run left
+
+
+def seal_of(record: dict[str, Any], key: str) -> str:
+    """Return the seal of a record; the same fields and key give the same one."""
+    fields = {name: value for name, value in record.items() if name != "seal"}
+    text = json.dumps(fields, sort_keys=True, separators=(",", ":"))
+    return hmac.new(key.encode(), text.encode(), hashlib.sha256).hexdigest()
+
+
+def list_artefacts(folder: Path) -> str:
+    """Write down every file that the run left, by its hash; return the hash of the list."""
+    logs = [folder / "stdout.log", folder / "stderr.log"]
+    files = [*logs, *sorted((folder / "artefacts").rglob("*"))]
+    listed = {
+        path.relative_to(folder).as_posix(): _hash(path)
+        for path in files
+        if path.is_file() and not path.is_symlink()
+    }
+    _replace(folder / MANIFEST_FILE, listed)
+    return _hash(folder / MANIFEST_FILE)
+
+
+def _hash(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
 # ---------------------------------------------------------------------------- supervising
 
 
@@ -161,14 +195,15 @@ def supervise(folder: Path, options: argparse.Namespace, argv: Sequence[str]) ->
         return 0  # this launch was given up, or another supervisor has it
     began = time.monotonic()
     record: dict[str, Any] = {"nonce": options.nonce, "started_at": mine["at"]}
+    key = os.environ.pop(SEAL_VARIABLE, None)
     try:
         child = _start(folder, options.cwd, argv)
     except OSError as error:
-        return _finish(folder, record, began, _COULD_NOT_START, error=str(error))
+        return _finish(folder, record, began, _COULD_NOT_START, key, error=str(error))
     record["child_pid"] = child.pid
     ended_by = _watch(folder, options, child, signals, began)
     _sweep(options.grace)
-    return _finish(folder, record, began, child.returncode, ended_by=ended_by)
+    return _finish(folder, record, began, child.returncode, key, ended_by=ended_by)
 
 
 def _start(folder: Path, cwd: str, argv: Sequence[str]) -> subprocess.Popen[bytes]:
@@ -234,6 +269,7 @@ def _finish(
     record: dict[str, Any],
     began: float,
     code: int,
+    key: str | None,
     *,
     ended_by: str | None = None,
     error: str | None = None,
@@ -248,7 +284,10 @@ def _finish(
         "signal": signal.Signals(-code).name if code < 0 else None,
         "ended_by": ended_by,
         "error": error,
+        "artefacts": list_artefacts(folder),
     }
+    if key is not None:
+        record["seal"] = seal_of(record, key)
     _replace(folder / EXIT_FILE, record)
     return code if code >= 0 else 128 - code
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from telic.errors import BadFile, TelicError
-from telic.storage.reading import read_text
+from telic.storage.reading import file_hash, read_text
 from telic.studies.budget import left_by_others
 from telic.studies.candidates import read_candidate
 from telic.studies.canonical import utc_now
@@ -17,6 +17,7 @@ from telic.studies.documents.candidate import (
     CandidateStatus,
     CheckResult,
     Evidence,
+    Invariant,
     RunStatus,
 )
 from telic.studies.documents.contract import Amounts, Phase
@@ -52,6 +53,37 @@ def run_rules(
         why = "; ".join(finding.problems)
         results.append(CheckResult(id=code, passed=not why, value=finding.value, why=why))
     return tuple(results)
+
+
+def broken_invariants(study: Study, candidate: Candidate, tree: Path) -> tuple[str, ...]:
+    """Return what a candidate promises to leave alone and what, in a tree, is not as it was."""
+    return tuple(
+        why for each in candidate.invariants if (why := _broken(study, candidate, each, tree))
+    )
+
+
+def _broken(study: Study, candidate: Candidate, invariant: Invariant, tree: Path) -> str | None:
+    args = invariant.args
+    match invariant.check:
+        case "file_unchanged":
+            path = str(args.get("path"))
+            file = tree / path
+            same = file.is_file() and file_hash(file) == args.get("sha256")
+            return None if same else f"{path} is not what the candidate says it is"
+        case "metric_untouched":
+            same = study.is_metric_spec_agreed
+            return None if same else "the metric spec is not the agreed one"
+        case "eval_untouched":
+            same = study.is_protocol_agreed
+            return None if same else "the evaluation protocol is not the agreed one"
+        case "param_in_range":
+            name = str(args.get("param") or args.get("path"))
+            override = candidate.change.overrides.get(name)
+            low, high = args.get("min"), args.get("max")
+            value = None if override is None else override.to
+            is_low = value is not None and low is not None and value < low
+            is_high = value is not None and high is not None and value > high
+            return f"{name}={value} leaves {low} to {high}" if is_low or is_high else None
 
 
 class OtherCandidate(NamedTuple):

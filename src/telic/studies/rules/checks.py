@@ -26,7 +26,7 @@ from telic.studies.errors import GateRefused, InvalidDocument
 from telic.studies.evidence.curriculum import Curriculum, curriculum_problems
 from telic.studies.evidence.probes import ProbeSummary, range_problems
 from telic.studies.rules import change
-from telic.studies.rules.case import CandidateCase, RuleFinding, run_rules
+from telic.studies.rules.case import CandidateCase, RuleFinding, broken_invariants, run_rules
 from telic.studies.rules.objections import GAIN, read_condition
 from telic.studies.study import Study
 
@@ -75,24 +75,35 @@ def validate_candidate(study: Study, name: str) -> ValidationOutcome:
         if outcome.ok and status == CandidateStatus.DRAFT:
             _freeze(study, name, checks)
             outcome = outcome.model_copy(update={"status": CandidateStatus.VALIDATED})
+        elif not outcome.ok and status == CandidateStatus.VALIDATED:
+            failed = [check.id for check in checks if not check.passed]
+            reason = f"{', '.join(failed)} no longer hold"
+            lifecycle.transition(
+                study, name, CandidateStatus.DRAFT, SYSTEM, reason, {"changed": failed}
+            )
+            outcome = outcome.model_copy(update={"status": CandidateStatus.DRAFT})
     return outcome
 
 
 def demote_if_changed(study: Study, name: str) -> tuple[str, ...]:
     """Make a validated candidate a draft again when what it was checked against has changed."""
-    held = study.candidate_state(name)
-    if held.status != CandidateStatus.VALIDATED:
+    if study.candidate_state(name).status != CandidateStatus.VALIDATED:
         return ()
-    try:
-        now = _present_hashes(study, name)
-        changed = tuple(key for key, value in now.items() if getattr(held, key) != value)
-    except InvalidDocument:
-        changed = ("content_hash",)
-    if changed:
+    if changed := changed_since(study, name):
         reason = f"{', '.join(changed)} changed since it was validated"
         facts = {"changed": list(changed)}
         lifecycle.transition(study, name, CandidateStatus.DRAFT, SYSTEM, reason, facts)
     return changed
+
+
+def changed_since(study: Study, name: str) -> tuple[str, ...]:
+    """Return what is not what it was when a candidate was validated."""
+    held = study.candidate_state(name)
+    try:
+        now = _present_hashes(study, name)
+    except InvalidDocument:
+        return ("content_hash",)
+    return tuple(key for key, value in now.items() if getattr(held, key) != value)
 
 
 def _present_hashes(study: Study, name: str) -> dict[str, Any]:
@@ -113,10 +124,21 @@ def _freeze(study: Study, name: str, checks: tuple[CheckResult, ...]) -> None:
     facts = {
         **hashes,
         "checks": [{"id": check.id, "passed": check.passed} for check in checks],
-        "phase": record.plan.phases[0],
+        "phase": _phase_to_go_on_with(study, name),
     }
     to = CandidateStatus.VALIDATED
     lifecycle.transition(study, name, to, SYSTEM, "all checks passed", facts)
+
+
+def _phase_to_go_on_with(study: Study, name: str) -> Phase:
+    """Return the phase that it was in: an amendment does not send it back to its beginning."""
+    held, phases = study.candidate_state(name), study.candidate(name).plan.phases
+    ran = [
+        run.phase
+        for run_name, run in study.state.runs_of(name).items()
+        if study.run_revisions.get(run_name) == held.revision
+    ]
+    return held.phase if ran and held.phase in phases else phases[0]
 
 
 # ---------------------------------------------------------------------------- V01 to V03
@@ -157,7 +179,7 @@ def _plan_problems(case: CandidateCase) -> list[str]:
 
 
 def is_itself(case: CandidateCase) -> RuleFinding:
-    """V02: names agree with the folder, and everything it refers to exists."""
+    """V02: names agree with the folder, everything it refers to exists, its invariants hold."""
     candidate, folder, problems = case.candidate, case.study.folder, list[str]()
     said = (candidate.id, candidate.task_id, candidate.study_id)
     lies = (case.name, folder.task_id, folder.study_id)
@@ -174,6 +196,7 @@ def is_itself(case: CandidateCase) -> RuleFinding:
     problems += [f"there is no intact evidence {ref}" for ref in missing]
     if _is_own_ancestor(case):
         problems.append("it is its own ancestor")
+    problems += broken_invariants(case.study, candidate, case.study.root)
     return RuleFinding(problems)
 
 

@@ -9,9 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 
-from telic.storage.reading import file_hash
-from telic.studies.documents.candidate import CandidateStatus, CheckResult, Invariant, RunStatus
-from telic.studies.documents.contract import ROLES
+from telic.studies.documents.candidate import CandidateStatus, CheckResult, RunStatus
 from telic.studies.errors import (
     BrokenIntegrity,
     EnvironmentBlocked,
@@ -24,15 +22,17 @@ from telic.studies.evidence.hacking import is_unreviewed
 from telic.studies.launch.attempt import TOKEN, LaunchAttempt
 from telic.studies.launch.order import LaunchPermit, mint
 from telic.studies.projector import committed_head
-from telic.studies.queue import CONTROL_PHASES
+from telic.studies.queue import CONTROL_PHASES, why_seed_is_spent
 from telic.studies.rules import start_gates
-from telic.studies.rules.case import RuleFinding, run_rules
+from telic.studies.rules.case import RuleFinding, broken_invariants, run_rules
 from telic.studies.rules.objections import standing_exploit
 from telic.studies.study import Study
 
 # Without the lock, somebody else may be between a line and what follows from it.
 _PATIENCE_S = (0.0, 0.02, 0.1, 0.3)
 _SCOPE_CHECKS = ("V04", "V05", "V06", "V07", "V08")
+_CONTROL_CHECKS = ("V02", "V09", "V10")
+"""what an accepted candidate is asked again: is it itself, and is it measured as agreed"""
 
 # Which refusal a caller sees when several gates are shut: the deepest trouble first.
 _ERRORS: dict[str, type[StudyError]] = {
@@ -166,7 +166,11 @@ def experiment_is_approved(attempt: LaunchAttempt) -> RuleFinding:
 
 
 def is_as_checked(attempt: LaunchAttempt) -> RuleFinding:
-    """G07: validated, and nothing it was validated against has changed since."""
+    """G07: validated, and nothing it was validated against has changed since.
+
+    A control arm was accepted for what it is: its content alone must be the same. What was launched
+    goes on under an amended contract as long as its checks (G08) pass and the protocol is the same.
+    """
     study, held, phase = attempt.study, attempt.held, attempt.request.phase
     if held.status == CandidateStatus.ACCEPTED:
         # A control arm: it is measured again beside a challenger, and stays accepted.
@@ -175,15 +179,17 @@ def is_as_checked(attempt: LaunchAttempt) -> RuleFinding:
     elif held.status not in (CandidateStatus.VALIDATED, CandidateStatus.LAUNCHED):
         return RuleFinding((f"it is {held.status}, not validated",))
     content = attempt.candidate.compute_hash()
+    compared: list[tuple[str, str | None, str | None]] = [
+        ("the candidate", held.content_hash, content)
+    ]
+    if held.status != CandidateStatus.ACCEPTED:
+        protocol = study.protocol_hash
+        compared.append(("the evaluation protocol", held.protocol_hash, protocol))
+    if held.status == CandidateStatus.VALIDATED:
+        compared.append(("the contract", held.contract_hash, study.contract_hash))
+        compared.append(("the adapter", held.adapter_hash, study.adapter_hash))
     problems = [
-        f"{what} has changed since it was validated"
-        for what, then, now in (
-            ("the candidate", held.content_hash, content),
-            ("the contract", held.contract_hash, study.contract_hash),
-            ("the evaluation protocol", held.protocol_hash, study.protocol_hash),
-            ("the adapter", held.adapter_hash, study.adapter_hash),
-        )
-        if then != now
+        f"{what} has changed since it was validated" for what, then, now in compared if then != now
     ]
     expected = attempt.request.expect
     if expected is not None and not content.startswith(expected):
@@ -192,14 +198,15 @@ def is_as_checked(attempt: LaunchAttempt) -> RuleFinding:
 
 
 def checks_pass(attempt: LaunchAttempt) -> RuleFinding:
-    """G08: V01 to V16, run again, pass."""
-    return RuleFinding(_failed(attempt.checks))
+    """G08: V01 to V16, run again, pass; what was accepted is not judged anew as an idea."""
+    is_control = _is_control(attempt)
+    checks = [each for each in attempt.checks if not is_control or each.id in _CONTROL_CHECKS]
+    return RuleFinding(_failed(checks))
 
 
 def invariants_hold(attempt: LaunchAttempt) -> RuleFinding:
     """G09: what the candidate promises to leave alone is as it was."""
-    invariants = attempt.candidate.invariants
-    return RuleFinding(tuple(why for each in invariants for why in _broken(each, attempt)))
+    return RuleFinding(broken_invariants(attempt.study, attempt.candidate, attempt.tree))
 
 
 def is_its_turn(attempt: LaunchAttempt) -> RuleFinding:
@@ -229,22 +236,23 @@ def seed_is_fresh(attempt: LaunchAttempt) -> RuleFinding:
     phase, seed, is_control = request.phase, request.seed, _is_control(attempt)
     if not study.adapter.seeds.controllable:
         problems.append("the repository does not let seeds be set")
-    if seed not in study.contract.seeds.pool(ROLES[phase]):
-        problems.append(f"{seed} is not in the {ROLES[phase]} pool")
+    pools = study.contract.seeds
+    if why := why_seed_is_spent(study.state, pools, request.candidate, phase, seed):
+        problems.append(why)
     if not is_control and seed not in study.planned_seeds(request.candidate, phase):
         problems.append(f"{seed} is not planned for {phase}")
     for name, run in study.state.runs_of(request.candidate).items():
-        if run.seed == seed and run.status == RunStatus.FINISHED:
-            if run.phase == phase and not is_control:
-                problems.append(f"{name} has finished with this seed")
-            elif ROLES[run.phase] != ROLES[phase]:
-                problems.append(f"{name} used this seed in another role")
+        is_same = (run.seed, run.phase, run.status) == (seed, phase, RunStatus.FINISHED)
+        if is_same and not is_control and study.run_revisions.get(name) == attempt.held.revision:
+            problems.append(f"{name} has finished with this seed")
     problems += _retry_problems(attempt)
     return RuleFinding(problems, value=seed)
 
 
 def stays_in_scope(attempt: LaunchAttempt) -> RuleFinding:
     """G12: parameters and files are those that the contract lets it change."""
+    if _is_control(attempt):
+        return RuleFinding(value="accepted before")
     return RuleFinding(_failed([each for each in attempt.checks if each.id in _SCOPE_CHECKS]))
 
 
@@ -268,30 +276,6 @@ def _retry_problems(attempt: LaunchAttempt) -> list[str]:
     if run.may_be_retried:
         return []
     return [f"{request.retry_of} is {run.status}; only lost and preempted runs are retried"]
-
-
-def _broken(invariant: Invariant, attempt: LaunchAttempt) -> list[str]:
-    study, args = attempt.study, invariant.args
-    match invariant.check:
-        case "file_unchanged":
-            path = str(args.get("path"))
-            file = attempt.tree / path
-            same = file.is_file() and file_hash(file) == args.get("sha256")
-            return [] if same else [f"{path} is not what the candidate says it is"]
-        case "metric_untouched":
-            said = "the metric spec is not the agreed one"
-            return [] if study.is_metric_spec_agreed else [said]
-        case "eval_untouched":
-            said = "the evaluation protocol is not the agreed one"
-            return [] if study.is_protocol_agreed else [said]
-        case "param_in_range":
-            name = str(args.get("param") or args.get("path"))
-            override = attempt.candidate.change.overrides.get(name)
-            low, high = args.get("min"), args.get("max")
-            value = None if override is None else override.to
-            is_low = value is not None and low is not None and value < low
-            is_high = value is not None and high is not None and value > high
-            return [f"{name}={value} leaves {low} to {high}"] if is_low or is_high else []
 
 
 GATES: dict[str, Callable[[LaunchAttempt], RuleFinding]] = {

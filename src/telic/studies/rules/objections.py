@@ -213,9 +213,14 @@ class IncumbentCheck(DocumentPart):
 
 
 def is_checked(study: Study) -> bool:
-    """Return whether the incumbent needs no check: a baseline, or one whose check is planned."""
+    """Return whether the incumbent needs no check.
+
+    A baseline does not, nor one whose check is planned or that a person keeps as it is.
+    """
     held = study.incumbent
     if held is None or study.candidate_state(held.candidate).kind == "baseline":
+        return True
+    if is_kept(study.state, held.candidate):
         return True
     return any(job.candidate == held.candidate for job in _check_jobs(study))
 

@@ -20,6 +20,7 @@ from telic.studies.state import StudyState
 from telic.studies.study import Study, fact
 
 _NOT_IN_A_BATCH = (CandidateStatus.DRAFT, CandidateStatus.DEBUG, CandidateStatus.REJECTED)
+_IS_OVER = (CandidateStatus.ACCEPTED, CandidateStatus.INCONCLUSIVE, CandidateStatus.REVERTED)
 
 
 class RunFact(NamedTuple):
@@ -31,12 +32,14 @@ class RunFact(NamedTuple):
     """the primary metric; None when it could not be read"""
     fatal: tuple[str, ...] = ()
     """fatal signatures of the monitor"""
+    unreadable: str = ""
+    """why it was looked at and could not be measured"""
 
 
 class PhaseVerdict(DocumentPart):
     """Whether a candidate goes on; `wait` when that cannot be said yet."""
 
-    verdict: Literal["advance", "hold", "wait"]
+    verdict: Literal["advance", "hold", "wait", "unreadable"]
     why: str
 
 
@@ -68,8 +71,8 @@ def after_smoke(runs: Sequence[RunFact]) -> PhaseVerdict:
             return PhaseVerdict(verdict="hold", why=f"{run.run} did not finish")
         if run.fatal:
             return PhaseVerdict(verdict="hold", why=f"{run.run} showed {', '.join(run.fatal)}")
-        if run.score is None:
-            return PhaseVerdict(verdict="wait", why=f"the metric of {run.run} has not been read")
+    if said := _unmeasured(runs):
+        return said
     return PhaseVerdict(verdict="advance", why="it starts, logs and ends as it should")
 
 
@@ -107,6 +110,17 @@ def after_short_trial(
     return PhaseVerdict(verdict="hold", why=f"{place}, of which {places} go on")
 
 
+def _unmeasured(runs: Sequence[RunFact]) -> PhaseVerdict | None:
+    """Return what is said of a phase of which a run has no score; None when all have."""
+    for run in runs:
+        if run.unreadable:
+            why = f"the metric of {run.run} cannot be read: {run.unreadable}"
+            return PhaseVerdict(verdict="unreadable", why=why)
+        if run.score is None:
+            return PhaseVerdict(verdict="wait", why=f"the metric of {run.run} has not been read")
+    return None
+
+
 def median_score(runs: Sequence[RunFact]) -> float | None:
     """Return the median of the scores; None unless every run has one."""
     scores = [run.score for run in runs if run.score is not None]
@@ -140,10 +154,17 @@ def _judge(study: Study, candidate: str, phase: Phase) -> PhaseVerdict:
         return after_smoke(runs)
     if phase != "short_trial":
         return PhaseVerdict(verdict="wait", why=f"an audit decides about {phase}")
-    scores = {candidate: median_score(runs)} | {
+    if said := _unmeasured(runs):
+        return said
+    others = {
         name: median_score(run_facts(study, name, phase))
         for name in batch_of(study.events, candidate)
         if name != candidate and _takes_part(study.state, name)
+    }
+    # Nobody waits for the score of one whose story is over.
+    waits = {name for name in others if study.state.candidates[name].status not in _IS_OVER}
+    scores = {candidate: median_score(runs)} | {
+        name: score for name, score in others.items() if score is not None or name in waits
     }
     incumbent = incumbent_median(study, _steps(study, runs))
     direction, eta = study.metric_spec.primary.direction, study.queue.policy.eta
@@ -164,7 +185,9 @@ def run_facts(study: Study, candidate: str, phase: Phase) -> tuple[RunFact, ...]
         sheet = measured(study, name)
         fatal = fatal_alerts(study.events, [name])
         score = None if sheet is None else sheet.primary
-        facts.append(RunFact(name, run.status == RunStatus.FINISHED, score, fatal))
+        unreadable = sheet.problem or "it has no score" if sheet and score is None else ""
+        is_finished = run.status == RunStatus.FINISHED
+        facts.append(RunFact(name, is_finished, score, fatal, unreadable))
     return tuple(facts)
 
 

@@ -9,7 +9,7 @@ from telic.studies import git_read
 from telic.studies.budget import shortfalls
 from telic.studies.launch.attempt import LaunchAttempt, launcher_is_confirmed
 from telic.studies.launch.command import shell_problems
-from telic.studies.launch.isolation import manifest_file, tree_problems
+from telic.studies.launch.isolation import is_made, mode_of, tree_problems
 from telic.studies.launch.launchers import ON_THIS_MACHINE
 from telic.studies.launch.machine import preflight, run_probe
 from telic.studies.rules.case import RuleFinding
@@ -108,10 +108,10 @@ def tree_is_isolated(attempt: LaunchAttempt) -> RuleFinding:
     Before the tree is made, a look asks whether it can be made; the launch makes it and asks again.
     """
     study, candidate = attempt.study, attempt.candidate
-    mode, base = candidate.isolation.mode, candidate.base_commit
+    mode, base = mode_of(study.folder, candidate), candidate.base_commit
     waived = study.contract.excepted("worktree_required", attempt.now) is not None
-    is_made = manifest_file(study.folder, candidate).exists()
-    if mode == "in_place" or is_made or attempt.is_final:
+    is_there = is_made(study.folder, candidate)
+    if mode == "in_place" or is_there or attempt.is_final:
         problems = tree_problems(study.folder, candidate, excepted=waived)
         return RuleFinding(problems, value=mode)
     if mode == "worktree" and (base is None or not git_read.has_commit(study.root, base)):

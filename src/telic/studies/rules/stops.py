@@ -119,11 +119,26 @@ def standing_stops(study: Study) -> tuple[Stop, ...]:
         guardrail_breaches=_breaches(study),
         hacking_levels=hacking_levels(study),
     )
-    stops = {each.rule: each for each in check_stops(study.state, facts)}
+    known = _waived(study)
+    stops = {
+        each.rule: each
+        for each in check_stops(study.state, facts)
+        if (each.rule, each.why) not in known or each.effect not in ("pause", "ask")
+    }
     for fired in study.state.fired_stops:
         stop = Stop.model_validate({"rule": fired.rule, "effect": "pause", "why": fired.why})
         stops.setdefault(stop.rule, stop)
     return tuple(stops.values())
+
+
+def _waived(study: Study) -> set[tuple[str, str]]:
+    """Return what had fired when a person opened the study again: they knew, and went on."""
+    opened = study.state.opened_seq
+    return {
+        (str(event.data["rule"]), str(event.data.get("why", "")))
+        for event in study.events[:opened]
+        if event.type == "stop.fired" and event.data["rule"] not in _LIFTS_ITSELF
+    }
 
 
 def _breaches(study: Study) -> tuple[str, ...]:
@@ -303,7 +318,7 @@ def record_findings(study: Study) -> bool:
         for stop in standing_stops(study):
             if not _is_recorded(study, stop):
                 facts = {"rule": stop.rule, "why": stop.why, "effect": stop.effect}
-                stands = stop.effect == "pause" and stop.rule not in _LIFTS_ITSELF
+                stands = stop.effect in ("pause", "ask") and stop.rule not in _LIFTS_ITSELF
                 study.append("stop.fired", None, {**facts, "stands": stands}, SYSTEM)
     return study.ledger.head != before
 

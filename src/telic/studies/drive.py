@@ -1,0 +1,133 @@
+"""Do what comes next as long as nobody is needed, and stop with one clear question.
+
+Each step is what `next` says, done by the function behind the command that it names.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from telic.studies.candidates import new_candidate, withdraw
+from telic.studies.decide import decide
+from telic.studies.documents.base import StudyActor
+from telic.studies.evidence.audit import audit_result
+from telic.studies.evidence.monitor import monitor_run
+from telic.studies.evidence.reflection import reflect_run
+from telic.studies.launch.attempt import TOKEN, LaunchRequest
+from telic.studies.launch.launch import launch
+from telic.studies.launch.recovery import reconcile, stop_run
+from telic.studies.next import note_next
+from telic.studies.next_decisions import NextAction
+from telic.studies.rules.checks import validate_candidate
+from telic.studies.rules.stops import ingest
+from telic.studies.schedule import advance, more_seeds, plan_candidate, plan_incumbent_check
+from telic.studies.study import Study
+
+LOOK_EVERY_S = 0.2
+_NEEDS_SOMEBODY = ("agree", "ask", "repair", "review", "mend")
+
+
+def needs_somebody(said: NextAction) -> bool:
+    """Tell whether a step is a person's or an author's, and not a machine's."""
+    match said.action:
+        case "propose":
+            return said.args.get("kind") != "baseline"
+        case "stop":
+            return "run" not in said.args
+        case "decide":
+            return bool(said.blocking) or said.args["verdict"] in ("accept", "revert", "keep")
+        case _:
+            return said.action in _NEEDS_SOMEBODY
+
+
+def go(study: Study, actor: StudyActor, *, may_launch: bool) -> Iterator[NextAction]:
+    """Yield each step before it is done; the last one is what somebody has to do.
+
+    Args:
+        study: that goes on.
+        actor: on whose behalf.
+        may_launch: whether runs may be started; else the first launch ends it.
+    """
+    while True:
+        said = note_next(study)
+        yield said
+        if needs_somebody(said) or (said.action == "launch" and not may_launch):
+            return
+        take_step(study, said, actor)
+
+
+def take_step(study: Study, said: NextAction, actor: StudyActor) -> None:
+    """Do one step that needs nobody."""
+    _STEPS[said.action](study, said.args, actor, said.why)
+
+
+# ---------------------------------------------------------------------------- one by one
+
+Step = Callable[[Study, dict[str, Any], StudyActor, str], Any]
+
+
+def _launch(study: Study, args: dict[str, Any], actor: StudyActor, why: str) -> None:
+    request = LaunchRequest(
+        args["candidate"],
+        args["phase"],
+        args["seed"],
+        execute=True,
+        confirm=TOKEN,
+        gpu=args["gpu"],
+        retry_of=args["retry_of"],
+    )
+    launch(study, request, actor)
+
+
+def _wait(study: Study, args: dict[str, Any], actor: StudyActor, why: str) -> None:
+    time.sleep(LOOK_EVERY_S)
+    reconcile(study, processes=True)
+
+
+def _plan(study: Study, args: dict[str, Any], actor: StudyActor, why: str) -> None:
+    trusted = study.incumbent
+    if trusted is not None and trusted.candidate == args["candidate"]:
+        plan_incumbent_check(study, actor)
+    else:
+        plan_candidate(study, args["candidate"], actor)
+
+
+def _advance(study: Study, args: dict[str, Any], actor: StudyActor, why: str) -> None:
+    if args.get("more_seeds"):
+        more_seeds(study, args["candidate"], actor, why)
+    else:
+        advance(study)
+
+
+def _decide(study: Study, args: dict[str, Any], actor: StudyActor, why: str) -> None:
+    decide(
+        study,
+        args["candidate"],
+        args["verdict"],
+        actor,
+        why,
+        audit=args.get("audit"),
+        cause=args.get("cause"),
+    )
+
+
+_STEPS: dict[str, Step] = {
+    "reconcile": lambda study, args, actor, why: reconcile(study, processes=True),
+    "ingest": lambda study, args, actor, why: ingest(study, args["run"], actor),
+    "monitor": lambda study, args, actor, why: monitor_run(study, args["run"], actor),
+    "reflect": lambda study, args, actor, why: reflect_run(study, args["run"], actor),
+    "audit": lambda study, args, actor, why: audit_result(study, args["candidate"], actor),
+    "decide": _decide,
+    "advance": _advance,
+    "plan": _plan,
+    "launch": _launch,
+    "validate": lambda study, args, actor, why: validate_candidate(study, args["candidate"]),
+    "abandon": lambda study, args, actor, why: withdraw(study, args["candidate"], actor, why),
+    "propose": lambda study, args, actor, why: new_candidate(
+        study, "baseline", {"kind": "baseline"}, actor
+    ),
+    "stop": lambda study, args, actor, why: stop_run(study, args["run"], "stop_rule", why),
+    "wait": _wait,
+}

@@ -1,0 +1,160 @@
+"""A person who answers what a study asks, and an author who has ideas; both mean well."""
+
+import shlex
+
+from telic.studies.administration import close_study, resume_study
+from telic.studies.approvals import Consent, grant
+from telic.studies.candidates import new_candidate, revise_candidate, withdraw
+from telic.studies.canonical import utc_now
+from telic.studies.contract import amend
+from telic.studies.decide import decide, revert
+from telic.studies.documents.adapter import confirm_field
+from telic.studies.documents.base import StudyActor, rewrite_yaml, update_yaml
+from telic.studies.evidence.hacking import review_candidate
+from telic.studies.evidence.measurement import analyze_run
+from telic.studies.schedule import fresh_seeds
+from tests.studies.launch.toy_study import CONTRACT, EVALUATOR
+
+HUMAN = StudyActor(kind="human", name="ada")
+AGENT = StudyActor(kind="agent", name="coder", session="s1")
+COST = {"wall_clock_h": 0.01}
+
+
+def consent() -> Consent:
+    return Consent(by="ada", method="tty", at=utc_now())
+
+
+def answer(world, said) -> None:
+    """Do what a person or an author would do about what is asked; raises when that is refused."""
+    _ANSWERS[said.action](world, world.study, said)
+
+
+def _agree(world, study, said) -> None:
+    if "approve" not in said.command:
+        amend(study, HUMAN, "agreed")
+        return
+    words = shlex.split(said.command)
+    if "--candidate" in words:
+        grant(study, words[3], consent(), candidate=words[-1])
+        return
+    for each in study.missing_approvals:
+        grant(study, each.key, consent())
+
+
+def _ask(world, study, said) -> None:
+    match said.args.get("gate"):
+        case "G13":
+            update_yaml(study.folder.contract, {"hardware": {"hosts": ["local"], "gpus": []}})
+            amend(study, HUMAN, "it may run here")
+        case "G14":
+            more = dict.fromkeys(("per_candidate", "per_phase"))
+            update_yaml(study.folder.contract, {"budget": {"wall_clock_h": 1000}})
+            assert more
+            amend(study, HUMAN, "it may cost more")
+        case "G18":
+            world.commit(ours_only=False)
+        case "G19":
+            (study.root / "evaluate.py").write_text(EVALUATOR)
+        case "G20":
+            field = said.command.split()[3]
+            adapter = confirm_field(study.adapter, field)
+            rewrite_yaml(study.folder.adapter, adapter)
+        case gate:
+            raise AssertionError(f"nobody can answer {gate}: {said}")
+
+
+def _repair(world, study, said) -> None:
+    if "run" in said.args:
+        analyze_run(study, said.args["run"], HUMAN, is_unusable=True)
+    elif said.command == "telic study state --rebuild":
+        study.ledger.rebuild()
+    else:
+        raise AssertionError(f"nobody can repair {said}")
+
+
+def _review(world, study, said) -> None:
+    name = said.args["candidate"]
+    review_candidate(study, name, HUMAN, "it is what it says", is_exploit=False)
+
+
+def _mend(world, study, said) -> None:
+    name = said.args["candidate"]
+    held = study.candidate_state(name)
+    if held.status == "debug" and world.luck.random() < 0.3:
+        decide(study, name, "reject", HUMAN, "not worth it")
+        return
+    if held.status != "debug" and world.luck.random() < 0.5:
+        withdraw(study, name, HUMAN, "not worth it")
+        return
+    seeds = {}
+    for phase in study.candidate(name).plan.phases:
+        count = 5 if phase in ("promotion", "incumbent_validation") else 1
+        arms = [name] if phase in ("promotion", "incumbent_validation") else []
+        seeds[phase] = list(fresh_seeds(study, phase, arms, count))
+    changes = {"plan": {"seeds": seeds, "est": COST}, "base_commit": world.head}
+    revise_candidate(study, name, changes, AGENT)
+
+
+def _propose(world, study, said) -> None:
+    new_idea(world, study)
+
+
+def new_idea(world, study) -> str:
+    refs = list(study.state.evidence)[:1]
+    weight = round(world.luck.uniform(0.5, 4.0), 4)
+    reason = {
+        "statement": "More weight raises success.",
+        "mechanism": "It pulls harder.",
+        "expected": {"metric": "success", "direction": "max"},
+        "falsifier": world.luck.choice(("it does not rise", "success < 0.4", "gain < 0.01")),
+    }
+    draft = {
+        "kind": "config",
+        "hypothesis": reason,
+        "change": {"overrides": {"reward.weight": {"from": 1.0, "to": weight}}},
+        "evidence_refs": refs,
+        "plan": {"est": COST},
+    }
+    if world.luck.random() < 0.1:
+        draft["plan"]["phases"] = ["smoke", "short_trial"]
+    return new_candidate(study, "idea", draft, AGENT).id
+
+
+def _decide(world, study, said) -> None:
+    name, verdict, why = said.args["candidate"], said.args["verdict"], said.why
+    if verdict == "revert":
+        to = "nobody" if "--to nobody" in said.command else None
+        revert(study, name, HUMAN, why, to=to)
+    elif said.command.startswith("telic study candidate withdraw"):
+        withdraw(study, name, HUMAN, why)
+    else:
+        audit, cause = said.args.get("audit"), said.args.get("cause")
+        decide(study, name, verdict, HUMAN, why, audit=audit, cause=cause)
+
+
+def _stop(world, study, said) -> None:
+    verb = said.command.split()[2]
+    if verb == "review":
+        name = said.command.split()[3]
+        review_candidate(study, name, HUMAN, "it is what it says", is_exploit=False)
+    elif verb == "resume":
+        resume_study(study, consent(), "go on")
+    elif world.luck.random() < 0.5 and said.args["rule"] != "target_reached":
+        update_yaml(study.folder.contract, {"stop_rules": [], "budget": {"launches": 5000}})
+        update_yaml(study.folder.contract, {"budget": {"wall_clock_h": 5000}})
+        amend(study, HUMAN, "it may cost more")
+    else:
+        close_study(study, consent(), "enough")
+
+
+_ANSWERS = {
+    "agree": _agree,
+    "ask": _ask,
+    "repair": _repair,
+    "review": _review,
+    "mend": _mend,
+    "propose": _propose,
+    "decide": _decide,
+    "stop": _stop,
+}
+SCOPE = CONTRACT["scope"]
