@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 TELIC := $(BIN)/telic
 
-.PHONY: help run test test-all check bench bench-gpu setup format clean
+.PHONY: web help run test test-all check bench bench-gpu setup format clean
 
 help:
 	@echo "make run     set up, then teach HalfCheetah to run forward fast, with report and video (about 2 minutes)"
@@ -16,6 +16,7 @@ help:
 	@echo "make check   formatting, lint, types, layers"
 	@echo "make bench   speed and learning, side by side with Stable-Baselines3 (about 35 minutes)"
 	@echo "make bench-gpu  the same on an NVIDIA GPU, with rsl_rl (about 12 minutes)"
+	@echo "make web     build the dashboard's pages from web/ (needs Node 20 or newer; the built copy is in the repository)"
 	@echo "make setup   only create .venv and install"
 
 run: $(STAMP)
@@ -38,6 +39,10 @@ bench: $(STAMP)
 
 bench-gpu: $(STAMP)
 	$(BIN)/python benchmarks/gpu.py
+
+# `npm ci` would want the lock file to name the binaries of every platform, which not every registry has.
+web:
+	cd web && npm install --no-audit --no-fund && npm run client && npm test && npm run build
 
 format: $(STAMP)
 	$(BIN)/ruff format src tests examples benchmarks scripts

@@ -19,10 +19,12 @@ from telic.core.config import Record
 from telic.errors import MissingFile, Refused, TelicError, UnknownName, UsageError
 from telic.web import (
     artefacts,
+    comparisons,
     details,
     iterations,
     lists,
     playback,
+    previews,
     questions,
     series,
     streams,
@@ -35,7 +37,7 @@ from telic.web.place import WebPlace
 STATIC = Path(__file__).parent / "static"
 _PARTS = (
     *(lists, details, iterations, streams, series, artefacts, playback, questions, work),
-    verb_routes,
+    *(comparisons, previews, verb_routes),
 )
 _log = logging.getLogger("telic.web")
 _NOT_BUILT = """The pages of the dashboard are not part of this installation.

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Annotated
 
 from fastapi import APIRouter, Header, Query, Response
-from fastapi.sse import EventSourceResponse
+from fastapi.responses import StreamingResponse
 from pydantic import Field
 
 from telic.core.config import Record
@@ -128,14 +128,14 @@ def routes(place: WebPlace) -> APIRouter:
 
     @router.get(
         "/things/{thing}/stream",
-        response_class=EventSourceResponse,
+        response_class=StreamingResponse,
         responses={200: {"content": {"text/event-stream": {}}}},
     )
     async def stream_events(
         thing: str,
         after: After = 0,
         last_event_id: Annotated[str | None, Header(max_length=40)] = None,
-    ) -> EventSourceResponse:
+    ) -> StreamingResponse:
         """Tell what happened and what happens, until the reader leaves.
 
         Events have no name and an id; "pulse" (ThingPulse) has neither an id nor a past.
@@ -143,7 +143,7 @@ def routes(place: WebPlace) -> APIRouter:
         found = place.thing(thing)
         seen = last_event_id or ""
         start = int(seen) if seen.isascii() and seen.isdigit() and len(seen) < 17 else after
-        return EventSourceResponse(stream_of(place, found, start))
+        return StreamingResponse(stream_of(place, found, start), media_type="text/event-stream")
 
     @router.get("/things/{thing}/pulse")
     def read_pulse(thing: str) -> ThingPulse:

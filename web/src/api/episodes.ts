@@ -1,0 +1,94 @@
+/** Recorded episodes for the player: the robot's shape, its poses, and what was measured meanwhile. */
+import type { Curve } from "../components/chart";
+import type { ModelShape, Motion } from "../three/scene";
+import { words } from "../format";
+import type { Verdict } from "../session/records";
+import { gotBytes, read } from "./client";
+
+export interface Track {
+  title: string;
+  curves: Curve[];
+}
+
+export interface Episode {
+  name: string;
+  model: ModelShape;
+  motion: Motion;
+  times: number[];
+  seconds: number;
+  tracks: Track[];
+  verdict: Verdict | null;
+}
+
+interface Scene {
+  bodies: { name: string }[];
+  geoms: { body: number; shape: string; size: number[]; position: number[]; quaternion: number[]; rgba: number[]; mesh: number | null }[];
+  meshes: { vertex_start: number; vertices: number; face_start: number; faces: number }[];
+  fields: { start: number; rows: number; columns: number; size: number[] }[];
+  number_bytes: number;
+}
+
+interface Playback {
+  frames: number;
+  bodies: number;
+  dt_s: number | null;
+  env: string;
+  iteration: number | null;
+  member: string | null;
+  label: string | null;
+  rewards: number[];
+  reward_terms: Record<string, number[]>;
+  commands: Record<string, number[]>;
+  verdict: Verdict | null;
+}
+
+const USUAL_DT = 0.05;
+const scenes = new Map<string, Promise<ModelShape>>();
+
+function loadScene(thing: string, iteration: number | null): Promise<ModelShape> {
+  const query = iteration === null ? "" : `?iteration=${iteration}`;
+  const address = `/api/things/${encodeURIComponent(thing)}/scene`;
+  const key = address + query;
+  const known = scenes.get(key);
+  if (known) return known;
+  const loading = (async () => {
+    const scene = await read<Scene>(address + query);
+    const numbers = scene.number_bytes > 0 ? await gotBytes(`${address}/numbers${query}`) : new ArrayBuffer(0);
+    return shapeOf(scene, numbers);
+  })();
+  scenes.set(key, loading);
+  loading.catch(() => scenes.delete(key)); // asked again next time
+  return loading;
+}
+
+export function shapeOf(scene: Scene, numbers: ArrayBuffer): ModelShape {
+  return {
+    bodies: scene.bodies.map((body) => body.name),
+    geoms: scene.geoms.map((geom) => ({ body: geom.body, type: geom.shape, size: geom.size, position: geom.position, rotation: geom.quaternion, colour: geom.rgba, mesh: geom.mesh })),
+    meshes: scene.meshes.map((mesh) => ({ vertices: new Float32Array(numbers, mesh.vertex_start, mesh.vertices * 3), faces: new Uint32Array(numbers, mesh.face_start, mesh.faces * 3) })),
+    fields: scene.fields.map((field) => ({ heights: new Float32Array(numbers, field.start, field.rows * field.columns), rows: field.rows, columns: field.columns, size: field.size })),
+  };
+}
+
+export async function loadEpisode(thing: string, key: string): Promise<Episode> {
+  const address = `/api/things/${encodeURIComponent(thing)}/playback/${encodeURIComponent(key)}`;
+  const [facts, bytes] = await Promise.all([read<Playback>(address), gotBytes(`${address}/poses`)]);
+  const model = await loadScene(thing, facts.iteration);
+  const dt = facts.dt_s ?? USUAL_DT;
+  const frames = facts.bodies > 0 ? Math.floor(bytes.byteLength / (4 * 7 * facts.bodies)) : 0;
+  const times = Array.from({ length: frames }, (_, frame) => frame * dt);
+  return {
+    name: [facts.env, words(facts.member ?? ""), facts.label && (/^\d+$/.test(facts.label) ? `episode ${facts.label}` : facts.label)].filter(Boolean).join(" · "),
+    model, motion: { frames, bodies: facts.bodies, poses: new Float32Array(bytes) },
+    times, seconds: Math.max(dt, (frames - 1) * dt), tracks: tracksOf(facts, frames), verdict: facts.verdict,
+  };
+}
+
+function tracksOf(facts: Playback, frames: number): Track[] {
+  const curves = (columns: Record<string, number[]>) => Object.entries(columns).map(([name, values]): Curve => ({ name: words(name), values: values.slice(0, frames) }));
+  const found: Track[] = [];
+  if (Object.keys(facts.reward_terms).length) found.push({ title: "reward terms", curves: curves(facts.reward_terms) });
+  else if (facts.rewards.length) found.push({ title: "reward", curves: curves({ reward: facts.rewards }) });
+  if (Object.keys(facts.commands).length) found.push({ title: "commands", curves: curves(facts.commands) });
+  return found;
+}

@@ -1,0 +1,247 @@
+/** Curves on a canvas: 100,000 points, bands, zoom by dragging or the wheel, one cursor for several. */
+import { useEffect, useMemo, useRef, useState } from "react";
+import uPlot from "uplot";
+import { number, short } from "../format";
+import { colour, seriesColour, useTheme } from "../theme";
+import { Empty } from "./states";
+
+export interface Curve {
+  name: string;
+  values: (number | null)[];
+  low?: (number | null)[];
+  high?: (number | null)[];
+  /** place in the row of colours; its own place if left out */
+  colour?: number;
+  isDashed?: boolean;
+}
+
+export interface ChartProps {
+  x: number[];
+  curves: Curve[];
+  xLabel: string;
+  yLabel?: string;
+  height?: number;
+  /** pile the curves up: shares of a whole */
+  isStack?: boolean;
+  yRange?: [number, number];
+  threshold?: number | null;
+  /** where the shared cursor stands, in units of x */
+  cursor?: number | null;
+  onCursor?: (x: number) => void;
+  formatX?: (value: number) => string;
+  /** asked for more detail when somebody looks closer */
+  onZoom?: (range: [number, number] | null) => void;
+  label: string;
+}
+
+export function Chart(props: ChartProps) {
+  const [hidden, setHidden] = useState<Set<string>>(new Set());
+  const [at, setAt] = useState<number | null>(null);
+  const shown = props.curves.filter((curve) => !hidden.has(curve.name));
+  if (props.x.length === 0) return <Empty title="No points yet">{props.label} appears with the first measurement.</Empty>;
+  const toggle = (name: string) =>
+    setHidden((old) => {
+      const next = new Set(old);
+      if (!next.delete(name)) next.add(name);
+      return next;
+    });
+  return (
+    <div className="chart">
+      <Canvas {...props} curves={shown} all={props.curves} onAt={setAt} />
+      <div className="legend">
+        {props.curves.map((curve, index) => (
+          <button key={curve.name} type="button" aria-pressed={!hidden.has(curve.name)} onClick={() => toggle(curve.name)} title={`show or hide ${curve.name}`}>
+            <span className="swatch" style={{ background: `var(--c${((curve.colour ?? index) % 6) + 1})` }} aria-hidden="true" />
+            {curve.name}
+            <span className="soft">{number(curve.values[at ?? lastOf(curve.values)])}</span>
+          </button>
+        ))}
+        {at !== null && <span className="soft">{props.xLabel} {(props.formatX ?? short)(props.x[at] ?? 0)}</span>}
+      </div>
+    </div>
+  );
+}
+
+function lastOf(values: (number | null)[]): number {
+  for (let index = values.length - 1; index >= 0; index -= 1) if (values[index] != null) return index;
+  return values.length - 1;
+}
+
+function Canvas(props: ChartProps & { all: Curve[]; onAt: (index: number | null) => void }) {
+  const box = useRef<HTMLDivElement>(null);
+  const plot = useRef<uPlot | null>(null);
+  const theme = useTheme();
+  const shape = props.curves.map((curve) => `${curve.name}:${curve.low ? 1 : 0}:${curve.colour ?? ""}`).join("|");
+  const data = useMemo(() => aligned(props), [props.x, props.curves, props.isStack, shape]); // eslint-disable-line
+  const latest = useRef(props);
+  latest.current = props;
+
+  useEffect(() => {
+    const place = box.current;
+    if (!place) return undefined;
+    const made = new uPlot(options(latest, place.clientWidth, theme), data, place);
+    plot.current = made;
+    const observer = new ResizeObserver(() => made.setSize({ width: place.clientWidth, height: latest.current.height ?? 220 }));
+    observer.observe(place);
+    return () => {
+      observer.disconnect();
+      made.destroy();
+      plot.current = null;
+    };
+  }, [theme, shape, props.isStack, props.threshold, props.height]);
+
+  useEffect(() => {
+    const made = plot.current;
+    if (!made || made.data.length !== data.length) return;
+    const isZoomed = isCloser(made);
+    made.setData(data, !isZoomed);
+    if (isZoomed) made.redraw(true);
+  }, [data]);
+
+  useEffect(() => {
+    const made = plot.current;
+    if (made && props.cursor != null) made.setCursor({ left: made.valToPos(props.cursor, "x"), top: 10 }, false);
+  }, [props.cursor, data, theme]);
+
+  const summary = `${props.label}: ${props.curves.length} curves of ${props.x.length} points, ${props.xLabel} ${short(props.x[0])} to ${short(props.x.at(-1))}`;
+  return <div ref={box} role="img" aria-label={summary} style={{ minHeight: props.height ?? 220 }} />;
+}
+
+function isCloser(plot: uPlot): boolean {
+  const x = plot.data[0];
+  const { min, max } = plot.scales.x!;
+  return x.length > 1 && min != null && max != null && (min > x[0]! || max < x[x.length - 2]!);
+}
+
+/** The columns that uPlot draws: lower and upper ends stand behind their curve. */
+function aligned({ x, curves, isStack }: ChartProps): uPlot.AlignedData {
+  if (isStack) return [x, ...piled(x.length, curves)] as uPlot.AlignedData;
+  const columns: (number | null)[][] = [];
+  for (const curve of curves) {
+    if (curve.low && curve.high) columns.push(curve.high, curve.low);
+    columns.push(curve.values);
+  }
+  return [x, ...columns] as uPlot.AlignedData;
+}
+
+/** Sums from below: costs pile up under zero, pay above it. */
+export function piled(length: number, curves: Curve[]): (number | null)[][] {
+  const above = new Array<number>(length).fill(0);
+  const below = new Array<number>(length).fill(0);
+  return curves.map((curve) => {
+    const isCost = mean(curve.values) < 0;
+    const sums = isCost ? below : above;
+    return curve.values.map((value, index) => (sums[index] = (sums[index] ?? 0) + (value ?? 0)));
+  });
+}
+
+function mean(values: (number | null)[]): number {
+  return values.reduce<number>((sum, value) => sum + (value ?? 0), 0) / Math.max(1, values.length);
+}
+
+function options(latest: { current: ChartProps & { onAt: (index: number | null) => void } }, width: number, _theme: string): uPlot.Options {
+  const { curves, height = 220, isStack, threshold, xLabel, yLabel, formatX = short } = latest.current;
+  const soft = colour("soft");
+  const edge = colour("edge");
+  const font = "11px system-ui, sans-serif";
+  const axis = { stroke: soft, font, labelFont: font, grid: { stroke: edge, width: 1 }, ticks: { stroke: edge, width: 1, size: 4 } };
+  const series: uPlot.Series[] = [{ label: xLabel }];
+  const bands: uPlot.Band[] = [];
+  curves.forEach((curve, index) => {
+    const line = seriesColour(curve.colour ?? index);
+    if (isStack) {
+      const isCost = mean(curve.values) < 0;
+      const below = curves.slice(0, index).findLastIndex((each) => mean(each.values) < 0 === isCost);
+      series.push({ label: curve.name, stroke: line, width: 1, fill: below < 0 ? `${line}55` : undefined, points: { show: false } });
+      if (below >= 0) bands.push({ series: [index + 1, below + 1], fill: `${line}55`, dir: isCost ? 1 : -1 });
+      return;
+    }
+    if (curve.low && curve.high) {
+      const none = { stroke: "transparent", width: 0, points: { show: false } };
+      series.push({ label: `${curve.name} high`, ...none }, { label: `${curve.name} low`, ...none });
+      bands.push({ series: [series.length - 2, series.length - 1], fill: `${line}26` });
+    }
+    series.push({ label: curve.name, stroke: line, width: 1.6, dash: curve.isDashed ? [5, 4] : undefined, points: { show: curve.values.length < 40, size: 4, fill: line } });
+  });
+  return {
+    width, height, series, bands,
+    padding: [8, 10, 0, 0],
+    legend: { show: false },
+    focus: { alpha: 0.4 },
+    scales: { x: { time: false }, y: { range: (_plot, min, max) => verticalRange(latest.current, min, max) } },
+    cursor: { drag: { x: true, y: false, setScale: true }, points: { size: 6 } },
+    axes: [
+      { ...axis, values: (_plot, ticks) => ticks.map(formatX), size: 26, label: undefined },
+      { ...axis, values: (_plot, ticks) => ticks.map((tick) => short(tick)), size: 46, label: yLabel, labelSize: yLabel ? 18 : 0 },
+    ],
+    hooks: {
+      setCursor: [(plot) => {
+        const index = plot.cursor.idx ?? null;
+        latest.current.onAt(plot.cursor.left != null && plot.cursor.left >= 0 ? index : null);
+        if (plot.cursor.event && index !== null) latest.current.onCursor?.(plot.data[0][index]!);
+      }],
+      setScale: [(plot, key) => {
+        if (key === "x") latest.current.onZoom?.(isCloser(plot) ? [plot.scales.x!.min!, plot.scales.x!.max!] : null);
+      }],
+      draw: threshold == null ? [] : [(plot) => drawThreshold(plot, threshold)],
+      ready: [wheel],
+    },
+  };
+}
+
+function verticalRange({ yRange, threshold, isStack }: ChartProps, min: number | null, max: number | null): [number, number] {
+  if (yRange) return yRange;
+  let low = min ?? 0;
+  let high = max ?? 1;
+  if (threshold != null) [low, high] = [Math.min(low, threshold), Math.max(high, threshold)];
+  if (isStack) [low, high] = [Math.min(low, 0), Math.max(high, 0)];
+  const room = (high - low || Math.abs(high) || 1) * 0.08;
+  return [low - (isStack && low === 0 ? 0 : room), high + room];
+}
+
+function drawThreshold(plot: uPlot, value: number): void {
+  const y = plot.valToPos(value, "y", true);
+  const { ctx, bbox } = plot;
+  ctx.save();
+  ctx.strokeStyle = colour("ink");
+  ctx.setLineDash([4, 4]);
+  ctx.lineWidth = 1;
+  ctx.beginPath();
+  ctx.moveTo(bbox.left, y);
+  ctx.lineTo(bbox.left + bbox.width, y);
+  ctx.stroke();
+  ctx.restore();
+}
+
+/** The wheel zooms where the pointer is; dragging with Shift pans; a double click shows everything. */
+function wheel(plot: uPlot): void {
+  const { over } = plot;
+  over.addEventListener("wheel", (event) => {
+    if (!event.ctrlKey && !event.shiftKey && !isCloser(plot) && event.deltaY > 0) return;
+    event.preventDefault();
+    const { left, width } = over.getBoundingClientRect();
+    const share = (event.clientX - left) / width;
+    const [first, last] = [plot.data[0][0]!, plot.data[0].at(-1)!];
+    const { min, max } = plot.scales.x as { min: number; max: number };
+    const span = (max - min) * (event.deltaY < 0 ? 0.8 : 1.25);
+    const from = Math.max(first, min + (max - min) * share - span * share);
+    plot.setScale("x", { min: from, max: Math.min(last, from + span) });
+  }, { passive: false });
+  over.addEventListener("mousedown", (event) => {
+    if (!event.shiftKey) return;
+    event.stopImmediatePropagation();
+    event.preventDefault();
+    const start = { x: event.clientX, ...(plot.scales.x as { min: number; max: number }) };
+    const width = over.clientWidth;
+    const move = (next: MouseEvent) => {
+      const shift = ((start.x - next.clientX) / width) * (start.max - start.min);
+      plot.setScale("x", { min: start.min + shift, max: start.max + shift });
+    };
+    const end = () => {
+      document.removeEventListener("mousemove", move);
+      document.removeEventListener("mouseup", end);
+    };
+    document.addEventListener("mousemove", move);
+    document.addEventListener("mouseup", end);
+  }, { capture: true });
+}

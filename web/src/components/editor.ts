@@ -1,0 +1,43 @@
+/** The part that colours code and shows what changed, in a chunk of its own. */
+import { python } from "@codemirror/lang-python";
+import { defaultHighlightStyle, HighlightStyle, syntaxHighlighting } from "@codemirror/language";
+import { unifiedMergeView } from "@codemirror/merge";
+import { EditorState, type Extension } from "@codemirror/state";
+import { EditorView, lineNumbers } from "@codemirror/view";
+import { tags } from "@lezer/highlight";
+
+const dark = HighlightStyle.define([
+  { tag: tags.keyword, color: "#cf94ea" },
+  { tag: [tags.string, tags.special(tags.string)], color: "#6fd695" },
+  { tag: tags.comment, color: "#a2abb5" },
+  { tag: [tags.number, tags.bool], color: "#ff9d5c" },
+  { tag: [tags.function(tags.variableName), tags.definition(tags.variableName)], color: "#6ea8ff" },
+  { tag: tags.className, color: "#4fcab9" },
+]);
+
+/** Show code, with what changed since `before` where that is given; returns how to close it. */
+export function showCode(place: HTMLElement, text: string, before: string | null, label: string, isDark: boolean): () => void {
+  const extensions: Extension[] = [
+    lineNumbers(),
+    python(),
+    syntaxHighlighting(isDark ? dark : defaultHighlightStyle),
+    EditorState.readOnly.of(true),
+    EditorView.editable.of(false),
+    EditorView.contentAttributes.of({ "aria-label": label, tabindex: "0" }),
+    EditorView.theme(
+      {
+        "&": { backgroundColor: "transparent", color: "var(--ink)" },
+        ".cm-gutters": { backgroundColor: "transparent", color: "var(--soft)", borderRight: "1px solid var(--edge)" },
+        ".cm-scroller": { fontFamily: "var(--mono)", overflow: "auto" },
+        "&.cm-merge-b .cm-changedText, .cm-insertedLine": { background: "none" },
+        ".cm-changedLine": { backgroundColor: "var(--good-paper) !important" },
+        ".cm-deletedChunk": { backgroundColor: "var(--bad-paper) !important" },
+      },
+      { dark: isDark },
+    ),
+  ];
+  if (before !== null && before !== text)
+    extensions.push(unifiedMergeView({ original: before, mergeControls: false, highlightChanges: true, collapseUnchanged: { margin: 4, minSize: 8 } }));
+  const view = new EditorView({ parent: place, state: EditorState.create({ doc: text, extensions }) });
+  return () => view.destroy();
+}

@@ -1,0 +1,26 @@
+/** Where a session stands: read, write, check, train, judge, decide. */
+export interface Stage {
+  name: string;
+  state: "done" | "now" | "todo" | "failed";
+  detail?: string;
+}
+
+const MARKS = { done: "✓", now: "", todo: "", failed: "✕" };
+const SAID = { done: "done", now: "going on", todo: "to come", failed: "failed" };
+
+export function StageStrip({ stages }: { stages: Stage[] }) {
+  return (
+    <ol className="strip" aria-label="Stages">
+      {stages.map((stage) => (
+        <li key={stage.name} className={stage.state} aria-current={stage.state === "now" ? "step" : undefined}>
+          <div className="name">
+            <span className="mark" aria-hidden="true">{MARKS[stage.state]}</span>
+            {stage.name}
+            <span className="sr">, {SAID[stage.state]}</span>
+          </div>
+          <div className="detail" title={stage.detail}>{stage.detail ?? "\u00a0"}</div>
+        </li>
+      ))}
+    </ol>
+  );
+}

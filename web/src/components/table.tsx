@@ -1,0 +1,113 @@
+/** A table of thousands of rows of which only the seen ones exist; keys go through it. */
+import { useEffect, useLayoutEffect, useMemo, useRef, useState, type KeyboardEvent, type ReactNode } from "react";
+
+export interface TableColumn<Row> {
+  key: string;
+  title: string;
+  width: string;
+  isNumber?: boolean;
+  cell: (row: Row) => ReactNode;
+}
+
+export interface Sorting {
+  key: string;
+  isDown: boolean;
+}
+
+interface VirtualTableProps<Row> {
+  columns: TableColumn<Row>[];
+  rows: Row[];
+  rowKey: (row: Row) => string;
+  label: string;
+  sorting?: Sorting;
+  onSort?: (sorting: Sorting) => void;
+  onOpen?: (row: Row) => void;
+  isGroup?: (row: Row) => boolean;
+  isChosen?: (row: Row) => boolean;
+  /** asked when the end comes near */
+  onEnd?: () => void;
+}
+
+export const ROW_HEIGHT = 36;
+const SPARE = 8;
+
+/** The first and one past the last row to draw. */
+export function visibleRows(top: number, height: number, count: number): [number, number] {
+  const first = Math.max(0, Math.floor(top / ROW_HEIGHT) - SPARE);
+  return [first, Math.min(count, Math.ceil((top + height) / ROW_HEIGHT) + SPARE)];
+}
+
+export function VirtualTable<Row>(props: VirtualTableProps<Row>) {
+  const { columns, rows, sorting } = props;
+  const scroller = useRef<HTMLDivElement>(null);
+  const [view, setView] = useState({ top: 0, height: 600 });
+  const [focus, setFocus] = useState(-1);
+  const template = useMemo(() => columns.map((column) => column.width).join(" "), [columns]);
+  useLayoutEffect(() => {
+    const place = scroller.current;
+    if (!place) return undefined;
+    const measure = () => setView({ top: place.scrollTop, height: place.clientHeight });
+    measure();
+    const observer = new ResizeObserver(measure);
+    observer.observe(place);
+    return () => observer.disconnect();
+  }, []);
+  const [first, last] = visibleRows(view.top, view.height, rows.length);
+  useEffect(() => {
+    if (rows.length > 0 && last >= rows.length - SPARE) props.onEnd?.();
+  }, [last, rows.length]);
+
+  const sort = (key: string) => props.onSort?.({ key, isDown: sorting?.key === key ? !sorting.isDown : true });
+  const keys = (event: KeyboardEvent) => {
+    const step = { ArrowDown: 1, j: 1, ArrowUp: -1, k: -1, PageDown: 15, PageUp: -15 }[event.key];
+    if (step) {
+      event.preventDefault();
+      const next = Math.min(rows.length - 1, Math.max(0, focus + step));
+      setFocus(next);
+      const place = scroller.current!;
+      if (next * ROW_HEIGHT < place.scrollTop) place.scrollTop = next * ROW_HEIGHT;
+      if ((next + 2) * ROW_HEIGHT > place.scrollTop + place.clientHeight) place.scrollTop = (next + 2) * ROW_HEIGHT - place.clientHeight;
+    } else if (event.key === "Enter" && rows[focus] && event.target === scroller.current) {
+      event.preventDefault();
+      props.onOpen?.(rows[focus]);
+    }
+  };
+  return (
+    <div className="vtable">
+      <div
+        ref={scroller} className="scroller" tabIndex={0} role="table" aria-label={props.label} aria-rowcount={rows.length + 1} onKeyDown={keys}
+        onScroll={(event) => setView({ top: event.currentTarget.scrollTop, height: event.currentTarget.clientHeight })}
+      >
+        <div role="rowgroup" className="heads-group" style={{ position: "sticky", top: 0, zIndex: 2 }}>
+          <div className="heads" role="row" style={{ gridTemplateColumns: template }}>
+            {columns.map((column) => (
+              <div key={column.key} role="columnheader" className={column.isNumber ? "number" : ""} aria-sort={sorting?.key === column.key ? (sorting.isDown ? "descending" : "ascending") : undefined}>
+                {props.onSort && column.title ? (
+                  <button type="button" onClick={() => sort(column.key)}>
+                    {column.title}
+                    <span aria-hidden="true">{sorting?.key === column.key ? (sorting.isDown ? "↓" : "↑") : ""}</span>
+                  </button>
+                ) : (
+                  <span className="sr">{column.title || "choose"}</span>
+                )}
+              </div>
+            ))}
+          </div>
+        </div>
+        <div role="rowgroup" style={{ height: rows.length * ROW_HEIGHT, position: "relative" }}>
+          {rows.slice(first, last).map((row, offset) => {
+            const index = first + offset;
+            const state = `${index === focus ? "focus" : ""} ${props.isGroup?.(row) ? "group" : ""} ${props.isChosen?.(row) ? "chosen" : ""}`;
+            return (
+              <div key={props.rowKey(row)} role="row" aria-rowindex={index + 2} className={`line ${state}`} style={{ gridTemplateColumns: template, top: index * ROW_HEIGHT }} onClick={() => props.onOpen?.(row)}>
+                {columns.map((column) => (
+                  <div key={column.key} role="cell" className={column.isNumber ? "cell number" : "cell"}>{column.cell(row)}</div>
+                ))}
+              </div>
+            );
+          })}
+        </div>
+      </div>
+    </div>
+  );
+}

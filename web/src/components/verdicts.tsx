@@ -1,0 +1,63 @@
+/** What the judge said: criterion by episode, with the value behind every cell. */
+import type { Judgement, Leaf } from "../session/records";
+import { goalOf } from "../session/records";
+import { number, percent } from "../format";
+
+function paint(credit: number | null): { background: string; color: string } {
+  if (credit === null) return { background: "repeating-linear-gradient(45deg, var(--edge) 0 3px, transparent 3px 6px)", color: "var(--ink)" };
+  const paper = `color-mix(in oklab, var(--good-paper) ${Math.round(credit * 100)}%, var(--bad-paper))`;
+  return { background: paper, color: credit > 0.5 ? "var(--good)" : "var(--bad)" };
+}
+
+export function VerdictGrid(props: { judgement: Judgement; chosen?: number | null; onChoose?: (episode: number) => void; labels?: Map<number, boolean> }) {
+  const { verdicts } = props.judgement;
+  const rows = titles(verdicts.map((verdict) => verdict.leaves));
+  return (
+    <div className="scroll-x" tabIndex={0} role="group" aria-label="Verdicts by criterion and episode">
+      <table className="verdict-grid">
+        <caption className="sr">Share of every criterion that each judged episode earned</caption>
+        <thead>
+          <tr>
+            <th scope="col"><span className="sr">criterion</span></th>
+            {verdicts.map((verdict, index) => (
+              <th key={index} scope="col" className="tilt">
+                <button type="button" className="cellbox plain" aria-pressed={props.chosen === index} aria-label={`episode ${index + 1}, score ${number(verdict.score, 2)}`} onClick={() => props.onChoose?.(index)}>
+                  {props.labels?.has(index) ? (props.labels.get(index) ? "✓" : "✕") : index + 1}
+                </button>
+              </th>
+            ))}
+            <th scope="col" className="tilt">mean</th>
+          </tr>
+        </thead>
+        <tbody>
+          {rows.map((leaf) => {
+            const cells = verdicts.map((verdict) => verdict.leaves.find((each) => each.title === leaf.title));
+            const values = cells.map((cell) => cell?.value).filter((value): value is number => value != null);
+            const average = values.length ? values.reduce((a, b) => a + b, 0) / values.length : null;
+            return (
+              <tr key={leaf.title}>
+                <th scope="row">{leaf.title}{leaf.is_guard && <span className="soft small"> · required</span>}</th>
+                {cells.map((cell, index) => (
+                  <td key={index}><span className="cellbox" style={{ ...paint(cell?.credit ?? null), display: "grid", placeItems: "center" }} title={cell ? `episode ${index + 1}: ${number(cell.value)} ${cell.unit} (${goalOf({ goal: cell.goal, unit: cell.unit, direction: cell.goal !== null && cell.zero !== null && cell.goal < cell.zero ? "at_most" : "at_least" })}) earns ${percent(cell.credit)}` : "not judged"}>{cell?.credit == null ? "?" : cell.passed ? "✓" : percent(cell.credit).replace("%", "")}</span></td>
+                ))}
+                <td className="number soft" style={{ paddingLeft: "0.6rem" }}>{number(average)} {leaf.unit}</td>
+              </tr>
+            );
+          })}
+          <tr>
+            <th scope="row">score</th>
+            {verdicts.map((verdict, index) => <td key={index}><span className="cellbox" style={{ ...paint(verdict.score), display: "grid", placeItems: "center", fontWeight: 650 }}>{verdict.score === null ? "?" : verdict.score.toFixed(verdict.score === 1 ? 0 : 2).replace(/^0/, "")}</span></td>)}
+            <td className="number" style={{ paddingLeft: "0.6rem" }}><strong>{number(props.judgement.score)}</strong></td>
+          </tr>
+        </tbody>
+      </table>
+    </div>
+  );
+}
+
+/** The first leaf of every title, in the order in which they are met. */
+function titles(all: Leaf[][]): Leaf[] {
+  const found = new Map<string, Leaf>();
+  for (const leaf of all.flat()) if (!found.has(leaf.title)) found.set(leaf.title, leaf);
+  return [...found.values()];
+}

@@ -1,0 +1,13 @@
+import { StrictMode } from "react";
+import { createRoot } from "react-dom/client";
+import "virtual:colours.css";
+import "./styles.css";
+import { App } from "./app";
+import { startTheme } from "./theme";
+
+startTheme();
+createRoot(document.getElementById("root")!).render(
+  <StrictMode>
+    <App />
+  </StrictMode>,
+);

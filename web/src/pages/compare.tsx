@@ -1,0 +1,131 @@
+/** Several things side by side: curves with intervals, what differs, and one sentence of statistics. */
+import { useMemo, useState } from "react";
+import { Link, useLocation, useSearch } from "wouter";
+import { api, got, read } from "../api/client";
+import { useLoaded } from "../api/use";
+import { Badge, PageHead, Panel, Swatch } from "../components/basics";
+import { Chart, type Curve } from "../components/chart";
+import { Empty, Ready } from "../components/states";
+import { number, percent, shortId, words } from "../format";
+import { differences } from "../session/difference";
+import { filled, joined, meanBand, smoothed } from "../session/joined";
+
+const MOST = 6;
+
+interface Compared {
+  sentence: string;
+  measure: string;
+  rows: { thing: string; title: string; mean: number | null; low: number | null; high: number | null; count: number; better_than_first: number | null; p: number | null }[];
+}
+
+export default function ComparePage() {
+  const ids = new URLSearchParams(useSearch()).getAll("id").slice(0, MOST);
+  const [, go] = useLocation();
+  const set = (next: string[]) => go(next.length ? `/compare?${next.map((id) => `id=${encodeURIComponent(id)}`).join("&")}` : "/compare");
+  return (
+    <>
+      <PageHead title="Compare" lede="Choose two to six runs or sessions; curves, settings and judged episodes stand side by side." />
+      <div className="stacked">
+        <Chooser ids={ids} onChange={set} />
+        {ids.length < 2 ? <Empty title="Choose at least two">Tick them in the <Link href="/runs">table of runs</Link> and press Compare, or add them above.</Empty> : <Comparison ids={ids} key={ids.join()} />}
+      </div>
+    </>
+  );
+}
+
+function Chooser({ ids, onChange }: { ids: string[]; onChange: (ids: string[]) => void }) {
+  const things = useLoaded("compare:things", () => got(api.GET("/api/things", { params: { query: { kind: ["session", "run"], limit: 200 } } })));
+  const known = new Map((things.value?.things ?? []).map((line) => [line.id, line]));
+  return (
+    <div className="row">
+      {ids.map((id, index) => {
+        const line = known.get(id);
+        return <span key={id} className="chip row" style={{ gap: "0.4rem" }}><Swatch colour={`var(--c${index + 1})`} /><Link href={`/things/${id}`}>{line ? line.title : shortId(id)}</Link><code className="small">{shortId(id)}</code><button type="button" className="plain small" style={{ padding: "0 0.2rem" }} aria-label={`remove ${line?.title ?? id} ${shortId(id)}`} onClick={() => onChange(ids.filter((each) => each !== id))}>×</button></span>;
+      })}
+      {ids.length < MOST && (
+        <select aria-label="Add" value="" onChange={(event) => event.target.value && onChange([...ids, event.target.value])}>
+          <option value="">add…</option>
+          {(things.value?.things ?? []).filter((line) => !ids.includes(line.id)).map((line) => <option key={line.id} value={line.id}>{line.title} · {line.env} · {shortId(line.id)}</option>)}
+        </select>
+      )}
+    </div>
+  );
+}
+
+function Comparison({ ids }: { ids: string[] }) {
+  const compared = useLoaded(`compare:${ids}`, () => read<Compared>(`/api/compare?${ids.map((id) => `thing=${encodeURIComponent(id)}`).join("&")}`));
+  const details = useLoaded(`compare:details:${ids}`, () => Promise.all(ids.map((thing) => got(api.GET("/api/things/{thing}", { params: { path: { thing } } })))));
+  return (
+    <div className="grid">
+      <div className="span-8 stacked">
+        <Panel title="Verdict">
+          <Ready of={compared}>
+            {(result) => (
+              <div className="column">
+                <p style={{ fontSize: "1.05rem" }}>{result.sentence}</p>
+                <div className="scroll-x" tabIndex={0} role="group" aria-label="Measured values">
+                  <table className="plain">
+                    <thead><tr><th>what</th><th>{result.measure}</th><th>95 % interval</th><th>n</th><th>better than the first</th></tr></thead>
+                    <tbody>
+                      {result.rows.map((row, index) => (
+                        <tr key={row.thing}><td><Swatch colour={`var(--c${index + 1})`} /> {row.title} <code className="small soft">{shortId(row.thing)}</code></td><td className="number">{number(row.mean)}</td><td className="number soft">{row.low === null ? "–" : `${number(row.low)} to ${number(row.high)}`}</td><td className="number soft">{row.count}</td><td className="number soft">{row.better_than_first === null ? "–" : `${percent(row.better_than_first)}${row.p === null ? "" : `, p ${number(row.p, 2)}`}`}</td></tr>
+                      ))}
+                    </tbody>
+                  </table>
+                </div>
+              </div>
+            )}
+          </Ready>
+        </Panel>
+        <Panel title="Curves"><Curves ids={ids} /></Panel>
+      </div>
+      <div className="span-4 stacked">
+        <Panel title="What differs" tight>
+          <Ready of={details}>
+            {(all) => {
+              const rows = differences(all.map((detail) => ({ environment: detail.line.env, ...(detail.session?.config ?? detail.run?.job ?? {}) })));
+              return rows.length === 0 ? <p className="soft" style={{ padding: "0.9rem" }}>Their settings are the same.</p> : (
+                <div className="scroll-x" tabIndex={0} role="group" aria-label="Settings that differ" style={{ maxHeight: "32rem", overflow: "auto" }}>
+                  <table className="plain small">
+                    <thead><tr><th>setting</th>{all.map((detail, index) => <th key={detail.line.id}><Swatch colour={`var(--c${index + 1})`} /> {shortId(detail.line.id)}</th>)}</tr></thead>
+                    <tbody>{rows.map((row) => <tr key={row.name}><td className="soft">{words(row.name)}</td>{row.values.map((value, index) => <td key={index}>{value.length > 90 ? `${value.slice(0, 90)}…` : value}</td>)}</tr>)}</tbody>
+                  </table>
+                </div>
+              );
+            }}
+          </Ready>
+        </Panel>
+        <Panel title="States" tight>
+          <Ready of={details}>{(all) => <table className="plain"><thead className="sr"><tr><th>what</th><th>state</th></tr></thead><tbody>{all.map((detail) => <tr key={detail.line.id}><td><Link href={`/things/${detail.line.id}`}>{detail.line.title}</Link></td><td><Badge state={detail.line.state} /></td></tr>)}</tbody></table>}</Ready>
+        </Panel>
+        {ids.length === 2 && <Panel title="Side by side"><Link className="button" href={`/play/${ids[0]}?with=${ids[1]}`}>Play both in lock-step</Link></Panel>}
+      </div>
+    </div>
+  );
+}
+
+function Curves({ ids }: { ids: string[] }) {
+  const [name, setName] = useState("episodic_return");
+  const sets = useLoaded(`compare:series:${ids}:${name}`, () => Promise.all(ids.map((thing) => got(api.GET("/api/things/{thing}/series", { params: { path: { thing }, query: { name: [name], points: 600 } } })).catch(() => null))));
+  const names = useMemo(() => [...new Set((sets.value ?? []).flatMap((set) => set?.names ?? []))].filter((each) => !["global_step", "iteration"].includes(each)), [sets.value]);
+  return (
+    <Ready of={sets}>
+      {(all) => {
+        const flatSeries = all.flatMap((set, place) => (set?.series ?? []).map((each) => ({ ...each, place })));
+        const { x, columns } = joined(flatSeries);
+        const curves = ids.flatMap((id, place): Curve[] => {
+          const mine = flatSeries.flatMap((each, index) => (each.place === place ? [filled(x, columns[index]!)] : []));
+          if (!mine.length) return [];
+          const band = meanBand(mine);
+          return [{ name: shortId(id), values: smoothed(band.mean, 2), low: band.low, high: band.high, colour: place }];
+        });
+        return (
+          <div className="column">
+            <label className="row small">metric<select value={name} onChange={(event) => setName(event.target.value)}>{[name, ...names.filter((each) => each !== name)].map((each) => <option key={each} value={each}>{words(each)}</option>)}</select><span className="soft">mean and range of the policies</span></label>
+            <Chart x={x} curves={curves} xLabel="steps" label={words(name)} height={300} />
+          </div>
+        );
+      }}
+    </Ready>
+  );
+}

@@ -1,0 +1,48 @@
+/** Robots that can be named as an environment. */
+import { useState } from "react";
+import { useLocation } from "wouter";
+import { api, got } from "../api/client";
+import { useLoaded } from "../api/use";
+import { PageHead, Segmented } from "../components/basics";
+import { Ready } from "../components/states";
+import { number } from "../format";
+import { remember } from "../memory";
+
+export default function RobotsPage() {
+  const robots = useLoaded("robots", () => got(api.GET("/api/robots")));
+  const [kind, setKind] = useState("all");
+  const [, go] = useLocation();
+  return (
+    <>
+      <PageHead title="Robots" lede="Each can be named as an environment; its files are fetched at the first need. Choose one to describe what it should do." />
+      <Ready of={robots}>
+        {(list) => {
+          const kinds = ["all", ...new Set(list.map((robot) => robot.kind))];
+          return (
+            <div className="column">
+              <div className="scroll-x"><Segmented label="Kind" value={kind} choices={kinds.map((each) => [each, each])} onChange={setKind} /></div>
+              <div className="pictures" style={{ gridTemplateColumns: "repeat(auto-fill, minmax(12rem, 1fr))" }}>
+                {list.filter((robot) => kind === "all" || robot.kind === kind).map((robot) => <RobotCard key={robot.robot} robot={robot} onChoose={() => { remember("draft.env", robot.robot); go("/"); }} />)}
+              </div>
+            </div>
+          );
+        }}
+      </Ready>
+    </>
+  );
+}
+
+function RobotCard({ robot, onChoose }: { robot: { robot: string; title: string; kind: string; licence: string; mass_kg: number; joints: number; actuators: number; height_m: number | null; model: string | null }; onChoose: () => void }) {
+  const [hasPicture, setHasPicture] = useState(true);
+  return (
+    <button type="button" className="picture" onClick={onChoose}>
+      <span className="image">{hasPicture ? <img src={`/api/pictures/${encodeURIComponent(robot.robot)}`} alt="" loading="lazy" onError={() => setHasPicture(false)} /> : robot.model === null ? "not fetched yet" : "no picture yet"}</span>
+      <span className="caption">
+        <strong>{robot.title}</strong>
+        <small>{robot.robot} · {robot.kind}</small>
+        <small>{number(robot.mass_kg)} kg · {robot.joints} joints · {robot.actuators} drives</small>
+        <small>{robot.licence}</small>
+      </span>
+    </button>
+  );
+}
