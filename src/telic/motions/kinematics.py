@@ -34,6 +34,19 @@ class BodyStates(NamedTuple):
     """(..., B, 3) rad/s"""
 
 
+class TreePose(NamedTuple):
+    """Bodies in the world, and what their joints turn about."""
+
+    pos: Tensor
+    """(..., B, 3)"""
+    quat: Tensor
+    """(..., B, 4)"""
+    axis: Tensor
+    """(..., J, 3) of each joint"""
+    anchor: Tensor
+    """(..., J, 3) a point on it"""
+
+
 class _Link(NamedTuple):
     """A rigid piece: a body, or what lies between two joints of one body."""
 
@@ -89,6 +102,9 @@ class Kinematics:
             above[place] = above[link.parent]
             above[place, place - 1] = link.joint is not None
         self._above = tensor(list(above))[self._shown]
+        places = {x.joint: place for place, x in enumerate(rest) if x.joint is not None}
+        own = [places[joint] for joint in range(self._count)]
+        self._driven = torch.tensor(own, dtype=torch.long, device=device)
 
     def body(self, name: str) -> int:
         """Return the place of a body among those whose states are returned."""
@@ -130,6 +146,34 @@ class Kinematics:
             + carried
         )
         return BodyStates(shown, quat[..., self._shown, :], lin_vel, ang_vel)
+
+    def tree(self, root_pos: Tensor, root_quat: Tensor, joint_pos: Tensor) -> TreePose:
+        """Return the bodies with the axes of their joints."""
+        pos, quat = self._compose(root_pos, root_quat, self._angles(joint_pos))
+        own_pos, own_quat = pos[..., 1 + self._driven, :], quat[..., 1 + self._driven, :]
+        axis = rotate(own_quat, self._axis[self._driven])
+        anchor = own_pos + rotate(own_quat, self._anchor[self._driven])
+        return TreePose(pos[..., self._shown, :], quat[..., self._shown, :], axis, anchor)
+
+    def jacobian(self, tree: TreePose, bodies: Tensor, points: Tensor) -> tuple[Tensor, Tensor]:
+        """Return how points (T, P, 3) of bodies (P,) move, and how the bodies turn.
+
+        Returns:
+            Both (T, P, 3, 6 + J): by root position, root rotation in the world, and joints.
+        """
+        own = self._above[bodies][:, self._driven][..., None]
+        turns = self._turns[self._driven][:, None]
+        axis = tree.axis[:, None] * own
+        spin = axis * turns
+        arm = points[..., None, :] - tree.anchor[:, None]
+        moved = cross(spin, arm) + axis * (1.0 - turns)
+        eye = torch.eye(3, dtype=points.dtype, device=points.device)
+        eye = eye.expand(*points.shape[:-1], 3, 3)
+        lever = (points - tree.pos[:, :1])[..., None, :].expand_as(eye)
+        turned = cross(eye, lever)  # row k: how it moves when the root turns about axis k
+        linear = torch.cat((eye, turned, moved), dim=-2).transpose(-1, -2)
+        angular = torch.cat((torch.zeros_like(eye), eye, spin), dim=-2).transpose(-1, -2)
+        return linear, angular
 
     def _angles(self, joint_pos: Tensor) -> Tensor:
         """Return how far every link is moved by its joint; those without one are not."""

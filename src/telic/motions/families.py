@@ -1,0 +1,391 @@
+"""Families of motions: what can be generated, each with the ranges its parameters are drawn from.
+
+A family is a function from a body's measures and parameters to a plan. Splits by parameter are
+honest: the values kept for tests are ranges of their own, not neighbours of trained ones.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import tomllib
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from telic.motions.figure import SIDES, Side
+from telic.motions.plan import (
+    GRAVITY,
+    Footing,
+    MotionPlan,
+    Stride,
+    cut,
+    smooth,
+    standing,
+    stepping,
+    times,
+)
+
+Parameters = Mapping[str, float]
+_DOUBLE = 0.24
+"""share of a step's time that both feet stand"""
+
+
+class Measures(NamedTuple):
+    """What plans need to know of a body."""
+
+    leg_m: float
+    height_m: float
+    """of its mass above the ground"""
+    stance: dict[Side, Footing]
+    """where its feet are at rest"""
+
+    @property
+    def rhythm_s(self) -> float:
+        """Seconds that a leg takes to swing, as a pendulum would."""
+        return math.pi * math.sqrt(self.leg_m * 2 / 3 / GRAVITY)
+
+    @property
+    def speed(self) -> float:
+        """m/s that is for its legs what 1 m/s is for legs of 0.88 m."""
+        return math.sqrt(self.leg_m / 0.88)
+
+
+class ParameterRange(NamedTuple):
+    """The values a parameter may have."""
+
+    low: float
+    high: float
+    unit: str = ""
+
+
+class MotionFamily(NamedTuple):
+    """A kind of motion."""
+
+    make: Callable[[Measures, Parameters], MotionPlan]
+    says: str
+    held: str
+    """the parameter whose values are kept apart for validation and tests"""
+    ranges: dict[str, ParameterRange]
+    is_planar: bool = True
+    """whether it can be done in the vertical plane"""
+    needs_arms: bool = False
+
+
+# ---- on the spot
+
+
+def _waves(plan: MotionPlan, hertz: float) -> np.ndarray:
+    """Return 0 to 1 and back, again and again, beginning and ending in rest at 0."""
+    time = times(plan)
+    return (1.0 - np.cos(2 * math.pi * hertz * time)) / 2
+
+
+def _whole(duration_s: float, hertz: float) -> float:
+    """Return the duration nearest to one asked for that ends with a whole wave."""
+    return max(1, round(duration_s * hertz)) / hertz
+
+
+def stand(body: Measures, p: Parameters) -> MotionPlan:
+    """Stand, swaying a little."""
+    plan = standing(p["seconds"], body.stance)
+    plan.root = plan.root + 0.01 * body.leg_m * np.sin(2 * math.pi * p["hertz"] * times(plan))[
+        :, None
+    ] * np.array([1.0, 0.3])
+    plan.height = plan.height - p["bend"] * body.leg_m
+    plan.is_slow = True
+    return plan
+
+
+def squat(body: Measures, p: Parameters) -> MotionPlan:
+    """Go down into the knees and up again."""
+    plan = standing(_whole(p["seconds"], p["hertz"]), body.stance)
+    down = _waves(plan, p["hertz"])
+    plan.height = -p["depth"] * body.leg_m * down
+    plan.pitch = 0.9 * p["depth"] * down
+    plan.is_slow = True
+    return plan
+
+
+def shift(body: Measures, p: Parameters) -> MotionPlan:
+    """Move the weight ahead and back, and from foot to foot."""
+    plan = standing(_whole(p["seconds"], p["hertz"]), body.stance)
+    phase = 2 * math.pi * p["hertz"] * times(plan)
+    settle = smooth(times(plan) * 2) * smooth((times(plan)[-1] - times(plan)) * 2)
+    width = abs(body.stance["left"].y - body.stance["right"].y)
+    plan.root = plan.root + settle[:, None] * np.stack(
+        [p["ahead"] * body.leg_m * np.sin(phase), 0.5 * p["aside"] * width * np.sin(phase / 2)], 1
+    )
+    plan.height = plan.height - 0.03 * body.leg_m
+    plan.is_slow = True
+    return plan
+
+
+def bow(body: Measures, p: Parameters) -> MotionPlan:
+    """Lean the trunk ahead and come up again."""
+    plan = standing(_whole(p["seconds"], p["hertz"]), body.stance)
+    down = _waves(plan, p["hertz"])
+    plan.pitch = p["angle"] * down
+    plan.root[:, 0] -= 0.18 * body.leg_m * np.sin(plan.pitch)
+    plan.height = plan.height - 0.04 * body.leg_m * (1 + down)
+    plan.is_slow = True
+    return plan
+
+
+def hop(body: Measures, p: Parameters) -> MotionPlan:
+    """Leap off both feet, on the spot or ahead."""
+    rise, dip = p["rise"] * body.leg_m, p["dip"] * body.leg_m
+    flight = 2 * math.sqrt(2 * rise / GRAVITY)
+    off = GRAVITY * flight / 2
+    push = min(0.6, max(0.12, 3 * dip / off))
+    knots = np.cumsum([0.0, 0.5, 0.45, push, flight, push, 0.5, 0.3])
+    heights = [0.0, 0.0, -dip, 0.0, 0.0, -dip, 0.0, 0.0]
+    slopes = [0.0, 0.0, 0.0, off, -off, 0.0, 0.0, 0.0]
+    plan = standing(float(knots[-1]), body.stance)
+    time = times(plan)
+    height = _hermite(time, knots, np.array(heights), np.array(slopes))
+    air = (time > knots[3]) & (time < knots[4])
+    high = off * (time - knots[3]) - GRAVITY / 2 * (time - knots[3]) ** 2
+    plan.height = np.where(air, high, height) - 0.03 * body.leg_m
+    far = p["ahead"] * body.leg_m
+    speed = np.interp(time, knots[2:6], [0.0, 1.0, 1.0, 0.0])
+    way = np.cumsum(speed) / speed.sum() * far
+    share = np.clip((time - knots[3]) / flight, 0, 1)
+    for side in SIDES:
+        path = plan.feet[side]
+        path.place[:, 0] += far * smooth(share)
+        path.place[:, 2] += np.where(air, np.maximum(high, 0.0), 0.0)
+        path.stands[:] = ~air
+    plan.root[:, 0] += way
+    plan.pitch = 0.8 * p["dip"] * np.clip(-height / max(dip, 1e-6), 0, 1)
+    return plan
+
+
+def _hermite(
+    time: np.ndarray, knots: np.ndarray, values: np.ndarray, slopes: np.ndarray
+) -> np.ndarray:
+    """Return the cubic through values with slopes at knots."""
+    place = np.clip(np.searchsorted(knots, time, side="right") - 1, 0, len(knots) - 2)
+    width = knots[place + 1] - knots[place]
+    u = (time - knots[place]) / width
+    return (
+        (2 * u**3 - 3 * u**2 + 1) * values[place]
+        + (u**3 - 2 * u**2 + u) * width * slopes[place]
+        + (-2 * u**3 + 3 * u**2) * values[place + 1]
+        + (u**3 - u**2) * width * slopes[place + 1]
+    )
+
+
+# ---- stepping
+
+
+def _walked(
+    body: Measures, steps: int, step_s: float, advance: Callable[[int, Side], Footing], lift: float
+) -> tuple[MotionPlan, float]:
+    """Return a walk from standing to standing, and when its first step begins."""
+    start = 0.5 + step_s * _DOUBLE / 2
+    strides: list[Stride] = []
+    for number in range(steps):
+        side: Side = SIDES[number % 2]
+        begin = start + number * step_s
+        lasts = step_s * (1 - _DOUBLE)
+        strides.append(Stride(side, advance(number, side), begin, begin + lasts, lift))
+    duration = start + steps * step_s + 0.7
+    plan = stepping(duration, body.stance, strides, body.height_m)
+    return plan, start
+
+
+def walk(body: Measures, p: Parameters) -> MotionPlan:
+    """Walk straight at an even speed, ahead or backwards."""
+    speed = p["speed"] * body.speed
+    step_s = body.rhythm_s * 0.72 * (1.25 - 0.2 * abs(p["speed"])) * p["rhythm"]
+    stride = speed * step_s
+    ramp = 3
+    total = max(6, math.ceil(p["seconds"] / step_s)) + 2 * ramp
+
+    def advance(number: int, side: Side) -> Footing:
+        full = np.clip(
+            np.minimum(np.arange(number + 1) + 1, total - 1 - np.arange(number + 1)), 0, ramp
+        )
+        return Footing(
+            body.stance[side].x + stride * float(full.sum()) / ramp, body.stance[side].y, 0.0
+        )
+
+    plan, start = _walked(body, total, step_s, advance, p["lift"] * body.leg_m)
+    first = round((start + ramp * step_s) * 50)
+    last = min(first + round(_whole(p["seconds"], 1 / (2 * step_s)) * 50) + 1, plan.frames)
+    plan = cut(plan, first, last)
+    plan.pitch = np.full(plan.frames, 0.05 * p["speed"])
+    return plan
+
+
+def start_stop(body: Measures, p: Parameters) -> MotionPlan:
+    """Walk off from standing, and stop again."""
+    step_s = body.rhythm_s * 0.72 * (1.25 - 0.2 * abs(p["speed"]))
+    stride = p["speed"] * body.speed * step_s
+    total = round(p["steps"])
+
+    def advance(number: int, side: Side) -> Footing:
+        ends = np.minimum(np.arange(number + 1) + 1, total - 1 - np.arange(number + 1))
+        return Footing(
+            body.stance[side].x + stride * float(np.clip(ends, 0, 2).sum()) / 2,
+            body.stance[side].y,
+        )
+
+    return _walked(body, total, step_s, advance, 0.08 * body.leg_m)[0]
+
+
+def march(body: Measures, p: Parameters) -> MotionPlan:
+    """Step on the spot, knees high."""
+    step_s = body.rhythm_s * 0.8 / p["rhythm"]
+    steps = 2 * round(p["seconds"] / step_s / 2)
+
+    def advance(number: int, side: Side) -> Footing:
+        return body.stance[side]
+
+    return _walked(body, max(2, steps), step_s, advance, p["lift"] * body.leg_m)[0]
+
+
+def step_over(body: Measures, p: Parameters) -> MotionPlan:
+    """Step over something low, one foot after the other."""
+    step_s = body.rhythm_s * p["slow"]
+    far = p["far"] * body.leg_m
+
+    def advance(number: int, side: Side) -> Footing:
+        return Footing(body.stance[side].x + far * (1 + number // 2), body.stance[side].y)
+
+    return _walked(body, 4, step_s, advance, p["lift"] * body.leg_m)[0]
+
+
+def side_step(body: Measures, p: Parameters) -> MotionPlan:
+    """Step aside, the other foot follows."""
+    step_s = body.rhythm_s * 0.9
+    width = p["width"] * body.leg_m
+    first = 0 if width > 0 else 1
+
+    def advance(number: int, side: Side) -> Footing:
+        moved = (
+            (number + 2 - first) // 2 if (number + first) % 2 == 0 else (number + 1 - first) // 2
+        )
+        return Footing(body.stance[side].x, body.stance[side].y + width * moved)
+
+    return _walked(body, 2 * round(p["steps"]), step_s, advance, 0.08 * body.leg_m)[0]
+
+
+def turn(body: Measures, p: Parameters) -> MotionPlan:
+    """Turn on the spot, step by step."""
+    step_s = body.rhythm_s * 0.85
+
+    def advance(number: int, side: Side) -> Footing:
+        yaw = p["angle"] * (number + 1)
+        x, y = body.stance[side].x, body.stance[side].y
+        return Footing(
+            x * math.cos(yaw) - y * math.sin(yaw), x * math.sin(yaw) + y * math.cos(yaw), yaw
+        )
+
+    return _walked(body, 2 * round(p["steps"]), step_s, advance, 0.07 * body.leg_m)[0]
+
+
+# ---- arms and trunk
+
+
+def twist(body: Measures, p: Parameters) -> MotionPlan:
+    """Turn the chest left and right."""
+    plan = standing(_whole(p["seconds"], p["hertz"]), body.stance)
+    settle = smooth(times(plan) * 2) * smooth((times(plan)[-1] - times(plan)) * 2)
+    plan.twist = p["angle"] * settle * np.sin(2 * math.pi * p["hertz"] * times(plan))
+    plan.height = plan.height - 0.04 * body.leg_m
+    plan.is_slow = True
+    return plan
+
+
+def raise_arms(body: Measures, p: Parameters) -> MotionPlan:
+    """Raise both arms to the front or the side, and lower them."""
+    plan = standing(_whole(p["seconds"], p["hertz"]), body.stance)
+    angle = p["high"] * _waves(plan, p["hertz"])
+    for side, sign in zip(SIDES, (1.0, -1.0), strict=True):
+        out = np.sin(angle)
+        plan.hands[side] = 0.9 * np.stack(
+            [out * math.cos(p["aside"]), sign * (out * math.sin(p["aside"]) + 0.1), -np.cos(angle)],
+            axis=1,
+        )
+    plan.is_slow = True
+    return plan
+
+
+def wave(body: Measures, p: Parameters) -> MotionPlan:
+    """Wave with one hand."""
+    plan = standing(p["seconds"], body.stance)
+    _wave_hand(plan, p)
+    plan.is_slow = True
+    return plan
+
+
+def _wave_hand(plan: MotionPlan, p: Parameters) -> None:
+    side: Side = "left" if p["left"] > 0.5 else "right"
+    sign = 1.0 if side == "left" else -1.0
+    time = times(plan)
+    up = smooth(time / 0.8) * smooth((time[-1] - time) / 0.8)
+    swing = p["wide"] * np.sin(2 * math.pi * p["hertz"] * time)
+    raised = np.stack(
+        [np.full_like(time, 0.45), sign * (0.35 + swing), np.full_like(time, 0.55)], 1
+    )
+    down = np.array([0.15, sign * 0.15, -0.9])
+    plan.hands[side] = down + up[:, None] * (raised - down)
+
+
+def reach(body: Measures, p: Parameters) -> MotionPlan:
+    """Reach out with one hand, and draw it back."""
+    plan = standing(_whole(p["seconds"], p["hertz"]), body.stance)
+    side: Side = "left" if p["left"] > 0.5 else "right"
+    sign = 1.0 if side == "left" else -1.0
+    out = _waves(plan, p["hertz"])[:, None]
+    near = np.array([0.35, sign * 0.1, -0.55])
+    far = 0.92 * np.array(
+        [
+            math.cos(p["up"]) * math.cos(p["aside"]),
+            sign * math.cos(p["up"]) * math.sin(p["aside"]),
+            math.sin(p["up"]),
+        ]
+    )
+    plan.hands[side] = near + out * (far - near)
+    plan.is_slow = True
+    return plan
+
+
+def walk_wave(body: Measures, p: Parameters) -> MotionPlan:
+    """Walk, and wave with one hand."""
+    plan = walk(body, {**p, "rhythm": 1.0, "lift": 0.08})
+    _wave_hand(plan, p)
+    return plan
+
+
+def walk_back(body: Measures, p: Parameters) -> MotionPlan:
+    """Walk backwards."""
+    return walk(body, {**p, "speed": -p["speed"]})
+
+
+_PLANS = (
+    *(stand, squat, shift, bow, march, walk, walk_back, start_stop, step_over, hop),
+    *(side_step, turn, twist, raise_arms, wave, reach, walk_wave),
+)
+
+
+@functools.cache
+def families() -> dict[str, MotionFamily]:
+    """Return all families by name."""
+    table = tomllib.loads((Path(__file__).parent / "families.toml").read_text())
+    found: dict[str, MotionFamily] = {}
+    for make in _PLANS:
+        own = table[make.__name__]
+        found[make.__name__] = MotionFamily(
+            make=make,
+            says=(make.__doc__ or "").strip(),
+            held=own["held"],
+            ranges={name: ParameterRange(*values) for name, values in own["ranges"].items()},
+            is_planar=own.get("planar", True),
+            needs_arms=own.get("arms", False),
+        )
+    return found

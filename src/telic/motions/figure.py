@@ -1,0 +1,327 @@
+"""The figure of a robot: which of its points are hips, knees, feet, hands and head.
+
+Read off its model in the pose it rests in, so that motions can be made for, and brought to, any
+robot on two legs: legs hang below the root and end in feet, arms hang beside it and end freely.
+"""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal, NamedTuple
+
+import mujoco
+import numpy as np
+
+from telic.errors import BadEnvironment
+from telic.motions.robot import MotionRobot
+
+Side = Literal["left", "right"]
+SIDES: tuple[Side, Side] = ("left", "right")
+_GEOM = mujoco.mjtGeom
+_ROUND = (int(_GEOM.mjGEOM_SPHERE), int(_GEOM.mjGEOM_CAPSULE))
+_BOX, _MESH = int(_GEOM.mjGEOM_BOX), int(_GEOM.mjGEOM_MESH)
+
+
+class BodyPoint(NamedTuple):
+    """A point that moves with a body."""
+
+    body: int
+    """place among the bodies of the robot's kinematics"""
+    offset: tuple[float, float, float]
+    """in the body's frame, m"""
+
+
+class Sole(NamedTuple):
+    """What of a foot can touch the ground: balls about points."""
+
+    body: int
+    points: np.ndarray
+    """(P, 3) in the foot's frame"""
+    radii: np.ndarray
+    """(P,)"""
+
+
+@dataclass(frozen=True, eq=False)
+class RobotFigure:
+    """The named points of a robot on two legs."""
+
+    robot: MotionRobot
+
+    @cached_property
+    def _data(self) -> mujoco.MjData:
+        data = mujoco.MjData(self.robot.model)
+        data.qpos[:] = self.robot.facts.rest_qpos
+        mujoco.mj_forward(self.robot.model, data)
+        return data
+
+    @cached_property
+    def _place(self) -> dict[int, int]:
+        return {body: place for place, body in enumerate(self.robot.kinematics().bodies)}
+
+    @cached_property
+    def feet(self) -> dict[Side, int]:
+        """The model's body of each foot; raises BadEnvironment for no or other feet."""
+        facts = self.robot.facts
+        if (
+            facts.sides is None
+            or facts.side_names != SIDES
+            or any(len(x) != 1 for x in facts.sides)
+        ):
+            raise BadEnvironment(
+                f"{self.robot.name} has no left and right foot that could be told apart: motions "
+                "are made for robots on two legs."
+            )
+        return {side: facts.feet[own[0]] for side, own in zip(SIDES, facts.sides, strict=True)}
+
+    @cached_property
+    def points(self) -> dict[str, BodyPoint]:
+        """The points by name: pelvis, head, left_hip, left_knee, …; arms only where there are."""
+        points = {"pelvis": self._point(self._above_legs(), self._between_hips())}
+        for side in SIDES:
+            points |= self._leg(side)
+            points |= self._arm(side)
+        body, top = self._top()
+        points["head"] = self._point(body, top)
+        return points
+
+    @cached_property
+    def soles(self) -> dict[Side, Sole]:
+        """What of the feet can touch the ground."""
+        return {
+            side: _sole(self.robot.model, body, self._place) for side, body in self.feet.items()
+        }
+
+    @property
+    def has_arms(self) -> bool:
+        """Whether there are two arms."""
+        return {"left_hand", "right_hand"} <= set(self.points)
+
+    @cached_property
+    def leg_length(self) -> float:
+        """Metres from hip to knee to ankle."""
+        return self.length("left_hip", "left_knee", "left_ankle")
+
+    def at_rest(self, name: str) -> np.ndarray:
+        """Return where a point is in the resting pose, in the world."""
+        point = self.points[name]
+        body = self.robot.kinematics().bodies[point.body]
+        frame = self._data.xmat[body].reshape(3, 3)
+        return self._data.xpos[body] + frame @ np.array(point.offset)
+
+    def length(self, *names: str) -> float:
+        """Return metres from point to point in the resting pose."""
+        places = [self.at_rest(name) for name in names]
+        return float(sum(np.linalg.norm(b - a) for a, b in itertools.pairwise(places)))
+
+    def foot_rest_quat(self, side: Side) -> np.ndarray:
+        """Return how a foot is turned in the resting pose, where it stands flat."""
+        return self._data.xquat[self.feet[side]].copy()
+
+    def rest_quat(self, name: str) -> np.ndarray:
+        """Return how the body of a point is turned in the resting pose."""
+        body = self.robot.kinematics().bodies[self.points[name].body]
+        return self._data.xquat[body].copy()
+
+    def has_ankle(self, side: Side) -> bool:
+        """Say whether something turns the foot against the shin."""
+        knee = self.robot.kinematics().bodies[self.points[f"{side}_knee"].body]
+        chain = self.chain(self.feet[side])
+        return bool(self._joints(chain[chain.index(knee) + 1 :])) if knee in chain else False
+
+    # ---- legs
+
+    def _leg(self, side: Side) -> dict[str, BodyPoint]:
+        foot = self.feet[side]
+        chain = [b for b in self.chain(foot) if b not in self.chain(self.feet[_other(side)])]
+        joints = self._joints(chain)
+        hip = self._data.xanchor[joints[0]] if joints else self._data.xpos[chain[0]]
+        sole = self._world_sole(side)
+        end = sole.mean(axis=0)
+        ankle = self._data.xanchor[joints[-1]] if len(joints) > 1 else self._data.xpos[foot]
+        # A robot without ankles: its last joint is the knee, and the foot is a point of the shin.
+        length = float(np.linalg.norm(hip - end))
+        if np.linalg.norm(ankle - end) > 0.3 * length:
+            ankle = self._data.xpos[foot]
+        knee_body, knee = self._middle(joints, hip, ankle)
+        flat = sole[sole[:, 2] <= sole[:, 2].min() + 0.02]
+        return {
+            f"{side}_hip": self._point(self._above_legs(), hip),
+            f"{side}_knee": self._point(knee_body, knee),
+            f"{side}_ankle": self._point(foot, ankle),
+            f"{side}_toe": self._point(foot, flat[np.argmax(flat[:, 0])]),
+            f"{side}_heel": self._point(foot, flat[np.argmin(flat[:, 0])]),
+        }
+
+    def _world_sole(self, side: Side) -> np.ndarray:
+        """Return the points of a sole in the resting pose, at their undersides."""
+        sole, body = self.soles[side], self.feet[side]
+        frame = self._data.xmat[body].reshape(3, 3)
+        return self._data.xpos[body] + sole.points @ frame.T - sole.radii[:, None] * [0, 0, 1]
+
+    def _middle(
+        self, joints: list[int], start: np.ndarray, end: np.ndarray
+    ) -> tuple[int, np.ndarray]:
+        """Return the body and place of the joint that is farthest from both ends of a limb."""
+        if not joints:
+            return self.robot.root, (start + end) / 2
+        places = self._data.xanchor[joints]
+        away = np.minimum(
+            np.linalg.norm(places - start, axis=-1), np.linalg.norm(places - end, axis=-1)
+        )
+        best = int(np.argmax(away))
+        return int(self.robot.model.jnt_bodyid[joints[best]]), places[best]
+
+    def _above_legs(self) -> int:
+        """Return the last body that both legs hang on."""
+        left, right = (self.chain(self.feet[side]) for side in SIDES)
+        shared = [body for body in left if body in right]
+        return shared[-1] if shared else self.robot.root
+
+    def _between_hips(self) -> np.ndarray:
+        firsts: list[np.ndarray] = []
+        for side in SIDES:
+            other = self.chain(self.feet[_other(side)])
+            joints = self._joints([b for b in self.chain(self.feet[side]) if b not in other])
+            firsts.append(self._data.xanchor[joints[0]])
+        return np.mean(firsts, axis=0)
+
+    # ---- arms and head
+
+    @cached_property
+    def _ends(self) -> list[int]:
+        """The bodies beside the legs that carry nothing more."""
+        model = self.robot.model
+        legs = {b for foot in self.feet.values() for b in self.chain(foot)}
+        own = [b for b in self._place if b != self.robot.root]
+        carrying = {int(model.body_parentid[b]) for b in own}
+        below = [b for b in own if b not in carrying and not legs & set(self.chain(b))]
+        return [b for b in below if self._joints(self.chain(b))]
+
+    def _arm(self, side: Side) -> dict[str, BodyPoint]:
+        """Return shoulder, elbow and hand of the longest limb on a side; nothing: there is none."""
+        sign = 1.0 if side == "left" else -1.0
+        best: tuple[float, dict[str, BodyPoint]] = (0.0, {})
+        for end in self._ends:
+            others = {b for other in self._ends if other != end for b in self.chain(other)}
+            joints = self._joints([b for b in self.chain(end) if b not in others])
+            if not joints:
+                continue
+            shoulder = self._data.xanchor[joints[0]]
+            tip = self._tip(end, shoulder)
+            if sign * (shoulder[1] - self._data.xpos[self.robot.root][1]) < 0.02:
+                continue
+            elbow_body, elbow = self._middle(joints, shoulder, tip)
+            length = float(np.linalg.norm(tip - shoulder))
+            above = int(self.robot.model.body_parentid[self.robot.model.jnt_bodyid[joints[0]]])
+            found = {
+                f"{side}_shoulder": self._point(above, shoulder),
+                f"{side}_elbow": self._point(elbow_body, elbow),
+                f"{side}_hand": self._point(end, tip),
+            }
+            best = max(best, (length, found), key=lambda each: each[0])
+        return best[1]
+
+    def _tip(self, body: int, away_from: np.ndarray) -> np.ndarray:
+        """Return the middle of the geom of a body that is farthest from a point."""
+        model = self.robot.model
+        first, count = int(model.body_geomadr[body]), int(model.body_geomnum[body])
+        places = [self._geom_middle(geom) for geom in range(first, first + count)]
+        if not places:
+            return self._data.xpos[body].copy()
+        return max(places, key=lambda place: float(np.linalg.norm(place - away_from)))
+
+    def _geom_middle(self, geom: int) -> np.ndarray:
+        frame = self._data.geom_xmat[geom].reshape(3, 3)
+        return self._data.geom_xpos[geom] + frame @ self.robot.model.geom_aabb[geom, :3]
+
+    def _top(self) -> tuple[int, np.ndarray]:
+        """Return the highest point that is of no limb, in the middle of its geom."""
+        model = self.robot.model
+        limbs = {
+            int(self.robot.kinematics().bodies[p.body])
+            for s in SIDES
+            for p in self._arm(s).values()
+            if p.body
+        }
+        best, found = -np.inf, (self.robot.root, self._data.xpos[self.robot.root].copy())
+        for geom in range(model.ngeom):
+            body = int(model.geom_bodyid[geom])
+            if body not in self._place or (body in limbs and body in self._ends):
+                continue
+            up = self._data.geom_xmat[geom].reshape(3, 3)[2]
+            middle = self._geom_middle(geom)
+            top = float(middle[2] + np.abs(up) @ model.geom_aabb[geom, 3:])
+            if top > best:
+                best, found = top, (body, np.array([middle[0], middle[1], top]))
+        return found
+
+    # ---- the tree
+
+    def chain(self, body: int) -> list[int]:
+        """Return the bodies from the root, left out, down to a body."""
+        chain: list[int] = []
+        while body not in (self.robot.root, 0):
+            chain.insert(0, body)
+            body = int(self.robot.model.body_parentid[body])
+        return chain
+
+    def _joints(self, bodies: list[int]) -> list[int]:
+        model = self.robot.model
+        return [
+            joint
+            for body in bodies
+            for joint in range(
+                int(model.body_jntadr[body]), int(model.body_jntadr[body] + model.body_jntnum[body])
+            )
+        ]
+
+    def _point(self, body: int, place: np.ndarray) -> BodyPoint:
+        own = self._data.xmat[body].reshape(3, 3).T @ (place - self._data.xpos[body])
+        return BodyPoint(self._place[body], (float(own[0]), float(own[1]), float(own[2])))
+
+
+def _other(side: Side) -> Side:
+    return "right" if side == "left" else "left"
+
+
+def _sole(model: mujoco.MjModel, body: int, place: dict[int, int]) -> Sole:
+    """Return the balls that a foot touches the ground with."""
+    first, count = int(model.body_geomadr[body]), int(model.body_geomnum[body])
+    geoms = [
+        g for g in range(first, first + count) if model.geom_contype[g] or model.geom_conaffinity[g]
+    ]
+    points, radii = [np.zeros((0, 3))], [np.zeros(0)]
+    for geom in geoms or range(first, first + count):
+        own, size = _geom_points(model, geom)
+        frame = np.zeros(9)
+        mujoco.mju_quat2Mat(frame, model.geom_quat[geom])
+        points.append(model.geom_pos[geom] + own @ frame.reshape(3, 3).T)
+        radii.append(np.full(len(own), size))
+    if len(points) == 1:
+        points.append(np.zeros((1, 3)))
+        radii.append(np.zeros(1))
+    return Sole(place[body], np.concatenate(points), np.concatenate(radii))
+
+
+def _geom_points(model: mujoco.MjModel, geom: int) -> tuple[np.ndarray, float]:
+    """Return points of a geom in its frame, and the radius of the balls about them."""
+    kind, size = int(model.geom_type[geom]), model.geom_size[geom]
+    if kind in _ROUND:
+        half = float(size[1]) if kind == int(_GEOM.mjGEOM_CAPSULE) else 0.0
+        ends = [(0.0, 0.0, -half), (0.0, 0.0, half)] if half else [(0.0, 0.0, 0.0)]
+        return np.array(ends), float(size[0])
+    if kind == _MESH:
+        mesh = int(model.geom_dataid[geom])
+        first, count = int(model.mesh_vertadr[mesh]), int(model.mesh_vertnum[mesh])
+        vertices = np.array(model.mesh_vert[first : first + count], dtype=float)
+        return vertices[_outermost(vertices)], 0.0
+    middle, half = model.geom_aabb[geom, :3], model.geom_aabb[geom, 3:]
+    return middle + half * np.array(list(itertools.product((-1, 1), repeat=3))), 0.0
+
+
+def _outermost(vertices: np.ndarray) -> np.ndarray:
+    """Return the vertices that are farthest in one of many directions."""
+    directions = np.array([d for d in itertools.product((-2, -1, 0, 1, 2), repeat=3) if any(d)])
+    return np.unique(np.argmax(vertices @ directions.T, axis=0))

@@ -1,0 +1,362 @@
+"""Make clips of plans: any robot on two legs, many kinds, the same for the same seed.
+
+A plan says where root, feet and hands should be; inverse kinematics finds the joints. What a robot
+cannot do within its limits is not accepted, and says why.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import mujoco
+import numpy as np
+import torch
+from torch import Tensor
+
+from telic.core.seeds import derive
+from telic.core.tensors import from_numpy, norm
+from telic.errors import UnknownName, UsageError
+from telic.motions.clip import MotionClip, MotionOrigin, Split
+from telic.motions.families import Footing, Measures, MotionFamily, Parameters
+from telic.motions.families import families as all_families
+from telic.motions.figure import SIDES, RobotFigure, Side
+from telic.motions.inverse import PointGoal, PoseBatch, TurnGoal, Wishes, solve_smoothly
+from telic.motions.library import MotionLibrary
+from telic.motions.person import person_like
+from telic.motions.plan import FPS, MotionPlan
+from telic.motions.robot import MotionRobot
+from telic.motions.shelf import LibraryWriter, head_for
+from telic.motions.turning import about, from_euler, multiply, rotate
+from telic.robots.catalogue import cache_folder
+from telic.storage.files import write_text
+
+LICENCE = "CC0-1.0"
+"""of what this module makes: nobody's motion was recorded"""
+_STRETCH = 0.985
+"""share of a leg's length that it is stretched to at most"""
+_BENT_RAD = 0.35
+_HELD: dict[Split, tuple[float, float]] = {"test": (0.4, 0.52), "validation": (0.72, 0.8)}
+"""parts of a parameter's range that training never draws from"""
+_ITERATIONS = 24
+
+
+class Generated(NamedTuple):
+    """A clip, and how near it is to its plan."""
+
+    clip: MotionClip
+    off_m: float
+    """farthest that a foot is from where it was planned"""
+
+
+def family_names(robot: MotionRobot) -> list[str]:
+    """Return the families that a robot can do."""
+    figure = RobotFigure(robot)
+    planar = robot.facts.root.kind != "free"
+    return [
+        name
+        for name, family in all_families().items()
+        if (family.is_planar or not planar) and (figure.has_arms or not family.needs_arms)
+    ]
+
+
+def draw(family: MotionFamily, split: Split, rng: np.random.Generator) -> dict[str, float]:
+    """Return parameters of a family; those kept for another split are not drawn."""
+    shares = {name: float(rng.random()) for name in family.ranges}
+    while split == "train" and any(a <= shares[family.held] < b for a, b in _HELD.values()):
+        shares[family.held] = float(rng.random())
+    if split != "train":
+        low, high = _HELD[split]
+        shares[family.held] = low + (high - low) * shares[family.held]
+    return {
+        name: each.low + (each.high - each.low) * shares[name]
+        for name, each in family.ranges.items()
+    }
+
+
+def generate(
+    robot: MotionRobot,
+    count: int,
+    *,
+    families: Sequence[str] = (),
+    seed: int = 0,
+    held_share: float = 0.2,
+) -> Iterator[Generated]:
+    """Yield clips, family by family in turn; the n-th is the same however many are asked for.
+
+    Args:
+        robot: who does them.
+        count: how many.
+        families: which kinds; all that the robot can do, if none are named.
+        seed: of the parameters.
+        held_share: share of clips that is kept for validation and tests, half each.
+    """
+    if not 0.0 <= held_share <= 0.9:
+        raise UsageError(f"{held_share} of the clips cannot be held out.", hint="0.2 is usual.")
+    known = family_names(robot)
+    for name in families:
+        if name not in known:
+            raise UnknownName(f"family of motions for {robot.name}", name, known)
+    names = list(families) or known
+    for number in range(count):
+        family = names[number % len(names)]
+        own = number // len(names)
+        rng = np.random.default_rng(derive(seed, "motions", family, own))
+        lot = _spread(own)
+        split: Split = "train"
+        if lot < held_share:
+            split = "test" if lot < held_share / 2 else "validation"
+        parameters = draw(all_families()[family], split, rng)
+        yield make_clip(robot, family, parameters, name=f"{family}-{seed}-{own:04d}", split=split)
+
+
+def generated_library(
+    robot: MotionRobot,
+    count: int,
+    *,
+    families: Sequence[str] = (),
+    seed: int = 0,
+    held_share: float = 0.2,
+) -> MotionLibrary:
+    """Return the library of `generate`, made at the first need and kept in the cache."""
+    asked = (robot.name, robot.file.read_bytes(), count, families, seed, held_share, _code())
+    key = hashlib.sha256(repr(asked).encode()).hexdigest()[:12]
+    folder = cache_folder() / "motions" / f"{Path(robot.name).stem}-{count}-{key}"
+    done = folder / "complete"
+    if not done.is_file():
+        made = generate(robot, count, families=families, seed=seed, held_share=held_share)
+        clips = [each.clip for each in made]
+        with LibraryWriter(folder, head_for(robot, clips)) as writer:
+            for clip in clips:
+                if clip.name not in writer.names:
+                    writer.add(clip)
+        write_text(done, key)
+    return MotionLibrary.open(folder)
+
+
+@functools.cache
+def _code() -> str:
+    """Return a hash of what makes clips: others need a library of their own."""
+    names = ("families.py", "families.toml", "plan.py", "generate.py", "figure.py", "inverse.py")
+    texts = [(Path(__file__).parent / name).read_bytes() for name in names]
+    return hashlib.sha256(b"".join(texts)).hexdigest()
+
+
+def _spread(number: int) -> float:
+    """Return numbers that fill 0 to 1 evenly, so that few clips have their share of each split."""
+    return (0.5 + number * 0.6180339887498949) % 1.0
+
+
+def make_clip(
+    robot: MotionRobot,
+    family: str,
+    parameters: Parameters,
+    *,
+    name: str | None = None,
+    split: Split = "train",
+) -> Generated:
+    """Return the clip of a family with given parameters."""
+    if family not in all_families():
+        raise UnknownName("family of motions", family, list(all_families()))
+    missing = set(all_families()[family].ranges) - set(parameters)
+    if missing:
+        raise UsageError(f"{family} needs the parameter {min(missing)}.")
+    maker = _maker(robot)
+    plan = all_families()[family].make(maker.measures, parameters)
+    poses, off = maker.poses(plan)
+    order = sorted(SIDES, key=lambda side: robot.facts.feet.index(maker.figure.feet[side]))
+    contacts = np.stack([plan.feet[side].stands for side in order], axis=1)
+    origin = MotionOrigin(
+        source=f"telic motions generate, family {family}",
+        licence=LICENCE,
+        parameters={"family": family, "is_slow": float(plan.is_slow)}
+        | {key: round(value, 6) for key, value in parameters.items()},
+    )
+    clip = MotionClip(
+        name=name or family,
+        robot=robot.name,
+        fps=FPS,
+        root_pos=poses.root_pos.numpy(),
+        root_quat=poses.root_quat.numpy(),
+        joint_pos=poses.joint_pos.numpy(),
+        joint_names=robot.joint_names,
+        contacts=contacts,
+        origin=origin,
+        split=split,
+    )
+    return Generated(clip.replace(human=person_like(maker.figure, clip)), off)
+
+
+@functools.lru_cache(maxsize=8)
+def _maker(robot: MotionRobot) -> _Maker:
+    return _Maker(robot)
+
+
+class _Maker:
+    """Turns plans into poses of one robot."""
+
+    def __init__(self, robot: MotionRobot) -> None:
+        self.robot, self.figure = robot, RobotFigure(robot)
+        model = robot.model
+        data = mujoco.MjData(model)
+        data.qpos[:] = robot.facts.rest_qpos
+        mujoco.mj_forward(model, data)
+        points = self.figure.points
+        self.centre = data.subtree_com[robot.root].copy()
+        self.soles: dict[Side, Tensor] = {}
+        low = np.inf
+        stance: dict[Side, Footing] = {}
+        for side in SIDES:
+            heel, toe = self.figure.at_rest(f"{side}_heel"), self.figure.at_rest(f"{side}_toe")
+            low = min(low, float(heel[2]), float(toe[2]))
+            offsets = (points[f"{side}_heel"].offset, points[f"{side}_toe"].offset)
+            self.soles[side] = torch.tensor(offsets, dtype=torch.float32).mean(0)
+            stance[side] = Footing(float((heel[0] + toe[0]) / 2), float((heel[1] + toe[1]) / 2))
+        self.floor = low
+        middle = np.mean([(each.x, each.y) for each in stance.values()], axis=0)
+        # The mass stands above the middle of the feet: plans begin there.
+        stance = {s: Footing(f.x - middle[0], f.y - middle[1]) for s, f in stance.items()}
+        self.ahead = data.xpos[robot.root][:2] - self.centre[:2]
+        self.measures = Measures(self.figure.leg_length, float(self.centre[2]) - low, stance)
+        joints = torch.as_tensor(robot.home.joint_pos)
+        self.near = self._bent(joints)
+
+    def _bent(self, joints: Tensor) -> Tensor:
+        """Return the resting pose with no joint at its end: a straight knee does not know where."""
+        low, high = torch.as_tensor(self.robot.low), torch.as_tensor(self.robot.high)
+        room = torch.clamp((high - low) / 2, max=_BENT_RAD)
+        legs = torch.tensor([self._is_leg(joint) for joint in self.robot.joints])
+        return torch.where(
+            legs, torch.maximum(torch.minimum(joints, high - room), low + room), joints
+        )
+
+    def _is_leg(self, joint: int) -> bool:
+        body = int(self.robot.model.jnt_bodyid[joint])
+        return any(body in self.figure.chain(foot) for foot in self.figure.feet.values())
+
+    def poses(self, plan: MotionPlan) -> tuple[PoseBatch, float]:
+        """Return the robot in a plan, and the farthest a foot is from it, m."""
+        root_quat = from_euler("ZYX", _tensor(np.stack([plan.yaw, plan.pitch, plan.roll], axis=1)))
+        ahead = rotate(
+            about(2, _tensor(plan.yaw)),
+            _tensor(np.array([*self.ahead, 0.0])).expand(plan.frames, 3),
+        )
+        rest = float(self.robot.home.root_pos[2]) - self.floor
+        ground = _tensor(plan.root) + ahead[:, :2]
+        if "y" not in self.robot.facts.root.moves:
+            ground[:, 1] = float(self.robot.home.root_pos[1])
+        root_pos = torch.cat((ground, _tensor(plan.height)[:, None] + rest), dim=-1)
+        root_quat = multiply(root_quat, from_numpy(self.robot.home.root_quat).expand_as(root_quat))
+        root_pos = self._within_reach(plan, root_pos, root_quat)
+        near = self.near.expand(plan.frames, -1)
+        start = PoseBatch(root_pos, root_quat, near)
+        feet = [self._foot(plan, side) for side in SIDES]
+        hands, turns = self._upper(plan, root_pos, root_quat)
+        wishes = Wishes(
+            points=(*(point for point, _ in feet), *hands),
+            turns=(*(turn for _, turn in feet), *turns),
+            near_weight=0.01,
+            moves_root=False,
+            margin=0.01,
+        )
+        poses = solve_smoothly(self.robot, start, wishes, FPS, _ITERATIONS)
+        pos, quat = self.robot.kinematics().poses(*poses)
+        off = 0.0
+        for point, _ in feet:
+            there = pos[:, point.body] + rotate(
+                quat[:, point.body], point.offset.expand(plan.frames, 3)
+            )
+            off = max(off, float(norm(there - point.place).max()))
+        return poses, off
+
+    def _foot(self, plan: MotionPlan, side: Side) -> tuple[PointGoal, TurnGoal]:
+        path, body = plan.feet[side], self.figure.points[f"{side}_ankle"].body
+        flat = _tensor(self.figure.foot_rest_quat(side)).expand(plan.frames, 4)
+        place = _tensor(path.place)
+        turned = multiply(about(2, _tensor(path.yaw)), flat)
+        strong = torch.tensor(0.3 if self.figure.has_ankle(side) else 0.0)
+        return (
+            PointGoal(body, self.soles[side], place, torch.tensor(3.0)),
+            TurnGoal(body, turned, strong),
+        )
+
+    def _within_reach(self, plan: MotionPlan, root_pos: Tensor, root_quat: Tensor) -> Tensor:
+        """Return the root no higher than legs reach, coming down before they are stretched."""
+        drop = np.zeros(plan.frames)
+        for side in SIDES:
+            hip = _tensor(self.figure.at_rest(f"{side}_hip")) - from_numpy(self.robot.home.root_pos)
+            ankle = _tensor(self.figure.at_rest(f"{side}_ankle"))
+            sole = (self.figure.at_rest(f"{side}_heel") + self.figure.at_rest(f"{side}_toe")) / 2
+            path = plan.feet[side]
+            above = rotate(
+                about(2, _tensor(path.yaw)), (ankle - _tensor(sole)).expand(plan.frames, 3)
+            )
+            arm = (
+                root_pos
+                + rotate(root_quat, hip.expand(plan.frames, 3))
+                - _tensor(path.place)
+                - above
+            )
+            flat = (arm[:, :2] ** 2).sum(-1)
+            most = torch.sqrt(torch.clamp((_STRETCH * self.measures.leg_m) ** 2 - flat, min=0.0))
+            drop = np.maximum(drop, (arm[:, 2] - most).clamp_min(0.0).numpy())
+        lowered = root_pos.clone()
+        lowered[:, 2] -= _tensor(_smooth_above(drop))
+        return lowered
+
+    def _upper(
+        self, plan: MotionPlan, root_pos: Tensor, root_quat: Tensor
+    ) -> tuple[list[PointGoal], list[TurnGoal]]:
+        """Return where hands and chest should be; nothing for a robot without arms."""
+        if not self.figure.has_arms:
+            return [], []
+        own = multiply(
+            root_quat,
+            from_numpy(self.robot.home.root_quat * [1, -1, -1, -1]).float().expand_as(root_quat),
+        )
+        chest = multiply(own, about(2, _tensor(plan.twist)))
+        hands: list[PointGoal] = []
+        for side, sign in zip(SIDES, (1.0, -1.0), strict=True):
+            shoulder = _tensor(self.figure.at_rest(f"{side}_shoulder")) - from_numpy(
+                self.robot.home.root_pos
+            )
+            arm = self.figure.length(f"{side}_shoulder", f"{side}_elbow", f"{side}_hand")
+            away = (
+                _tensor(plan.hands[side]) if side in plan.hands else self._swing(plan, side, sign)
+            )
+            place = root_pos + rotate(chest, shoulder.expand(plan.frames, 3) + arm * away)
+            strong = torch.tensor(1.0 if side in plan.hands else 0.3)
+            point = self.figure.points[f"{side}_hand"]
+            hands.append(PointGoal(point.body, torch.tensor(point.offset), place, strong))
+        body = self.figure.points["left_shoulder"].body
+        rest = _tensor(self.figure.rest_quat("left_shoulder")).expand(plan.frames, 4)
+        return hands, [TurnGoal(body, multiply(chest, rest), torch.tensor(0.3))]
+
+    def _swing(self, plan: MotionPlan, side: Side, sign: float) -> Tensor:
+        """Return an arm that hangs, and swings against the legs of a walk, in arm's lengths."""
+        other: Side = "right" if side == "left" else "left"
+        along = np.stack([np.cos(plan.yaw), np.sin(plan.yaw)], axis=1)
+        apart = (plan.feet[other].place - plan.feet[side].place)[:, :2]
+        step = (apart * along).sum(-1) / self.measures.leg_m
+        ahead = 0.15 + 0.45 * np.clip(step, -0.6, 0.6)
+        return _tensor(
+            np.stack([ahead, np.full(plan.frames, sign * 0.18), np.full(plan.frames, -0.85)], 1)
+        )
+
+
+def _tensor(values: np.ndarray) -> Tensor:
+    return torch.as_tensor(np.asarray(values), dtype=torch.float32)
+
+
+def _smooth_above(values: np.ndarray) -> np.ndarray:
+    """Return a smooth curve that is nowhere below the given one."""
+    if not values.any():
+        return values
+    wide = round(0.12 * FPS)
+    padded = np.pad(values, 2 * wide, mode="edge")
+    highest = np.lib.stride_tricks.sliding_window_view(padded, 2 * wide + 1).max(axis=-1)
+    bell = np.exp(-0.5 * (np.arange(-wide, wide + 1) / (wide / 2.5)) ** 2)
+    return np.convolve(highest, bell / bell.sum(), mode="valid")

@@ -1,0 +1,82 @@
+"""Motions that are made: feet as planned, no joint beyond its limits, the same every time."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from telic.errors import UnknownName
+from telic.motions.families import families
+from telic.motions.figure import SIDES, RobotFigure
+from telic.motions.generate import draw, family_names, generate, make_clip
+from telic.motions.person import figure_points
+from telic.motions.plan import GRAVITY, pendulum
+from telic.motions.robot import motion_robot
+
+ROBOT = motion_robot("planar-biped")
+
+
+@pytest.fixture(scope="module")
+def clips():
+    """One clip of every family of the planar biped."""
+    return [made.clip for made in generate(ROBOT, len(family_names(ROBOT)), seed=3)]
+
+
+def test_feet_that_stand_neither_slide_nor_sink(clips) -> None:
+    figure = RobotFigure(ROBOT)
+    for clip in clips:
+        points = figure_points(figure, clip)
+        for foot, side in enumerate(SIDES):
+            for end in ("heel", "toe"):
+                place = points[f"{side}_{end}"]
+                both = clip.contacts[1:, foot] & clip.contacts[:-1, foot]
+                speed = np.linalg.norm(np.diff(place[:, :2], axis=0), axis=-1) * clip.fps
+                assert speed[both].max(initial=0) < 0.1, clip.name
+                assert place[:, 2].min() > -0.01, clip.name
+                assert np.abs(place[clip.contacts[:, foot], 2]).max() < 0.01, clip.name
+
+
+def test_joints_keep_their_limits_and_speeds(clips) -> None:
+    for clip in clips:
+        assert (clip.joint_pos >= ROBOT.low).all() and (clip.joint_pos <= ROBOT.high).all()
+        assert np.abs(clip.velocities().joints).max() < 20.0, clip.name
+
+
+def test_a_walk_is_as_fast_as_asked() -> None:
+    parameters = {"seconds": 3.0, "speed": 0.9, "rhythm": 1.0, "lift": 0.08}
+    clip = make_clip(ROBOT, "walk", parameters).clip
+    assert (clip.root_pos[-1, 0] - clip.root_pos[0, 0]) / clip.duration_s == pytest.approx(0.9, 0.1)
+
+
+def test_the_same_seed_gives_the_same_clips_however_many_are_asked_for() -> None:
+    few = [made.clip.content_hash() for made in generate(ROBOT, 2, families=["stand"], seed=5)]
+    one = next(generate(ROBOT, 1, families=["stand"], seed=5)).clip.content_hash()
+    other = next(generate(ROBOT, 1, families=["stand"], seed=6)).clip.content_hash()
+    assert few[0] == one != other
+
+
+@pytest.mark.parametrize("name", sorted(families()))
+def test_what_is_kept_for_tests_is_never_trained(name: str) -> None:
+    family, rng = families()[name], np.random.default_rng(0)
+    drawn = {
+        split: [draw(family, split, rng)[family.held] for _ in range(200)]
+        for split in ("train", "validation", "test")
+    }
+    for split in ("validation", "test"):
+        low, high = min(drawn[split]), max(drawn[split])
+        assert not any(low <= value <= high for value in drawn["train"])
+
+
+def test_the_mass_falls_as_a_pendulum_whose_foot_is_the_point_of_balance() -> None:
+    rng = np.random.default_rng(0)
+    balance = np.repeat(rng.normal(size=(6, 2)), 30, axis=0)
+    path = pendulum(balance, 0.9)
+    fall = np.diff(path, 2, axis=0) * 50.0**2
+    assert np.allclose(path[1:-1] - 0.9 / GRAVITY * fall, balance[1:-1], atol=1e-6)
+
+
+def test_an_unknown_family_is_named_with_those_there_are() -> None:
+    with pytest.raises(UnknownName, match="wlak"):
+        next(generate(ROBOT, 1, families=["wlak"]))
+    with pytest.raises(UnknownName, match="wave"):
+        next(generate(ROBOT, 1, families=["wave"]))
