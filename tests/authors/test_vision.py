@@ -124,6 +124,16 @@ def test_what_to_see_is_settled_before_anything_is_seen(watching, episodes):
     assert len(second.images) == 3 and "3. its fastest motion, every step from" in second.prompt
 
 
+def test_whoever_says_what_to_see_is_told_how_much_is_meant(tmp_path, pictures, episodes):
+    provider = Scripted(script(sightings(8, 10, 7)))
+    meant = {CRITERIA[0]: f"{CRITERIA[0]} (sustained, weight 1): speed; full credit at 3 m/s"}
+    models = Models(provider, tmp_path, limits=FAST)
+    VisionJudge(models, INTENT, CRITERIA, pictures, meant).watch(episodes[:1], repeats=1)
+    first, second = provider.requests
+    assert f"1. {meant[CRITERIA[0]]}\n2. {CRITERIA[1]}" in first.prompt
+    assert "full credit" not in second.prompt, "whoever looks is told what to see, not the numbers"
+
+
 def test_a_model_that_watches_videos_gets_one_beside_the_sheets(watching, episodes):
     provider = Scripted(script(sightings(8, 10, 7)), name="google:gemini-unheard-of")
     assert watching(provider, episodes[:1])[0].score == 0.7

@@ -23,6 +23,7 @@ from telic.authors.ranking import TriedReward
 from telic.authors.roles import (
     Flaw,
     analyse,
+    criterion_words,
     elicit,
     problem_text,
     review,
@@ -186,7 +187,8 @@ class ModelAuthor:
         written = read_record(self._folder.author, Composition)
         titles = [criterion.title for criterion in written.criteria]
         folder = episodes[0].parent / _LOOKED
-        eyes = VisionJudge(self._models, self._brief.intent, titles, folder)
+        meant = {criterion.title: criterion_words(criterion) for criterion in written.criteria}
+        eyes = VisionJudge(self._models, self._brief.intent, titles, folder, meant)
         eyes.environment = self._environment(episodes[0])
         return eyes.second_opinion(episodes, verdicts)
 

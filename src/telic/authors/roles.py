@@ -252,10 +252,11 @@ def problem_text(problems: Sequence[str], source: str) -> str:
 
 def listed(criteria: Sequence[Criterion]) -> str:
     """Return criteria as a list for a prompt."""
-    return "\n".join(f"- {_criterion_words(criterion)}" for criterion in criteria)
+    return "\n".join(f"- {criterion_words(criterion)}" for criterion in criteria)
 
 
-def _criterion_words(criterion: Criterion) -> str:
+def criterion_words(criterion: Criterion) -> str:
+    """Return a criterion with what it measures and how much of it is right, for a prompt."""
     ends = [
         f"{word} {value:g} {criterion.unit}".rstrip()
         for word, value in (("nothing at", criterion.zero), ("full credit at", criterion.goal))

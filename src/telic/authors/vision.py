@@ -12,7 +12,7 @@ score. A request to stop is passed on.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -56,13 +56,22 @@ class VisionJudge:
         intent: what the robot should do.
         criteria: titles of what that means; those of the judge's leaves, to be compared with them.
         folder: where the pictures go.
+        meant: what is measured of a criterion and how much of it is right, by title.
     """
 
-    def __init__(self, models: Players, intent: str, criteria: Sequence[str], folder: Path) -> None:
+    def __init__(
+        self,
+        models: Players,
+        intent: str,
+        criteria: Sequence[str],
+        folder: Path,
+        meant: Mapping[str, str] | None = None,
+    ) -> None:
         self._models = models
         self._intent = intent
         self._titles = list(dict.fromkeys(criteria)) or [intent]
         self._folder = folder
+        self._meant: Mapping[str, str] = meant or {}
         self.environment: Environment | None = None
         """where the episodes were played; None: what they say, for registered ids only"""
 
@@ -137,7 +146,10 @@ class VisionJudge:
         offered = measurable(spec)
         values = {
             "intent": self._intent,
-            "criteria": "\n".join(f"{n}. {title}" for n, title in enumerate(self._titles, 1)),
+            "criteria": "\n".join(
+                f"{number}. {self._meant.get(title, title)}"
+                for number, title in enumerate(self._titles, 1)
+            ),
             "robot": _robot(spec),
             "quantities": "\n".join(f"- `{q.name}` [{q.unit}]: {q.formula}" for q in offered),
         }
