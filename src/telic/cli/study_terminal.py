@@ -12,7 +12,7 @@ from telic.core.text import integers, is_dict, pairs, texts
 from telic.core.verb import Verb, verb
 from telic.errors import ConfigError, UsageError
 from telic.studies.documents.candidate import KilledBy
-from telic.verbs import study_contract, study_runs
+from telic.verbs import study_approvals, study_runs
 from telic.verbs.study import PersonRequest, StudyRequest, study_verb
 
 if TYPE_CHECKING:
@@ -199,7 +199,7 @@ def _number(text: str) -> float:
 # ---------------------------------------------------------------------------- approvals
 
 
-class ApproveOptions(study_contract.ApproveRequest):
+class ApproveOptions(study_approvals.ApproveRequest):
     """Approvals, also from and to other machines."""
 
     file: Path | None = option("Approvals given on another machine.", "--import", default=None)
@@ -211,14 +211,14 @@ class ApproveOptions(study_contract.ApproveRequest):
     def meaning(self) -> tuple[Verb[..., Any, Any], Any]:
         """Tell whether approvals are given, taken over or written to a file."""
         if self.export is not None:
-            where = study_contract.ExportApprovalsRequest(self.export, **_context(self))
-            return study_contract.export_approvals, where
+            where = study_approvals.ExportApprovalsRequest(self.export, **_context(self))
+            return study_approvals.export_approvals, where
         if self.file is None:
-            return study_contract.approve, self
-        source = study_contract.ImportApprovalsRequest(
+            return study_approvals.approve, self
+        source = study_approvals.ImportApprovalsRequest(
             self.file, key_file=self.key_file, **_context(self)
         )
-        return study_contract.import_approvals, source
+        return study_approvals.import_approvals, source
 
 
 def _context(request: StudyRequest) -> dict[str, Any]:
@@ -241,7 +241,7 @@ class RunOptions(PersonRequest):
     )
     gpu: int | None = option("GPU to take, one of the contract's.", default=None)
     retry_of: str | None = option("The lost or preempted run that this one repeats.", default=None)
-    wait: bool = option("Stay until the run has ended.", "--wait", default=False)
+    wait: bool = option("Stay until the run has ended and measure it.", "--wait", default=False)
     reconcile: bool = option(
         "Start nothing; settle what ended or vanished.", "--reconcile", default=False
     )
@@ -310,14 +310,18 @@ def run(request: RunOptions) -> RunAnswer:
 
 def _start(request: RunOptions, study: Study, launch_request: LaunchRequest) -> StartedRun:
     """Launch, and stay until the run has ended where that was asked for."""
+    from telic.studies.documents.candidate import RunStatus
     from telic.studies.launch.launch import launch
     from telic.studies.launch.recovery import reconcile
+    from telic.studies.rules.stops import ingest
 
     launched = launch(study, launch_request, request.who)
     while request.wait and study.state.runs[launched.run].is_live:
         time.sleep(_LOOK_EVERY_S)
         reconcile(study, processes=True)
     state = study.state.runs[launched.run]
+    if request.wait and state.status == RunStatus.FINISHED:
+        ingest(study, launched.run, request.who)
     return StartedRun(launched, str(state.status), state.why, request.wait)
 
 
@@ -325,7 +329,7 @@ ON_TERMINAL: dict[str, Verb[..., Any, Any]] = {
     "study_candidates:draft_candidate": new,
     "study_candidates:baseline": baseline,
     "study_candidates:revise_candidate": revise,
-    "study_contract:approve": study_contract.approve.asked_with(ApproveOptions),
+    "study_approvals:approve": study_approvals.approve.asked_with(ApproveOptions),
     "study_runs:launch_candidate": run,
 }
 """verbs of studies that the command line has in a form of its own"""

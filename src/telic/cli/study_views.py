@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from telic.studies.next import NextAction
     from telic.studies.scan.records import EntryPoint, RepositoryAudit, Sink
     from telic.verbs.study import ImportedTrees, LedgerEntry, NewStudy
+    from telic.verbs.study_approvals import Approvals
     from telic.verbs.study_candidates import (
         CandidateTable,
         SimilarCandidates,
@@ -25,12 +26,12 @@ if TYPE_CHECKING:
     )
     from telic.verbs.study_contract import (
         Amendment,
-        Approvals,
         ConfirmedField,
         ContractView,
         EvaluatorHashes,
         TaskCard,
     )
+    from telic.verbs.study_go import GoneOn
     from telic.verbs.study_state import Anchor, LedgerProof, StudyReportFiles, StudyStanding
 
 _DONE = "[green]✓[/]"
@@ -44,7 +45,9 @@ def show_new_study(study: NewStudy) -> None:
     """Print where a new study is."""
     console.print(f"{_DONE} {study.study} is the active study")
     print_facts({"contract": study.contract, "ledger": study.ledger})
-    console.print("Next: telic study audit, then fill in the contract: telic study contract check")
+    console.print(
+        "Next: fill in contract.yaml, metric_spec.yaml and adapter.yaml, then: telic study go"
+    )
 
 
 @view
@@ -108,6 +111,15 @@ def show_standing(standing: StudyStanding) -> None:
         print_rows(["budget", "spent", "reserved", "left"], rows)
     console.print()
     print_facts({"next": following.action, "why": following.why, "type": following.command})
+
+
+@view
+def show_gone_on(gone: GoneOn) -> None:
+    """Print how far a study came, and what it waits for."""
+    done = ", ".join(f"{name} {count}" for name, count in gone.steps.items()) or "nothing"
+    print_facts({"done": done, "incumbent": gone.incumbent})
+    console.print()
+    show_next(gone.question)
 
 
 @view

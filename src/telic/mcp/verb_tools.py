@@ -42,7 +42,8 @@ from telic.studies.decide import DecisionOutcome
 from telic.studies.launch.launch import LaunchResult
 from telic.verbs import catalogue
 from telic.verbs.study import EnteredEvent, LedgerEntry
-from telic.verbs.study_contract import Amendment, Approvals, ConfirmedField
+from telic.verbs.study_approvals import Approvals
+from telic.verbs.study_contract import Amendment, ConfirmedField
 
 # ---------------------------------------------------------------------------- answers
 
@@ -195,7 +196,7 @@ TOOLS = (
 REQUESTS = (
     VerbTool(
         "request_approval",
-        "study_contract:approve",
+        "study_approvals:approve",
         RECORDS,
         _approval,
         help="Ask the person to approve parts of the contract, or a candidate (key experiment).\n\n"

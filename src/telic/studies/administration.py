@@ -87,7 +87,9 @@ hardware:
 baseline:
   command: train
   overrides: {{}}
-  seeds: []                     # e.g. [901, 902, 903, 904, 905]
+  seeds: [900, 901, 902, 903, 904]
+  # steps: 1000000              # of a full training
+  # est: {{wall_clock_h: 1}}      # what measuring one candidate costs
 evaluation:
   protocol: eval_protocol.yaml
 seeds:                          # disjoint: choosing, claiming, confirming

@@ -276,10 +276,13 @@ def standing(study: Study, key: ApprovalKey, candidate: str | None = None) -> St
 def experiment_standing(study: Study, name: str, phase: Phase) -> Standing:
     """Return whether a candidate may run in a phase: approved itself, or by a class of its kind."""
     own = study.standing("experiment", name)
-    automation = study.contract.automation
-    if own.status in ("approved", "rejected") or automation.launch != "pre_approved":
+    automation, candidate = study.contract.automation, study.candidate(name)
+    if own.status in ("approved", "rejected"):
         return own
-    candidate = study.candidate(name)
+    if _is_agreed_baseline(study, candidate):
+        return own.model_copy(update={"status": "approved", "why": "the baseline of the contract"})
+    if automation.launch != "pre_approved":
+        return own
     rule = next((r for r in automation.pre_approved if _covers(r, candidate, phase)), None)
     if rule is None:
         return own.model_copy(update={"why": f"{own.why}, and no pre-approved class covers it"})
@@ -288,6 +291,17 @@ def experiment_standing(study: Study, name: str, phase: Phase) -> Standing:
         why = f"its class is pre-approved, but autonomy is {autonomy.status}"
         return own.model_copy(update={"why": why})
     return own.model_copy(update={"status": "approved", "why": f"pre-approved class {rule.kind}"})
+
+
+def _is_agreed_baseline(study: Study, candidate: Candidate) -> bool:
+    """Tell whether a candidate is the very baseline that a person approved with the contract."""
+    change = candidate.change
+    if candidate.kind != "baseline" or change.patch or change.files or change.params:
+        return False
+    overrides = {name: each.to for name, each in change.overrides.items()}
+    if overrides != study.contract.baseline.overrides:
+        return False
+    return study.standing("baseline_command").status == "approved"
 
 
 def is_signed(study: Study, held: Approval, key: SigningKey | None) -> bool:

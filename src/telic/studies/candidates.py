@@ -302,7 +302,10 @@ def _filled_plan(plan: dict[str, Any], contract: Contract, is_baseline: bool) ->
     for phase in phases:
         # Every candidate takes the first seeds of a pool, so that arms can be compared in pairs.
         seeds.setdefault(phase, sorted(pools.get(phase, ()))[: LEAST_SEEDS.get(phase, 1)])
-    est = dict(plan.get("est") or {})
+    agreed: dict[str, Any] = contract.baseline.est.model_dump(exclude_none=True)
+    est = {**agreed, **(plan.get("est") or {})}
+    if plan.get("steps") is None and contract.baseline.steps is not None:
+        plan["steps"] = contract.baseline.steps
     if plan.get("steps"):
         runs = sum(PHASE_SHARE[phase] * len(seeds[phase]) for phase in phases)
         est.setdefault("env_steps", round(plan["steps"] * runs))

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from telic.studies.candidates import new_candidate, withdraw
+from telic.studies.contract import amend, check_contract
 from telic.studies.decide import decide
 from telic.studies.documents.base import StudyActor
 from telic.studies.evidence.audit import audit_result
@@ -25,7 +26,7 @@ from telic.studies.rules.stops import ingest
 from telic.studies.schedule import advance, more_seeds, plan_candidate, plan_incumbent_check
 from telic.studies.study import Study
 
-LOOK_EVERY_S = 0.2
+LOOK_EVERY_S = 0.1
 _NEEDS_SOMEBODY = ("agree", "ask", "repair", "review", "mend")
 
 
@@ -53,9 +54,20 @@ def go(study: Study, actor: StudyActor, *, may_launch: bool) -> Iterator[NextAct
     while True:
         said = note_next(study)
         yield said
-        if needs_somebody(said) or (said.action == "launch" and not may_launch):
+        if said.action == "launch" and not may_launch:
+            return
+        if needs_somebody(said) and not _may_agree(study, said):
             return
         take_step(study, said, actor)
+
+
+def _may_agree(study: Study, said: NextAction) -> bool:
+    """Tell whether a first contract can be recorded: nothing is open, and nobody approved yet."""
+    state = study.state
+    if said.action != "agree" or state.contract_version is not None or state.approvals:
+        return False
+    found = check_contract(study)
+    return not found.questions and len(found.problems) == 1  # that it is not agreed on yet
 
 
 def take_step(study: Study, said: NextAction, actor: StudyActor) -> None:
@@ -114,6 +126,7 @@ def _decide(study: Study, args: dict[str, Any], actor: StudyActor, why: str) -> 
 
 
 _STEPS: dict[str, Step] = {
+    "agree": lambda study, args, actor, why: amend(study, actor, "the first agreement"),
     "reconcile": lambda study, args, actor, why: reconcile(study, processes=True),
     "ingest": lambda study, args, actor, why: ingest(study, args["run"], actor),
     "monitor": lambda study, args, actor, why: monitor_run(study, args["run"], actor),

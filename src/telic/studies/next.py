@@ -110,7 +110,8 @@ def _obstacles(o: Outlook) -> Iterator[NextAction]:
     if not o.is_agreed:
         why, command = "no contract has been agreed on", "telic study contract amend --reason TEXT"
         ask = "is contract.yaml what may be tried? (telic study contract check)"
-        yield NextAction(action="agree", why=why, blocking=(ask,), command=command)
+        asks = o.contract_questions or (ask,)
+        yield NextAction(action="agree", why=why, blocking=asks, command=command)
     if o.disagreement:
         keys = "telic study approve"
         command = keys if o.is_amended else "telic study contract amend --reason TEXT"

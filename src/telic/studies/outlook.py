@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from functools import cached_property
 
 from telic.studies.canonical import moment, utc_now
+from telic.studies.contract import check_contract
 from telic.studies.documents.candidate import CandidateStatus, RunStatus
 from telic.studies.evidence.artefacts import altered_artefacts
 from telic.studies.evidence.measurement import Measurement
@@ -56,6 +57,15 @@ class Outlook(Prospects):
     def is_agreed(self) -> bool:
         """There is a contract in the ledger."""
         return self.study.state.contract_version is not None
+
+    @cached_property
+    def contract_questions(self) -> tuple[str, ...]:
+        """What the contract leaves open, and what is wrong with it besides not being agreed on."""
+        found = check_contract(self.study)
+        return (
+            *found.questions,
+            *(each for each in found.problems if "contract amend" not in each),
+        )
 
     @cached_property
     def unwritten(self) -> str | None:

@@ -71,7 +71,9 @@ telic study approve budget hardware
 
 telic study state
 
-All commands but [bold]run[/] only read and write files under .telic/ of the repository.
+telic study go --confirm RUN_CANDIDATE
+
+All commands but [bold]run[/] and [bold]go[/] only read and write files under .telic/.
 """,
     verbs={
         "init": "study:init",
@@ -84,7 +86,7 @@ All commands but [bold]run[/] only read and write files under .telic/ of the rep
                 "amend": "study_contract:amend",
             },
         ),
-        "approve": "study_contract:approve",
+        "approve": "study_approvals:approve",
         "state": "study_state:state",
         "pause": "study:pause",
         "resume": "study:resume",
@@ -122,6 +124,7 @@ All commands but [bold]run[/] only read and write files under .telic/ of the rep
             },
         ),
         "next": "study_state:next_action",
+        "go": "study_go:go",
         "decide": "study_evidence:decide",
         "revert": "study_evidence:revert",
         "run": "study_runs:launch_candidate",

@@ -132,6 +132,9 @@ class InitRequest(RootRequest):
         default="external",
         what="kind of study",
     )
+    audit: bool = option(
+        "Read the repository and fill adapter.yaml.", "--audit/--no-audit", default=True
+    )
 
 
 class NewStudy(Record):
@@ -141,7 +144,7 @@ class NewStudy(Record):
     folder: str
     contract: str
     ledger: str
-    next: str = "audit_repo with write, then draft_contract and draft_metrics"
+    next: str = "draft_contract and draft_metrics; adapter.yaml holds what the audit found"
 
     def as_data(self) -> dict[str, str]:
         """Return its name and its folder."""
@@ -150,8 +153,14 @@ class NewStudy(Record):
 
 @study_verb(InitRequest)
 def init(request: InitRequest) -> NewStudy:
-    """Begin a study: folders, a contract to fill in, a ledger. Twice is once."""
+    """Begin a study: a ledger, and files to fill in that are valid as they are. Twice is once.
+
+    The repository is read for them, and nothing of it is run: see telic study audit.
+    """
     from telic.studies.administration import create_study
+    from telic.studies.card import write_audit
+    from telic.studies.scan.audit import audit_repository
+    from telic.studies.templates import write_templates
 
     folder = create_study(
         request.root,
@@ -161,6 +170,9 @@ def init(request: InitRequest) -> NewStudy:
         statement=request.says,
         kind=request.kind,
     ).folder
+    if request.audit and not folder.adapter.exists():
+        write_audit(folder, audit_repository(request.root))
+    write_templates(folder)
     return NewStudy(
         study=folder.name,
         folder=str(folder.path),

@@ -41,12 +41,25 @@ class RunRequest(StudyRequest):
     run: str = argument(RUN)
 
 
-@study_verb(RunRequest)
-def analyze(request: RunRequest) -> Evidence:
-    """Measure a run that has ended and enter it as evidence; again is the same evidence."""
+class AnalyzeRequest(RunRequest):
+    """A run to measure."""
+
+    unusable: bool = option(
+        "Its files were changed after it ended and cannot be restored: enter it as not measured.",
+        "--unusable",
+        default=False,
+    )
+
+
+@study_verb(AnalyzeRequest)
+def analyze(request: AnalyzeRequest) -> Evidence:
+    """Measure a run that has ended and enter it as evidence; again is the same evidence.
+
+    Only bytes that the run itself left are read: files changed since are refused.
+    """
     from telic.studies.rules.stops import ingest
 
-    return ingest(request.open(), request.run, request.who)
+    return ingest(request.open(), request.run, request.who, is_unusable=request.unusable)
 
 
 class MonitorRequest(StudyRequest):

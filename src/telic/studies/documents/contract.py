@@ -221,6 +221,10 @@ class Baseline(DocumentPart):
     command: Literal["train", "eval", "smoke", "resume"] = "train"
     overrides: dict[str, Any] = Field(default={})
     seeds: tuple[int, ...] = ()
+    steps: int | None = Field(default=None, ge=1)
+    """steps of a full training; what a candidate does not say itself"""
+    est: Amounts = Amounts()
+    """what measuring one candidate is thought to cost; what it does not say itself"""
 
 
 class EvaluationPlan(DocumentPart):

@@ -290,9 +290,9 @@ def _many(what: str, count: int, most: float | None) -> str | None:
 # ---------------------------------------------------------------------------- written down
 
 
-def ingest(study: Study, run: str, actor: StudyActor) -> Evidence:
+def ingest(study: Study, run: str, actor: StudyActor, *, is_unusable: bool = False) -> Evidence:
     """Measure a run that has ended, then write down what follows from it."""
-    sheet = analyze_run(study, run, actor)
+    sheet = analyze_run(study, run, actor, is_unusable=is_unusable)
     record_findings(study)
     return sheet
 
