@@ -31,6 +31,7 @@ from telic.envs import make
 from telic.errors import TelicError, UsageError
 from telic.judges.episode import RecordedEpisode
 from telic.judges.trial import Trial
+from telic.judges.verdict import WHOLE, Disagreement
 from telic.storage.facts import SessionRequestFacts
 from telic.storage.files import read_facts, read_record
 from telic.storage.layout import MemberFolder, SessionFolder, list_sessions
@@ -43,6 +44,7 @@ _STUCK_AFTER = 3
 """iterations without a new best after which another approach is asked for"""
 _ROWS = 12
 _MOST = 12
+_DISPUTES = 3
 """lessons of earlier sessions that a model is told"""
 _LOOKED_AT = 50
 """earlier sessions that are looked at for them"""
@@ -249,16 +251,32 @@ def judgement_text(iteration: SessionIteration) -> str:
         f"{member.member}: {_known(member.judgement.score)}" for member in iteration.members
     )
     disputes = [
-        str(dispute.model_dump(mode="json"))
+        _dispute(dispute)
         for verdict in best.judgement.verdicts
         for dispute in verdict.disagreements
     ]
-    told = f"\n\nWhere the judges disagree: {'; '.join(disputes[:3])}" if disputes else ""
+    shown = "\n".join(dict.fromkeys(disputes[:_DISPUTES]))
+    told = f"\n\nWhere measuring and looking disagree:\n\n{shown}\n" if disputes else ""
     return (
         "| criterion | counts | nothing at | all at | measured (median) | credit |\n"
         "|---|---|---|---|---|---|\n"
         + "\n".join(rows)
         + f"\n\nBy policy: {scores}.{told}{_unjudged(best)}"
+    )
+
+
+def _dispute(dispute: Disagreement) -> str:
+    """Say what code measured, what was seen, and what a second look made of it."""
+    what = "the whole" if dispute.criterion == WHOLE else dispute.criterion
+    when = (
+        ""
+        if dispute.start_s is None or dispute.end_s is None
+        else f" ({dispute.start_s:.2f} s to {dispute.end_s:.2f} s)"
+    )
+    again = "" if dispute.asked_again is None else f", {dispute.asked_again:.2f} at a second look"
+    return (
+        f"- {what}{when}: measured {dispute.code:.2f} ({dispute.measured}); seen "
+        f"{dispute.vision:.2f}{again} ({dispute.seen})"
     )
 
 
