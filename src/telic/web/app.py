@@ -19,25 +19,32 @@ from telic.core.config import Record
 from telic.errors import MissingFile, Refused, TelicError, UnknownName, UsageError
 from telic.web import (
     artefacts,
+    bands,
+    benchmarks,
     comparisons,
     details,
     iterations,
     lists,
+    machine,
+    pictures,
     playback,
     previews,
     questions,
+    searches,
     series,
+    shares,
     streams,
     verb_routes,
     work,
 )
 from telic.web.gate import API, Grant, WebGate
 from telic.web.place import WebPlace
+from telic.web.shares import ShareLinks
 
 STATIC = Path(__file__).parent / "static"
 _PARTS = (
-    *(lists, details, iterations, streams, series, artefacts, playback, questions, work),
-    *(comparisons, previews, verb_routes),
+    *(lists, details, iterations, streams, series, artefacts, playback, questions, comparisons),
+    *(bands, searches, benchmarks, previews, machine, pictures, shares, work, verb_routes),
 )
 _log = logging.getLogger("telic.web")
 _NOT_BUILT = """The pages of the dashboard are not part of this installation.
@@ -107,7 +114,7 @@ def make_app(place: WebPlace) -> FastAPI:
 
 def gated(place: WebPlace, token: str) -> ASGIApp:
     """Return the application behind its gate."""
-    return WebGate(make_app(place), token)
+    return WebGate(make_app(place), token, ShareLinks(place).thing)
 
 
 def _page(path: str) -> Response:

@@ -163,7 +163,7 @@ def read_series(place: WebPlace, files: MetricFiles, run: RunFolder, query: Seri
         raise UsageError(f"More than {_MOST_SERIES} curves at once are not drawn.")
     series, names, last = list[MetricCurve](), dict[str, None](), list[float]()
     for member in wanted:
-        rows = _rows(place, files, member, query.rows)
+        rows = metric_rows(place, files, member, query.rows)
         for row in rows[:1] + rows[-1:]:
             names |= dict.fromkeys(name for name, value in row.items() if _is_number(value))
         last += [row["global_step"] for row in rows[-1:]]
@@ -177,9 +177,10 @@ def read_series(place: WebPlace, files: MetricFiles, run: RunFolder, query: Seri
     )
 
 
-def _rows(
+def metric_rows(
     place: WebPlace, files: MetricFiles, member: MemberFolder, kind: Rows
 ) -> list[dict[str, Any]]:
+    """Return the rows of a member, of training or of evaluations."""
     if not member.scalars.exists():
         return []
     rows = files.rows(place.inside(member.scalars))

@@ -129,9 +129,9 @@ def routes(place: WebPlace) -> APIRouter:
     @router.get(
         "/things/{thing}/stream",
         response_class=StreamingResponse,
-        responses={200: {"content": {"text/event-stream": {}}}},
+        responses={200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}}},
     )
-    async def stream_events(
+    def stream_events(
         thing: str,
         after: After = 0,
         last_event_id: Annotated[str | None, Header(max_length=40)] = None,

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import inspect
 import re
+import shlex
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
@@ -16,17 +17,19 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, Body, Path, Query
 from pydantic import BaseModel
 
+from telic.core.config import Record
 from telic.core.verb import Verb, as_data
 from telic.errors import Refused, UsageError, telling_places
 from telic.storage.files import plain
 from telic.storage.workspace import Kind
 from telic.verbs import catalogue
-from telic.verbs.background import StartedJob, start_verb
+from telic.verbs.background import StartedJob, command_words, start_verb
 from telic.web.gate import TOKEN_VARIABLE
 from telic.web.place import WebPlace
 from telic.web.schemas import answer_of, body_of
 
 _REGISTERED = re.compile(r"(?:[\w.-]+/)?[\w.-]+-v\d+")
+_START = "/start/"
 _PATIENCE_S = 20.0
 """that a request may wait for what it asked for to happen"""
 Way = Literal["read", "do", "start"]
@@ -48,6 +51,8 @@ class VerbRoute:
     """fields that are not offered"""
     words: tuple[str, ...] = ()
     """of the command, where work is started"""
+    is_study: bool = False
+    """whether {thing} is a study, whose task and name the request has"""
 
     @property
     def name(self) -> str:
@@ -56,6 +61,19 @@ class VerbRoute:
 
 
 _THINGS: tuple[Kind, ...] = ("session", "run", "search")
+_STUDY: tuple[tuple[str, str, Way], ...] = (
+    ("candidates", "study_candidates:list_candidates", "read"),
+    ("candidate", "study_candidates:get_candidate", "read"),
+    ("runs", "study_runs:query_runs", "read"),
+    ("gates", "study_runs:check_gates", "read"),
+    ("next", "study_state:loop_step", "read"),
+    ("budget", "study_runs:budget_check", "read"),
+    ("ledger", "study_state:ledger_verify", "read"),
+    ("text", "study_state:get_report", "read"),
+    ("study-pause", "study:pause", "do"),
+    ("study-note", "study:add_note", "do"),
+)
+"""what a page does with a study by itself; what a person has to agree to is asked in a terminal"""
 ROUTES = (
     VerbRoute("/envs", "machine:envs", "read", hidden=("env", "every")),
     VerbRoute("/envs/{env}", "machine:envs", "read", field="env", hidden=("every",)),
@@ -87,6 +105,10 @@ ROUTES = (
     VerbRoute(
         "/start/bench", "machine:intents", "start", hidden=("suite",), words=("bench", "intents")
     ),
+    *(
+        VerbRoute(f"/things/{{thing}}/{path}", verb, way, kinds=("study",), is_study=True)
+        for path, verb, way in _STUDY
+    ),
 )
 
 
@@ -106,7 +128,41 @@ def routes(place: WebPlace) -> APIRouter:
             operation_id=_operation(route),
             status_code=202 if starts else 200,
         )
+    for route in ROUTES:
+        if route.path.startswith(_START):
+            _add_command(router, route)
     return router
+
+
+class SameCommand(Record):
+    """What does the same in a terminal and in Python."""
+
+    command: str
+    python: str
+
+
+def _add_command(router: APIRouter, route: VerbRoute) -> None:
+    """Add the route that says how else the same is asked for; it starts nothing."""
+    verb = catalogue.load(route.verb)
+    body = body_of(verb, f"Command{_camel(route.words[-1])}Request", route.hidden)
+
+    def words(asked: Any) -> SameCommand:
+        values = asked.model_dump(mode="json", exclude_unset=True)
+        check_env(values)
+        command = shlex.join(["telic", *route.words, *command_words(verb, values)])
+        given = ", ".join(f"{name}={value!r}" for name, value in values.items())
+        return SameCommand(command=command, python=f"telic.{verb.__name__}({given})")
+
+    words.__annotations__["asked"] = body
+    name = f"command_{'_'.join(route.words)}"
+    router.add_api_route(
+        f"/command/{route.path.removeprefix(_START)}",
+        words,
+        methods=["POST"],
+        response_model=SameCommand,
+        operation_id=name,
+        summary="Say which command does the same, and which Python.",
+    )
 
 
 def _operation(route: VerbRoute) -> str:
@@ -117,6 +173,7 @@ def _operation(route: VerbRoute) -> str:
 def _endpoint(place: WebPlace, route: VerbRoute, verb: Verb[..., Any, Any]) -> Callable[..., Any]:
     """Return a function whose signature is what the schema is made from."""
     hidden = (*route.hidden, *((route.field,) if route.field else ()))
+    hidden += ("task", "study") if route.is_study else ()
     body = body_of(verb, f"{_camel(_operation(route))}Request", hidden)
     variable = next(iter(re.findall(r"{(\w+)}", route.path)), None)
 
@@ -125,6 +182,9 @@ def _endpoint(place: WebPlace, route: VerbRoute, verb: Verb[..., Any, Any]) -> C
         values = {name: getattr(asked, name) for name in asked.model_fields_set}
         if variable is not None and route.field is not None:
             values[route.field] = _named(place, route, variable, given[variable])
+        if route.is_study:
+            task, _, study = place.thing(given["thing"], *route.kinds).name.partition("/")
+            values |= {"task": task, "study": study}
         check_env(values)
         if route.way == "start":
             written = {**asked.model_dump(mode="json", exclude_unset=True)}

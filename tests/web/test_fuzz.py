@@ -1,0 +1,69 @@
+"""Requests made from the API's own description: whatever is sent, the server has an answer."""
+
+from itertools import islice
+from urllib.parse import quote
+
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+
+from tests.web.conftest import application, client_of
+from tests.web.made import RUN, SEARCH, SESSION
+
+STARTS = ("/api/start/", "/export", "/resume", "/doctor", "/stream", "/pictures/", "/map")
+"""routes that start a process, or never end"""
+
+
+def schema():
+    app, _ = application()
+    return schemathesis.openapi.from_dict(app._app.openapi())
+
+
+def operations():
+    found = (each.ok() for each in schema().get_all_operations())
+    return (each for each in found if not any(mark in each.path for mark in STARTS))
+
+
+def fuzz(root, examples: int, stride: int = 1) -> int:
+    client, tried = client_of(root), 0
+    names = st.sampled_from([SESSION, RUN, SEARCH]) | st.text(max_size=20)
+
+    for operation in islice(operations(), 0, None, stride):
+
+        @given(case=operation.as_strategy(), name=names)
+        @settings(
+            max_examples=examples,
+            deadline=None,
+            database=None,
+            phases=[Phase.generate],
+            suppress_health_check=list(HealthCheck),
+        )
+        def attempt(case, name):
+            nonlocal tried
+            if "thing" in (case.path_parameters or {}):
+                case.path_parameters["thing"] = quote(name, safe="")
+            arguments = case.as_transport_kwargs(base_url="http://127.0.0.1:8764")
+            arguments["headers"] = dict(client.headers) | {
+                key: value
+                for key, value in (arguments.get("headers") or {}).items()
+                if key.lower() not in ("authorization", "host", "user-agent")
+            }
+            arguments.pop("cookies", None)
+            answer = client.request(**arguments)
+            tried += 1
+            assert answer.status_code < 500, (case.method, case.path, arguments, answer.text)
+
+        attempt()
+    return tried
+
+
+def test_nothing_that_fits_the_description_breaks_the_server(own):
+    assert fuzz(own, examples=3, stride=9) > 10
+
+
+@pytest.mark.long
+def test_nothing_among_many_requests_breaks_the_server(own):
+    tried = fuzz(own, examples=200)
+    print(f"{tried:,} requests, none failed")
+    assert tried > 5000

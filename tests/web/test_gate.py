@@ -1,0 +1,150 @@
+"""Who gets in, and what leaves: tokens, hosts, origins, share links, keys and headers."""
+
+import pytest
+
+from tests.web.conftest import HOST, TOKEN, client_of
+from tests.web.made import RUN, SESSION
+
+FULL = {"authorization": f"Bearer {TOKEN}"}
+
+
+@pytest.fixture
+def stranger(made):
+    return client_of(made, token=None)
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {},
+        {"authorization": "Bearer " + "x" * 32},
+        {"authorization": f"Basic {TOKEN}"},
+        {"authorization": "Bearer ümlaut"},
+        {"cookie": "telic_token=wrong; telic_share=a.b"},
+        {"cookie": "\x7f=;;;"},
+    ],
+)
+def test_without_the_token_nothing_is_answered(stranger, headers):
+    encoded = {name: value.encode("utf-8") for name, value in headers.items()}
+    for path in ("/api/things", f"/api/things/{RUN}", "/api/nothing", "/api/openapi.json"):
+        answer = stranger.get(path, headers=encoded)
+        assert answer.status_code == 401 and "things" not in answer.json()
+    page = stranger.get("/", headers=encoded)
+    assert page.status_code == 401 and "needs its token" in page.text
+
+
+def test_the_printed_address_becomes_a_cookie_and_the_token_leaves_the_address(stranger):
+    answer = stranger.get(f"/runs?token={TOKEN}&tab=2", follow_redirects=False)
+    assert (answer.status_code, answer.headers["location"]) == (303, "/runs?tab=2")
+    cookie = answer.headers["set-cookie"].lower()
+    assert "httponly" in cookie and "samesite=strict" in cookie
+    assert stranger.get("/api/things").status_code == 200
+    elsewhere = stranger.get(f"{HOST}//evil.example/?token={TOKEN}", follow_redirects=False)
+    assert elsewhere.headers["location"].startswith("/evil.example")
+
+
+@pytest.mark.parametrize(
+    ("host", "status"),
+    [
+        ("127.0.0.1:8764", 200),
+        ("localhost:9999", 200),
+        ("[::1]:8764", 200),
+        ("evil.example:8764", 421),
+        ("127.0.0.1.evil.example", 421),
+        ("localhost.evil.example:8764", 421),
+        ("192.168.0.5:8764", 421),
+        ("", 421),
+    ],
+)
+def test_a_name_of_elsewhere_that_leads_here_is_refused(client, host, status):
+    assert client.get("/api/about", headers={"host": host}).status_code == status
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({"origin": HOST}, 200),
+        ({"origin": "http://evil.example"}, 403),
+        ({"origin": "null"}, 403),
+        ({"origin": "http://127.0.0.1:9999"}, 403),
+        ({"sec-fetch-site": "cross-site"}, 403),
+        ({"sec-fetch-site": "same-site"}, 403),
+        ({"sec-fetch-site": "same-origin"}, 200),
+    ],
+)
+def test_pages_of_other_origins_get_nothing(client, headers, status):
+    assert client.get("/api/about", headers=headers).status_code == status
+
+
+def test_a_cookie_alone_changes_nothing_without_an_origin(made, stranger):
+    cookie = {"cookie": f"telic_token={TOKEN}"}
+    path = f"/api/things/{SESSION}/share"
+    assert stranger.post(path, json={}, headers=cookie).status_code == 403
+    assert stranger.post(path, json={}, headers=cookie | {"origin": HOST}).status_code == 200
+
+
+def test_a_share_link_reads_one_thing_and_does_nothing(own):
+    owner = client_of(own)
+    link = owner.post(f"/api/things/{SESSION}/share", json={"note": "for a friend"}).json()
+    friend = client_of(own, token=None)
+    answer = friend.get(link["path"], follow_redirects=False)
+    assert answer.headers["location"] == f"/things/{SESSION}"
+    assert friend.get(f"/api/things/{SESSION}").status_code == 200
+    assert friend.get(f"/api/things/{SESSION}/trace").status_code == 200
+    about = friend.get("/api/about").json()
+    assert about["is_read_only"] and about["shared"] == SESSION and about["runs_dir"] == ""
+    others = ("/api/things", f"/api/things/{RUN}", "/api/shares", "/api/machine", "/api/jobs")
+    near = (f"/api/things/{SESSION}x", f"/api/things/{SESSION}/../{RUN}")
+    assert {friend.get(path).status_code for path in (*others, *near)} == {403}
+    for path in ("stop", "delete", "note", "share"):
+        answer = friend.post(f"/api/things/{SESSION}/{path}", json={}, headers={"origin": HOST})
+        assert answer.status_code == 403
+    client_of(own).post(f"/api/shares/{link['share']['id']}/withdraw")
+    assert friend.get(f"/api/things/{SESSION}").status_code == 401
+
+
+def test_a_link_that_was_changed_shows_nothing(own):
+    path = client_of(own).post(f"/api/things/{SESSION}/share", json={}).json()["path"]
+    for changed in (path[:-1] + ("0" if path[-1] != "0" else "1"), path[:-2], path + "0"):
+        assert client_of(own, token=None).get(changed).status_code == 401
+
+
+def test_no_key_of_a_provider_ever_leaves(own, monkeypatch):
+    key = "sk-secret-0123456789abcdef"
+    monkeypatch.setenv("ANTHROPIC_API_KEY", key)
+    log = own / "runs" / SESSION / "events.jsonl"
+    log.write_text(log.read_text().replace("write a reward", f"write with {key}"))
+    (own / "runs" / RUN / "own_seed_1" / "reward_fn.py").write_text(f'"""{key}"""\n')
+    client = client_of(own)
+    files = client.get(f"/api/things/{RUN}/files", params={"kind": "code"}).json()
+    paths = [f"/api/things/{SESSION}/{part}" for part in ("events", "trace", "trace/1", "pulse")]
+    for path in [*paths, *(file["url"] for file in files)]:
+        answer = client.get(path)
+        assert answer.status_code == 200 and key not in answer.text
+        assert "json" not in answer.headers["content-type"] or answer.json()
+    assert "key removed" in client.get(paths[0]).text
+
+
+def test_pages_may_load_nothing_from_elsewhere(client):
+    headers = client.get("/api/about").headers
+    policy = headers["content-security-policy"]
+    assert "default-src 'self'" in policy and "frame-ancestors 'none'" in policy
+    assert headers["x-content-type-options"] == "nosniff"
+    assert headers["cache-control"] == "no-store"
+
+
+def test_a_report_that_a_run_made_can_reach_nothing(own):
+    page = own / "runs" / SESSION / "report.html"
+    page.write_text("<script>fetch('/api/things')</script>")
+    client = client_of(own)
+    files = client.get(f"/api/things/{SESSION}/files", params={"kind": "report"}).json()
+    [url] = [file["url"] for file in files if file["name"] == "report.html"]
+    policy = client.get(url).headers["content-security-policy"]
+    assert policy.startswith("sandbox allow-scripts; default-src 'none'")
+    assert "allow-same-origin" not in policy
+
+
+def test_a_body_without_an_end_is_refused(client):
+    huge = client.post("/api/command/run", content=b"x" * (5 << 20), headers=FULL)
+    assert huge.status_code == 413
+    assert client.post("/api/command/run", content=iter([b"{}"])).status_code == 411

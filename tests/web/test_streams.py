@@ -1,0 +1,154 @@
+"""Events as they happen, from a real server on this machine."""
+
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+from contextlib import contextmanager
+
+import httpx2
+import pytest
+import uvicorn
+
+from telic.connections import listen
+from telic.web.process import ViewerConnection, address_of
+from telic.web.tails import read_lines
+from tests.web.conftest import TOKEN, application, client_of
+from tests.web.made import SESSION, make_session, make_workspace
+
+FULL = {"authorization": f"Bearer {TOKEN}"}
+
+
+@contextmanager
+def serving(root):
+    """Serve a folder on a free port of this machine; yields the address."""
+    client_of(root)
+    app, _ = application()
+    listening = listen("127.0.0.1", 0)
+    config = uvicorn.Config(app, http=ViewerConnection, ws="none", log_level="error")
+    server = uvicorn.Server(config)
+    server.config.timeout_graceful_shutdown = 1
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
+    thread.start()
+    try:
+        yield address_of(listening)
+    finally:
+        server.should_exit = True
+        thread.join(timeout=10)
+
+
+def read(address, count, name=SESSION, **headers):
+    """Return so many events of a stream, as (id, data)."""
+    found, last = [], None
+    path = f"{address}/api/things/{name}/stream"
+    with httpx2.stream("GET", path, headers=FULL | headers, timeout=30) as answer:
+        assert answer.headers["content-type"].startswith("text/event-stream")
+        for line in answer.iter_lines():
+            key, _, value = line.partition(": ")
+            if key == "id":
+                last = int(value)
+            elif key == "data" and last is not None:
+                found.append((last, json.loads(value)))
+                last = None
+                if len(found) == count:
+                    return found
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory):
+    root = make_workspace(tmp_path_factory.mktemp("streams"))
+    with serving(root) as address:
+        yield root, address
+
+
+def test_a_reader_goes_on_where_it_was_and_hears_what_comes(served):
+    root, address = served
+    first = read(address, 3)
+    rest = read(address, 2, **{"last-event-id": str(first[-1][0])})
+    names = [data["event"] for _, data in (*first, *rest)]
+    assert names[:2] == ["session.start", "session.asked"] and len(set(names)) == 5
+    log = root / "runs" / SESSION / "events.jsonl"
+
+    def write():
+        time.sleep(0.5)
+        with log.open("a") as file:
+            file.write('{"event":"log","message":"half')
+            file.flush()
+            time.sleep(0.5)
+            file.write(' a line"}\n')
+
+    threading.Thread(target=write).start()
+    [(place, data)] = read(address, 1, **{"last-event-id": str(rest[-1][0])})
+    assert data["message"] == "half a line" and place == log.stat().st_size
+
+
+def test_a_stream_says_between_events_what_a_thing_does(served):
+    _, address = served
+    path = f"{address}/api/things/{SESSION}/stream"
+    with httpx2.stream("GET", path, headers=FULL, timeout=30) as answer:
+        lines = answer.iter_lines()
+        while next(lines) != "event: pulse":
+            pass
+        pulse = json.loads(next(lines).removeprefix("data: "))
+    assert pulse == {"state": "interrupted", "is_running": False, "training": None}
+
+
+def test_a_log_that_was_begun_anew_is_told_from_its_start(tmp_path):
+    log = tmp_path / "events.jsonl"
+    log.write_bytes(b"one\ntwo\nthr")
+    assert [line.text for line in read_lines(log, 0)] == [b"one", b"two"]
+    assert [line.text for line in read_lines(log, 2)] == [b"two"]
+    assert [line.text for line in read_lines(log, 4)] == [b"two"]
+    assert read_lines(log, 8) == []
+    assert [line.text for line in read_lines(log, 1000)] == [b"one", b"two"]
+    log.write_bytes(b"x" * 3_000_000 + b"\n")
+    assert len(read_lines(log, 0, 100)[0].text) == 3_000_000
+
+
+def test_a_reader_that_does_not_read_holds_up_nobody(served):
+    root, address = served
+    big = make_session(root / "runs" / "session_20260101_000000_cccc3333")
+    with (big / "events.jsonl").open("a") as file:
+        for number in range(2000):
+            file.write(json.dumps({"event": "log", "message": "x" * 5000, "n": number}) + "\n")
+    path = f"{address}/api/things/{big.name}/stream"
+    with httpx2.stream("GET", path, headers=FULL, timeout=30):
+        told = read(address, 2005, big.name)
+        assert [data["n"] for _, data in told[5:]] == list(range(2000))
+        assert httpx2.get(f"{address}/api/about", headers=FULL).status_code == 200
+
+
+_READERS = """
+import json, sys, threading
+sys.path.insert(0, sys.argv[3])
+from tests.web.test_streams import read
+address, count = sys.argv[1], int(sys.argv[2])
+told, threads = [None] * 50, []
+def follow(number):
+    told[number] = [data.get("n") for _, data in read(address, count)]
+for number in range(50):
+    threads.append(threading.Thread(target=follow, args=(number,)))
+    threads[-1].start()
+for thread in threads:
+    thread.join()
+print(json.dumps([each == told[0] for each in told] + [told[0][-1]]))
+"""
+
+
+@pytest.mark.long
+def test_fifty_readers_lose_no_event_and_get_them_in_order(tmp_path):
+    root = make_workspace(tmp_path)
+    log = root / "runs" / SESSION / "events.jsonl"
+    with serving(root) as address:
+        readers = subprocess.Popen(
+            [sys.executable, "-c", _READERS, address, "1005", os.getcwd()], stdout=subprocess.PIPE
+        )
+        with log.open("a") as file:
+            for number in range(1000):
+                file.write(json.dumps({"event": "log", "message": "", "n": number}) + "\n")
+                file.flush()
+                time.sleep(0.01)
+        told = json.loads(readers.communicate(timeout=300)[0])
+    assert told == [True] * 50 + [999]
