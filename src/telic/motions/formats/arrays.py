@@ -1,0 +1,226 @@
+"""Motions as named arrays, from NPZ or pickles: told apart by the names they have.
+
+root_pos root_quat joint_pos              our own
+joint_pos body_pos_w body_quat_w          mjlab and BeyondMimic; joints may begin with the root
+dof_positions body_positions …            AMP of Isaac Lab
+root_trans_offset root_rot dof            pickles of retargeted clips, x y z w
+pose_aa transl, or poses trans            SMPL: rotations of 24 joints
+"""
+
+from __future__ import annotations
+
+import io
+import math
+import zipfile
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from telic.core.text import is_dict
+from telic.errors import BadFile
+from telic.motions.formats.skeleton import SMPL_JOINTS, smpl_points_track, smpl_track
+from telic.motions.formats.track import (
+    MOST_VALUES,
+    RobotTrack,
+    SkeletonTrack,
+    Track,
+    frame_rate,
+    from_axis_angle,
+    moved,
+    numbers,
+    scalar_first,
+)
+
+_MOST_ARRAYS = 10_000
+_RATES = ("fps", "mocap_framerate", "mocap_frame_rate", "frame_rate")
+_DEEPEST = 4
+
+
+def read_npz(content: bytes, where: str, name: str) -> Iterator[Track]:
+    """Yield the motions of an archive of arrays; raises BadFile that says what is wrong."""
+    yield from tracks(_unpacked(content, where), where, name)
+
+
+def _unpacked(content: bytes, where: str) -> dict[str, np.ndarray]:
+    try:
+        with zipfile.ZipFile(io.BytesIO(content)) as archive:
+            entries = archive.infolist()
+            size = sum(entry.file_size for entry in entries)
+            if len(entries) > _MOST_ARRAYS or size > 8 * MOST_VALUES:
+                raise BadFile(f"{where}: {len(entries)} arrays of {size:,} bytes are too much.")
+            return {
+                entry.filename.removesuffix(".npy"): _array(archive.read(entry), entry.filename)
+                for entry in entries
+                if entry.filename.endswith(".npy")
+            }
+    except BadFile:
+        raise
+    except Exception as error:  # damaged archives fail in as many ways as there are bytes
+        said = (str(error).splitlines() or [type(error).__name__])[0][:120]
+        raise BadFile(f"{where} holds no arrays: {said}.") from None
+
+
+def _array(content: bytes, name: str) -> np.ndarray:
+    stream = io.BytesIO(content)
+    version = np.lib.format.read_magic(stream)
+    heads = {
+        (1, 0): np.lib.format.read_array_header_1_0,
+        (2, 0): np.lib.format.read_array_header_2_0,
+    }
+    if version not in heads:
+        raise ValueError(f"{name} has the format {version}")
+    shape, fortran, dtype = heads[version](stream)
+    if dtype.hasobject or dtype.kind not in "fiubUS":
+        raise ValueError(f"{name} holds {dtype}, neither numbers nor words")
+    count = math.prod(shape)
+    if count * dtype.itemsize != len(content) - stream.tell():
+        raise ValueError(f"{name} does not hold what its head says")
+    array = np.frombuffer(content, dtype, count, stream.tell())
+    return array.reshape(shape, order="F" if fortran else "C").copy()
+
+
+def tracks(values: Any, where: str, name: str, depth: int = 0) -> Iterator[Track]:
+    """Yield the motions in arrays by name, or in such groups by the name of the clip."""
+    if not is_dict(values) or not values:
+        raise BadFile(f"{where} holds no arrays by name.")
+    if (track := _track(values, where, name)) is not None:
+        yield track
+        return
+    groups = {str(key)[:150]: value for key, value in values.items() if is_dict(value)}
+    if len(groups) < len(values) or depth >= _DEEPEST:
+        known = ", ".join(str(key)[:30] for key in list(values)[:8])
+        raise BadFile(
+            f"{where}: {known} are the arrays of no motion that is known.",
+            hint="See docs/reference/motions.md for what each kind has.",
+        )
+    for key, value in groups.items():
+        yield from tracks(value, f"{where}, clip {key},", key, depth + 1)
+
+
+def _track(values: Mapping[str, Any], where: str, name: str) -> Track | None:
+    names = set(values)
+    if {"root_pos", "root_quat", "joint_pos"} <= names:
+        return _own(values, where, name)
+    if {"root_trans_offset", "dof"} <= names:
+        return _retargeted(values, where, name)
+    if {"joint_pos", "body_pos_w", "body_quat_w"} <= names or (
+        "joint_pos" in names and "joint_names" in names
+    ):
+        return _mjlab(values, where, name)
+    if {"dof_positions", "body_positions", "body_rotations"} <= names:
+        return _amp(values, where, name)
+    if "pose_aa" in names or {"poses", "trans"} <= names:
+        return _smpl(values, where, name)
+    return None
+
+
+def _rate(values: Mapping[str, Any], where: str) -> float | None:
+    for name in _RATES:
+        if name in values:
+            return frame_rate(values[name], f"{where}, {name},")
+    return None
+
+
+def _words(values: Mapping[str, Any], key: str, where: str) -> tuple[str, ...] | None:
+    if key not in values:
+        return None
+    array: Any = np.asarray(values[key])
+    if array.dtype.kind not in "US" or array.ndim != 1:
+        raise BadFile(f"{where}, {key}: a row of names was expected.")
+    return tuple(
+        word.decode(errors="replace") if isinstance(word, bytes) else str(word) for word in array
+    )
+
+
+def _column(values: Mapping[str, Any], key: str, where: str, *shape: int | None) -> np.ndarray:
+    if key not in values:
+        raise BadFile(f"{where} has no {key}.")
+    return numbers(values[key], f"{where}, {key}", shape)
+
+
+def _own(values: Mapping[str, Any], where: str, name: str) -> RobotTrack:
+    root = _column(values, "root_pos", where, None, 3)
+    return RobotTrack(
+        name,
+        _rate(values, where),
+        root,
+        _column(values, "root_quat", where, len(root), 4),
+        _column(values, "joint_pos", where, len(root), None),
+        _named(values, "joint_names", where, np.shape(values["joint_pos"])[-1]),
+    )
+
+
+def _named(values: Mapping[str, Any], key: str, where: str, count: int) -> tuple[str, ...] | None:
+    names = _words(values, key, where)
+    if names is not None and len(names) != count:
+        raise BadFile(f"{where}: {len(names)} {key} for {count} joints.")
+    return names
+
+
+def _retargeted(values: Mapping[str, Any], where: str, name: str) -> RobotTrack:
+    root = _column(values, "root_trans_offset", where, None, 3)
+    if "root_rot" in values:
+        quat = scalar_first(_column(values, "root_rot", where, len(root), 4))
+    else:
+        pose = _column(values, "pose_aa", where, len(root), None, 3)
+        if pose.shape[1] < 1:
+            raise BadFile(f"{where}, pose_aa has no root.")
+        quat = from_axis_angle(pose[:, 0])
+    joints = _column(values, "dof", where, len(root), None)
+    return RobotTrack(name, _rate(values, where), root, quat, joints, None)
+
+
+def _mjlab(values: Mapping[str, Any], where: str, name: str) -> RobotTrack:
+    joints = _column(values, "joint_pos", where, None, None)
+    names = _words(values, "joint_names", where)
+    rate = _rate(values, where)
+    if names is not None and joints.shape[1] == len(names) + 7:
+        root, quat, joints = joints[:, :3], joints[:, 3:7], joints[:, 7:]
+    else:
+        places = _column(values, "body_pos_w", where, len(joints), None, 3)
+        turns = _column(values, "body_quat_w", where, len(joints), None, 4)
+        if places.shape[1] < 1 or turns.shape[1] < 1:
+            raise BadFile(f"{where} has no bodies, so nothing says where its root is.")
+        root, quat = places[:, 0], turns[:, 0]
+    if names is not None and len(names) != joints.shape[1]:
+        raise BadFile(f"{where}: {len(names)} joint_names for {joints.shape[1]} joints.")
+    return RobotTrack(name, rate, root, quat, joints, names, usual_fps=50.0)
+
+
+def _amp(values: Mapping[str, Any], where: str, name: str) -> RobotTrack:
+    joints = _column(values, "dof_positions", where, None, None)
+    places = _column(values, "body_positions", where, len(joints), None, 3)
+    turns = _column(values, "body_rotations", where, len(joints), places.shape[1], 4)
+    if places.shape[1] < 1:
+        raise BadFile(f"{where} has no bodies, so nothing says where its root is.")
+    names = _named(values, "dof_names", where, joints.shape[1])
+    return RobotTrack(
+        name, _rate(values, where), places[:, 0], turns[:, 0], joints, names, usual_fps=60.0
+    )
+
+
+def _smpl(values: Mapping[str, Any], where: str, name: str) -> SkeletonTrack:
+    key = "pose_aa" if "pose_aa" in values else "poses"
+    given: Any = np.asarray(values[key])
+    flat = given.reshape(len(given), -1) if given.ndim > 1 and len(given) else given
+    pose = numbers(flat, f"{where}, {key}", (None, None))
+    if pose.shape[1] < 66:
+        raise BadFile(f"{where}, {key}: {pose.shape[1]} numbers a frame; 22 joints have 66.")
+    own = np.zeros((len(pose), 3 * SMPL_JOINTS))
+    own[:, :66] = pose[:, :66]
+    # With fingers (156 or 165 numbers) what follows is no longer the hands of the 24 joints.
+    if pose.shape[1] == 3 * SMPL_JOINTS:
+        own = pose
+    place_key = "transl" if "transl" in values else "trans"
+    place = _column(values, place_key, where, len(pose), 3)
+    fps = _rate(values, where) or 30.0
+    own = own.reshape(-1, SMPL_JOINTS, 3)
+    root = from_axis_angle(own[:, 0])
+    up = moved(root, np.tile([0.0, 1.0, 0.0], (len(pose), 1))).mean(axis=0)
+    z_is_up = bool(up[2] > up[1])
+    if "smpl_joints" in values and np.any(np.asarray(values["smpl_joints"])):
+        points = _column(values, "smpl_joints", where, len(pose), SMPL_JOINTS, 3)
+        away = points - points[:, :1] + place[:, None]
+        return smpl_points_track(name, fps, away, root, z_is_up=z_is_up)
+    return smpl_track(name, fps, own, place, z_is_up=z_is_up)

@@ -1,0 +1,199 @@
+"""Every format is read by its content; a wrong file is an error with its place; nothing runs."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import random
+import zlib
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from telic.errors import BadFile, TelicError
+from telic.motions.clip import MotionOrigin
+from telic.motions.formats.pickles import read_pickle
+from telic.motions.formats.reader import read_motions
+from telic.motions.formats.track import RobotTrack, SkeletonTrack, robot_clip
+from telic.motions.robot import motion_robot
+from tests.motions.files import bvh, good_files, lafan_csv, own_npz, pickled
+from tests.motions.quick import wavy
+
+ROBOT = motion_robot("Humanoid-v5")
+CLIP = wavy(ROBOT, frames=12)
+GOOD = good_files(CLIP)
+OF_ROBOTS = sorted(set(GOOD) - {"smpl.npz", "walk.json", "turn.bvh"})
+
+
+def _read(tmp_path: Path, content: bytes, name: str = "file"):
+    path = tmp_path / name
+    path.write_bytes(content)
+    return list(read_motions(path))
+
+
+@pytest.mark.parametrize("name", OF_ROBOTS)
+def test_a_robots_clip_comes_back_from_every_format(tmp_path: Path, name: str) -> None:
+    # The name says nothing: what a file is shows in its content.
+    for track in _read(tmp_path, GOOD[name], "anything.dat"):
+        assert isinstance(track, RobotTrack)
+        back = robot_clip(track, ROBOT, MotionOrigin())
+        assert np.allclose(back.joint_pos, CLIP.joint_pos, atol=1e-5)
+        assert np.allclose(back.root_pos, CLIP.root_pos, atol=1e-5)
+        assert np.allclose(back.root_quat, CLIP.root_quat, atol=1e-5)
+
+
+def test_pickles_that_were_compressed_are_read_too(tmp_path: Path) -> None:
+    assert len(_read(tmp_path, zlib.compress(pickled(CLIP)))) == 2
+
+
+@pytest.mark.parametrize("name", ["smpl.npz", "walk.json", "turn.bvh"])
+def test_people_stand_upright_and_face_ahead(tmp_path: Path, name: str) -> None:
+    (track,) = _read(tmp_path, GOOD[name])
+    assert isinstance(track, SkeletonTrack)
+    first = {key: way[0] for key, way in track.points.items()}
+    assert first["head"][2] > first["pelvis"][2] > first["left_knee"][2] > first["left_ankle"][2]
+    assert first["left_hip"][1] > first["right_hip"][1]
+    assert first["left_toe"][0] > first["left_ankle"][0]
+    assert first["pelvis"][2] - first["left_ankle"][2] == pytest.approx(0.85, abs=0.06)
+    assert np.abs(track.root_quat[0]) == pytest.approx([1, 0, 0, 0], abs=1e-5)
+
+
+def test_a_skeleton_that_turns_left_does(tmp_path: Path) -> None:
+    (track,) = _read(tmp_path, bvh())
+    assert isinstance(track, SkeletonTrack)
+    assert track.fps == pytest.approx(120, rel=1e-3)
+    toe = track.points["left_toe"] - track.points["left_ankle"]
+    turned = np.degrees(np.arctan2(toe[:, 1], toe[:, 0]))
+    assert turned == pytest.approx(10.0 * np.arange(9), abs=0.1)
+    yaw = 2 * np.degrees(np.arctan2(track.root_quat[:, 3], track.root_quat[:, 0]))
+    assert yaw == pytest.approx(10.0 * np.arange(9), abs=0.1)
+    assert track.points["pelvis"][:, 0] == pytest.approx(0.05 * np.arange(9), abs=1e-4)
+
+
+def _mutated(content: bytes, rng: random.Random) -> bytes:
+    """Return a file with some bytes changed, cut out, put in or turned round."""
+    data = bytearray(content)
+    for _ in range(rng.choice((1, 1, 2, 8))):
+        at = rng.randrange(len(data))
+        kind = rng.randrange(5)
+        if kind == 0:
+            data[at] = rng.randrange(256)
+        elif kind == 1:
+            del data[at : at + rng.choice((1, 5, 500))]
+        elif kind == 2:
+            data[at:at] = rng.randbytes(rng.choice((1, 4)))
+        elif kind == 3:
+            data[at : at + 3] = rng.choice((b"nan", b"inf", b"1e9", b"-", b",,", b"{", b"\x00"))
+        else:
+            data = data[: max(1, at)]
+        if not data:
+            return b"x"
+    return bytes(data)
+
+
+@pytest.mark.parametrize("name", sorted(GOOD))
+def test_files_that_were_damaged_are_read_or_refused_in_a_sentence(
+    tmp_path: Path, name: str
+) -> None:
+    rng = random.Random(name)
+    for _ in range(int(os.environ.get("TELIC_MUTANTS", "60"))):
+        try:
+            for track in _read(tmp_path, _mutated(GOOD[name], rng)):
+                if isinstance(track, RobotTrack):
+                    robot_clip(track, ROBOT, MotionOrigin())
+        except TelicError as error:
+            assert str(error).strip() and "\n" not in error.message
+
+
+@pytest.mark.parametrize(
+    "value",
+    [float("nan"), float("inf"), 1e300, "word", None, [], [1.0], {}, True, b"x", 10**400],
+    ids=lambda value: str(value)[:8],
+)
+@pytest.mark.parametrize("column", ["root_trans_offset", "dof", "root_rot", "fps"])
+def test_values_that_are_none_are_refused_with_their_place(column: str, value: object) -> None:
+    from telic.motions.formats.arrays import tracks
+
+    entry = {
+        "root_trans_offset": CLIP.root_pos.tolist(),
+        "dof": CLIP.joint_pos.tolist(),
+        "root_rot": CLIP.root_quat[:, [1, 2, 3, 0]].tolist(),
+        "fps": 50,
+    }
+    if column == "fps":
+        entry["fps"] = value
+    else:
+        entry[column][3][1] = value
+    try:
+        for track in tracks({"a clip": entry}, "file.pkl", "file"):
+            robot_clip(track, ROBOT, MotionOrigin())
+        # True is the number 1, and a row of one number is a rate.
+        assert value is True or (column, value) == ("fps", [1.0])
+    except BadFile as error:
+        assert "file.pkl" in error.message or "a clip" in error.message
+
+
+def test_lines_and_columns_of_tables_are_named(tmp_path: Path) -> None:
+    lines = lafan_csv(CLIP).decode().splitlines()
+    cells = lines[4].split(",")
+    cells[9] = "abc"
+    lines[4] = ",".join(cells)
+    with pytest.raises(BadFile, match=r"t\.csv, line 5, column 10: 'abc' is no number"):
+        _read(tmp_path, "\n".join(lines).encode(), "t.csv")
+
+
+def test_other_joints_than_the_robots_are_named(tmp_path: Path) -> None:
+    (track,) = _read(tmp_path, own_npz(CLIP))
+    with pytest.raises(BadFile, match="no joint left_hip"):
+        robot_clip(track, motion_robot("planar-biped"), MotionOrigin())
+
+
+class _Bomb:
+    def __reduce__(self):
+        return os.system, ("touch /tmp/telic-motions-was-run",)
+
+
+class _State:
+    def __reduce__(self):
+        return dict, (), {"a": 1}
+
+
+@pytest.mark.parametrize("protocol", [0, 1, 2, 3, 4, 5])
+@pytest.mark.parametrize(
+    "make", [_Bomb, _State, lambda: np.array([_Bomb()], dtype=object), lambda: {1, 2}]
+)
+def test_a_pickle_runs_nothing(make, protocol: int) -> None:
+    with pytest.raises(BadFile, match="bomb"):
+        read_pickle(pickle.dumps({"clip": make()}, protocol=protocol), "bomb.pkl")
+    assert not Path("/tmp/telic-motions-was-run").exists()
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        b"cbuiltins\neval\n(S'1'\ntR.",
+        b"cposix\nsystem\n(S'true'\ntR.",
+        b"(S'a'\nibuiltins\nexec\n.",
+        b"\x80\x02\x82\x01.",
+        b"P1\n.",
+        b"\x80\x04\x95\xff\xff\xff\xff\xff\xff\xff\x7f.",
+        b"\x80\x04\x8e\xff\xff\xff\xff\xff\xff\xff\x7f.",
+        b"cnumpy\ndtype\n(S'O'\ntR.",
+        b"cnumpy.core.multiarray\n_reconstruct\n(tRcnumpy.core.multiarray\n_reconstruct\nb.",
+        b"(" * 5000 + b".",
+        b"]" * 3000 + b"a" * 2999 + b".",
+        b"}" + b"q\x00h\x00h\x00s.",
+    ],
+)
+def test_programs_in_pickles_are_refused(code: bytes) -> None:
+    with pytest.raises(BadFile, match=r"p\.pkl"):
+        read_pickle(code, "p.pkl")
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"\n\n", b"hello", b"%PDF-1.4", b"\x00" * 50, b"{}", b"[]"]
+)
+def test_what_is_no_motion_is_said(tmp_path: Path, content: bytes) -> None:
+    with pytest.raises(BadFile, match=r"f\.x"):
+        _read(tmp_path, content, "f.x")
