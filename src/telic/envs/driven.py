@@ -175,7 +175,9 @@ class RobotTask(TravelTask):
         dropped[:, 2] = _DROP * self.qpos0[2]
         return dropped
 
-    def begin(self, mask: Tensor, qpos: Tensor, drawn: Tensor) -> Tensor:
+    def begin(
+        self, mask: Tensor, qpos: Tensor, qvel: Tensor, drawn: Tensor
+    ) -> tuple[Tensor, Tensor]:
         """Take up the drawn world; nothing was asked of the drives yet."""
         rows = mask[:, None]
         self.memory["drawn"] = torch.where(rows, drawn, self.memory["drawn"])
@@ -184,7 +186,7 @@ class RobotTask(TravelTask):
             self.memory["past"] = self.memory["past"].masked_fill(rows, 0.0)
         if self._varied is not None:
             self._varied.begin(mask, split(drawn, self._sizes, dim=1)[3])
-        return qpos if self._board is None else self._placed(mask, qpos, drawn)
+        return (qpos if self._board is None else self._placed(mask, qpos, drawn)), qvel
 
     def _placed(self, mask: Tensor, qpos: Tensor, drawn: Tensor) -> Tensor:
         """Move the start to a field: the first to any, later ones by how the last one went.

@@ -106,9 +106,10 @@ class MujocoEnv:
         action = action.detach() if action.requires_grad else action
         self._transition.make(action, self.task.control(action), self._fresh)
         tracked = self.task.track()
-        reward, terminated, values = self.task.outcome(self._applied, tracked - self._tracked)
+        judged = self.task.outcome(self._applied, tracked - self._tracked)
+        reward, terminated, values, cut = judged
         exact = self.exact_final_obs = self.task.observe()
-        terminated, truncated, done = self._ending(terminated)
+        terminated, truncated, done = self._ending(terminated, cut)
         info = self._transition.info(self._schema, values)
         final_obs = obs = exact.float()
         # Asking whether any episode ended is free on a CPU; elsewhere it would stall the queue.
@@ -220,15 +221,19 @@ class MujocoEnv:
         self._episode = self._episode + mask
         qpos, qvel, *drawn = (self._foreseen or self._starts)(self._episode)
         for numbers in drawn:
-            qpos = self.task.begin(mask, qpos, numbers)
+            qpos, qvel = self.task.begin(mask, qpos, qvel, numbers)
         self.sim.reset(mask, qpos, qvel)
         limit = _NEVER if self.max_episode_steps is None else self.max_episode_steps
         self._left = self._left.masked_fill(mask, limit)
 
-    def _ending(self, terminated: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
+    def _ending(
+        self, terminated: Tensor | None, cut: Tensor | None
+    ) -> tuple[Tensor, Tensor, Tensor]:
         """Return who is terminated, truncated and done, by task, time limit or engine failure."""
         self._left = self._left - 1
         truncated = self._left <= 0
+        if cut is not None:
+            truncated = truncated | cut
         if terminated is None:
             terminated, done = torch.zeros_like(truncated), truncated
         else:

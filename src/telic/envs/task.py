@@ -64,6 +64,7 @@ class Outcome(NamedTuple):
     reward: Tensor  # (N,)
     terminated: Tensor | None  # (N,) bool; None: this task never terminates
     values: dict[str, Tensor]  # info values that came out on the way, fresh memory
+    truncated: Tensor | None = None  # (N,) bool, cut off by the task; None: only by the time limit
 
 
 class Task(Generic[ArgumentsT]):
@@ -76,7 +77,7 @@ class Task(Generic[ArgumentsT]):
     id: str
     description: str
     Arguments: ClassVar[type[TaskArguments]]
-    meanings: ClassVar[Mapping[str, str]]
+    meanings: Mapping[str, str]
     """the task's own info values and what they mean"""
     normal_velocities: ClassVar[bool] = False
     """whether episodes start with normal velocities, not uniform ones"""
@@ -115,9 +116,11 @@ class Task(Generic[ArgumentsT]):
         noise = scale * (uniform(seed, episode, positions + velocities) * 2.0 - 1.0)
         return self.qpos0 + noise[:, :positions], noise[:, positions:]
 
-    def begin(self, mask: Tensor, qpos: Tensor, drawn: Tensor) -> Tensor:
-        """Take up what the episodes have drawn that begin where `mask`; return their qpos."""
-        return qpos
+    def begin(
+        self, mask: Tensor, qpos: Tensor, qvel: Tensor, drawn: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """Take up what the episodes have drawn that begin where `mask`; return qpos and qvel."""
+        return qpos, qvel
 
     def control(self, action: Tensor) -> Tensor:
         """Return the controls for an action; may push the robot and remember the action."""

@@ -14,23 +14,32 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from torch import Tensor
 
 from telic.core.tensors import flags, integers
 from telic.errors import TrainingFailed
 from telic.training import setup as checkpoint
-from telic.training.evaluate import Evaluator
+from telic.training.evaluate import Evaluation
+from telic.training.population import Actor
 from telic.training.ppo import Learner
 from telic.training.recorder import Recorder
 from telic.training.rollout import Batch
 from telic.training.setup import Progress, Setup
 
 
+class PolicyEvaluator(Protocol):
+    """Measures policies on episodes of its own."""
+
+    def evaluate(self, actor: Actor, global_step: int) -> Evaluation:
+        """Return how good every member is after so many steps."""
+        ...
+
+
 def train(
     setup: Setup,
-    evaluator: Evaluator,
+    evaluator: PolicyEvaluator,
     recorder: Recorder,
     state: Path,
     should_stop: Callable[[], bool],
@@ -119,7 +128,7 @@ class TrainingLoop:
     def __init__(
         self,
         setup: Setup,
-        evaluator: Evaluator,
+        evaluator: PolicyEvaluator,
         recorder: Recorder,
         state: Path,
         should_stop: Callable[[], bool],

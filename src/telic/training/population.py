@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -110,6 +110,7 @@ class Population:
             values = [getattr(settings, name) for settings in members]
             setattr(self, name, torch.tensor(values, device=device).unsqueeze(1))
         self.initial_rate = self.learning_rate.clone()
+        self.on_anneal: Callable[[float], None] | None = None
 
     def generators(self, purpose: str, iteration: int) -> list[torch.Generator]:
         """Return one generator per member, a pure function of its seed, purpose and iteration.
@@ -157,9 +158,14 @@ class Population:
         self.grad_views = self.networks.views(self.grad)
 
     def anneal(self, progress: float) -> None:
-        """Set the learning rate for a share of training done, if it is annealed."""
+        """Set what changes with the share of training done: the learning rate, if it is annealed.
+
+        And whatever `on_anneal` changes, in place.
+        """
         if self.settings.schedule == "linear":
             self.learning_rate.copy_(self.initial_rate * max(1.0 - progress, 0.0))
+        if self.on_anneal is not None:
+            self.on_anneal(progress)
 
     def take_over(self, member: int, saved: dict[str, Any]) -> bool:
         """Let a member go on from a saved policy; False if its networks have other sizes.

@@ -235,14 +235,7 @@ class Recorder:
             folder = self.folders[member]
             for label, trajectory in kept.items():
                 write_trajectory(folder.trajectory(self.step, label), trajectory)
-            save_policy(
-                folder.checkpoint(self.step),
-                setup.population,
-                member,
-                setup.env.action_low,
-                setup.env.action_high,
-                policy_facts(setup, member, self.step),
-            )
+            self.keep_policy(setup, member)
             self.evaluations[member].append(record)
             self._scalars[member].append({"type": "eval", **record.model_dump()})
         latest = {
@@ -251,6 +244,17 @@ class Recorder:
             if alive[index]
         }
         self.emit(EvalDone(step=self.step, seconds=seconds, members=latest))
+
+    def keep_policy(self, setup: Setup, member: int) -> None:
+        """Write a member's policy as it is now."""
+        save_policy(
+            self.folders[member].checkpoint(self.step),
+            setup.population,
+            member,
+            setup.env.action_low,
+            setup.env.action_high,
+            policy_facts(setup, member, self.step),
+        )
 
     def save_is_due(self) -> bool:
         """Say whether enough time has passed since the last resumable save."""

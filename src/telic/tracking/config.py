@@ -1,0 +1,290 @@
+"""What a tracking run is made of, in groups that presets compose and dotted overrides change.
+
+Every leaf is read by exactly one place. Unknown keys are errors with the closest known ones, and
+names of bodies, joints and terms are resolved against the robot when the environment is made.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field, model_validator
+
+from telic.core.config import Config
+from telic.envs.variation import Level
+from telic.tracking.losses import Distance
+from telic.tracking.tokens import LossWeights
+from telic.training.job import PpoSettings
+
+Sizes = Annotated[tuple[int, ...], Field(min_length=1)]
+
+
+class RobotGroup(Config):
+    """The robot, and which of its parts matter."""
+
+    name: str = Field(default="planar-biped", description="a robot by name, or a model's file")
+    control_s: float = Field(default=0.02, gt=0, description="seconds between decisions")
+    bodies: tuple[str, ...] = Field(
+        default=(), description="bodies that are tracked; none named: all"
+    )
+    points: dict[str, tuple[float, float, float]] = Field(
+        default={}, description="points that are given to follow: body, and place in its frame, m"
+    )
+    ends: tuple[str, ...] = Field(default=(), description="bodies whose height must be right")
+    feet: tuple[str, ...] = Field(default=(), description="none named: as the model's")
+    lower_joints: tuple[str, ...] = Field(default=(), description="none named: those of the legs")
+    fine_joints: tuple[str, ...] = Field(
+        default=(), description="given beside human points: wrists"
+    )
+    action_base: Literal["default", "reference"] = Field(
+        default="default",
+        description="what an action is an offset of: the resting pose, or the reference",
+    )
+    action_scale: float = Field(
+        default=0.25,
+        gt=0,
+        description="offset of an action of 1, in units of effort limit / stiffness",
+    )
+    action_limit: float = Field(default=4.0, gt=0, description="largest action, in those units")
+
+
+class MotionsGroup(Config):
+    """The motions to follow."""
+
+    library: str | None = Field(
+        default=None, description="folder of a library; None: generated ones"
+    )
+    generated: int = Field(
+        default=40, ge=1, description="clips to generate where no library is named"
+    )
+    families: tuple[str, ...] = Field(default=(), description="kinds to generate; none named: all")
+    seed: int = Field(default=0, description="of the generator")
+    at_once: int = Field(default=1024, ge=1, description="clips that are loaded at a time")
+    proportions: tuple[float, float] = Field(
+        default=(1.2, 0.85), description="of the stick figure that stands in for a person, by turns"
+    )
+
+
+class CommandGroup(Config):
+    """What is known of the motion ahead, and where episodes begin."""
+
+    frames: int = Field(default=10, ge=1, description="frames ahead, the present one first")
+    spacing_s: float = Field(default=0.1, gt=0, description="seconds between them")
+    human_frames: int = Field(default=10, ge=1, description="frames of human points ahead")
+    human_spacing_s: float = Field(default=0.02, gt=0, description="seconds between those")
+    start_place: tuple[float, float] = Field(
+        default=(0.05, 0.01), description="noise of x, y and of z, m"
+    )
+    start_turn: tuple[float, float] = Field(
+        default=(0.1, 0.2), description="of roll, pitch; of yaw, rad"
+    )
+    start_velocity: tuple[float, float] = Field(
+        default=(0.5, 0.2), description="of x, y and of z, m/s"
+    )
+    start_spin: tuple[float, float] = Field(
+        default=(0.52, 0.78), description="roll, pitch; yaw, rad/s"
+    )
+    start_joints: float = Field(default=0.1, ge=0, description="of joints, rad")
+
+
+class ObservationsGroup(Config):
+    """What policy and critic see, by term, with the largest noise of each."""
+
+    policy: dict[str, float] = Field(
+        default={
+            "angular_velocity": 0.2,
+            "joint_position": 0.01,
+            "joint_velocity": 0.5,
+            "last_action": 0.0,
+            "gravity": 0.05,
+        },
+        description="what the robot measures itself, and its noise",
+    )
+    critic: tuple[str, ...] = Field(
+        default=("future_joints", "anchor_place", "anchor_turn", "body_places", "body_turns"),
+        description="what the critic sees of the moment",
+    )
+    critic_history: tuple[str, ...] = Field(
+        default=(
+            "linear_velocity",
+            "angular_velocity",
+            "joint_position",
+            "joint_velocity",
+            "last_action",
+        ),
+        description="what the critic sees of the past, too",
+    )
+    history: int = Field(
+        default=10, ge=1, description="control steps that are seen, the present included"
+    )
+    command_noise: float = Field(
+        default=0.05, ge=0, description="of rotations and points that are given"
+    )
+
+
+class TrackingReward(Config):
+    """A part of the reward."""
+
+    weight: float = Field(description="how much it counts, per second")
+    sigma: float | None = Field(default=None, gt=0, description="error that still earns 1/e")
+    limit: float | None = Field(default=None, description="what is free of charge")
+
+
+_REWARDS = {
+    "anchor_place": TrackingReward(weight=0.5, sigma=0.3, limit=None),
+    "anchor_turn": TrackingReward(weight=0.5, sigma=0.4, limit=None),
+    "body_places": TrackingReward(weight=1.0, sigma=0.3, limit=None),
+    "body_turns": TrackingReward(weight=1.0, sigma=0.4, limit=None),
+    "body_velocities": TrackingReward(weight=1.0, sigma=1.0, limit=None),
+    "body_spins": TrackingReward(weight=1.0, sigma=3.14, limit=None),
+    "points": TrackingReward(weight=2.0, sigma=0.1, limit=None),
+    "action_rate": TrackingReward(weight=-0.1, sigma=None, limit=None),
+    "joint_limits": TrackingReward(weight=-10.0, sigma=None, limit=0.9),
+    "contacts": TrackingReward(weight=-0.1, sigma=None, limit=1.0),
+    "shaking": TrackingReward(weight=-0.005, sigma=None, limit=1.5),
+    "foot_acceleration": TrackingReward(weight=-2.5e-6, sigma=None, limit=None),
+}
+
+
+class RewardsGroup(Config):
+    """The reward of a step: seconds per step times the weighted sum of terms."""
+
+    terms: dict[str, TrackingReward] = Field(default=_REWARDS, description="by name")
+
+
+class TerminationsGroup(Config):
+    """When an episode has failed."""
+
+    anchor_height_m: float | None = Field(default=0.15, description="of the root; None: not asked")
+    anchor_turn_rad: float | None = Field(default=0.447, description="of the root")
+    end_height_m: float | None = Field(default=0.15, description="of hands and feet")
+    foot_place_m: float | None = Field(default=0.2, description="of feet, in space")
+    low_below_m: float | None = Field(
+        default=0.5, description="height of root below which it is lenient"
+    )
+    low_height_m: float = Field(default=0.75, gt=0, description="allowed then")
+
+
+class EventsGroup(Config):
+    """What nobody knows exactly."""
+
+    variation: Level = Field(
+        default="none", description="how far masses, friction, drives and zeros vary"
+    )
+    push_every_s: float = Field(default=5.0, gt=0, description="seconds between pushes")
+    push_velocity: tuple[float, float] = Field(default=(0.0, 0.0), description="x, y; z, m/s")
+
+
+class SamplingGroup(Config):
+    """Where episodes begin: more often where they fail."""
+
+    bin_s: float = Field(
+        default=1.0, gt=0, description="length of the pieces that failures are counted in"
+    )
+    uniform: float = Field(default=0.1, ge=0, le=1, description="share of starts that are anywhere")
+    lead_s: float = Field(
+        default=1.0, ge=0, description="how long before the piece an episode may begin"
+    )
+    most: float = Field(
+        default=200.0, gt=1, description="largest failure rate, in units of their mean"
+    )
+    half_life: float = Field(
+        default=1000.0, gt=0, description="episodes after which half is forgotten"
+    )
+    by: Literal["failure", "error"] = Field(
+        default="failure", description="what makes a piece hard"
+    )
+
+
+class EncoderGroup(Config):
+    """One way to say what is to be followed."""
+
+    terms: tuple[str, ...] = Field(min_length=1, description="what it sees")
+    hidden: Sizes = Field(description="sizes of its hidden layers")
+    share: float = Field(default=1.0, ge=0, description="of the episodes that it drives")
+
+
+class NetworksGroup(Config):
+    """Encoders, token, decoders and critic."""
+
+    encoders: dict[str, EncoderGroup] = Field(description="the robot's own motion first")
+    tokens: int = Field(default=2, ge=1, description="tokens of a step")
+    token_dim: int = Field(default=32, ge=1, description="numbers of a token")
+    levels: int = Field(default=32, ge=2, le=4096, description="levels of a number")
+    control: Sizes = Field(description="hidden layers of the control decoder")
+    kinematic: Sizes = Field(description="hidden layers of the kinematic decoder")
+    critic: Sizes = Field(description="hidden layers of the critic")
+
+    @model_validator(mode="after")
+    def _somebody_drives(self) -> NetworksGroup:
+        if not any(each.share > 0 for each in self.encoders.values()):
+            raise ValueError("No encoder has a share of the episodes. Give one a share above 0.")
+        return self
+
+
+class LossesGroup(Config):
+    """What tokens learn beside the reward."""
+
+    reconstruction: float = Field(default=0.01, ge=0, description="that a token says the motion")
+    alignment: float = Field(default=1.0, ge=0, description="that encoders agree")
+    cycle: float = Field(default=1.0, ge=0, description="that a decoded motion is encoded the same")
+    distance: Distance = Field(default="mse", description="between latents")
+    constant: tuple[str, ...] = Field(default=(), description="encoders that others are drawn to")
+
+    def weights(self) -> LossWeights:
+        """Return them as the networks take them."""
+        return LossWeights(
+            self.reconstruction, self.alignment, self.cycle, self.distance, self.constant
+        )
+
+
+class Schedule(Config):
+    """How a number changes over training."""
+
+    kind: Literal["constant", "linear", "step", "cosine"] = Field(
+        default="linear", description="its curve"
+    )
+    start: float = Field(description="value until `begins`")
+    end: float = Field(description="value from `ends` on")
+    begins: float = Field(default=0.0, ge=0, le=1, description="share of training")
+    ends: float = Field(default=1.0, ge=0, le=1, description="share of training")
+
+
+class TrainerGroup(Config):
+    """How it learns."""
+
+    steps: int = Field(default=2_000_000, ge=1, description="control steps per seed")
+    ppo: PpoSettings = Field(default_factory=PpoSettings, description="of the learning algorithm")
+    noise: tuple[float, float] = Field(default=(0.001, 0.5), description="least and most deviation")
+    schedules: dict[str, Schedule] = Field(default={}, description="by name of what they change")
+
+
+class EvaluationGroup(Config):
+    """When a played clip counts as followed, and what is played."""
+
+    anchor_height_m: float = Field(default=0.25, gt=0, description="of the root")
+    anchor_turn_rad: float = Field(default=1.0, gt=0, description="of the root")
+    end_height_m: float = Field(default=0.25, gt=0, description="of hands and feet")
+    global_m: float = Field(
+        default=0.5, gt=0, description="mean error of bodies that is too much at large"
+    )
+    clips: int | None = Field(default=None, ge=1, description="most clips to play; None: all")
+
+
+class TrackingConfig(Config):
+    """Everything that decides a tracking run."""
+
+    schema_version: Literal[1] = Field(default=1, description="of this record")
+    preset: str = Field(default="planar", description="what it was made from")
+    robot: RobotGroup = Field(description="who follows")
+    motions: MotionsGroup = Field(description="what is followed")
+    command: CommandGroup = Field(description="what is said of it")
+    observations: ObservationsGroup = Field(description="what is seen")
+    rewards: RewardsGroup = Field(description="what is wanted")
+    terminations: TerminationsGroup = Field(description="what has failed")
+    events: EventsGroup = Field(description="what varies")
+    sampling: SamplingGroup = Field(description="what is practised")
+    networks: NetworksGroup = Field(description="what learns")
+    losses: LossesGroup = Field(description="what tokens learn")
+    trainer: TrainerGroup = Field(description="how it learns")
+    evaluation: EvaluationGroup = Field(description="how it is measured")

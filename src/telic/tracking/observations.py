@@ -1,0 +1,269 @@
+"""What is seen of a moment: terms, each a pure function (N, width), and where they stand in a row.
+
+A row has four groups: what the policy senses (with its past), what the encoders are told, what only
+the critic sees, and the clean motion that tokens are asked for. The critic and the target come
+last, so that a policy sees a prefix of a row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from telic.errors import UnknownName
+from telic.motions.turning import heading
+from telic.quantities.rotations import conjugate, multiply, rotate
+from telic.tracking.config import TrackingConfig
+from telic.tracking.parts import RootState, TrackedParts
+from telic.tracking.reference import BodyFrames, PersonFrames, PoseFrames
+from telic.tracking.tokens import EncoderShape, TokenShape
+
+NOISY = ("future_turns", "anchor_turn", "human_points", "human_turns")
+"""what encoders are told that comes from a measurement, and has its noise"""
+
+
+@dataclass(frozen=True, slots=True)
+class TrackingMoment:
+    """Robots and what they are to follow, at one time; N rows."""
+
+    parts: TrackedParts
+    root: RootState
+    joint_pos: Tensor
+    """(N, J) off the resting pose"""
+    joint_vel: Tensor
+    action: Tensor
+    """(N, A) the last one"""
+    bodies: BodyFrames
+    """of the robot"""
+    now: PoseFrames
+    """of the reference"""
+    future: PoseFrames
+    """(N, F, ...) of the reference"""
+    future_fine: Tensor
+    """(N, Fh, fine joints)"""
+    person: PersonFrames
+    """(N, Fh, ...)"""
+    target: BodyFrames
+    """bodies of the reference at the moment of the robot's bodies"""
+
+
+class RowFacts(NamedTuple):
+    """What the widths of terms follow from."""
+
+    joints: int
+    actions: int
+    bodies: int
+    points: int
+    person: int
+    lower: int
+    fine: int
+    frames: int
+    human_frames: int
+
+
+@dataclass(frozen=True, slots=True)
+class ObservationTerm:
+    """A term: how wide it is, and its value."""
+
+    width: Callable[[RowFacts], int]
+    value: Callable[[TrackingMoment], Tensor]
+
+
+def six(quat: Tensor) -> Tensor:
+    """Return the first two columns of rotation matrices, row by row, (..., 6)."""
+    w, x, y, z = quat.unbind(-1)
+    return torch.stack(
+        (
+            1.0 - 2.0 * (y * y + z * z),
+            2.0 * (x * y - w * z),
+            2.0 * (x * y + w * z),
+            1.0 - 2.0 * (x * x + z * z),
+            2.0 * (x * z - w * y),
+            2.0 * (y * z + w * x),
+        ),
+        dim=-1,
+    )
+
+
+def turned(robot: Tensor, reference: Tensor) -> Tensor:
+    """Return how references (N, F, 4) are turned as robots (N, 4) see it, (N, F * 6)."""
+    return six(multiply(conjugate(robot)[:, None].expand_as(reference), reference)).flatten(1)
+
+
+def _gravity(m: TrackingMoment) -> Tensor:
+    down = torch.zeros_like(m.root.pos)
+    down[:, 2] = -1.0
+    return rotate(conjugate(m.root.quat), down)
+
+
+def future_joints(future: PoseFrames) -> Tensor:
+    """Return joints and their rates, frame by frame, (N, F * 2J)."""
+    return torch.cat((future.joint_pos, future.joint_vel), dim=-1).flatten(1)
+
+
+def _future_places(m: TrackingMoment) -> Tensor:
+    """Return the way of the root ahead, as the reference faces."""
+    way = m.future.root_pos - m.now.root_pos[:, None]
+    return rotate(conjugate(heading(m.now.root_quat))[:, None], way).flatten(1)
+
+
+def _lower_joints(m: TrackingMoment) -> Tensor:
+    both = (m.future.joint_pos[..., m.parts.lower], m.future.joint_vel[..., m.parts.lower])
+    return torch.cat(both, dim=-1).flatten(1)
+
+
+def local_points(bodies: BodyFrames, parts: TrackedParts) -> Tensor:
+    """Return the points to follow as the root sees them, (N, points, 3)."""
+    chosen = parts.points
+    places = bodies.pos[:, chosen] + rotate(bodies.quat[:, chosen], parts.offsets)
+    return rotate(conjugate(bodies.quat[:, :1]), places - bodies.pos[:, :1])
+
+
+def _point_turns(m: TrackingMoment) -> Tensor:
+    quat = m.target.quat[:, m.parts.points]
+    return multiply(conjugate(m.target.quat[:, :1]).expand_as(quat), quat).flatten(1)
+
+
+def _anchor_place(m: TrackingMoment) -> Tensor:
+    return rotate(conjugate(m.root.quat), m.now.root_pos - m.root.pos)
+
+
+def _body_places(m: TrackingMoment) -> Tensor:
+    way = m.bodies.pos - m.bodies.pos[:, :1]
+    return rotate(conjugate(m.bodies.quat[:, :1]), way).flatten(1)
+
+
+SENSED: dict[str, ObservationTerm] = {
+    "angular_velocity": ObservationTerm(lambda f: 3, lambda m: m.root.ang_vel),
+    "linear_velocity": ObservationTerm(
+        lambda f: 3, lambda m: rotate(conjugate(m.root.quat), m.root.lin_vel)
+    ),
+    "gravity": ObservationTerm(lambda f: 3, _gravity),
+    "joint_position": ObservationTerm(lambda f: f.joints, lambda m: m.joint_pos),
+    "joint_velocity": ObservationTerm(lambda f: f.joints, lambda m: m.joint_vel),
+    "last_action": ObservationTerm(lambda f: f.actions, lambda m: m.action),
+}
+"""what a robot can have a past of"""
+TOLD: dict[str, ObservationTerm] = {
+    "future_joints": ObservationTerm(
+        lambda f: f.frames * 2 * f.joints, lambda m: future_joints(m.future)
+    ),
+    "future_turns": ObservationTerm(
+        lambda f: f.frames * 6, lambda m: turned(m.root.quat, m.future.root_quat)
+    ),
+    "future_heights": ObservationTerm(lambda f: f.frames, lambda m: m.future.root_pos[..., 2]),
+    "future_places": ObservationTerm(lambda f: f.frames * 3, _future_places),
+    "height": ObservationTerm(lambda f: 1, lambda m: m.now.root_pos[:, 2:]),
+    "anchor_turn": ObservationTerm(
+        lambda f: 6, lambda m: turned(m.root.quat, m.now.root_quat[:, None])
+    ),
+    "anchor_place": ObservationTerm(lambda f: 3, _anchor_place),
+    "lower_joints": ObservationTerm(lambda f: f.frames * 2 * f.lower, _lower_joints),
+    "points": ObservationTerm(
+        lambda f: 3 * f.points, lambda m: local_points(m.target, m.parts).flatten(1)
+    ),
+    "point_turns": ObservationTerm(lambda f: 4 * f.points, _point_turns),
+    "human_points": ObservationTerm(
+        lambda f: f.human_frames * 3 * f.person, lambda m: m.person.points.flatten(1)
+    ),
+    "human_turns": ObservationTerm(
+        lambda f: f.human_frames * 6, lambda m: turned(m.root.quat, m.person.root_quat)
+    ),
+    "fine_joints": ObservationTerm(
+        lambda f: f.human_frames * f.fine, lambda m: m.future_fine.flatten(1)
+    ),
+    "body_places": ObservationTerm(lambda f: 3 * f.bodies, _body_places),
+    "body_turns": ObservationTerm(
+        lambda f: 6 * f.bodies, lambda m: turned(m.bodies.quat[:, 0], m.bodies.quat)
+    ),
+}
+"""what is known of the motion and of the moment"""
+
+
+def term(name: str, known: dict[str, ObservationTerm]) -> ObservationTerm:
+    """Return a term; raises UnknownName."""
+    if name not in known:
+        raise UnknownName("observation", name, list(known))
+    return known[name]
+
+
+class RowColumns:
+    """Where the groups and terms of a row stand."""
+
+    def __init__(self, config: TrackingConfig, facts: RowFacts) -> None:
+        seen, encoders = config.observations, config.networks.encoders
+        self.facts = facts
+        self.history = seen.history
+        self.policy = {name: term(name, SENSED).width(facts) for name in seen.policy}
+        self.past = {name: term(name, SENSED).width(facts) for name in seen.critic_history}
+        told = dict.fromkeys(name for each in encoders.values() for name in each.terms)
+        self.told = {name: term(name, TOLD).width(facts) for name in told}
+        self.critic = {name: term(name, TOLD).width(facts) for name in seen.critic}
+        first = next(iter(encoders.values()))
+        self.target = {name: self.told[name] for name in first.terms}
+        count = len(encoders)
+        sizes = {
+            "senses": self.history * sum(self.policy.values()),
+            "driving": count,
+            "available": count,
+            "told": sum(self.told.values()),
+            "critic": sum(self.critic.values()) + self.history * sum(self.past.values()),
+            "target": sum(self.target.values()),
+        }
+        self.spans: dict[str, tuple[int, int]] = {}
+        at = 0
+        for name, size in sizes.items():
+            self.spans[name] = (at, at + size)
+            at += size
+        self.width = at
+
+    def names(self) -> tuple[str, ...]:
+        """Return a name for every column."""
+        out: list[str] = []
+        for kind, widths in (("senses", self.policy), ("critic", self.past)):
+            for name, width in widths.items():
+                ages = range(self.history - 1, -1, -1)
+                out += [f"{kind} {name} {i} {age} ago" for age in ages for i in range(width)]
+            if kind == "senses":
+                count = self.spans["driving"][1] - self.spans["driving"][0]
+                out += [f"{word} {i}" for word in ("driving", "available") for i in range(count)]
+                out += [f"told {n} {i}" for n, width in self.told.items() for i in range(width)]
+                out += [f"critic {n} {i}" for n, width in self.critic.items() for i in range(width)]
+        out += [f"target {n} {i}" for n, width in self.target.items() for i in range(width)]
+        return tuple(out)
+
+    def told_columns(self, names: tuple[str, ...]) -> tuple[int, ...]:
+        """Return the columns of some of what is told."""
+        at, places = self.spans["told"][0], dict[str, range]()
+        for name, width in self.told.items():
+            places[name] = range(at, at + width)
+            at += width
+        return tuple(column for name in names for column in places[name])
+
+    def token_shape(self, config: TrackingConfig) -> TokenShape:
+        """Return the shape of the networks that read such rows."""
+        nets = config.networks
+        return TokenShape(
+            encoders=tuple(
+                EncoderShape(name, self.told_columns(each.terms), each.hidden)
+                for name, each in nets.encoders.items()
+            ),
+            driving=self.spans["driving"],
+            available=self.spans["available"],
+            senses=self.spans["senses"],
+            critic=self.spans["critic"],
+            target=self.spans["target"],
+            actor_inputs=self.spans["told"][1],
+            inputs=self.width,
+            outputs=self.facts.actions,
+            tokens=nets.tokens,
+            token_dim=nets.token_dim,
+            levels=nets.levels,
+            control=nets.control,
+            kinematic=nets.kinematic,
+            critic_hidden=nets.critic,
+        )

@@ -1,0 +1,284 @@
+"""Train trackers: the population trainer with token networks, schedules and tracking's measures.
+
+    train_tracker        find or make the run's folder, and do the work in it
+      build              environment, token networks, population, collector
+      training.loop      THE MAIN FLOW: collect, learn, record, evaluate, save
+        TokenNetworks    adds the token losses to the gradient (`PolicyNetworks.descend`)
+        apply_schedules  changes what is scheduled before every batch (`Population.on_anneal`)
+        TrackRecorder    keeps trackers, reports and the numbers of tokens and sampling
+
+Nobody's code runs here but telic's own, so there is no confined worker.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from telic.core.events import Event, Listener, TrainEnd, from_facts, ignore
+from telic.core.tensors import integers
+from telic.errors import ConfigError, UnknownName
+from telic.motions.clip import Split
+from telic.motions.library import MotionLibrary
+from telic.rewards.decide import RunnerChoice
+from telic.rewards.load import load_reward
+from telic.storage.files import remove_unfinished, write_json
+from telic.storage.layout import RunFolder
+from telic.tracking.config import Schedule, TrackingConfig
+from telic.tracking.environment import clips_of, make_tracking, open_motions, tracking_task
+from telic.tracking.evaluate import ClipPlayer, played_clips
+from telic.tracking.measures import TrackEvaluator, TrackRecorder
+from telic.tracking.tokens import LOSSES, TokenNetworks
+from telic.training import loop
+from telic.training.cells import cells_of
+from telic.training.folder import create, find_unfinished, new_run, set_status, working_on
+from telic.training.health import Health
+from telic.training.job import Member, RewardSource, TrainJob
+from telic.training.population import Population
+from telic.training.recorder import summarise
+from telic.training.results import RunKeeper
+from telic.training.rollout import Collector, EpisodeTracker
+from telic.training.run import Run, prepare_folders
+from telic.training.scoring import Group, Scoring
+from telic.training.setup import Setup
+
+CONFIG = "tracking.json"
+"""the resolved configuration, in the run's folder"""
+_REWARD = "tracking"
+
+
+def tracking_job(
+    config: TrackingConfig,
+    seeds: Sequence[int],
+    *,
+    device: str = "cpu",
+    threads: int | None = None,
+    evaluations: int = 4,
+    save_every_s: float = 10.0,
+) -> TrainJob:
+    """Return the job of training trackers: its key is a hash of all that decides the numbers."""
+    return TrainJob(
+        env=f"track {config.robot.name}",
+        env_args=config.model_dump(mode="json"),
+        steps=config.trainer.steps,
+        rewards=(RewardSource(name=_REWARD),),
+        members=tuple(
+            Member(
+                name=f"tracker_seed_{seed}",
+                config="tracker",
+                seed=seed,
+                reward=0,
+                settings=config.trainer.ppo,
+            )
+            for seed in seeds
+        ),
+        device=device,
+        threads=threads,
+        evaluations=evaluations,
+        save_every_s=save_every_s,
+    )
+
+
+def build(job: TrainJob, config: TrackingConfig, library: MotionLibrary) -> Setup:
+    """Make all parts of a training."""
+    settings, seeds = job.settings, [member.seed for member in job.members]
+    clips = training_clips(config, library)
+    env = make_tracking(
+        config,
+        library,
+        clips,
+        num_envs=settings.num_envs * len(seeds),
+        seeds=seeds,
+        device=job.device,
+        threads=job.threads,
+    )
+    task = tracking_task(env)
+    reward = load_reward(None)
+    reward.adopt(RunnerChoice("environment", tuple(config.rewards.terms), parts_are_all=True))
+    scoring = Scoring(env, [Group(reward, 0, len(seeds))])
+    shape = task.columns.token_shape(config)
+    networks = TokenNetworks(shape, config.losses.weights(), env.device)
+    population = Population(
+        [member.settings for member in job.members],
+        seeds,
+        networks.shape,
+        networks=networks,
+        device=env.device,
+    )
+    population.on_anneal = partial(apply_schedules, population, networks, config)
+    collector = Collector(
+        env, scoring, population.networks, population.distribution, settings.horizon
+    )
+    tracker = EpisodeTracker(population.size, settings.num_envs, scoring.term_count, env.device)
+    health = [Health([], settings.target_kl) for _ in seeds]
+    return Setup(job, env, scoring, population, collector, tracker, health)
+
+
+def training_clips(config: TrackingConfig, library: MotionLibrary) -> list[int]:
+    """Return the clips that are trained on: where there are too many, evenly drawn ones."""
+    clips = clips_of(library, "train")
+    most = config.motions.at_once
+    if len(clips) <= most:
+        return clips
+    generator = torch.Generator().manual_seed(config.motions.seed)
+    order = integers(torch.randperm(len(clips), generator=generator)[:most])
+    return [clips[place] for place in sorted(order)]
+
+
+# ---- what changes over training
+
+
+def scheduled(schedule: Schedule, progress: float) -> float:
+    """Return the value of a schedule for a share of training done."""
+    span = schedule.ends - schedule.begins
+    share = (progress - schedule.begins) / span if span > 0 else float(progress >= schedule.ends)
+    share = min(max(share, 0.0), 1.0)
+    if schedule.kind == "constant":
+        share = 0.0
+    elif schedule.kind == "step":
+        share = float(progress >= schedule.ends)
+    elif schedule.kind == "cosine":
+        share = 0.5 - 0.5 * math.cos(math.pi * share)
+    return schedule.start + (schedule.end - schedule.start) * share
+
+
+_ADAPTED = "learning_rate"
+_PPO = (_ADAPTED, "entropy_coef", "clip", "value_coef", "max_grad_norm", "target_kl")
+SCHEDULED = (*_PPO, *LOSSES)
+
+
+def check_schedules(config: TrackingConfig) -> None:
+    """Raise for a schedule of what cannot be scheduled."""
+    for name in config.trainer.schedules:
+        if name not in SCHEDULED:
+            raise UnknownName("scheduled number", name, list(SCHEDULED))
+        if name == _ADAPTED and config.trainer.ppo.schedule == "adaptive":
+            raise ConfigError(
+                "The learning rate is steered by KL and cannot have a schedule too.",
+                hint="Set trainer.ppo.schedule=constant.",
+            )
+        if name in LOSSES and not getattr(config.losses, name):
+            raise ConfigError(
+                f"losses.{name} is 0, so that its schedule would change nothing.",
+                hint=f"Set losses.{name} to its largest value.",
+            )
+
+
+def apply_schedules(
+    population: Population, networks: TokenNetworks, config: TrackingConfig, progress: float
+) -> None:
+    """Set what is scheduled, and keep the noise of actions within its bounds; all in place."""
+    for name, schedule in config.trainer.schedules.items():
+        value = scheduled(schedule, progress)
+        if name in LOSSES:
+            networks.weights[LOSSES.index(name)] = value
+        else:
+            number: Tensor = getattr(population, name)
+            number.fill_(value)
+    low, high = config.trainer.noise
+    population.views.log_std.clamp_(math.log(low), math.log(high))
+
+
+# ---- the work
+
+
+class TrackingOptions(NamedTuple):
+    """How to train, apart from what decides the numbers."""
+
+    seeds: Sequence[int] = (1,)
+    name: str | None = None
+    fresh: bool = False
+    device: str = "cpu"
+    threads: int | None = None
+    evaluations: int = 4
+    command: str | None = None
+    on_event: Listener = ignore
+    should_stop: Callable[[], bool] = lambda: False
+    save_every_s: float = 10.0
+
+
+def train_tracker(config: TrackingConfig, runs_dir: Path, options: TrackingOptions) -> Run:
+    """Train trackers, or go on with the same training where it was interrupted."""
+    check_schedules(config)
+    job = tracking_job(
+        config,
+        options.seeds,
+        device=options.device,
+        threads=options.threads,
+        evaluations=options.evaluations,
+        save_every_s=options.save_every_s,
+    )
+    found = None if options.fresh else find_unfinished(job, runs_dir, options.name)
+    folder = found or new_run(runs_dir, options.name)
+    with working_on(folder, is_new=found is None):
+        library = open_motions(config)
+        if found is None:
+            create(job, folder, options.command, confined=False)
+            write_json(folder.path / CONFIG, config)
+        remove_unfinished(folder.path)
+        folder.stop.unlink(missing_ok=True)
+        with RunKeeper(job, folder, options.on_event) as keeper:
+            summary = _work(job, config, library, folder, keeper, options)
+        set_status(folder, summary["status"])
+    return Run(folder.path, summary)
+
+
+def _work(
+    job: TrainJob,
+    config: TrackingConfig,
+    library: MotionLibrary,
+    folder: RunFolder,
+    keeper: RunKeeper,
+    options: TrackingOptions,
+) -> dict[str, Any]:
+    cell = cells_of(job, folder)[0]
+    prepare_folders(cell, folder)
+    if job.device == "cpu":
+        torch.set_num_threads(1)  # the other processors simulate meanwhile
+    else:
+        torch.backends.cuda.matmul.allow_tf32 = True
+    setup = build(job, config, library)
+    player = ClipPlayer(
+        config,
+        library,
+        played_clips(config, library, measured_split(library)),
+        device=job.device,
+        threads=job.threads,
+    )
+    evaluator = TrackEvaluator(setup, config, player, measured_split(library))
+
+    def emit(event: Event) -> None:
+        keeper.tell(event)
+
+    recorder = TrackRecorder(job, folder, emit, setup, evaluator)
+    try:
+        finished = loop.train(
+            setup,
+            evaluator,
+            recorder,
+            cell.state,
+            lambda: options.should_stop() or folder.stop.exists(),
+        )
+        summary, members = summarise(setup, recorder, finished, recorder.seconds, [None])
+        for own, result in zip(recorder.folders, members, strict=True):
+            write_json(own.summary, result)
+        write_json(folder.summary, summary)
+        recorder.emit(from_facts(TrainEnd, summary.model_dump()))
+        return summary.model_dump()
+    finally:
+        recorder.close()
+        setup.env.close()
+        player.close()
+
+
+def measured_split(library: MotionLibrary) -> Split:
+    """Return the split that is measured during training: held-out clips where there are any."""
+    if library.chosen("validation"):
+        return "validation"
+    return "test" if library.chosen("test") else "train"

@@ -1,0 +1,204 @@
+"""The environment: robot and reference are of one moment, however an episode began."""
+
+import pytest
+import torch
+
+from telic.tracking.environment import make_tracking, tracking_task
+from telic.tracking.scores import angle
+from telic.tracking.task import ClipChoice
+from tests.tracking.constructed import library, tiny
+
+
+def make(num_envs: int = 4, *overrides: str, playing: bool = False, seeds=(3,)):
+    return make_tracking(
+        tiny(*overrides),
+        library(),
+        [0, 1, 2],
+        num_envs=num_envs,
+        seeds=seeds,
+        threads=1,
+        playing=playing,
+    )
+
+
+def assign(env, frame: int = 0, encoder: int = 0):
+    n = env.num_envs
+    clip = torch.arange(n) % 3
+    frames = torch.full((n,), frame)
+    tracking_task(env).assignment = ClipChoice(clip, frames, torch.full((n,), encoder))
+
+
+def put_on_reference(env, step: int) -> None:
+    """Let the simulation be exactly where the reference is at a frame, as if it had tracked."""
+    task = tracking_task(env)
+    rows = task.table.rows(task.memory["clip"], task.memory["frame"] + step)
+    pose = task.table.pose(rows)
+    robot = task.parts.robot
+    env.task.qpos.copy_(robot.to_qpos(pose.root_pos, pose.root_quat, pose.joint_pos))
+    env.task.qvel.copy_(
+        robot.to_qvel(pose.root_quat, pose.root_lin_vel, pose.root_ang_vel, pose.joint_vel)
+    )
+
+
+def test_an_episode_begins_exactly_on_its_reference_when_it_is_played():
+    env = make(playing=True)
+    assign(env, frame=7)
+    env.reset()
+    task = tracking_task(env)
+    pose = task.table.pose(task.table.rows(task.memory["clip"], task.memory["frame"]))
+    root = task.parts.root(task.qpos.float(), task.qvel.float())
+    torch.testing.assert_close(root.pos, pose.root_pos)
+    torch.testing.assert_close(root.lin_vel, pose.root_lin_vel, atol=1e-5, rtol=1e-4)
+    torch.testing.assert_close(task.qpos[:, 3:].float(), pose.joint_pos)
+
+
+def test_bodies_of_the_reference_are_those_of_the_model_at_the_moment_they_describe():
+    env = make(playing=True)
+    assign(env)
+    env.reset()
+    task = tracking_task(env)
+    # right after a reset bodies describe the state itself; the table's first frame has no lag
+    robot, target = (
+        task.robot_bodies(),
+        task.table.bodies(task.table.rows(task.memory["clip"], task.memory["frame"])),
+    )
+    torch.testing.assert_close(robot.pos, target.pos, atol=1e-5, rtol=1e-5)
+    torch.testing.assert_close(robot.lin_vel, target.lin_vel, atol=1e-4, rtol=1e-4)
+    torch.testing.assert_close(robot.ang_vel, target.ang_vel, atol=1e-4, rtol=1e-4)
+    assert float(angle(robot.quat, target.quat).max()) < 1e-3
+
+
+@pytest.mark.parametrize("by_itself", [False, True])
+def test_after_a_step_robot_and_reference_are_of_the_same_moment(by_itself):
+    """Whether an episode began by a reset or by itself after another one had ended."""
+    env = make(3, playing=True)
+    assign(env)
+    env.reset()
+    if by_itself:
+        done = torch.zeros(3, dtype=torch.bool)
+        while not bool(done[1]):  # the shortest clip ends first, or falls
+            taken = env.step(torch.zeros(3, 6))
+            done = taken.terminated | taken.truncated
+    task = tracking_task(env)
+    step = int(task._age()[1])
+    assert step == 0
+    taken = env.step(torch.zeros(3, 6))
+    clip, dt, lag = int(task.memory["clip"][1]), task.dt, env.model.opt.timestep
+    frames = (
+        library()
+        .table([0, 1, 2])
+        .frames(torch.tensor([clip]), torch.tensor([(step + 1) * dt - lag]))
+    )
+    torch.testing.assert_close(
+        taken.info["target_places"][1, 0], frames.root_pos[0], atol=1e-5, rtol=1e-5
+    )
+
+
+def test_a_clip_that_was_followed_to_its_end_is_cut_off_not_failed():
+    env = make(3, playing=True)
+    assign(env)
+    env.reset()
+    frames = tracking_task(env).table.frames
+    for step in range(int(frames.min()) - 1):
+        put_on_reference(env, step)
+        taken = env.step(torch.zeros(3, 6))
+    assert taken.truncated.tolist() == (frames == frames.min()).tolist()
+    assert not bool(taken.terminated.any())
+
+
+def test_failures_are_charged_to_the_piece_where_they_happened():
+    env = make(6, "sampling.bin_s=0.2", "command.start_joints=0")
+    task = tracking_task(env)
+    env.reset()
+    before = task.memory["failed"].clone()
+    piece = task._pieces.at(task.memory["clip"], task._frame() + 1)
+    env.task.qpos[2, 1] -= 0.6  # one robot is suddenly in the ground
+    taken = env.step(torch.zeros(6, 6))
+    assert bool(taken.terminated[2])
+    grown = (task.memory["failed"] - before)[0]
+    expected = torch.zeros_like(grown)
+    for row in taken.terminated.nonzero().flatten().tolist():
+        expected[piece[row]] += 1.0
+    torch.testing.assert_close(grown, expected, atol=0.02, rtol=0.0)
+
+
+def test_the_reward_is_the_sum_of_its_parts():
+    env = make()
+    env.reset()
+    for _ in range(3):
+        taken = env.step(torch.full((4, 6), 0.1))
+        parts = [taken.info[name] for name in taken.info if name.startswith("reward_")]
+        torch.testing.assert_close(torch.stack(parts).sum(0), taken.reward)
+
+
+def test_a_saved_state_goes_on_bit_for_bit():
+    noisy = ("observations.history=3", "observations.command_noise=0.05", "events.variation=full")
+    env = make(6, *noisy)
+    env.reset()
+    generator = torch.Generator().manual_seed(0)
+    actions = [torch.rand(6, 6, generator=generator) * 2 - 1 for _ in range(30)]
+    for action in actions[:10]:
+        env.step(action)
+    state = env.state_dict()
+    first = [env.step(action).obs for action in actions[10:]]
+    other = make(6, *noisy)
+    other.reset()
+    other.load_state_dict(state)
+    second = [other.step(action).obs for action in actions[10:]]
+    assert all(torch.equal(a, b) for a, b in zip(first, second, strict=True))
+
+
+def test_members_do_not_influence_each_others_episodes():
+    both, alone = make(6, seeds=(1, 2)), make(3, seeds=(2,))
+    assert torch.equal(both.reset()[3:], alone.reset())
+    for _ in range(25):
+        a, b = both.step(torch.zeros(6, 6)), alone.step(torch.zeros(3, 6))
+        torch.testing.assert_close(a.obs[3:], b.obs, atol=1e-5, rtol=1e-5)
+
+
+def test_the_past_is_oldest_first_and_begins_with_the_first_look():
+    env = make(2, "observations.history=4", playing=True)
+    assign(env)
+    rows = env.reset()
+    names = env.spec.obs_names
+    columns = [names.index(f"senses joint_position 1 {age} ago") for age in (3, 2, 1, 0)]
+    seen = [float(rows[0, columns[3]])]
+    assert rows[0, columns].tolist() == seen * 4
+    for step in range(1, 6):
+        rows = env.step(torch.full((2, 6), 0.3)).obs
+        seen.append(float(rows[0, columns[3]]))
+        padded = [seen[0]] * 4 + seen
+        assert rows[0, columns].tolist() == padded[-4:], step
+
+
+def test_noise_is_within_its_bounds_and_never_in_the_target():
+    quiet, loud = (
+        make(64, "command.start_joints=0"),
+        make(
+            64,
+            "command.start_joints=0",
+            "observations.policy.joint_position=0.3",
+            "observations.command_noise=0.2",
+        ),
+    )
+    a, b = quiet.reset(), loud.reset()
+    names = list(quiet.spec.obs_names)
+    off = (a - b).abs()
+    at = [i for i, name in enumerate(names) if name.startswith("senses joint_position")]
+    assert 0.25 < float(off[:, at].max()) <= 0.3 + 1e-6
+    at = [i for i, name in enumerate(names) if name.startswith("told future_turns")]
+    assert 0.15 < float(off[:, at].max()) <= 0.2 + 1e-6
+    rest = [
+        i
+        for i, name in enumerate(names)
+        if name.startswith(("target", "critic", "told f"))
+        and "future_turns" not in name.removeprefix("target")
+    ]
+    assert float(off[:, rest].max()) == 0.0
+
+
+def test_every_encoder_drives_its_share():
+    env = make(600, "networks.encoders.keypoint.share=2", "networks.encoders.sparse.share=0")
+    env.reset()
+    share = torch.bincount(tracking_task(env).memory["encoder"], minlength=3) / 600
+    torch.testing.assert_close(share, torch.tensor([1 / 3, 2 / 3, 0.0]), atol=0.06, rtol=0.0)

@@ -1,0 +1,183 @@
+"""Rewards and failures on hand-made moments."""
+
+import math
+
+import pytest
+import torch
+
+from telic.errors import ConfigError, UnknownName
+from telic.tracking.config import TerminationsGroup, TrackingReward
+from telic.tracking.parts import tracked_parts
+from telic.tracking.presets import preset
+from telic.tracking.reference import BodyFrames
+from telic.tracking.scores import (
+    CHARGES,
+    ERRORS,
+    Tracked,
+    check_rewards,
+    failures,
+    relative,
+    rewards,
+)
+
+PARTS = tracked_parts(preset("planar").robot)
+B = len(PARTS.bodies)
+
+
+def turn(axis: int, angle: float) -> torch.Tensor:
+    quat = torch.zeros(4)
+    quat[0], quat[1 + axis] = math.cos(angle / 2), math.sin(angle / 2)
+    return quat
+
+
+def bodies(n: int = 1) -> BodyFrames:
+    generator = torch.Generator().manual_seed(0)
+    quat = torch.zeros(n, B, 4)
+    quat[..., 0] = 1.0
+    draw = [torch.randn(n, B, 3, generator=generator) for _ in range(3)]
+    return BodyFrames(draw[0], quat, draw[1], draw[2])
+
+
+def tracked(robot: BodyFrames, target: BodyFrames, **changes) -> Tracked:
+    n = len(robot.pos)
+    limits = torch.tensor([[-1.0] * 6, [1.0] * 6])
+    made = Tracked(
+        parts=PARTS,
+        bodies=robot,
+        target=target,
+        relative=relative(robot, target),
+        action=torch.zeros(n, 6),
+        last_action=torch.zeros(n, 6),
+        joint_pos=torch.zeros(n, 6),
+        joint_acc=torch.zeros(n, 9),
+        limits=limits,
+        contact=torch.zeros(n, 4),
+    )
+    return made._replace(**changes)
+
+
+@pytest.mark.parametrize("name", list(ERRORS))
+def test_no_error_earns_all_of_it(name):
+    robot = bodies()
+    terms = {name: TrackingReward(weight=2.0, sigma=0.3)}
+    earned = rewards(tracked(robot, robot), terms, 0.02)[name]
+    assert float(earned) == pytest.approx(0.04, rel=1e-4)
+
+
+@pytest.mark.parametrize("name", list(CHARGES))
+def test_nothing_wrong_is_charged_nothing(name):
+    robot = bodies()._replace(ang_vel=torch.zeros(1, B, 3))
+    terms = {name: TrackingReward(weight=-1.0, limit=0.9)}
+    assert float(rewards(tracked(robot, robot), terms, 0.02)[name]) == 0.0
+
+
+def shifted(frames: BodyFrames, **changes: torch.Tensor) -> BodyFrames:
+    return frames._replace(**{name: getattr(frames, name) + by for name, by in changes.items()})
+
+
+def test_an_error_of_one_sigma_earns_one_part_in_e():
+    robot = bodies()
+    up, aside = torch.tensor([0.0, 0.0, 0.3]), torch.tensor([0.3, 0.0, 0.0])
+    turned = robot._replace(quat=turn(1, 0.4).expand(1, B, 4))
+    cases = {
+        "anchor_place": (shifted(robot, pos=up), 0.3),
+        "anchor_turn": (turned, 0.4),
+        "body_places": (shifted(robot, pos=up), 0.3),
+        "body_turns": (turned, 0.4),
+        "body_velocities": (shifted(robot, lin_vel=aside), 0.3),
+        "body_spins": (shifted(robot, ang_vel=aside), 0.3),
+    }
+    for name, (target, sigma) in cases.items():
+        terms = {name: TrackingReward(weight=1.0, sigma=sigma)}
+        earned = float(rewards(tracked(robot, target), terms, 1.0)[name])
+        assert earned == pytest.approx(math.exp(-1.0), rel=1e-3), name
+
+
+def test_where_the_robot_is_and_faces_does_not_matter_to_the_motion():
+    robot = bodies()
+    facing = turn(2, 1.1).expand(1, B, 4)
+    from telic.quantities.rotations import multiply, rotate
+
+    moved = robot._replace(
+        pos=rotate(facing, robot.pos) + torch.tensor([5.0, -3.0, 0.0]),
+        quat=multiply(facing, robot.quat),
+    )
+    near = relative(robot, moved)
+    torch.testing.assert_close(near.pos, robot.pos, atol=1e-5, rtol=1e-5)
+    terms = {name: TrackingReward(weight=1.0, sigma=0.1) for name in ("body_places", "body_turns")}
+    for value in rewards(tracked(robot, moved), terms, 1.0).values():
+        assert float(value) == pytest.approx(1.0, abs=1e-4)
+
+
+def test_charges_are_what_they_say():
+    robot = bodies()._replace(ang_vel=torch.zeros(1, B, 3))
+    spinning = robot.ang_vel.clone()
+    spinning[:, PARTS.ends[0], 1] = 3.5
+    made = tracked(
+        robot._replace(ang_vel=spinning),
+        robot,
+        action=torch.full((1, 6), 0.5),
+        joint_pos=torch.tensor([[1.0, -1.0, 0.0, 0.0, 0.0, 0.0]]),
+        contact=torch.tensor([[0.5, 2.0, 3.0, 0.0]]),
+        joint_acc=torch.full((1, 9), 2.0),
+    )
+    terms = {name: TrackingReward(weight=-1.0, limit=limit) for name, limit in LIMITS.items()}
+    charged = {name: -float(value) for name, value in rewards(made, terms, 1.0).items()}
+    assert charged["action_rate"] == pytest.approx(6 * 0.25)
+    assert charged["joint_limits"] == pytest.approx(0.2)
+    assert charged["contacts"] == 2.0
+    assert charged["shaking"] == pytest.approx((3.5 - 1.5) ** 2 / len(PARTS.ends))
+    assert charged["foot_acceleration"] == pytest.approx(4.0 * len(PARTS.foot_joints))
+
+
+LIMITS = {
+    "action_rate": None,
+    "joint_limits": 0.9,
+    "contacts": 1.0,
+    "shaking": 1.5,
+    "foot_acceleration": None,
+}
+GROUP = TerminationsGroup(
+    anchor_height_m=0.15,
+    anchor_turn_rad=0.4,
+    end_height_m=0.15,
+    foot_place_m=0.2,
+    low_below_m=0.5,
+    low_height_m=0.75,
+)
+
+
+def failed(target: BodyFrames, robot: BodyFrames, low: bool = False) -> set[str]:
+    found = failures(tracked(robot, target), GROUP, torch.tensor([low]))
+    return {name for name, who in found.items() if bool(who)}
+
+
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_limits_are_where_they_are_said_to_be(sign):
+    robot = bodies()
+    for off, names in ((0.14, set()), (0.16, {"anchor_height", "end_height"})):
+        # the whole target higher: feet are compared with the target's own height
+        target = shifted(robot, pos=torch.tensor([0.0, 0.0, sign * off]))
+        assert failed(target, robot) == names
+        assert failed(target, robot, low=True) == set()
+    for angle, names in ((0.39, set()), (0.41, {"anchor_turn"})):
+        quat = robot.quat.clone()
+        quat[:, 0] = turn(1, sign * angle)
+        assert failed(robot._replace(quat=quat), robot) == names
+    for off, names in ((0.19, set()), (0.21, {"foot_place"})):
+        by = torch.zeros(1, B, 3)
+        by[:, PARTS.feet[0], 0] = sign * off
+        assert failed(shifted(robot, pos=by), robot) == names
+
+
+def test_lying_low_is_lenient_only_up_to_its_own_limit():
+    robot = bodies()
+    target = shifted(robot, pos=torch.tensor([0.0, 0.0, 0.8]))
+    assert "anchor_height" in failed(target, robot, low=True)
+
+
+def test_rewards_that_do_not_exist_are_refused_with_the_closest():
+    with pytest.raises(UnknownName, match="body_places"):
+        check_rewards({"body_place": TrackingReward(weight=1.0, sigma=1.0)})
+    with pytest.raises(ConfigError, match="needs a sigma"):
+        check_rewards({"body_places": TrackingReward(weight=1.0)})
