@@ -10,7 +10,7 @@ import pytest
 from telic.studies.scan.audit import audit_repository
 from telic.studies.scan.records import RepositoryAudit
 
-REPOS = Path(__file__).parent / "repos"
+REPOS = Path(__file__).parent / "repositories"
 
 Unpack = Callable[[str], Path]
 Audit = Callable[[str], RepositoryAudit]
