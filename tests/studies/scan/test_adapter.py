@@ -29,7 +29,8 @@ def drafted(unpack):
 def test_every_field_says_how_sure_it_is_and_quotes_lines(drafted):
     adapter, root = drafted
     assert adapter.commands.train is not None
-    assert adapter.commands.train.argv == ("gardener", "train", "--seed", "{seed}", "{overrides}")
+    told = ("gardener", "train", "--algo", "ppo", "--env", "CartPole-v1")
+    assert adapter.commands.train.argv == (*told, "--seed", "{seed}", "{overrides}")
     held = adapter.provenance["commands.train"]
     assert held.status == "inferred"
     assert held.confidence is not None and held.confidence > 0.5

@@ -31,7 +31,7 @@ def test_audit_needs_no_study_and_writes_nothing(unpack):
 def test_audit_writes_the_adapter_and_the_card(studied):
     done = run(app, ["study", "audit", "--root", str(studied), "--write", "--json"])
     assert done.exit_code == 0, done.output
-    assert json.loads(done.output)["train"][0]["argv"] == ["gardener", "train"]
+    assert json.loads(done.output)["train"][0]["argv"][:2] == ["gardener", "train"]
     task = studied / ".telic" / "tasks" / "garden"
     assert "telic.adapter/1" in (task / "adapter.yaml").read_text()
     assert "gardener train" in (task / "task_card.md").read_text()

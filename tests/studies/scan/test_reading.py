@@ -12,9 +12,10 @@ import pytest
 from telic.errors import UsageError
 from telic.studies.offline import offline
 from telic.studies.scan.audit import audit_repository
-from telic.studies.scan.declared import outline
+from telic.studies.scan.facts import ModuleFacts
 from telic.studies.scan.records import Signals
-from telic.studies.scan.source import ModuleFacts, RepositoryTree
+from telic.studies.scan.settings import outline
+from telic.studies.scan.source import RepositoryTree
 
 
 def fingerprint(root: Path) -> dict[str, tuple[str, int]]:
@@ -117,4 +118,6 @@ def test_guards_follow_conditions_and_early_returns():
         ("cfg.on", True),
     ]
     stay = next(call for call in facts.calls if call.name == "stay")
-    assert [guard.names[0] for guard in stay.guards] == ["cfg.track"]
+    assert [guard.holds for guard in stay.guards] == [True, False]
+    either = stay.guards[1].test
+    assert either is not None and either.kind == "and"

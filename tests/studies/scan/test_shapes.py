@@ -6,6 +6,12 @@ import pytest
 
 from telic.studies.scan.records import RepositoryAudit
 
+ENV = ("--env-id", "CartPole-v1")
+QUAD = ("--task=quad", "--headless")
+PRESET = ("--algo", "ppo", "--env", "CartPole-v1")
+GIN = ("--base_dir", "/tmp/x", "--gin_files", "saloon/agents/dqn.gin")
+WALKER = ("--env_name=Walker", "--use_tb")
+
 
 def hazards(found: RepositoryAudit) -> set[str]:
     return {each.id for each in found.hazards}
@@ -18,14 +24,24 @@ def sinks(found: RepositoryAudit) -> set[str]:
 @pytest.mark.parametrize(
     ("name", "archetype", "train", "evaluation"),
     [
-        ("single_file_tyro", "single_file_trainers", ("python", "algos/ppo.py"), "none"),
-        ("presets_yaml", "framework", ("gardener", "train"), "script"),
+        (
+            "single_file_tyro",
+            "single_file_trainers",
+            ("python", "algos/ppo.py", "--env-id", "CartPole-v1"),
+            "none",
+        ),
+        ("presets_yaml", "framework", ("gardener", "train", *PRESET), "script"),
         ("library_only", "library", None, "none"),
-        ("class_attributes", "framework", ("python", "walker/scripts/train.py"), "script"),
-        ("hydra_tasks", "framework", ("python", "gymtasks/train.py"), "same_entry"),
+        (
+            "class_attributes",
+            "framework",
+            ("python", "walker/scripts/train.py", "--task=quad", "--headless"),
+            "script",
+        ),
+        ("hydra_tasks", "framework", ("python", "gymtasks/train.py", "task=Ant"), "same_entry"),
         ("term_managers", "framework", ("stride-train",), "script"),
-        ("gin_absl", "framework", ("python", "-m", "saloon.train"), "embedded"),
-        ("absl_dicts", "framework", ("python", "learning/train_ppo.py"), "same_entry"),
+        ("gin_absl", "framework", ("python", "-um", "saloon.train", *GIN), "embedded"),
+        ("absl_dicts", "framework", ("python", "learning/train_ppo.py", *WALKER), "same_entry"),
         ("hardware_sdk", "framework", ("python", "train.py"), "none"),
         ("tracker_on", "framework", ("python", "main.py"), "none"),
         ("destructive", "framework", ("python", "run_training.py"), "script"),
@@ -44,7 +60,7 @@ def test_commands(audit, name, archetype, train, evaluation):
         ("single_file_tyro", "tyro", (), "--k v"),
         ("presets_yaml", "argparse", ("yaml",), "--k v"),
         ("library_only", "custom", (), "source_edit"),
-        ("class_attributes", "argparse", ("custom",), "--k v"),
+        ("class_attributes", "custom", ("argparse",), "source_edit"),
         ("hydra_tasks", "hydra", (), "k=v"),
         ("term_managers", "tyro", ("dataclasses",), "--k v"),
         ("gin_absl", "gin", ("custom",), "--k=v"),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gc
 import hashlib
+import re
 import time
 import tomllib
 from importlib import resources
@@ -37,7 +38,10 @@ from telic.studies.documents.adapter import (
     Seeds,
 )
 from telic.studies.documents.base import put_at, value_at
+from telic.studies.scan.config_system import find_config_system
 from telic.studies.scan.entry_points import RepositoryScan
+from telic.studies.scan.evaluation import find_evaluation
+from telic.studies.scan.facts import is_table
 from telic.studies.scan.hazards import HARM, RESULTS, Findings, find_hazards
 from telic.studies.scan.hazards_running import RUNNING
 from telic.studies.scan.records import (
@@ -51,15 +55,10 @@ from telic.studies.scan.records import (
     SourceLine,
     TaskSources,
 )
-from telic.studies.scan.runs import (
-    find_config_system,
-    find_evaluation,
-    find_metrics,
-    find_outputs,
-    find_seeds,
-)
+from telic.studies.scan.roles import consults
+from telic.studies.scan.runs import find_metrics, find_outputs, find_seeds
 from telic.studies.scan.sinks import find_sinks
-from telic.studies.scan.source import VOCABULARY, RepositoryTree, is_table
+from telic.studies.scan.source import VOCABULARY, RepositoryTree
 from telic.studies.scan.task_sources import find_task_sources
 
 RULES = (*HARM, *RESULTS, *RUNNING)
@@ -146,6 +145,8 @@ def _archetype(scan: RepositoryScan, sources: TaskSources) -> Archetype:
     if not scan.train:
         is_small = not sources.reward.external and len(scan.learners) < _SINGLE_FILES
         return "environments" if is_small else "library"
+    if scan.main is not None and next(consults(scan.main), None):
+        return "language_model_loop"
     if all(scan.tree.place(entry.path) == "example" for entry in scan.train):
         return "library_with_examples"
     alone = [entry for entry in scan.train if entry.path in scan.learners]
@@ -235,16 +236,12 @@ def draft_adapter(
 def _command(audit: RepositoryAudit, entry: EntryPoint | None) -> CommandSpec | None:
     if entry is None:
         return None
-    seed: tuple[str, ...] = ()
-    flag = audit.seeds.flag
-    if entry.role == "train" and flag:
-        bare = flag.lstrip("-")
-        seed = {
-            "k=v": (f"{bare}={{seed}}",),
-            "--k=v": (f"--{bare}={{seed}}",),
-            "--k v": (f"--{bare}", "{seed}"),
-        }.get(audit.config.override_style or "", ())
-    return CommandSpec(argv=(*entry.argv, *seed, "{overrides}"))
+    return CommandSpec(argv=(*map(_typed, entry.argv), *entry.seed, "{overrides}"))
+
+
+def _typed(word: str) -> str:
+    """Braces in a documented word are its own, not placeholders of ours."""
+    return re.sub(r"\{([^{}]*)\}", r"$\1", word)
 
 
 def _source(sink: Sink) -> LogSource:

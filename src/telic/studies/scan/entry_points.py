@@ -5,44 +5,27 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from functools import cached_property
-from typing import NamedTuple
 
-from telic.studies.scan.declared import (
-    DocumentedCommand,
-    Script,
-    Setting,
-    Settings,
-    documented_commands,
-    installed_scripts,
-)
+from telic.studies.scan.commands import check, find_seed, offered, preference, told_words, typed
+from telic.studies.scan.declared import documented_commands, installed_scripts
+from telic.studies.scan.facts import Assignment, CallSite, Class, Function, ModuleFacts
+from telic.studies.scan.flow import Flow
 from telic.studies.scan.records import SURE_ENOUGH, EntryPoint, Role, Signals
-from telic.studies.scan.repository import (
-    REACH,
-    Repository,
-    Spot,
-    grouped,
-    takes_gradient_steps,
-    trains,
-)
-from telic.studies.scan.source import (
-    VOCABULARY,
-    Assignment,
-    CallSite,
-    Class,
-    Function,
-    ModuleFacts,
-    RepositoryTree,
-)
+from telic.studies.scan.repository import IMPORTED, Repository, Spot, grouped
+from telic.studies.scan.resolver import Resolver
+from telic.studies.scan.roles import consults, is_plot, is_search, loads_policy, plays
+from telic.studies.scan.settings import Setting, Settings
+from telic.studies.scan.situation import Situation
+from telic.studies.scan.source import VOCABULARY, RepositoryTree
+from telic.studies.scan.starts import Start, find_starts
 
-_TRAIN_NAME = re.compile(r"(^|[_.-])(train\w*|main|run|learn|demo|__main__|fit)([_.-]|$)|^run_")
-_TRAIN_WORD = re.compile(r"train|learn")
 _EVAL_NAME = VOCABULARY.pattern("eval_names")
 _OTHER_NAME = VOCABULARY.pattern("other_names")
+_TRAIN_NAME = re.compile(r"(^|[_.-])(train\w*|main|run|learn|__main__|fit)([_.-]|$)|^run_")
 _REAL = re.compile(r"(^|[/_.-])(deploy\w*|real|hardware|sim2real|onboard)([/_.-]|$)")
-_DISPATCH = re.compile(r"argv|command|cmd|mode|subcommand|verb|action", re.I)
-_LOADS = VOCABULARY.pattern("policy_loads")
 _MOST = 60
 _SAFE_ENTRIES = 6
+_TOLD = 6
 
 
 class RepositoryScan:
@@ -52,27 +35,62 @@ class RepositoryScan:
         self.tree = tree
         self.repository = Repository(tree)
         self.settings = Settings(self.repository)
-        self.documented = documented_commands(self.repository)
-        judge = _Judge(self.repository, self.documented)
-        starts = judge.starts(installed_scripts(tree))
-        entries = [entry for start in starts for entry in judge.entries(start)]
+        self.resolver = Resolver(self.repository, self.settings.made_by_key)
+        self.flow = Flow(self.repository, self.resolver)
+        self.scripts = installed_scripts(tree)
+        self.documented = documented_commands(self.repository, self.scripts)
+        self._situations: dict[tuple[tuple[Spot, ...], tuple[str, ...]], Situation] = {}
+        judge = _Judge(self)
+        entries = [entry for start in find_starts(self) for entry in judge.entries(start)]
         self.train = judge.ranked(entries, "train")
-        self.evaluate = judge.ranked(entries, "eval")
+        ranked = judge.ranked(entries, "eval")
+        trained = {(entry.path, entry.function) for entry in self.train}
+        self.evaluate = [each for each in ranked if (each.path, each.function) not in trained]
+        self.both = [each for each in ranked if (each.path, each.function) in trained]
+        """training commands that evaluate when they are given something else"""
+
+    def situation(self, starts: Iterable[Spot], words: tuple[str, ...] = ()) -> Situation:
+        """Return what holds for a command; the same command is read once."""
+        key = (tuple(starts), words)
+        if key not in self._situations:
+            self._situations[key] = Situation(self.flow, self.settings, *key)
+        return self._situations[key]
+
+    def of(self, entry: EntryPoint) -> Situation:
+        """Return what holds for an entry point."""
+        if entry.function:
+            starts = [Spot(entry.path, entry.function), Spot(entry.path, IMPORTED)]
+        else:
+            starts = [Spot(entry.path, ""), *self.flow.commands(entry.path)]
+        return self.situation(dict.fromkeys(starts), entry.given)
+
+    @cached_property
+    def main(self) -> Situation | None:
+        """What holds for the first training command."""
+        if not self.train:
+            return None
+        told = self.of(self.train[0])
+        plain = self.situation(told.starts, told.essential)
+        return plain if plain.training or is_search(plain) else told
 
     @cached_property
     def train_reach(self) -> dict[Spot, int]:
-        """What runs when the first training command runs."""
-        return self.reach(self.train[:1])
+        """What may run when the first training command runs."""
+        return self.main.reach if self.main else {}
 
     @cached_property
     def eval_reach(self) -> dict[Spot, int]:
-        """What runs when the first evaluation command runs."""
-        return self.reach(self.evaluate[:1])
+        """What may run when the first evaluation command runs."""
+        return self.of(self.evaluate[0]).reach if self.evaluate else {}
 
     @cached_property
     def any_train_reach(self) -> dict[Spot, int]:
-        """What runs when any of the most certain training commands runs."""
-        return self.reach(self.train[:_SAFE_ENTRIES])
+        """What may run when any of the most certain training commands runs."""
+        reached: dict[Spot, int] = {}
+        for entry in self.train[:_SAFE_ENTRIES]:
+            for spot, distance in self.of(entry).reach.items():
+                reached[spot] = min(distance, reached.get(spot, distance))
+        return reached
 
     @cached_property
     def train_files(self) -> dict[str, None]:
@@ -82,13 +100,7 @@ class RepositoryScan:
     @cached_property
     def near(self) -> dict[str, int]:
         """Files that the first training command runs, nearest first, with their rank."""
-        return {path: index for index, path in enumerate(self.files(self.train_reach))}
-
-    def reach(self, entries: list[EntryPoint], depth: int = REACH) -> dict[Spot, int]:
-        """Return what runs from these commands, with the files' top levels."""
-        starts = {Spot(entry.path, entry.function) for entry in entries}
-        starts |= {Spot(entry.path, "") for entry in entries}
-        return self.repository.reach(sorted(starts), depth)
+        return self.main.files if self.main else {}
 
     def files(self, reach: dict[Spot, int]) -> list[str]:
         """Return the files of some places, nearest first."""
@@ -121,8 +133,12 @@ class RepositoryScan:
         return (call for facts in self.sources() for call in facts.calls)
 
     def training_calls(self) -> Iterator[CallSite]:
-        """Return the calls that training makes; of a library, all its own."""
+        """Return the calls that training may make; of a library, all its own."""
         return self.calls(self.any_train_reach) if self.train else self.source_calls()
+
+    def happening(self) -> Iterator[CallSite]:
+        """Return the calls that the first training command makes by default."""
+        return iter(self.main.happening) if self.main else self.source_calls()
 
     def assignments(self, paths: Iterable[str]) -> Iterator[Assignment]:
         """Return the assignments of some files."""
@@ -131,7 +147,8 @@ class RepositoryScan:
     @cached_property
     def learners(self) -> set[str]:
         """Files of the repository's own that take gradient steps by hand."""
-        return {call.path for call in self.source_calls() if takes_gradient_steps(call)}
+        steps = {spot.path for spot in self.flow.training}
+        return {path for path in steps if self.tree.is_own(path)}
 
     def declared(self) -> Iterator[Setting]:
         """Return the settings that Python files declare: flags, then fields."""
@@ -139,80 +156,79 @@ class RepositoryScan:
         yield from self.settings.fields
 
 
-class _Start(NamedTuple):
-    """Something that can be run: a file or an installed command."""
-
-    argv: tuple[str, ...]
-    spot: Spot
-    script: Script | None
-
-    @property
-    def stem(self) -> str:
-        """The name people know it by."""
-        name = self.script.name if self.script else self.spot.path.rpartition("/")[2]
-        return name.removesuffix(".py").lower()
-
-
 class _Judge:
-    """Tells from names, calls and documents what each runnable thing is for."""
+    """Tells from what is run, and from documents, what each runnable thing is for."""
 
-    def __init__(self, repository: Repository, documented: list[DocumentedCommand]) -> None:
-        self.repository = repository
-        self.told = grouped(documented, lambda command: command.resolved)
+    def __init__(self, scan: RepositoryScan) -> None:
+        self.scan = scan
+        self.told = grouped(scan.documented, lambda command: command.resolved)
 
-    def starts(self, scripts: list[Script]) -> Iterator[_Start]:
-        """Yield what can be run: installed commands, then files."""
-        for script in scripts:
-            spot = self.repository.find(script.target.replace(":", "."))
-            if spot is None:  # an application object: its commands are the functions it decorates
-                path = self.repository.module(script.target.partition(":")[0])
-                spot = Spot(path, "") if path else None
-            if spot:
-                yield _Start((script.name,), spot, script)
-        for path, facts in self.repository.modules.items():
-            if path.rpartition("/")[2] in {"setup.py", "conftest.py", "__init__.py"}:
-                continue
-            top = Spot(path, "")
-            # a file without a main guard may still do its work when run
-            if facts.main_guard or any(
-                trains(call) or takes_gradient_steps(call) for call in self.repository.calls(top)
-            ):
-                yield _Start(("python", path), top, None)
-
-    def entries(self, start: _Start) -> Iterator[EntryPoint]:
+    def entries(self, start: Start) -> Iterator[EntryPoint]:
         """Yield what one runnable thing is for: training, evaluation, or both."""
-        path, stem = start.spot.path, start.stem
-        training = self.repository.nearest_training(start.spot)
-        is_learning = bool(_TRAIN_WORD.search(stem))
-        looks_eval = bool(_EVAL_NAME.search(stem)) and not is_learning
-        if training and not looks_eval:
-            signals = self._common(start, script_weight=0.7)
-            call, distance = training
-            if start.script:
-                signals.add(0.2, call.path, call.line, f"reaches {call.name}(…)")
-            else:
-                weight = 0.5 if distance <= 1 else 0.4
-                signals.add(weight, call.path, call.line, f"runs {call.name}(…)")
-            if _TRAIN_NAME.search(stem):
-                signals.add(0.3, path, 1, f'named "{stem}"')
-            if _OTHER_NAME.search(stem) and not is_learning:
-                signals.add(-0.3, path, 1, f'"{stem}" suggests another purpose')
-            yield self._entry("train", start, signals)
-        if looks_eval or (start.script and self._subcommand(start, "eval")):
-            signals = self._common(start, script_weight=0.4)
-            if looks_eval:
-                signals.add(0.4, path, 1, f'named "{stem}"')
-            loads = self._loading(start.spot)
-            if loads:
-                signals.add(0.4, path, loads.line, f"calls {loads.name}(…)")
-            if start.script and not looks_eval:
-                signals.add(0.4, path, 1, "has a sub-command that evaluates")
-            yield self._entry("eval", start, signals)
+        told = [each for each in self.told.get(start.spot.path, ()) if start.fits(each)]
+        told.sort(key=preference)
+        lines = [told_words(each) for each in told[:_TOLD]] or [()]
+        situations = [self.scan.situation(start.spots, words) for words in dict.fromkeys(lines)]
+        train = next((each for each in situations if self._learns(each)), None)
+        if train is None and told and self._learns(self.scan.situation(start.spots)):
+            train = self.scan.situation(start.spots)
+        if train is not None:
+            yield self._training(start, train)
+        for situation in situations:
+            if situation is not train and not self._learns(situation):
+                entry = self._evaluation(start, situation)
+                if entry is not None:
+                    yield entry
+                    break
 
-    def _common(self, start: _Start, script_weight: float) -> Signals:
+    def _learns(self, situation: Situation) -> bool:
+        if situation.training is not None or is_search(situation):
+            return True
+        path = situation.starts[0].path
+        is_meant = path in self.told or _TRAIN_NAME.search(path.rpartition("/")[2])
+        return bool(is_meant) and self._named(situation)
+
+    def _named(self, situation: Situation) -> bool:
+        """Whether a command that is meant to train says so, though it could not be followed."""
+        name = situation.named_training is not None
+        return name and not (loads_policy(situation) and plays(situation))
+
+    def _training(self, start: Start, situation: Situation) -> EntryPoint:
+        path, stem = start.spot.path, start.stem
+        signals = self._common(start, situation, 0.7)
+        followed = situation.training or next(iter(consults(situation)), None)
+        call = followed or situation.named_training
+        assert call is not None
+        signals.add(0.5 if followed else 0.3, call.path, call.line, f"runs {call.name}(…)")
+        if _TRAIN_NAME.search(stem):
+            signals.add(0.3, path, 1, f'named "{stem}"')
+        elif not self.told.get(path) and (_OTHER_NAME.search(stem) or _EVAL_NAME.search(stem)):
+            signals.add(-0.3, path, 1, f'"{stem}" suggests another purpose')
+        if is_plot(situation):
+            signals.add(-0.2, path, 1, "draws")
+        return self._entry("train", start, situation, signals)
+
+    def _evaluation(self, start: Start, situation: Situation) -> EntryPoint | None:
+        path, stem = start.spot.path, start.stem
+        loads, steps = loads_policy(situation), plays(situation)
+        named = bool(_EVAL_NAME.search(stem)) and not _OTHER_NAME.search(stem)
+        if is_plot(situation) and not steps:
+            return None
+        if not (loads and steps) and not (named and (loads or steps)):
+            return None
+        signals = self._common(start, situation, 0.4)
+        if loads:
+            signals.add(0.4, loads.path, loads.line, f"calls {loads.name}(…)")
+        if steps:
+            signals.add(0.4, steps.path, steps.line, f"calls {steps.name}(…)")
+        if named:
+            signals.add(0.2, path, 1, f'named "{stem}"')
+        return self._entry("eval", start, situation, signals)
+
+    def _common(self, start: Start, situation: Situation, script_weight: float) -> Signals:
         path, script = start.spot.path, start.script
-        told = self.told.get(path, ())
-        signals = Signals(self.repository.tree.weight(path))
+        told = [each for each in self.told.get(path, ()) if start.fits(each)]
+        signals = Signals(self.scan.tree.weight(path))
         if script:
             note = f"installed command {script.name} = {script.target}"
             signals.add(script_weight, script.path, script.line, note)
@@ -227,65 +243,52 @@ class _Judge:
             signals.add(-0.5, path, 1, "its path names real hardware or deployment")
         return signals
 
-    def _loading(self, start: Spot) -> CallSite | None:
-        """Return a call that loads or runs a trained policy, near an entry point."""
-        for spot in self.repository.reach([start], depth=2):
-            for call in self.repository.calls(spot):
-                if _LOADS.match(call.last) and "." in call.name and "yaml" not in call.name:
-                    return call
-        return None
-
-    def _entry(self, role: Role, start: _Start, signals: Signals) -> EntryPoint:
+    def _entry(
+        self, role: Role, start: Start, situation: Situation, signals: Signals
+    ) -> EntryPoint:
+        path = start.spot.path
+        told = [each for each in self.told.get(path, ()) if start.fits(each)]
+        line = min(
+            (each for each in told if told_words(each) == situation.words),
+            key=preference,
+            default=None,
+        )
+        argv = typed(line, path) if line else start.argv
+        seed = find_seed(situation) if role == "train" else None
+        problems = tuple(check(argv, situation.words, situation.accepted))
         return EntryPoint(
             role=role,
-            argv=self._argv(start, role),
-            path=start.spot.path,
+            argv=offered(argv, situation.accepted, seed),
+            given=situation.words,
+            path=path,
             function=start.spot.scope,
             confidence=signals.confidence,
             evidence=signals.strongest,
-            hazardous=self._drives_hardware(start.spot),
+            hazardous=self._drives_hardware(situation),
+            documented=line is not None,
+            problems=problems,
+            seed=seed.words if seed else (),
         )
 
-    def _argv(self, start: _Start, role: Role) -> tuple[str, ...]:
-        """Return the command as people write it: installed, as a module, or as a file."""
-        if start.script:
-            subcommand = self._subcommand(start, role)
-            return (*start.argv, subcommand) if subcommand else start.argv
-        targets = (command.target for command in self.told.get(start.spot.path, ()))
-        module = next((target for target in targets if not target.endswith(".py")), None)
-        return ("python", "-m", module) if module else start.argv
-
-    def _subcommand(self, start: _Start, role: Role) -> str | None:
-        """Return the word that chooses this role, for commands that dispatch."""
-        wanted = _TRAIN_WORD if role == "train" else _EVAL_NAME
-        if start.script and not start.spot.scope:
-            for command in self.repository.commands(start.spot.path):
-                if wanted.search(command.scope):
-                    return command.scope.replace("_", "-")
-        for call in self.repository.calls(start.spot):
-            for guard in call.guards:
-                if guard.holds and any(_DISPATCH.search(name) for name in guard.names):
-                    for word in guard.constants:
-                        if isinstance(word, str) and wanted.search(word.lower()):
-                            return word
-        return None
-
-    def _drives_hardware(self, start: Spot) -> bool:
+    def _drives_hardware(self, situation: Situation) -> bool:
         """Whether a file within reach imports a hardware interface."""
         return any(
             VOCABULARY.package(origin, "hardware")
-            for path in {spot.path for spot in self.repository.reach([start])}
-            for origin in self.repository.modules[path].import_lines
+            for path in situation.files
+            for origin in self.scan.repository.modules[path].import_lines
         )
 
     def ranked(self, entries: list[EntryPoint], role: Role) -> list[EntryPoint]:
         """Return the commands of a role that drive no hardware, most certain first."""
 
-        def order(entry: EntryPoint) -> tuple[float, int, bool, int, str]:
+        def order(entry: EntryPoint) -> tuple[float, int, tuple[int, ...], bool, int, str]:
             name = entry.path.rpartition("/")[2]
+            told = self.told.get(entry.path, ())
+            first = min((preference(each)[2:] for each in told), default=(9, 9, 9))
             return (
-                -entry.confidence,
-                -len(self.told.get(entry.path, ())),
+                -round(entry.confidence, 1),
+                len(entry.problems),
+                first,
                 not name.startswith(("train", "play", "eval", "enjoy")),
                 entry.path.count("/"),
                 entry.path,
@@ -294,5 +297,11 @@ class _Judge:
         safe = (entry for entry in entries if entry.role == role and not entry.hazardous)
         sure = sorted((entry for entry in safe if entry.confidence >= SURE_ENOUGH), key=order)
         # an installed command and its own file are one command, not two
-        unique = {entry.path: entry for entry in reversed(sure)}
-        return [entry for entry in sure if unique[entry.path] is entry][:_MOST]
+        unique = {(entry.path, entry.function): entry for entry in reversed(sure)}
+        owned = {entry.path for entry in sure if entry.function}
+        return [
+            entry
+            for entry in sure
+            if unique[entry.path, entry.function] is entry
+            and (entry.function or entry.path not in owned)
+        ][:_MOST]

@@ -8,6 +8,8 @@ from typing import NamedTuple
 
 from telic.studies.scan.declared import DocumentedCommand
 from telic.studies.scan.entry_points import RepositoryScan
+from telic.studies.scan.evaluation import eval_flag, turned_off
+from telic.studies.scan.facts import CallSite, Handler
 from telic.studies.scan.records import (
     HazardFinding,
     RepositoryAudit,
@@ -15,9 +17,8 @@ from telic.studies.scan.records import (
     quote,
 )
 from telic.studies.scan.repository import Spot
-from telic.studies.scan.runs import eval_flag, turned_off
-from telic.studies.scan.sinks import by_default
-from telic.studies.scan.source import VOCABULARY, CallSite
+from telic.studies.scan.roles import consults
+from telic.studies.scan.source import VOCABULARY
 
 _SHOWN = 5
 
@@ -105,21 +106,31 @@ def actuates_hardware(found: Findings) -> Alarm | None:
 
 @HARM.rule
 def network_by_default(found: Findings) -> Alarm | None:
-    """Sinks, downloads and uploads that happen when nobody asks for them."""
+    """Sinks, downloads, uploads and hosted models that are used when nobody asks for them."""
     scan = found.scan
     sinks = [sink for sink in found.audit.sinks if sink.default and sink.network]
-    calls = [
-        call
-        for call in _downloads(scan, scan.any_train_reach if scan.train else ())
-        if not call.guards and by_default(scan, call).on
-    ]
+    happening = scan.main.happening if scan.main else []
+    calls = [call for call in happening if _fetches(scan, call) or _sends(scan, call)]
+    calls += list(consults(scan.main)) if scan.main else []
     names = dict.fromkeys([*(sink.name for sink in sinks), *(call.last for call in calls)])
     evidence = [*(line for sink in sinks for line in sink.evidence[:2]), *quote_calls(calls)]
     return where(evidence, f"uses the network unless told not to: {', '.join(names)}")
 
 
+def _fetches(scan: RepositoryScan, call: CallSite) -> bool:
+    if call.last not in VOCABULARY.fetching or call.keywords.get("local_files_only") is True:
+        return False
+    names = scan.flow.outside(call) or [call.name]
+    return any(map(VOCABULARY.is_download, names))
+
+
+def _sends(scan: RepositoryScan, call: CallSite) -> bool:
+    is_named = VOCABULARY.is_upload(call.name)
+    return is_named and any(map(VOCABULARY.is_upload, scan.flow.outside(call)))
+
+
 def _downloads(scan: RepositoryScan, reach: Iterable[Spot]) -> Iterator[CallSite]:
-    return (call for call in scan.calls(reach) if VOCABULARY.is_download(call.name))
+    return (call for call in scan.calls(reach) if _fetches(scan, call))
 
 
 @HARM.rule
@@ -137,8 +148,7 @@ def dataset_needs_network(found: Findings) -> Alarm | None:
     if scan.train:
         calls = _downloads(scan, scan.any_train_reach)
     else:
-        roots = VOCABULARY.table("downloads")["roots"]
-        calls = (c for c in scan.source_calls() if c.name in roots or c.last == "urlretrieve")
+        calls = (call for call in scan.source_calls() if _fetches(scan, call))
     return where(quote_calls(calls), "training may download data or models")
 
 
@@ -178,25 +188,33 @@ def deletes_results(found: Findings) -> Alarm | None:
         ):
             lines.append(quote(call, text[:120]))
     asked = [
-        setting.flag
+        setting.label
         for entry in scan.train[:3]
-        for setting in scan.settings.on_entry(entry.path)
+        for setting in scan.of(entry).accepted.flags
         if _ASKED.search(setting.name)
     ]
-    flags = f"; flags: {', '.join(flag for flag in asked if flag)}" if asked else ""
+    flags = f"; flags: {', '.join(dict.fromkeys(asked))}" if asked else ""
     return where(lines, f"removes folders or files of earlier runs{flags}")
 
 
 @HARM.rule
 def executes_generated_code(found: Findings) -> Alarm | None:
-    """Exec and eval of text."""
+    """Exec and eval of text, and code that a model wrote."""
     calls = (
         call
         for call in found.scan.training_calls()
         if call.name in {"exec", "eval", "builtins.exec", "builtins.eval"}
         and not _is_written_out(call.args[0] if call.args else None)
     )
-    return where(quote_calls(calls), "turns text into running code")
+    lines = quote_calls(calls)
+    main = found.scan.main
+    if main is not None and next(consults(main), None):
+        lines += [
+            quote(call, "writes a Python file that a model may have written")
+            for call in main.happening
+            if call.last == "open" and call.args and str(call.args[0]).endswith(".py")
+        ]
+    return where(lines, "turns text into running code")
 
 
 def _is_written_out(value: object) -> bool:
@@ -206,7 +224,9 @@ def _is_written_out(value: object) -> bool:
 @HARM.rule
 def unpriced_llm_calls(found: Findings) -> Alarm | None:
     """Language models that cost money."""
-    lines = imports(found, "language_models")
+    main = found.scan.main
+    lines = quote_calls(consults(main)) if main else []
+    lines = lines or imports(found, "language_models")
     return where(lines, "calls language models, which may cost money")
 
 
@@ -235,28 +255,38 @@ def _missing_commands(scan: RepositoryScan) -> list[DocumentedCommand]:
 
 RESULTS = RuleBook()
 _EVERYTHING = {"", "Exception", "BaseException"}
-_TRAINING = {"learn", "train", "run_experiment", "fit"}
 _SEED_ANY = (None, -1, "", "None")
 _RANDOM = re.compile(r"time\.time|randint|urandom|getrandbits|time\(\)")
 
 
 @RESULTS.rule
 def exit_zero_on_crash(found: Findings) -> Alarm | None:
-    """A handler around training that swallows the error, or an exit that always says success."""
+    """A handler around training after which the command ends as if nothing had happened."""
     scan = found.scan
     lines: list[SourceLine] = []
-    for path in sorted(scan.files(scan.reach(scan.train[:6], depth=2))):
+    for path in sorted({spot.path for entry in scan.train[:6] for spot in scan.of(entry).active}):
         facts = scan.repository.modules[path]
-        lines += [
-            quote(handler, f"except {handler.caught or 'anything'} around training")
-            for handler in facts.handlers
-            if handler.caught.rpartition(".")[2] in _EVERYTHING
-            and handler.swallows
-            and not _TRAINING.isdisjoint(handler.tried)
-        ]
-        exits = (call for call in facts.calls if call.name == "os._exit" and call.args[:1] == (0,))
-        lines += [quote(call, "os._exit(0)") for call in exits]
+        for handler in facts.handlers:
+            is_any = handler.caught.rpartition(".")[2] in _EVERYTHING
+            if is_any and handler.swallows and _surrounds_training(scan, handler):
+                note = f"except {handler.caught or 'anything'} around training"
+                lines.append(quote(handler, note))
     return where(lines, "a crash may end with exit code 0")
+
+
+def _surrounds_training(scan: RepositoryScan, handler: Handler) -> bool:
+    """Whether what a handler watches trains, itself or further on."""
+    facts = scan.repository.modules[handler.path]
+    trained = scan.flow.training
+    for call in facts.calls[handler.first : handler.last]:
+        if scan.flow.trains(call) or scan.flow.takes_gradient_steps(call):
+            return True
+        for target in scan.resolver.targets(call):
+            if isinstance(target, Spot) and not trained.keys().isdisjoint(
+                scan.flow.reach([target])
+            ):
+                return True
+    return False
 
 
 @RESULTS.rule

@@ -6,11 +6,13 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from telic.studies.scan.declared import Setting, bare, read_toml
+from telic.studies.scan.declared import read_toml
 from telic.studies.scan.entry_points import RepositoryScan
 from telic.studies.scan.hazards import Alarm, Findings, RuleBook, imported, imports, where
 from telic.studies.scan.records import SourceLine, quote
-from telic.studies.scan.repository import Spot
+from telic.studies.scan.runs import expanded, written_paths
+from telic.studies.scan.settings import Setting, bare
+from telic.studies.scan.situation import Situation
 from telic.studies.scan.source import VOCABULARY, RepositoryTree
 
 RUNNING = RuleBook()
@@ -18,6 +20,8 @@ _VIDEO = re.compile(r"^(capture_video|record_video|save_video|video|render|recor
 _SAVE = VOCABULARY.pattern("save_settings")
 _STEPS = VOCABULARY.pattern("step_settings")
 _ITERATIONS = re.compile(r"^(max_iterations|num_learning_iterations|num_iterations|max_epochs)$")
+_SAVING = VOCABULARY.pattern("saving_calls")
+_SAVE_THEMSELVES = VOCABULARY.words("learners_that_save")
 _LONG_STEPS, _LONG_ITERATIONS = 2e7, 5000
 _PRECISION = VOCABULARY.pattern("precision_words")
 _LATEST = VOCABULARY.pattern("latest_run_calls")
@@ -30,19 +34,22 @@ _INSTALL_REQUIRES = re.compile(r"install_requires\s*=\s*\[(.*?)\]\s*[,)\n]", re.
 
 
 def _settings(found: Findings, pattern: str | re.Pattern[str]) -> Iterator[Setting]:
-    """Settings of the training command with such a name, nearest first."""
-    scan = found.scan
-    matching = [
-        setting
-        for setting in scan.declared()
-        if setting.path in scan.near and re.match(pattern, bare(setting.name))
-    ]
-    yield from sorted(matching, key=lambda setting: (not setting.flag, scan.near[setting.path]))
-    if found.audit.config.primary in ("hydra", "yaml"):
-        roots = tuple(f"{root}/" for root in found.audit.config.roots)
-        for name, settings in scan.settings.by_name.items():
-            if re.match(pattern, name):
-                yield from (setting for setting in settings if setting.path.startswith(roots))
+    """Settings of the training command with such a name, as they are after composition."""
+    main = found.scan.main
+    if main is None:
+        return
+    for flag in main.interface.flags:
+        if re.match(pattern, flag.name) and flag.default is not None:
+            yield Setting(flag.key, flag.default, flag.known, flag.label, flag.path, flag.line)
+    for key, value in main.composition.values.items():
+        if re.match(pattern, bare(key)) and value.value is not None:
+            yield Setting(
+                key, value.value, True, key, value.path or main.starts[0].path, value.line
+            )
+    paths = main.defaults.paths
+    fields = [each for each in found.scan.settings.fields if each.path in paths]
+    matching = [each for each in fields if "." in each.name and re.match(pattern, bare(each.name))]
+    yield from sorted(matching, key=lambda each: paths[each.path])
 
 
 def _default(setting: Setting, detail: str) -> Alarm:
@@ -71,7 +78,7 @@ def display_by_default(found: Findings) -> Alarm | None:
     for setting in _settings(found, r"^headless$"):
         if setting.known and setting.default is False:
             return _default(setting, "opens a window unless headless is set")
-    for call in found.scan.training_calls():
+    for call in found.scan.happening() if found.scan.main else ():
         if call.keywords.get("render_mode") == "human":
             return Alarm("renders for people", [quote(call, "render_mode=human")])
     return None
@@ -101,6 +108,10 @@ def gpu_required(found: Findings) -> Alarm | None:
         on_gpu = isinstance(setting.default, str) and setting.default.startswith(("cuda", "gpu"))
         if on_gpu and "is_available" not in found.scan.tree.text(setting.path):
             lines.append(_quote(setting))
+    for call in found.scan.happening() if found.scan.main else ():
+        is_moved = call.last == "cuda" and "." in call.name and not call.guards
+        if is_moved or (call.name == "torch.device" and call.args[:1] == ("cuda",)):
+            lines.append(quote(call, f"{call.name}(…)"))
     return where(lines, "expects a GPU by default")
 
 
@@ -110,16 +121,34 @@ def checkpoint_off_by_default(found: Findings) -> Alarm | None:
     for setting in _settings(found, _SAVE):
         if setting.known and (setting.default is False or setting.default in (-1, 0)):
             return _default(setting, f"{setting.label} is off")
-    return None
+    main = found.scan.main
+    if main is None or main.training is None:
+        return None
+    if any(_SAVING.match(call.last) for call in main.happening):
+        return None
+    outside = [name for call in main.happening for name in found.scan.flow.outside(call)]
+    if any(name.partition(".")[0] in _SAVE_THEMSELVES for name in outside):
+        return None
+    return Alarm("nothing that is learned is saved", [quote(main.training, main.training.name)])
 
 
 @RUNNING.rule
 def config_not_cli_overridable(found: Findings) -> Alarm | None:
     """Settings that only an edit of the source changes."""
-    if not found.scan.train or found.audit.config.override_style not in (None, "source_edit"):
+    main = found.scan.main
+    if main is None or not _is_fixed(main):
         return None
     entry = found.scan.train[0]
     return Alarm(f"{entry.path} takes no settings", entry.evidence[:1])
+
+
+def _is_fixed(main: Situation) -> bool:
+    """Whether nothing on the command line or in a file changes a command's settings."""
+    if main.accepted.flags or main.accepted.parsers or main.composition.files:
+        return False
+    paths = list(main.files)
+    text = main.flow.repository.tree.text
+    return not any("sys.argv" in text(path) or "os.environ" in text(path) for path in paths)
 
 
 @RUNNING.rule
@@ -132,6 +161,10 @@ def budget_hardcoded(found: Findings) -> Alarm | None:
             fixed = fixed or [value for value in call.args[:1] if isinstance(value, int | float)]
             if any(map(_is_number, fixed)):
                 return Alarm(f"{call.name}({fixed[0]})", [quote(call, call.name)])
+    main = found.scan.main
+    if main is not None and main.training is not None and _is_fixed(main):
+        place = quote(main.training, main.training.name)
+        return Alarm("how long it trains is written into the code", [place])
     return None
 
 
@@ -157,9 +190,8 @@ def multiple_trainers(found: Findings) -> Alarm | None:
     """More than one command trains."""
     places: dict[tuple[str, int], str] = {}
     for entry in found.scan.train:
-        training = found.scan.repository.nearest_training(Spot(entry.path, entry.function))
-        if training:
-            call, _ = training
+        call = found.scan.of(entry).training
+        if call:
             places.setdefault((call.path, call.line), entry.path)
     if len(places) < 2:
         return None
@@ -200,10 +232,24 @@ def latest_run_default(found: Findings) -> Alarm | None:
 @RUNNING.rule
 def output_dir_collision(found: Findings) -> Alarm | None:
     """Two runs with equal settings write into one folder."""
-    template = found.audit.outputs.run_dir_template
-    if not found.scan.train or not template or "{" in template or _UNIQUE.search(template):
+    scan = found.scan
+    if scan.main is None or "hydra" in scan.main.accepted.parsers:  # Hydra makes a folder each
         return None
-    return Alarm(f"every run writes to {template}", found.audit.outputs.evidence)
+    templates = [found.audit.outputs.run_dir_template or ""]
+    lines = list(found.audit.outputs.evidence)
+    for call, text in written_paths(scan.main):
+        templates.append(expanded(scan, text, call.path, call.scope))
+        lines.append(quote(call, templates[-1]))
+    known = [each for each in templates if "/" in each and not each.startswith("{")]
+    if not known or any(map(_UNIQUE.search, templates)) or _counts_runs(scan):
+        return None
+    return Alarm(f"every run writes to {known[0]}", lines)
+
+
+def _counts_runs(scan: RepositoryScan) -> bool:
+    """Whether the code looks for folders of earlier runs, as it does to number the next."""
+    calls = scan.main.happening if scan.main else []
+    return any(call.last in {"listdir", "glob", "iterdir", "scandir", "mkdtemp"} for call in calls)
 
 
 @RUNNING.rule
@@ -263,6 +309,9 @@ def behaviour_depends_on_installed_packages(found: Findings) -> Alarm | None:
 @RUNNING.rule
 def env_activation_required(found: Findings) -> Alarm | None:
     """Something has to be entered before the command works."""
+    for entry in found.scan.train[:1]:
+        if entry.argv[0].endswith(".sh"):
+            return Alarm(f"is started through {entry.argv[0]}", entry.evidence[:1])
     for path in found.scan.tree.paths:
         name = path.rpartition("/")[2].lower()
         is_doc = path.startswith("docs/") and name.endswith((".md", ".rst"))

@@ -1,4 +1,4 @@
-"""One walk over a syntax tree that gathers a file's facts, and the values its text spells out."""
+"""One walk over a syntax tree that gathers a file's facts."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import ast
 import warnings
 from typing import Any
 
-from telic.studies.scan.source import (
-    UNKNOWN,
-    VOCABULARY,
+from telic.studies.scan.facts import (
+    EACH,
     Assignment,
+    BranchCondition,
     CallSite,
     Class,
     Function,
@@ -17,12 +17,15 @@ from telic.studies.scan.source import (
     Handler,
     ModuleFacts,
 )
+from telic.studies.scan.source import VOCABULARY
+from telic.studies.scan.values import condition, dotted, guards, literal
 
 _FIELDS: dict[type[ast.AST], tuple[str, ...]] = {ast.Name: (), ast.Constant: ()}
 """fields of each kind of node that hold expressions; ast.iter_child_nodes takes twice as long"""
 _NO_EXPRESSION = VOCABULARY.words("no_expression")
 _STATEMENTS = frozenset({"body", "orelse", "finalbody", "handlers", "cases"})
-_MAPPINGS = VOCABULARY.words("mapping_calls")
+_FILES = (".yaml", ".yml")
+_EXITS = frozenset({"sys.exit", "exit", "quit", "os._exit"})
 _COMPUTING = (ast.BinOp, ast.Call, ast.UnaryOp, ast.IfExp, ast.Compare, ast.BoolOp)
 
 
@@ -48,6 +51,7 @@ class _Reader:
         self.scope: list[str] = []
         self.guards: list[Guard] = []
         self.tries = 0
+        self.returns: list[list[Any]] = []
         self.package = facts.path.removesuffix(".py").split("/")[:-1]
 
     def block(self, statements: list[ast.stmt]) -> None:
@@ -74,9 +78,7 @@ class _Reader:
             case ast.Try():
                 self._try(node)
             case ast.For() | ast.While() | ast.AsyncFor():
-                self._expressions(node)
-                self.block(node.body)
-                self.block(node.orelse)
+                self._loop(node)
             case ast.With() | ast.AsyncWith():
                 self._expressions(node)
                 self.block(node.body)
@@ -85,10 +87,24 @@ class _Reader:
                 self._expressions(node)
             case ast.Match():
                 self._expressions(node)
-                for case in node.cases:
-                    self.block(case.body)
+                self._cases(node)
+            case ast.Return(value=value):
+                if self.returns and value is not None:
+                    self.returns[-1].append(literal(value))
+                self._expressions(node)
             case _:
                 self._expressions(node)
+
+    def _cases(self, node: ast.Match) -> None:
+        """A case that is a constant is a comparison; any other says nothing certain."""
+        for case in node.cases:
+            test = ast.Constant(value=True)
+            if isinstance(case.pattern, ast.MatchValue):
+                test = ast.Compare(node.subject, [ast.Eq()], [case.pattern.value])
+            outside = len(self.guards)
+            self.guards += guards(test, holds=True)
+            self.block(case.body)
+            del self.guards[outside:]
 
     def _import(self, node: ast.Import | ast.ImportFrom) -> None:
         base = ""
@@ -110,6 +126,8 @@ class _Reader:
         for decorator in node.decorator_list:
             self._expressions(decorator)
         spec = node.args
+        for default in (*spec.defaults, *filter(None, spec.kw_defaults)):
+            self._expressions(default)
         names = [each.arg for each in (*spec.posonlyargs, *spec.args)]
         defaults = dict(
             zip(names[len(names) - len(spec.defaults) :], map(literal, spec.defaults), strict=True)
@@ -118,17 +136,34 @@ class _Reader:
             names.append(name.arg)
             if value is not None:
                 defaults[name.arg] = literal(value)
-        where, taken, marks = self._where(), tuple(names), self._decorators(node)
+        every = (*spec.posonlyargs, *spec.args, *spec.kwonlyargs)
+        annotations = {each.arg: ast.unparse(each.annotation) for each in every if each.annotation}
+        returns: list[Any] = []
         self.facts.functions.append(
-            Function(self.facts.path, node.name, where, node.lineno, taken, defaults, marks)
+            Function(
+                self.facts.path,
+                node.name,
+                self._where(),
+                node.lineno,
+                tuple(names),
+                defaults,
+                self._decorators(node),
+                self._marks(node),
+                annotations,
+                returns,
+            )
         )
+        self.returns.append(returns)
         self._inside(node.name, node.body)
+        self.returns.pop()
 
     def _class(self, node: ast.ClassDef) -> None:
         bases = tuple(self._full(dotted(base)) for base in node.bases)
-        where, marks = self._where(), self._decorators(node)
+        where, names = self._where(), self._decorators(node)
+        for decorator in node.decorator_list:
+            self._expressions(decorator)
         self.facts.classes.append(
-            Class(self.facts.path, node.name, where, node.lineno, bases, marks)
+            Class(self.facts.path, node.name, where, node.lineno, bases, names, self._marks(node))
         )
         self._inside(node.name, node.body)
 
@@ -157,14 +192,20 @@ class _Reader:
         before = len(self.facts.calls)
         self.block(node.body)
         self.tries -= forgiving
-        tried = tuple(call.last for call in self.facts.calls[before:])
+        after = len(self.facts.calls)
         for handler in node.handlers:
             caught = dotted(handler.type) if handler.type else ""
-            swallows = not _raises(handler.body)
+            if isinstance(handler.type, ast.Tuple):
+                kinds = [dotted(each) for each in handler.type.elts]
+                caught = next((each for each in kinds if each.endswith("Exception")), kinds[0])
+            swallows = not _raises(handler.body) and not _fails(handler.body)
             self.facts.handlers.append(
-                Handler(self.facts.path, caught, handler.lineno, swallows, tried)
+                Handler(self.facts.path, caught, handler.lineno, swallows, before, after)
             )
             self.block(handler.body)
+        if any(_exits(statement) == 0 for statement in node.finalbody):
+            line = node.finalbody[0].lineno
+            self.facts.handlers.append(Handler(self.facts.path, "", line, True, before, after))
         self.block(node.orelse)
         self.block(node.finalbody)
 
@@ -174,21 +215,57 @@ class _Reader:
         keywords: dict[str, Any] = {}
         if isinstance(value, ast.Call):
             keywords = {each.arg: literal(each.value) for each in value.keywords if each.arg}
-        condition: tuple[Guard, ...] = ()
-        if isinstance(value, ast.Compare | ast.BoolOp | ast.UnaryOp | ast.Attribute):
-            condition = tuple(guards(value, holds=True))
+        asked: BranchCondition | None = None
+        if isinstance(value, ast.Compare | ast.BoolOp | ast.UnaryOp | ast.Attribute | ast.Name):
+            asked = condition(value)
         annotation = ast.unparse(node.annotation) if isinstance(node, ast.AnnAssign) else None
-        is_computed = isinstance(node, ast.AugAssign)
+        augments = isinstance(node, ast.AugAssign)
         path, where, line = self.facts.path, self._where(), node.lineno
         for target in targets:
-            names, written = [target], literal(value)
-            computed = is_computed or isinstance(value, _COMPUTING)
             if isinstance(target, ast.Tuple | ast.List):
-                names, written, computed = target.elts, UNKNOWN, is_computed
-            made = (written, computed, annotation, keywords, condition)
-            self.facts.assignments += [
-                Assignment(path, dotted(name), line, where, *made) for name in names
-            ]
+                self._unpack(target.elts, value, line, augments=augments)
+                continue
+            computed = augments or isinstance(value, _COMPUTING)
+            self.facts.assignments.append(
+                Assignment(
+                    path,
+                    dotted(target),
+                    line,
+                    where,
+                    literal(value),
+                    computed,
+                    annotation,
+                    keywords,
+                    asked,
+                    augments=augments,
+                )
+            )
+
+    def _loop(self, node: ast.For | ast.AsyncFor | ast.While) -> None:
+        """`for x in values` gives x each of them in turn."""
+        self._expressions(node)
+        target = None if isinstance(node, ast.While) else node.target
+        if isinstance(target, ast.Name) and not isinstance(node, ast.While):
+            place = (self.facts.path, target.id, node.lineno, self._where())
+            each = Assignment(*place, literal(node.iter), False, None, {}, part=EACH)
+            self.facts.assignments.append(each)
+        self.block(node.body)
+        self.block(node.orelse)
+
+    def _unpack(
+        self, names: list[ast.expr], value: ast.expr | None, line: int, *, augments: bool
+    ) -> None:
+        """`a, b = x, y` gives each its own; `a, b = f()` parts of one value."""
+        parts = value.elts if isinstance(value, ast.Tuple) and len(value.elts) == len(names) else []
+        whole = literal(value)
+        for index, name in enumerate(names):
+            written = literal(parts[index]) if parts else whole
+            computed = augments or (bool(parts) and isinstance(parts[index], _COMPUTING))
+            position = None if parts else index
+            place = (self.facts.path, dotted(name), line, self._where())
+            self.facts.assignments.append(
+                Assignment(*place, written, computed, None, {}, part=position)
+            )
 
     def _expressions(self, node: ast.AST) -> None:
         """Gather the calls of a statement, not those of statements inside it."""
@@ -200,6 +277,8 @@ class _Reader:
             kind = type(each)
             if isinstance(each, ast.Call):
                 self._call(each)
+            elif isinstance(each, ast.JoinedStr | ast.Constant):
+                self._text(each)
             fields = _FIELDS.get(kind)
             if fields is None:
                 fields = _FIELDS[kind] = _expression_fields(kind)
@@ -211,12 +290,25 @@ class _Reader:
                     stack.append(value)
 
     def _call(self, node: ast.Call) -> None:
+        self.facts.calls.append(self._site(node))
+
+    def _text(self, node: ast.JoinedStr | ast.Constant) -> None:
+        """Keep names of files."""
+        text = literal(node)
+        if isinstance(text, str) and text.endswith(_FILES) and len(text) < 200:
+            self.facts.texts.append((self._where(), text, node.lineno))
+
+    def _site(self, node: ast.Call) -> CallSite:
         name, where = self._full(dotted(node.func)), self._where()
         args = tuple(literal(argument) for argument in node.args[:6])
         keywords = {word.arg: literal(word.value) for word in node.keywords if word.arg}
-        self.facts.calls.append(
-            CallSite(self.facts.path, name, node.lineno, where, args, keywords, tuple(self.guards))
-        )
+        path, held = self.facts.path, tuple(self.guards)
+        return CallSite(path, name, node.lineno, where, args, keywords, held)
+
+    def _marks(
+        self, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
+    ) -> tuple[CallSite, ...]:
+        return tuple(self._site(each) for each in node.decorator_list if isinstance(each, ast.Call))
 
     def _full(self, name: str) -> str:
         head, dot, rest = name.partition(".")
@@ -243,116 +335,26 @@ def _leaves(body: list[ast.stmt]) -> bool:
     return bool(body) and isinstance(body[-1], ast.Return | ast.Raise | ast.Continue)
 
 
+def _fails(body: list[ast.stmt]) -> bool:
+    """Whether a handler ends the command with an exit code that says so."""
+    for statement in body:
+        if isinstance(statement, ast.Return) and isinstance(statement.value, ast.Constant):
+            code = statement.value.value
+            if isinstance(code, int) and not isinstance(code, bool) and code != 0:
+                return True
+        code = _exits(statement)
+        if code is not None and code != 0:
+            return True
+    return False
+
+
+def _exits(statement: ast.stmt) -> Any:
+    """The exit code of a statement that ends the process; None when it does not."""
+    call = statement.value if isinstance(statement, ast.Expr) else None
+    if not isinstance(call, ast.Call) or dotted(call.func) not in _EXITS:
+        return None
+    return literal(call.args[0]) if call.args else 0
+
+
 def _raises(body: list[ast.stmt]) -> bool:
     return any(isinstance(each, ast.Raise) for statement in body for each in ast.walk(statement))
-
-
-def literal(node: ast.AST | None) -> Any:
-    """Return the value a node spells out; names and calls come as `<name>`, the rest as UNKNOWN."""
-    match node:
-        case ast.Constant(value=value):
-            return value
-        case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int() | float() as value)):
-            return -value
-        case ast.List(elts=items) | ast.Tuple(elts=items) | ast.Set(elts=items):
-            return [literal(each) for each in items] if len(items) <= 64 else UNKNOWN
-        case ast.Dict(keys=keys, values=values) if len(keys) <= 128:
-            return {
-                key.value: literal(value)
-                for key, value in zip(keys, values, strict=True)
-                if isinstance(key, ast.Constant) and isinstance(key.value, str)
-            }
-        case ast.Name() | ast.Attribute():
-            return f"<{dotted(node)}>"
-        case ast.Call(func=func):
-            return _constructed(node, func)
-        case ast.JoinedStr(values=parts):
-            return "".join(
-                str(part.value) if isinstance(part, ast.Constant) else _hole(part) for part in parts
-            )
-        case ast.BinOp(op=ast.Mult() | ast.Pow()):
-            return _product(node)
-        case _:
-            return UNKNOWN
-
-
-def _hole(part: ast.expr) -> str:
-    inner = part.value if isinstance(part, ast.FormattedValue) else part
-    return "{" + (dotted(inner.func) if isinstance(inner, ast.Call) else dotted(inner)) + "}"
-
-
-def _constructed(node: ast.Call, func: ast.expr) -> Any:
-    """Unwrap the usual ways to write a default: int(1e6), field(default=…), x.get(key, …)."""
-    name = dotted(func)
-    last = name.rpartition(".")[2]
-    if last in {"int", "float", "str", "Path"} and len(node.args) == 1:
-        return literal(node.args[0])
-    if last == "field":
-        for keyword in node.keywords:
-            value = keyword.value
-            if keyword.arg == "default":
-                return literal(value)
-            if keyword.arg == "default_factory":
-                return literal(value.body if isinstance(value, ast.Lambda) else value)
-        return UNKNOWN
-    if last in {"get", "pop", "getattr", "setdefault"} and len(node.args) > 1:
-        return literal(node.args[-1])
-    if last in _MAPPINGS and node.keywords and not node.args:
-        return {each.arg: literal(each.value) for each in node.keywords if each.arg}
-    if name.endswith("path.join"):
-        parts = [literal(each) for each in node.args]
-        return "/".join(part if isinstance(part, str) else "{?}" for part in parts)
-    return f"<{name}>"
-
-
-def _product(node: ast.BinOp) -> Any:
-    left, right = literal(node.left), literal(node.right)
-    if isinstance(left, int | float) and isinstance(right, int | float):
-        if isinstance(node.op, ast.Mult):
-            return left * right
-        if abs(right) < 64:
-            return left**right
-    return UNKNOWN
-
-
-def guards(test: ast.expr, *, holds: bool) -> list[Guard]:
-    """Return what must be so for a branch to run; `a or b` says nothing certain of either."""
-    if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
-        return guards(test.operand, holds=not holds)
-    if isinstance(test, ast.BoolOp):
-        if isinstance(test.op, ast.And) != holds:
-            return []
-        return [each for value in test.values for each in guards(value, holds=holds)]
-    if isinstance(test, ast.Compare) and isinstance(test.ops[0], ast.NotEq | ast.IsNot | ast.NotIn):
-        holds = not holds
-    if isinstance(test, ast.Call) and isinstance(value := literal(test), bool):
-        return [Guard((f"<{value}>",), (), holds)]  # getattr(args, "use_it", False)
-    if isinstance(test, ast.Name | ast.Attribute):
-        return [Guard((dotted(test),), (), holds)]
-    names: list[str] = []
-    constants: list[Any] = []
-    for each in ast.walk(test):
-        if isinstance(each, ast.Attribute | ast.Name | ast.Subscript):
-            names.append(dotted(each))
-        elif isinstance(each, ast.Constant):
-            constants.append(each.value)
-    return [Guard(tuple(names), tuple(constants), holds)]
-
-
-def dotted(node: ast.AST) -> str:
-    """Return `a.b.c` of a name or attribute; what is not one shows as `?` or the called name."""
-    parts: list[str] = []
-    while isinstance(node, ast.Attribute):
-        parts.append(node.attr)
-        node = node.value
-    if isinstance(node, ast.Name):
-        parts.append(node.id)
-    elif isinstance(node, ast.Call):
-        parts.append(dotted(node.func) + "()")
-    elif isinstance(node, ast.Subscript):
-        parts.append(dotted(node.value))
-        if isinstance(node.slice, ast.Constant):
-            parts[-1] += f".{node.slice.value}"
-    else:
-        parts.append("?")
-    return ".".join(reversed(parts))

@@ -17,7 +17,12 @@ SURE_ENOUGH = 0.5
 Role = Literal["train", "eval"]
 SinkKind = Literal["wandb", "tensorboard", "csv", "json", "stdout", "custom"]
 Archetype = Literal[
-    "single_file_trainers", "framework", "library", "library_with_examples", "environments"
+    "single_file_trainers",
+    "framework",
+    "library",
+    "library_with_examples",
+    "environments",
+    "language_model_loop",
 ]
 
 
@@ -60,6 +65,14 @@ class EntryPoint(Record):
     evidence: tuple[SourceLine, ...] = ()
     hazardous: bool = False
     """drives hardware; never offered as a command"""
+    given: tuple[str, ...] = ()
+    """what the documented line gives to the script"""
+    documented: bool = False
+    """whether the command is one that a text of the repository shows"""
+    problems: tuple[str, ...] = ()
+    """what the parser it meets would say against it"""
+    seed: tuple[str, ...] = ()
+    """the words that set its seed, with `{seed}`; empty when it takes none"""
 
 
 class Default(Record):
@@ -165,6 +178,8 @@ class SeedFinding(Record):
     flag: str | None = None
     default: Any = None
     controllable: bool = False
+    words: tuple[str, ...] = ()
+    """what the training command is given, with `{seed}`; empty where only a file sets it"""
     claims_determinism: bool = False
     evidence: tuple[SourceLine, ...] = ()
 

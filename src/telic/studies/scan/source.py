@@ -1,4 +1,4 @@
-"""A repository as it is read: the words we know, its files, and what each Python file says.
+"""A repository as it is read: the words we know, and its files.
 
 Files are read once; nothing is run, written, or followed out of the root.
 """
@@ -9,11 +9,10 @@ import os
 import re
 import tomllib
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from functools import cached_property
 from importlib import resources
 from pathlib import Path, PurePosixPath
-from typing import Any, Literal, NamedTuple, TypeGuard, cast
+from typing import Any, Literal, cast
 
 from telic.errors import UsageError
 
@@ -68,7 +67,22 @@ class Vocabulary:
     def is_download(self, name: str) -> bool:
         """Whether a call of this name fetches something over the network."""
         downloads = self._data["downloads"]
-        return name.rpartition(".")[2] in downloads["calls"] or name in downloads["roots"]
+        head, last = name.partition(".")[0], name.rpartition(".")[2]
+        if last in downloads["calls"] or name in downloads["roots"]:
+            return True
+        return last in downloads["by_package"].get(head, "").split()
+
+    @cached_property
+    def fetching(self) -> frozenset[str]:
+        """Last names of calls that may fetch something."""
+        downloads = self._data["downloads"]
+        inside = (word for words in downloads["by_package"].values() for word in words.split())
+        roots = (name.rpartition(".")[2] for name in downloads["roots"])
+        return frozenset([*downloads["calls"], *inside, *roots])
+
+    def is_upload(self, name: str) -> bool:
+        """Whether a call of this name sends something over the network."""
+        return name.rpartition(".")[2] in self._data["downloads"]["uploads"]
 
 
 def _compiled(text: str) -> re.Pattern[str]:
@@ -197,136 +211,3 @@ class RepositoryTree:
     def is_own(self, path: str) -> bool:
         """Whether a file is the repository's own work: source or example."""
         return self.weight(path) >= 0.5
-
-
-class Unknown:
-    """Stands for a value that the text alone does not give."""
-
-    def __repr__(self) -> str:
-        return "?"
-
-
-UNKNOWN = Unknown()
-
-
-class Guard(NamedTuple):
-    """A condition under which code runs: the names it reads and what they are compared with."""
-
-    names: tuple[str, ...]
-    constants: tuple[Any, ...]
-    holds: bool
-    """False: the code runs when the condition does not hold"""
-
-
-class CallSite(NamedTuple):
-    """A call, with its name written out through the imports."""
-
-    path: str
-    name: str
-    line: int
-    scope: str
-    args: tuple[Any, ...]
-    keywords: dict[str, Any]
-    guards: tuple[Guard, ...]
-
-    @property
-    def last(self) -> str:
-        """The last part of the name."""
-        return self.name.rpartition(".")[2]
-
-
-class Assignment(NamedTuple):
-    """A name given a value."""
-
-    path: str
-    target: str
-    line: int
-    scope: str
-    value: Any
-    """a literal, the name of what is called or read in angle brackets, or UNKNOWN"""
-    computed: bool
-    """whether arithmetic or a call makes the value, not a plain hand-over or unpacking"""
-    annotation: str | None
-    keywords: dict[str, Any]
-    """what the call that makes the value is given"""
-    condition: tuple[Guard, ...] = ()
-    """what the value says when it is a condition"""
-
-
-class Function(NamedTuple):
-    """A function or method."""
-
-    path: str
-    name: str
-    scope: str
-    line: int
-    arguments: tuple[str, ...]
-    defaults: dict[str, Any]
-    decorators: tuple[str, ...]
-
-    @property
-    def full_name(self) -> str:
-        """The name with the scopes around it."""
-        return f"{self.scope}.{self.name}".lstrip(".")
-
-
-class Class(NamedTuple):
-    """A class with the names of its bases."""
-
-    path: str
-    name: str
-    scope: str
-    line: int
-    bases: tuple[str, ...]
-    decorators: tuple[str, ...]
-
-    @property
-    def full_name(self) -> str:
-        """The name with the scopes around it."""
-        return f"{self.scope}.{self.name}".lstrip(".")
-
-
-class Handler(NamedTuple):
-    """An `except` block: what it catches, and whether the error goes no further."""
-
-    path: str
-    caught: str
-    line: int
-    swallows: bool
-    tried: tuple[str, ...]
-    """last names of the calls in the `try` body"""
-
-
-@dataclass(slots=True)
-class ModuleFacts:
-    """Everything the scan keeps of one file."""
-
-    path: str
-    imports: dict[str, str] = field(default_factory=dict[str, str])
-    """local name to dotted origin; relative ones are resolved"""
-    import_lines: dict[str, int] = field(default_factory=dict[str, int])
-    optional_imports: set[str] = field(default_factory=set[str])
-    """imported in a `try` that forgives the package's absence"""
-    calls: list[CallSite] = field(default_factory=list[CallSite])
-    functions: list[Function] = field(default_factory=list[Function])
-    classes: list[Class] = field(default_factory=list[Class])
-    assignments: list[Assignment] = field(default_factory=list[Assignment])
-    handlers: list[Handler] = field(default_factory=list[Handler])
-    main_guard: int | None = None
-    broken: str | None = None
-    """why the file could not be parsed"""
-
-
-def is_symbol(value: Any) -> TypeGuard[str]:
-    """Whether a value is the name of what is called or read, not a plain one."""
-    return isinstance(value, str) and value.startswith("<")
-
-
-def as_list(value: Any) -> list[Any]:
-    """Return a list as it is, anything else as a list of one."""
-    return cast("list[Any]", value) if isinstance(value, list) else [value]
-
-
-def is_table(value: Any) -> TypeGuard[dict[str, Any]]:
-    """Whether a value is a dictionary that the text spells out."""
-    return isinstance(value, dict)

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 from telic.studies.scan.entry_points import RepositoryScan
+from telic.studies.scan.facts import Assignment, Class, Function, ModuleFacts, is_symbol, is_table
 from telic.studies.scan.records import (
     SURE_ENOUGH,
     RewardTerm,
@@ -17,15 +18,7 @@ from telic.studies.scan.records import (
     combined,
     quote,
 )
-from telic.studies.scan.source import (
-    VOCABULARY,
-    Assignment,
-    Class,
-    Function,
-    ModuleFacts,
-    is_symbol,
-    is_table,
-)
+from telic.studies.scan.source import VOCABULARY
 
 _FUNCTIONS = VOCABULARY.patterns("task_functions")
 _FILES = VOCABULARY.patterns("task_files")
