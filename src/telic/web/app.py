@@ -49,7 +49,7 @@ _PARTS = (
 _log = logging.getLogger("telic.web")
 _NOT_BUILT = """The pages of the dashboard are not part of this installation.
 
-Build them once with: make pages (needs Node 20 or newer). The API under /api works without them.
+Build them once with: make web (needs Node 20 or newer). The API under /api works without them.
 """
 
 

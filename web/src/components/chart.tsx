@@ -3,6 +3,7 @@ import { useEffect, useMemo, useRef, useState } from "react";
 import uPlot from "uplot";
 import { number, short } from "../format";
 import { colour, seriesColour, useTheme } from "../theme";
+import { mean, piled } from "../session/joined";
 import { Empty } from "./states";
 
 export interface Curve {
@@ -122,21 +123,6 @@ function aligned({ x, curves, isStack }: ChartProps): uPlot.AlignedData {
     columns.push(curve.values);
   }
   return [x, ...columns] as uPlot.AlignedData;
-}
-
-/** Sums from below: costs pile up under zero, pay above it. */
-export function piled(length: number, curves: Curve[]): (number | null)[][] {
-  const above = new Array<number>(length).fill(0);
-  const below = new Array<number>(length).fill(0);
-  return curves.map((curve) => {
-    const isCost = mean(curve.values) < 0;
-    const sums = isCost ? below : above;
-    return curve.values.map((value, index) => (sums[index] = (sums[index] ?? 0) + (value ?? 0)));
-  });
-}
-
-function mean(values: (number | null)[]): number {
-  return values.reduce<number>((sum, value) => sum + (value ?? 0), 0) / Math.max(1, values.length);
 }
 
 function options(latest: { current: ChartProps & { onAt: (index: number | null) => void } }, width: number, _theme: string): uPlot.Options {

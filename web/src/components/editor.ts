@@ -1,18 +1,19 @@
 /** The part that colours code and shows what changed, in a chunk of its own. */
 import { python } from "@codemirror/lang-python";
-import { defaultHighlightStyle, HighlightStyle, syntaxHighlighting } from "@codemirror/language";
+import { HighlightStyle, syntaxHighlighting } from "@codemirror/language";
 import { unifiedMergeView } from "@codemirror/merge";
 import { EditorState, type Extension } from "@codemirror/state";
 import { EditorView, lineNumbers } from "@codemirror/view";
 import { tags } from "@lezer/highlight";
 
-const dark = HighlightStyle.define([
-  { tag: tags.keyword, color: "#cf94ea" },
-  { tag: [tags.string, tags.special(tags.string)], color: "#6fd695" },
-  { tag: tags.comment, color: "#a2abb5" },
-  { tag: [tags.number, tags.bool], color: "#ff9d5c" },
-  { tag: [tags.function(tags.variableName), tags.definition(tags.variableName)], color: "#6ea8ff" },
-  { tag: tags.className, color: "#4fcab9" },
+/** Colours of the style sheet, so that code follows the theme by itself. */
+const highlight = HighlightStyle.define([
+  { tag: tags.keyword, color: "var(--c4)" },
+  { tag: [tags.string, tags.special(tags.string)], color: "var(--c3)" },
+  { tag: tags.comment, color: "var(--soft)" },
+  { tag: [tags.number, tags.bool, tags.null], color: "var(--c2)" },
+  { tag: [tags.function(tags.variableName), tags.definition(tags.variableName)], color: "var(--c1)" },
+  { tag: tags.className, color: "var(--c6)" },
 ]);
 
 /** Show code, with what changed since `before` where that is given; returns how to close it. */
@@ -20,7 +21,7 @@ export function showCode(place: HTMLElement, text: string, before: string | null
   const extensions: Extension[] = [
     lineNumbers(),
     python(),
-    syntaxHighlighting(isDark ? dark : defaultHighlightStyle),
+    syntaxHighlighting(highlight),
     EditorState.readOnly.of(true),
     EditorView.editable.of(false),
     EditorView.contentAttributes.of({ "aria-label": label, tabindex: "0" }),

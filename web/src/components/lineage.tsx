@@ -69,7 +69,7 @@ export function Lineage({ nodes, chosen, onOpen }: { nodes: LineageNode[]; chose
             return <path key={node.id} className="edge" d={`M${x} ${y}C${x + ACROSS / 2} ${y} ${x2 - ACROSS / 2} ${y2} ${x2} ${y2}`} />;
           })}
           {all.map((node) => (
-            <a key={node.id} href="#" aria-label={`${node.title}, score ${number(node.score)}, ${node.note}`} onClick={(event) => { event.preventDefault(); onOpen(node.id); }}>
+            <a key={node.id} href="#" onClick={(event) => { event.preventDefault(); onOpen(node.id); }}>
               <g className={`node ${chosen === node.id ? "chosen" : ""} ${node.isBest ? "best" : ""}`} transform={`translate(${node.x} ${node.y})`}>
                 <rect className="box" width={WIDTH} height={HEIGHT} rx="8" />
                 <rect x="1" y={HEIGHT - 5} width={(WIDTH - 2) * Math.max(0.01, node.score ?? 0)} height="4" rx="2" style={{ fill: node.score === null ? "var(--soft)" : `color-mix(in oklab, var(--good) ${Math.round(node.score * 100)}%, var(--bad))`, stroke: "none" }} />

@@ -85,7 +85,7 @@ export function VirtualTable<Row>(props: VirtualTableProps<Row>) {
                 {props.onSort && column.title ? (
                   <button type="button" onClick={() => sort(column.key)}>
                     {column.title}
-                    <span aria-hidden="true">{sorting?.key === column.key ? (sorting.isDown ? "↓" : "↑") : ""}</span>
+                    {sorting?.key === column.key && <span aria-hidden="true">{sorting.isDown ? "↓" : "↑"}</span>}
                   </button>
                 ) : (
                   <span className="sr">{column.title || "choose"}</span>

@@ -1,12 +1,90 @@
-/** Benchmarks: intents that became policies, with intervals. */
-import { Command, PageHead } from "../components/basics";
-import { Empty } from "../components/states";
+/** Benchmarks: intents that became policies, with intervals, case by case. */
+import { useState } from "react";
+import { Link, useParams } from "wouter";
+import { read } from "../api/client";
+import { useLoaded } from "../api/use";
+import { Badge, Command, Figures, Gauge, PageHead, Panel, Segmented } from "../components/basics";
+import { Empty, Ready } from "../components/states";
+import { ago, count, duration, envName, number, percent, short, words } from "../format";
+
+interface Rate { passed: number; total: number; share: number | null; low: number | null; high: number | null }
+interface Group { name: string; rate: Rate; mean_score: number | null }
+interface Line {
+  id: string;
+  config: { suite: string; options: { model?: string | null; device?: string } } | null;
+  tally: { overall: Rate; by_difficulty: Group[]; by_category: Group[]; by_env: Group[]; cases_in_suite: number } | null;
+  is_running: boolean;
+  updated: number;
+  error: string | null;
+}
+interface Case {
+  result: { case: { id: string; env: string; intent: string; difficulty?: string; category?: string }; outcome: string; reason: string | null; tags: string[]; score: number | null; low: number | null; iterations: number | null; env_steps: number | null; seconds: number };
+  strip_url: string | null;
+  video_url: string | null;
+}
 
 export default function BenchPage() {
+  const { "*": id } = useParams<{ "*"?: string }>();
+  return id ? <Detail id={decodeURIComponent(id)} /> : <List />;
+}
+
+function List() {
+  const all = useLoaded("benchmarks", () => read<Line[]>("/api/benchmarks"), 5000);
   return (
     <>
-      <PageHead title="Benchmarks" lede="Intents that become policies, measured." />
-      <Empty title="Nothing was measured here yet"><Command line="telic bench intents" /></Empty>
+      <PageHead title="Benchmarks" lede="Suites of intents, each tried from words to policy: how many pass, with the 95 % interval of that share." />
+      <Ready of={all}>
+        {(lines) => lines.length === 0 ? <Empty title="Nothing was measured here yet"><p>A suite of intents, from words to judged policies:</p><Command line="telic bench intents" /></Empty> : (
+          <Panel title={`${lines.length} measured`} tight>
+            <div className="scroll-x" tabIndex={0} role="group" aria-label="Benchmarks">
+              <table className="plain">
+                <thead><tr><th>Suite</th><th>Who writes</th><th className="number">Passed</th><th style={{ width: "12rem" }}>Share</th><th>State</th><th className="number">When</th></tr></thead>
+                <tbody>{lines.map((line) => <tr key={line.id}><td><Link href={`/bench/${line.id}`}>{line.config?.suite ?? line.id}</Link>{line.error && <div className="small" style={{ color: "var(--bad)" }}>{line.error}</div>}</td><td>{line.config?.options.model ?? "composer"}</td><td className="number">{line.tally ? `${line.tally.overall.passed} of ${line.tally.overall.total}` : "–"}</td><td>{line.tally && <><Gauge value={line.tally.overall.share} low={line.tally.overall.low} tone="live" /><span className="small soft">{percent(line.tally.overall.share)}, {percent(line.tally.overall.low)} to {percent(line.tally.overall.high)}</span></>}</td><td><Badge state={line.is_running ? "running" : line.tally ? "done" : "stopped"} /></td><td className="number soft">{ago(line.updated)}</td></tr>)}</tbody>
+              </table>
+            </div>
+          </Panel>
+        )}
+      </Ready>
     </>
+  );
+}
+
+function Detail({ id }: { id: string }) {
+  const loaded = useLoaded(`benchmark:${id}`, () => read<{ line: Line; cases: Case[] }>(`/api/benchmarks/${encodeURIComponent(id)}`), 5000);
+  const [state, setState] = useState("all");
+  return (
+    <Ready of={loaded}>
+      {({ line, cases }) => {
+        const outcomes = ["all", ...new Set(cases.map((each) => each.result.outcome))];
+        const tally = line.tally;
+        return (
+          <>
+            <PageHead title={line.config?.suite ?? id} lede={<span className="row"><Badge state={line.is_running ? "running" : "done"} /><span>{line.config?.options.model ?? "composer"}</span><Link href="/bench">all benchmarks</Link></span>} />
+            <div className="stacked">
+              {tally && (
+                <div className="grid">
+                  <div className="span-4"><Panel title="Passed"><Figures rows={[["of all", `${tally.overall.passed} of ${tally.overall.total}`], ["share", percent(tally.overall.share)], ["95 % interval", `${percent(tally.overall.low)} to ${percent(tally.overall.high)}`]]} /></Panel></div>
+                  <div className="span-8"><Panel title="By difficulty, kind and robot" tight><table className="plain small"><thead><tr><th>group</th><th className="number">passed</th><th style={{ width: "10rem" }}>share</th><th className="number">mean score</th></tr></thead><tbody>{[...tally.by_difficulty, ...tally.by_category, ...tally.by_env].map((group) => <tr key={group.name}><td>{group.name}</td><td className="number">{group.rate.passed} of {group.rate.total}</td><td><Gauge value={group.rate.share} low={group.rate.low} tone="live" /></td><td className="number">{number(group.mean_score)}</td></tr>)}</tbody></table></Panel></div>
+                </div>
+              )}
+              <div className="scroll-x"><Segmented label="Outcome" value={state} choices={outcomes.map((each) => [each, words(each)])} onChange={setState} /></div>
+              <div className="pictures" style={{ gridTemplateColumns: "repeat(auto-fill, minmax(15rem, 1fr))" }}>
+                {cases.filter((each) => state === "all" || each.result.outcome === state).map(({ result, strip_url, video_url }) => (
+                  <article key={result.case.id} className="panel" style={{ overflow: "hidden" }}>
+                    {video_url ? <video src={video_url} muted loop playsInline preload="metadata" controls aria-label={`video of ${result.case.intent}`} style={{ borderRadius: 0 }} /> : strip_url ? <img src={strip_url} alt={`pictures of ${result.case.intent}`} style={{ width: "100%", display: "block" }} /> : null}
+                    <div className="body column" style={{ padding: "0.7rem 0.9rem", gap: "0.3rem" }}>
+                      <h2>{result.case.intent}</h2>
+                      <div className="row"><Badge state={result.outcome} /><span className="small soft">{envName(result.case.env)}</span></div>
+                      <p className="small soft">score {number(result.score)} · {count(result.iterations)} tries · {short(result.env_steps)} steps · {duration(result.seconds)}</p>
+                      {result.reason && <p className="small">{result.reason}</p>}
+                    </div>
+                  </article>
+                ))}
+              </div>
+            </div>
+          </>
+        );
+      }}
+    </Ready>
   );
 }

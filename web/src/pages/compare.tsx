@@ -1,5 +1,5 @@
 /** Several things side by side: curves with intervals, what differs, and one sentence of statistics. */
-import { useMemo, useState } from "react";
+import { useState } from "react";
 import { Link, useLocation, useSearch } from "wouter";
 import { api, got, read } from "../api/client";
 import { useLoaded } from "../api/use";
@@ -8,7 +8,7 @@ import { Chart, type Curve } from "../components/chart";
 import { Empty, Ready } from "../components/states";
 import { number, percent, shortId, words } from "../format";
 import { differences } from "../session/difference";
-import { filled, joined, meanBand, smoothed } from "../session/joined";
+import { filled, joined } from "../session/joined";
 
 const MOST = 6;
 
@@ -43,7 +43,7 @@ function Chooser({ ids, onChange }: { ids: string[]; onChange: (ids: string[]) =
         return <span key={id} className="chip row" style={{ gap: "0.4rem" }}><Swatch colour={`var(--c${index + 1})`} /><Link href={`/things/${id}`}>{line ? line.title : shortId(id)}</Link><code className="small">{shortId(id)}</code><button type="button" className="plain small" style={{ padding: "0 0.2rem" }} aria-label={`remove ${line?.title ?? id} ${shortId(id)}`} onClick={() => onChange(ids.filter((each) => each !== id))}>×</button></span>;
       })}
       {ids.length < MOST && (
-        <select aria-label="Add" value="" onChange={(event) => event.target.value && onChange([...ids, event.target.value])}>
+        <select aria-label="Add" value="" style={{ maxWidth: "12rem" }} onChange={(event) => event.target.value && onChange([...ids, event.target.value])}>
           <option value="">add…</option>
           {(things.value?.things ?? []).filter((line) => !ids.includes(line.id)).map((line) => <option key={line.id} value={line.id}>{line.title} · {line.env} · {shortId(line.id)}</option>)}
         </select>
@@ -104,28 +104,29 @@ function Comparison({ ids }: { ids: string[] }) {
   );
 }
 
+interface Banded { things: { id: string; band: { steps: number[]; mean: number[]; low: (number | null)[]; high: (number | null)[] } | null }[] }
+
+const METRICS = ["episodic_return", "episode_length", "entropy", "policy_std", "value_loss", "explained_variance", "sps"];
+
 function Curves({ ids }: { ids: string[] }) {
   const [name, setName] = useState("episodic_return");
-  const sets = useLoaded(`compare:series:${ids}:${name}`, () => Promise.all(ids.map((thing) => got(api.GET("/api/things/{thing}/series", { params: { path: { thing }, query: { name: [name], points: 600 } } })).catch(() => null))));
-  const names = useMemo(() => [...new Set((sets.value ?? []).flatMap((set) => set?.names ?? []))].filter((each) => !["global_step", "iteration"].includes(each)), [sets.value]);
+  const bands = useLoaded(`compare:bands:${ids}:${name}`, () => read<Banded>(`/api/bands?name=${name}&${ids.map((id) => `thing=${encodeURIComponent(id)}`).join("&")}`));
   return (
-    <Ready of={sets}>
-      {(all) => {
-        const flatSeries = all.flatMap((set, place) => (set?.series ?? []).map((each) => ({ ...each, place })));
-        const { x, columns } = joined(flatSeries);
-        const curves = ids.flatMap((id, place): Curve[] => {
-          const mine = flatSeries.flatMap((each, index) => (each.place === place ? [filled(x, columns[index]!)] : []));
-          if (!mine.length) return [];
-          const band = meanBand(mine);
-          return [{ name: shortId(id), values: smoothed(band.mean, 2), low: band.low, high: band.high, colour: place }];
-        });
-        return (
-          <div className="column">
-            <label className="row small">metric<select value={name} onChange={(event) => setName(event.target.value)}>{[name, ...names.filter((each) => each !== name)].map((each) => <option key={each} value={each}>{words(each)}</option>)}</select><span className="soft">mean and range of the policies</span></label>
-            <Chart x={x} curves={curves} xLabel="steps" label={words(name)} height={300} />
-          </div>
-        );
-      }}
-    </Ready>
+    <div className="column">
+      <label className="row small">metric<select value={name} onChange={(event) => setName(event.target.value)}>{METRICS.map((each) => <option key={each} value={each}>{words(each)}</option>)}</select><span className="soft">mean over training seeds, with its 95 % interval where there are two or more</span></label>
+      <Ready of={bands}>
+        {({ things }) => {
+          const known = things.flatMap((thing, place) => (thing.band ? [{ thing, place, band: thing.band }] : []));
+          const series = known.flatMap(({ thing, band }) => [band.mean, band.low, band.high].map((values, part) => ({ member: thing.id, name: String(part), steps: band.steps, values: values as number[] })));
+          const { x, columns } = joined(series);
+          const curves = known.map(({ thing, place }, index): Curve => {
+            const [mean, low, high] = [0, 1, 2].map((part) => filled(x, columns[index * 3 + part]!));
+            const hasBand = low!.some((value) => value !== null);
+            return { name: shortId(thing.id), values: mean!, colour: place, ...(hasBand ? { low: low!, high: high! } : {}) };
+          });
+          return <Chart x={x} curves={curves} xLabel="steps" label={words(name)} height={300} />;
+        }}
+      </Ready>
+    </div>
   );
 }

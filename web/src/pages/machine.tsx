@@ -1,45 +1,33 @@
-/** This machine: what is installed, what runs, what it prints. */
+/** This machine: its cores and who has them, memory, disk, graphics cards; what was started, and what is missing. */
 import { useState } from "react";
 import { Link } from "wouter";
-import { api, got } from "../api/client";
+import { api, got, read } from "../api/client";
 import { useLoaded } from "../api/use";
-import { Badge, Command, PageHead, Panel } from "../components/basics";
+import { Badge, Command, Facts, Gauge, PageHead, Panel } from "../components/basics";
 import { Empty, Ready } from "../components/states";
-import { ago, shortId } from "../format";
+import { ago, bytes, number, percent, shortId } from "../format";
+
+interface Room { total: number; used: number; free: number }
+interface MachineNow {
+  cores: number[];
+  usable: number[];
+  leases: Record<string, unknown>[];
+  memory: Room;
+  disk: Room;
+  gpus: { index: number; name: string; utilisation: number | null; memory: Room | null; temperature_c: number | null; power_w: number | null }[];
+  providers: { provider: string; has_key: boolean; needs_key: boolean }[];
+}
 
 export default function MachinePage() {
-  const jobs = useLoaded("jobs", () => got(api.GET("/api/jobs")), 2500);
+  const now = useLoaded("machine", () => read<MachineNow>("/api/machine"), 2000);
   const doctor = useLoaded("doctor", () => got(api.GET("/api/doctor")));
-  const [open, setOpen] = useState<string | null>(null);
-  const log = useLoaded(open === null ? null : `log:${open}`, () => got(api.GET("/api/jobs/{job}/log", { params: { path: { job: open! } } })), 2000);
   return (
     <>
       <PageHead title="Machine" lede="What runs here, and what this installation can do." />
       <div className="grid">
         <div className="span-7 stacked">
-          <Panel title="Started from here" tight>
-            <Ready of={jobs}>
-              {(list) => list.length === 0 ? <Empty title="Nothing was started from the page yet">What you start goes on by itself, also when the server ends.</Empty> : (
-                <div className="scroll-x" tabIndex={0} role="group" aria-label="Jobs">
-                  <table className="plain">
-                    <thead><tr><th>Command</th><th>State</th><th>Works on</th><th className="number">Started</th><th><span className="sr">log</span></th></tr></thead>
-                    <tbody>
-                      {list.map((job) => (
-                        <tr key={job.job}>
-                          <td><code className="small">{job.command}</code>{job.error && <div className="small" style={{ color: "var(--bad)" }}>{job.error}</div>}</td>
-                          <td><Badge state={job.state} /></td>
-                          <td>{job.thing && <Link href={`/things/${job.thing}`}>{shortId(job.thing)}</Link>}</td>
-                          <td className="number soft">{ago(job.created)}</td>
-                          <td><button type="button" className="plain small" aria-pressed={open === job.job} onClick={() => setOpen(open === job.job ? null : job.job)}>Log</button></td>
-                        </tr>
-                      ))}
-                    </tbody>
-                  </table>
-                </div>
-              )}
-            </Ready>
-            {open !== null && <Ready of={log}>{(printed) => <pre className="code" tabIndex={0} aria-label="What the job printed">{printed.log || "It has printed nothing yet."}</pre>}</Ready>}
-          </Panel>
+          <Panel title="Now"><Ready of={now}>{(machine) => <Now machine={machine} />}</Ready></Panel>
+          <Jobs />
         </div>
         <div className="span-5 stacked">
           <Panel title="Doctor" tight>
@@ -52,8 +40,58 @@ export default function MachinePage() {
               )}
             </Ready>
           </Panel>
+          <Panel title="Models"><Ready of={now}>{(machine) => <Facts rows={machine.providers.map((each) => [each.provider, each.has_key ? "has a key" : each.needs_key ? "no key in the environment" : "needs no key"])} />}</Ready></Panel>
         </div>
       </div>
     </>
+  );
+}
+
+function Now({ machine }: { machine: MachineNow }) {
+  const room = (name: string, { total, used }: Room) => (
+    <div key={name}><div className="row between small"><span>{name}</span><span className="soft">{bytes(used)} of {bytes(total)}</span></div><Gauge value={total ? used / total : null} tone={used / total > 0.92 ? "bad" : "live"} label={`${name} ${percent(used / total)} used`} /></div>
+  );
+  return (
+    <div className="column">
+      <div className="cores" role="img" aria-label={`cores in use: ${machine.cores.map((share) => `${Math.round(share)} percent`).join(", ")}`}>
+        {machine.cores.map((share, core) => <div key={core} className="core" style={machine.usable.includes(core) ? undefined : { opacity: 0.45 }} title={`core ${core}${machine.usable.includes(core) ? "" : ", not ours to use"}`}><i style={{ height: `${share}%` }} /><span>{Math.round(share)}%</span></div>)}
+      </div>
+      {room("memory", machine.memory)}
+      {room("disk of the runs", machine.disk)}
+      {machine.gpus.map((gpu) => <div key={gpu.index} className="column">{gpu.memory && room(gpu.name, gpu.memory)}<p className="small soft">{number(gpu.utilisation)} % busy · {number(gpu.temperature_c)} °C · {number(gpu.power_w)} W</p></div>)}
+      {machine.gpus.length === 0 && <p className="small soft">No graphics card; everything works without.</p>}
+      {machine.leases.length > 0 && <details open><summary>Who holds which cores</summary><ul className="small">{machine.leases.map((lease, index) => <li key={index}><code>{Object.entries(lease).map(([name, value]) => `${name} ${Array.isArray(value) ? value.join(" ") : String(value)}`).join(" · ")}</code></li>)}</ul></details>}
+    </div>
+  );
+}
+
+function Jobs() {
+  const jobs = useLoaded("jobs", () => got(api.GET("/api/jobs")), 2500);
+  const [open, setOpen] = useState<string | null>(null);
+  const log = useLoaded(open === null ? null : `log:${open}`, () => got(api.GET("/api/jobs/{job}/log", { params: { path: { job: open! } } })), 2000);
+  return (
+    <Panel title="Started from here" tight>
+      <Ready of={jobs}>
+        {(list) => list.length === 0 ? <Empty title="Nothing was started from the page yet">What you start goes on by itself, also when the server ends.</Empty> : (
+          <div className="scroll-x" tabIndex={0} role="group" aria-label="Jobs">
+            <table className="plain">
+              <thead><tr><th>Command</th><th>State</th><th>Works on</th><th className="number">Started</th><th><span className="sr">log</span></th></tr></thead>
+              <tbody>
+                {list.map((job) => (
+                  <tr key={job.job}>
+                    <td><code className="small">{job.command}</code>{job.error && <div className="small" style={{ color: "var(--bad)" }}>{job.error}</div>}</td>
+                    <td><Badge state={job.state} /></td>
+                    <td>{job.thing && <Link href={`/things/${job.thing}`}>{shortId(job.thing)}</Link>}</td>
+                    <td className="number soft">{ago(job.created)}</td>
+                    <td><button type="button" className="plain small" aria-pressed={open === job.job} onClick={() => setOpen(open === job.job ? null : job.job)}>Log</button></td>
+                  </tr>
+                ))}
+              </tbody>
+            </table>
+          </div>
+        )}
+      </Ready>
+      {open !== null && <Ready of={log}>{(printed) => <pre className="code" tabIndex={0} aria-label="What the job printed">{printed.log || "It has printed nothing yet."}</pre>}</Ready>}
+    </Panel>
   );
 }

@@ -37,16 +37,16 @@ const COLUMNS: (TableColumn<Row> & { isOptional?: boolean })[] = [
   { key: "title", title: "What", width: "minmax(14rem, 3fr)", cell: (row) => (row.inside ? <strong>{row.title} · {row.inside.length} runs</strong> : <Link href={`/things/${row.id}`} onClick={(event) => event.stopPropagation()}>{row.title || row.id}</Link>) },
   { key: "kind", title: "Kind", width: "5.5rem", cell: (row) => <span className="soft">{row.kind}</span> },
   { key: "env", title: "Environment", width: "minmax(8rem, 1.2fr)", cell: (row) => <span title={row.env ?? ""}>{envName(row.env)}</span> },
-  { key: "state", title: "State", width: "9rem", cell: (row) => <Badge state={row.state} /> },
+  { key: "state", title: "State", width: "8.6rem", cell: (row) => <Badge state={row.state} /> },
   { key: "score", title: "Score", width: "5rem", isNumber: true, cell: (row) => number(row.score) },
-  { key: "best_return", title: "Return", width: "6rem", isNumber: true, cell: (row) => number(row.best_return, 4) },
+  { key: "best_return", title: "Return", width: "5.4rem", isNumber: true, cell: (row) => number(row.best_return, 4) },
   { key: "iterations", title: "Tries", width: "4.5rem", isNumber: true, cell: (row) => count(row.iterations) },
   { key: "members", title: "Policies", width: "5.5rem", isNumber: true, isOptional: true, cell: (row) => count(row.members) },
   { key: "steps", title: "Steps", width: "5rem", isNumber: true, cell: (row) => short(row.steps) },
-  { key: "seconds", title: "Time", width: "7rem", isNumber: true, cell: (row) => duration(row.seconds) },
+  { key: "seconds", title: "Time", width: "6.2rem", isNumber: true, cell: (row) => duration(row.seconds) },
   { key: "labels", title: "Labels", width: "4.5rem", isNumber: true, isOptional: true, cell: (row) => count(row.labels) },
   { key: "id", title: "Id", width: "7rem", isOptional: true, cell: (row) => <code className="small soft">{shortId(row.id)}</code> },
-  { key: "updated", title: "Active", width: "7rem", isNumber: true, cell: (row) => <span className="soft">{ago(row.updated)}</span> },
+  { key: "updated", title: "Active", width: "6.6rem", isNumber: true, cell: (row) => <span className="soft">{ago(row.updated)}</span> },
 ];
 
 /** One row for all that differ in their seeds only. */
@@ -97,7 +97,7 @@ export default function RunsPage() {
     ...COLUMNS.filter((column) => shown.includes(column.key)),
   ], [shown, chosen, open, toggle]);
   return (
-    <div className="column" style={{ height: "calc(100vh - 3rem)" }}>
+    <div className="column" style={{ height: "calc(100dvh - 5.6rem)", minHeight: "26rem" }}>
       <PageHead title="Runs" lede={table.total === null ? "Sessions, training runs, searches and studies." : `${count(table.rows.length)} of ${count(table.total)} shown · ${describe(table.kinds)}`}
         actions={<button type="button" className="primary" disabled={ids.length < 2} onClick={() => go(`/compare?${ids.map((id) => `id=${id}`).join("&")}`)}>Compare {ids.length || ""}</button>} />
       <div className="row">

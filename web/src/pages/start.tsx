@@ -250,7 +250,7 @@ function PictureButton(props: { name: string; title: string; note: string; isCho
   const [hasPicture, setHasPicture] = useState(true);
   return (
     <button type="button" className="picture" aria-pressed={props.isChosen} onClick={() => props.onChoose(props.name)}>
-      <span className="image">{hasPicture ? <img src={`/api/pictures/${encodeURIComponent(props.name)}`} alt="" loading="lazy" onError={() => setHasPicture(false)} /> : "no picture yet"}</span>
+      <span className="image">{hasPicture ? <img src={`/api/envs/${encodeURIComponent(props.name)}/picture`} alt="" loading="lazy" onError={() => setHasPicture(false)} /> : "no picture yet"}</span>
       <span className="caption">{props.title}<small>{props.note}</small></span>
     </button>
   );

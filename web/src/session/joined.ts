@@ -68,3 +68,18 @@ export function smoothed(values: (number | null)[], width: number): (number | nu
     return (sums[to]! - sums[from]!) / (counts[to]! - counts[from]!);
   });
 }
+
+/** Sums from below: costs pile up under zero, pay above it. */
+export function piled(length: number, curves: { values: (number | null)[] }[]): (number | null)[][] {
+  const above = new Array<number>(length).fill(0);
+  const below = new Array<number>(length).fill(0);
+  return curves.map((curve) => {
+    const isCost = mean(curve.values) < 0;
+    const sums = isCost ? below : above;
+    return curve.values.map((value, index) => (sums[index] = (sums[index] ?? 0) + (value ?? 0)));
+  });
+}
+
+export function mean(values: (number | null)[]): number {
+  return values.reduce<number>((sum, value) => sum + (value ?? 0), 0) / Math.max(1, values.length);
+}

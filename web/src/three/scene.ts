@@ -1,6 +1,6 @@
 /** A robot in three dimensions from recorded body poses; three.js comes with this chunk only. */
 import {
-  AmbientLight, BoxGeometry, BufferAttribute, BufferGeometry, CapsuleGeometry, Color, CylinderGeometry, DirectionalLight, DoubleSide, Fog, GridHelper, Group,
+  AmbientLight, BoxGeometry, BufferAttribute, BufferGeometry, CapsuleGeometry, Color, CylinderGeometry, DirectionalLight, DoubleSide, Fog, FrontSide, GridHelper, Group,
   HemisphereLight, Mesh, MeshStandardMaterial, PCFShadowMap, PerspectiveCamera, PlaneGeometry, Quaternion, Scene, SphereGeometry, Vector3, WebGLRenderer,
   type Object3D,
 } from "three";
@@ -189,7 +189,7 @@ function shape(geom: Geom, model: ModelShape, tint: string | undefined, isGhost:
   const paint = new Color().setRGB(red, green, blue, "srgb");
   if (tint) paint.lerp(new Color(tint), 0.65);
   const opacity = isGhost ? 0.35 : alpha;
-  const mesh = new Mesh(made, new MeshStandardMaterial({ color: paint, roughness: 0.55, metalness: 0.08, transparent: opacity < 1, opacity, side: geom.type === "mesh" ? DoubleSide : undefined }));
+  const mesh = new Mesh(made, new MeshStandardMaterial({ color: paint, roughness: 0.55, metalness: 0.08, transparent: opacity < 1, opacity, side: geom.type === "mesh" ? DoubleSide : FrontSide }));
   mesh.castShadow = !isGhost;
   mesh.receiveShadow = !isGhost;
   mesh.position.fromArray(geom.position);

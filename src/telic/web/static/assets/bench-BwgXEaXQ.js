@@ -1,1 +1,0 @@
-import{S as e,n as t,o as n}from"./basics-7tumTcf1.js";import{S as r}from"./index-DCvB35bQ.js";var i=e();function a(){return(0,i.jsxs)(i.Fragment,{children:[(0,i.jsx)(n,{title:`Benchmarks`,lede:`Intents that become policies, measured.`}),(0,i.jsx)(r,{title:`Nothing was measured here yet`,children:(0,i.jsx)(t,{line:`telic bench intents`})})]})}export{a as default};

@@ -1,0 +1,152 @@
+"""One browser for all, and a server over a folder of runs that was made in a second or two."""
+
+import os
+import shutil
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from telic.connections import listen
+from tests.session.quick import FAILING, Asking, at_home
+from tests.web.conftest import TOKEN
+from tests.web.made import RUN, SESSION, make_workspace
+
+NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+AXE = Path(__file__).parent / "axe.min.js"
+"""axe-core 4, as published (MPL-2.0): finds what a person with a screen reader could not use"""
+PICTURES = os.environ.get("TELIC_SCREENSHOTS")
+"""a folder that keeps the pictures of the pages; else they are in the test's own"""
+
+
+def chromium() -> str | None:
+    """Return the program of the browser, if there is one."""
+    return next(filter(None, map(shutil.which, NAMES)), None)
+
+
+@pytest.fixture(scope="module")
+def browser(furnished):
+    """A browser without a window; what needs one is skipped where there is none.
+
+    Not for the whole session: while it is open this thread has a running event loop, in which other
+    tests could not ask models. For the same reason the workspace is furnished first.
+    """
+    playwright = pytest.importorskip("playwright.sync_api").sync_playwright().start()
+    made = playwright.chromium.launch(
+        executable_path=chromium(), args=["--no-sandbox", "--disable-gpu"]
+    )
+    yield made
+    made.close()
+    playwright.stop()
+
+
+@pytest.fixture(scope="module")
+def furnished(tmp_path_factory):
+    """A workspace with things that were written, and a real session that was revised once."""
+    if chromium() is None:
+        pytest.skip("no Chromium here: sh scripts/setup-system installs it where it may")
+    root = make_workspace(tmp_path_factory.mktemp("browser"))
+    with at_home() as patch:
+        asking = Asking(patch, root / "runs")
+        failed, _ = asking.run(FAILING, iterations=2)
+    return Furnished(root, SESSION, failed.path.name)
+
+
+class Furnished:
+    """What there is to look at."""
+
+    def __init__(self, root: Path, written: str, failed: str) -> None:
+        self.root, self.written, self.failed, self.run = root, written, failed, RUN
+
+
+@pytest.fixture(scope="module")
+def address(furnished):
+    """Where the furnished workspace is served."""
+    with serving(furnished.root) as found:
+        yield found
+
+
+class serving:  # noqa: N801 - reads as a phrase
+    """A server in a thread of this process."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+
+    def __enter__(self) -> str:
+        import uvicorn
+
+        from telic.web.app import gated
+        from telic.web.place import WebPlace
+        from telic.web.process import address_of
+
+        listening = listen("127.0.0.1", 0)
+        app = gated(WebPlace(self._root / "runs", self._root), TOKEN)
+        self._server = uvicorn.Server(
+            uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=1)
+        )
+        self._thread = threading.Thread(
+            target=self._server.run, kwargs={"sockets": [listening]}, daemon=True
+        )
+        self._thread.start()
+        while not self._server.started:
+            time.sleep(0.01)
+        return address_of(listening)
+
+    def __exit__(self, *_) -> None:
+        self._server.should_exit = True
+        self._thread.join(timeout=10)
+
+
+class Tab:
+    """A tab of the browser that hears what goes wrong in it."""
+
+    def __init__(self, browser, address: str, **options) -> None:
+        self.context = browser.new_context(reduced_motion="reduce", **options)
+        self.page = self.context.new_page()
+        self.page.set_default_timeout(60_000)
+        self.faults: list[str] = []
+        self.page.on("pageerror", lambda error: self.faults.append(str(error)))
+        self.page.on("response", self._hear)
+        self.address = address
+        self.page.goto(f"{address}/?token={TOKEN}")
+
+    def _hear(self, response) -> None:
+        is_picture = response.url.endswith("/picture")  # of robots that are not fetched
+        if response.status >= 400 and not is_picture:
+            self.faults.append(f"{response.status} {response.url}")
+
+    def open(self, path: str, shows: str) -> None:
+        """Go to a page and wait until it shows some words."""
+        self.page.goto(self.address + path)
+        self.page.get_by_text(shows).first.wait_for()
+
+    def findings(self, *rules: str) -> list[str]:
+        """Return what axe finds serious or worse."""
+        if not self.page.evaluate("() => 'axe' in window"):
+            self.page.evaluate(AXE.read_text())
+        only = {"runOnly": {"type": "rule", "values": list(rules)}} if rules else {}
+        found = self.page.evaluate("options => axe.run(document, options)", only)
+        return [
+            f"{each['id']}: {each['nodes'][0]['target']} {each['nodes'][0]['failureSummary']}"
+            for each in found["violations"]
+            if each["impact"] in ("serious", "critical")
+        ]
+
+    def theme(self, name: str) -> None:
+        """Let the page be light or dark."""
+        self.page.evaluate("name => { document.documentElement.dataset.theme = name }", name)
+
+    def picture(self, folder: Path, name: str) -> None:
+        """Keep how the page looks."""
+        place = Path(PICTURES) if PICTURES else folder
+        self.page.screenshot(path=place / f"{name}.png", full_page=True)
+
+
+@pytest.fixture
+def tab(browser, address):
+    """A tab on the furnished workspace; nothing may go wrong in it."""
+    made = Tab(browser, address, viewport={"width": 1360, "height": 900})
+    yield made
+    made.context.close()
+    assert not made.faults

@@ -1,0 +1,113 @@
+import { describe, expect, it } from "vitest";
+import { placed, type LineageNode } from "../components/lineage";
+import { ROW_HEIGHT, visibleRows } from "../components/table";
+import { ago, duration, envName, money, number, percent, shellQuote, short, UNKNOWN } from "../format";
+import { differences } from "./difference";
+import { conditionsOf } from "./filter";
+import { filled, joined, meanBand, piled, smoothed } from "./joined";
+import { callsOf, totalOf } from "./trace";
+
+let state = 7;
+const random = () => (state = (state * 48271) % 2147483647) / 2147483647;
+const times = (count: number, act: (round: number) => void) => Array.from({ length: count }, (_, round) => act(round));
+
+describe("numbers", () => {
+  it("never show what is unknown as 0", () => {
+    for (const write of [number, percent, duration, short, ago]) expect(write(null)).toBe(UNKNOWN);
+    expect(money(null)).toBe("unknown");
+  });
+
+  it("keep their value to the digits that are shown", () => {
+    times(500, () => {
+      const value = (random() - 0.5) * 10 ** Math.floor(random() * 12 - 4);
+      const read = Number(number(value, 4).replaceAll(",", "").replace("−", "-"));
+      expect(Math.abs(read - value)).toBeLessThanOrEqual(Math.abs(value) * 1e-3 + 1e-12);
+    });
+  });
+
+  it("name files of robots without their folders", () => {
+    expect(envName("/a/b/fetch.xml")).toBe("fetch");
+    expect(envName("HalfCheetah-v5")).toBe("HalfCheetah-v5");
+  });
+
+  it("quote what a shell would read", () => {
+    expect(shellQuote("it's; rm -rf $HOME")).toBe(`'it'"'"'s; rm -rf $HOME'`);
+  });
+});
+
+describe("curves", () => {
+  it("are joined without losing a point", () => {
+    times(50, () => {
+      const series = Array.from({ length: 3 }, (_, member) => {
+        const steps = [...new Set(Array.from({ length: 20 }, () => Math.floor(random() * 50)))].sort((a, b) => a - b);
+        return { member: String(member), name: "r", steps, values: steps.map((step) => step * (member + 1)) };
+      });
+      const { x, columns } = joined(series);
+      expect([...x].sort((a, b) => a - b)).toEqual(x);
+      series.forEach((each, index) => each.steps.forEach((step, place) => expect(columns[index]![x.indexOf(step)]).toBe(each.values[place])));
+      columns.forEach((column, index) => filled(x, column).forEach((value, place) => value !== null && expect(value).toBeCloseTo(x[place]! * (index + 1))));
+    });
+  });
+
+  it("have a mean between the lowest and the highest, also when smoothed", () => {
+    const columns = [0, 1, 2].map(() => Array.from({ length: 40 }, () => (random() < 0.1 ? null : random())));
+    const band = meanBand(columns);
+    band.mean.forEach((value, place) => value !== null && expect(value >= band.low[place]! && value <= band.high[place]!).toBe(true));
+    const values = smoothed(columns[0]!, 5);
+    expect(values.map((value) => value === null)).toEqual(columns[0]!.map((value) => value === null));
+  });
+
+  it("pile up to their sum, costs below zero", () => {
+    const tops = piled(2, [{ values: [1, 2] }, { values: [-1, -1] }, { values: [3, 4] }]);
+    expect(tops).toEqual([[1, 2], [-1, -1], [4, 6]]);
+  });
+});
+
+describe("the table", () => {
+  it("draws every row that is seen, and few others", () => {
+    times(300, () => {
+      const count = Math.floor(random() * 5000);
+      const top = random() * count * ROW_HEIGHT;
+      const [first, last] = visibleRows(top, 700, count);
+      expect(first).toBeLessThanOrEqual(Math.floor(top / ROW_HEIGHT));
+      expect(last).toBeGreaterThanOrEqual(Math.min(count, Math.ceil((top + 700) / ROW_HEIGHT)));
+      expect(last - first).toBeLessThan(60);
+    });
+  });
+
+  it("tells conditions from words", () => {
+    expect(conditionsOf('fast score>=0.8 env=Ant-v5 title~"run fast" why?')).toEqual({ words: "fast why?", conditions: ["score>=0.8", "env=Ant-v5", 'title~"run fast"'] });
+  });
+});
+
+describe("the tree", () => {
+  it("gives every candidate a place of its own, whatever its parents are", () => {
+    times(100, () => {
+      const nodes: LineageNode[] = Array.from({ length: 12 }, (_, id) => ({ id: String(id), parent: random() < 0.2 ? null : String(Math.floor(random() * 14)), title: "", note: "", score: null }));
+      const all = placed(nodes);
+      expect(new Set(all.map((node) => node.id)).size).toBe(12);
+      expect(new Set(all.map((node) => `${node.x},${node.y}`)).size).toBe(12);
+    });
+  });
+});
+
+describe("settings", () => {
+  it("are shown only where they differ", () => {
+    expect(differences([{ a: 1, b: { c: 2 } }, { a: 1, b: { c: 3 } }])).toEqual([{ name: "b.c", values: ["2", "3"] }]);
+  });
+});
+
+describe("model calls", () => {
+  const sent = (key: string) => ({ event: "model.sent", key, role: "author", model: "m", prompt: "p", system: null });
+  const reply = (key: string, usd: number | null) => ({ event: "model.reply", key, answer: "a", tokens: { input: 5, output: 2, reasoning: null, cached: null }, price_usd: usd, latency_s: 1, cached: false });
+
+  it("have an unknown price as soon as one of them has", () => {
+    expect(totalOf(callsOf([sent("a"), reply("a", 0.5), sent("b"), reply("b", 0.25)]))).toEqual({ calls: 2, input: 10, output: 4, usd: 0.75 });
+    expect(totalOf(callsOf([sent("a"), reply("a", 0.5), sent("b"), reply("b", null)])).usd).toBeNull();
+  });
+
+  it("are counted once however often they were rejected", () => {
+    const calls = callsOf([sent("a"), { event: "model.rejected", key: "a", answer: "x", error: "no" }, sent("a"), reply("a", 1), sent("a"), reply("a", 1)]);
+    expect(calls.map((call) => call.attempts.length)).toEqual([1, 0]);
+  });
+});
