@@ -11,6 +11,8 @@ from typer.testing import CliRunner
 from telic.errors import TelicError
 from telic.plugin.hooks import answer, at_stop
 from telic.studies.administration import pause_study
+from telic.studies.approvals import Consent, reject
+from telic.studies.canonical import utc_now
 from telic.studies.schedule import plan_candidate
 from tests.studies.launch.toy_study import (
     AGENT,
@@ -78,7 +80,10 @@ def test_where_a_person_has_to_act_stopping_is_right(tmp_path, monkeypatch):
 
 def _unapproved(study):
     plan = {"est": {"wall_clock_h": 1}}
-    return make_candidate(study, kind="baseline", plan=plan, approved=False)
+    name = make_candidate(study, kind="baseline", plan=plan, approved=False)
+    consent = Consent(by="ada", method="tty", at=utc_now())
+    reject(study, "experiment", consent, candidate=name)
+    return name
 
 
 def test_without_a_study_stopping_is_free(tmp_path):

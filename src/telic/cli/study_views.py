@@ -250,6 +250,8 @@ def show_proof(proof: LedgerProof) -> None:
             soft_wrap=True,
         )
         return
+    for changed in proof.changed:
+        errors.print(f"[bold red]✗[/] {escape(changed)}", soft_wrap=True)
     console.print(f"{_DONE} {check.events} events, head {check.head.hash[:12]}")
     anchors = f"{check.anchors_proven} proven by your key"
     if check.anchors_of_other_keys:

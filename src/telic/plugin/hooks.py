@@ -1,8 +1,8 @@
 """The hooks that hosts call: one JSON object in, at most one out.
 
-`before-shell` denies shell commands that would train beside the launch gate, or answer in a
-person's place; `at-stop` reminds an agent of approved work. Only the standard library until
-something looks suspicious: a host waits at every shell command.
+`before-shell` denies shell commands that would train beside the launch gate or answer in a person's
+place, and edits of a study's records; `at-stop` reminds an agent of approved work. Only the
+standard library until something looks suspicious: a host waits at every shell command.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from typing import Any, NamedTuple, cast
 
 from telic.core.text import is_dict, is_row, is_text
 from telic.errors import TelicError
+from telic.plugin.records_guard import RECORDS, record_in_path, written_record
 from telic.plugin.shell import SHELLS, program, simple_commands
 from telic.storage.reading import parse_json, read_bytes, read_text
 
@@ -134,11 +135,22 @@ def before_shell(event: dict[str, Any]) -> dict[str, Any] | None:
     tool = event.get("tool_input")
     asked = tool.get("command") if is_dict(tool) else None
     line = "\n".join(map(str, asked)) if is_row(asked) else str(asked or "")
-    reason = refusal(line, _folder(event))
+    reason = _edited_record(tool) or refusal(line, _folder(event))
     if reason is None:
         return None
     denial = {"hookEventName": "PreToolUse", "permissionDecision": "deny"}
     return {"hookSpecificOutput": {**denial, "permissionDecisionReason": reason}}
+
+
+def _edited_record(tool: object) -> str | None:
+    """Return why a file may not be written by an editor; None when it may."""
+    if not is_dict(tool):
+        return None
+    places = [str(tool[key]) for key in ("file_path", "notebook_path", "path") if tool.get(key)]
+    patch = str(tool.get("input", ""))
+    patched = re.findall(r"^\*\*\* (?:Update|Delete|Add) File: (.+)$", patch, re.M)
+    record = next((x for x in map(record_in_path, (*places, *patched)) if x), None)
+    return RECORDS.format(record) if record else None
 
 
 def refusal(line: str, here: Path) -> str | None:
@@ -146,6 +158,8 @@ def refusal(line: str, here: Path) -> str | None:
     root = study_root(here)
     if root is None:
         return None
+    if record := written_record(line):
+        return RECORDS.format(record)
     commands = list(_all_commands(line, here))
     for words in commands:
         if word := _persons_word(words):

@@ -13,7 +13,7 @@ from telic.storage.files import TEMPORARY_MARK, disk_errors, json_text, write_te
 from telic.studies.approvals import Consent
 from telic.studies.candidates import candidate_ids
 from telic.studies.canonical import check_slug, utc_now
-from telic.studies.chain import LedgerEvent
+from telic.studies.chain import SIGNS, LedgerEvent
 from telic.studies.documents.adapter import Adapter
 from telic.studies.documents.base import SYSTEM, Document, StudyActor
 from telic.studies.documents.candidate import (
@@ -149,7 +149,7 @@ def create_study(
     study = Study(folder)
     with study.locked():
         if study.state.study_kind is None:
-            study.append("study.created", None, {"kind": kind}, actor)
+            study.append("study.created", None, {"kind": kind, SIGNS: True}, actor)
     entry = StudyEntry(study_id=study_id, kind=kind, created_at=utc_now())
     add_study(folder, entry, title=statement or task_id)
     return study

@@ -16,7 +16,7 @@ from telic.errors import BadFile, UnknownName
 from telic.storage.files import plain, read_json, write_bytes, write_json
 from telic.storage.reading import read_bytes
 from telic.studies import git_read, lifecycle
-from telic.studies.canonical import candidate_id, next_number, utc_now
+from telic.studies.canonical import candidate_id, content_hash, next_number, utc_now
 from telic.studies.documents.base import SYSTEM, StudyActor
 from telic.studies.documents.candidate import Candidate, CandidateStatus
 from telic.studies.documents.contract import (
@@ -133,7 +133,14 @@ def withdraw(study: Study, candidate: str, actor: StudyActor, reason: str) -> No
     Raises GateRefused E_RUN_LIVE while a run of it is under way.
     """
     with study.locked():
-        if study.candidate_state(candidate).status != CandidateStatus.LAUNCHED:
+        status = study.candidate_state(candidate).status
+        if status not in (*_REVISABLE, CandidateStatus.LAUNCHED) or status == CandidateStatus.DEBUG:
+            raise GateRefused(
+                "E_TRANSITION",
+                f"{candidate} is {status}: what was tried is decided on, not withdrawn.",
+                hint=f"telic study decide {candidate} reject --because TEXT",
+            )
+        if status != CandidateStatus.LAUNCHED:
             lifecycle.transition(study, candidate, CandidateStatus.REJECTED, actor, reason)
             return
         runs = study.state.runs_of(candidate).items()
@@ -239,7 +246,11 @@ def _merged(kept: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, An
 
 
 def _hashes(record: Candidate) -> dict[str, Any]:
-    return {"revision": record.revision, "content_hash": record.content_hash}
+    return {
+        "revision": record.revision,
+        "content_hash": record.content_hash,
+        "record_hash": content_hash(record.as_data()),
+    }
 
 
 # ---------------------------------------------------------------------------- drafts

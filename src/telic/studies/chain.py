@@ -42,6 +42,10 @@ EVENT_TYPES = frozenset(
 )
 
 
+SIGNS = "signs_decisions"
+"""in the line that begins a study: what people decide in it is signed"""
+
+
 class LedgerHead(DocumentPart):
     """The last line of a ledger: its number and its hash."""
 
@@ -89,6 +93,8 @@ class Check(Record):
     why: str = ""
     torn: bool = False
     """the last line was not written to its end; the next append moves it aside"""
+    foreign: bool = False
+    """the chain holds, but it does not end with what was written here"""
     anchors_proven: int = 0
     anchors_of_other_keys: int = 0
 
@@ -135,7 +141,7 @@ def _without_hash(line: bytes) -> bytes:
 def check_chain(content: bytes, key: SigningKey | None, committed: LedgerHead | None) -> Check:
     """Check every byte of a ledger; `committed` is the head that the projections have seen."""
     head = LedgerHead(seq=0, hash=NO_HASH)
-    proven = others = 0
+    proven, others, signs = 0, 0, False
     lines = content.split(b"\n")
     for line in lines[:-1]:
         try:
@@ -145,6 +151,8 @@ def check_chain(content: bytes, key: SigningKey | None, committed: LedgerHead | 
             if event.type == "ledger.anchor":
                 is_ours = _check_anchor(event, head, key)
                 proven, others = proven + is_ours, others + (not is_ours)
+            signs = signs or bool(event.data.get(SIGNS))
+            _check_decision(event, key, is_signed=signs)
         except BadLine as bad:
             return _bad(head, head.seq + 1, str(bad))
         if committed is not None and event.seq == committed.seq and event.hash != committed.hash:
@@ -175,6 +183,27 @@ def _check_anchor(event: LedgerEvent, before: LedgerHead, key: SigningKey | None
     if not key.has_signed(canonical(anchored(event.study, before)), str(signature)):
         raise BadLine("the anchor's signature is wrong")
     return True
+
+
+def decision_signed(study: str, data: dict[str, Any], by: str) -> dict[str, Any]:
+    """Return what a person signs with a decision."""
+    named = ("decision", "decision_hash", "verdict", "audit", "cause", "incumbent", "trusts_nobody")
+    return {"study": study, "by": by, **{name: data.get(name) for name in named}}
+
+
+def _check_decision(event: LedgerEvent, key: SigningKey | None, *, is_signed: bool) -> None:
+    """Refuse a person's decision that no key has signed, or that our key did not."""
+    if event.type != "decision.recorded" or event.actor.kind != "human":
+        return
+    signature = event.data.get("sig")
+    if signature is None:
+        if is_signed:
+            raise BadLine("a person's decision is not signed")
+        return
+    said = canonical(decision_signed(event.study, event.data, event.actor.label))
+    is_ours = key is not None and str(signature).startswith(f"{key.id}:")
+    if key is not None and is_ours and not key.has_signed(said, str(signature)):
+        raise BadLine("the signature of a person's decision is wrong")
 
 
 def _bad(head: LedgerHead, seq: int, why: str, *, torn: bool = False) -> Check:

@@ -8,7 +8,8 @@ from typing import Any
 
 from telic.storage.files import read_record
 from telic.studies import lifecycle
-from telic.studies.canonical import decision_id, next_number, utc_now
+from telic.studies.canonical import canonical, decision_id, next_number, signing_key, utc_now
+from telic.studies.chain import decision_signed
 from telic.studies.documents.base import SYSTEM, DocumentPart, StudyActor, write_once
 from telic.studies.documents.candidate import (
     CandidateStatus,
@@ -358,7 +359,11 @@ class _Ruling:
 
     def _entered(self, decision: Decision) -> dict[str, Any]:
         about = {"decision": decision.id, "verdict": decision.verdict}
-        return {**self.facts, **about, "decision_hash": decision.content_hash}
+        entered = {**self.facts, **about, "decision_hash": decision.content_hash}
+        if self.actor.kind != "human" or self.verdict == "debug":
+            return entered
+        said = decision_signed(self.study.name, entered, self.actor.label)
+        return {**entered, "sig": signing_key(self.study.root).sign(canonical(said))}
 
     def _outcome(self, decision: Decision) -> DecisionOutcome:
         return DecisionOutcome(

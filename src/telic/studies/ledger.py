@@ -28,6 +28,7 @@ from telic.studies.chain import (
     check_chain,
     check_line,
     commit,
+    decode,
     line_hash,
     move_aside,
     torn_tail,
@@ -36,6 +37,7 @@ from telic.studies.chain import (
 from telic.studies.documents.base import SYSTEM, Sha, StudyActor
 from telic.studies.errors import BrokenIntegrity, LockTimeout, StudyError
 from telic.studies.folder import StudyFolder
+from telic.studies.heads import NotedHead, note_coming, noted_head, why_foreign
 from telic.studies.lock import PATIENCE_S, study_lock
 from telic.studies.projector import Projector, committed_head, save
 from telic.studies.state import StudyState
@@ -97,7 +99,13 @@ class Ledger:
     def verify(self) -> Check:
         """Recompute the whole chain, byte by byte; names the first bad line. Changes nothing."""
         content = read_bytes(self.path) if self.path.exists() else b""
-        return check_chain(content, existing_key(self.folder.root), committed_head(self.folder))
+        key, noted = existing_key(self.folder.root), noted_head(self.folder)
+        check = check_chain(content, key, committed_head(self.folder))
+        if check.ok and (why := why_foreign(noted, _hashes(content, noted), check.head)):
+            bad = noted.head.seq if noted else 0
+            found = {"ok": False, "bad_seq": bad, "why": why, "foreign": True}
+            return check.model_copy(update=found)
+        return check
 
     def require_intact(self) -> None:
         """Raise BrokenIntegrity E_LEDGER_BROKEN unless the chain verifies."""
@@ -138,6 +146,7 @@ class Ledger:
                 raise LockTimeout(
                     "E_HEAD", "The ledger has grown since it was read.", hint="Read it again."
                 )
+            self._require_ours(type)
             event = self._write(NewEvent(type, subject, data, actor))
             if event.type == "decision.recorded" or event.seq % ANCHOR_EVERY == 0:
                 self._write_anchor(event.head)
@@ -160,6 +169,14 @@ class Ledger:
                 if error.code != "E_HEAD" or attempt == _RETRIES:
                     raise
         raise AssertionError("unreachable")
+
+    def adopt(self) -> None:
+        """Take a ledger that was written elsewhere for ours, from its present end on."""
+        with self.locked():
+            check = self.verify()
+            if not check.ok and not check.foreign:
+                raise _broken(check.bad_seq or 0, check.why)
+            note_coming(self.folder, self.head, None)
 
     def anchor(self) -> LedgerEvent:
         """Sign the head now, with a key outside the repository."""
@@ -201,9 +218,22 @@ class Ledger:
                 f"The {new.type} event is {len(line):,} bytes long; {LARGEST_LINE:,} is the most.",
                 hint="Put the payload into an evidence file and name its hash.",
             )
+        note_coming(self.folder, head, LedgerHead(seq=head.seq + 1, hash=line_hash(fields)))
         commit(self.path, line)
         self.written += 1
         return _checked(line, head)
+
+    def _require_ours(self, type: str) -> None:
+        """Raise BrokenIntegrity rather than add a line to a ledger that was not written here."""
+        noted, head = noted_head(self.folder), self.head
+        if head.seq == 0 and type == "study.created":
+            return  # begun anew: nothing is added to
+        hashes = {} if noted is None else self._known_hashes(noted.head.seq)
+        if why := why_foreign(noted, hashes, head):
+            raise _broken(head.seq, why)
+
+    def _known_hashes(self, seq: int) -> dict[int, str]:
+        return {seq: self._events[seq - 1].hash} if 0 < seq <= len(self._events) else {}
 
     def _recover(self) -> None:
         """Move a last line that a crash tore aside, and say so in the ledger."""
@@ -233,6 +263,13 @@ class Ledger:
         self._projector = Projector(self.folder.name)
         self._events: list[LedgerEvent] = []
         self._read_to = 0
+
+
+def _hashes(content: bytes, noted: NotedHead | None) -> dict[int, str]:
+    """Return the hash of the line whose number is noted."""
+    lines = content.split(b"\n")
+    seq = noted.head.seq if noted else 0
+    return {seq: str(decode(lines[seq - 1])["hash"])} if 0 < seq < len(lines) else {}
 
 
 def _checked(line: bytes, before: LedgerHead) -> LedgerEvent:

@@ -99,6 +99,8 @@ def _obstacles(o: Outlook) -> Iterator[NextAction]:
         yield NextAction(action="stop", args={"rule": "closed"}, why=why)
     why = "it ended or vanished and is not settled"
     yield from first_of(o.crashed, "reconcile", "run", why, "telic study run --reconcile")
+    why = "its runs are over, and it was not sent on"
+    yield from first_of(o.unmoved, "reconcile", "candidate", why, "telic study run --reconcile")
     yield from _stopped(o, [each for each in o.stops if each.effect in ("pause", "close")])
     if o.unwritten is not None and o.is_agreed:
         scans = o.unwritten == "adapter.yaml"

@@ -15,7 +15,7 @@ from telic.studies.evidence.artefacts import altered_artefacts
 from telic.studies.evidence.measurement import Measurement
 from telic.studies.evidence.monitor import WATCH_EVERY
 from telic.studies.launch.machine import is_alive, is_given_up, is_here, read_exit, read_pid_record
-from telic.studies.launch.recovery import GRACE_S
+from telic.studies.launch.recovery import GRACE_S, due_move
 from telic.studies.prospects import Prospects
 from telic.studies.queue import JOB_OVER, ReadyJob
 from telic.studies.rules.checks import changed_since, check_candidate
@@ -89,6 +89,12 @@ class Outlook(Prospects):
     def crashed(self) -> tuple[str, ...]:
         """Runs that ended or vanished and are not settled."""
         return tuple(name for name in self.live if _is_over(self.study, name))
+
+    @cached_property
+    def unmoved(self) -> tuple[str, ...]:
+        """Launched candidates whose runs are over, and that a crash left where they were."""
+        launched = self._with_status(CandidateStatus.LAUNCHED)
+        return tuple(name for name in launched if due_move(self.study, name))
 
     @cached_property
     def unmeasured(self) -> tuple[str, ...]:
@@ -173,8 +179,9 @@ class Outlook(Prospects):
     @cached_property
     def unplanned(self) -> tuple[str, ...]:
         """Validated candidates without jobs, or whose rival is not queued beside them."""
-        validated = self._with_status(CandidateStatus.VALIDATED)
-        return tuple(name for name in validated if lacks_jobs(self.study, name))
+        held = (CandidateStatus.VALIDATED, CandidateStatus.LAUNCHED)
+        names = [name for status in held for name in self._with_status(status)]
+        return tuple(name for name in names if lacks_jobs(self.study, name))
 
     @cached_property
     def idle(self) -> tuple[str, ...]:

@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from telic.core.config import Record
 from telic.core.request import option
+from telic.core.verb import Question
 from telic.studies.budget import BudgetState
 from telic.studies.chain import Check, LedgerEvent, LedgerHead
 from telic.studies.next import NextAction
 from telic.studies.state import FiredStop, Incumbent
-from telic.verbs.study import StudyRequest, study_verb
+from telic.verbs.study import PersonRequest, StudyRequest, study_verb
 
 if TYPE_CHECKING:
     from telic.studies.state import StudyState
@@ -128,19 +129,33 @@ class LedgerProof(NamedTuple):
     check: Check
     git_notes: int | None = None
     collected: tuple[str, ...] = ()
+    changed: tuple[str, ...] = ()
+    """files that are not what the ledger recorded"""
+
+    @property
+    def ok(self) -> bool:
+        """The chain holds, and so does every file that it names."""
+        return self.check.ok and not self.changed
 
     def as_data(self) -> dict[str, Any]:
         """Return the check, with what was looked at beside it where it holds."""
         found = self.check.model_dump(mode="json")
         if self.check.ok:
             found |= {"git_notes": self.git_notes, "collected": list(self.collected)}
+            found |= {"ok": self.ok, "changed": list(self.changed)}
         return found
 
 
-@study_verb(VerifyRequest, exit_code=lambda proof: 0 if proof.check.ok else 5)
+@study_verb(VerifyRequest, exit_code=lambda proof: 0 if proof.ok else 5)
 def verify(request: VerifyRequest) -> LedgerProof:
-    """Recompute the chain of the ledger; says which line is bad. Exit code 5 when one is."""
+    """Recompute the chain of the ledger, and hash every file that it names.
+
+    Says which line is bad or which file was changed; exit code 5 then. A chain that was written
+    anew, cut short or added to outside of telic is found by the note of its last line that every
+    write leaves in the user's own folder.
+    """
     from telic.studies.administration import collect_orphans
+    from telic.studies.evidence.proof import changed_files
     from telic.studies.ledger import require_noted
 
     study = request.open()
@@ -149,7 +164,8 @@ def verify(request: VerifyRequest) -> LedgerProof:
         return LedgerProof(found)
     study.require_intact()
     noted = require_noted(study.ledger)
-    return LedgerProof(found, noted, tuple(collect_orphans(study) if request.collect else ()))
+    collected = tuple(collect_orphans(study) if request.collect else ())
+    return LedgerProof(found, noted, collected, changed_files(study.refresh()))
 
 
 @study_verb(StudyRequest)
@@ -158,7 +174,7 @@ def ledger_verify(request: StudyRequest) -> Check:
     return request.open().ledger.verify()
 
 
-class AnchorRequest(StudyRequest):
+class AnchorRequest(PersonRequest):
     """A ledger to anchor."""
 
     git_note: bool = option(
@@ -177,12 +193,29 @@ class Anchor(NamedTuple):
         return {**self.event.data, "commit": self.commit}
 
 
-@study_verb(AnchorRequest)
+def _adopt_question(request: AnchorRequest) -> Question | None:
+    study = request.open()
+    check = study.ledger.verify()
+    if not check.foreign:
+        return None
+    return Question(
+        f"The ledger of {study.name} was not written here: {check.why}. Take it over as it is, "
+        f"with its {check.events} lines?",
+        request.terminal_command("ledger", "anchor"),
+    )
+
+
+@study_verb(AnchorRequest, question=_adopt_question)
 def anchor(request: AnchorRequest) -> Anchor:
-    """Sign the head of the ledger now; with a git note a copy of it leaves with the repository."""
+    """Sign the head of the ledger now; with a git note a copy of it leaves with the repository.
+
+    A ledger that somebody else went on with, on another machine, is taken over by a person's word.
+    """
     from telic.studies.ledger import note_head
 
     study = request.open()
+    if study.ledger.verify().foreign and request.person:
+        study.ledger.adopt()
     event = study.ledger.anchor()
     return Anchor(event, note_head(study.ledger) if request.git_note else None)
 

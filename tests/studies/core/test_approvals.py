@@ -288,7 +288,7 @@ def test_the_check_names_edits_overlaps_and_questions(agreed):
     assert not found.ok
     assert any("selection and promotion share 50" in each for each in found.problems)
     assert any("edited after" in each for each in found.problems)
-    assert any("baseline.seeds" in each for each in found.questions)
+    assert any("task.success_definition" in each for each in found.questions)
 
 
 def test_comments_survive_answers(agreed):

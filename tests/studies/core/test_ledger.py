@@ -19,7 +19,7 @@ from telic.studies.folder import StudyFolder
 from telic.studies.ledger import Ledger, NewEvent
 from telic.studies.projector import Projector
 from telic.studies.state import StudyState
-from tests.studies.core.small import AGENT, HUMAN, add_candidate
+from tests.studies.core.small import AGENT, add_candidate
 
 
 def replay(events):
@@ -109,7 +109,7 @@ def test_a_rewritten_chain_is_exposed_by_its_anchor(study):
 
 
 def test_an_anchor_of_another_key_is_counted_and_not_believed(study):
-    Ledger(study.folder).append("decision.recorded", "c-0001-x", {"verdict": "accept"}, HUMAN)
+    Ledger(study.folder).append("decision.recorded", "c-0001-x", {"verdict": "accept"}, SYSTEM)
     key_file().unlink()
     check = Ledger(study.folder).verify()
     assert (check.ok, check.anchors_proven, check.anchors_of_other_keys) == (True, 0, 1)
@@ -203,8 +203,15 @@ elif step == "half the line":
         write(handle, line[: len(line) // 2])
         die()
     chain.os.write = half
+elif step == "before the note outside":
+    module.note_coming = die
 elif step == "before the sync":
-    chain.os.fsync = die
+    write = os.write
+    def written(handle, line):
+        done = write(handle, line)
+        chain.os.fsync = die
+        return done
+    chain.os.write = written
 else:
     module.save = die
 study = StudyFolder(root, "g1-walk", "speed")
@@ -215,6 +222,7 @@ module.Ledger(study).append("note.added", None, {"text": "killed"}, SYSTEM)
 @pytest.mark.parametrize(
     ("step", "kept"),
     [
+        ("before the note outside", False),
         ("before the line", False),
         ("half the line", False),
         ("before the sync", True),
@@ -272,7 +280,7 @@ def test_unknown_types_and_huge_lines_are_refused(study):
 
 
 def test_a_decision_is_anchored_at_once(study):
-    Ledger(study.folder).append("decision.recorded", "c-0001-x", {"verdict": "accept"}, HUMAN)
+    Ledger(study.folder).append("decision.recorded", "c-0001-x", {"verdict": "accept"}, SYSTEM)
     assert Ledger(study.folder).events()[-1].type == "ledger.anchor"
 
 

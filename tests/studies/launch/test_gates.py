@@ -8,7 +8,7 @@ import pytest
 
 from telic.storage.files import read_json, write_json
 from telic.studies.administration import pause_study
-from telic.studies.documents.base import update_yaml
+from telic.studies.documents.base import SYSTEM, update_yaml
 from telic.studies.errors import (
     BrokenIntegrity,
     EnvironmentBlocked,
@@ -196,7 +196,7 @@ def test_g07_refuses_a_draft_and_pins_the_expected_hash(study, candidate):
 
 
 def test_g07_lets_an_accepted_candidate_be_a_control_arm(study, candidate):
-    study.append("decision.recorded", candidate, {"to": "accepted", "verdict": "accept"}, HUMAN)
+    study.append("decision.recorded", candidate, {"to": "accepted", "verdict": "accept"}, SYSTEM)
     assert gate(study, candidate, "G07", phase="incumbent_validation", seed=901).passed
     assert "does not run in smoke" in gate(study, candidate, "G07").why
 

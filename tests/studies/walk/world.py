@@ -136,5 +136,9 @@ def make_template(home: Path) -> None:
     study = toy_study.make_study(home / "repo")
     toy_study.change_contract(
         study,
-        {"budget": {"launches": 400}, "seeds": {"promotion": "100-119", "validation": "900-929"}},
+        {
+            "budget": {"launches": 400},
+            "seeds": {"promotion": "100-119", "validation": "900-929"},
+            "baseline": {"est": {"wall_clock_h": 0.01}},
+        },
     )

@@ -80,7 +80,7 @@ def _is_below(path: Path, place: Path) -> bool:
 def _there(folder: Path) -> list[str]:
     inside = folder / "artefacts"
     inner = [path.relative_to(folder).as_posix() for path in inside.rglob("*") if path.is_file()]
-    return [*inner, *(name for name in ("stdout.log", "stderr.log") if (folder / name).is_file())]
+    return inner
 
 
 def _altered(path: Path, name: str, before: str | None) -> str | None:

@@ -11,7 +11,7 @@ state.json is older than the ledger    make it again
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from telic.core.config import Record
 from telic.errors import UnknownName
@@ -280,38 +280,50 @@ def close_run_file(study: Study, name: str) -> None:
     write_json(path, run.model_copy(update=changes).as_data())
 
 
+class DueMove(NamedTuple):
+    """Where a launched candidate goes, now that its runs are over."""
+
+    to: CandidateStatus
+    why: str
+    facts: dict[str, Any]
+
+
 def move_candidates(study: Study) -> None:
     """Send candidates on whose runs of this phase are all over: to completed or to debug."""
-    for name, standing in study.state.candidates.items():
-        if standing.status == CandidateStatus.LAUNCHED:
-            _move(study, name, standing)
+    for name in study.state.candidates:
+        if move := due_move(study, name):
+            lifecycle.transition(study, name, move.to, RUNNER, move.why, move.facts)
 
 
-def _move(study: Study, name: str, standing: CandidateState) -> None:
+def due_move(study: Study, name: str) -> DueMove | None:
+    """Return where a candidate goes because its runs are over; None while it stays."""
+    standing = study.candidate_state(name)
+    phase = standing.phase
+    if standing.status != CandidateStatus.LAUNCHED or phase is None:
+        return None
     tries = _tries(study, name, standing)
     if broken := [why for each in tries.values() if (why := _why_broken(each))]:
-        lifecycle.transition(study, name, CandidateStatus.DEBUG, RUNNER, "; ".join(broken), {})
-        return
-    planned = frozenset[int]()
-    if standing.phase is not None:
-        planned = study.planned_seeds(name, standing.phase)
+        return DueMove(CandidateStatus.DEBUG, "; ".join(broken), {})
     latest = [each[-1] for each in tries.values()]
-    finished = {run.seed for run in latest if run.status == RunStatus.FINISHED}
-    if planned and planned <= finished and not any(run.is_live for run in latest):
-        reason = f"{len(planned)} of {len(planned)} runs of {standing.phase} finished"
-        facts = {"phase": standing.phase, "seeds": sorted(planned)}
-        lifecycle.transition(study, name, CandidateStatus.COMPLETED, RUNNER, reason, facts)
-    elif standing.phase is not None and not any(run.is_live for run in latest):
-        _give_up_lost_seeds(study, name, standing.phase, planned - finished)
+    if any(run.is_live for run in latest):
+        return None
+    planned = study.planned_seeds(name, phase)
+    left = planned - {run.seed for run in latest if run.status == RunStatus.FINISHED}
+    if planned and not left:
+        why = f"{len(planned)} of {len(planned)} runs of {phase} finished"
+        facts = {"phase": phase, "seeds": sorted(planned)}
+        return DueMove(CandidateStatus.COMPLETED, why, facts)
+    return _lost_seeds(study, name, phase, left)
 
 
-def _give_up_lost_seeds(study: Study, name: str, phase: Phase, left: frozenset[int]) -> None:
+def _lost_seeds(study: Study, name: str, phase: Phase, left: frozenset[int]) -> DueMove | None:
     """Send a candidate to debug of whose seeds an amendment left none that could still run."""
     state, pools = study.state, study.contract.seeds
     spent = [why_seed_is_spent(state, pools, name, phase, seed) for seed in sorted(left)]
-    if all(spent):
-        why = f"nothing of {phase} can be launched any more: {spent[0]}"
-        lifecycle.transition(study, name, CandidateStatus.DEBUG, RUNNER, why, {})
+    if not all(spent):
+        return None
+    why = f"nothing of {phase} can be launched any more" + (f": {spent[0]}" if spent else "")
+    return DueMove(CandidateStatus.DEBUG, why, {})
 
 
 def _tries(study: Study, candidate: str, standing: CandidateState) -> dict[int, list[RunState]]:

@@ -147,8 +147,8 @@ def seal_of(record: dict[str, Any], key: str) -> str:
 
 def list_artefacts(folder: Path) -> str:
     """Write down every file that the run left, by its hash; return the hash of the list."""
-    logs = [folder / "stdout.log", folder / "stderr.log"]
-    files = [*logs, *sorted((folder / "artefacts").rglob("*"))]
+    named = ("cmd.json", "env.json", "git.json", "hw.json", "stdout.log", "stderr.log")
+    files = [*(folder / name for name in named), *sorted((folder / "artefacts").rglob("*"))]
     listed = {
         path.relative_to(folder).as_posix(): _hash(path)
         for path in files

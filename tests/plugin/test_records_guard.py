@@ -1,0 +1,69 @@
+import pytest
+
+from telic.plugin.hooks import before_shell
+from telic.plugin.records_guard import record_in_path, written_record
+
+HOME = ".telic/tasks/walk/studies/first"
+RECORDS = (
+    f"{HOME}/ledger.jsonl",
+    f"{HOME}/state.json",
+    f"{HOME}/runs/r-1/artefacts/metrics.csv",
+    f"{HOME}/runs/r-1/exit.json",
+    f"{HOME}/evidence/e-1.json",
+    f"{HOME}/audits/a-1.json",
+    f"{HOME}/decisions/d-1.json",
+    f"{HOME}/candidates/c-1/revisions/1/candidate.json",
+)
+WRITES = (
+    "echo x >> {}",
+    "echo x > '{}'",
+    "sed -i s/0.2/0.99/ {}",
+    "sed -i.bak 's/a/b/' {}",
+    "perl -pi -e s/a/b/ {}",
+    "rm -f {}",
+    "mv better.csv {}",
+    "cp better.csv {}",
+    "cat better | tee {}",
+    "truncate -s 100 {}",
+    "ls && vim {}",
+    "python -c \"open('{}', 'w').write('x')\"",
+    "python - <<E\nfrom pathlib import Path\nPath('{}').write_text('x')\nE",
+    "python -c \"import pandas; x.to_csv('{}')\"",
+)
+READS = (
+    "cat {}",
+    "tail -f {} | grep success",
+    "cp {} /tmp/copy.csv",
+    "jq .verdict {}",
+    "git add {} && git commit -m records",
+    "python -c \"print(open('{}').read())\"",
+    "python plot.py {} --out picture.png",
+    "sha256sum {} > sums.txt",
+)
+
+
+@pytest.mark.parametrize("record", RECORDS)
+def test_what_only_telic_writes_is_not_written_by_a_shell_or_an_editor(record, tmp_path):
+    (tmp_path / ".telic").mkdir()
+    for line in WRITES:
+        event = {"cwd": str(tmp_path), "tool_input": {"command": line.format(record)}}
+        found = before_shell(event)
+        assert found, line
+        assert found["hookSpecificOutput"]["permissionDecision"] == "deny"
+    for key in ("file_path", "notebook_path", "path"):
+        event = {"cwd": str(tmp_path), "tool_input": {key: str(tmp_path / record)}}
+        assert before_shell(event), key
+    patch = f"*** Begin Patch\n*** Update File: {record}\n+x\n*** End Patch"
+    assert before_shell({"cwd": str(tmp_path), "tool_input": {"input": patch}})
+
+
+@pytest.mark.parametrize("record", RECORDS)
+def test_reading_records_is_free(record):
+    for line in READS:
+        assert written_record(line.format(record)) is None, line
+
+
+def test_drafts_and_files_of_the_repository_are_free():
+    for name in ("train.py", f"{HOME}/contract.yaml", f"{HOME}/metric_spec.yaml", "runs/x.csv"):
+        assert record_in_path(name) is None
+        assert written_record(f"echo x > {name}") is None

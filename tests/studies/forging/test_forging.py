@@ -1,0 +1,347 @@
+"""Somebody wants a result that was not measured, and may write every file of the study.
+
+What they do not have is the user's key and what lies outside of the folder. Every attempt has to be
+noticed: by `verify`, by what `next` says, or because telic refuses to go on.
+"""
+
+import hashlib
+import json
+import os
+import random
+import shutil
+from pathlib import Path
+
+import pytest
+
+from telic.errors import TelicError
+from telic.studies.approvals import grant
+from telic.studies.canonical import canonical
+from telic.studies.chain import decode, line_hash
+from telic.studies.decide import decide
+from telic.studies.documents.base import SYSTEM
+from telic.studies.drive import needs_somebody, take_step
+from telic.studies.evidence.measurement import analyze_run
+from telic.studies.evidence.proof import changed_files
+from telic.studies.folder import StudyFolder
+from telic.studies.launch.recovery import reconcile
+from telic.studies.next import next_step, note_next
+from telic.studies.study import Study
+from tests.studies.walk import world as worlds
+from tests.studies.walk.person import AGENT, HUMAN, consent, new_idea
+from tests.studies.walk.world import World
+
+FREE = (
+    "run.json",
+    "experiments.yaml",
+    "queue.json",
+    "heartbeat",
+    "supervisor.log",
+    "pid.json",
+    "key",
+)
+"""projections that are made again, plans for people, signs of life: nothing rests on them"""
+
+
+class Sure(random.Random):
+    """Every run finishes, with a score of its own."""
+
+    def choices(self, *_, **__):
+        return ["finished"]
+
+
+@pytest.fixture(scope="module")
+def told(tmp_path_factory):
+    """A study whose baseline was measured, audited and accepted by a person; made once."""
+    home = tmp_path_factory.mktemp("told")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TELIC_CONFIG_DIR", str(home / "config"))
+        worlds.make_template(home)
+        world = World(home, Sure(3))
+        worlds.enter(patch, world)
+        while True:
+            said = note_next(world.study)
+            if said.action == "decide":
+                break
+            assert not needs_somebody(said), said
+            take_step(world.study, said, AGENT)
+        audit = said.args["audit"]
+        name = said.args["candidate"]
+        decide(world.study, name, "accept", HUMAN, "five seeds agree", audit=audit)
+    return home
+
+
+@pytest.fixture
+def study(told, tmp_path, monkeypatch):
+    """The study as it was told, at the very place that its key and notes know."""
+    kept = tmp_path / "kept"
+    shutil.copytree(told, kept)
+    monkeypatch.setenv("TELIC_CONFIG_DIR", str(told / "config"))
+    worlds.enter(monkeypatch, World(told, Sure(3)))
+    yield Study(StudyFolder.find(told / "repo"))
+    for place in ("repo", "config"):
+        shutil.rmtree(told / place)
+        shutil.copytree(kept / place, told / place)
+
+
+def noticed(study: Study) -> bool:
+    """Whether verify, or whoever asks what to do, sees that something is wrong."""
+    fresh = Study(study.folder)
+    try:
+        if not fresh.ledger.verify().ok or changed_files(fresh):
+            return True
+        return next_step(fresh).action in ("repair", "agree")
+    except TelicError:
+        return True
+
+
+def test_an_honest_study_is_not_suspected(study):
+    assert study.ledger.verify().ok and changed_files(study) == ()
+    assert not noticed(study)
+
+
+# ---------------------------------------------------------------------------- files
+
+
+def _files(study: Study) -> list[Path]:
+    """Every file of the study that something rests on; the ledger has tests of its own."""
+    files = [path for path in study.folder.path.rglob("*") if path.is_file()]
+    files += [study.folder.adapter]
+    return [
+        path
+        for path in sorted(files)
+        if path.name not in FREE and path != study.folder.ledger and "locks" not in path.parts
+    ]
+
+
+def _better(text: str) -> str:
+    """Return a file in which one number is larger, or one letter another."""
+    for place, letter in enumerate(text):
+        if letter in "12345678" and text[place - 1 : place] in (".", " ", ":"):
+            return f"{text[:place]}9{text[place + 1 :]}"
+    return text[:-3] + "x" + text[-2:]
+
+
+def test_no_kind_of_file_can_be_edited_unnoticed(study):
+    kinds = {_kind(study, path): path for path in _files(study)}
+    assert _edit_all(study, list(kinds.values())) == []
+
+
+@pytest.mark.slow
+def test_no_file_can_be_edited_unnoticed(study):
+    files = _files(study)
+    assert {"evidence", "audits", "decisions", "runs", "candidates"} <= {
+        part for path in files for part in path.parts
+    }
+    assert _edit_all(study, files) == []
+    assert not noticed(study)
+
+
+def _kind(study: Study, path: Path) -> tuple[str, ...]:
+    parts = path.relative_to(study.folder.path.parents[1]).parts
+    return tuple(part for part in parts if "-" not in part)
+
+
+def _edit_all(study: Study, files: list[Path]) -> list[Path]:
+    """Edit, empty and remove each file; returns those of which nobody noticed."""
+    unnoticed, tried = [], 0
+    for path in files:
+        held = path.read_bytes()
+        for forged in (_better(held.decode(errors="replace")).encode(), b"{}\n"):
+            if forged == held:
+                continue
+            tried += 1
+            path.write_bytes(forged)
+            if not noticed(study):
+                unnoticed.append(path.relative_to(study.folder.path))
+        path.unlink()
+        tried += 1
+        if not noticed(study):
+            unnoticed.append(path.relative_to(study.folder.path))
+        path.write_bytes(held)
+    print(f"{tried} edits of {len(files)} files, {len(unnoticed)} unnoticed")
+    return unnoticed
+
+
+def test_a_file_that_came_after_the_run_is_noticed(study):
+    run = next(iter(study.state.runs))
+    (study.folder.run(run) / "artefacts/better.csv").write_text("step,success\n1,0.99\n")
+    assert noticed(study)
+
+
+def test_measuring_again_from_changed_bytes_is_refused(study):
+    for name in study.state.runs:
+        log = study.folder.run(name) / "artefacts/metrics.jsonl"
+        held = log.read_text()
+        log.write_text('{"step": 1, "success": 0.99, "falls": 0.0}\n')
+        with pytest.raises(TelicError, match="E_ARTEFACTS"):
+            analyze_run(Study(study.folder), name, AGENT)
+        log.write_text(held)
+        assert analyze_run(Study(study.folder), name, AGENT).payload["primary"] < 0.9
+
+
+@pytest.mark.parametrize("how", ["log", "log and list", "exit", "exit and list", "no seal"])
+def test_a_run_is_not_forged_between_its_end_and_the_ledger(study, how, monkeypatch):
+    """The supervisor wrote its last word, and nobody has settled it yet."""
+    world = World(study.root.parent, Sure(4))
+    worlds.enter(monkeypatch, world)
+    said = next_step(study)
+    while said.action != "launch":
+        take_step(world.study, said, AGENT) if not needs_somebody(said) else propose(world)
+        said = note_next(world.study)
+    take_step(world.study, said, AGENT)
+    (name,) = Study(study.folder).state.active_runs
+    folder = study.folder.run(name)
+    forge_end(folder, how)
+    reconcile(Study(study.folder))
+    settled = Study(study.folder)
+    if settled.state.runs[name].status == "finished":
+        assert how == "log"
+        with pytest.raises(TelicError, match="E_ARTEFACTS"):
+            analyze_run(settled, name, AGENT)
+    else:
+        assert "its end is not proven" in settled.state.runs[name].why
+
+
+def propose(world):
+    name = new_idea(world, world.study)
+    take_step(world.study, note_next(world.study), AGENT)
+    grant(world.study, "experiment", consent(), candidate=name)
+
+
+def forge_end(folder: Path, how: str) -> None:
+    log, listed, end = (
+        folder / "artefacts/metrics.jsonl",
+        folder / "artefacts.json",
+        folder / "exit.json",
+    )
+    record = json.loads(end.read_text())
+    if "exit" not in how:
+        log.write_text('{"step": 1, "success": 0.99, "falls": 0.0}\n')
+    if "list" in how:
+        names = json.loads(listed.read_text())
+        names["artefacts/metrics.jsonl"] = hashlib.sha256(log.read_bytes()).hexdigest()
+        listed.write_text(json.dumps(names))
+        if "exit" in how:
+            record["artefacts"] = hashlib.sha256(listed.read_bytes()).hexdigest()
+    if "exit" in how:
+        record["wall_s"] = 0.0
+        end.write_text(json.dumps(record))
+    if how == "no seal":
+        record.pop("seal")
+        end.write_text(json.dumps(record))
+
+
+# ---------------------------------------------------------------------------- the ledger
+
+
+def _rechained(lines: list[dict]) -> bytes:
+    """Return events as a chain whose every hash is right: what a forger without the key can do."""
+    out, before = b"", "0" * 64
+    for number, fields in enumerate(lines, start=1):
+        fields = {**fields, "seq": number, "prev": before}
+        fields.pop("hash", None)
+        before = line_hash(fields)
+        out += canonical({**fields, "hash": before}) + b"\n"
+    return out
+
+
+def _forge(study: Study, lines: list[dict]) -> None:
+    """Write a chain, and a state.json that fits it."""
+    study.folder.ledger.write_bytes(_rechained(lines))
+    study.folder.state.unlink(missing_ok=True)
+
+
+def _refuses_to_go_on(study: Study) -> bool:
+    with pytest.raises(TelicError, match="E_LEDGER_BROKEN"):
+        Study(study.folder).append("note.added", None, {"text": "later"}, SYSTEM)
+    return noticed(study)
+
+
+@pytest.mark.parametrize("stride", [17, pytest.param(1, marks=pytest.mark.slow)])
+def test_a_chain_written_anew_is_noticed_at_every_line_and_field(study, stride):
+    lines = [decode(line) for line in study.folder.ledger.read_bytes().splitlines()]
+    unnoticed = []
+    for number, line in list(enumerate(lines))[::stride]:
+        for key in ("at", "type", "actor", "subject", "data"):
+            forged = json.loads(json.dumps(lines))
+            forged[number][key] = _other(key, line[key])
+            _forge(study, forged)
+            if not _refuses_to_go_on(study):
+                unnoticed.append((number + 1, key))
+    print(f"{5 * len(lines[::stride])} chains written anew, {len(unnoticed)} unnoticed")
+    assert unnoticed == []
+
+
+def _other(key, value):
+    match key:
+        case "actor":
+            return {"kind": "human", "name": "mallory"}
+        case "data":
+            return {**value, "x": 1}
+        case "subject":
+            return "c-0009-mine"
+        case "type":
+            return "note.added"
+    return "2026-01-01T00:00:00.000Z"
+
+
+@pytest.mark.parametrize("stride", [19, pytest.param(1, marks=pytest.mark.slow)])
+def test_a_chain_cut_short_is_noticed_at_every_length(study, stride):
+    lines = [decode(line) for line in study.folder.ledger.read_bytes().splitlines()]
+    for length in range(1, len(lines), stride):
+        _forge(study, lines[:length])
+        assert _refuses_to_go_on(study), length
+
+
+@pytest.mark.parametrize("stride", [19, pytest.param(1, marks=pytest.mark.slow)])
+def test_a_chain_with_a_line_left_out_is_noticed(study, stride):
+    lines = [decode(line) for line in study.folder.ledger.read_bytes().splitlines()]
+    for number in range(0, len(lines), stride):
+        _forge(study, [*lines[:number], *lines[number + 1 :]])
+        assert _refuses_to_go_on(study), number
+
+
+FORGED = (
+    ("approval.granted", {"key": "budget", "by": "human:ada", "method": "tty"}),
+    ("decision.recorded", {"verdict": "accept", "to": "accepted", "decision": "d-0099"}),
+    ("incumbent.changed", {"to": "c-0002-mine", "iqm": 0.99}),
+    ("run.finished", {"run": "r-1", "actual": {}}),
+    ("evidence.added", {"id": "e-1", "kind": "metrics", "hash": "0" * 64}),
+    ("candidate.completed", {"to": "completed"}),
+    ("contract.amended", {"version": 9, "hash": "0" * 64}),
+    ("study.status", {"status": "open"}),
+    ("note.added", {"text": "harmless"}),
+)
+
+
+@pytest.mark.parametrize(("type_", "data"), FORGED)
+def test_a_line_added_without_the_key_is_noticed(study, type_, data):
+    lines = [decode(line) for line in study.folder.ledger.read_bytes().splitlines()]
+    human = {"kind": "human", "name": "ada"}
+    added = {**lines[-1], "type": type_, "actor": human, "subject": "c-0001-baseline", "data": data}
+    _forge(study, [*lines, added])
+    assert _refuses_to_go_on(study)
+
+
+def test_the_note_outside_cannot_be_written_without_the_key(study):
+    (note,) = (Path(os.environ["TELIC_CONFIG_DIR"]) / "heads").glob("*.json")
+    lines = [decode(line) for line in study.folder.ledger.read_bytes().splitlines()]
+    _forge(study, lines[:-3])
+    last = decode(study.folder.ledger.read_bytes().splitlines()[-1])
+    forged = json.loads(note.read_text())
+    forged["head"], forged["coming"] = {"seq": last["seq"], "hash": last["hash"]}, None
+    note.write_text(json.dumps(forged))
+    assert noticed(study)
+
+
+def test_a_persons_decision_without_their_signature_is_noticed_on_any_machine(study):
+    """Also where nothing is noted: after a copy, on another machine of the same person."""
+    lines = [decode(line) for line in study.folder.ledger.read_bytes().splitlines()]
+    (Path(os.environ["TELIC_CONFIG_DIR"]) / "heads").rename(study.root.parent / "heads-away")
+    for name in ("sig", "verdict", "audit", "decision_hash"):
+        forged = json.loads(json.dumps(lines))
+        (decided,) = [x for x in forged if x["type"] == "decision.recorded"]
+        decided["data"].pop("sig") if name == "sig" else decided["data"].update({name: "x"})
+        anchors = [x for x in forged if x["type"] != "ledger.anchor"]
+        _forge(study, anchors)
+        assert not Study(study.folder).ledger.verify().ok, name
