@@ -230,6 +230,8 @@ def commands(trained: Path, *, is_long: bool) -> dict[str, KilledCommand]:
         "--steps",
         "2048",
         "--no-robustness",
+        "--start-seed",
+        "0",  # else the starts are drawn from the name of the session
     )
     rewards: list[str] = []
     for name, source in (("speed", SPEED), ("control", CONTROL)):
