@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 
+import telic
 import telic.authors.scene as scene_module
 from telic.authors.scene import own_facts, own_scene, scene
 from telic.envs import make
@@ -32,6 +33,12 @@ def test_length_and_end_are_those_of_the_session():
     ends = facts("Ant-v5", terminate_when_unhealthy=True)
     assert "ends early: torso height outside healthy_z_range" in ends and "[0.2, 1.0]" in ends
     assert "never ends early" not in ends
+
+
+def test_a_robot_from_a_file_without_limits_of_health_never_ends_early():
+    dog = str(Path(telic.__file__).parent / "bench" / "suites" / "robots" / "dog.xml")
+    assert "never ends early" in facts(dog)
+    assert "ends early: when it is unhealthy" in facts(dog, healthy_z_range=(0.1, 1.0))
 
 
 def test_what_the_policy_does_not_see_is_named():

@@ -196,6 +196,20 @@ def test_equal_episodes_are_averaged_and_nothing_is_gained():
     assert extend(blind, {1: fuse(code[1], watched(0.0))})[0].score is None
 
 
+@pytest.mark.parametrize("seen", [0.9, 0.1, None])
+@pytest.mark.parametrize("measures", [0.8, None])
+def test_whatever_the_judges_say_a_verdict_keeps_the_recording_it_is_about(measures, seen):
+    code = unknown("code", "no column") if measures is None else measured(runs=measures)
+    code = code.model_copy(update={"recording": "a" * 64})
+    vision = unknown("vision", "down") if seen is None else watched(seen, runs=seen)
+    fused = fuse(code, vision)
+    again = resolve(code, vision, watched(0.5, runs=0.5), fused.disagreements)
+    unwatched = code.model_copy(update={"recording": "b" * 64})
+    first, other = extend([code, unwatched], {0: fused})
+    assert fused.recording == again.recording == first.recording == "a" * 64
+    assert other.recording == "b" * 64
+
+
 def test_a_fused_verdict_survives_the_disk():
     fused = fuse(measured(runs=1.0), watched(0.2, runs=0.1, spread=0.1))
     assert Verdict.model_validate_json(fused.model_dump_json()) == fused

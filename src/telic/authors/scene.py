@@ -67,7 +67,8 @@ def _length(spec: EnvSpec) -> str:
 def _end(spec: EnvSpec) -> str:
     ends = spec.arguments.get(_ENDS)
     rules = RULES.get(spec.id)
-    if ends is False or (rules is not None and rules.ends == "never"):
+    is_free = rules is None and spec.arguments.get("healthy_z_range", ()) is None
+    if ends is False or is_free or (rules is not None and rules.ends == "never"):
         return "An episode never ends early, whatever the robot does: falling costs no time."
     if rules is None and ends is None:
         return "When an episode ends early, the environment itself decides."

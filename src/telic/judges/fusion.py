@@ -45,7 +45,14 @@ def fused_score(code: float, vision: float, margin: float) -> float:
 
 
 def fuse(code: Verdict, vision: Verdict) -> Verdict:
-    """Return the verdict that two judges of the same episode amount to."""
+    """Return the verdict that two judges of the same episode amount to.
+
+    It is about the very recording that the code judge read; without that it would prove nothing.
+    """
+    return _fused(code, vision).model_copy(update={"recording": code.recording})
+
+
+def _fused(code: Verdict, vision: Verdict) -> Verdict:
     if code.score is None or vision.score is None:
         return _one_alone(code, vision)
     margin = max(MARGIN, vision.spread or 0.0)

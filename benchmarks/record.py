@@ -1,0 +1,79 @@
+"""Keep what a model answered in a benchmark, so that it can be asked again without the model.
+
+    python benchmarks/record.py RUNS/bench_core_... [more folders]
+
+For every case that was run: `benchmarks/recordings/CASE/replies`, which `--model replay:FOLDER`
+answers from, and `result.json`, what came of it. No pictures, no weights.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+RECORDINGS = Path(__file__).parent / "recordings"
+_KEPT = ("outcome", "reason", "score", "low", "iterations", "env_steps", "seconds", "checks")
+
+
+def record(bench: Path) -> list[Path]:
+    """Copy the replies of every case of a benchmark, with its result; returns the folders."""
+    results = {}
+    if (bench / "results.json").exists():
+        rows = json.loads((bench / "results.json").read_text(encoding="utf-8"))["results"]
+        results = {row["case"]["id"]: row for row in rows}
+    made = [
+        _record(session, results.get(session.parent.name))
+        for session in sorted(bench.glob("cases/*/session_*"))
+        if any(session.glob("replies/*.json"))
+    ]
+    return made
+
+
+def _record(session: Path, row: dict[str, Any] | None) -> Path:
+    folder = RECORDINGS / session.parent.name
+    shutil.rmtree(folder, ignore_errors=True)
+    replies = folder / "replies"
+    replies.mkdir(parents=True)
+    roles = Counter[str]()
+    for path in sorted(session.glob("replies/*.json")):
+        reply = json.loads(path.read_text(encoding="utf-8"))
+        roles[reply["role"]] += 1
+        shutil.copyfile(path, replies / path.name)
+    config = json.loads((session / "session.json").read_text(encoding="utf-8"))
+    result = {
+        "case": session.parent.name,
+        "env": Path(config["env"]).name,  # of a file, wherever it lies
+        "intent": config["intent"],
+        **({"outcome": "not finished"} if row is None else {key: row[key] for key in _KEPT}),
+        **_episodes(session / "summary.json"),
+        "orders": dict(sorted(roles.items())),
+        "commit": _commit(),
+    }
+    text = json.dumps(result, indent=2) + "\n"
+    (folder / "result.json").write_text(text, encoding="utf-8")
+    return folder
+
+
+def _episodes(summary: Path) -> dict[str, Any]:
+    """Return how many of how many confirming episodes passed, where that is known."""
+    if not summary.exists():
+        return {}
+    found = json.loads(summary.read_text(encoding="utf-8"))
+    return {"episodes_passed": found["passing"], "episodes": found["episodes"]}
+
+
+def _commit() -> str:
+    command = ("git", "-C", str(RECORDINGS.parent), "rev-parse", "--short", "HEAD")
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+
+
+if __name__ == "__main__":
+    for argument in sys.argv[1:]:
+        for folder in record(Path(argument)):
+            size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+            print(f"{folder.name}: {size / 1000:.0f} kB")

@@ -1,0 +1,66 @@
+"""What a model answered in recorded sessions of the benchmark is still an answer."""
+
+import json
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from telic.authors.answers import Elicited, Review, Turn, WrittenJudge, WrittenReward
+from telic.authors.roles import check_judge, check_reward
+from telic.bench.results import load_suite
+from telic.llm import choose
+
+RECORDINGS = Path(__file__).parents[2] / "benchmarks" / "recordings"
+CASES = sorted(path.parent.name for path in RECORDINGS.glob("*/result.json"))
+ANSWERS = {
+    "elicitor": Elicited,
+    "reward_author": WrittenReward,
+    "judge_author": WrittenJudge,
+    "reviewer": Review,
+    "reviser": Turn,
+}
+MOST_BYTES = 300_000
+
+
+@cache
+def replies(case):
+    paths = sorted((RECORDINGS / case / "replies").glob("*.json"))
+    return [json.loads(path.read_text(encoding="utf-8")) for path in paths]
+
+
+def answers(case, role):
+    """What was answered in a role, as the record it must become."""
+    return [
+        ANSWERS[role].model_validate_json(reply["raw"]["text"])
+        for reply in replies(case)
+        if reply["role"] == role
+    ]
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_recording_says_what_came_of_it(case):
+    result = json.loads((RECORDINGS / case / "result.json").read_text(encoding="utf-8"))
+    suites = [load_suite(name) for name in ("core", "exotic", "files")]
+    (known,) = [one for suite in suites for one in suite.case if one.id == case]
+    assert result["case"] == case and result["intent"] == known.intent
+    assert result["env"] == Path(known.env).name
+    assert sum(result["orders"].values()) == len(replies(case))
+    if result["outcome"] == "passed":
+        assert result["low"] >= 0.8 and result["episodes_passed"] <= result["episodes"]
+    size = sum(path.stat().st_size for path in (RECORDINGS / case).rglob("*.json"))
+    assert size < MOST_BYTES
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_what_was_recorded_can_still_be_used(case):
+    for role in ANSWERS:
+        answers(case, role)
+    for written in answers(case, "reward_author"):
+        check_reward(written.source)
+    for written in answers(case, "judge_author"):
+        check_judge(written.source)
+    for turn in answers(case, "reviser"):
+        if turn.revision is not None and turn.revision.source is not None:
+            check_reward(turn.revision.source)
+    assert choose(f"replay:{RECORDINGS / case / 'replies'}").name == "host"
