@@ -48,7 +48,7 @@ def bend(name: str, seconds: float, depth: float, split: Split = "train") -> Mot
 def library() -> MotionLibrary:
     """Three clips to train on and one that is held out."""
     clips = [bend("low", 2.0, 1.0), bend("high", 1.0, 0.3), bend("long", 3.0, 0.6)]
-    return MotionLibrary.of(motion_robot("planar-biped"), [*clips, bend("held", 1.2, 0.8, "test")])
+    return MotionLibrary.of(motion_robot("planar-biped"), [*clips, bend("held", 0.6, 0.8, "test")])
 
 
 def tiny(*overrides: str) -> TrackingConfig:

@@ -25,7 +25,14 @@ _PIPED_WIDTH = 120
 _WHOLE_WORD = (14, 11, 9, 7)
 """letters of a word that the columns of a table keep together, if there is room"""
 _VIEWS: dict[str, Callable[[Any], None]] = {}
-_VIEW_MODULES = ("work_results", "label_results", "tool_results", "study_views", "study_run_views")
+_VIEW_MODULES = (
+    "work_results",
+    "label_results",
+    "tool_results",
+    "track_results",
+    "study_views",
+    "study_run_views",
+)
 
 
 class PlainConsole(Console):

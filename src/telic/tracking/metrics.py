@@ -6,6 +6,8 @@ failure do not count. Local errors are relative to the root of each.
 
 from __future__ import annotations
 
+import csv
+import io
 import statistics
 from collections.abc import Sequence
 from typing import Any
@@ -180,3 +182,16 @@ class TrackingReport(Record):
         """Return failed clips first, the largest local error first."""
         order = sorted(self.clips, key=lambda r: (r.success, -r.errors.mpjpe_l_mm))
         return order[:count]
+
+
+def as_csv(report: TrackingReport) -> str:
+    """Return a report's clips as a table, one line each."""
+    errors = list(FollowErrors.model_fields)
+    plain = [name for name in ClipResult.model_fields if name != "errors"]
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow([*plain, *errors])
+    for clip in report.clips:
+        own = [getattr(clip, name) for name in plain]
+        writer.writerow([*own, *(getattr(clip.errors, name) for name in errors)])
+    return out.getvalue()

@@ -164,6 +164,10 @@ class TokenNetworks:
         actors = self._spans["critic"].start
         return Views(layers[:actors], layers[actors:], parts[-1])
 
+    def layers(self, views: Views, name: str) -> list[Layer]:
+        """Return the layers of an encoder, "control", "kinematic" or "critic"."""
+        return [*views.actor, *views.critic][self._spans[name]]
+
     # ---- acting
 
     def act(self, views: Views, inputs: Tensor) -> Tensor:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+import struct
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,7 +18,11 @@ from telic.tracking.tokens import TokenNetworks
 from telic.training.population import Actor, Population, Scaling
 
 FORMAT = 1
-_DAMAGE = (ValueError, TypeError, LookupError, AttributeError, EOFError, RuntimeError, OSError)
+_DAMAGE = (
+    *(ValueError, TypeError, LookupError, AttributeError, EOFError, OSError, OverflowError),
+    *(RuntimeError, MemoryError, AssertionError, pickle.UnpicklingError, struct.error),
+)
+"""what reading a file that is no tracker raises"""
 
 
 class TrackerFacts(NamedTuple):
@@ -120,8 +126,10 @@ def load_tracker(path: Path) -> Tracker:
     except TelicError:
         raise
     except _DAMAGE as error:
-        said = (str(error).splitlines() or [""])[0][:200]
-        raise BadFile(f"{path} is no tracker: {type(error).__name__} {said}.") from error
+        raise BadFile(
+            f"{path} is no tracker, or is damaged ({type(error).__name__}).",
+            hint="Take another one of its run: <member>/checkpoints/tracker_<step>.pt.",
+        ) from error
 
 
 def _read(path: Path) -> Tracker:

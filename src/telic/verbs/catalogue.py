@@ -51,6 +51,10 @@ _ROBOTS = VerbGroup(
     },
     own="robots:robots",
 )
+_TRACK = VerbGroup(
+    "Train a policy that follows reference motions, measure it, write it as ONNX.",
+    {name: f"track:{name}" for name in ("train", "eval", "watch", "export", "config")},
+)
 _HOOK = VerbGroup(
     "What hosts call; JSON on standard input.",
     {"before-shell": "machine:before_shell", "at-stop": "machine:at_stop"},
@@ -146,6 +150,7 @@ VERBS: dict[str, str | VerbGroup] = {
     "run": "session:run",
     "train": "train:train",
     "search": _SEARCH,
+    "track": _TRACK,
     "pause": "control:pause",
     "stop": "control:stop",
     "resume": "control:resume",

@@ -1,0 +1,67 @@
+"""Films of what a tracker did: the robot, and the reference as a ghost in the same place."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import mujoco
+import numpy as np
+import torch
+
+from telic.errors import UnknownName
+from telic.motions.robot import MotionRobot
+from telic.rendering.job import Rendering
+from telic.rendering.jobs import render_one
+from telic.storage.trajectories import Trajectory, TrajectoryFacts, write_trajectory
+from telic.tracking.evaluate import ClipPlayer
+from telic.tracking.metrics import ClipResult
+from telic.tracking.tracker import Tracker
+
+_GHOST = "ghost_"
+_SHADE = (0.45, 0.75, 0.55, 0.35)
+
+
+def haunted(robot: MotionRobot, file: Path) -> mujoco.MjModel:
+    """Write a model with the robot twice, the second one a ghost that touches nothing."""
+    spec = mujoco.MjSpec.from_file(str(robot.file.absolute()))
+    ghost = mujoco.MjSpec.from_file(str(robot.file.absolute()))
+    for kind in (ghost.worldbody.geoms, ghost.lights, ghost.actuators, ghost.sensors, ghost.keys):
+        for each in list(kind):
+            ghost.delete(each)
+    for geom in ghost.geoms:
+        geom.rgba = _SHADE
+        geom.material = ""
+        geom.contype, geom.conaffinity = 0, 0
+    for key in list(spec.keys):
+        spec.delete(key)
+    spec.attach(ghost, prefix=_GHOST, frame=spec.worldbody.add_frame())
+    model = spec.compile()
+    file.write_text(spec.to_xml())
+    return model
+
+
+def film_clip(
+    player: ClipPlayer, tracker: Tracker, result: ClipResult, output: Path, **settings: Any
+) -> Rendering:
+    """Play one clip again and draw it as a video (.mp4) or a strip of pictures (.png)."""
+    names = player.task.table.names
+    if result.clip not in names:
+        raise UnknownName("clip", result.clip, names)
+    pair = names.index(result.clip), player.encoders.index(result.encoder)
+    tape = player.play(tracker, [pair] * player.env.num_envs)
+    played = int(tape.played[:, 0].sum())
+    robot, table = player.task.parts.robot, player.task.table
+    pose = table.pose(table.first[pair[0]] + torch.arange(1, played + 1, device=table.first.device))
+    wanted = robot.to_qpos(
+        *(part.cpu() for part in (pose.root_pos, pose.root_quat, pose.joint_pos))
+    )
+    with tempfile.TemporaryDirectory() as place:
+        file, episode = Path(place) / "haunted.xml", Path(place) / "clip.npz"
+        model = haunted(robot, file)
+        qpos = np.concatenate((tape.qpos[:played, 0].numpy(), wanted.numpy()), axis=1)
+        assert qpos.shape[1] == model.nq
+        facts = TrajectoryFacts(env_id=str(file), dt_s=player.task.dt)
+        write_trajectory(episode, Trajectory({"qpos": qpos.astype(np.float32)}, facts))
+        return render_one(episode, output, env=str(file), **settings)

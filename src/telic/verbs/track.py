@@ -1,0 +1,336 @@
+"""Motion tracking: train trackers, measure them, watch a run, write one as ONNX."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+from telic.core.request import RunsRequest, VerbRequest, WatchedRequest, argument, option
+from telic.core.text import integers, is_mapping
+from telic.core.verb import Wrapped, verb
+from telic.errors import UsageError
+
+if TYPE_CHECKING:
+    from telic.motions.clip import Split
+    from telic.storage.layout import MemberFolder, RunFolder
+    from telic.tracking.export import TrackerExport
+    from telic.tracking.metrics import TrackingReport
+    from telic.tracking.watch import WatchedTracker
+    from telic.training.run import Run
+
+_EXAMPLES = """
+telic track train                                      the planar biped, minutes on two processors
+
+telic track train --seeds 1-3 --set losses.alignment=0.5
+
+telic track train --preset quarter --library motions/g1 --device cuda
+
+telic track eval latest --videos 3                     held-out clips, every encoder, worst on film
+
+telic track watch latest                               measure trackers as they appear
+
+telic track export latest                              ONNX: encoders, decoder, whole
+"""
+
+
+class TrackRequest(RunsRequest, WatchedRequest):
+    """Trackers to train."""
+
+    preset: str = option("What to start from: planar, quarter, release.", default="planar")
+    settings: Sequence[str] = option(
+        "Change a setting: --set command.frames=8; repeatable.", "--set", default=(), many=True
+    )
+    library: str | None = option("Folder of motions; default: generated ones.", default=None)
+    seeds: Sequence[int] = option(
+        "Training seeds: 1,2,3 or 1-3.", default=(1,), read=integers, shown="1"
+    )
+    steps: int | None = option("Control steps per seed; default: the preset's.", default=None)
+    device: str = option("cpu or cuda.", default="cpu")
+    threads: int | None = option("Physics threads; default all cores.", default=None)
+    evaluations: int = option("Evaluations during training.", default=4, minimum=1)
+    name: str | None = option("Name of the run folder.", default=None)
+    fresh: bool = option("Start anew instead of going on.", default=False)
+
+
+def _overrides(request: TrackRequest) -> list[str]:
+    import json
+
+    chosen = list(request.settings)
+    if request.library is not None:
+        chosen.append(f"motions.library={json.dumps(str(Path(request.library).absolute()))}")
+    if request.steps is not None:
+        chosen.append(f"trainer.steps={request.steps}")
+    return chosen
+
+
+@dataclass(frozen=True)
+class TrackedRun(Wrapped):
+    """A training of trackers, and how its members follow clips they never saw."""
+
+    path: str
+    status: str
+    reports: list[TrackingReport]
+
+
+def _unfinished(run: TrackedRun) -> int:
+    return int(run.status != "completed")
+
+
+@verb(TrackRequest, examples=_EXAMPLES, exit_code=_unfinished)
+def train(request: TrackRequest) -> TrackedRun:
+    """Train policies that follow reference motions through one space of tokens."""
+    from telic.tracking.presets import preset
+    from telic.tracking.train import TrackingOptions, train_tracker
+
+    config = preset(request.preset, _overrides(request))
+    run = train_tracker(
+        config,
+        Path(request.runs_dir),
+        TrackingOptions(
+            seeds=request.seeds,
+            name=request.name,
+            fresh=request.fresh,
+            device=request.device,
+            threads=request.threads,
+            evaluations=request.evaluations,
+            on_event=request.on_event,
+            should_stop=request.should_stop,
+        ),
+    )
+    return TrackedRun(str(run.path), run.status, _reports(run))
+
+
+def _reports(run: Run) -> list[TrackingReport]:
+    """Return the latest report of every member."""
+    from telic.storage.layout import RunFolder
+    from telic.tracking.metrics import TrackingReport
+
+    found: list[TrackingReport] = []
+    for member in RunFolder(run.path).members():
+        files = (member.path / "evaluations").glob("report_*.json")
+        latest = max(files, key=lambda path: int(path.stem.partition("_")[2]), default=None)
+        if latest is not None:
+            found.append(TrackingReport.model_validate_json(latest.read_bytes()))
+    return found
+
+
+class TrackerRequest(RunsRequest):
+    """A tracker of a run."""
+
+    run: str = argument("The run: latest, its name, or a folder.", default="latest")
+    seed: int | None = option("Which member; default: the first.", default=None)
+    step: int | None = option("Which of its trackers; default: the last.", default=None)
+
+
+def _run(request: TrackerRequest | WatchTrackersRequest) -> RunFolder:
+    from telic.storage.layout import RunFolder, list_runs
+
+    if Path(request.run).is_dir():
+        return RunFolder(Path(request.run))
+    if request.run != "latest":
+        return RunFolder(Path(request.runs_dir) / request.run)
+    from telic.tracking.train import CONFIG
+
+    runs = list_runs(Path(request.runs_dir))
+    found = next((each for each in runs if (each.path / CONFIG).exists()), None)
+    if found is None:
+        raise UsageError(
+            f"There is no tracking run in {request.runs_dir}.", hint="Make one: telic track train"
+        )
+    return found
+
+
+class Chosen(NamedTuple):
+    """A tracker's file and where it belongs."""
+
+    run: RunFolder
+    member: MemberFolder
+    path: Path
+    step: int
+
+
+def _chosen(request: TrackerRequest) -> Chosen:
+    from telic.tracking.watch import read_config, trackers
+
+    run = _run(request)
+    read_config(run)
+    known = trackers(run)
+    if request.seed is not None:
+        known = [each for each in known if each.member.endswith(f"_seed_{request.seed}")]
+    elif known:
+        known = [each for each in known if each.member == known[0].member]
+    if request.step is not None:
+        known = [each for each in known if each.step == request.step]
+    if not known:
+        raise UsageError(
+            f"{run.name} has no such tracker.",
+            hint="They appear at each evaluation, in <member>/checkpoints/tracker_<step>.pt.",
+        )
+    last = known[-1]
+    member = next(each for each in run.members() if each.name == last.member)
+    return Chosen(run, member, last.path, last.step)
+
+
+class EvalRequest(TrackerRequest):
+    """A tracker to measure."""
+
+    split: Literal["held-out", "train", "validation", "test"] = option(
+        "Which clips; held-out: test, or validation where there are none.", default="held-out"
+    )
+    library: str | None = option("Other motions than the run's: a folder.", default=None)
+    videos: int = option("Films of the worst clips, the reference a ghost.", default=0, minimum=0)
+    device: str = option("cpu or cuda.", default="cpu")
+    threads: int | None = option("Physics threads; default all cores.", default=None)
+
+
+@dataclass(frozen=True)
+class TrackerEvaluation(Wrapped):
+    """How a tracker follows clips, with the files that say so."""
+
+    report: TrackingReport
+    files: list[str]
+
+
+@verb(EvalRequest, examples=_EXAMPLES)
+def eval(request: EvalRequest) -> TrackerEvaluation:
+    """Measure a tracker on clips, by encoder and clip; film those it follows worst."""
+    from telic.storage.files import write_json
+    from telic.tracking.environment import open_motions
+    from telic.tracking.evaluate import ClipPlayer, played_clips
+    from telic.tracking.film import film_clip
+    from telic.tracking.metrics import as_csv
+    from telic.tracking.tracker import load_tracker
+    from telic.tracking.watch import read_config
+
+    chosen = _chosen(request)
+    config = read_config(chosen.run)
+    if request.library is not None:
+        motions = config.motions.model_copy(update={"library": request.library})
+        config = config.model_copy(update={"motions": motions})
+    library = open_motions(config)
+    split = _split(request.split, [line.split for line in library.clips])
+    tracker = load_tracker(chosen.path).to(request.device)
+    player = ClipPlayer(
+        config,
+        library,
+        played_clips(config, library, split),
+        device=request.device,
+        threads=request.threads,
+    )
+    report = player.evaluate(tracker, split)
+    folder = chosen.member.path / "evaluations"
+    folder.mkdir(parents=True, exist_ok=True)
+    stem = f"eval_{chosen.step}_{split}"
+    files = [folder / f"{stem}.json", folder / f"{stem}.csv"]
+    write_json(files[0], report)
+    files[1].write_text(as_csv(report))
+    for place, worst in enumerate(report.worst(request.videos), start=1):
+        path = folder / f"{stem}_worst_{place}_{worst.clip}_{worst.encoder}.mp4"
+        film_clip(player, tracker, worst, path)
+        files.append(path)
+    player.close()
+    return TrackerEvaluation(report, [str(path) for path in files])
+
+
+def _split(asked: str, there: list[Split]) -> Split:
+    if asked == "held-out":
+        return "test" if "test" in there else "validation" if "validation" in there else "train"
+    return "train" if asked == "train" else "test" if asked == "test" else "validation"
+
+
+class WatchTrackersRequest(RunsRequest, WatchedRequest):
+    """A run whose trackers are measured as they appear."""
+
+    run: str = argument("The run: latest, its name, or a folder.", default="latest")
+    once: bool = option("End after what is there now.", default=False)
+    split: Literal["held-out", "train", "validation", "test"] = option(
+        "Which clips; held-out: test, or validation where there are none.", default="held-out"
+    )
+    device: str = option("cpu or cuda.", default="cpu")
+    threads: int | None = option("Physics threads; default all cores.", default=None)
+
+
+@dataclass(frozen=True)
+class WatchedRun(Wrapped):
+    """What was found of every tracker of a run."""
+
+    path: str
+    trackers: list[WatchedTracker]
+
+
+@verb(WatchTrackersRequest, examples=_EXAMPLES)
+def watch(request: WatchTrackersRequest) -> WatchedRun:
+    """Measure every tracker of a run as it appears, each once, until the run has ended."""
+    from telic.core.events import LogMessage
+    from telic.tracking.environment import open_motions
+    from telic.tracking.watch import TrackerWatch, read_config, watch_run
+
+    run = _run(request)
+    config = read_config(run)
+    lines = open_motions(config).clips
+    split = _split(request.split, [line.split for line in lines])
+    watching = TrackerWatch(run, config, split, device=request.device, threads=request.threads)
+
+    def tell(result: WatchedTracker) -> None:
+        found = result.error
+        if result.report is not None:
+            found = f"success {result.report.success_rate:.0%}"
+        request.on_event(LogMessage(message=f"{result.member} at {result.step:,}: {found}"))
+
+    results = watch_run(watching, once=request.once, tell=tell, should_stop=request.should_stop)
+    return WatchedRun(str(run.path), results)
+
+
+class ExportTrackerRequest(TrackerRequest):
+    """A tracker to write as ONNX."""
+
+    output: str | None = option(
+        "Folder for the files; default: beside the tracker.", "--output", "-o", default=None
+    )
+
+
+@verb(ExportTrackerRequest, examples=_EXAMPLES)
+def export(request: ExportTrackerRequest) -> TrackerExport:
+    """Write a tracker as ONNX: each encoder, the decoder, the whole; each is run and compared."""
+    from telic.tracking.export import export_tracker
+    from telic.tracking.tracker import load_tracker
+
+    chosen = _chosen(request)
+    folder = Path(request.output) if request.output else chosen.member.path / "onnx"
+    return export_tracker(load_tracker(chosen.path), folder)
+
+
+class TrackConfigRequest(VerbRequest):
+    """A resolved configuration."""
+
+    preset: str = option("What to start from: planar, quarter, release.", default="planar")
+    settings: Sequence[str] = option(
+        "Change a setting: --set command.frames=8; repeatable.", "--set", default=(), many=True
+    )
+
+
+@dataclass(frozen=True)
+class TrackSettings(Wrapped):
+    """Every setting of a tracking run by its dotted name."""
+
+    settings: dict[str, Any]
+
+
+@verb(TrackConfigRequest, examples=_EXAMPLES)
+def config(request: TrackConfigRequest) -> TrackSettings:
+    """Show every setting of tracking as a preset and overrides resolve it."""
+    from telic.tracking.presets import preset
+
+    return TrackSettings(_flat(preset(request.preset, request.settings).model_dump(mode="json")))
+
+
+def _flat(values: Mapping[str, Any], before: str = "") -> dict[str, Any]:
+    out: dict[str, Any] = {}
+    for name, value in values.items():
+        if is_mapping(value) and value:
+            out |= _flat(value, f"{before}{name}.")
+        else:
+            out[f"{before}{name}"] = value
+    return out

@@ -1,0 +1,102 @@
+"""Errors of followed motions on hand-made places."""
+
+import math
+
+import pytest
+import torch
+
+from telic.tracking.metrics import (
+    ClipResult,
+    TrackingReport,
+    as_csv,
+    follow_errors,
+    similarity,
+    summarise_encoder,
+)
+
+DT = 0.02
+
+
+def places(frames: int = 12, bodies: int = 5) -> torch.Tensor:
+    return torch.randn(frames, bodies, 3, generator=torch.Generator().manual_seed(0)).double()
+
+
+def test_no_error_is_nought_in_every_measure():
+    found = follow_errors(places(), places(), DT).model_dump()
+    assert all(value == pytest.approx(0.0, abs=1e-6) for value in found.values())
+
+
+def test_a_robot_elsewhere_has_a_global_error_only():
+    found = follow_errors(places() + torch.tensor([0.3, 0.4, 0.0]), places(), DT)
+    assert found.mpjpe_g_mm == pytest.approx(500.0)
+    assert found.drift_m == pytest.approx(0.5)
+    for value in (found.mpjpe_l_mm, found.mpjpe_pa_mm, found.velocity_mm, found.acceleration_mm):
+        assert value == pytest.approx(0.0, abs=1e-6)
+
+
+def test_a_robot_that_runs_away_has_a_velocity_error_and_no_acceleration_error():
+    away = torch.arange(12).double()[:, None, None] * torch.tensor([0.01, 0.0, 0.0])
+    found = follow_errors(places() + away, places(), DT)
+    assert found.velocity_mm == pytest.approx(10.0)
+    assert found.velocity_m_s == pytest.approx(0.5)
+    assert found.acceleration_mm == pytest.approx(0.0, abs=1e-6)
+
+
+def test_second_differences_are_accelerations():
+    time = torch.arange(12).double() * DT
+    bent = 0.5 * 3.0 * time.square()[:, None, None] * torch.tensor([0.0, 0.0, 1.0])
+    found = follow_errors(places() + bent, places(), DT)
+    assert found.acceleration_m_s2 == pytest.approx(3.0)
+
+
+def test_a_turned_and_scaled_and_shifted_robot_is_the_same_figure():
+    turn = torch.tensor([[0.0, -1.0, 0.0], [1.0, 0.0, 0.0], [0.0, 0.0, 1.0]]).double()
+    moved = 1.7 * places() @ turn.T + torch.tensor([1.0, 2.0, 3.0])
+    torch.testing.assert_close(similarity(moved, places()), places())
+    assert follow_errors(moved, places(), DT).mpjpe_pa_mm == pytest.approx(0.0, abs=1e-6)
+    mirrored = places() * torch.tensor([1.0, -1.0, 1.0])
+    assert follow_errors(mirrored, places(), DT).mpjpe_pa_mm > 10.0
+
+
+def test_one_frame_has_no_velocity():
+    found = follow_errors(places(1), places(1), DT)
+    assert found.velocity_mm is None and found.acceleration_m_s2 is None
+
+
+def result(clip: str, success: bool, local: float, frames: int) -> ClipResult:
+    errors = follow_errors(places(), places(), DT).model_copy(update={"mpjpe_l_mm": local})
+    return ClipResult(
+        clip=clip,
+        encoder="robot",
+        success=success,
+        global_success=success,
+        progress=1.0 if success else 0.25,
+        frames=frames,
+        joint_rad=0.1,
+        turn_rad=0.1,
+        errors=errors,
+    )
+
+
+def test_errors_are_weighted_by_frames_and_rates_are_not():
+    both = [result("a", True, 10.0, 300), result("b", False, 50.0, 100)]
+    found = summarise_encoder("robot", both)
+    assert found.success_rate == 0.5 and found.progress_rate == 0.625
+    assert found.mpjpe_l_mm == pytest.approx(20.0)
+    assert found.mpjpe_l_mm_of_successes == 10.0
+
+
+def test_the_worst_are_failures_first_then_the_largest_errors():
+    clips = (
+        result("good", True, 5.0, 9),
+        result("fell early", False, 90.0, 9),
+        result("fell", False, 20.0, 9),
+        result("poor", True, 60.0, 9),
+    )
+    report = TrackingReport(
+        step=1, member="m", split="test", encoders=(), tokens=(), agreement=(), clips=clips
+    )
+    assert [each.clip for each in report.worst(3)] == ["fell early", "fell", "poor"]
+    table = as_csv(report).splitlines()
+    assert len(table) == 5 and table[0].startswith("clip,encoder,success")
+    assert math.isclose(report.success_rate, 0.5)

@@ -1,0 +1,203 @@
+"""Training trackers: exactly resumed, watched once, written as ONNX that acts the same."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from telic.errors import BadFile, ConfigError, MissingFile, Refused, UnknownName, UsageError
+from telic.storage.layout import RunFolder
+from telic.storage.locks import RunLock
+from telic.tracking import environment, train, watch
+from telic.tracking.config import Schedule
+from telic.tracking.evaluate import ClipPlayer
+from telic.tracking.export import export_tracker
+from telic.tracking.metrics import TrackingReport
+from telic.tracking.tracker import load_tracker, save_tracker
+from telic.tracking.train import TrackingOptions, check_schedules, scheduled, train_tracker
+from tests.tracking.constructed import library, tiny
+
+STEPS = 5 * 48
+CONFIG = ("trainer.steps=240", "observations.history=2", "losses.cycle=0.1")
+
+
+@pytest.fixture(autouse=True)
+def motions(monkeypatch):
+    for module in (environment, train, watch):
+        monkeypatch.setattr(module, "open_motions", lambda config: library())
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("runs")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(train, "open_motions", lambda config: library())
+        options = TrackingOptions(name="whole", evaluations=2, threads=1, seeds=(1,))
+        return train_tracker(tiny(*CONFIG), folder, options).path
+
+
+def test_a_stopped_training_goes_on_as_if_it_had_not_been(trained, tmp_path):
+    calls = iter([False, True])
+    options = TrackingOptions(
+        name="parts", evaluations=2, threads=1, seeds=(1,), should_stop=lambda: next(calls, False)
+    )
+    first = train_tracker(tiny(*CONFIG), tmp_path, options)
+    assert first.status == "stopped"
+    second = train_tracker(tiny(*CONFIG), tmp_path, options)
+    assert second.status == "completed" and second.path == first.path
+    member = "tracker_seed_1"
+    whole, parts = (
+        load_tracker(path / member / "checkpoints" / f"tracker_{STEPS}.pt")
+        for path in (trained, second.path)
+    )
+    for a, b in zip(whole.actor.views.actor, parts.actor.views.actor, strict=True):
+        assert torch.equal(a.weight, b.weight)
+    assert all(map(torch.equal, whole.actor.scaling, parts.actor.scaling))
+    reports = [
+        json.loads((path / member / "evaluations" / f"report_{STEPS}.json").read_text())
+        for path in (trained, second.path)
+    ]
+    assert reports[0] == reports[1]
+
+
+def test_a_run_keeps_its_resolved_configuration_and_numbers_of_tokens(trained):
+    run = RunFolder(trained)
+    assert watch.read_config(run) == tiny(*CONFIG)
+    rows = [json.loads(line) for line in run.members()[0].scalars.read_text().splitlines()]
+    training = [row for row in rows if row.get("type") != "eval"]
+    assert len(training) == 5
+    for name in ("loss_alignment", "loss_reconstruction", "loss_cycle", "start_coverage"):
+        assert all(row[name] is not None for row in training)
+
+
+def test_the_same_tracker_measured_twice_gives_the_same_numbers(trained):
+    path = trained / "tracker_seed_1" / "checkpoints" / f"tracker_{STEPS}.pt"
+    reports = [
+        ClipPlayer(tiny(*CONFIG), library(), [3], threads=1).evaluate(load_tracker(path), "test")
+        for _ in range(2)
+    ]
+    assert reports[0] == reports[1]
+    assert {clip.encoder for clip in reports[0].clips} == {"robot", "keypoint", "sparse"}
+    kept = trained / "tracker_seed_1" / "evaluations" / f"report_{STEPS}.json"
+    assert TrackingReport.model_validate_json(kept.read_bytes()) == reports[0]
+
+
+def test_onnx_files_act_as_the_tracker_does(trained, tmp_path):
+    tracker = load_tracker(trained / "tracker_seed_1" / "checkpoints" / f"tracker_{STEPS}.pt")
+    done = export_tracker(tracker, tmp_path)
+    names = {each.name for each in done.files}
+    encoders = ("robot", "keypoint", "sparse")
+    assert names == {*(f"encoder_{e}.onnx" for e in encoders), "decoder.onnx", "tracker.onnx"}
+    assert all(each.deviation <= 1e-5 and each.compared > 200 for each in done.files)
+    facts = json.loads((tmp_path / "tracker.json").read_text())
+    assert json.loads(facts["joint_names"])[0] == "left_hip"
+    assert len(json.loads(facts["row_names"])) == tracker.shape.actor_inputs
+
+
+def test_a_file_that_is_no_tracker_is_refused(trained, tmp_path):
+    good = (trained / "tracker_seed_1" / "checkpoints" / f"tracker_{STEPS}.pt").read_bytes()
+    with pytest.raises(MissingFile):
+        load_tracker(tmp_path / "none.pt")
+    path = tmp_path / "bad.pt"
+    for damage in (b"", b"nonsense", good[: len(good) // 2], good[:-200] + b"x" * 200):
+        path.write_bytes(damage)
+        with pytest.raises(BadFile):
+            load_tracker(path)
+
+
+def watching(trained: Path) -> watch.TrackerWatch:
+    return watch.TrackerWatch(RunFolder(trained), tiny(*CONFIG), "test", threads=1)
+
+
+def run_watch(trained: Path) -> tuple[list[str], list[watch.WatchedTracker]]:
+    told: list[str] = []
+    found = watch.watch_run(
+        watching(trained),
+        once=True,
+        tell=lambda each: told.append(f"{each.member} {each.step}"),
+        should_stop=lambda: False,
+    )
+    return told, found
+
+
+def test_a_watch_measures_each_tracker_once_and_what_is_damaged_too(trained, tmp_path):
+    import shutil
+
+    run = tmp_path / "run"
+    shutil.copytree(trained, run)
+    broken = run / "tracker_seed_1" / "checkpoints" / "tracker_9999.pt"
+    broken.write_bytes(b"nothing")
+    told, found = run_watch(run)
+    assert len(told) == len(set(told)) == len(found) == 3
+    assert sum(each.error is not None for each in found) == 1
+    assert run_watch(run) == ([], found)
+    # a watcher that was killed before its result was there: the next one does it again
+    (run / "tracker_seed_1" / "evaluations" / f"watched_{STEPS}.json").unlink()
+    assert run_watch(run)[0] == [f"tracker_seed_1 {STEPS}"]
+    with RunLock(run / "watch.lock"), pytest.raises(Refused):
+        run_watch(run)
+
+
+@pytest.mark.slow
+def test_a_watch_that_is_killed_loses_and_repeats_no_result(trained, tmp_path):
+    import shutil
+
+    run = tmp_path / "run"
+    shutil.copytree(trained, run)
+    code = (
+        "import sys; from pathlib import Path; from telic.tracking import watch;"
+        "from tests.tracking.constructed import library;"
+        "watch.open_motions = lambda c: library();"
+        "from tests.tracking.test_training import run_watch;"
+        "print(run_watch(Path(sys.argv[1]))[0], flush=True)"
+    )
+    written: list[str] = []
+    while len(written) < 2:
+        process = subprocess.Popen([sys.executable, "-c", code, str(run)], stdout=subprocess.PIPE)
+        before = set(written)
+        while process.poll() is None and set(written) == before:
+            written = sorted(str(path) for path in run.glob("*/evaluations/watched_*.json"))
+        os.kill(process.pid, signal.SIGKILL)
+        process.wait()
+    for path in written:
+        watch.WatchedTracker.model_validate_json(Path(path).read_bytes())
+
+
+def test_schedules_go_from_start_to_end():
+    def at(kind: str, progress: float) -> float:
+        plan = Schedule(kind=kind, start=1.0, end=3.0, begins=0.2, ends=0.6)
+        return scheduled(plan, progress)
+
+    assert [at("linear", p) for p in (0.0, 0.2, 0.6, 1.0)] == [1.0, 1.0, 3.0, 3.0]
+    assert at("linear", 0.4) == pytest.approx(2.0)
+    assert at("cosine", 0.4) == pytest.approx(2.0)
+    assert at("cosine", 0.3) == pytest.approx(1.0 + 2.0 * (0.5 - 0.5 * 2**-0.5))
+    assert [at("step", p) for p in (0.59, 0.6)] == [1.0, 3.0]
+    assert at("constant", 0.9) == 1.0
+
+
+def test_what_cannot_be_scheduled_is_refused():
+    line = {"kind": "linear", "start": 1.0, "end": 0.0}
+    for name, error in (("entropy", UnknownName), ("learning_rate", ConfigError)):
+        config = tiny(f"trainer.schedules={json.dumps({name: line})}")
+        with pytest.raises(error):
+            check_schedules(config)
+
+
+def test_a_folder_of_another_kind_is_no_tracking_run(tmp_path):
+    with pytest.raises(UsageError, match="telic track train"):
+        watch.read_config(RunFolder(tmp_path))
+
+
+def test_a_saved_tracker_is_the_tracker(trained, tmp_path):
+    tracker = load_tracker(trained / "tracker_seed_1" / "checkpoints" / f"tracker_{STEPS}.pt")
+    save_tracker(tmp_path / "again.pt", tracker)
+    again = load_tracker(tmp_path / "again.pt")
+    rows = torch.randn(5, tracker.shape.inputs)
+    assert torch.equal(tracker.act(rows), again.act(rows))
+    assert again.facts == tracker.facts and again.config == tracker.config
