@@ -45,9 +45,14 @@ export function TrainingCurves(props: CurvesProps) {
           <label className="row" style={{ gap: "0.4rem" }}>smooth<input type="range" min={0} max={30} value={width} onChange={(event) => setWidth(Number(event.target.value))} style={{ width: "5rem" }} /></label>
         </div>
       </div>
-      <Ready of={series}>{(set) => <Curves set={set.series} isMean={spread === "mean"} width={width} height={props.height ?? 230} onZoom={(next) => setRange(next && set.series.some((each) => each.points > each.steps.length) ? next : null)} hasSeveral={names.length > 1} />}</Ready>
+      {isTooEarly(series) ? <p className="soft">Curves appear with the first steps of training.</p> : <Ready of={series}>{(set) => <Curves set={set.series} isMean={spread === "mean"} width={width} height={props.height ?? 230} onZoom={(next) => setRange(next && set.series.some((each) => each.points > each.steps.length) ? next : null)} hasSeveral={names.length > 1} />}</Ready>}
     </div>
   );
+}
+
+/** Whether nothing is trained yet, which is no fault. */
+function isTooEarly(series: { value: unknown; error: { status: number } | null }): boolean {
+  return series.value === undefined && series.error?.status === 422;
 }
 
 function Curves({ set, isMean, width, height, onZoom, hasSeveral }: { set: { member: string; name: string; steps: number[]; values: number[] }[]; isMean: boolean; width: number; height: number; onZoom: (range: [number, number] | null) => void; hasSeveral: boolean }) {
@@ -76,6 +81,7 @@ export function TermStack(props: CurvesProps) {
   const chosen = member || all.value?.members[0] || "";
   const series = useLoaded(terms.length ? `terms:${props.thing}:${props.iteration}:${chosen}:${terms}` : null, () =>
     got(api.GET("/api/things/{thing}/series", { params: { path: { thing: props.thing }, query: { name: terms, member: [chosen], iteration: props.iteration ?? undefined, points: 600 } } })), props.isLive ? 2500 : null);
+  if (isTooEarly(all)) return <p className="soft">What every term pays appears with the first steps of training.</p>;
   if (all.value && terms.length === 0) return <p className="soft">This reward has no terms of its own, or nothing was measured yet.</p>;
   return (
     <div className="column">

@@ -36,7 +36,7 @@ function RobotCard({ robot, onChoose }: { robot: { robot: string; title: string;
   const [hasPicture, setHasPicture] = useState(true);
   return (
     <button type="button" className="picture" onClick={onChoose}>
-      <span className="image">{hasPicture ? <img src={`/api/envs/${encodeURIComponent(robot.robot)}/picture`} alt="" loading="lazy" onError={() => setHasPicture(false)} /> : robot.model === null ? "not fetched yet" : "no picture yet"}</span>
+      <span className="image">{hasPicture ? <img src={`/api/pictures/${encodeURIComponent(robot.robot)}`} alt="" loading="lazy" onError={() => setHasPicture(false)} /> : robot.model === null ? "not fetched yet" : "no picture yet"}</span>
       <span className="caption">
         <strong>{robot.title}</strong>
         <small>{robot.robot} · {robot.kind}</small>

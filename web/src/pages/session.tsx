@@ -16,13 +16,14 @@ import type { Criterion } from "../session/records";
 import { Approval, SessionActions } from "./actions";
 import { CandidatePanel } from "./candidate";
 import { FilmPanel } from "./film";
+import { ReportPanel } from "./leave";
 import { OrdersPanel } from "./orders";
 import { TracePanel } from "./trace";
 
 export type ThingDetail = components["schemas"]["ThingDetail"];
 export type SessionDetail = components["schemas"]["SessionDetail"];
 
-const TABS: [string, string][] = [["", "Overview"], ["candidates", "Candidates"], ["trace", "Model calls"], ["events", "Events"], ["about", "About"]];
+const TABS: [string, string][] = [["", "Overview"], ["candidates", "Candidates"], ["trace", "Model calls"], ["report", "Report"], ["events", "Events"], ["about", "About"]];
 
 export function SessionPage({ detail, session, tab, reload }: { detail: ThingDetail; session: SessionDetail; tab: string; reload: () => void }) {
   const { line } = detail;
@@ -53,6 +54,7 @@ export function SessionPage({ detail, session, tab, reload }: { detail: ThingDet
         {(place ?? "") === "" && <Overview detail={detail} session={session} live={live} isRunning={isRunning} summary={summary} />}
         {place === "candidates" && <Candidates detail={detail} session={session} chosen={number_ ? Number(number_) : null} />}
         {place === "trace" && <TracePanel thing={line.id} events={live.events} />}
+        {place === "report" && <ReportPanel thing={line.id} isReadOnly={about.isReadOnly} />}
         {place === "events" && <Events live={live} />}
         {place === "about" && <AboutSession detail={detail} session={session} />}
       </div>

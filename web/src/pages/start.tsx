@@ -193,7 +193,7 @@ function ForecastPanel(props: { preview: Preview | undefined; intent: string; en
           ["money", options.model ? (forecast ? money(forecast.usd) : "–") : "$0"],
         ]} />
         {forecast && forecast.first_seconds === null && <p className="small soft">How long that takes is known once this environment was trained on this machine.</p>}
-        {forecast && forecast.measured_runs > 0 && <p className="small soft">By {count(forecast.measured_runs)} trainings on this machine, {count(forecast.steps_per_second)} steps/s.</p>}
+        {forecast && forecast.measured_runs > 0 && <p className="small soft">Measured on {count(forecast.measured_runs)} {forecast.measured_runs === 1 ? "training" : "trainings"} on this machine, {count(forecast.steps_per_second)} steps/s.</p>}
         <details>
           <summary>Options and limits</summary>
           <div className="grid" style={{ gap: "0.6rem" }}>
@@ -250,7 +250,7 @@ function PictureButton(props: { name: string; title: string; note: string; isCho
   const [hasPicture, setHasPicture] = useState(true);
   return (
     <button type="button" className="picture" aria-pressed={props.isChosen} onClick={() => props.onChoose(props.name)}>
-      <span className="image">{hasPicture ? <img src={`/api/envs/${encodeURIComponent(props.name)}/picture`} alt="" loading="lazy" onError={() => setHasPicture(false)} /> : "no picture yet"}</span>
+      <span className="image">{hasPicture ? <img src={`/api/pictures/${encodeURIComponent(props.name)}`} alt="" loading="lazy" onError={() => setHasPicture(false)} /> : "no picture yet"}</span>
       <span className="caption">{props.title}<small>{props.note}</small></span>
     </button>
   );

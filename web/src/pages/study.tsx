@@ -1,19 +1,27 @@
 /** A study: what was agreed, what is safe to do now, what was tried and what came of it. */
+import { useState } from "react";
+import { read } from "../api/client";
 import { useLive } from "../api/live";
 import type { components } from "../api/schema";
-import { Badge, Command, Facts, Figures, PageHead, Panel } from "../components/basics";
-import { count, number, words } from "../format";
+import { useLoaded } from "../api/use";
+import { Badge, Command, Figures, PageHead, Panel } from "../components/basics";
+import { Ready } from "../components/states";
+import { ago, count, number, words } from "../format";
 
 type Detail = components["schemas"]["ThingDetail"];
+type View = NonNullable<NonNullable<Detail["study"]>["view"]>;
+interface Candidate { id: string; candidate: { status: string; kind: string; author: string; phase: string | null; parents: string[]; reason: string | null; revision: number } }
+interface StudyRun { id: string; run: { status: string; candidate: string; phase: string; seed: number | null; why: string; intent_at: string | null } }
+interface Gates { gates?: { name?: string; gate?: string; passed?: boolean; ok?: boolean; reason?: string | null; why?: string | null }[]; [name: string]: unknown }
 
-interface NextStep { action: string; reason?: string; why?: string; command?: string | null; blocked_by?: string[]; blockers?: string[] }
+const UNITS: [string, string][] = [["wall_clock_h", "hours"], ["gpu_h", "GPU hours"], ["cpu_core_h", "core hours"], ["env_steps", "steps"], ["launches", "launches"], ["llm_usd", "dollars"], ["llm_calls", "model calls"], ["llm_tokens", "tokens"], ["disk_gb", "GB"]];
 
 export default function StudyPage({ detail, study }: { detail: Detail; study: NonNullable<Detail["study"]> }) {
   const { view, state } = study;
+  const id = encodeURIComponent(detail.line.id);
   const live = useLive(detail.line.id);
-  const next = view?.next as unknown as NextStep | undefined;
-  const blocked = next?.blocked_by ?? next?.blockers ?? [];
-  const entries = [...live.events].reverse() as unknown as Record<string, unknown>[];
+  const candidates = useLoaded(`candidates:${id}`, () => read<{ candidates: Candidate[]; left_out: number }>(`/api/things/${id}/candidates`), 5000);
+  const runs = useLoaded(`study-runs:${id}`, () => read<{ runs: StudyRun[]; left_out: number }>(`/api/things/${id}/runs`), 5000);
   return (
     <>
       <PageHead title={detail.line.title} lede={view && <span className="row"><Badge state={view.status} /><span>contract {view.contract_version === null ? "not agreed yet" : `version ${view.contract_version}`}</span></span>} />
@@ -21,32 +29,19 @@ export default function StudyPage({ detail, study }: { detail: Detail; study: No
       {view && (
         <div className="grid">
           <div className="span-7 stacked">
-            <Panel title="What is safe to do now">
-              <div className="column">
-                <p><strong>{words(next?.action ?? "")}</strong> {next?.reason ?? next?.why}</p>
-                {blocked.length > 0 && <div className="notice middling"><strong>Blocked because</strong><ul>{blocked.map((each) => <li key={each}>{each}</li>)}</ul></div>}
-                {next?.command && <Command line={next.command} />}
-                {view.pending_approvals.length > 0 && <div className="notice middling"><strong>Waits for approval:</strong> {view.pending_approvals.join(", ")}</div>}
-                {view.stopped_by.map((stop, index) => <div key={index} className="notice bad">{JSON.stringify(stop)}</div>)}
-              </div>
-            </Panel>
-            <Panel title="Ledger" tight actions={<span className="small soft">{count(live.events.length)} entries, newest first</span>}>
-              <ol className="timeline" style={{ maxHeight: "34rem", overflow: "auto" }} tabIndex={0} aria-label="Ledger">
-                {entries.slice(0, 500).map((entry, index) => (
-                  <li key={index}>
-                    <time>{String(entry.time ?? entry.at ?? "").slice(0, 16).replace("T", " ")}</time>
-                    <details><summary style={{ color: "var(--ink)" }}>{words(String(entry.kind ?? entry.event ?? entry.type ?? "entry"))} <span className="soft">{String(entry.candidate ?? entry.run ?? entry.subject ?? "")}</span></summary><pre className="code small" tabIndex={0}>{JSON.stringify(entry, null, 2)}</pre></details>
-                  </li>
-                ))}
-              </ol>
-            </Panel>
+            <Next view={view} />
+            <Candidates id={id} candidates={candidates} incumbent={view.incumbent?.candidate ?? null} />
+            <Runs runs={runs} />
+            <Ledger entries={[...live.events].reverse() as unknown as Record<string, unknown>[]} />
           </div>
           <div className="span-5 stacked">
             <Panel title="Where it stands">
-              <Figures rows={[["incumbent", view.incumbent ? String((view.incumbent as Record<string, unknown>).candidate ?? "baseline") : "–"], ["noise floor", number(view.noise_floor)], ["running", count(view.active_runs.length)]]} />
-              <Facts rows={Object.entries(view.candidates).map(([status, many]) => [words(status), count(many)])} />
+              <div className="column">
+                <Figures rows={[["incumbent", view.incumbent?.candidate ?? view.baseline ?? "–"], ["its metric", view.incumbent ? <>{number(view.incumbent.iqm)} {view.incumbent.ci && <small>{number(view.incumbent.ci[0])} to {number(view.incumbent.ci[1])}</small>}</> : "–"], ["noise floor", number(view.noise_floor)], ["running", count(view.active_runs.length)]]} />
+                <ul className="chips">{Object.entries(view.candidates).filter(([, many]) => many > 0).map(([status, many]) => <li key={status}><span className="chip">{count(many)} {words(status)}</span></li>)}</ul>
+              </div>
             </Panel>
-            <Panel title="Budget"><Facts rows={facts(view.budget)} /></Panel>
+            <Budget budget={view.budget as unknown as Record<string, Record<string, number | null>>} />
             {state && <Panel title="Everything"><details><summary>state as it is on disk</summary><pre className="code small" tabIndex={0}>{JSON.stringify(state, null, 2)}</pre></details></Panel>}
             <Panel title="In a terminal"><div className="column"><Command line="telic study state" /><Command line="telic study next" /><Command line="telic study report" /></div></Panel>
           </div>
@@ -56,6 +51,107 @@ export default function StudyPage({ detail, study }: { detail: Detail; study: No
   );
 }
 
-function facts(record: object): [string, string][] {
-  return Object.entries(record).map(([name, value]) => [words(name), value === null ? "–" : typeof value === "object" ? Object.entries(value as object).map(([key, each]) => `${words(key)} ${typeof each === "number" ? number(each) : String(each ?? "–")}`).join(", ") : typeof value === "number" ? number(value) : String(value)]);
+function Next({ view }: { view: View }) {
+  const next = view.next as { action: string; why: string; blocking: unknown; command: string | null };
+  const blocking = (Array.isArray(next.blocking) ? next.blocking : next.blocking ? [next.blocking] : []).filter((each) => each !== true).map(String);
+  return (
+    <Panel title="What is safe to do now">
+      <div className="column">
+        <p><strong>{words(next.action)}</strong>: {next.why}</p>
+        {blocking.length > 0 && <div className="notice middling"><strong>Blocked because</strong><ul>{blocking.map((each) => <li key={each}>{each}</li>)}</ul></div>}
+        {next.command && <Command line={next.command} />}
+        {view.pending_approvals.length > 0 && <div className="notice middling"><strong>Waits for approval:</strong> {view.pending_approvals.map(words).join(", ")}</div>}
+        {view.stopped_by.map((stop) => <div key={stop.rule} className="notice bad"><strong>{words(stop.rule)}</strong> {stop.why}</div>)}
+      </div>
+    </Panel>
+  );
+}
+
+function Candidates({ id, candidates, incumbent }: { id: string; candidates: ReturnType<typeof useLoaded<{ candidates: Candidate[]; left_out: number }>>; incumbent: string | null }) {
+  const [chosen, setChosen] = useState<string | null>(null);
+  return (
+    <Panel title="Candidates" tight>
+      <Ready of={candidates}>
+        {(list) => list.candidates.length === 0 ? <p className="soft" style={{ padding: "0.9rem" }}>No idea was written down yet.</p> : (
+          <div className="scroll-x" tabIndex={0} role="group" aria-label="Candidates">
+            <table className="plain">
+              <thead><tr><th>Candidate</th><th>Status</th><th>Phase</th><th>Why</th><th><span className="sr">gates</span></th></tr></thead>
+              <tbody>
+                {list.candidates.map(({ id: name, candidate }) => (
+                  <tr key={name} className={name === incumbent ? "chosen" : ""}>
+                    <td>{name === incumbent && <span title="incumbent">★ </span>}<strong>{name}</strong><div className="small soft">{candidate.kind}, {candidate.author}{candidate.parents.length > 0 && `, from ${candidate.parents.join(", ")}`}</div></td>
+                    <td><Badge state={candidate.status} /></td>
+                    <td className="soft">{words(candidate.phase ?? "–")}</td>
+                    <td className="small">{candidate.reason}</td>
+                    <td><button type="button" className="plain small" aria-pressed={chosen === name} onClick={() => setChosen(chosen === name ? null : name)}>Gates</button></td>
+                  </tr>
+                ))}
+              </tbody>
+            </table>
+            {list.left_out > 0 && <p className="small soft" style={{ padding: "0.6rem 0.9rem" }}>{count(list.left_out)} older ones are not shown.</p>}
+          </div>
+        )}
+      </Ready>
+      {chosen && <GateList id={id} candidate={chosen} key={chosen} />}
+    </Panel>
+  );
+}
+
+function GateList({ id, candidate }: { id: string; candidate: string }) {
+  const gates = useLoaded(`gates:${id}:${candidate}`, () => read<Gates>(`/api/things/${id}/gates?candidate=${encodeURIComponent(candidate)}`));
+  return (
+    <div style={{ padding: "0.9rem" }}>
+      <h3>May {candidate} be launched?</h3>
+      <Ready of={gates}>
+        {(told) => Array.isArray(told.gates) ? (
+          <ul className="column" style={{ gap: "0.3rem", marginTop: "0.4rem" }}>{told.gates.map((gate, index) => { const isOpen = gate.passed ?? gate.ok ?? false; return <li key={index}><Badge tone={isOpen ? "good" : "bad"}>{isOpen ? "open" : "blocked"}</Badge> {words(gate.name ?? gate.gate ?? "")} <span className="small soft">{gate.reason ?? gate.why}</span></li>; })}</ul>
+        ) : <pre className="code small" tabIndex={0}>{JSON.stringify(told, null, 2)}</pre>}
+      </Ready>
+    </div>
+  );
+}
+
+function Runs({ runs }: { runs: ReturnType<typeof useLoaded<{ runs: StudyRun[]; left_out: number }>> }) {
+  return (
+    <Panel title="Runs" tight>
+      <Ready of={runs}>
+        {(list) => list.runs.length === 0 ? <p className="soft" style={{ padding: "0.9rem" }}>Nothing was launched yet.</p> : (
+          <div className="scroll-x" tabIndex={0} role="group" aria-label="Runs of the study" style={{ maxHeight: "20rem", overflow: "auto" }}>
+            <table className="plain small">
+              <thead><tr><th>Run</th><th>Candidate</th><th>Phase</th><th className="number">Seed</th><th>Status</th><th className="number">Launched</th></tr></thead>
+              <tbody>{[...list.runs].reverse().map(({ id, run }) => <tr key={id}><td><code>{id}</code>{run.why && <div className="soft">{run.why}</div>}</td><td>{run.candidate}</td><td className="soft">{words(run.phase)}</td><td className="number">{run.seed ?? "–"}</td><td><Badge state={run.status === "finished" ? "done" : run.status}>{words(run.status)}</Badge></td><td className="number soft">{run.intent_at ? ago(Date.parse(run.intent_at) / 1000) : "–"}</td></tr>)}</tbody>
+            </table>
+          </div>
+        )}
+      </Ready>
+    </Panel>
+  );
+}
+
+function Ledger({ entries }: { entries: Record<string, unknown>[] }) {
+  return (
+    <Panel title="Ledger" tight actions={<span className="small soft">{count(entries.length)} entries, newest first</span>}>
+      <ol className="timeline" style={{ maxHeight: "30rem", overflow: "auto", ["--when" as string]: "8.2rem" }} tabIndex={0} aria-label="Ledger">
+        {entries.slice(0, 500).map((entry, index) => (
+          <li key={index}>
+            <time>{String(entry.time ?? entry.at ?? "").slice(0, 16).replace("T", " ")}</time>
+            <details><summary style={{ color: "var(--ink)" }}>{words(String(entry.kind ?? entry.event ?? entry.type ?? "entry"))} <span className="soft">{String(entry.candidate ?? entry.run ?? entry.subject ?? "")}</span></summary><pre className="code small" tabIndex={0}>{JSON.stringify(entry, null, 2)}</pre></details>
+          </li>
+        ))}
+      </ol>
+    </Panel>
+  );
+}
+
+function Budget({ budget }: { budget: Record<string, Record<string, number | null>> }) {
+  const rows = UNITS.filter(([name]) => ["spent", "reserved", "left"].some((part) => budget[part]?.[name] != null));
+  if (rows.length === 0) return null;
+  return (
+    <Panel title="Budget" tight>
+      <table className="plain small">
+        <thead><tr><th>what</th><th className="number">spent</th><th className="number">reserved</th><th className="number">left</th></tr></thead>
+        <tbody>{rows.map(([name, unit]) => <tr key={name}><td>{unit}</td>{["spent", "reserved", "left"].map((part) => <td key={part} className="number">{number(budget[part]?.[name])}</td>)}</tr>)}</tbody>
+      </table>
+    </Panel>
+  );
 }
