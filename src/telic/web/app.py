@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gzip
 import logging
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +49,15 @@ _PARTS = (
     *(bands, searches, benchmarks, previews, machine, pictures, shares, work, verb_routes),
 )
 _log = logging.getLogger("telic.web")
+_FOREVER = "public, max-age=31536000, immutable"
+"""files whose names hold their hash"""
+_PRESSED = {
+    ".js": "text/javascript; charset=utf-8",
+    ".css": "text/css; charset=utf-8",
+    ".html": "text/html; charset=utf-8",
+    ".svg": "image/svg+xml",
+}
+"""files that become smaller, and what they are"""
 _NOT_BUILT = """The pages of the dashboard are not part of this installation.
 
 Build them once with: make web (needs Node 20 or newer). The API under /api works without them.
@@ -105,9 +116,9 @@ def make_app(place: WebPlace) -> FastAPI:
         )
 
     @app.get("/{path:path}", include_in_schema=False)
-    def page(path: str) -> Response:
+    def page(path: str, request: Request) -> Response:
         """Return a file of the pages; every other address is the page's own."""
-        return _page(path)
+        return _page(path, "gzip" in request.headers.get("accept-encoding", ""))
 
     return app
 
@@ -117,17 +128,25 @@ def gated(place: WebPlace, token: str) -> ASGIApp:
     return WebGate(make_app(place), token, ShareLinks(place).thing)
 
 
-def _page(path: str) -> Response:
+def _page(path: str, takes_gzip: bool) -> Response:
     files = {str(file.relative_to(STATIC)): file for file in STATIC.rglob("*") if file.is_file()}
     if f"/{path}".startswith(f"{API}/"):
         return JSONResponse({"message": "There is no such route.", "hint": None}, 404)
-    if path in files and path != "index.html":
-        forever = "assets/" in path
-        lasting = "public, max-age=31536000, immutable" if forever else "no-cache"
-        return FileResponse(files[path], headers={"cache-control": lasting})
     if "index.html" not in files:
         return PlainTextResponse(_NOT_BUILT, 404)
-    return FileResponse(files["index.html"], headers={"cache-control": "no-cache"})
+    file = files.get(path, files["index.html"])
+    headers = {"cache-control": _FOREVER if "assets" in file.parts else "no-cache"}
+    if not takes_gzip or file.suffix not in _PRESSED:
+        return FileResponse(file, headers=headers)
+    headers |= {"content-encoding": "gzip", "vary": "accept-encoding"}
+    content = _pressed(file, file.stat().st_mtime_ns)
+    return Response(content, media_type=_PRESSED[file.suffix], headers=headers)
+
+
+@lru_cache(maxsize=128)
+def _pressed(file: Path, changed: int) -> bytes:
+    """Return a file as it is sent; `changed` tells it from what it was before a new build."""
+    return gzip.compress(file.read_bytes(), 6, mtime=0)
 
 
 def _explain(app: FastAPI) -> None:

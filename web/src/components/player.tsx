@@ -25,9 +25,9 @@ export interface Clock {
 }
 
 /** One clock for everything that is shown together. */
-export function useClock(length: number): Clock {
+export function useClock(length: number, startsPlaying = false): Clock {
   const [time, setTime] = useState(0);
-  const [isPlaying, setPlaying] = useState(false);
+  const [isPlaying, setPlaying] = useState(() => startsPlaying && !window.matchMedia("(prefers-reduced-motion: reduce)").matches);
   const [rate, setRate] = useState(1);
   const now = useRef(0);
   now.current = time;

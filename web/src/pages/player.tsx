@@ -23,7 +23,7 @@ export function EpisodePlayer({ thing, file, isSmall = false }: { thing: string;
 
 function Playing({ episodes, isSmall, video }: { episodes: Episode[]; isSmall: boolean; video?: string | null }) {
   const length = Math.max(...episodes.map((episode) => episode.seconds));
-  const clock = useClock(length);
+  const clock = useClock(length, isSmall);
   const [layout, setLayout] = useState<"beside" | "over">("beside");
   const actors = useMemo((): Actor[] => episodes.map((episode, index) => ({ name: episodes.length > 1 ? episode.name : "", model: episode.model, motion: padded(episode, length), tint: episodes.length > 1 ? TINTS[index] : undefined, isGhost: layout === "over" && index > 0 })), [episodes, layout, length]);
   return (

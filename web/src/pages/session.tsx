@@ -2,6 +2,8 @@
 import { useMemo, useState } from "react";
 import { Link, useLocation } from "wouter";
 import { useAbout } from "../api/about";
+import { read } from "../api/client";
+import { useLoaded } from "../api/use";
 import type { components } from "../api/schema";
 import { useLive, type Live } from "../api/live";
 import { Badge, Command, Facts, Figures, PageHead, Panel } from "../components/basics";
@@ -12,7 +14,7 @@ import { Empty } from "../components/states";
 import { StageStrip } from "../components/strip";
 import { clock, count, duration, envName, money, number, percent, short, shortId, words } from "../format";
 import { findingsOf, sentenceOf, stagesOf, standingOf } from "../session/stages";
-import type { Criterion } from "../session/records";
+import { metOf, type Criterion, type MemberJudgement } from "../session/records";
 import { Approval, SessionActions } from "./actions";
 import { CandidatePanel } from "./candidate";
 import { FilmPanel } from "./film";
@@ -98,6 +100,8 @@ function Overview({ detail, session, live, isRunning, summary }: { detail: Thing
   const last = session.iterations.at(-1)?.number ?? null;
   const asked = session.asked as { criteria: Criterion[]; doubts: string[]; not_understood: string[] } | null;
   const spent = session.spending as { seconds: number; steps: number; usd: number | null; calls: number } | null;
+  const judged = summary?.best_iteration ?? session.iterations.filter((each) => each.is_judged).at(-1)?.number ?? null;
+  const met = useMet(thing, judged);
   return (
     <div className="grid">
       <div className="span-7 stacked">
@@ -123,7 +127,7 @@ function Overview({ detail, session, live, isRunning, summary }: { detail: Thing
       <div className="span-5 stacked">
         <FilmPanel thing={thing} iteration={summary?.best_iteration ?? last} member={summary?.best_member ?? null} isLive={isRunning} />
         <Panel title="Criteria" actions={asked && <span className="small soft">{asked.criteria.length}</span>}>
-          {asked ? <><CriteriaList criteria={asked.criteria} />{asked.not_understood.length > 0 && <div className="notice middling small">Not understood: {asked.not_understood.join(", ")}</div>}{asked.doubts.map((doubt) => <p key={doubt} className="small soft">{doubt}</p>)}</> : <p className="soft">The intent is being read.</p>}
+          {asked ? <><CriteriaList criteria={asked.criteria} met={met} />{asked.not_understood.length > 0 && <div className="notice middling small">Not understood: {asked.not_understood.join(", ")}</div>}{asked.doubts.map((doubt) => <p key={doubt} className="small soft">{doubt}</p>)}</> : <p className="soft">The intent is being read.</p>}
         </Panel>
         {session.iterations.length > 0 && (
           <Panel title="Lineage" actions={<Link className="small" href={`/things/${thing}/candidates`}>candidates</Link>}>
@@ -133,6 +137,16 @@ function Overview({ detail, session, live, isRunning, summary }: { detail: Thing
       </div>
     </div>
   );
+}
+
+/** How far the best policy of a try meets each criterion, over its judged episodes. */
+function useMet(thing: string, iteration: number | null) {
+  const found = useLoaded(iteration === null ? null : `iteration:${thing}:${iteration}`, () => read<components["schemas"]["IterationDetail"]>(`/api/things/${encodeURIComponent(thing)}/iterations/${iteration}`));
+  return useMemo(() => {
+    const members = (found.value?.judged?.members ?? []) as unknown as MemberJudgement[];
+    const best = members.find((each) => each.member === found.value?.judged?.best) ?? members[0];
+    return best ? metOf(best.judgement.verdicts) : undefined;
+  }, [found.value]);
 }
 
 function lineageOf(session: SessionDetail) {

@@ -66,3 +66,19 @@ export function goalOf(criterion: { direction?: Criterion["direction"]; goal: nu
   if (criterion.goal === null) return "as the judge's code says";
   return `${SIGNS[criterion.direction ?? "at_least"]} ${+criterion.goal.toPrecision(4)}${criterion.unit ? ` ${criterion.unit}` : ""}`;
 }
+
+/** Mean credit and value of every leaf over judged episodes; what could not be measured is left out. */
+export function metOf(verdicts: Verdict[]): Map<string, { credit: number | null; value: string }> {
+  const found = new Map<string, { credits: number[]; values: number[]; unit: string }>();
+  for (const leaf of verdicts.flatMap((verdict) => verdict.leaves)) {
+    const known = found.get(leaf.title) ?? { credits: [], values: [], unit: leaf.unit };
+    if (leaf.credit !== null) known.credits.push(leaf.credit);
+    if (leaf.value !== null) known.values.push(leaf.value);
+    found.set(leaf.title, known);
+  }
+  const mean = (values: number[]) => (values.length ? values.reduce((a, b) => a + b, 0) / values.length : null);
+  return new Map([...found].map(([title, { credits, values, unit }]) => {
+    const value = mean(values);
+    return [title, { credit: mean(credits), value: value === null ? "" : `${+value.toPrecision(3)} ${unit}`.trim() }];
+  }));
+}

@@ -162,7 +162,8 @@ export function stagesOf(at: Standing, state: string, isRunning: boolean): Stage
   return ORDER.map((name, index) => {
     const isOver = index < here;
     const isBad = name === "Decide" && hasEnded && ["not_passed", "failed", "refused", "error"].includes(state);
-    return { name, detail: details[name], state: isBad ? "failed" : isOver ? "done" : index === here && isRunning ? "now" : "todo" };
+    const isOld = isRunning && index > here; // of the try before
+    return { name, detail: isOld ? undefined : details[name], state: isBad ? "failed" : isOver ? "done" : index === here && isRunning ? "now" : "todo" };
   });
 }
 

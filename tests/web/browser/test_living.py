@@ -1,0 +1,74 @@
+"""A session from its first word to its verdict, in a browser: the composer, real training."""
+
+import os
+import re
+
+import pytest
+
+from tests.web.browser.conftest import Tab, serving
+
+pytestmark = pytest.mark.long
+ENDED = re.compile("passed|unproven|unconfirmed")
+
+
+@pytest.fixture
+def fresh(browser, tmp_path, monkeypatch):
+    """A tab over an empty workspace, which shares no queue with other work of this machine."""
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    with serving(tmp_path) as address:
+        tab = Tab(browser, address, viewport={"width": 1360, "height": 900})
+        tab.page.set_default_timeout(300_000)
+        yield tab
+        tab.context.close()
+
+
+def test_words_become_a_judged_policy_that_is_stopped_resumed_and_labelled(fresh, tmp_path):
+    page = fresh.page
+    page.get_by_role("button", name="keep the pole upright").click()
+    page.get_by_role("checkbox", name="use: ").first.wait_for()
+    page.get_by_text("Options and limits").click()
+    page.get_by_label("Steps per policy").fill("40k")
+    page.get_by_label("Tries at most").fill("1")
+    page.get_by_role("button", name="Start", exact=True).click()
+    page.wait_for_url("**/things/session_*")
+    place = page.url
+
+    page.get_by_role("img", name="Training curve").wait_for()
+    fresh.picture(tmp_path, "living-training")
+    points = "() => document.querySelector('[aria-label^=\"Training curve\"]').ariaLabel"
+    first = page.evaluate(points)
+    page.wait_for_function(f"seen => ({points})() !== seen", arg=first)
+
+    page.get_by_role("button", name="Stop").click()
+    page.get_by_role("dialog").get_by_role("button", name="Stop").click()
+    page.get_by_role("button", name="Resume").wait_for()
+    page.goto("about:blank")
+    page.goto(place)  # nothing is kept in the page
+    page.get_by_role("button", name="Resume").click()
+
+    page.get_by_role("list", name="Stages").get_by_text(ENDED).wait_for()
+    page.get_by_role("link", name="Candidates").click()
+    page.get_by_role("button", name="episode 1, score").click()
+    page.locator("body").press("y")
+    page.get_by_text("this is what I meant").first.wait_for()
+    fresh.picture(tmp_path, "living-judged")
+    [session] = (tmp_path / "runs").glob("session_*")
+    assert (session / "labels.jsonl").exists() and (session / "judge_fn.py").exists()
+    assert not [fault for fault in fresh.faults if not fault.startswith("422")]
+
+
+def test_criteria_wait_for_a_person_who_edits_them(fresh, tmp_path):
+    from telic.verbs.background import start_verb
+
+    values = {"intent": "keep the pole upright", "env": "InvertedPendulum-v5", "approve": True}
+    values |= {"steps": 2000, "iterations": 1, "seeds": [1]}
+    start_verb(("run",), "session:run", values, tmp_path / "runs")
+    while not (found := list((tmp_path / "runs").glob("session_*/waiting.json"))):
+        fresh.page.wait_for_timeout(300)
+    fresh.open(f"/things/{found[0].parent.name}", "Do these criteria say what you mean?")
+    fresh.page.get_by_label("goal of", exact=False).first.fill("0.9")
+    fresh.page.get_by_role("button", name="Approve my edit").click()
+    fresh.page.get_by_text("goes on with these criteria").wait_for()
+    fresh.page.get_by_role("list", name="Stages").get_by_text(ENDED).wait_for()
+    approval = (found[0].parent / "approval.json").read_text()
+    assert '"edited": true' in approval and os.environ["XDG_RUNTIME_DIR"] == str(tmp_path)
