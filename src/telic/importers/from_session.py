@@ -57,7 +57,7 @@ from telic.studies.documents.candidate import (
 )
 from telic.studies.documents.contract import Amounts, Phase
 from telic.studies.documents.metrics import Extractor, MetricSpec, Primary, Protocol
-from telic.studies.evidence.logs import to_series
+from telic.studies.evidence.axis import to_series
 from telic.studies.evidence.measurement import thinned
 
 METRIC = "score"

@@ -9,7 +9,8 @@ import pytest
 
 from telic.errors import TelicError, UnknownName
 from telic.storage.scalars import TensorBoardWriter
-from telic.studies.evidence.logs import read_offline_run, read_rows, to_series
+from telic.studies.evidence.axis import to_series
+from telic.studies.evidence.logs import read_offline_run, read_rows
 from telic.studies.evidence.measurement import renamed
 from telic.studies.evidence.statistics import Series
 

@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 import scipy.stats
 
+from telic.errors import TelicError
 from telic.studies.evidence import statistics as s
-from telic.studies.evidence.logs import flat, to_series
+from telic.studies.evidence.axis import step_axis, to_series
+from telic.studies.evidence.logs import flat
 from telic.studies.evidence.statistics import Series, aggregate
 
 RNG = np.random.default_rng(3)
@@ -77,3 +79,31 @@ def test_aggregates_by_hand(how, wanted):
     one = Series((0.0, 1.0, 2.0, 3.0, 4.0), (1.0, 2.0, 3.0, math.nan, 10.0))
     assert aggregate(one, how) == pytest.approx(wanted)
     assert aggregate(Series((0.0,), (math.nan,)), how) is None
+
+
+@pytest.mark.parametrize("group", ["reward", "loss", "eval", "rewards/term", "train_reward"])
+@pytest.mark.parametrize("counter", ["iteration", "epoch", "time/total_timesteps", None])
+def test_a_measure_per_step_never_counts_the_steps(group, counter):
+    # in the order of the reward the last value would be 0.95; it is 0.20
+    rows = [
+        {f"{group}/step": reward, "success": success, **({counter: at} if counter else {})}
+        for at, (reward, success) in enumerate([(1.0, 0.5), (9.0, 0.95), (3.0, 0.2)])
+    ]
+    rows = [{k: float(v) for k, v in row.items()} for row in rows]
+    assert aggregate(to_series(rows)["success"], "last") == 0.2
+    assert step_axis(rows) == counter
+
+
+def test_columns_that_disagree_are_not_chosen_between():
+    rows = [{"train/step": float(i), "actor/step": 10.0 - i, "success": 0.1 * i} for i in range(5)]
+    with pytest.raises(TelicError, match="train/step, actor/step"):
+        to_series(rows)
+    found = to_series(rows, "train/step")["success"]
+    assert aggregate(found, "last") == pytest.approx(0.4)
+    with pytest.raises(TelicError, match="no column steps"):
+        to_series(rows, "steps")
+
+
+def test_a_row_without_the_count_belongs_to_the_step_before():
+    rows = [{"step": 5.0, "loss": 1.0}, {"success": 0.3}, {"step": 9.0, "loss": 0.5}]
+    assert to_series(rows)["success"].steps == (5.0,)

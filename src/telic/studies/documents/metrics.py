@@ -74,6 +74,8 @@ class Extractor(DocumentPart):
     kind: Literal["jsonl", "csv", "tensorboard", "wandb_offline", "regex_stdout", "python_file"]
     path: str
     hash: Sha | None = None
+    step: str | None = None
+    """the column that counts steps; None: found by its name, and refused where several could be"""
 
 
 class ScorecardItem(DocumentPart):

@@ -13,7 +13,7 @@ import re
 import struct
 import zlib
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, TypeGuard, cast
 
@@ -21,7 +21,6 @@ from telic.errors import TelicError, UnknownName
 from telic.storage.files import read_json, read_json_lines
 from telic.storage.reading import check_file, files_below, parse_json, read_bytes, read_text
 from telic.storage.scalars import masked_crc
-from telic.studies.evidence.statistics import Series
 
 _NUMBER = r"[-+]?(?:\d[\d_]*\.?\d*(?:[eE][-+]?\d+)?|\.\d+(?:[eE][-+]?\d+)?|nan|inf)"
 LINE_PATTERN = rf"(?P<key>[A-Za-z_][\w/.]*)\s*[:=|]\s*(?P<value>{_NUMBER})\b"
@@ -29,13 +28,6 @@ LINE_PATTERN = rf"(?P<key>[A-Za-z_][\w/.]*)\s*[:=|]\s*(?P<value>{_NUMBER})\b"
 
 Row = Mapping[str, float | str]
 """numbers and words of one point in time; nested names are joined by a slash"""
-
-STEP_NAMES = (
-    *("step", "global_step", "env_step", "env_steps", "total_timesteps", "timesteps"),
-    *("total_steps", "steps", "num_steps", "iteration", "iterations", "iter", "update"),
-    *("epoch", "episode"),
-)
-TIME_NAMES = ("time", "wall_time", "timestamp", "time_elapsed", "elapsed_s", "elapsed")
 
 
 def read_rows(kind: str, path: Path, pattern: str | None = None) -> list[Row]:
@@ -92,36 +84,6 @@ def _number(text: str) -> float | str:
         return float(text)
     except ValueError:
         return text
-
-
-def to_series(rows: Iterable[Row]) -> dict[str, Series]:
-    """Return one series per name, in the order of the steps; a repeated step keeps the last value.
-
-    The step is the first of `STEP_NAMES` that a row has, also at the end of a longer name
-    ("time/total_timesteps"); rows without one are counted.
-    """
-    points: dict[str, dict[float, tuple[float, float | None]]] = {}
-    for place, row in enumerate(rows):
-        step_name, time_name = _find(row, STEP_NAMES), _find(row, TIME_NAMES)
-        step = row[step_name] if step_name else float(place)
-        when = row[time_name] if time_name else None
-        if not isinstance(step, float) or not math.isfinite(step):
-            continue
-        for name, value in row.items():
-            if isinstance(value, float) and name not in (step_name, time_name):
-                point = (value, when if isinstance(when, float) else None)
-                points.setdefault(name, {})[step] = point
-    series: dict[str, Series] = {}
-    for name, at in points.items():
-        steps = tuple(sorted(at))
-        values, times = zip(*(at[step] for step in steps), strict=True)
-        series[name] = Series(steps, values, times)
-    return series
-
-
-def _find(row: Row, names: Iterable[str]) -> str | None:
-    last = {key.rsplit("/", 1)[-1]: key for key in reversed(list(row))}
-    return next((name if name in row else last[name] for name in names if name in last), None)
 
 
 def _json_lines(path: Path, _: str | None) -> Iterator[Row]:

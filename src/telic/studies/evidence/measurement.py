@@ -20,7 +20,8 @@ from telic.studies.documents.candidate import Evidence
 from telic.studies.documents.metrics import MetricSpec
 from telic.studies.errors import BrokenIntegrity, StudyError
 from telic.studies.evidence.artefacts import require_unaltered
-from telic.studies.evidence.logs import Row, read_rows, to_series
+from telic.studies.evidence.axis import to_series
+from telic.studies.evidence.logs import Row, read_rows
 from telic.studies.evidence.statistics import Series, aggregate
 from telic.studies.evidence.store import add_evidence
 from telic.studies.folder import StudyFolder
@@ -152,14 +153,15 @@ def measure_run(
     try:
         require_unaltered(study, run, path)
         rows = read_rows(spec.extractor.kind, path, pattern_of(spec))
-        series = _named(to_series(rows), spec, study.adapter)
+        axis = _axis(spec, study.adapter)
+        series = _named(to_series(rows, axis), spec, study.adapter)
     except BrokenIntegrity as error:
         if not is_unusable:
             raise
         problem = error.message
     except TelicError as error:
         problem = error.message
-    scores = score_strata(rows, series, spec)
+    scores = score_strata(rows, series, spec, _axis(spec, study.adapter))
     wanted = [spec.primary.key, *(rule.key for rule in spec.guardrails)]
     steps = state.actual.env_steps if state.actual else None
     hours = state.actual.wall_clock_h if state.actual else None
@@ -206,11 +208,13 @@ def read_run_log(folder: StudyFolder, run: str) -> RunLog:
     ]
     series: dict[str, Series] = {}
     problems: list[str] = []
+    axis = _axis(spec, adapter)
     for kind, path, pattern in places:
         if not path.exists():
             continue
         try:
-            series = {**to_series(read_rows(kind, path, pattern)), **series}
+            declared = axis if path == places[0][1] else None
+            series = {**to_series(read_rows(kind, path, pattern), declared), **series}
         except TelicError as error:
             problems.append(str(error))
     return RunLog(_named(series, spec, adapter), tuple(problems))
@@ -254,6 +258,11 @@ def log_path(folder: StudyFolder, run: str, spec: MetricSpec) -> Path:
     return inside / ARTEFACTS / spec.extractor.path
 
 
+def _axis(spec: MetricSpec, adapter: Adapter) -> str | None:
+    """Return the column that is declared to count steps: by the metric spec, else the adapter."""
+    return spec.extractor.step or adapter.metrics.map.get("step")
+
+
 def pattern_of(spec: MetricSpec) -> str | None:
     """Return the pattern by which text is read, where the metric spec has one."""
     return (spec.extractor.model_extra or {}).get(PATTERN_KEY)
@@ -266,7 +275,10 @@ def _named(series: dict[str, Series], spec: MetricSpec, adapter: Adapter) -> dic
 
 
 def score_strata(
-    rows: Sequence[Row], series: Mapping[str, Series], spec: MetricSpec
+    rows: Sequence[Row],
+    series: Mapping[str, Series],
+    spec: MetricSpec,
+    axis: str | None = None,
 ) -> dict[str, float]:
     """Return the primary metric by stratum, normalised where the metric spec says how."""
     key, how = spec.primary.key, spec.primary.aggregate
@@ -274,7 +286,9 @@ def score_strata(
     if spec.strata is not None:
         logged = spec.primary.source or key
         parts = {
-            value: to_series(row for row in rows if row.get(spec.strata.field) == value).get(logged)
+            value: to_series(
+                (row for row in rows if row.get(spec.strata.field) == value), axis
+            ).get(logged)
             for value in spec.strata.values
         }
     values = {name: aggregate(part, how) for name, part in parts.items() if part is not None}
@@ -342,7 +356,9 @@ def check_sample(folder: StudyFolder, sample: Path) -> SampleCheck:
     """Read a sample log by the metric spec: can it read what is logged? Writes nothing."""
     spec = folder.read_metric_spec()
     rows = read_rows(spec.extractor.kind, sample, pattern_of(spec))
-    series = _named(to_series(rows), spec, folder.read_adapter())
+    adapter = folder.read_adapter()
+    axis = _axis(spec, adapter)
+    series = _named(to_series(rows, axis), spec, adapter)
     roles = {spec.primary.key: "primary"}
     roles |= {rail.key: "guardrail" for rail in spec.guardrails}
     roles |= {component.key: "component" for component in spec.components}
@@ -357,5 +373,5 @@ def check_sample(folder: StudyFolder, sample: Path) -> SampleCheck:
         keys=tuple(keys),
         missing=tuple(key.key for key in keys if not key.points and key.role != "diagnostic"),
         logged=tuple(sorted(series)),
-        scores=score_strata(rows, series, spec),
+        scores=score_strata(rows, series, spec, axis),
     )
