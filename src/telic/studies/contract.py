@@ -97,7 +97,7 @@ def draft_contract(study: Study, answers: dict[str, Any]) -> Contract:
 def check_contract(study: Study) -> ContractCheck:
     """Say what is wrong with the contract on disk and what is still to be asked."""
     contract, agreed = study.contract, study.state.contract_hash
-    problems = [*_mismatches(study), *_overlaps(contract)]
+    problems = [*_mismatches(study), *_overlaps(contract), *_unmeasurable(study)]
     if agreed is None:
         problems.append("No version is agreed on yet: record this one with contract amend.")
     elif study.contract_hash != agreed:
@@ -130,7 +130,7 @@ def amend(study: Study, actor: StudyActor, reason: str) -> LedgerEvent:
             )
         fill = _file_hashes(study)
         contract = _filled(study.contract, fill, state.contract_version or 1)
-        if problems := _overlaps(contract):
+        if problems := [*_overlaps(contract), *_unmeasurable(study)]:
             raise InvalidDocument("E_CONTRACT", " ".join(problems))
         if contract_hash(contract) == state.contract_hash:
             raise StudyError("E_UNCHANGED", "The contract is the agreed one already.")
@@ -219,6 +219,16 @@ def _overlaps(contract: Contract) -> list[str]:
     ]
 
 
+def _unmeasurable(study: Study) -> list[str]:
+    """Return what is wrong with how the contract has results evaluated."""
+    from telic.studies.launch.evaluations import evaluation_problems
+
+    if not study.folder.protocol.is_file():
+        return []
+    adapter = study.adapter if study.folder.adapter.is_file() else None
+    return evaluation_problems(study.protocol, study.contract, adapter)
+
+
 def _questions(study: Study) -> list[str]:
     folder, contract = study.folder, study.contract
     asked: list[str] = []
@@ -228,6 +238,8 @@ def _questions(study: Study) -> list[str]:
         asked.append("Which number decides, and which must not get worse? (metric_spec.yaml)")
     if not folder.protocol.is_file():
         asked.append("How is a result measured, so that two can be compared? (eval_protocol.yaml)")
+    elif study.protocol.command is None and study.protocol.perturbations:
+        asked.append("Which command evaluates under perturbations? (eval_protocol.yaml: command)")
     if not contract.scope.params and not contract.scope.files.allow:
         asked.append("Which parameters or files may be changed? (scope)")
     if all(value is None for name, value in contract.budget if name != "launches"):

@@ -14,10 +14,10 @@ from telic.errors import UsageError
 from telic.studies.decide import DecisionOutcome
 from telic.studies.documents.candidate import Evidence, Verdict
 from telic.studies.evidence.audit import AuditResult
-from telic.studies.evidence.measurement import SampleCheck
 from telic.studies.evidence.monitor import MonitorReport
 from telic.studies.evidence.probes import ProbePlan, ProbeSummary
 from telic.studies.evidence.reflection import ReflectionResult
+from telic.studies.evidence.sample import SampleCheck
 from telic.verbs.study import CANDIDATE, RUN, PersonRequest, StudyRequest, study_verb
 
 
@@ -30,7 +30,7 @@ class SampleRequest(StudyRequest):
 @study_verb(SampleRequest, exit_code=lambda found: 4 if found.missing else 0)
 def metrics(request: SampleRequest) -> SampleCheck:
     """Check that the metric spec can read a sample log; exit code 4 when a key is missing."""
-    from telic.studies.evidence.measurement import check_sample
+    from telic.studies.evidence.sample import check_sample
 
     return check_sample(request.open().folder, request.sample)
 

@@ -13,7 +13,10 @@ from telic.errors import UnknownName
 from telic.studies.documents.base import Document, DocumentPart, Sha
 
 PLACEHOLDERS = frozenset(
-    {"seed", "run_dir", "overrides", "checkpoint", "device", "steps", "nproc", "nonce"}
+    {
+        *("seed", "run_dir", "overrides", "checkpoint", "device", "steps", "nproc", "nonce"),
+        *("episodes", "horizon"),
+    }
 )
 _PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
 

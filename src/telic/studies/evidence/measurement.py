@@ -61,6 +61,8 @@ class Measurement(DocumentPart):
     """keys of the metric spec that the log does not have"""
     problem: str = ""
     """why nothing could be measured"""
+    perturbed: dict[str, float] = Field(default_factory=dict[str, float])
+    """the primary metric by perturbation of the protocol; no part of the score"""
     steps: float | None = None
     wall_s: float | None = None
     protocol_hash: str | None
@@ -80,27 +82,6 @@ class RunLog(NamedTuple):
 
     series: dict[str, Series]
     problems: tuple[str, ...]
-
-
-class SampledKey(DocumentPart):
-    """A key of the metric spec in a sample log."""
-
-    key: str
-    role: str
-    points: int
-    value: float | None
-
-
-class SampleCheck(DocumentPart):
-    """What the metric spec finds in a sample log."""
-
-    keys: tuple[SampledKey, ...]
-    missing: tuple[str, ...]
-    """keys that a result needs and the log does not have"""
-    logged: tuple[str, ...]
-    """every name in the log"""
-    scores: dict[str, float]
-    """the primary metric by stratum"""
 
 
 def analyze_run(
@@ -144,27 +125,20 @@ def measure_run(
 ) -> Measurement:
     """Return what a run came to, from its files alone.
 
+    The score is that of the evaluator that the contract names, or else of the training's own log.
     A log that cannot be read is a finding, too: the run is not measured, and it says why.
     """
     folder, spec = study.folder, study.metric_spec
-    path = log_path(folder, run, spec)
-    rows, series, problem = list[Row](), dict[str, Series](), ""
-    files = _files(path)
     try:
-        require_unaltered(study, run, path)
-        rows = read_rows(spec.extractor.kind, path, pattern_of(spec))
-        axis = _axis(spec, study.adapter)
-        series = _named(to_series(rows, axis), spec, study.adapter)
+        read = _read_scores(study, run, state)
     except BrokenIntegrity as error:
         if not is_unusable:
             raise
-        problem = error.message
-    except TelicError as error:
-        problem = error.message
-    scores = score_strata(rows, series, spec, _axis(spec, study.adapter))
+        read = _unread(error.message)
     wanted = [spec.primary.key, *(rule.key for rule in spec.guardrails)]
     steps = state.actual.env_steps if state.actual else None
     hours = state.actual.wall_clock_h if state.actual else None
+    scores = read.scores
     return Measurement(
         run=run,
         candidate=state.candidate,
@@ -173,22 +147,72 @@ def measure_run(
         kind=state.kind,
         primary=math.fsum(scores.values()) / len(scores) if scores else None,
         scores=scores,
-        guardrails={
-            rule.key: value
-            for rule in spec.guardrails
-            if rule.key in series and (value := aggregate(series[rule.key], "mean")) is not None
-        },
-        missing=tuple(key for key in wanted if key not in series),
-        problem=problem or ("" if scores else f"{spec.primary.key} is not in the log"),
-        steps=steps if steps is not None else last_step(series),
+        guardrails=read.guardrails,
+        perturbed=read.perturbed,
+        missing=read.missing if scores else tuple(wanted),
+        problem=read.problem or ("" if scores else f"{spec.primary.key} is not in the log"),
+        steps=steps if steps is not None else last_step(read.series),
         wall_s=None if hours is None else 3600 * hours,
         protocol_hash=study.protocol_hash,
         metric_spec_hash=study.metric_spec_hash,
         code_hash=_code_hash(folder, spec),
         hardware=hardware_class(folder.run(run) / "hw.json"),
-        files={str(file.relative_to(folder.run(run))): file_hash(file) for file in files},
-        curves={name: thinned(curve) for name, curve in series.items() if _is_drawn(name, spec)},
+        files={
+            str(x.relative_to(folder.run(run))): file_hash(x) for x in read.files if x.is_file()
+        },
+        curves={name: thinned(each) for name, each in read.series.items() if _is_drawn(name, spec)},
     )
+
+
+class _Reading(NamedTuple):
+    """What was read of one run."""
+
+    scores: dict[str, float]
+    guardrails: dict[str, float]
+    perturbed: dict[str, float]
+    missing: tuple[str, ...]
+    problem: str
+    files: tuple[Path, ...]
+    series: dict[str, Series]
+    """of the training"""
+
+
+def _unread(problem: str, files: tuple[Path, ...] = ()) -> _Reading:
+    return _Reading({}, {}, {}, (), problem, files, {})
+
+
+def _read_scores(study: Study, run: str, state: RunState) -> _Reading:
+    from telic.studies.evidence.evaluation import read_evaluations
+
+    found = read_evaluations(study, run, state)
+    if found is None:
+        return _read_training(study, run)
+    log = read_run_log(study.folder, run)
+    return _Reading(*found, log.series)
+
+
+def _read_training(study: Study, run: str) -> _Reading:
+    """Return the numbers that a training logged itself."""
+    spec, path = study.metric_spec, log_path(study.folder, run, study.metric_spec)
+    files = tuple(_files(path))
+    try:
+        require_unaltered(study, run, path)
+        axis = declared_axis(spec, study.adapter)
+        rows = read_rows(spec.extractor.kind, path, pattern_of(spec))
+        series = named_series(to_series(rows, axis), spec, study.adapter)
+        scores = score_strata(rows, series, spec, axis)
+    except BrokenIntegrity:
+        raise
+    except TelicError as error:
+        return _unread(error.message, files)
+    wanted = [spec.primary.key, *(rule.key for rule in spec.guardrails)]
+    guardrails = {
+        rule.key: value
+        for rule in spec.guardrails
+        if rule.key in series and (value := aggregate(series[rule.key], "mean")) is not None
+    }
+    missing = tuple(key for key in wanted if key not in series)
+    return _Reading(scores, guardrails, {}, missing, "", files, series)
 
 
 def read_run_log(folder: StudyFolder, run: str) -> RunLog:
@@ -208,7 +232,7 @@ def read_run_log(folder: StudyFolder, run: str) -> RunLog:
     ]
     series: dict[str, Series] = {}
     problems: list[str] = []
-    axis = _axis(spec, adapter)
+    axis = declared_axis(spec, adapter)
     for kind, path, pattern in places:
         if not path.exists():
             continue
@@ -217,7 +241,7 @@ def read_run_log(folder: StudyFolder, run: str) -> RunLog:
             series = {**to_series(read_rows(kind, path, pattern), declared), **series}
         except TelicError as error:
             problems.append(str(error))
-    return RunLog(_named(series, spec, adapter), tuple(problems))
+    return RunLog(named_series(series, spec, adapter), tuple(problems))
 
 
 def renamed(series: Mapping[str, Series], names: Mapping[str, str]) -> dict[str, Series]:
@@ -258,7 +282,7 @@ def log_path(folder: StudyFolder, run: str, spec: MetricSpec) -> Path:
     return inside / ARTEFACTS / spec.extractor.path
 
 
-def _axis(spec: MetricSpec, adapter: Adapter) -> str | None:
+def declared_axis(spec: MetricSpec, adapter: Adapter) -> str | None:
     """Return the column that is declared to count steps: by the metric spec, else the adapter."""
     return spec.extractor.step or adapter.metrics.map.get("step")
 
@@ -268,7 +292,9 @@ def pattern_of(spec: MetricSpec) -> str | None:
     return (spec.extractor.model_extra or {}).get(PATTERN_KEY)
 
 
-def _named(series: dict[str, Series], spec: MetricSpec, adapter: Adapter) -> dict[str, Series]:
+def named_series(
+    series: dict[str, Series], spec: MetricSpec, adapter: Adapter
+) -> dict[str, Series]:
     """Return the series with the canonical names of adapter and metric spec added."""
     own = {spec.primary.key: spec.primary.source} if spec.primary.source else {}
     return renamed(series, {**adapter.metrics.map, **own})
@@ -350,28 +376,3 @@ def _files(path: Path) -> list[Path]:
 def _is_drawn(name: str, spec: MetricSpec) -> bool:
     parts = (spec.primary, *spec.components, *spec.guardrails, *spec.diagnostics)
     return name in {"return", *(part.key for part in parts)} or name.startswith("reward/")
-
-
-def check_sample(folder: StudyFolder, sample: Path) -> SampleCheck:
-    """Read a sample log by the metric spec: can it read what is logged? Writes nothing."""
-    spec = folder.read_metric_spec()
-    rows = read_rows(spec.extractor.kind, sample, pattern_of(spec))
-    adapter = folder.read_adapter()
-    axis = _axis(spec, adapter)
-    series = _named(to_series(rows, axis), spec, adapter)
-    roles = {spec.primary.key: "primary"}
-    roles |= {rail.key: "guardrail" for rail in spec.guardrails}
-    roles |= {component.key: "component" for component in spec.components}
-    roles |= {diagnostic.key: "diagnostic" for diagnostic in spec.diagnostics}
-    keys: list[SampledKey] = []
-    for key, role in roles.items():
-        logged = series.get(key)
-        how = spec.primary.aggregate if role == "primary" else "mean"
-        points, value = (len(logged.values), aggregate(logged, how)) if logged else (0, None)
-        keys.append(SampledKey(key=key, role=role, points=points, value=value))
-    return SampleCheck(
-        keys=tuple(keys),
-        missing=tuple(key.key for key in keys if not key.points and key.role != "diagnostic"),
-        logged=tuple(sorted(series)),
-        scores=score_strata(rows, series, spec, axis),
-    )

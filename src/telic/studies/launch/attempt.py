@@ -31,6 +31,7 @@ from telic.studies.launch.command import (
     build_command,
     run_environment,
 )
+from telic.studies.launch.evaluations import EvaluationOrders, plan_evaluations
 from telic.studies.launch.isolation import tree_of
 from telic.studies.launch.launchers import ON_THIS_MACHINE, launcher_of
 from telic.studies.launch.machine import Machine, look
@@ -41,6 +42,8 @@ from telic.studies.state import CandidateState
 from telic.studies.study import Study
 
 TOKEN = "RUN_CANDIDATE"
+EVALUATED = "evaluations.json"
+"""file of a run that says what is evaluated"""
 ARTEFACTS = "artefacts"
 """folder inside the run folder that belongs to the training; {run_dir} of its command"""
 SMOKE_TIMEOUT_S = 300.0
@@ -318,6 +321,16 @@ class LaunchAttempt:
                 "candidate": self.request.candidate,
             },
             grace_s=float(options.get("grace_s", 30.0)),
+            evaluations=None if self.evaluations is None else self.run_folder / EVALUATED,
+        )
+
+    @cached_property
+    def evaluations(self) -> EvaluationOrders | None:
+        """What is evaluated after the training; None when its own log has the numbers."""
+        run_dir = self.run_folder / ARTEFACTS
+        device = "cuda:0" if self.gpus else "cpu"
+        return plan_evaluations(
+            self.adapter, self.study.protocol, self.request.phase, run_dir, self.tree, device
         )
 
     @cached_property

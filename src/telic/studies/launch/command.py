@@ -215,6 +215,8 @@ class Values(NamedTuple):
     device: str | None = None
     steps: int | None = None
     nproc: int | None = None
+    episodes: int | None = None
+    horizon: int | None = None
     nonce: str | None = None
 
 

@@ -15,12 +15,13 @@ from telic.core.config import Record
 from telic.errors import TelicError
 from telic.storage.files import write_json, write_text
 from telic.studies import git_read
-from telic.studies.canonical import run_id
+from telic.studies.canonical import content_hash, run_id
 from telic.studies.documents.base import RUNNER, StudyActor
 from telic.studies.documents.candidate import CheckResult, RunStatus, StudyRun, Times
 from telic.studies.errors import EnvironmentBlocked
 from telic.studies.launch.attempt import (
     ARTEFACTS,
+    EVALUATED,
     LaunchAttempt,
     LaunchRequest,
     check_words,
@@ -208,7 +209,7 @@ def _record_gates(
 def _intent(
     attempt: LaunchAttempt, results: Sequence[CheckResult], actor: StudyActor
 ) -> dict[str, Any]:
-    candidate, request = attempt.candidate, attempt.request
+    candidate, request, evaluated = attempt.candidate, attempt.request, attempt.evaluations
     return {
         "run": attempt.run_id,
         "candidate": request.candidate,
@@ -219,6 +220,7 @@ def _intent(
         "sealed": attempt.seal is not None,
         "argv": list(attempt.command.argv),
         "argv_hash": attempt.command.hash,
+        "evaluations_hash": None if evaluated is None else content_hash(evaluated.model_dump()),
         "rendered_hash": attempt.rendered.hash,
         "launcher": attempt.adapter.launcher.kind,
         "env": redact_environment(attempt.environment.changed),
@@ -247,6 +249,8 @@ def _write_run_folder(attempt: LaunchAttempt) -> None:
     (folder / ARTEFACTS).mkdir(parents=True)
     if attempt.adapter.config.override_style == "file":
         write_json(folder / ARTEFACTS / OVERRIDES_FILE, attempt.overrides)
+    if attempt.evaluations is not None:
+        write_json(folder / EVALUATED, attempt.evaluations.model_dump(mode="json"))
     write_json(folder / "cmd.json", _command_facts(attempt))
     write_json(folder / "env.json", _environment_facts(attempt))
     write_json(folder / "git.json", _tree_facts(attempt))

@@ -83,6 +83,8 @@ class LaunchOrder(NamedTuple):
     options: dict[str, Any]
     labels: dict[str, str]
     grace_s: float = 30.0
+    evaluations: Path | None = None
+    """the file that says what is evaluated after the training"""
 
     @property
     def job_name(self) -> str:
@@ -157,6 +159,8 @@ def supervised(order: LaunchOrder, *, detach: bool = False) -> tuple[str, ...]:
     words += ["--grace", f"{order.grace_s:g}"]
     if order.timeout_s:
         words += ["--timeout", f"{order.timeout_s:g}"]
+    if order.evaluations is not None:
+        words += ["--evaluations", str(order.evaluations)]
     if detach:
         words.append("--detach")
     return (*words, "--", *order.argv)

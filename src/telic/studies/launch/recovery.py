@@ -366,6 +366,10 @@ def _ending(
     completion = outputs.completion
     if ended.get("code") != completion.exit_code:
         return "failed", {"why": f"it ended with code {ended.get('code')}"}
+    for done in ended.get("evaluations") or ():
+        if done["code"] != 0:
+            how = done["error"] or f"ended with code {done['code']}"
+            return "failed", {"why": f"its evaluation {done['name']}: {how}"}
     if missing := _missing_proof(folder / ARTEFACTS, outputs):
         return "failed", {"why": f"silent failure: {missing}"}
     return "finished", {}

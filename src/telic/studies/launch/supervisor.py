@@ -147,7 +147,8 @@ def seal_of(record: dict[str, Any], key: str) -> str:
 
 def list_artefacts(folder: Path) -> str:
     """Write down every file that the run left, by its hash; return the hash of the list."""
-    named = ("cmd.json", "env.json", "git.json", "hw.json", "stdout.log", "stderr.log")
+    named = ("cmd.json", "env.json", "git.json", "hw.json", "evaluations.json")
+    named = (*named, "stdout.log", "stderr.log")
     files = [*(folder / name for name in named), *sorted((folder / "artefacts").rglob("*"))]
     listed = {
         path.relative_to(folder).as_posix(): _hash(path)
@@ -202,16 +203,82 @@ def supervise(folder: Path, options: argparse.Namespace, argv: Sequence[str]) ->
         return _finish(folder, record, began, _COULD_NOT_START, key, error=str(error))
     record["child_pid"] = child.pid
     ended_by = _watch(folder, options, child, signals, began)
+    if options.evaluations is not None and child.returncode == 0 and ended_by is None:
+        ended_by = _evaluate(folder, options, record, signals, began)
     _sweep(options.grace)
     return _finish(folder, record, began, child.returncode, key, ended_by=ended_by)
 
 
-def _start(folder: Path, cwd: str, argv: Sequence[str]) -> subprocess.Popen[bytes]:
+def _start(
+    folder: Path, cwd: str, argv: Sequence[str], env: dict[str, str] | None = None
+) -> subprocess.Popen[bytes]:
     with (folder / "stdout.log").open("ab") as out, (folder / "stderr.log").open("ab") as err:
         # A group of its own: stopping it must not stop the one who records the stop.
         return subprocess.Popen(
-            argv, cwd=cwd, stdin=subprocess.DEVNULL, stdout=out, stderr=err, process_group=0
+            argv,
+            cwd=cwd,
+            env={**os.environ, **(env or {})},
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=err,
+            process_group=0,
         )
+
+
+# ---------------------------------------------------------------------------- evaluating
+
+
+def _evaluate(
+    folder: Path,
+    options: argparse.Namespace,
+    record: dict[str, Any],
+    signals: _Signals,
+    began: float,
+) -> str | None:
+    """Evaluate what the training left, one command after the other; return what ended it."""
+    plan = json.loads(options.evaluations.read_text())
+    results: list[dict[str, Any]] = []
+    record["evaluations"] = results
+    checkpoint = choose_checkpoint(folder / "artefacts", plan)
+    for step in plan["steps"]:
+        inside = folder / "artefacts" / "evaluations" / step["name"]
+        inside.mkdir(parents=True, exist_ok=True)
+        argv = [word.replace("{checkpoint}", str(checkpoint)) for word in step["argv"]]
+        if checkpoint is None and argv != step["argv"]:
+            results.append({"name": step["name"], "code": None, "error": "there is no checkpoint"})
+            return None
+        try:
+            child = _start(inside, step["cwd"], argv, step["env"])
+        except OSError as error:
+            results.append({"name": step["name"], "code": None, "error": str(error)})
+            return None
+        ended_by = _watch(folder, options, child, signals, began)
+        results.append({"name": step["name"], "code": child.returncode, "error": None})
+        if ended_by is not None or child.returncode != 0:
+            return ended_by
+    return None
+
+
+def choose_checkpoint(artefacts: Path, plan: dict[str, Any]) -> Path | None:
+    """Return the checkpoint that the protocol's rule names; None when there is none.
+
+    last is the newest; best_on_validation the newest that the training itself calls best;
+    fixed_step the one with the highest number in its name.
+    """
+    glob, rule = plan["checkpoint_glob"], plan["selection"]
+    found = (
+        [path for path in artefacts.glob(glob) if path.is_file() or path.is_dir()] if glob else []
+    )
+    if rule == "best_on_validation":
+        found = [path for path in found if "best" in path.name.lower()]
+    if rule == "fixed_step":
+        return max(found, key=lambda path: (_number_in(path.name), path.name), default=None)
+    return max(found, key=lambda path: (path.stat().st_mtime_ns, path.name), default=None)
+
+
+def _number_in(name: str) -> int:
+    digits = "".join(letter if letter.isdigit() else " " for letter in name).split()
+    return max(map(int, digits), default=-1)
 
 
 def _watch(
@@ -309,6 +376,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--timeout", type=float, help="seconds until the run is stopped")
     parser.add_argument("--grace", type=float, default=30.0, help="seconds from TERM to KILL")
     parser.add_argument("--heartbeat", type=float, default=5.0, help="seconds between two")
+    parser.add_argument("--evaluations", type=Path, help="what to evaluate after the training")
     parser.add_argument("--detach", action="store_true", help="leave the caller at once")
     split = list(arguments).index("--")  # what follows is the command, and none of our business
     options = parser.parse_args(arguments[:split])

@@ -1,0 +1,140 @@
+"""What is evaluated after a training, with the evaluator that the contract names.
+
+Each evaluation is a command of its own: the protocol's, with the checkpoint that the training left,
+a seed that no training sees, and for each perturbation its words. The supervisor of the run starts
+them one after the other, so that they are part of the run and of what it leaves.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+from pydantic import Field
+
+from telic.core.config import Record
+from telic.errors import TelicError
+from telic.storage.files import as_record
+from telic.studies.documents.adapter import Adapter
+from telic.studies.documents.contract import ROLES, Contract, Phase
+from telic.studies.documents.metrics import Protocol
+from telic.studies.launch.command import Values, build_command
+
+EVALUATIONS = "evaluations"
+"""folder of their results, in the artefacts of a run"""
+NOMINAL = "nominal"
+CHECKPOINT = "{checkpoint}"
+"""what the supervisor puts the path of the checkpoint in place of"""
+
+
+class Perturbation(Record):
+    """One way in which the world of an evaluation differs from that of the training."""
+
+    name: str
+    args: tuple[str, ...] = ()
+    """words that are added to the evaluator's command"""
+    env: dict[str, str] = Field(default={})
+
+
+class EvaluationStep(Record):
+    """One evaluation, as the supervisor starts it."""
+
+    name: str
+    """perturbation/seed; also its folder"""
+    argv: tuple[str, ...]
+    cwd: str
+    env: dict[str, str]
+
+
+class EvaluationOrders(Record):
+    """evaluations.json of a run: what is evaluated, and on which checkpoint."""
+
+    checkpoint_glob: str | None
+    selection: Literal["last", "fixed_step", "best_on_validation"]
+    steps: tuple[EvaluationStep, ...]
+
+
+def read_perturbations(protocol: Protocol) -> tuple[Perturbation, ...]:
+    """Return the perturbations of a protocol; a word alone is the name of one without arguments."""
+    return tuple(
+        Perturbation(name=each) if isinstance(each, str) else as_record(each, Perturbation, "it")
+        for each in protocol.perturbations
+    )
+
+
+def expected_names(protocol: Protocol, phase: Phase) -> tuple[str, ...]:
+    """Return the evaluations of a phase by name; a smoke test does one of each kind."""
+    if protocol.command is None:
+        return ()
+    seeds = protocol.eval_seeds[:1] if phase == "smoke" else protocol.eval_seeds
+    names = [NOMINAL, *(each.name for each in read_perturbations(protocol))]
+    return tuple(f"{name}/{seed}" for name in names for seed in seeds)
+
+
+def plan_evaluations(
+    adapter: Adapter, protocol: Protocol, phase: Phase, run_dir: Path, root: Path, device: str
+) -> EvaluationOrders | None:
+    """Return what is evaluated after a training; None when its own log has the numbers."""
+    spec = protocol.command
+    if spec is None:
+        return None
+    worlds = {NOMINAL: Perturbation(name=NOMINAL)}
+    worlds |= {each.name: each for each in read_perturbations(protocol)}
+    # The evaluator is the protocol's: overrides of a candidate are none of its business.
+    plain = adapter.model_copy(update={"seeds": adapter.seeds.model_copy(update={"flag": None})})
+    steps: list[EvaluationStep] = []
+    for name in expected_names(protocol, phase):
+        world, _, seed = name.rpartition("/")
+        values = Values(
+            seed=int(seed),
+            run_dir=run_dir / EVALUATIONS / name,
+            overrides={},
+            checkpoint=CHECKPOINT,
+            device=device,
+            episodes=protocol.episodes,
+            horizon=protocol.horizon,
+        )
+        command = build_command(plain, spec, values, root)
+        steps.append(
+            EvaluationStep(
+                name=name,
+                argv=(*command.argv, *worlds[world].args),
+                cwd=str(command.cwd),
+                env={**command.env, **worlds[world].env},
+            )
+        )
+    glob = adapter.outputs.checkpoint_glob
+    return EvaluationOrders(
+        checkpoint_glob=None if glob is None else glob.removeprefix("{run_dir}/"),
+        selection=protocol.checkpoint_selection,
+        steps=tuple(steps),
+    )
+
+
+def evaluation_problems(
+    protocol: Protocol, contract: Contract, adapter: Adapter | None
+) -> list[str]:
+    """Return what is wrong with how results are evaluated."""
+    problems = [
+        f"eval_seeds: {min(seen)} is also in the {role} pool of training."
+        for role in dict.fromkeys(ROLES.values())
+        if (seen := contract.seeds.pool(role) & set(protocol.eval_seeds))
+    ]
+    try:
+        names = [each.name for each in read_perturbations(protocol)]
+    except TelicError as error:
+        return [*problems, f"perturbations: {error.message}"]
+    if len({NOMINAL, *names}) <= len(names):
+        problems.append("perturbations: each needs a name of its own, other than nominal.")
+    spec = protocol.command
+    if spec is None:
+        return problems
+    if not protocol.eval_seeds:
+        problems.append("eval_seeds: the evaluator needs seeds that no training sees.")
+    words = " ".join(spec.argv)
+    glob = None if adapter is None else adapter.outputs.checkpoint_glob
+    if CHECKPOINT in words and adapter is not None and not glob:
+        problems.append("command: {checkpoint} needs outputs.checkpoint_glob in adapter.yaml.")
+    if "{seed}" not in words:
+        problems.append("command: without {seed} every evaluation would be the same.")
+    return problems
