@@ -15,10 +15,11 @@ import pytest
 from typer.testing import CliRunner
 
 import telic
+from telic.authors.vision import VisionJudge
 from telic.cli.main import app
 from telic.errors import ResourceError, RewardError, TelicError, TrainingFailed, WorkerDied
 from telic.judges.trial import Trial, failure
-from telic.judges.verdict import judged, unknown
+from telic.judges.verdict import Verdict, judged, unknown
 from telic.llm import CallLimits, Fault, ModelAnswerError, ModelUnavailable, RawReply
 from telic.sandbox import host
 from telic.session import budget, fresh, loop, training
@@ -81,6 +82,20 @@ def test_without_eyes_the_code_judge_stands_alone_and_says_so(asking, fault):
             assert verdict["score"] == 1.0 and verdict["by_judge"].get("vision") is None
         reasons = [each["reason"] or "" for each in member["judgement"]["verdicts"]]
         assert any(each.startswith("code alone; vision is unknown:") for each in reasons)
+
+
+@pytest.mark.slow
+def test_episodes_that_somebody_looked_at_are_still_those_that_were_judged(asking, monkeypatch):
+    def watch(eyes, episodes, repeats=1):
+        return [Verdict(source="vision", score=0.95)] * len(episodes)
+
+    monkeypatch.setattr(VisionJudge, "watch", watch)
+    session, _ = asking.run(PASSING, vision=True)
+    members = read_json(asking.folder.iteration(1).judgment)["members"]
+    verdicts = [each for member in members for each in member["judgement"]["verdicts"]]
+    assert any(each["by_judge"].get("vision") == 0.95 for each in verdicts)
+    assert all(each["recording"] for each in verdicts)
+    assert not any("is not the one that was judged" in each for each in session.summary.reasons)
 
 
 def test_without_an_analyst_there_is_a_report(asking):
