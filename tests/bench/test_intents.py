@@ -109,18 +109,22 @@ def test_a_stop_starts_nothing_more_and_says_what_waits(tmp_path):
 
 
 def test_a_budget_that_is_used_up_is_a_failure_and_a_stop_is_not(tmp_path):
-    used_up = StubRunner({"run": "stopped"})
+    used_up = StubRunner({"run": "used up"})
     found = bench_intents(SUITE, SUITE.case[:1], runs_dir=tmp_path, run_session=used_up)
     assert outcomes(found) == {"run": "not_passed"}
-    asked = StubRunner({"run": "stopped"})
-    found = bench_intents(
-        SUITE,
-        SUITE.case[:1],
-        runs_dir=tmp_path / "other",
-        run_session=asked,
-        should_stop=lambda: len(asked.asked) > 0,
-    )
-    assert outcomes(found) == {} and found.tally.waiting == ("run",)
+    # Whoever stops a session, the benchmark or a person with `telic stop`, it goes on later.
+    for stops in (True, False):
+        asked = StubRunner({"run": "stopped"})
+        found = bench_intents(
+            SUITE,
+            SUITE.case[:1],
+            runs_dir=tmp_path / str(stops),
+            run_session=asked,
+            should_stop=lambda stops=stops, asked=asked: stops and len(asked.asked) > 0,
+        )
+        assert outcomes(found) == {} and found.tally.waiting == ("run",)
+        bench_intents(SUITE, SUITE.case[:1], runs_dir=tmp_path / str(stops), run_session=asked)
+        assert asked.asked == ["run", "run"]
 
 
 def test_several_at_a_time_give_the_same_results(tmp_path):

@@ -179,7 +179,7 @@ def _attempt(
             should_stop=should_stop,
             **options,
         )
-        return judged(case, session, folder, time.monotonic() - started, should_stop())
+        return judged(case, session, folder, time.monotonic() - started)
     except (Refused, NotUnderstood, BadEnvironment) as error:
         # The author says no before anything is written; later, the same errors are failures.
         is_refused = not any(sessions.glob("session_*/author.json"))
@@ -208,17 +208,15 @@ def _write(suite: Suite, chosen: Sequence[Case], config: BenchConfig, folder: Be
     return result
 
 
-def judged(
-    case: Case, session: Session, folder: BenchFolder, seconds: float, was_asked_to_stop: bool
-) -> CaseResult:
+def judged(case: Case, session: Session, folder: BenchFolder, seconds: float) -> CaseResult:
     """Return the result of a session that came to an end, or was stopped."""
     summary, files = session.summary, SessionFolder(session.path)
     config = read_record(files.config, SessionConfig)
     best = _best(files, summary)
     member = best.best_member if best else None
     outcome: Outcome = summary.outcome
-    if outcome == "stopped" and not was_asked_to_stop:
-        outcome = "not_passed"  # a budget is used up: going on would stop again
+    if outcome == "stopped" and summary.out_of_budget:
+        outcome = "not_passed"  # going on would stop again
     checks: dict[str, float] = {}
     if best and member and case.checks and outcome != "stopped":
         candidate = read_record(files.iteration(best.number).candidate, RewardCandidate)
