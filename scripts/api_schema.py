@@ -1,27 +1,80 @@
-"""Write web/src/api/schema.json, the description of the dashboard's API (OpenAPI).
+"""Write the dashboard's API as OpenAPI, web/src/api/schema.json, and its page, docs/reference/api.md.
 
-    python scripts/api_schema.py            write the file
-    python scripts/api_schema.py --print    print it instead
+    python scripts/api_schema.py            write both files
+    python scripts/api_schema.py --print    print the description instead
 
-The pages' client is generated from it. tests/web/test_schema.py fails when it is stale.
+The pages' client is generated from the description. tests/web/test_schema.py fails when one of them
+is stale.
 """
 
 from __future__ import annotations
 
 import json
 import sys
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 from telic.web.app import make_app
 from telic.web.place import WebPlace
 
-FILE = Path(__file__).parent.parent / "web" / "src" / "api" / "schema.json"
+ROOT = Path(__file__).parent.parent
+FILE = ROOT / "web" / "src" / "api" / "schema.json"
+PAGE = ROOT / "docs" / "reference" / "api.md"
+
+HEAD = """# The dashboard's API
+
+Generated from the server by `python scripts/api_schema.py`; do not edit.
+
+`telic serve` answers on one port of this machine. The description that clients are made from
+(OpenAPI) is `web/src/api/schema.json`, and `/api/openapi.json` of a server.
+
+```sh
+TELIC_WEB_TOKEN=$(openssl rand -hex 32) telic serve --no-open --port 8764
+curl -H "Authorization: Bearer $TELIC_WEB_TOKEN" http://127.0.0.1:8764/api/things
+```
+
+- **Who may ask.** Every request needs the token: as a header, or as the cookie that the printed
+  address sets once. A request whose `Host` is not this machine, or that a page of another origin
+  makes, is refused. A share link (`POST /api/things/{thing}/share`) reads one thing and changes
+  nothing, until it is withdrawn.
+- **Names.** `{thing}` is an exact id as `/api/things` gives it; a study is `task~study`. No name
+  becomes a path: files have keys from the list of the thing's files, and links out of the workspace
+  are not followed. An environment is one by name; files and code are for the command line.
+- **Reads change nothing.** What takes long is started in a process of its own (`202`, a job) that
+  does the same verb as the command line, and goes on without the server.
+- **Lists** go on with `next` as `cursor`; a cursor holds its place while things begin and end.
+- **Events** have the place in their log as id: `/events?after=ID` goes on from there, and so does a
+  stream whose connection was lost (`Last-Event-ID`), also after a restart of the server. Between
+  events a stream tells `pulse`: the state now, and how far a training is.
+- **Errors** are `{"message", "hint"}`: 401 no token, 403 not yours, 404 nothing of that name, 409
+  refused or damaged, 422 the request is wrong.
+- Keys of model providers are taken out of everything that leaves.
+"""
+
+
+@cache
+def _described() -> dict[str, Any]:
+    return make_app(WebPlace(Path("runs"), Path())).openapi()
 
 
 def api_schema() -> str:
     """Return the description as JSON."""
-    app = make_app(WebPlace(Path("runs"), Path()))
-    return json.dumps(app.openapi(), indent=1, sort_keys=True) + "\n"
+    return json.dumps(_described(), indent=1, sort_keys=True) + "\n"
+
+
+def api_page() -> str:
+    """Return the page: every route by what it is about."""
+    groups: dict[str, list[str]] = {}
+    for path, ways in _described()["paths"].items():
+        for method, how in ways.items():
+            does = how.get("description") or how["summary"]
+            line = f"| `{method.upper()} {path}` | {' '.join(does.split())} |"
+            groups.setdefault(how["tags"][0], []).append(line.replace("\\", ""))
+    parts = [HEAD]
+    for name, rows in groups.items():
+        parts.append("\n".join((f"## {name}\n", "| route | does |", "|---|---|", *rows)) + "\n")
+    return "\n".join(parts)
 
 
 if __name__ == "__main__":
@@ -30,3 +83,4 @@ if __name__ == "__main__":
     else:
         FILE.parent.mkdir(parents=True, exist_ok=True)
         FILE.write_text(api_schema(), encoding="utf-8")
+        PAGE.write_text(api_page(), encoding="utf-8")

@@ -49,7 +49,10 @@ def fill(path, name, real=None):
 
 
 def attempts(stride: int):
-    """Yield addresses that lead out if any does; a stride leaves out names."""
+    """Yield addresses that lead out if any does, and whether nothing can be at them.
+
+    A stride leaves out names; those with dots are shortened by clients before they are sent.
+    """
     for number, (method, path) in enumerate(routes()):
         for name in NAMES[number % stride :: stride]:
             for real in (None, SESSION, RUN) if "{thing}" in path else (None,):
@@ -57,7 +60,7 @@ def attempts(stride: int):
                     continue  # a real stream never ends
                 if real and method == "post" and "{" not in path.replace("{thing}", ""):
                     continue  # that is a request for the thing itself
-                yield method, fill(path, name, real), real is None and name.strip(".")
+                yield method, fill(path, name, real), real is None and not name.startswith(".")
 
 
 def attack(made, stride: int) -> int:

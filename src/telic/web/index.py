@@ -10,26 +10,28 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections import Counter
+from collections.abc import Callable, Iterator
+from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from telic.core.config import Record
 from telic.errors import TelicError
 from telic.storage.files import read_facts
-from telic.storage.layout import DAMAGED, RunFolder, SessionFolder, changed_at
+from telic.storage.layout import DAMAGED, RunFolder, SessionFolder
 from telic.storage.locks import lock_holder
 from telic.storage.workspace import TRASH, Kind, Thing, has_begun, kind_of
 
 STUDY_MARK = "~"
 """between the names of task and study in an id: no name holds it"""
 _FRESH_S = 0.25
-"""how old an answer may be: requests that come together share one look"""
+"""how old a list may be: requests that come together share one look"""
+_PAUSES = 10
+"""times that a look took, before the next one"""
 _LISTED: tuple[Kind, ...] = ("session", "run", "search")
 _GROWING = ("events.jsonl", "labels.jsonl", "vetoes.jsonl", "lock")
 """files that change without their folder's stamp"""
-_SETTLED = frozenset({"completed", "failed"})
-"""states of runs that only come to another one by a new file"""
 
 
 def thing_id(thing: Thing) -> str:
@@ -77,22 +79,56 @@ class IndexedThing(NamedTuple):
     stamp: tuple[Any, ...]
 
 
+class ThingTable:
+    """Everything as one look found it; orders and counts are worked out once."""
+
+    def __init__(self, known: dict[str, IndexedThing]) -> None:
+        self.known = known
+        self.entries = list(known.values())
+        self._orders: dict[Any, list[IndexedThing]] = {}
+
+    def ordered(
+        self, name: Any, key: Callable[[IndexedThing], Any], *, reverse: bool
+    ) -> list[IndexedThing]:
+        """Return everything in an order, which has a name."""
+        if name not in self._orders:
+            self._orders[name] = sorted(self.entries, key=key, reverse=reverse)
+        return self._orders[name]
+
+    @cached_property
+    def counts(self) -> dict[str, dict[str, int]]:
+        """How many there are by kind, state and environment."""
+        lines = [entry.line for entry in self.entries]
+        return {
+            "kinds": Counter(line.kind for line in lines),
+            "states": Counter(line.state for line in lines),
+            "envs": Counter(line.env for line in lines if line.env),
+        }
+
+
 class ThingIndex:
     """Everything in a folder of runs and in the studies of a repository."""
 
     def __init__(self, runs_dir: Path, root: Path) -> None:
         self._runs_dir = runs_dir
         self._root = root
-        self._known: dict[str, IndexedThing] = {}
-        self._looked_at = float("-inf")
+        self._table = ThingTable({})
+        self._stale_at = float("-inf")
         self._turn = threading.Lock()
 
-    def entries(self) -> list[IndexedThing]:
-        """Return everything that there is now."""
+    def table(self) -> ThingTable:
+        """Return everything that there is now; looks are rare enough to cost little."""
         with self._turn:
-            if time.monotonic() - self._looked_at > _FRESH_S:
-                self._look()
-            return list(self._known.values())
+            if time.monotonic() > self._stale_at:
+                start = time.monotonic()
+                self._table = ThingTable(self._look())
+                taken = time.monotonic() - start
+                self._stale_at = start + taken + max(_FRESH_S, _PAUSES * taken)
+            return self._table
+
+    def forget(self) -> None:
+        """Look again at the next question: something was changed from here."""
+        self._stale_at = float("-inf")
 
     def find(self, name: str) -> Thing | None:
         """Return the thing of exactly this id."""
@@ -100,37 +136,44 @@ class ThingIndex:
         return None if entry is None else entry.thing
 
     def entry(self, name: str) -> IndexedThing | None:
-        """Return what is known of the thing of exactly this id."""
-        known = {entry.line.id: entry for entry in self.entries()}
-        if name not in known:  # it may have begun since
-            self._looked_at = float("-inf")
-            known = {entry.line.id: entry for entry in self.entries()}
-        return known.get(name)
+        """Return what is known of the thing of exactly this id, as it is now."""
+        known = self._table.known.get(name)
+        path = known.thing.path if known else self._folder(name)
+        if path is None:
+            return self.table().known.get(name)
+        stamp = _study_stamp(path) if known and known.line.kind == "study" else _stamp(path, known)
+        if known is not None and known.stamp == stamp:
+            return known
+        kind = kind_of(path)
+        return _read(path, stamp) if kind != "study" else _read_as(Thing("study", path), stamp)
 
     def names(self) -> list[str]:
         """Return all ids."""
-        return [entry.line.id for entry in self.entries()]
+        return list(self.table().known)
 
-    def _look(self) -> None:
+    def _folder(self, name: str) -> Path | None:
+        """Return the folder of a thing that was not listed yet."""
+        return next((path for each, path in _folders(self._runs_dir) if each == name), None)
+
+    def _look(self) -> dict[str, IndexedThing]:
+        before = self._table.known
         found: dict[str, IndexedThing] = {}
         for name, path in _folders(self._runs_dir):
-            entry = self._known.get(name)
+            entry = before.get(name)
             stamp = _stamp(path, entry)
             if entry is None or entry.stamp != stamp:
-                entry = _read(path, stamp)
+                entry = _read(Path(path), stamp)
             if entry is not None:
                 found[name] = entry
         for path in self._root.glob(".telic/tasks/*/studies/*"):
             thing = Thing("study", path)
-            name = thing_id(thing)
-            stamp = (changed_at(path / "ledger.jsonl"), changed_at(path))
-            entry = self._known.get(name)
+            name, stamp = thing_id(thing), _study_stamp(path)
+            entry = before.get(name)
             if entry is None or entry.stamp != stamp:
                 entry = _read_as(thing, stamp) if kind_of(path) == "study" else None
             if entry is not None:
                 found[name] = entry
-        self._known = found
-        self._looked_at = time.monotonic()
+        return found
 
 
 def read_deleted(runs_dir: Path) -> list[ThingLine]:
@@ -140,7 +183,7 @@ def read_deleted(runs_dir: Path) -> list[ThingLine]:
     return sorted(lines, key=lambda line: line.updated, reverse=True)
 
 
-def _folders(runs_dir: Path) -> Iterable[tuple[str, Path]]:
+def _folders(runs_dir: Path) -> Iterator[tuple[str, Path]]:
     """Yield the folders that may be things; links lead elsewhere and are none."""
     try:
         with os.scandir(runs_dir) as entries:
@@ -151,14 +194,24 @@ def _folders(runs_dir: Path) -> Iterable[tuple[str, Path]]:
         return
 
 
+def _is_settled(line: ThingLine) -> bool:
+    """Say whether only a new file, as its folder's stamp shows, changes a line.
+
+    Whoever goes on with a run writes its status first.
+    """
+    return line.kind == "run" and line.state != "running" and not line.is_running
+
+
 def _stamp(path: Path, entry: IndexedThing | None) -> tuple[Any, ...]:
     """Return what changes when a line has to be read again."""
-    own = _changed(path)
-    is_settled = entry is not None and entry.line.kind == "run" and entry.line.state in _SETTLED
-    if is_settled:
-        return (own,)
-    grown = tuple(_changed(path / name) for name in _GROWING)
-    return (own, *grown, lock_holder(path / "lock"))
+    if entry is not None and _is_settled(entry.line):
+        return (_changed(path),)
+    grown = (_changed(f"{path}/{name}") for name in _GROWING)
+    return (_changed(path), *grown, lock_holder(Path(path) / "lock"))
+
+
+def _study_stamp(path: Path) -> tuple[Any, ...]:
+    return (_changed(path / "ledger.jsonl"), _changed(path))
 
 
 def _changed(path: Path | str) -> tuple[int, int] | None:
@@ -192,7 +245,7 @@ def _read_as(thing: Thing, stamp: tuple[Any, ...]) -> IndexedThing:
             error=error.message,
             updated=thing.last_active,
         )
-    if line.kind == "run" and line.state in _SETTLED:
+    if _is_settled(line):
         stamp = stamp[:1]
     return IndexedThing(thing, line, line.model_dump_json().encode(), stamp)
 

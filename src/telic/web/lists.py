@@ -10,7 +10,6 @@ import base64
 import json
 import operator
 import re
-from collections import Counter
 from collections.abc import Callable
 from typing import Annotated, Any, Literal, NamedTuple
 
@@ -98,21 +97,21 @@ class _Place(NamedTuple):
 
 def list_things(place: WebPlace, query: ThingQuery) -> bytes:
     """Return a page as JSON; see ThingPage."""
-    entries = place.index.entries()
-    chosen = [entry for entry in entries if _fits(entry.line, query)]
+    table = place.index.table()
+    ordered = table.ordered(
+        (query.sort, query.descending),
+        lambda entry: _place(entry.line, query),
+        reverse=query.descending,
+    )
     holds = [_condition(text) for text in query.where]
-    chosen = [entry for entry in chosen if all(hold(entry.line) for hold in holds)]
-    ordered = _ordered(chosen, query)
+    if query.kind or query.state or query.env or query.text or holds:
+        ordered = [entry for entry in ordered if _fits(entry.line, query)]
+        ordered = [entry for entry in ordered if all(hold(entry.line) for hold in holds)]
     start = 0 if query.cursor is None else _after(ordered, query)
     page = ordered[start : start + query.limit]
     has_more = start + query.limit < len(ordered)
-    facts = {
-        "total": len(chosen),
-        "next": _cursor(page[-1].line, query) if page and has_more else None,
-        "kinds": Counter(entry.line.kind for entry in entries),
-        "states": Counter(entry.line.state for entry in entries),
-        "envs": Counter(entry.line.env for entry in entries if entry.line.env),
-    }
+    following = _cursor(page[-1].line, query) if page and has_more else None
+    facts = {"total": len(ordered), "next": following, **table.counts}
     things = b",".join(entry.json for entry in page)
     return b'{"things":[' + things + b"]," + json.dumps(facts).encode()[1:]
 
@@ -182,10 +181,6 @@ def _place(line: ThingLine, query: ThingQuery) -> _Place:
     return _Place(is_known == query.descending, value if is_known else empty, line.id)
 
 
-def _ordered(entries: list[IndexedThing], query: ThingQuery) -> list[IndexedThing]:
-    return sorted(entries, key=lambda entry: _place(entry.line, query), reverse=query.descending)
-
-
 def _cursor(line: ThingLine, query: ThingQuery) -> str:
     place = [query.sort, query.descending, *_place(line, query)]
     return base64.urlsafe_b64encode(json.dumps(place).encode()).decode()
@@ -199,8 +194,8 @@ def _after(ordered: list[IndexedThing], query: ThingQuery) -> int:
         last = _Place(bool(is_known), value, str(name))
         if (sort, descending) != (query.sort, query.descending):
             raise ValueError("of another order")
-        isin = [_place(entry.line, query) for entry in ordered]
-        passed = [where >= last if query.descending else where <= last for where in isin]
+        places = [_place(entry.line, query) for entry in ordered]
+        passed = [where >= last if query.descending else where <= last for where in places]
     except (ValueError, TypeError, RecursionError):
         raise UsageError(
             "This cursor does not belong to this list.", hint="Ask again without one."

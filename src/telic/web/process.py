@@ -39,7 +39,7 @@ def serve_until_stopped(
         opens: an address that the browser opens; None: it opens nothing.
     """
     place = WebPlace(runs_dir.absolute(), root.absolute())
-    threading.Thread(target=place.index.entries, daemon=True).start()
+    threading.Thread(target=place.index.table, daemon=True).start()
     config = uvicorn.Config(
         gated(place, token),
         http=ViewerConnection,

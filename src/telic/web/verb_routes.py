@@ -194,7 +194,10 @@ def _endpoint(place: WebPlace, route: VerbRoute, verb: Verb[..., Any, Any]) -> C
         if "wait" in type(asked).model_fields:
             values["wait"] = min(values.get("wait", _PATIENCE_S), _PATIENCE_S)
         with telling_places():
-            return plain(as_data(verb.do(verb.request(**values, **_where(place, verb)))))
+            result = verb.do(verb.request(**values, **_where(place, verb)))
+        if route.way != "read":
+            place.index.forget()
+        return plain(as_data(result))
 
     how = Query() if route.way == "read" else Body()
     keyword = inspect.Parameter.KEYWORD_ONLY
