@@ -1,4 +1,4 @@
-"""Write the dashboard's API as OpenAPI, web/src/api/schema.json, and its page, docs/reference/api.md.
+"""Write the API as OpenAPI, web/src/api/schema.json, and its page, docs/reference/api.md.
 
     python scripts/api_schema.py            write both files
     python scripts/api_schema.py --print    print the description instead

@@ -12,7 +12,9 @@ VIDEO = bytes(range(256)) * 40
 def write(path: Path, value) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     text = value if isinstance(value, str | bytes) else json.dumps(value)
-    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    part = path.with_name(f".unfinished-{path.name}")  # by rename, as everything we write
+    part.write_bytes(text if isinstance(text, bytes) else text.encode())
+    part.replace(path)
 
 
 def lines(rows) -> str:

@@ -2,7 +2,10 @@
 
 import json
 
-from tests.web.made import RUN, SEARCH, SESSION, VIDEO
+from telic.web import index
+from telic.web.index import ThingIndex
+from tests.web.conftest import client_of
+from tests.web.made import RUN, SEARCH, SESSION, VIDEO, make_run
 
 
 def test_everything_is_listed_with_its_kind_and_state(client):
@@ -101,3 +104,51 @@ def test_questions_to_models_have_words_tokens_and_price(client):
     assert (trace["price_usd"], trace["unpriced"]) == (0.25, 0)
     assert client.get(f"/api/things/{SESSION}/trace/1").json()["system"] == "be an author"
     assert client.get(f"/api/things/{SESSION}/trace/2").status_code == 404
+
+
+def test_a_server_begins_with_what_an_earlier_one_knew(own, tmp_path, monkeypatch):
+    kept = tmp_path / "kept.jsonl"
+    for number in range(60):
+        make_run(own / "runs" / f"run_{number:03d}", seeds=(1,), count=1)
+    first = ThingIndex(own / "runs", own)
+    first.remember(kept)
+    assert len(first.table().entries) == 63 and kept.exists()
+    read = []
+    monkeypatch.setattr(index, "_read", lambda path, stamp: read.append(path.name))
+    make_run(own / "runs" / "run_007", status="failed", seeds=(1,), count=1)
+    second = ThingIndex(own / "runs", own)
+    second.remember(kept)
+    assert len(second.table().entries) == 62 and read == ["run_007"]
+    kept.write_text(kept.read_text().replace('"version"', '"other"'))
+    third = ThingIndex(own / "runs", own)
+    third.remember(kept)
+    assert third.table().entries == []
+
+
+def test_a_line_follows_what_happens_to_its_thing(own):
+    def state(thing):
+        found = client_of(own).get("/api/things", params={"text": thing}).json()["things"]
+        return [line["state"] for line in found]
+
+    table = ThingIndex(own / "runs", own)
+    assert table.entry(RUN).line.state == "completed"
+    table.table()
+    make_run(own / "runs" / RUN, status="failed")
+    assert table.entry(RUN).line.state == "failed"
+    assert state(RUN) == ["failed"]
+    assert client_of(own).post(f"/api/things/{RUN}/delete", json={}).status_code == 200
+    assert state(RUN) == []
+    client = client_of(own)
+    assert [line["id"] for line in client.get("/api/trash").json()] == [RUN]
+    assert client.post(f"/api/trash/{RUN}/restore", json={}).status_code == 200
+    assert state(RUN) == ["failed"]
+
+
+def test_bands_are_means_over_seeds_with_their_interval(client):
+    found = client.get("/api/bands", params={"thing": [RUN]}).json()
+    [thing] = found["things"]
+    band = thing["band"]
+    place = band["steps"].index(10_000.0)
+    # seeds 1 and 2 give 10 and 20: mean 15, and t(1) x s / sqrt(2) = 12.706 x 7.0711 / 1.4142
+    assert band["mean"][place] == 15.0 and band["seeds"][place] == 2
+    assert abs(band["high"][place] - (15.0 + 12.706 * 5.0)) < 0.01

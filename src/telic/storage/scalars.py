@@ -100,19 +100,22 @@ def read_columns(
 
 
 def downsample(
-    xs: Sequence[float], ys: Sequence[float | None], points: int
+    xs: Sequence[float] | np.ndarray, ys: Sequence[float | None] | np.ndarray, points: int
 ) -> tuple[list[float], list[float]]:
     """Return at most `points` of a series, chosen so that its shape and its spikes stay.
 
-    Missing values are left out.
+    Missing values are left out; arrays hold none.
     """
     import numpy as np
 
     if points < 3:
         raise ValueError(f"a series cannot be shown with {points} points; 3 are the least")
-    known = [(x, y) for x, y in zip(xs, ys, strict=True) if y is not None]
-    series = np.array(known, dtype=np.float64).reshape(-1, 2).T
-    if len(known) > points:
+    if isinstance(xs, np.ndarray) and isinstance(ys, np.ndarray):
+        series = np.stack((xs, ys))
+    else:
+        known = [(x, y) for x, y in zip(xs, ys, strict=True) if y is not None]
+        series = np.array(known, dtype=np.float64).reshape(-1, 2).T
+    if series.shape[1] > points:
         series = series[:, _largest_triangles(*series, points)]
     return series[0].tolist(), series[1].tolist()
 

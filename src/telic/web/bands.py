@@ -16,7 +16,7 @@ from telic.errors import TelicError
 from telic.storage.files import read_table
 from telic.storage.layout import RunFolder
 from telic.web.place import WebPlace
-from telic.web.series import MetricFiles, metric_rows
+from telic.web.series import MetricFiles, StepValues, metric_columns
 
 _POINTS = 200
 _MOST_THINGS = 12
@@ -78,12 +78,11 @@ def _compared(place: WebPlace, files: MetricFiles, name: str, metric: str) -> Ba
     run = place.run(name)
     entry = place.index.entry(name)
     assert entry is not None
-    curves = list[list[tuple[float, float]]]()
+    curves = list[StepValues]()
     members = run.members()
     for member in members:
-        rows = metric_rows(place, files, member, "train")
-        known = [(row["global_step"], row[metric]) for row in rows if _is_number(row.get(metric))]
-        curves += [known] if known else []
+        curve = metric_columns(place, files, member, "train").curve(metric)
+        curves += [curve] if len(curve.steps) else []
     return BandedThing(
         id=name,
         title=entry.line.title,
@@ -94,20 +93,15 @@ def _compared(place: WebPlace, files: MetricFiles, name: str, metric: str) -> Ba
     )
 
 
-def _is_number(value: Any) -> bool:
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    return is_number and math.isfinite(value)
-
-
-def _band(curves: list[list[tuple[float, float]]]) -> SeedBand:
+def _band(curves: list[StepValues]) -> SeedBand:
     import numpy as np
 
-    every = np.unique(np.concatenate([[step for step, _ in curve] for curve in curves]))
+    every = np.unique(np.concatenate([curve.steps for curve in curves]))
     chosen = np.unique(np.linspace(0, len(every) - 1, min(_POINTS, len(every))).round().astype(int))
     steps = every[chosen]
     values = np.full((len(curves), len(steps)), np.nan)
     for row, curve in enumerate(curves):
-        x, y = np.array(curve).T
+        x, y = curve
         inside = (steps >= x[0]) & (steps <= x[-1])
         values[row, inside] = np.interp(steps[inside], x, y)
     counts = (~np.isnan(values)).sum(0)

@@ -21,8 +21,8 @@ from telic.storage.facts import MemberResultFacts
 from telic.storage.files import read_facts, read_record
 from telic.storage.layout import RunFolder, SessionFolder
 from telic.storage.workspace import Thing
-from telic.web.index import thing_id
 from telic.web.place import WebPlace
+from telic.web.thing_lines import thing_id
 
 _MOST = 6
 _LEAST = 2

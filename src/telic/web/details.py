@@ -29,8 +29,8 @@ from telic.storage.workspace import Thing
 from telic.training.folder import describe
 from telic.training.job import TrainJob
 from telic.verbs.study_state import StudyView
-from telic.web.index import ThingLine, thing_id
 from telic.web.place import WebPlace
+from telic.web.thing_lines import ThingLine, thing_id
 
 Model = TypeVar("Model", bound=BaseModel)
 Value = TypeVar("Value")

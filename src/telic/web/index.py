@@ -7,67 +7,36 @@ kept as the JSON that leaves the server, so that a page of a list is put togethe
 
 from __future__ import annotations
 
+import json
 import os
 import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from telic.core.config import Record
+from pydantic import ValidationError
+
+from telic import __version__
+from telic.core.text import is_row
 from telic.errors import TelicError
-from telic.storage.files import read_facts
-from telic.storage.layout import DAMAGED, RunFolder, SessionFolder
+from telic.storage.files import read_json_lines, write_text
 from telic.storage.locks import lock_holder
 from telic.storage.workspace import TRASH, Kind, Thing, has_begun, kind_of
+from telic.web.thing_lines import ThingLine, read_line, thing_id
 
-STUDY_MARK = "~"
-"""between the names of task and study in an id: no name holds it"""
 _FRESH_S = 0.25
 """how old a list may be: requests that come together share one look"""
+_WORTH_KEEPING = 50
+"""lines that have to be new for the cache to be written"""
 _PAUSES = 10
 """times that a look took, before the next one"""
 _LISTED: tuple[Kind, ...] = ("session", "run", "search")
 _GROWING = ("events.jsonl", "labels.jsonl", "vetoes.jsonl", "lock")
 """files that change without their folder's stamp"""
-
-
-def thing_id(thing: Thing) -> str:
-    """Return the id that the API knows a thing by."""
-    return thing.name.replace("/", STUDY_MARK)
-
-
-class ThingLine(Record):
-    """One line of the table of everything."""
-
-    id: str
-    kind: Kind
-    title: str
-    """the intent, the method, or the task: what people know it by"""
-    env: str | None
-    state: str
-    is_running: bool
-    score: float | None = None
-    """of a judge, from 0 to 1"""
-    best_return: float | None = None
-    iterations: int | None = None
-    members: int | None = None
-    steps: int | None = None
-    """environment steps that were trained"""
-    seconds: float | None = None
-    """of training"""
-    seeds: tuple[int, ...] = ()
-    group: str | None = None
-    """the same for runs that differ in their seeds only"""
-    origin: str | None = None
-    """the session that it branched from"""
-    labels: int = 0
-    disputed: int = 0
-    error: str | None = None
-    updated: float
-    """seconds since 1970"""
 
 
 class IndexedThing(NamedTuple):
@@ -76,6 +45,8 @@ class IndexedThing(NamedTuple):
     thing: Thing
     line: ThingLine
     json: bytes
+    words: str
+    """that a search looks through"""
     stamp: tuple[Any, ...]
 
 
@@ -115,6 +86,13 @@ class ThingIndex:
         self._table = ThingTable({})
         self._stale_at = float("-inf")
         self._turn = threading.Lock()
+        self._kept: IndexFile | None = None
+
+    def remember(self, file: Path) -> None:
+        """Begin with what an earlier server knew, and keep what this one learns, in a file."""
+        with self._turn:
+            self._kept = IndexFile(file, self._runs_dir)
+            self._table = ThingTable(self._kept.read())
 
     def table(self) -> ThingTable:
         """Return everything that there is now; looks are rare enough to cost little."""
@@ -124,6 +102,8 @@ class ThingIndex:
                 self._table = ThingTable(self._look())
                 taken = time.monotonic() - start
                 self._stale_at = start + taken + max(_FRESH_S, _PAUSES * taken)
+                if self._kept is not None:
+                    self._kept.write(self._table.known)
             return self._table
 
     def forget(self) -> None:
@@ -174,6 +154,55 @@ class ThingIndex:
             if entry is not None:
                 found[name] = entry
         return found
+
+
+class IndexFile:
+    """Lines that were read, in a file of the user's cache: thousands need not be read anew."""
+
+    def __init__(self, file: Path, runs_dir: Path) -> None:
+        self._file, self._runs_dir = file, runs_dir
+        self._written: dict[str, IndexedThing] = {}
+
+    @staticmethod
+    def _head() -> dict[str, Any]:
+        return {"version": __version__, "columns": list(ThingLine.model_fields)}
+
+    def read(self) -> dict[str, IndexedThing]:
+        """Return what was kept; nothing where there is none, or another version wrote it."""
+        known: dict[str, IndexedThing] = {}
+        try:
+            rows = list(read_json_lines(self._file))
+            if rows[:1] != [self._head()]:
+                return {}
+            for row in rows[1:]:
+                line = ThingLine.model_validate(row["line"])
+                if Path(line.id).name == line.id:
+                    thing = Thing(line.kind, self._runs_dir / line.id)
+                    known[line.id] = indexed(thing, line, _tuples(row["stamp"]))
+        except (TelicError, ValidationError, KeyError):
+            return {}
+        self._written = known
+        return known
+
+    def write(self, known: dict[str, IndexedThing]) -> None:
+        """Keep what is known, where much of it is new; a cache that cannot be written is none."""
+        kept = {name: entry for name, entry in known.items() if entry.line.kind != "study"}
+        fresh = sum(self._written.get(name) is not entry for name, entry in kept.items())
+        if fresh < _WORTH_KEEPING:
+            return
+        rows = [self._head()]
+        rows += [
+            {"line": entry.line.model_dump(mode="json"), "stamp": entry.stamp}
+            for entry in kept.values()
+        ]
+        with suppress(TelicError):
+            write_text(self._file, "".join(f"{json.dumps(row)}\n" for row in rows))
+            self._written = kept
+
+
+def _tuples(value: Any) -> Any:
+    """Return lists of a file as the tuples that they were."""
+    return tuple(_tuples(part) for part in value) if is_row(value) else value
 
 
 def read_deleted(runs_dir: Path) -> list[ThingLine]:
@@ -231,102 +260,11 @@ def _read(path: Path, stamp: tuple[Any, ...]) -> IndexedThing | None:
 
 
 def _read_as(thing: Thing, stamp: tuple[Any, ...]) -> IndexedThing:
-    try:
-        line = _LINES[thing.kind](thing)
-    except TelicError as error:  # a damaged one must not hide the others
-        name = thing_id(thing)
-        line = ThingLine(
-            id=name,
-            kind=thing.kind,
-            title=name,
-            env=None,
-            state=DAMAGED,
-            is_running=False,
-            error=error.message,
-            updated=thing.last_active,
-        )
-    if _is_settled(line):
-        stamp = stamp[:1]
-    return IndexedThing(thing, line, line.model_dump_json().encode(), stamp)
+    line = read_line(thing)
+    return indexed(thing, line, stamp[:1] if _is_settled(line) else stamp)
 
 
-def _session(thing: Thing) -> ThingLine:
-    from telic.verbs.session import session_facts
-
-    facts = session_facts(SessionFolder(thing.path))
-    return ThingLine(
-        id=thing.name,
-        kind="session",
-        title=facts.intent,
-        env=facts.env,
-        state=facts.state,
-        is_running=thing.is_running,
-        score=facts.score,
-        iterations=facts.iterations,
-        origin=facts.origin["session"] if facts.origin else None,
-        labels=facts.labels,
-        disputed=facts.disputed,
-        updated=thing.last_active,
-    )
-
-
-def _run(thing: Thing) -> ThingLine:
-    from telic.training.folder import describe
-
-    facts = describe(RunFolder(thing.path))
-    names = [member.name for member in RunFolder(thing.path).members()]
-    seeds = [name.rpartition("_seed_") for name in names]
-    configs = sorted({config for config, _, _ in seeds})
-    return ThingLine(
-        id=thing.name,
-        kind="run",
-        title=", ".join(configs) or thing.name,
-        env=facts["env"],
-        state=facts["status"],
-        is_running=thing.is_running,
-        best_return=facts["best_return"],
-        members=facts["members"],
-        steps=facts["total_timesteps"],
-        seconds=facts["training_time_s"],
-        seeds=tuple(sorted({int(seed) for _, _, seed in seeds})),
-        group=f"{facts['env']} {' '.join(configs)}",
-        error=facts["error"],
-        updated=thing.last_active,
-    )
-
-
-def _search(thing: Thing) -> ThingLine:
-    from telic.storage.facts import SearchRequestFacts
-    from telic.verbs.control import state_of
-
-    request = read_facts(thing.path / "search.json", SearchRequestFacts)
-    return ThingLine(
-        id=thing.name,
-        kind="search",
-        title=request["method"],
-        env=request["env"],
-        state=state_of(thing),
-        is_running=thing.is_running,
-        group=f"{request['env']} {request['method']}",
-        updated=thing.last_active,
-    )
-
-
-def _study(thing: Thing) -> ThingLine:
-    return ThingLine(
-        id=thing_id(thing),
-        kind="study",
-        title=thing.name,
-        env=None,
-        state="study",
-        is_running=False,
-        updated=thing.last_active,
-    )
-
-
-_LINES: dict[Kind, Callable[[Thing], ThingLine]] = {
-    "session": _session,
-    "run": _run,
-    "search": _search,
-    "study": _study,
-}
+def indexed(thing: Thing, line: ThingLine, stamp: tuple[Any, ...]) -> IndexedThing:
+    """Return a line with what lists need of it."""
+    words = f"{line.id} {line.title} {line.env or ''} {line.state}".lower()
+    return IndexedThing(thing, line, line.model_dump_json().encode(), words, stamp)

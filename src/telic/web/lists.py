@@ -10,7 +10,7 @@ import base64
 import json
 import operator
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Annotated, Any, Literal, NamedTuple
 
 from fastapi import APIRouter, Query, Response
@@ -20,8 +20,9 @@ from telic.core.config import Record
 from telic.core.text import is_row
 from telic.errors import UsageError
 from telic.storage.workspace import Kind
-from telic.web.index import IndexedThing, ThingLine, read_deleted
+from telic.web.index import IndexedThing, read_deleted
 from telic.web.place import WebPlace
+from telic.web.thing_lines import ThingLine
 
 MOST = 5000
 _LONGEST = 200
@@ -105,7 +106,8 @@ def list_things(place: WebPlace, query: ThingQuery) -> bytes:
     )
     holds = [_condition(text) for text in query.where]
     if query.kind or query.state or query.env or query.text or holds:
-        ordered = [entry for entry in ordered if _fits(entry.line, query)]
+        words = query.text.lower().split()
+        ordered = [entry for entry in ordered if _fits(entry, query, words)]
         ordered = [entry for entry in ordered if all(hold(entry.line) for hold in holds)]
     start = 0 if query.cursor is None else _after(ordered, query)
     page = ordered[start : start + query.limit]
@@ -116,17 +118,15 @@ def list_things(place: WebPlace, query: ThingQuery) -> bytes:
     return b'{"things":[' + things + b"]," + json.dumps(facts).encode()[1:]
 
 
-def _fits(line: ThingLine, query: ThingQuery) -> bool:
+def _fits(entry: IndexedThing, query: ThingQuery, words: Sequence[str]) -> bool:
+    line = entry.line
     if query.kind and line.kind not in query.kind:
         return False
     if query.state and line.state not in query.state:
         return False
     if query.env and line.env not in query.env:
         return False
-    if not query.text:
-        return True
-    holds = f"{line.id} {line.title} {line.env or ''} {line.state}".lower()
-    return all(word in holds for word in query.text.lower().split())
+    return all(word in entry.words for word in words)
 
 
 def _condition(text: str) -> Callable[[ThingLine], bool]:

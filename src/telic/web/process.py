@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import socket
 import threading
 import webbrowser
@@ -10,6 +11,7 @@ from pathlib import Path
 import uvicorn
 
 from telic.connections import HEADER_BYTES, LEAVING_S, BoundedConnection
+from telic.robots.catalogue import cache_folder
 from telic.web.app import gated
 from telic.web.place import WebPlace
 
@@ -39,7 +41,7 @@ def serve_until_stopped(
         opens: an address that the browser opens; None: it opens nothing.
     """
     place = WebPlace(runs_dir.absolute(), root.absolute())
-    threading.Thread(target=place.index.table, daemon=True).start()
+    threading.Thread(target=_look_around, args=[place], daemon=True).start()
     config = uvicorn.Config(
         gated(place, token),
         http=ViewerConnection,
@@ -53,3 +55,10 @@ def serve_until_stopped(
     if opens is not None:
         threading.Timer(0.5, webbrowser.open, [opens]).start()
     uvicorn.Server(config).run(sockets=[listening])
+
+
+def _look_around(place: WebPlace) -> None:
+    """Read what there is before somebody asks, from where an earlier server left off."""
+    mark = hashlib.sha256(str(place.runs_dir.resolve()).encode()).hexdigest()[:16]
+    place.index.remember(cache_folder() / "index" / f"{mark}.jsonl")
+    place.index.table()

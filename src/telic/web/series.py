@@ -7,12 +7,13 @@ that keep the shape and the spikes; where it does not, every point is exact.
 from __future__ import annotations
 
 import json
+import math
 import os
 import threading
+from array import array
 from collections import OrderedDict
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 from fastapi import APIRouter, Query
 from pydantic import Field
@@ -27,6 +28,9 @@ from telic.storage.scalars import downsample
 from telic.storage.workspace import Thing
 from telic.web.place import WebPlace
 from telic.web.tails import read_lines
+
+if TYPE_CHECKING:
+    import numpy as np
 
 _KEPT = 64
 """files whose rows stay in memory"""
@@ -88,12 +92,63 @@ class Pulse(Record):
     returns: dict[str, float | None]
 
 
+class MetricColumns:
+    """The numbers of one kind of row of a metric file, by name; NaN where a row lacks one."""
+
+    def __init__(self) -> None:
+        self.rows = 0
+        self._columns: dict[str, array[float]] = {}
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Return the names of all columns."""
+        return tuple(self._columns)
+
+    def add(self, row: dict[str, Any]) -> None:
+        """Add a row; the terms of an evaluation's reward are columns of their own."""
+        terms = row.get("reward_terms")
+        more = {f"reward_term_{name}": value for name, value in terms.items()} if terms else {}
+        for name, value in {**row, **more}.items():
+            if not _is_number(value):
+                continue
+            column = self._columns.setdefault(name, array("d"))
+            if len(column) < self.rows:
+                column.extend([math.nan] * (self.rows - len(column)))
+            column.append(value)
+        self.rows += 1
+
+    def column(self, name: str) -> np.ndarray:
+        """Return a column as long as there are rows."""
+        import numpy as np
+
+        values = np.full(self.rows, np.nan)
+        if name in self._columns:
+            known = np.frombuffer(self._columns[name])
+            values[: len(known)] = known
+        return values
+
+    def curve(self, name: str, low: float = -math.inf, high: float = math.inf) -> StepValues:
+        """Return the known values of a column between two steps."""
+        import numpy as np
+
+        steps, values = self.column("global_step"), self.column(name)
+        kept = np.isfinite(values) & (steps >= low) & (steps <= high)
+        return StepValues(steps[kept], values[kept])
+
+
+class StepValues(NamedTuple):
+    """Values by step."""
+
+    steps: np.ndarray
+    values: np.ndarray
+
+
 class _Parsed(NamedTuple):
-    """The rows of a metric file, up to a place in it."""
+    """What a metric file holds, up to a place in it."""
 
     inode: int
     place: int
-    rows: list[dict[str, Any]]
+    columns: dict[Rows, MetricColumns]
 
 
 class MetricFiles:
@@ -103,25 +158,27 @@ class MetricFiles:
         self._parsed: OrderedDict[Path, _Parsed] = OrderedDict()
         self._turn = threading.Lock()
 
-    def rows(self, path: Path) -> list[dict[str, Any]]:
-        """Return the rows of a file; what is no row of numbers is left out."""
+    def columns(self, path: Path, kind: Rows) -> MetricColumns:
+        """Return the numbers of a file; what is no row of numbers is left out."""
         with self._turn:
             try:
                 stat = os.stat(path)
             except OSError:
-                return []
+                return MetricColumns()
             known = self._parsed.get(path)
             if known is None or known.inode != stat.st_ino or known.place > stat.st_size:
-                known = _Parsed(stat.st_ino, 0, [])
-            rows, place = known.rows, known.place
+                known = _Parsed(stat.st_ino, 0, {"train": MetricColumns(), "eval": MetricColumns()})
+            place = known.place
             while lines := read_lines(path, place) if place < stat.st_size else []:
                 place = lines[-1].end
-                rows.extend(row for line in lines if (row := _row(line.text)) is not None)
-            self._parsed[path] = _Parsed(stat.st_ino, place, rows)
+                for line in lines:
+                    if (row := _row(line.text)) is not None:
+                        known.columns["eval" if row.get("type") == "eval" else "train"].add(row)
+            self._parsed[path] = known._replace(place=place)
             self._parsed.move_to_end(path)
             while len(self._parsed) > _KEPT:
                 self._parsed.popitem(last=False)
-            return rows[:]
+            return known.columns[kind]
 
 
 def _row(text: bytes) -> dict[str, Any] | None:
@@ -129,33 +186,39 @@ def _row(text: bytes) -> dict[str, Any] | None:
         row = json.loads(text)
     except (ValueError, RecursionError):
         return None
-    return row if is_dict(row) and _is_number(row.get("global_step")) else None
+    if not is_dict(row) or not _is_number(row.get("global_step")):
+        return None
+    if not is_dict(row.get("reward_terms", {})):
+        return None
+    return row
 
 
 def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return is_number and abs(value) < 1e300
 
 
-def _curve(
-    member: str, name: str, rows: Sequence[dict[str, Any]], query: SeriesQuery
+def _shown(
+    member: str, name: str, columns: MetricColumns, query: SeriesQuery
 ) -> MetricCurve | None:
-    low = float("-inf") if query.start is None else query.start
-    high = float("inf") if query.end is None else query.end
-    known = [
-        (row["global_step"], row[name])
-        for row in rows
-        if _is_number(row.get(name)) and low <= row["global_step"] <= high
-    ]
-    if not known:
+    low = -math.inf if query.start is None else query.start
+    high = math.inf if query.end is None else query.end
+    curve = columns.curve(name, low, high)
+    if not len(curve.steps):
         return None
-    steps, values = zip(*known, strict=True)
-    shown, thinned = downsample(steps, values, query.points)
+    steps, values = downsample(curve.steps, curve.values, query.points)
     return MetricCurve(
-        member=member, name=name, steps=tuple(shown), values=tuple(thinned), points=len(known)
+        member=member,
+        name=name,
+        steps=tuple(steps),
+        values=tuple(values),
+        points=len(curve.steps),
     )
 
 
-def read_series(place: WebPlace, files: MetricFiles, run: RunFolder, query: SeriesQuery) -> Any:
+def read_series(
+    place: WebPlace, files: MetricFiles, run: RunFolder, query: SeriesQuery
+) -> SeriesSet:
     """Return curves of a run."""
     known = {member.name: member for member in run.members()}
     wanted = [place.member(run, name) for name in query.member] or list(known.values())
@@ -163,11 +226,10 @@ def read_series(place: WebPlace, files: MetricFiles, run: RunFolder, query: Seri
         raise UsageError(f"More than {_MOST_SERIES} curves at once are not drawn.")
     series, names, last = list[MetricCurve](), dict[str, None](), list[float]()
     for member in wanted:
-        rows = metric_rows(place, files, member, query.rows)
-        for row in rows[:1] + rows[-1:]:
-            names |= dict.fromkeys(name for name, value in row.items() if _is_number(value))
-        last += [row["global_step"] for row in rows[-1:]]
-        curves = (_curve(member.name, name, rows, query) for name in query.name)
+        columns = metric_columns(place, files, member, query.rows)
+        names |= dict.fromkeys(columns.names)
+        last += columns.column("global_step")[-1:].tolist()
+        curves = (_shown(member.name, name, columns, query) for name in query.name)
         series += [curve for curve in curves if curve is not None]
     return SeriesSet(
         series=tuple(series),
@@ -177,14 +239,13 @@ def read_series(place: WebPlace, files: MetricFiles, run: RunFolder, query: Seri
     )
 
 
-def metric_rows(
+def metric_columns(
     place: WebPlace, files: MetricFiles, member: MemberFolder, kind: Rows
-) -> list[dict[str, Any]]:
-    """Return the rows of a member, of training or of evaluations."""
+) -> MetricColumns:
+    """Return the numbers of a member, of training or of evaluations."""
     if not member.scalars.exists():
-        return []
-    rows = files.rows(place.inside(member.scalars))
-    return [row for row in rows if (row.get("type") == "eval") == (kind == "eval")]
+        return MetricColumns()
+    return files.columns(place.inside(member.scalars), kind)
 
 
 def pulse_of(thing: Thing) -> Pulse | None:
@@ -231,8 +292,8 @@ def routes(place: WebPlace) -> APIRouter:
     """Return the routes of curves."""
     router, files = APIRouter(tags=["series"]), MetricFiles()
 
-    @router.get("/things/{thing}/series", response_model=SeriesSet)
-    def series(thing: str, query: Annotated[SeriesQuery, Query()]) -> Any:
+    @router.get("/things/{thing}/series")
+    def series(thing: str, query: Annotated[SeriesQuery, Query()]) -> SeriesSet:
         """Return curves of a run, or of an iteration of a session (the last if none is said)."""
         return read_series(place, files, place.run(thing, query.iteration), query)
 

@@ -7,8 +7,8 @@ on disk: the thing's state, and how far a training is, read from its newest metr
 
 from __future__ import annotations
 
+import asyncio
 import json
-from asyncio import to_thread
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Annotated
@@ -21,12 +21,13 @@ from telic.core.config import Record
 from telic.errors import TelicError
 from telic.storage.workspace import Thing
 from telic.web.event_schemas import EventData
-from telic.web.index import thing_id
 from telic.web.place import WebPlace
 from telic.web.series import Pulse, pulse_of
 from telic.web.tails import LogLine, read_lines
+from telic.web.thing_lines import thing_id
 
 _BEAT_S = 1.0
+_MOST_PULSES = 256
 _MOST = 1000
 
 
@@ -82,20 +83,41 @@ def page_of(thing: Thing, after: int, limit: int) -> bytes:
     return b'{"events":[' + shown + b"]," + tail
 
 
-async def stream_of(place: WebPlace, thing: Thing, start: int) -> AsyncIterator[bytes]:
+class Pulses:
+    """What things do now, asked once a beat for all who follow the same thing."""
+
+    def __init__(self, place: WebPlace) -> None:
+        self._place = place
+        self._known: dict[Path, tuple[float, asyncio.Task[bytes]]] = {}
+
+    async def of(self, thing: Thing) -> bytes:
+        """Return a thing's pulse as JSON, at most a beat old."""
+        now = asyncio.get_running_loop().time()
+        known = self._known.get(thing.path)
+        if known is None or now - known[0] >= _BEAT_S:
+            if len(self._known) > _MOST_PULSES:
+                self._known.clear()
+            task = asyncio.create_task(asyncio.to_thread(self._read, thing))
+            known = self._known[thing.path] = (now, task)
+        return await asyncio.shield(known[1])
+
+    def _read(self, thing: Thing) -> bytes:
+        return pulse(self._place, thing).model_dump_json().encode()
+
+
+async def stream_of(
+    place: WebPlace, pulses: Pulses, thing: Thing, start: int
+) -> AsyncIterator[bytes]:
     """Yield server-sent events from a place of the log on, until the reader leaves."""
     yield b"retry: 1000\n\n"
     told: bytes | None = None
     async for lines in place.tails.follow(events_log(thing), start, _BEAT_S):
-        if lines:
-            shown = (b"id: %d\ndata: %b\n\n" % (e.end, e.text) for e in lines if _is_event(e))
-            yield b"".join(shown)
-        now = (await to_thread(pulse, place, thing)).model_dump_json().encode()
+        parts = [b"id: %d\ndata: %b\n\n" % (e.end, e.text) for e in lines if _is_event(e)]
+        now = await pulses.of(thing)
         if now != told:
-            yield b"event: pulse\ndata: " + now + b"\n\n"
+            parts.append(b"event: pulse\ndata: " + now + b"\n\n")
             told = now
-        elif not lines:
-            yield b": still here\n\n"
+        yield b"".join(parts) or b": still here\n\n"
 
 
 def pulse(place: WebPlace, thing: Thing) -> ThingPulse:
@@ -115,7 +137,7 @@ After = Annotated[int, Field(ge=0, le=1 << 53, description="the id of the last e
 
 def routes(place: WebPlace) -> APIRouter:
     """Return the routes of events."""
-    router = APIRouter(tags=["events"])
+    router, pulses = APIRouter(tags=["events"]), Pulses(place)
 
     @router.get("/things/{thing}/events", response_model=EventsPage)
     def read_events(
@@ -143,7 +165,9 @@ def routes(place: WebPlace) -> APIRouter:
         found = place.thing(thing)
         seen = last_event_id or ""
         start = int(seen) if seen.isascii() and seen.isdigit() and len(seen) < 17 else after
-        return StreamingResponse(stream_of(place, found, start), media_type="text/event-stream")
+        return StreamingResponse(
+            stream_of(place, pulses, found, start), media_type="text/event-stream"
+        )
 
     @router.get("/things/{thing}/pulse")
     def read_pulse(thing: str) -> ThingPulse:

@@ -13,8 +13,9 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import NamedTuple
 
-_LOOK_S = 0.2
+_LOOK_S = 0.4
 _PIECE = 1 << 18
+_MOST_KEPT = 64
 
 
 class LogLine(NamedTuple):
@@ -52,10 +53,23 @@ def read_lines(path: Path, start: int, most_bytes: int = _PIECE) -> list[LogLine
 
 
 class Tails:
-    """The sizes of the logs that somebody follows."""
+    """The logs that somebody follows; those who are at the same place share what is read."""
 
     def __init__(self) -> None:
         self._watched: dict[Path, _Watched] = {}
+        self._read: dict[Path, tuple[int, int, list[LogLine]]] = {}
+
+    def lines(self, path: Path, place: int) -> list[LogLine]:
+        """Return the lines behind a place; the last answer is kept for those who come next."""
+        size = _size(path)
+        known = self._read.get(path)
+        if known is not None and known[:2] == (place, size):
+            return known[2]
+        lines = read_lines(path, place)
+        if len(self._read) > _MOST_KEPT:
+            self._read.clear()
+        self._read[path] = (place, size, lines)
+        return lines
 
     async def grown(self, path: Path, seen: int, seconds: float) -> bool:
         """Wait until a log has another size than `seen`; False after some seconds without."""
@@ -75,7 +89,7 @@ class Tails:
         """Yield lines from a place on as they come, and an empty list at every beat without."""
         place = start
         while True:
-            lines = await asyncio.to_thread(read_lines, path, place)
+            lines = self.lines(path, place)
             if lines:
                 place = lines[-1].end
                 yield lines
