@@ -1,5 +1,8 @@
 """Score the repository scan against facts found by reading: python benchmarks/scan.py DIR.
 
+`python benchmarks/scan.py --tree 2000` makes a tree of so many Python files out of the miniatures,
+and says how long one audit of it takes.
+
 DIR holds unpacked packages in the folders that tests/studies/scan/truth.toml names; what is not
 there is left out. A case passes at 0.75, the suite at a mean of 0.85.
 """
@@ -7,6 +10,7 @@ there is left out. A case passes at 0.75, the suite at a mean of 0.85.
 from __future__ import annotations
 
 import sys
+import tempfile
 import time
 import tomllib
 from pathlib import Path
@@ -66,6 +70,20 @@ def overlap(found: set[str], truth: set[str]) -> float:
     return len(found & truth) / len(found | truth) if found | truth else 1.0
 
 
+def time_tree(files: int) -> int:
+    """Print how long an audit of a tree of so many files takes."""
+    sys.path.insert(0, str(Path(__file__).parent.parent))
+    from tests.studies.scan.test_size import grow
+
+    with tempfile.TemporaryDirectory() as folder:
+        count = grow(Path(folder), files)
+        wall, cpu = time.perf_counter(), time.process_time()
+        audit_repository(Path(folder))
+        wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
+        print(f"{count} Python files: {wall:.1f} s, {cpu:.1f} s of one core")
+    return 0
+
+
 def main(folder: Path) -> int:
     """Print a table; the exit code says whether the suite passes."""
     fields = ("kind", "train", "config", "sinks", "reward", "eval", "seed", "hazards")
@@ -93,4 +111,6 @@ def main(folder: Path) -> int:
 
 
 if __name__ == "__main__":
+    if sys.argv[1] == "--tree":
+        sys.exit(time_tree(int(sys.argv[2])))
     sys.exit(main(Path(sys.argv[1])))

@@ -106,7 +106,7 @@ def test_rewards_may_be_outside(audit, name):
 
 def test_reward_code_and_weights_are_linked_both_ways(audit):
     sources = audit("class_attributes").sources
-    assert sources.reward.files == ("walker/envs/robot.py",)
+    assert sources.reward.files == ("walker/envs/robot.py", "walker/envs/robot_config.py")
     linked = {term.name: term.value for term in sources.terms if term.code and term.weight}
     assert linked == {"tracking_lin_vel": 1.0, "torques": -0.00001}
     assert sources.uncoded == ["ghost_term"]

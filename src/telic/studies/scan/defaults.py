@@ -189,7 +189,7 @@ class CommandDefaults:
         found = [
             self.written(call.path, call.scope, value, depth + 1) for value, call in handed[:6]
         ]
-        if not calls:
+        if not handed:
             flag = self.interface.flag(name)
             if flag is not None and flag.path == spot.path:
                 self._read.append(flag.label)

@@ -9,6 +9,7 @@ from telic.studies.scan.commands import told_words
 from telic.studies.scan.entry_points import RepositoryScan
 from telic.studies.scan.facts import Assignment, BranchCondition, CallSite, is_symbol
 from telic.studies.scan.records import EvaluationFinding, SourceLine, quote
+from telic.studies.scan.repository import Spot
 from telic.studies.scan.roles import loads_policy
 from telic.studies.scan.settings import Setting
 from telic.studies.scan.situation import Situation
@@ -56,9 +57,25 @@ def find_evaluation(scan: RepositoryScan) -> EvaluationFinding:
 
 
 def _embedded(scan: RepositoryScan) -> Iterator[SourceLine]:
-    for call in scan.happening() if scan.main else ():
-        if _EMBEDDED.match(call.last):
+    main = scan.main
+    for call in main.happening if main else ():
+        if _EMBEDDED.match(call.last) or (main and _tries(main, call)):
             yield quote(call, f"{call.name}(…) while training")
+
+
+def _tries(main: Situation, call: CallSite) -> bool:
+    """Whether a call, made now and then, plays with what is being trained and learns nothing."""
+    if not call.guards or not call.scope:
+        return False
+    for target in main.flow.resolver.targets(call):
+        if isinstance(target, Spot) and target in main.active:
+            inside = main.flow.reach([target], depth=3)
+            if not main.flow.training.keys().isdisjoint(inside):
+                continue
+            steps = (c for c in main.calls(inside) if c.last == "step" and c.args)
+            if next(steps, None) is not None:
+                return True
+    return False
 
 
 def _is_headless(name: str, default: object) -> bool | None:

@@ -24,6 +24,7 @@ from telic.studies.scan.source import VOCABULARY
 _CLASS_PARSERS: dict[str, ParserKind] = {
     "tyro.cli": "tyro",
     "fire.Fire": "fire",
+    "typer.run": "typer",
     "jsonargparse.CLI": "argparse",
     "jsonargparse.auto_cli": "argparse",
     "simple_parsing.parse": "argparse",

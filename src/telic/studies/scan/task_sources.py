@@ -18,6 +18,7 @@ from telic.studies.scan.records import (
     combined,
     quote,
 )
+from telic.studies.scan.reward_sources import RewardCode
 from telic.studies.scan.source import VOCABULARY
 
 _FUNCTIONS = VOCABULARY.patterns("task_functions")
@@ -43,21 +44,24 @@ _FEW = 3
 def find_task_sources(scan: RepositoryScan) -> TaskSources:
     """Return the files of each part of the task, with the reward's terms."""
     parts = _Parts(scan)
+    rewards = RewardCode(scan)
+    for sign in rewards.signs():
+        parts.add("reward", *sign)
     for facts in scan.sources():
         classes = {each.full_name: each for each in facts.classes}
         for part in _FUNCTIONS:
             for weight, line, note in _signals(scan, facts, classes, part):
                 parts.add(part, weight, facts.path, line, note)
-    for path, keys in scan.settings.yaml.items():
-        for part, pattern in _YAML_KEYS.items() if scan.tree.is_own(path) else ():
-            key = next((each for each in keys if pattern.search(each.path.lower())), None)
-            if key or re.search(rf"(^|/){part}s?/", path):
-                parts.add(part, 0.4, path, key.line if key else 1, f"{part} settings")
+    _from_yaml(scan, parts)
     terms = find_terms(scan)
     for term in terms:
-        path, _, line = (term.code or "").rpartition(":")
-        if path and term.weight:
-            parts.add("reward", 0.4, path, int(line), f"code of the term {term.name}")
+        for place, note in ((term.code, "code"), (term.weight, "weight")):
+            path, _, line = (place or "").rpartition(":")
+            if path and term.weight and term.code:
+                parts.add("reward", 0.4, path, int(line), f"{note} of the term {term.name}")
+    if not parts.files["reward"]:
+        for sign in rewards.objectives():
+            parts.add("reward", *sign)
     reward = parts.finding("reward")
     return TaskSources(
         reward=reward,
@@ -69,6 +73,14 @@ def find_task_sources(scan: RepositoryScan) -> TaskSources:
         evaluator=_evaluator(scan),
         terms=() if reward.external else terms,
     )
+
+
+def _from_yaml(scan: RepositoryScan, parts: _Parts) -> None:
+    for path, keys in scan.settings.yaml.items():
+        for part, pattern in _YAML_KEYS.items() if scan.tree.is_own(path) else ():
+            key = next((each for each in keys if pattern.search(each.path.lower())), None)
+            if key or re.search(rf"(^|/){part}s?/", path):
+                parts.add(part, 0.4, path, key.line if key else 1, f"{part} settings")
 
 
 class _Parts:
@@ -116,6 +128,8 @@ class _Parts:
 def _signals(
     scan: RepositoryScan, facts: ModuleFacts, classes: dict[str, Class], part: str
 ) -> Iterator[tuple[float, int, str]]:
+    if part == "reward":
+        return
     names = _FUNCTIONS[part]
     in_file = bool(_FILES[part].search(facts.path.lower()))
     judged = part in ("reward", "termination")

@@ -121,10 +121,11 @@ def _looked_up(node: ast.Call, func: ast.expr) -> Any:
 
 def _computed(node: ast.BinOp) -> Any:
     left, right = literal(node.left), literal(node.right)
-    both_text = isinstance(left, str) and isinstance(right, str)
-    if isinstance(node.op, ast.Div) and (isinstance(left, str) or isinstance(right, str)):
+    is_text = any(isinstance(each, str) and not each.startswith("<") for each in (left, right))
+    is_number = any(isinstance(each, int | float) for each in (left, right))
+    if isinstance(node.op, ast.Div) and is_text and not is_number:
         return f"{_part(left)}/{_part(right)}"
-    if isinstance(node.op, ast.Add) and both_text:
+    if isinstance(node.op, ast.Add) and is_text and not is_number:
         return _part(left) + _part(right)
     if isinstance(left, int | float) and isinstance(right, int | float):
         if isinstance(node.op, ast.Mult):
