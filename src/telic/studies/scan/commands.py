@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from telic.studies.scan.declared import DocumentedCommand
-from telic.studies.scan.facts import CallSite, is_symbol
+from telic.studies.scan.facts import CallSite, is_plain, is_symbol
 from telic.studies.scan.interface import Flag, Interface
 from telic.studies.scan.situation import Situation
 from telic.studies.scan.source import VOCABULARY
@@ -157,7 +157,31 @@ def find_seed(situation: Situation) -> SeedSetting | None:
             words = (f"--{key}", "{seed}")
         label = f"--{key}" if words and words[0].startswith("--") else key
         return SeedSetting(words, label, value.value, True, value.path, value.line, key=key)
+    if "config_file" in parsers:
+        return _config_file(situation)
     return _gin(situation) if "gin" in parsers else None
+
+
+def _config_file(situation: Situation) -> SeedSetting | None:
+    """A Python file of settings: what it puts under `seed` is set below the flag's name."""
+    repository = situation.flow.repository
+    for flag in situation.accepted.flags:
+        if flag.parser != "config_file" or "*" in flag.label:
+            continue
+        named = [str(flag.default), *situation.words]
+        for path in repository.modules:
+            if not any(
+                word.partition("=")[2].startswith(path) or word.startswith(path) for word in named
+            ):
+                continue
+            for each in repository.modules[path].assignments:
+                _, dot, last = each.target.rpartition(".")
+                if dot and _SEED.match(last):
+                    words = (f"{flag.label}.{last}={{seed}}",)
+                    label = f"{flag.label}.{last}"
+                    known = is_plain(each.value)
+                    return SeedSetting(words, label, each.value, known, path, each.line)
+    return None
 
 
 def _flag(situation: Situation) -> Flag | None:

@@ -89,7 +89,7 @@ class ComposedConfig:
             if self._is_group(folder, key) and key not in self.groups:
                 self._option(folder, key, value, "", chosen, 0)
             elif not self._is_group(folder, key):
-                self.values[key] = ComposedValue(_plain(value), "", 0)
+                self._put(key, value)
 
     def override(self, words: Iterable[str]) -> None:
         """Put what a command line says over keys that are there: `a.b=1`, `--a.b=1`, `--a.b 1`."""
@@ -99,7 +99,15 @@ class ComposedConfig:
             if not equals and word.startswith("--") and index + 1 < len(given):
                 value = given[index + 1]
             if key in self.values and value:
-                self.values[key] = ComposedValue(_plain(value), "", 0)
+                self._put(key, value)
+
+    def _put(self, key: str, text: str) -> None:
+        """Set a key from a command line; it stands where it stood, or where the files begin."""
+        old = self.values.get(key)
+        if old is not None:
+            self.values[key] = old._replace(value=_plain(text))
+        elif self.files:
+            self.values[key] = ComposedValue(_plain(text), self.files[0], 1)
 
     def _is_group(self, folder: str, key: str) -> bool:
         return f"{folder}/{key}".lstrip("/") in self.tree.folders

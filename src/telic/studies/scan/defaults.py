@@ -52,6 +52,8 @@ class CommandDefaults:
         self.composition = composition
         self.paths = {path: rank for rank, path in enumerate(paths)}
         self.is_library = is_library
+        self.subcommands: frozenset[str] = frozenset()
+        """those that the command names"""
         """whether users give arguments that the text does not show"""
         self._read: list[str] = []
 
@@ -332,6 +334,9 @@ class CommandDefaults:
     def _follows(self, step: FlowStep) -> bool:
         if not self.allows(step.call)[0]:
             return False
+        for site, value, word in self.flow.resolver.links.dispatched.get(step.call.last, ()):
+            if step.to in self.flow.resolver.things(site.path, site.scope, value):
+                return word is None or not self.subcommands or word in self.subcommands
         composed = self._instantiated(step.call)
         return composed is None or step.to.scope.startswith(composed.scope)
 

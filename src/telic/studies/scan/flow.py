@@ -7,7 +7,15 @@ from collections.abc import Iterable, Iterator
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from telic.studies.scan.facts import CallSite, as_list, is_list, is_symbol, is_table
+from telic.studies.scan.facts import (
+    UNKNOWN,
+    Assignment,
+    CallSite,
+    as_list,
+    is_list,
+    is_symbol,
+    is_table,
+)
 from telic.studies.scan.repository import IMPORTED, Repository, Spot, grouped
 from telic.studies.scan.resolver import Resolver
 from telic.studies.scan.source import VOCABULARY
@@ -98,7 +106,8 @@ class Flow:
         for target in targets:
             if isinstance(target, Spot):
                 yield target
-        for value in (*call.args, *call.keywords.values()):
+        handed = () if call.last == "set_defaults" else (*call.args, *call.keywords.values())
+        for value in handed:
             for each in as_list(value):
                 if is_symbol(each):
                     for thing in self.resolver.things(call.path, call.scope, str(each)):
@@ -182,9 +191,18 @@ class Flow:
         )
         by_spot = grouped(calls, lambda call: Spot(call.path, call.scope))
         found = {spot: calls[0] for spot, calls in by_spot.items()}
-        for call in self.searching:
+        for call in (*self.searching, *self._tables()):
             found.setdefault(Spot(call.path, call.scope), call)
         return found
+
+    def _tables(self) -> Iterator[CallSite]:
+        """Steps of a world in functions that change a table of values by what they bring."""
+        for call in self.repository.calls_by_last.get("step", []):
+            if not call.args or any(name.startswith(_OPTIMISERS) for name in self.outside(call)):
+                continue
+            assigned = self.repository.assigned[Spot(call.path, call.scope)]
+            if any(_is_table_of_values(held) for held in assigned.values()):
+                yield call
 
     @cached_property
     def searching(self) -> list[CallSite]:
@@ -224,6 +242,13 @@ class Flow:
     def tops(self, paths: Iterable[str]) -> list[Spot]:
         """Return the top levels that run when these files are imported, with all they import."""
         return [Spot(path, IMPORTED) for path in self.repository.import_closure(paths)]
+
+
+def _is_table_of_values(held: list[Assignment]) -> bool:
+    """Whether a variable starts as an empty table and is then changed in place."""
+    first = held[0].value
+    is_empty = is_symbol(first) and bool(re.search(r"zeros|defaultdict|ones|full\b|rand", first))
+    return is_empty and any(each.augments or each.value is UNKNOWN for each in held[1:])
 
 
 def _texts(values: Iterable[Any]) -> Iterator[str]:

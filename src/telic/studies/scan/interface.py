@@ -41,6 +41,8 @@ class Flag(NamedTuple):
     help: str
     path: str
     line: int
+    subcommand: str | None = None
+    """the sub-command it belongs to"""
 
     @property
     def label(self) -> str:

@@ -56,6 +56,26 @@ class Links:
         return filled
 
     @cached_property
+    def dispatched(self) -> dict[str, list[tuple[CallSite, Any, str | None]]]:
+        """What parsers put into their answers, with the sub-command that chooses it."""
+        found: dict[str, list[tuple[CallSite, Any, str | None]]] = defaultdict(list)
+        for call in self.repository.calls_by_last.get("set_defaults", []):
+            word = self.subcommand(call)
+            for name, value in call.keywords.items():
+                if is_symbol(value):
+                    found[name].append((call, value, word))
+        return found
+
+    def subcommand(self, call: CallSite) -> str | None:
+        """The sub-command whose parser a call is made on."""
+        owner = call.name.rpartition(".")[0]
+        for each in self.repository.assigned[Spot(call.path, call.scope)].get(owner, ()):
+            if isinstance(each.value, Made) and each.value.strip("<>").endswith("add_parser"):
+                name = each.value.args[0] if each.value.args else None
+                return name if isinstance(name, str) else None
+        return None
+
+    @cached_property
     def partials(self) -> dict[str, list[CallSite]]:
         """Calls of functools.partial by the last name of what they wrap."""
         partials: dict[str, list[CallSite]] = {}

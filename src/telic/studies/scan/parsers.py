@@ -82,7 +82,9 @@ class _Parsers:
         about: str = "",
     ) -> None:
         named = tuple(words)
-        where = (place.path, place.line)
+        is_call = isinstance(place, CallSite)
+        word = self.flow.resolver.links.subcommand(place) if is_call else None
+        where = (place.path, place.line, word)
         self.flags.append(Flag(named, key, default, required, kind, parser, about, *where))
         self.parsers.append(parser)
 

@@ -34,7 +34,9 @@ _MOST_WORK = 2_000
 _CONTAINER = frozenset({"get", "pop", "values", "items", "setdefault", "copy", "result", "remote"})
 """methods that give back what a container or a handle holds"""
 _COMMON = VOCABULARY.words("common_methods")
-_INSTANTIATES = re.compile(r"(^|\.)(instantiate|build_from_cfg|call)$")
+_INSTANTIATES = re.compile(
+    r"(^|\.)(instantiate|build_from_cfg|call|get_class|get_method|get_object)$"
+)
 _PLAIN_TYPE = re.compile(r"^[\"']?(?:Optional\[|type\[|Type\[)?([A-Za-z_][\w.]*)")
 
 
@@ -84,6 +86,9 @@ class Resolver:
         things = self.denotes(call.path, call.scope, call.name)
         if any(isinstance(each, str) and _INSTANTIATES.search(each) for each in things):
             things = [*things, *self._instantiated(call.args)]
+        if not any(isinstance(each, Spot) for each in things):
+            for site, value, _ in self.links.dispatched.get(call.last, ()):
+                things = [*things, *self.things(site.path, site.scope, value)]
         if not things and "." in call.name and call.last not in _COMMON:
             guesses = self.repository.methods.get(call.last, [])
             things = list(guesses) if len(guesses) <= _MOST_GUESSES else []
@@ -96,7 +101,10 @@ class Resolver:
         return thing
 
     def _instantiated(self, args: tuple[Any, ...]) -> list[Thing]:
-        key = args[0].strip("<>").rpartition(".")[2] if args and is_symbol(args[0]) else ""
+        parts = args[0].strip("<>").split(".") if args and is_symbol(args[0]) else [""]
+        if parts[-1] == "_target_":
+            parts = parts[:-1] if len(parts) > 2 else [""]
+        key = parts[-1]
         return self._named(self.made_by_key.get(key, ()))
 
     def _named(self, names: Iterable[str]) -> list[Thing]:

@@ -18,12 +18,14 @@ from telic.studies.scan.facts import (
     CallSite,
     Class,
     Function,
+    Made,
     Unknown,
     as_list,
     is_list,
     is_symbol,
 )
 from telic.studies.scan.repository import Spot
+from telic.studies.scan.resolver import Thing
 from telic.studies.scan.source import VOCABULARY
 
 _ENVIRONMENT = re.compile(r"(Env|Environment|Task|World|Game|EnvCfg|VecTask)(\[.*)?$")
@@ -122,6 +124,16 @@ class RewardCode:
         """What the second place of a step's outcome is made of."""
         for outcome in filter(_is_outcome, function.returns):
             second = as_list(outcome)[1]
+            if isinstance(second, Made):
+                for thing in self.scan.resolver.denotes(
+                    place.path, place.scope, second.strip("<>")
+                ):
+                    maker = (
+                        self.repository.functions.get(thing) if isinstance(thing, Spot) else None
+                    )
+                    if maker is not None:
+                        note = f"{maker.name} makes what {function.full_name} returns"
+                        yield RewardSign(0.5, maker.path, maker.line, note)
             made = isinstance(second, Unknown) or (
                 is_symbol(second) and self._is_made(place, second.strip("<>"), is_wrapper)
             )
@@ -164,11 +176,13 @@ class RewardCode:
                     note = f"{target} computed in {function.full_name}"
                     yield RewardSign(0.5, each.path, each.line, note)
 
+    def _function(self, thing: Thing) -> Function | None:
+        return self.repository.functions.get(thing) if isinstance(thing, Spot) else None
+
     def _own_targets(self, calls: list[CallSite], place: Spot) -> Iterator[tuple[str, int, str]]:
         for call in calls:
             for target in self.scan.resolver.targets(call):
-                spot = Spot("", "") if isinstance(target, str) else target
-                function = self.repository.functions.get(spot)
+                function = self._function(target)
                 if function is not None and function.name not in _STEPS and function.returns:
                     yield function.path, function.line, function.name
 
@@ -212,7 +226,7 @@ class RewardCode:
     def _functions(self, call: CallSite, values: list[object], why: str) -> Iterator[RewardSign]:
         for value in values:
             for thing in self.scan.resolver.things(call.path, call.scope, value):
-                function = None if isinstance(thing, str) else self.repository.functions.get(thing)
+                function = self._function(thing)
                 if function is not None:
                     note = f"{function.name} is handed over as {why}"
                     yield RewardSign(0.5, function.path, function.line, note)
@@ -225,10 +239,12 @@ class RewardCode:
                 if not is_bonus and not _VARIABLE.match(target):
                     continue
                 for each in assignments:
-                    if is_bonus or each.augments:
-                        calls = [c for c in self.repository.calls(spot) if c.line == each.line]
-                        for path, line, name in self._own_targets(calls, spot):
-                            yield RewardSign(0.5, path, line, f"{name} is added to the reward")
+                    calls = [c for c in self.repository.calls(spot) if c.line == each.line]
+                    if any(f"<{target}>" in map(str, c.args) for c in calls):
+                        continue  # what is given the reward only changes its scale
+                    for path, line, name in self._own_targets(calls, spot):
+                        if is_bonus or not _BOOKKEEPING.search(name):
+                            yield RewardSign(0.5, path, line, f"{name} is a part of {target}")
 
     def _native(self) -> Iterator[RewardSign]:
         """Environments written in another language."""

@@ -129,7 +129,8 @@ class Settings:
                 if key.last in {"_target_", "class_path"} and isinstance(key.value, str):
                     owner = key.path.rpartition(".")[0].rpartition(".")[2]
                     folder = path.rpartition("/")[0].rpartition("/")[2]
-                    made.setdefault(owner or folder, []).append(key.value)
+                    for name in (owner,) if owner else (folder, ""):
+                        made.setdefault(name, []).append(key.value)
         return made
 
     def _from_yaml(self) -> Iterator[Setting]:

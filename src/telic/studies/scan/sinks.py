@@ -42,7 +42,7 @@ def _sink(name: str, weight: float, evidence: SourceLine, **more: Any) -> Sink:
 def find_sinks(scan: RepositoryScan) -> tuple[Sink, ...]:
     """Return every sink of the training command, those that are on by default first."""
     chosen = list(_from_settings(scan))
-    calls = list(_from_calls(scan))
+    calls = [*_from_calls(scan), *_from_keywords(scan)]
     seen = [*calls, *chosen, *_from_learners(scan, chosen), *_from_prints(scan)]
     groups = grouped(seen, lambda sink: sink.name)
     sinks = [_merged(group) for group in groups.values()]
@@ -79,6 +79,16 @@ def _from_calls(scan: RepositoryScan) -> Iterator[Sink]:
             note = f"{call.name}(…)" + (f" when {switch}" if switch else "")
             more = {"default": on, "switch": switch, "path_template": _template(call)}
             yield _sink(name, 0.6, quote(call, note), **more)
+
+
+def _from_keywords(scan: RepositoryScan) -> Iterator[Sink]:
+    """`Accelerator(log_with="wandb")`: what is handed over chooses the writer."""
+    for call in scan.main.happening if scan.main else ():
+        for name in _LOGGER_SETTINGS:
+            for word in as_list(call.keywords.get(name)):
+                if isinstance(word, str) and word.lower() in _CHOICES:
+                    place = quote(call, f"{call.name}({name}={word})")
+                    yield _sink(_CHOICES[word.lower()], 0.6, place)
 
 
 def _switch(main: Situation, spot: Spot) -> str | None:

@@ -59,7 +59,23 @@ class Situation:
     @cached_property
     def accepted(self) -> Interface:
         """What the command line accepts."""
-        return read_interface(self.flow, [*self.own, *self.tops])
+        found = read_interface(self.flow, [*self.own, *self.tops])
+        named = {flag.subcommand for flag in found.flags} & set(self.words)
+        if not named:
+            return found
+        flags = (each for each in found.flags if each.subcommand in (None, *named))
+        return Interface(tuple(flags), found.parsers)
+
+    @cached_property
+    def subcommands(self) -> frozenset[str]:
+        """The sub-commands that the command names."""
+        words = {
+            word
+            for sites in self.flow.resolver.links.dispatched.values()
+            for _, _, word in sites
+            if word
+        }
+        return frozenset(words & set(self.words))
 
     @cached_property
     def interface(self) -> Interface:
@@ -164,7 +180,9 @@ class Situation:
         named = self.flow.named_files([*self.own, *self.tops])
         closure = self.flow.repository.import_closure([*self.files, *named])
         ordered = dict.fromkeys([*self.files, *closure])
-        return CommandDefaults(self.flow, self.settings, self.interface, self.composition, ordered)
+        found = CommandDefaults(self.flow, self.settings, self.interface, self.composition, ordered)
+        found.subcommands = self.subcommands
+        return found
 
     @cached_property
     def active(self) -> dict[Spot, int]:
