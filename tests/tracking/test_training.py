@@ -83,6 +83,8 @@ def test_the_same_tracker_measured_twice_gives_the_same_numbers(trained):
     ]
     assert reports[0] == reports[1]
     assert {clip.encoder for clip in reports[0].clips} == {"robot", "keypoint", "sparse"}
+    resting = ClipPlayer(tiny(*CONFIG), library(), [3], threads=1).control()
+    assert resting.clips == 1 and resting.encoder == "resting"
     kept = trained / "tracker_seed_1" / "evaluations" / f"report_{STEPS}.json"
     assert TrackingReport.model_validate_json(kept.read_bytes()) == reports[0]
 

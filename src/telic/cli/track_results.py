@@ -17,6 +17,7 @@ def _show_report(report: TrackingReport) -> None:
         (
             each.encoder,
             f"{each.success_rate:.1%}",
+            f"{each.global_success_rate:.1%}",
             "" if each.interval is None else f"{each.interval[0]:.0%} - {each.interval[1]:.0%}",
             f"{each.progress_rate:.1%}",
             f"{each.mpjpe_l_mm:.1f}",
@@ -24,12 +25,22 @@ def _show_report(report: TrackingReport) -> None:
             "" if each.velocity_m_s is None else f"{each.velocity_m_s:.3f}",
             "" if each.acceleration_m_s2 is None else f"{each.acceleration_m_s2:.2f}",
         )
-        for each in report.encoders
+        for each in (*report.encoders, *([report.control] if report.control else ()))
     ]
     clips = len({each.clip for each in report.clips})
     title = f"{report.member} after {report.step:,} steps, on {clips} clips ({report.split})"
     console.print(f"\n[bold]{title}[/]")
-    heads = ["encoder", "success", "95 %", "played", "local mm", "global mm", "m/s", "m/s²"]
+    heads = [
+        "encoder",
+        "success",
+        "in place",
+        "95 %",
+        "played",
+        "local mm",
+        "global mm",
+        "m/s",
+        "m/s²",
+    ]
     print_rows(heads, rows)
     pairs = [
         (f"{each.one} / {each.other}", f"{each.equal_share:.0%}", f"{each.chance or 0.0:.0%}")

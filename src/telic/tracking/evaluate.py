@@ -20,6 +20,7 @@ from telic.tracking.config import TrackingConfig
 from telic.tracking.environment import clips_of, make_tracking, tracking_task
 from telic.tracking.metrics import (
     ClipResult,
+    EncoderResult,
     PairAgreement,
     TokenUse,
     TrackingReport,
@@ -87,8 +88,8 @@ class ClipPlayer:
         return [part + part[-1:] * (size - len(part)) for part in parts]
 
     @torch.no_grad()
-    def play(self, tracker: Tracker, pairs: Sequence[tuple[int, int]]) -> PlayTape:
-        """Play one clip with one encoder in every environment."""
+    def play(self, tracker: Tracker | None, pairs: Sequence[tuple[int, int]]) -> PlayTape:
+        """Play one clip with one encoder in every environment; None: hold the resting pose."""
         env, task, device = self.env, self.task, self.env.device
         clip = torch.tensor([pair[0] for pair in pairs], device=device)
         encoder = torch.tensor([pair[1] for pair in pairs], device=device)
@@ -99,13 +100,16 @@ class ClipPlayer:
         tape: dict[str, list[Tensor]] = {name: [] for name in (*_FIELDS, "played", "qpos")}
         codes: dict[str, list[Tensor]] = {name: [] for name in self.encoders}
         there: list[Tensor] = []
-        span = slice(*tracker.shape.available)
         for step in range(int(task.table.frames[clip].max())):
-            if step % _LOOK_EVERY == 0:
+            if tracker is None:
+                action = torch.zeros(env.num_envs, env.act_dim, device=device)
+            else:
+                action = tracker.act(rows)
+            if tracker is not None and step % _LOOK_EVERY == 0:
                 for name, own in tracker.codes(rows[live]).items():
                     codes[name].append(own.cpu())
-                there.append(rows[live][:, span].cpu() > 0.5)
-            taken = env.step(tracker.act(rows))
+                there.append(rows[live][:, slice(*tracker.shape.available)].cpu() > 0.5)
+            taken = env.step(action)
             for name in _FIELDS:
                 tape[name].append(taken.info[name].cpu())
             tape["qpos"].append(taken.info["qpos"].cpu())
@@ -121,9 +125,18 @@ class ClipPlayer:
             failed.cpu(),
             columns,
             columns.pop("qpos"),
-            {name: torch.cat(values) for name, values in codes.items()},
-            torch.cat(there),
+            {name: torch.cat(values) for name, values in codes.items() if values},
+            torch.cat(there) if there else torch.empty(0),
         )
+
+    def control(self) -> EncoderResult:
+        """Measure a robot that only holds its resting pose: what a success rate is to be beside."""
+        results: list[ClipResult] = []
+        for pairs in self.rounds():
+            tape = self.play(None, pairs)
+            results += [self._result(tape, row, pair) for row, pair in enumerate(pairs)]
+        own = [each for each in results[: len(self.pairs)] if each.encoder == self.encoders[0]]
+        return summarise_encoder("resting", own)
 
     def evaluate(self, tracker: Tracker, split: str) -> TrackingReport:
         """Play everything and measure it."""

@@ -169,6 +169,9 @@ class TrackingReport(Record):
     member: str
     split: str = Field(description="which clips were played")
     encoders: tuple[EncoderResult, ...]
+    control: EncoderResult | None = Field(
+        default=None, description="a robot that only holds its resting pose; None: not played"
+    )
     tokens: tuple[TokenUse, ...]
     agreement: tuple[PairAgreement, ...]
     clips: tuple[ClipResult, ...]

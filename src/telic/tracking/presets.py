@@ -57,7 +57,7 @@ def _reward(
 def planar() -> TrackingConfig:
     """The planar biped follows generated motions; about three minutes on two processors."""
     wide = (128, 128)
-    told = ("future_places", "future_heights")
+    told = ("future_places", "future_heights", "anchor_place")
     return TrackingConfig(
         preset="planar",
         robot=RobotGroup(

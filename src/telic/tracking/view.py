@@ -66,6 +66,7 @@ class RowView:
         self._qpos = torch.tensor([limb.qpos for limb in limbs], device=device)
         self._dofs = torch.tensor([limb.dof for limb in limbs], device=device)
         self._rest = torch.tensor(parts.robot.home.joint_pos, device=device)
+        self._numbers = torch.arange(self.available.shape[1], device=device)
         self._back = torch.arange(columns.history - 1, -1, -1, device=device)
 
     def moment(
@@ -113,11 +114,10 @@ class RowView:
         now, told = both[:, : self.sensed], both[:, self.sensed :]
         sizes = [sum(columns.policy.values()), sum(columns.past.values())]
         senses, past = split(self._remembered(now, memory["past"], age), sizes, dim=2)
-        count = self.available.shape[1]
         rows = torch.cat(
             (
                 _by_term(senses, list(columns.policy.values())),
-                torch.nn.functional.one_hot(memory["encoder"], count).float(),
+                (memory["encoder"][:, None] == self._numbers).float(),
                 self.available[memory["clip"]],
                 told,
                 *(values[name] for name in columns.critic),

@@ -220,6 +220,7 @@ def eval(request: EvalRequest) -> TrackerEvaluation:
         threads=request.threads,
     )
     report = player.evaluate(tracker, split)
+    report = report.model_copy(update={"control": player.control()})
     folder = chosen.member.path / "evaluations"
     folder.mkdir(parents=True, exist_ok=True)
     stem = f"eval_{chosen.step}_{split}"
