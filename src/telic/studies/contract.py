@@ -73,6 +73,8 @@ def protocol_hash(protocol: Protocol, metric_spec_hash: Sha | None) -> Sha:
     kept = protocol.as_data()
     for name in ("schema", "command", "metric_spec_hash"):
         kept.pop(name)
+    if protocol.dataset is None:  # as it was before there was such a field
+        kept.pop("dataset")
     argv = None if protocol.command is None else protocol.command.argv
     return content_hash({**kept, "argv": argv, "metric_spec_hash": metric_spec_hash})
 

@@ -141,6 +141,8 @@ _STEPS: dict[str, Step] = {
     "propose": lambda study, args, actor, why: new_candidate(
         study, "baseline", {"kind": "baseline"}, actor
     ),
-    "stop": lambda study, args, actor, why: stop_run(study, args["run"], "stop_rule", why),
+    "stop": lambda study, args, actor, why: stop_run(
+        study, args["run"], args.get("by", "stop_rule"), why
+    ),
     "wait": _wait,
 }

@@ -170,6 +170,13 @@ def _results(o: Outlook) -> Iterator[NextAction]:
             blocking=("restore the file; if it is lost, the run is given up as unusable",),
             command=f"telic study analyze {run} --unusable",
         )
+    for run, sign in o.doomed:
+        yield NextAction(
+            action="stop",
+            args={"run": run, "by": "monitor", "rule": "kill_fatal"},
+            why=f"{run}: {sign}, and the contract ends such runs (automation.kill_fatal)",
+            command=f"telic study run --stop {run} --stopped-by monitor",
+        )
     why = "it finished and was not measured"
     yield from first_of(o.unmeasured, "ingest", "run", why, "telic study analyze {}")
     why = "it runs, and nobody looked at it for a while"

@@ -14,7 +14,15 @@ from telic.studies.documents.candidate import CandidateStatus, RunStatus
 from telic.studies.evidence.artefacts import altered_artefacts
 from telic.studies.evidence.measurement import Measurement
 from telic.studies.evidence.monitor import WATCH_EVERY
-from telic.studies.launch.machine import is_alive, is_given_up, is_here, read_exit, read_pid_record
+from telic.studies.evidence.signatures import fatal_alerts
+from telic.studies.launch.machine import (
+    is_alive,
+    is_given_up,
+    is_here,
+    read_exit,
+    read_pid_record,
+    stop_request,
+)
 from telic.studies.launch.recovery import GRACE_S, due_move
 from telic.studies.prospects import Prospects
 from telic.studies.queue import JOB_OVER, ReadyJob
@@ -89,6 +97,19 @@ class Outlook(Prospects):
     def crashed(self) -> tuple[str, ...]:
         """Runs that ended or vanished and are not settled."""
         return tuple(name for name in self.live if _is_over(self.study, name))
+
+    @cached_property
+    def doomed(self) -> tuple[tuple[str, str], ...]:
+        """Live runs that a look found beyond help, where the contract has such runs ended."""
+        if not self.study.state.automation.kill_fatal:
+            return ()
+        signs = ((run, fatal_alerts(self.study.events, [run])) for run in self.live)
+        asked = (run for run, found in signs if found)
+        return tuple(
+            (run, fatal_alerts(self.study.events, [run])[0])
+            for run in asked
+            if stop_request(self.study.folder.run(run)) is None
+        )
 
     @cached_property
     def unmoved(self) -> tuple[str, ...]:

@@ -125,5 +125,7 @@ class Protocol(Document):
     deterministic: bool = True
     checkpoint_selection: Literal["last", "fixed_step", "best_on_validation"] = "last"
     perturbations: tuple[Any, ...] = ()
+    dataset: str | None = None
+    """file of the repository that is trained or evaluated on; a launch needs it as it was"""
     dataset_hash: Sha | None = None
     metric_spec_hash: Sha | None = None

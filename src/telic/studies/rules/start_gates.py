@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import re
 import socket
+from pathlib import Path
 
+from telic.storage.reading import file_hash
 from telic.studies import git_read
 from telic.studies.budget import shortfalls
+from telic.studies.documents.metrics import Protocol
 from telic.studies.launch.attempt import LaunchAttempt, launcher_is_confirmed
 from telic.studies.launch.command import shell_problems
 from telic.studies.launch.isolation import is_made, mode_of, tree_problems
@@ -137,8 +140,20 @@ def measure_is_unchanged(attempt: LaunchAttempt) -> RuleFinding:
         for tree, paths in changed.items()
         if path in paths
     ]
+    if why := _changed_dataset(study.protocol, study.root):
+        problems.append(why)
     agreed = study.contract.evaluation.protocol_hash or ""
     return RuleFinding(problems, value=agreed[:12])
+
+
+def _changed_dataset(protocol: Protocol, root: Path) -> str | None:
+    if protocol.dataset is None:
+        return None
+    path = root / protocol.dataset
+    if not path.is_file():
+        return f"the dataset {protocol.dataset} is not there"
+    same = file_hash(path) == protocol.dataset_hash
+    return None if same else f"{protocol.dataset} is not the dataset of the protocol"
 
 
 def command_is_confirmed(attempt: LaunchAttempt) -> RuleFinding:
