@@ -17,7 +17,17 @@ from pathlib import Path
 from typing import Any
 
 RECORDINGS = Path(__file__).parent / "recordings"
-_KEPT = ("outcome", "reason", "score", "low", "iterations", "env_steps", "seconds", "checks")
+_KEPT = (
+    "reason",
+    "reasons",
+    "score",
+    "low",
+    "passing",
+    "episodes",
+    "iterations",
+    "steps",
+    "seconds",
+)
 
 
 def record(bench: Path) -> list[Path]:
@@ -49,8 +59,8 @@ def _record(session: Path, row: dict[str, Any] | None) -> Path:
         "case": session.parent.name,
         "env": Path(config["env"]).name,  # of a file, wherever it lies
         "intent": config["intent"],
-        **({"outcome": "not finished"} if row is None else {key: row[key] for key in _KEPT}),
-        **_episodes(session / "summary.json"),
+        **_ended(session / "summary.json"),
+        "checks": None if row is None else row["checks"],
         "orders": dict(sorted(roles.items())),
         "commit": _commit(),
     }
@@ -59,12 +69,15 @@ def _record(session: Path, row: dict[str, Any] | None) -> Path:
     return folder
 
 
-def _episodes(summary: Path) -> dict[str, Any]:
-    """Return how many of how many confirming episodes passed, where that is known."""
+def _ended(summary: Path) -> dict[str, Any]:
+    """Return what a session came to; one that never judged a policy is not finished."""
     if not summary.exists():
-        return {}
+        return {"outcome": "not_finished", **dict.fromkeys(_KEPT)}
     found = json.loads(summary.read_text(encoding="utf-8"))
-    return {"episodes_passed": found["passing"], "episodes": found["episodes"]}
+    outcome = found["outcome"]
+    if outcome == "stopped":
+        outcome = "not_passed" if found["iterations"] else "not_finished"
+    return {"outcome": outcome, **{key: found.get(key) for key in _KEPT}}
 
 
 def _commit() -> str:

@@ -47,7 +47,7 @@ def test_a_recording_says_what_came_of_it(case):
     assert result["env"] == Path(known.env).name
     assert sum(result["orders"].values()) == len(replies(case))
     if result["outcome"] == "passed":
-        assert result["low"] >= 0.8 and result["episodes_passed"] <= result["episodes"]
+        assert result["low"] >= 0.8 and result["passing"] <= result["episodes"]
     size = sum(path.stat().st_size for path in (RECORDINGS / case).rglob("*.json"))
     assert size < MOST_BYTES
 
