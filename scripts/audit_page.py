@@ -33,7 +33,9 @@ Each row is a miniature repository (`tests/studies/scan/repositories`) of a shap
 have. Its facts were written by hand before the audit saw it. A cell is the share that is right,
 from 0 to 1; a repository passes at 0.75. These repositories were used while the audit was written,
 so the table shows what it can follow, not how often it is right about a repository nobody here has
-seen.
+seen. For that there is the first contact with ten of them, written when the audit already
+passed the others and were scored before anything was changed for them: six at a mean of 0.75 (three
+passed), then, with what those taught, four at 0.87 (three passed).
 
 `command` is the words that training needs (task, configuration, launcher), in their order; `seed`
 the very words that set the seed, or none where the command takes none; `network` whether a run
@@ -169,9 +171,13 @@ def mean(grades: dict[str, Grade]) -> float:
     return sum(each.score for each in grades.values()) / len(grades)
 
 
-def page() -> str:
+def grade_all() -> dict[str, dict[str, Grade]]:
+    """Grade every miniature."""
+    return {each.name: grade_miniature(each) for each in read_miniatures()}
+
+
+def page(graded: dict[str, dict[str, Grade]]) -> str:
     """Return the page with the table."""
-    graded = {each.name: grade_miniature(each) for each in read_miniatures()}
     fields = list(next(iter(graded.values())))
     rows = [f"| repository | {' | '.join(fields)} | mean |", f"|---|{'--:|' * (len(fields) + 1)}"]
     for name, grades in graded.items():
@@ -205,9 +211,9 @@ def main(arguments: list[str]) -> None:
     if "--misses" in arguments:
         print(misses())
     elif "--print" in arguments:
-        print(page())
+        print(page(grade_all()))
     else:
-        PAGE.write_text(page())
+        PAGE.write_text(page(grade_all()))
 
 
 if __name__ == "__main__":

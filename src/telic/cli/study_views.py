@@ -167,6 +167,10 @@ def show_audit(audit: RepositoryAudit) -> None:
             ("seed", audit.seeds.flag or "unknown", ""),
         ],
     )
+    for question in audit.questions:
+        console.print(f"[yellow]?[/] {escape(question.field)}: {escape(question.why)}")
+        for candidate in question.candidates:
+            console.print(f"    {escape(candidate)}", soft_wrap=True)
     if audit.hazards:
         print_rows(["hazard", "why"], [(x.id, x.detail) for x in audit.hazards], "Hazards")
     if audit.unignored:

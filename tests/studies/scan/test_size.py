@@ -38,7 +38,7 @@ def parsed(root, monkeypatch) -> Counter[str]:
 
 
 def test_every_file_is_parsed_once(tmp_path, monkeypatch):
-    files = grow(tmp_path, 100)
+    files = grow(tmp_path, 60)
     counts = parsed(tmp_path, monkeypatch)
     assert len(counts) == files
     assert set(counts.values()) == {1}

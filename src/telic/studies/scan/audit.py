@@ -44,6 +44,7 @@ from telic.studies.scan.evaluation import find_evaluation
 from telic.studies.scan.facts import is_table
 from telic.studies.scan.hazards import HARM, RESULTS, Findings, find_hazards
 from telic.studies.scan.hazards_running import RUNNING
+from telic.studies.scan.questions import open_questions
 from telic.studies.scan.records import (
     SURE_ENOUGH,
     Archetype,
@@ -105,7 +106,9 @@ def _audit(tree: RepositoryTree, started: float) -> RepositoryAudit:
     )
     hazards = tuple(find_hazards(RULES, Findings(scan, audit)))
     seconds = round(time.perf_counter() - started, 3)
-    return audit.model_copy(update={"hazards": hazards, "seconds": seconds})
+    questions = tuple(open_questions(scan, audit))
+    changes = {"hazards": hazards, "seconds": seconds, "questions": questions}
+    return audit.model_copy(update=changes)
 
 
 def unignored_outputs(

@@ -159,7 +159,23 @@ def find_seed(situation: Situation) -> SeedSetting | None:
         return SeedSetting(words, label, value.value, True, value.path, value.line, key=key)
     if "config_file" in parsers:
         return _config_file(situation)
+    if situation.is_handmade:
+        return _handmade(situation)
     return _gin(situation) if "gin" in parsers else None
+
+
+def _handmade(situation: Situation) -> SeedSetting | None:
+    """A command that hands its words on by name: a parameter for the seed takes one."""
+    for spot in situation.own:
+        function = situation.flow.repository.functions.get(spot)
+        if function is None:
+            continue
+        for name, default in function.defaults.items():
+            if _SEED.match(name):
+                flag = f"--{name}"
+                words, known = (flag, "{seed}"), is_plain(default)
+                return SeedSetting(words, flag, default, known, spot.path, function.line)
+    return None
 
 
 def _config_file(situation: Situation) -> SeedSetting | None:

@@ -59,7 +59,8 @@ def find_config_system(scan: RepositoryScan) -> ConfigFinding:
     if systems[:1] == ["argparse"] and not {"custom", "dataclasses"} & lines.keys():
         lines.update(_declared(scan, scan.source_files))
     has_files = bool(lines.get("yaml"))
-    classes: list[ConfigSystem] = [system for system in _CLASSES if system in lines]
+    order_of = _CLASSES[::-1] if main.modules else _CLASSES
+    classes: list[ConfigSystem] = [system for system in order_of if system in lines]
     if systems[:1] == ["argparse"] and _only_points(main.accepted.flags):
         # the parser names a file or a task; what is learned with stands elsewhere
         if has_files and any(map(_is_file, main.interface.flags)):
@@ -69,7 +70,9 @@ def find_config_system(scan: RepositoryScan) -> ConfigFinding:
             style = "source_edit"
     rest: list[ConfigSystem] = list(_FILES_FIRST[:1]) if has_files else []
     systems = list(dict.fromkeys([*systems, *rest, *classes]))
-    if not parsers and systems:
+    if main.is_handmade:
+        style = "--k v"
+    elif not parsers and systems:
         style = "source_edit" if systems[0] != "yaml" else "file"
     evidence = tuple(lines[system] for system in systems if system in lines)
     return ConfigFinding(
@@ -120,6 +123,10 @@ def _evidence(scan: RepositoryScan, main: Situation) -> Iterator[tuple[ConfigSys
             if mark.name.endswith("hydra.main"):
                 yield "hydra", quote(mark, "@hydra.main")
     yield from _declared(scan, main.defaults.paths)
+    if main.is_handmade:
+        yield "custom", SourceLine(path=main.starts[0].path, line=1, note="reads sys.argv itself")
+    for path in main.modules:
+        yield "custom", SourceLine(path=path, line=1, note="a module of settings")
 
 
 def _declared(

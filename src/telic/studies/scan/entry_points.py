@@ -43,6 +43,10 @@ class RepositoryScan:
         judge = _Judge(self)
         entries = [entry for start in find_starts(self) for entry in judge.entries(start)]
         self.train = judge.ranked(entries, "train")
+        sure = {id(entry) for entry in self.train}
+        doubtful = (each for each in entries if each.role == "train" and id(each) not in sure)
+        self.unsure = [each for each in doubtful if not each.hazardous]
+        """commands that may train but were not believed"""
         ranked = judge.ranked(entries, "eval")
         trained = {(entry.path, entry.function) for entry in self.train}
         self.evaluate = [each for each in ranked if (each.path, each.function) not in trained]

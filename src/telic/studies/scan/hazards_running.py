@@ -154,9 +154,8 @@ def _is_fixed(main: Situation) -> bool:
 @RUNNING.rule
 def budget_hardcoded(found: Findings) -> Alarm | None:
     """A training length written into the call."""
-    entries = {entry.path for entry in found.scan.train[:1]}
-    for call in found.scan.calls(found.scan.train_reach):
-        if call.path in entries and call.last in {"learn", "train", "fit"}:
+    for call in found.scan.happening() if found.scan.main else ():
+        if call.last in {"learn", "train", "fit"} and found.scan.flow.trains(call):
             fixed = [value for name, value in call.keywords.items() if name in _FIXED_BUDGETS]
             fixed = fixed or [value for value in call.args[:1] if isinstance(value, int | float)]
             if any(map(_is_number, fixed)):

@@ -200,6 +200,15 @@ class HazardFinding(Record):
     evidence: tuple[SourceLine, ...] = ()
 
 
+class OpenQuestion(Record):
+    """What the text does not settle, with the answers it allows."""
+
+    field: str
+    """of the adapter"""
+    why: str
+    candidates: tuple[str, ...] = ()
+
+
 class RepositoryAudit(Record):
     """Everything a scan found out about a repository."""
 
@@ -225,6 +234,8 @@ class RepositoryAudit(Record):
     hazards: tuple[HazardFinding, ...] = ()
     packages: tuple[str, ...] = ()
     """top-level packages it holds or imports"""
+    questions: tuple[OpenQuestion, ...] = ()
+    """what is not known, with candidates"""
     unreadable: tuple[str, ...] = ()
     """Python files that do not parse"""
 

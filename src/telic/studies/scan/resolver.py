@@ -107,6 +107,12 @@ class Resolver:
         key = parts[-1]
         return self._named(self.made_by_key.get(key, ()))
 
+    def _named_by_text(self, path: str, text: Any) -> list[Thing]:
+        """`eval("package." + name)`: whatever the package gives out."""
+        match = re.match(r"^([\w.]+)\.\{", text) if isinstance(text, str) else None
+        module = self.repository.module(match[1], path) if match else None
+        return self._of_module(module, "*", 1) if module else []
+
     def _named(self, names: Iterable[str]) -> list[Thing]:
         """Dotted names in texts: `package.module.Class` or `package.module:Class`."""
         return [self.repository.find(name.replace(":", ".")) or name for name in names]
@@ -197,7 +203,9 @@ class Resolver:
         if name == "*":
             facts = self.repository.modules[path]
             own = (*facts.classes, *facts.functions)
-            return [Spot(path, each.name) for each in own if not each.scope]
+            inside: list[Thing] = [Spot(path, each.name) for each in own if not each.scope]
+            given = (self.repository.in_module(path, name) for name in facts.imports)
+            return [*inside, *(each for each in given if each is not None and each.scope)]
         found = self.repository.in_module(path, name)
         if found:
             return [found]
@@ -277,6 +285,8 @@ class Resolver:
             return things
         if any(isinstance(each, str) and _INSTANTIATES.search(each) for each in things):
             return self._instantiated(value.args) or things
+        if value.strip("<>").rpartition(".")[2] in {"eval", "import_module"} and value.args:
+            return self._named_by_text(path, value.args[0])
         if "functools.partial" in things and value.args:
             return self.things(path, scope, value.args[0], depth + 1)
         return self._called(things, index, depth + 1)

@@ -17,6 +17,7 @@ from telic.studies.scan.parsers import read_interface
 from telic.studies.scan.repository import Spot
 from telic.studies.scan.settings import Settings, outline
 
+_DASHES = re.compile(r"""["']--""")
 _YAML = re.compile(r"\.ya?ml$")
 _NAME = re.compile(r"^(?:--config-name|-cn)(?:=(.+))?$")
 _MOST_FILES = 12
@@ -157,6 +158,19 @@ class Situation:
                 yield value, near
 
     @cached_property
+    def is_handmade(self) -> bool:
+        """Whether the command takes its words apart by itself."""
+        text = self.flow.repository.tree.text(self.starts[0].path)
+        return not self.accepted.parsers and "sys.argv" in text and bool(_DASHES.search(text))
+
+    @cached_property
+    def modules(self) -> list[str]:
+        """Modules of settings that the command line names."""
+        words = (word.rpartition("=")[2] for word in self.words if "." in word)
+        found = (self.flow.repository.module(word) for word in words)
+        return [path for path in found if path and path not in self.files]
+
+    @cached_property
     def essential(self) -> tuple[str, ...]:
         """The words without which the command would not be this one: no optional flags."""
         kept: list[str] = []
@@ -177,7 +191,7 @@ class Situation:
     @cached_property
     def defaults(self) -> CommandDefaults:
         """What settings hold and which conditions are met."""
-        named = self.flow.named_files([*self.own, *self.tops])
+        named = [*self.flow.named_files([*self.own, *self.tops]), *self.modules]
         closure = self.flow.repository.import_closure([*self.files, *named])
         ordered = dict.fromkeys([*self.files, *closure])
         found = CommandDefaults(self.flow, self.settings, self.interface, self.composition, ordered)
