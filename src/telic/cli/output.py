@@ -29,6 +29,7 @@ _VIEW_MODULES = (
     "work_results",
     "label_results",
     "tool_results",
+    "motion_results",
     "track_results",
     "study_views",
     "study_run_views",

@@ -13,12 +13,15 @@ from typing import Literal, NamedTuple
 
 import mujoco
 import numpy as np
+import torch
+from torch import Tensor
 
 from telic.errors import BadEnvironment
 from telic.motions.robot import MotionRobot
 
 Side = Literal["left", "right"]
 SIDES: tuple[Side, Side] = ("left", "right")
+_BENT_RAD = 0.35
 _GEOM = mujoco.mjtGeom
 _ROUND = (int(_GEOM.mjGEOM_SPHERE), int(_GEOM.mjGEOM_CAPSULE))
 _BOX, _MESH = int(_GEOM.mjGEOM_BOX), int(_GEOM.mjGEOM_MESH)
@@ -129,6 +132,28 @@ class RobotFigure:
         knee = self.robot.kinematics().bodies[self.points[f"{side}_knee"].body]
         chain = self.chain(self.feet[side])
         return bool(self._joints(chain[chain.index(knee) + 1 :])) if knee in chain else False
+
+    def bent(self) -> Tensor:
+        """Return the resting joints with no leg at its end: a straight knee has no way to bend."""
+        low, high = torch.as_tensor(self.robot.low), torch.as_tensor(self.robot.high)
+        joints = torch.as_tensor(self.robot.home.joint_pos)
+        room = torch.clamp((high - low) / 2, max=_BENT_RAD)
+        bodies = {body for foot in self.feet.values() for body in self.chain(foot)}
+        legs = [int(self.robot.model.jnt_bodyid[joint]) in bodies for joint in self.robot.joints]
+        inside = torch.maximum(torch.minimum(joints, high - room), low + room)
+        return torch.where(torch.tensor(legs), inside, joints)
+
+    def stands_on(self, side: Side) -> tuple[BodyPoint, float]:
+        """Return the point of a foot that rests while it stands, and its height then.
+
+        It is the ankle; without one, the foot turns with the shin about the middle of its sole.
+        """
+        ankle, sole = self.points[f"{side}_ankle"], self.soles[side]
+        if self.has_ankle(side):
+            low = min(self.at_rest(f"{side}_{end}")[2] for end in ("heel", "toe"))
+            return ankle, float(self.at_rest(f"{side}_ankle")[2] - low)
+        x, y, z = map(float, sole.points.mean(axis=0))
+        return BodyPoint(sole.body, (x, y, z)), float(sole.radii.mean())
 
     # ---- legs
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -38,7 +38,6 @@ LICENCE = "CC0-1.0"
 """of what this module makes: nobody's motion was recorded"""
 _STRETCH = 0.985
 """share of a leg's length that it is stretched to at most"""
-_BENT_RAD = 0.35
 _HELD: dict[Split, tuple[float, float]] = {"test": (0.4, 0.52), "validation": (0.72, 0.8)}
 """parts of a parameter's range that training never draws from"""
 _ITERATIONS = 24
@@ -84,6 +83,7 @@ def generate(
     families: Sequence[str] = (),
     seed: int = 0,
     held_share: float = 0.2,
+    skip: Container[str] = (),
 ) -> Iterator[Generated]:
     """Yield clips, family by family in turn; the n-th is the same however many are asked for.
 
@@ -93,6 +93,7 @@ def generate(
         families: which kinds; all that the robot can do, if none are named.
         seed: of the parameters.
         held_share: share of clips that is kept for validation and tests, half each.
+        skip: names of clips that are there already.
     """
     if not 0.0 <= held_share <= 0.9:
         raise UsageError(f"{held_share} of the clips cannot be held out.", hint="0.2 is usual.")
@@ -104,13 +105,16 @@ def generate(
     for number in range(count):
         family = names[number % len(names)]
         own = number // len(names)
+        name = f"{family}-{seed}-{own:04d}"
+        if name in skip:
+            continue
         rng = np.random.default_rng(derive(seed, "motions", family, own))
         lot = _spread(own)
         split: Split = "train"
         if lot < held_share:
             split = "test" if lot < held_share / 2 else "validation"
         parameters = draw(all_families()[family], split, rng)
-        yield make_clip(robot, family, parameters, name=f"{family}-{seed}-{own:04d}", split=split)
+        yield make_clip(robot, family, parameters, name=name, split=split)
 
 
 def generated_library(
@@ -221,21 +225,7 @@ class _Maker:
         stance = {s: Footing(f.x - middle[0], f.y - middle[1]) for s, f in stance.items()}
         self.ahead = data.xpos[robot.root][:2] - self.centre[:2]
         self.measures = Measures(self.figure.leg_length, float(self.centre[2]) - low, stance)
-        joints = torch.as_tensor(robot.home.joint_pos)
-        self.near = self._bent(joints)
-
-    def _bent(self, joints: Tensor) -> Tensor:
-        """Return the resting pose with no joint at its end: a straight knee does not know where."""
-        low, high = torch.as_tensor(self.robot.low), torch.as_tensor(self.robot.high)
-        room = torch.clamp((high - low) / 2, max=_BENT_RAD)
-        legs = torch.tensor([self._is_leg(joint) for joint in self.robot.joints])
-        return torch.where(
-            legs, torch.maximum(torch.minimum(joints, high - room), low + room), joints
-        )
-
-    def _is_leg(self, joint: int) -> bool:
-        body = int(self.robot.model.jnt_bodyid[joint])
-        return any(body in self.figure.chain(foot) for foot in self.figure.feet.values())
+        self.near = self.figure.bent()
 
     def poses(self, plan: MotionPlan) -> tuple[PoseBatch, float]:
         """Return the robot in a plan, and the farthest a foot is from it, m."""

@@ -35,8 +35,11 @@ _ARMS = (
     ("right_elbow", "right_hand", 0.33),
 )
 LEG_M = 0.84
-POINTS = ("pelvis", *(end for _, end, _ in (*_LEGS, *_ARMS)))
-"""all points that a person may have"""
+
+
+def person_points(has_arms: bool) -> tuple[str, ...]:
+    """Return the points of a person beside a robot with, or without, arms."""
+    return ("pelvis", *(end for _, end, _ in (*_LEGS, *(_ARMS if has_arms else ()))))
 
 
 def figure_points(figure: RobotFigure, clip: MotionClip) -> dict[str, np.ndarray]:

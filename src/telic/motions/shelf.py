@@ -21,8 +21,10 @@ import numpy as np
 from pydantic import Field, ValidationError
 
 from telic.core.config import Record
-from telic.errors import BadFile
+from telic.errors import BadEnvironment, BadFile
 from telic.motions.clip import MotionClip, MotionOrigin, Split
+from telic.motions.figure import RobotFigure
+from telic.motions.person import person_points
 from telic.motions.robot import MotionRobot
 from telic.motions.table import RowLayout
 from telic.storage.files import (
@@ -105,10 +107,18 @@ def head_for(robot: MotionRobot, clips: Sequence[MotionClip]) -> LibraryHead:
     if len(humans) > 1:
         raise BadFile("The human sides of these clips have different skeletons.")
     feet = tuple(robot.model.body(foot).name for foot in robot.facts.feet)
-    points = next(iter(humans), ())
+    points = next(iter(humans), _usual_points(robot))
     return LibraryHead(
         robot=robot.name, joint_names=robot.joint_names, foot_names=feet, point_names=points
     )
+
+
+def _usual_points(robot: MotionRobot) -> tuple[str, ...]:
+    """Return the points of a person beside a robot, for clips that are still to come."""
+    try:
+        return person_points(RobotFigure(robot).has_arms)
+    except BadEnvironment:  # no two legs: nobody's motion is like its own
+        return ()
 
 
 class LibraryWriter:

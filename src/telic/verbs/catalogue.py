@@ -55,6 +55,18 @@ _TRACK = VerbGroup(
     "Train a policy that follows reference motions, measure it, write it as ONNX.",
     {name: f"track:{name}" for name in ("train", "eval", "watch", "export", "config")},
 )
+_MOTIONS = VerbGroup(
+    "Reference motions: make them, take in those of others, see them, leave out bad ones.",
+    {
+        "list": "motions:list_motions",
+        "show": "motions:show_motion",
+        "generate": "motions:generate_motions",
+        "import": "motions:import_motions",
+        "retarget": "motions:retarget_motions",
+        "filter": "motions:filter_motions",
+        "play": "motions:play_motion",
+    },
+)
 _HOOK = VerbGroup(
     "What hosts call; JSON on standard input.",
     {"before-shell": "machine:before_shell", "at-stop": "machine:at_stop"},
@@ -172,6 +184,7 @@ VERBS: dict[str, str | VerbGroup] = {
     "study": _STUDY,
     "envs": "machine:envs",
     "robots": _ROBOTS,
+    "motions": _MOTIONS,
     "quantities": "machine:quantities",
     "presets": "train:presets",
     "doctor": "machine:doctor",

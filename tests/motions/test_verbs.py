@@ -1,0 +1,79 @@
+"""Motions by their verbs: made, taken in, sorted, brought to another robot, seen."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from telic.errors import BadFile, UsageError
+from telic.motions.library import MotionLibrary
+from telic.motions.robot import motion_robot
+from telic.verbs import motions as verbs
+from tests.motions.files import good_files
+from tests.motions.quick import wavy
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two clips that were generated."""
+    folder = tmp_path_factory.mktemp("motions") / "planar"
+    made = verbs.generate_motions(robot="planar-biped", count=1, families=["stand"], library=folder)
+    assert made.counts == {"added": 1}
+    more = verbs.generate_motions(robot="planar-biped", count=2, families=["stand"], library=folder)
+    assert more.counts == {"added": 1}
+    return folder
+
+
+def test_a_library_is_listed_and_shown(library: Path) -> None:
+    found = verbs.list_motions(library=library)
+    assert [line.clip for line in found.clips] == ["stand-0-0000", "stand-0-0001"]
+    assert {line.licence for line in found.clips} == {"CC0-1.0"}
+    page = verbs.show_motion("stand-0-0001", library=library)
+    assert page.reasons == [] and page.measured["slide_m_s"] < 0.02
+    assert verbs.list_motions(library=library, match="0001").total == 1
+
+
+def test_good_and_bad_files_are_taken_in_together(tmp_path: Path) -> None:
+    robot = motion_robot("Humanoid-v5")
+    folder = tmp_path / "files"
+    folder.mkdir()
+    for name, content in good_files(wavy(robot, frames=60)).items():
+        if name.endswith(("own.npz", "lafan.csv", "clips.pkl")):
+            (folder / name).write_bytes(content)
+    (folder / "bad.npz").write_bytes(b"PK\x03\x04 and nothing")
+    (folder / "notes.txt").write_text("nothing")
+    made = verbs.import_motions(
+        [str(folder)],
+        robot="Humanoid-v5",
+        library=tmp_path / "out",
+        unfiltered=True,
+        licence="mine",
+    )
+    outcomes = {(line.clip, line.outcome) for line in made.lines}
+    assert {("bad", "refused"), ("notes", "refused")} <= outcomes
+    assert made.counts["added"] >= 2 and made.counts["there already"] >= 1
+    clips = MotionLibrary.open(tmp_path / "out").clips
+    assert all(line.origin.licence == "mine" for line in clips)
+    filtered = verbs.filter_motions(
+        library=tmp_path / "out", out=tmp_path / "good", limits=["joint_speed=0.1"]
+    )
+    assert filtered.counts == {"left out": len(clips)}
+    assert all("a joint moves at" in line.why for line in filtered.lines)
+
+
+def test_what_cannot_be_is_said(library: Path, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="no file or folder"):
+        verbs.import_motions(["nowhere.bvh"], robot="planar-biped", library=tmp_path / "x")
+    with pytest.raises(BadFile, match="is no library"):
+        verbs.list_motions(library=tmp_path)
+    with pytest.raises(UsageError, match="folder of their own"):
+        verbs.filter_motions(library=library, out=library)
+    with pytest.raises(BadFile, match="holds motions of planar-biped"):
+        verbs.generate_motions(robot="Humanoid-v5", count=1, families=["stand"], library=library)
+
+
+@pytest.mark.slow
+def test_a_clip_is_drawn(library: Path, tmp_path: Path) -> None:
+    verbs.play_motion("stand-0-0000", library=library, out=tmp_path / "strip.png")
+    assert (tmp_path / "strip.png").stat().st_size > 1000
