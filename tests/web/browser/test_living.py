@@ -24,6 +24,7 @@ def fresh(browser, tmp_path, monkeypatch):
 
 def test_words_become_a_judged_policy_that_is_stopped_resumed_and_labelled(fresh, tmp_path):
     page = fresh.page
+    fresh.open("/", "What should the robot do?")
     page.get_by_role("button", name="keep the pole upright").click()
     page.get_by_role("checkbox", name="use: ").first.wait_for()
     page.get_by_text("Options and limits").click()
@@ -47,7 +48,7 @@ def test_words_become_a_judged_policy_that_is_stopped_resumed_and_labelled(fresh
     page.get_by_role("button", name="Resume").click()
 
     page.get_by_role("list", name="Stages").get_by_text(ENDED).wait_for()
-    page.get_by_role("link", name="Candidates").click()
+    page.get_by_role("link", name="Candidates", exact=True).click()
     page.get_by_role("button", name="episode 1, score").click()
     page.locator("body").press("y")
     page.get_by_text("this is what I meant").first.wait_for()

@@ -19,7 +19,7 @@ export function CriteriaList({ criteria, met }: { criteria: Criterion[]; met?: M
               <div className="title">{criterion.title}</div>
               <div className="soft small">{criterion.quantity}: {goalOf(criterion)}{criterion.source && ` · ${criterion.source}`}</div>
             </div>
-            <div className="number small" style={{ minWidth: "5.5rem" }}>
+            <div className="number small met">
               {found ? <>{found.value}<Gauge value={found.credit} tone={tone === "soft" ? "" : (tone as "good" | "bad")} /></> : <span className="soft">{criterion.is_guard ? "required" : total ? percent(criterion.weight / total) : ""}</span>}
             </div>
           </li>

@@ -138,5 +138,5 @@ function Looks({ found, threshold }: { found: IterationDetail; threshold: number
 function Lessons({ found }: { found: IterationDetail }) {
   const { lessons } = found;
   if (lessons.length === 0) return null;
-  return <Panel title="Lessons"><ul className="column">{lessons.map((lesson, index) => <li key={index} className="small">{Object.entries(lesson).filter(([, value]) => typeof value === "string" || typeof value === "number").map(([name, value]) => <span key={name}><span className="soft">{words(name)}</span> {String(value)} </span>)}</li>)}</ul></Panel>;
+  return <Panel title="Lessons"><ul className="column">{lessons.map((lesson, index) => <li key={index} className="small"><Badge tone={lesson.tier === "retired" ? "" : lesson.tier === "hard" ? "bad" : lesson.tier === "strong" ? "middling" : "live"}>{lesson.tier}</Badge> {lesson.text}</li>)}</ul></Panel>;
 }

@@ -1,7 +1,7 @@
 /** Several things side by side: curves with intervals, what differs, and one sentence of statistics. */
 import { useState } from "react";
 import { Link, useLocation, useSearch } from "wouter";
-import { api, got, read } from "../api/client";
+import { api, got, Problem, read } from "../api/client";
 import { useLoaded } from "../api/use";
 import { Badge, PageHead, Panel, Swatch } from "../components/basics";
 import { Chart, type Curve } from "../components/chart";
@@ -106,16 +106,26 @@ function Comparison({ ids }: { ids: string[] }) {
 
 interface Banded { things: { id: string; band: { steps: number[]; mean: number[]; low: (number | null)[]; high: (number | null)[] } | null }[] }
 
+/** The band of one thing; of one that has trained nothing yet, nothing. */
+async function bandOf(id: string, name: string): Promise<Banded["things"][number]> {
+  try {
+    return (await read<Banded>(`/api/bands?name=${name}&thing=${encodeURIComponent(id)}`)).things[0] ?? { id, band: null };
+  } catch (error) {
+    if (error instanceof Problem && error.status === 422) return { id, band: null };
+    throw error;
+  }
+}
+
 const METRICS = ["episodic_return", "episode_length", "entropy", "policy_std", "value_loss", "explained_variance", "sps"];
 
 function Curves({ ids }: { ids: string[] }) {
   const [name, setName] = useState("episodic_return");
-  const bands = useLoaded(`compare:bands:${ids}:${name}`, () => read<Banded>(`/api/bands?name=${name}&${ids.map((id) => `thing=${encodeURIComponent(id)}`).join("&")}`));
+  const bands = useLoaded(`compare:bands:${ids}:${name}`, () => Promise.all(ids.map((id) => bandOf(id, name))));
   return (
     <div className="column">
       <label className="row small">metric<select value={name} onChange={(event) => setName(event.target.value)}>{METRICS.map((each) => <option key={each} value={each}>{words(each)}</option>)}</select><span className="soft">mean over training seeds, with its 95 % interval where there are two or more</span></label>
       <Ready of={bands}>
-        {({ things }) => {
+        {(things) => {
           const known = things.flatMap((thing, place) => (thing.band ? [{ thing, place, band: thing.band }] : []));
           const series = known.flatMap(({ thing, band }) => [band.mean, band.low, band.high].map((values, part) => ({ member: thing.id, name: String(part), steps: band.steps, values: values as number[] })));
           const { x, columns } = joined(series);

@@ -73,9 +73,11 @@ function follow(at: Standing, event: LoggedEvent): void {
     case "eval.done":
       at.step = event.step as number;
       break;
-    case "train.end":
-      at.step = at.totalSteps;
+    case "train.end": {
+      const members = (event.members as string[] | undefined)?.length ?? 0;
+      if (members && event.total_timesteps != null) at.step = Math.round((event.total_timesteps as number) / members);
       break;
+    }
     case "session.judged":
       at.score = event.score as number | null;
       at.iteration = event.number as number;
@@ -154,7 +156,7 @@ export function stagesOf(at: Standing, state: string, isRunning: boolean): Stage
   const details: Record<StageName, string | undefined> = {
     Read: at.criteria === null ? undefined : `${at.criteria} criteria`,
     Write: at.iteration ? `try ${at.iteration}: ${at.change}` : undefined,
-    Check: at.examples ? `${at.examples[0]} of ${at.examples[1]} examples told right` : undefined,
+    Check: at.examples ? `${at.examples[0]} of ${at.examples[1]} examples right` : undefined,
     Train: at.totalSteps === null ? undefined : `${short(at.step)} of ${short(at.totalSteps)} steps`,
     Judge: at.score === null ? undefined : `score ${number(at.score)}`,
     Decide: hasEnded || !isRunning ? state.replaceAll("_", " ") : undefined,
