@@ -101,7 +101,7 @@ export default function RunsPage() {
       <PageHead title="Runs" lede={table.total === null ? "Sessions, training runs, searches and studies." : `${count(table.rows.length)} of ${count(table.total)} shown · ${describe(table.kinds)}`}
         actions={<button type="button" className="primary" disabled={ids.length < 2} onClick={() => go(`/compare?${ids.map((id) => `id=${id}`).join("&")}`)}>Compare {ids.length || ""}</button>} />
       <div className="row">
-        <input ref={filter} className="grow" type="search" aria-label="Filter" style={{ maxWidth: "34rem" }} value={view.filter} onChange={(event) => setView({ ...view, filter: event.target.value })} placeholder="words, or conditions: score>=0.8 env=Ant-v5 state=passed" />
+        <input ref={filter} className="grow" type="search" aria-label="Filter" style={{ maxWidth: "34rem", flexBasis: "15rem" }} value={view.filter} onChange={(event) => setView({ ...view, filter: event.target.value })} placeholder="words, or conditions: score>=0.8 env=Ant-v5 state=passed" />
         <SavedViews view={view} onChoose={setView} />
         <label className="row small"><input type="checkbox" checked={view.isGrouped} onChange={(event) => setView({ ...view, isGrouped: event.target.checked })} />Group by seed</label>
         <details className="small" style={{ position: "relative" }}>
