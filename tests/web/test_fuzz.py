@@ -1,6 +1,6 @@
 """Requests made from the API's own description: whatever is sent, the server has an answer."""
 
-from itertools import islice
+import copy
 from urllib.parse import quote
 
 import pytest
@@ -15,21 +15,24 @@ STARTS = ("/api/start/", "/export", "/resume", "/doctor", "/stream", "/pictures/
 """routes that start a process, or never end"""
 
 
-def schema():
+def operations(stride: int):
+    """Return the operations of every so manieth path; answers are not generated, nor described."""
     app, _ = application()
-    return schemathesis.openapi.from_dict(app._app.openapi())
-
-
-def operations():
-    found = (each.ok() for each in schema().get_all_operations())
-    return (each for each in found if not any(mark in each.path for mark in STARTS))
+    described = copy.deepcopy(app._app.openapi())
+    names = [path for path in described["paths"] if not any(mark in path for mark in STARTS)]
+    described["paths"] = {path: described["paths"][path] for path in names[::stride]}
+    for ways in described["paths"].values():
+        for how in ways.values():
+            how["responses"] = {"200": {"description": "done"}}
+    schema = schemathesis.openapi.from_dict(described)
+    return [each.ok() for each in schema.get_all_operations()]
 
 
 def fuzz(root, examples: int, stride: int = 1) -> int:
     client, tried = client_of(root), 0
     names = st.sampled_from([SESSION, RUN, SEARCH]) | st.text(max_size=20)
 
-    for operation in islice(operations(), 0, None, stride):
+    for operation in operations(stride):
 
         @given(case=operation.as_strategy(), name=names)
         @settings(
@@ -59,7 +62,7 @@ def fuzz(root, examples: int, stride: int = 1) -> int:
 
 
 def test_nothing_that_fits_the_description_breaks_the_server(own):
-    assert fuzz(own, examples=3, stride=9) > 10
+    assert fuzz(own, examples=3, stride=12) > 10
 
 
 @pytest.mark.long
