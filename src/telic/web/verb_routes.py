@@ -29,6 +29,8 @@ from telic.web.place import WebPlace
 from telic.web.schemas import answer_of, body_of
 
 _REGISTERED = re.compile(r"(?:[\w.-]+/)?[\w.-]+-v\d+")
+_FILE_NAME = re.compile(r"[\w-]+(\.xml)?")
+"""a word, or a model that comes with the environment"""
 _START = "/start/"
 _PATIENCE_S = 20.0
 """that a request may wait for what it asked for to happen"""
@@ -103,6 +105,13 @@ ROUTES = (
     VerbRoute("/start/train", "train:train", "start", hidden=("reward",), words=("train",)),
     VerbRoute("/start/search", "search:search", "start", words=("search",)),
     VerbRoute(
+        "/start/track",
+        "track:train",
+        "start",
+        hidden=("library", "settings"),
+        words=("track", "train"),
+    ),
+    VerbRoute(
         "/start/bench", "machine:intents", "start", hidden=("suite",), words=("bench", "intents")
     ),
     *(
@@ -144,7 +153,7 @@ class SameCommand(Record):
 def _add_command(router: APIRouter, route: VerbRoute) -> None:
     """Add the route that says how else the same is asked for; it starts nothing."""
     verb = catalogue.load(route.verb)
-    body = body_of(verb, f"Command{_camel(route.words[-1])}Request", route.hidden)
+    body = body_of(verb, f"Command{_camel('_'.join(route.words))}Request", route.hidden)
 
     def words(asked: Any) -> SameCommand:
         values = asked.model_dump(mode="json", exclude_unset=True)
@@ -233,6 +242,12 @@ def _where(place: WebPlace, verb: Verb[..., Any, Any]) -> dict[str, Any]:
 
 def check_env(values: Mapping[str, Any]) -> None:
     """Raise Refused for an environment that only a file or foreign code describes."""
+    for key, value in (values.get("env_args") or {}).items():
+        if isinstance(value, str) and not _FILE_NAME.fullmatch(value):
+            raise Refused(
+                f'The argument {key[:60]} of an environment cannot be "{value[:60]}" here.',
+                hint="Files of your own are for the command line: telic train --env-arg.",
+            )
     name = values.get("env")
     if name is None or _REGISTERED.fullmatch(name):
         return
