@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from telic.core.events import ignore
 from telic.errors import BadFile, ConfigError, MissingFile, Refused, UnknownName, UsageError
 from telic.storage.layout import RunFolder
 from telic.storage.locks import RunLock
@@ -19,7 +20,15 @@ from telic.tracking.evaluate import ClipPlayer
 from telic.tracking.export import export_tracker
 from telic.tracking.metrics import TrackingReport
 from telic.tracking.tracker import load_tracker, save_tracker
-from telic.tracking.train import TrackingOptions, check_schedules, scheduled, train_tracker
+from telic.tracking.train import (
+    TrackingOptions,
+    check_schedules,
+    resume_tracker,
+    scheduled,
+    train_tracker,
+)
+from telic.training.loop import collecting
+from telic.training.rollout import by_member
 from tests.tracking.constructed import library, tiny
 
 STEPS = 5 * 48
@@ -48,7 +57,7 @@ def test_a_stopped_training_goes_on_as_if_it_had_not_been(trained, tmp_path):
     )
     first = train_tracker(tiny(*CONFIG), tmp_path, options)
     assert first.status == "stopped"
-    second = train_tracker(tiny(*CONFIG), tmp_path, options)
+    second = resume_tracker(RunFolder(first.path), ignore, lambda: False)
     assert second.status == "completed" and second.path == first.path
     member = "tracker_seed_1"
     whole, parts = (
@@ -67,7 +76,7 @@ def test_a_stopped_training_goes_on_as_if_it_had_not_been(trained, tmp_path):
 
 def test_a_run_keeps_its_resolved_configuration_and_numbers_of_tokens(trained):
     run = RunFolder(trained)
-    assert watch.read_config(run) == tiny(*CONFIG)
+    assert train.read_config(run) == tiny(*CONFIG)
     rows = [json.loads(line) for line in run.members()[0].scalars.read_text().splitlines()]
     training = [row for row in rows if row.get("type") != "eval"]
     assert len(training) == 5
@@ -193,7 +202,7 @@ def test_what_cannot_be_scheduled_is_refused():
 
 def test_a_folder_of_another_kind_is_no_tracking_run(tmp_path):
     with pytest.raises(UsageError, match="telic track train"):
-        watch.read_config(RunFolder(tmp_path))
+        train.read_config(RunFolder(tmp_path))
 
 
 def test_a_saved_tracker_is_the_tracker(trained, tmp_path):
@@ -203,3 +212,19 @@ def test_a_saved_tracker_is_the_tracker(trained, tmp_path):
     rows = torch.randn(5, tracker.shape.inputs)
     assert torch.equal(tracker.act(rows), again.act(rows))
     assert again.facts == tracker.facts and again.config == tracker.config
+
+
+def test_the_policy_that_learns_is_at_first_the_one_that_acted():
+    job = train.tracking_job(tiny(*CONFIG), [1], threads=1)
+    setup = train.build(job, tiny(*CONFIG), library())
+    setup.collector.start(stagger=False)
+    batch = collecting(setup, 0)()
+    population, actor = setup.population, batch.actor
+    outputs = population.networks.act(
+        population.views, actor.part(actor.scaling.apply(by_member(batch.inputs)))
+    )
+    now = population.distribution.log_prob(
+        outputs, population.views.log_std, by_member(batch.actions)
+    )
+    ratio = (now - by_member(batch.log_probs)).exp()
+    torch.testing.assert_close(ratio, torch.ones_like(ratio), atol=1e-6, rtol=0.0)

@@ -19,16 +19,17 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
+from pydantic import ValidationError
 from torch import Tensor
 
 from telic.core.events import Event, Listener, TrainEnd, from_facts, ignore
 from telic.core.tensors import integers
-from telic.errors import ConfigError, UnknownName
+from telic.errors import BadFile, ConfigError, UnknownName, UsageError
 from telic.motions.clip import Split
 from telic.motions.library import MotionLibrary
 from telic.rewards.decide import RunnerChoice
 from telic.rewards.load import load_reward
-from telic.storage.files import remove_unfinished, write_json
+from telic.storage.files import read_record, remove_unfinished, write_json
 from telic.storage.layout import RunFolder
 from telic.tracking.config import Schedule, TrackingConfig
 from telic.tracking.environment import clips_of, make_tracking, open_motions, tracking_task
@@ -282,3 +283,30 @@ def measured_split(library: MotionLibrary) -> Split:
     if library.chosen("validation"):
         return "validation"
     return "test" if library.chosen("test") else "train"
+
+
+def read_config(run: RunFolder) -> TrackingConfig:
+    """Return the configuration of a tracking run; raises UsageError for a run of another kind."""
+    path = run.path / CONFIG
+    if not path.is_file():
+        raise UsageError(f"{run.path} is no tracking run.", hint="Make one: telic track train")
+    try:
+        return TrackingConfig.model_validate_json(path.read_bytes())
+    except ValidationError as error:
+        raise BadFile(f"{path} is no configuration of a tracking run.") from error
+
+
+def resume_tracker(run: RunFolder, on_event: Listener, should_stop: Callable[[], bool]) -> Run:
+    """Go on with an interrupted training as it was asked for."""
+    job = read_record(run.config, TrainJob)
+    options = TrackingOptions(
+        seeds=[member.seed for member in job.members],
+        name=run.name,
+        device=job.device,
+        threads=job.threads,
+        evaluations=job.evaluations,
+        on_event=on_event,
+        should_stop=should_stop,
+        save_every_s=job.save_every_s,
+    )
+    return train_tracker(read_config(run), run.path.parent, options)

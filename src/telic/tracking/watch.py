@@ -17,7 +17,7 @@ from typing import NamedTuple
 from pydantic import Field, ValidationError
 
 from telic.core.config import Record
-from telic.errors import BadFile, TelicError, UsageError
+from telic.errors import BadFile, TelicError
 from telic.motions.clip import Split
 from telic.motions.library import MotionLibrary
 from telic.storage.files import write_json
@@ -161,16 +161,3 @@ def watch_run(
                     break
                 time.sleep(_PAUSE_S)
     return results(run)
-
-
-def read_config(run: RunFolder) -> TrackingConfig:
-    """Return the configuration of a tracking run; raises UsageError for a run of another kind."""
-    from telic.tracking.train import CONFIG
-
-    path = run.path / CONFIG
-    if not path.is_file():
-        raise UsageError(f"{run.path} is no tracking run.", hint="Make one: telic track train")
-    try:
-        return TrackingConfig.model_validate_json(path.read_bytes())
-    except ValidationError as error:
-        raise BadFile(f"{path} is no configuration of a tracking run.") from error

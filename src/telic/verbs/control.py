@@ -177,20 +177,20 @@ def _resume_run(thing: Thing, request: WorkResumeRequest) -> Run:
         return draw_run(run, wanted, request.on_event, request.should_stop)
     if thing.has_ended:
         raise UsageError(f"{folder.name} is complete; there is nothing to go on with.")
+    if (folder.path / "tracking.json").is_file():
+        from telic.tracking.train import resume_tracker
+
+        return resume_tracker(folder, request.on_event, request.should_stop)
     if not is_resumable(folder):
         raise UsageError(
             f"{folder.name} was trained by Stable-Baselines3 and cannot be resumed.",
             hint="Run its command again: telic show --command prints it.",
         )
-    run = execute(
-        read_record(folder.config, TrainJob),
-        folder.path.parent,
-        name=folder.name,
-        on_event=request.on_event,
-        should_stop=request.should_stop,
-        videos=None if request.videos == "none" else request.videos,
-    )
-    return draw_run(run, request.videos, request.on_event, request.should_stop)
+    job, heard = read_record(folder.config, TrainJob), (request.on_event, request.should_stop)
+    wanted = None if request.videos == "none" else request.videos
+    place, name = folder.path.parent, folder.name
+    run = execute(job, place, name=name, on_event=heard[0], should_stop=heard[1], videos=wanted)
+    return draw_run(run, request.videos, *heard)
 
 
 def _resume_session(thing: Thing, request: WorkResumeRequest) -> Session | WorkState:

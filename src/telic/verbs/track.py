@@ -152,7 +152,8 @@ class Chosen(NamedTuple):
 
 
 def _chosen(request: TrackerRequest) -> Chosen:
-    from telic.tracking.watch import read_config, trackers
+    from telic.tracking.train import read_config
+    from telic.tracking.watch import trackers
 
     run = _run(request)
     read_config(run)
@@ -202,7 +203,7 @@ def eval(request: EvalRequest) -> TrackerEvaluation:
     from telic.tracking.film import film_clip
     from telic.tracking.metrics import as_csv
     from telic.tracking.tracker import load_tracker
-    from telic.tracking.watch import read_config
+    from telic.tracking.train import read_config
 
     chosen = _chosen(request)
     config = read_config(chosen.run)
@@ -266,7 +267,8 @@ def watch(request: WatchTrackersRequest) -> WatchedRun:
     """Measure every tracker of a run as it appears, each once, until the run has ended."""
     from telic.core.events import LogMessage
     from telic.tracking.environment import open_motions
-    from telic.tracking.watch import TrackerWatch, read_config, watch_run
+    from telic.tracking.train import read_config
+    from telic.tracking.watch import TrackerWatch, watch_run
 
     run = _run(request)
     config = read_config(run)
