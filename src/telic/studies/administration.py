@@ -138,7 +138,7 @@ def create_study(
     """Make a study under `root`/.telic and make it the active one.
 
     Doing it again changes nothing but the active pair, and finishes what a killed process began.
-    Nothing outside `root` is written.
+    Nothing outside `root` is written but the note of the ledger's last line, see `heads`.
     """
     if not root.is_dir():
         raise UsageError(f"{root} is not a folder.", hint="Name the repository with --root.")
