@@ -32,7 +32,9 @@ def test_what_a_killed_process_began_is_finished(study):
     assert len(Ledger(study.folder).events()) == 1
 
 
-def test_nothing_but_the_note_of_its_last_line_is_written_outside_the_repository(repository, tmp_path, own_key):
+def test_nothing_but_the_note_of_its_last_line_is_written_outside_the_repository(
+    repository, tmp_path, own_key
+):
     before = {p for p in tmp_path.rglob("*") if repository not in p.parents}
     create_study(repository, "g1-walk", "speed", AGENT)
     assert {p for p in tmp_path.rglob("*") if repository not in p.parents} == before
