@@ -242,7 +242,8 @@ def _where(place: WebPlace, verb: Verb[..., Any, Any]) -> dict[str, Any]:
 
 def check_env(values: Mapping[str, Any]) -> None:
     """Raise Refused for an environment that only a file or foreign code describes."""
-    for key, value in (values.get("env_args") or {}).items():
+    arguments: Mapping[str, Any] = values.get("env_args") or {}
+    for key, value in arguments.items():
         if isinstance(value, str) and not _FILE_NAME.fullmatch(value):
             raise Refused(
                 f'The argument {key[:60]} of an environment cannot be "{value[:60]}" here.',
