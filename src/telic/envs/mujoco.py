@@ -285,7 +285,7 @@ class MujocoEnv:
             action_high=tuple(high),
             dt_s=task.dt,
             max_episode_steps=task.arguments.max_episode_steps,
-            info_keys={**task.meanings, **offered(model)},
+            info_keys={**task.info_meanings, **offered(model)},
             body_names=names,
             joints=joints(model),
             torso=None if self.robot.torso is None else names[self.robot.torso],

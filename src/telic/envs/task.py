@@ -77,7 +77,7 @@ class Task(Generic[ArgumentsT]):
     id: str
     description: str
     Arguments: ClassVar[type[TaskArguments]]
-    meanings: Mapping[str, str]
+    meanings: ClassVar[Mapping[str, str]] = {}
     """the task's own info values and what they mean"""
     normal_velocities: ClassVar[bool] = False
     """whether episodes start with normal velocities, not uniform ones"""
@@ -90,6 +90,11 @@ class Task(Generic[ArgumentsT]):
     """the info values of the task that are computed only when asked for"""
     memory: dict[str, Tensor]
     """what lives from step to step beside the simulation, (N, ...); replaced, never changed"""
+
+    @property
+    def info_meanings(self) -> Mapping[str, str]:
+        """The task's own info values and what they mean, as it was configured."""
+        return self.meanings
 
     def __init__(self, arguments: ArgumentsT, sim: Simulation) -> None:
         self.arguments = arguments

@@ -314,7 +314,8 @@ def _filled_plan(plan: dict[str, Any], contract: Contract, is_baseline: bool) ->
         # Every candidate takes the first seeds of a pool, so that arms can be compared in pairs.
         seeds.setdefault(phase, sorted(pools.get(phase, ()))[: LEAST_SEEDS.get(phase, 1)])
     agreed: dict[str, Any] = contract.baseline.est.model_dump(exclude_none=True)
-    est = {**agreed, **(plan.get("est") or {})}
+    own: dict[str, Any] = plan.get("est") or {}
+    est = {**agreed, **own}
     if plan.get("steps") is None and contract.baseline.steps is not None:
         plan["steps"] = contract.baseline.steps
     if plan.get("steps"):

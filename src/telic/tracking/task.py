@@ -7,6 +7,7 @@ is its start plus the simulated time, so nothing can come out of step.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -111,14 +112,19 @@ class TrackingTask(Task[TaskArguments]):
                 low_below_m=None,
                 low_height_m=config.terminations.low_height_m,
             )
-        self.meanings = {f"reward_{name}": f"part of the reward: {name}" for name in terms}
+        self._meanings = {f"reward_{name}": f"part of the reward: {name}" for name in terms}
         if self.playing:
-            self.meanings |= {
+            self._meanings |= {
                 "robot_places": "tracked bodies of the robot (N, B, 3), m",
                 "target_places": "the same of the reference (N, B, 3), m",
                 "joint_error": "mean error of joints (N,), rad",
                 "turn_error": "error of the root's orientation (N,), rad",
             }
+
+    @property
+    def info_meanings(self) -> Mapping[str, str]:
+        """The parts of the reward; while playing, places and errors too."""
+        return self._meanings
 
     def _prepare_events(self, sim: Simulation) -> None:
         self._spread = None if self.playing else SPREADS.get(self.config.events.variation)
