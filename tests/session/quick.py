@@ -45,7 +45,8 @@ VARYING = {**FAILING, "reviser": {"revision": REVISION}}
 """the same, with two variants to choose from"""
 BATCH = SETTINGS["num_envs"] * SETTINGS["horizon"]
 """steps of a member between two updates"""
-_TIMES = ("training_s", "judging_s", "seconds", "session")
+_TIMES = ("training_s", "judging_s", "seconds", "session", "policy_hash")
+"""what differs between two sessions; a policy's file also says when and where it was made"""
 
 
 @contextmanager
