@@ -352,7 +352,8 @@ def test_who_gets_away_goes_on_to_harder_fields_and_who_stays_to_easier_ones(dog
     env.sim.field("qpos")[:, :2] = task.memory["field"][:, 1:]
     env.sim.field("qpos")[:, 0] += away
     everyone = torch.ones(3, dtype=torch.bool)
-    placed = task.begin(everyone, task.qpos0.expand(3, -1), task.memory["drawn"])
+    qpos, drawn = task.qpos0.expand(3, -1), task.memory["drawn"]
+    placed, _ = task.begin(everyone, qpos, torch.zeros_like(task.qvel), drawn)
     assert task.memory["field"][:, 0].tolist() == [2.0, 1.0, 0.0]
     rows = (placed[:, 0] / FIELD_M + (ROWS - 1) / 2.0).round()
     assert rows.tolist() == [2.0, 1.0, 0.0]

@@ -58,7 +58,7 @@ def test_modules_that_import_the_launch_path_can_be_counted_on_one_hand():
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.ImportFrom) and (node.module or "").endswith("launch.launch"):
                 importers.add(path.name)
-    assert importers == set()
+    assert importers == {"drive.py"}  # which does what `next` says
 
 
 WATCHED = """
@@ -105,6 +105,7 @@ VERBS = {
     "confirm": "seeds",
     "baseline": "",
     "next": "",
+    "go": "--most 1",
     "decide": "CANDIDATE reject --because x",
     "revert": "CANDIDATE --because x",
     "metrics": "SAMPLE",

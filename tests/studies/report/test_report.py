@@ -106,7 +106,8 @@ def test_the_page_is_whole_and_asks_nobody(study):
 
 def test_an_empty_study_has_a_report_too(tmp_path, monkeypatch):
     monkeypatch.setenv("TELIC_CONFIG_DIR", str(tmp_path / "config"))
-    study = FreshStudy(create_study(tmp_path, "walk", "first", HUMAN).folder)
+    (tmp_path / "repository").mkdir()
+    study = FreshStudy(create_study(tmp_path / "repository", "walk", "first", HUMAN).folder)
     folder = write_report(study)
     text = folder.report.read_text()
     assert "No incumbent yet" in text and "No result has been audited." in text

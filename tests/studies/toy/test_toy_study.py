@@ -141,9 +141,8 @@ def a_flipped_byte_is_found(study):
 
 
 def test_what_was_not_agreed_on_is_refused(study):
-    study.go_on(until="agree")
+    study.go_on(until="launch")
     baseline = study.door.agent("next")["args"]["candidate"]
-    study.door.person("approve", "experiment", "--candidate", baseline)
     launch = ("run", baseline, "--execute", "--confirm", "RUN_CANDIDATE")
     an_edited_line_shuts_the_gate(study, launch)
     another_seed_is_no_idea(study)

@@ -19,6 +19,7 @@ from telic.studies.evidence.artefacts import altered_artefacts, seal_key, why_un
 from telic.studies.evidence.claims import Audit
 from telic.studies.launch.machine import read_exit
 from telic.studies.projector import committed_head
+from telic.studies.state import StudyState
 
 if TYPE_CHECKING:
     from telic.studies.study import Study
@@ -44,7 +45,8 @@ def _state(study: Study) -> Iterator[str]:
     if committed_head(study.folder) != study.ledger.head:
         yield "state.json is not what the ledger comes to; telic study state --rebuild makes it"
         return
-    written = read_json(study.folder.state)
+    # As a record: one that an earlier version wrote lacks what was added since.
+    written = read_record(study.folder.state, StudyState).as_data()
     kept = {name: value for name, value in written.items() if name != "next_action"}
     now = {k: v for k, v in study.state.as_data().items() if k != "next_action"}
     if kept != now:
