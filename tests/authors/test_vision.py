@@ -380,6 +380,7 @@ def test_a_single_episode_is_looked_at_once_unless_something_is_in_doubt(episode
     assert [each.role for each in provider.requests] == ["vision_criteria", "vision_judge"]
 
 
+@pytest.mark.slow
 def test_sheets_are_drawn_once_and_hold_all_their_pictures(episodes, pictures, really):
     (sheets,) = Footage(episodes[0], pictures).overviews()
     usual, oblique, fastest = (each.image.data for each in sheets)

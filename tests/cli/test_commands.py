@@ -113,6 +113,7 @@ def test_a_run_is_shown_with_its_members_and_findings(said):
     assert command.startswith("telic train HalfCheetah-v5 --reward reward.py")
 
 
+@pytest.mark.slow
 def test_play_renders_a_recorded_and_a_new_episode(trained, said):
     for extra in ([], ["--seed", "5"]):
         made = json.loads(said("play", "--size", "160x120", "--json", *extra).out)

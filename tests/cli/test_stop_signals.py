@@ -107,7 +107,8 @@ def test_a_closed_terminal_stops_a_run_that_saves(tmp_path):
     assert status_of(run) == "stopped"
 
 
-@pytest.mark.parametrize("jobs", [pytest.param(1, marks=pytest.mark.slow), 2])
+@pytest.mark.slow  # that killed ones write no more is shown below
+@pytest.mark.parametrize("jobs", [1, 2])
 def test_sigterm_stops_a_search_in_one_process_and_in_several(tmp_path, jobs):
     before = children()
     process = start_search(tmp_path, f"--jobs={jobs}")

@@ -100,6 +100,7 @@ def test_keys_lead_to_every_page_and_say_which_there_are(tab):
     assert tab.page.url.endswith("/trash")
 
 
+@pytest.mark.slow
 def test_what_is_deleted_on_a_page_is_restored_from_the_trash(browser, tmp_path):
     root = make_workspace(tmp_path)
     with serving(root) as address:
