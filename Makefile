@@ -50,13 +50,15 @@ format: $(STAMP)
 
 setup: $(STAMP)
 
-# torch first: what depends on it then accepts the pinned build instead of fetching another one.
+# torch first: what depends on it then accepts the pinned build instead of fetching another one. What pip cannot
+# install comes meanwhile.
 $(STAMP): pyproject.toml scripts/setup-system
 	@test -d $(VENV) || $(PYTHON) -m venv $(VENV)
 	@echo "Installing telic into $(VENV) (one to three minutes the first time) ..."
-	@$(BIN)/pip install -qq --disable-pip-version-check "torch==2.13.0"
-	@$(BIN)/pip install -qq --disable-pip-version-check -e ".[export,sb3,gpu,llm,mcp,web,dev]"
-	@sh scripts/setup-system
+	@sh scripts/setup-system & system=$$!; \
+	$(BIN)/pip install -qq --disable-pip-version-check "torch==2.13.0" && \
+	$(BIN)/pip install -qq --disable-pip-version-check -e ".[export,sb3,gpu,llm,mcp,web,dev]"; \
+	status=$$?; wait $$system; exit $$status
 	@touch $@
 
 clean:

@@ -9,7 +9,7 @@ import pytest
 ROOT = Path(__file__).parent.parent
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 LONG = ("population", "watch_training", "policy_in_gymnasium", "reference_reward", "memory_reward")
-SLOW = ("own_reward", "other_environments", "own_robot")
+SLOW = ("own_reward", "other_environments", "own_robot", "export_onnx")
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 SNIPPET = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 REWARDS = [

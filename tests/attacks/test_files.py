@@ -152,7 +152,7 @@ def attack(home: Path, count: int, seed: int) -> tuple[Counter, list[str]]:
     return tally, faults
 
 
-@pytest.mark.parametrize("count", [30, pytest.param(150, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("count", [15, pytest.param(150, marks=pytest.mark.slow)])
 def test_a_damaged_file_ends_in_a_sentence(tmp_path, monkeypatch, count):
     monkeypatch.setenv("TELIC_CONFIG_DIR", str(tmp_path / "config"))
     tally, faults = attack(tmp_path, count, SEED)

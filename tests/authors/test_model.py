@@ -48,6 +48,7 @@ def scripted(monkeypatch):
     return use
 
 
+@pytest.mark.slow
 def test_a_model_writes_is_reviewed_revises_and_sums_up(scripted, tmp_path):
     strict = {**SCRIPT, "judge_author": {"reasoning": "j", "source": STRICT}}
     strict["elicitor"] = {**SCRIPT["elicitor"], "puppet": []}  # which this judge would not pass

@@ -78,6 +78,7 @@ def judge_by(monkeypatch, code):
     monkeypatch.setattr(judges, "compose", other)
 
 
+@pytest.mark.slow
 def test_a_judge_that_likes_everything_is_found_out(monkeypatch):
     judge_by(
         monkeypatch,

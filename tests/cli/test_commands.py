@@ -213,6 +213,7 @@ def test_stop_ends_a_run_from_another_terminal(tmp_path):
     assert status_of(run) == "stopped"
 
 
+@pytest.mark.slow
 def test_a_killed_command_leaves_no_process_behind_and_can_be_resumed(tmp_path):
     process = start_long_run(tmp_path)
     os.kill(process.pid, signal.SIGKILL)

@@ -15,6 +15,7 @@ async def report_of(call) -> str:
     return (await call("get_report"))["markdown"]
 
 
+@pytest.mark.slow
 async def test_from_nothing_to_a_trusted_baseline_and_the_next_candidate(host, repository):
     person = Person()
     async with host(person, allow_launch=True) as call:

@@ -143,6 +143,7 @@ def test_the_full_command_line_knows_the_hooks_too(repository):
     assert CliRunner().invoke(app, words, input="no").exit_code == 1
 
 
+@pytest.mark.slow
 def test_build_and_validate_say_what_they_found(tmp_path):
     from telic.cli.main import app
 

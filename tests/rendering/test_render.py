@@ -40,6 +40,7 @@ def test_a_backend_that_cannot_draw_says_why(monkeypatch):
     assert "nonsense" in str(answer.reason)
 
 
+@pytest.mark.slow
 def test_rays_draw_a_video_and_a_strip_in_one_child(cheetah_file, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     heard = Heard()
@@ -91,6 +92,7 @@ def test_opengl_draws_what_the_rays_draw_however_far_away(cheetah, tmp_path):
         assert (ours & theirs).sum() > 0.7 * (ours | theirs).sum()
 
 
+@pytest.mark.slow
 def test_a_backend_that_crashes_is_replaced_and_that_is_said(cheetah_file, tmp_path, monkeypatch):
     real = backends.command
     started = []

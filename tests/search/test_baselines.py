@@ -13,6 +13,7 @@ pytest.importorskip("sb3_contrib")
 SMALL = {"episodes": 20, "fresh_episodes": 3, "jobs": 1, "switches": {"rollouts": 2}}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("env", "method"),
     [

@@ -165,6 +165,7 @@ def _facts(iteration):
     return facts
 
 
+@pytest.mark.slow
 def test_runs_are_the_same_together_alone_and_in_processes(tmp_path, monkeypatch):
     monkeypatch.undo()  # other processes play episodes of full length
     request = small(method="cma", episodes=60, runs=3)

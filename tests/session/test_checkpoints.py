@@ -37,6 +37,7 @@ def at_once(monkeypatch):
     monkeypatch.setattr(CheckpointJudge, "__call__", hear)
 
 
+@pytest.mark.slow
 def test_checkpoints_are_judged_before_training_ends_and_the_last_one_afterwards(asking, at_once):
     asking.run(FAILING, steps=STEPS)
     told = asking.told("session.checkpoint")

@@ -29,7 +29,11 @@ class Puck(gymnasium.Env):
     [
         ("CartPole-v1", "keep the pole upright"),
         pytest.param("MountainCarContinuous-v0", "reach the flag", marks=pytest.mark.slow),
-        ("puck.py:Puck", "keep place_0 near 0 within 0.5 and keep place_1 below 3"),
+        pytest.param(
+            "puck.py:Puck",
+            "keep place_0 near 0 within 0.5 and keep place_1 below 3",
+            marks=pytest.mark.slow,
+        ),
     ],
 )
 def test_an_environment_without_a_robot_goes_all_the_way(home, tmp_path, monkeypatch, env, intent):

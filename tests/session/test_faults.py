@@ -71,6 +71,7 @@ def test_without_a_reviser_what_was_trained_is_kept(asking):
     assert len(asking.told("train.start")) == 1  # that of iteration 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "fault", [DOWN, pytest.param(Fault(kind="refusing"), marks=pytest.mark.slow)]
 )
@@ -98,6 +99,7 @@ def test_episodes_that_somebody_looked_at_are_still_those_that_were_judged(askin
     assert not any("is not the one that was judged" in each for each in session.summary.reasons)
 
 
+@pytest.mark.slow
 def test_without_an_analyst_there_is_a_report(asking):
     session, _ = asking.run({**PASSING, "analyst": DOWN})
     assert session.summary.outcome == "unproven" and not asking.folder.analysis.exists()
@@ -490,6 +492,7 @@ def test_a_judge_that_never_ends_is_ended_and_leaves_scores_unknown(asking, real
     assert_unknown(asking, session, "no sign of life for 0.5 s while judging")
 
 
+@pytest.mark.slow
 def test_what_is_known_to_be_worth_nothing_beats_what_is_unknown(asking, home):
     def judge(source, paths, folder, environment):
         if "iter_1" in folder.parts:
@@ -512,6 +515,7 @@ def test_when_both_may_be_to_blame_both_are_told():
     assert found.judge_problems == found.reward_problems == ("no sign of life",)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "error", [pytest.param(None, marks=pytest.mark.slow), TelicError("no OpenGL here")]
 )

@@ -82,6 +82,7 @@ def test_a_judge_that_takes_anything_leaves_a_session_unproven(author, tmp_path,
     assert [row.episodes for row in card.rows] == [16] * 8 and "one step late" in report
 
 
+@pytest.mark.slow
 def test_a_session_that_cannot_pass_revises_and_says_so(author, home, tmp_path):
     author(goal=50.0)
     session = run("move", runs_dir=tmp_path, **SMALL)

@@ -20,6 +20,7 @@ RECORDED = sorted((Path(__file__).parent / "recorded").glob("*.json"))
 LOOKING = ("vision_criteria", "vision_judge", "vision_again")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "path",
     [

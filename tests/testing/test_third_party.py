@@ -38,6 +38,7 @@ def installed(tmp_path_factory):
     return folder
 
 
+@pytest.mark.slow
 def test_its_parts_keep_the_contracts(installed, tmp_path):
     words = ["-m", "pytest", "-q", "-p", "no:cacheprovider", PACKAGE / "tests"]
     assert " passed" in call(*words, cwd=tmp_path, path=installed)

@@ -92,6 +92,7 @@ def test_what_telic_wrote_shares_a_process_and_only_the_job_says_so():
     assert three(ours=True).key == three().key
 
 
+@pytest.mark.slow
 def test_members_trained_apart_learn_what_they_learn_together(tmp_path, workers):
     together = train_here(three(), tmp_path / "together")
     heard = []

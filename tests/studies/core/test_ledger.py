@@ -166,6 +166,7 @@ def _write_notes(root, name, count):
         Ledger(study, patience_s=60).append("note.added", None, {"text": f"{name} {number}"}, AGENT)
 
 
+@pytest.mark.slow
 def test_several_processes_append_at_the_same_time(study):
     spawn = multiprocessing.get_context("spawn")
     names = ["a", "b", "c", "d"]

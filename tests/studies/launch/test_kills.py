@@ -16,6 +16,7 @@ def trials(count, seed, tmp_path, *options):
     return json.loads(done.stdout), done.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("count", "seed"), [(6, 1), pytest.param(200, 2, marks=pytest.mark.long)])
 def test_a_killed_launch_loop_goes_on_without_a_fault(tmp_path, count, seed):
     found, said = trials(count, seed, tmp_path)

@@ -40,6 +40,7 @@ def test_nobody_makes_one_by_hand():
         order.LaunchPermit(object(), "n1", "a" * 64, 1e12)
 
 
+@pytest.mark.slow
 def test_only_the_gates_give_permits():
     callers = set()
     for path in SOURCE.rglob("*.py"):
