@@ -1,8 +1,6 @@
 """Training trackers: exactly resumed, watched once, written as ONNX that acts the same."""
 
 import json
-import os
-import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -167,16 +165,25 @@ def test_a_watch_that_is_killed_loses_and_repeats_no_result(trained, tmp_path):
         "from tests.tracking.test_training import run_watch;"
         "print(run_watch(Path(sys.argv[1]))[0], flush=True)"
     )
-    written: list[str] = []
-    while len(written) < 2:
-        process = subprocess.Popen([sys.executable, "-c", code, str(run)], stdout=subprocess.PIPE)
-        before = set(written)
-        while process.poll() is None and set(written) == before:
-            written = sorted(str(path) for path in run.glob("*/evaluations/watched_*.json"))
-        os.kill(process.pid, signal.SIGKILL)
+    wanted = len(watch.trackers(RunFolder(run)))
+    stamps: dict[Path, int] = {}
+    for _ in range(wanted + 1):  # each of them is killed once it has written something
+        process = subprocess.Popen(
+            [sys.executable, "-c", code, str(run)], stdout=subprocess.DEVNULL
+        )
+        count = len(stamps)
+        while process.poll() is None and len(stamps) == count:
+            stamps |= {
+                path: path.stat().st_mtime_ns
+                for path in run.glob("*/evaluations/watched_*.json")
+                if path not in stamps
+            }
+        process.kill()  # nothing where it has ended already
         process.wait()
-    for path in written:
-        watch.WatchedTracker.model_validate_json(Path(path).read_bytes())
+    assert len(stamps) == wanted > 1
+    for path, stamp in stamps.items():
+        assert path.stat().st_mtime_ns == stamp, "it was measured twice"
+        watch.WatchedTracker.model_validate_json(path.read_bytes())
 
 
 def test_schedules_go_from_start_to_end():

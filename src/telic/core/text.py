@@ -179,6 +179,11 @@ def texts(words: Sequence[str], option: str) -> dict[str, str]:
     return out
 
 
+def file_name(text: str) -> str:
+    """Return somebody's name for a thing as a part of a file's name, which leads nowhere else."""
+    return re.sub(r"[^\w.-]+", "_", text).lstrip(".")[:80] or "_"
+
+
 def read_value(text: str) -> Any:
     """Read a command-line value: JSON where it is JSON, lists with commas, else the text itself."""
     text = text.strip()

@@ -22,6 +22,7 @@ from pydantic import Field
 
 from telic.core.config import Record
 from telic.core.tensors import integers, numbers
+from telic.core.text import file_name
 from telic.errors import MissingExtra, TelicError
 from telic.storage.files import replacing, write_json
 from telic.tracking.parts import tracked_parts
@@ -136,7 +137,12 @@ def export_tracker(tracker: Tracker, folder: Path) -> TrackerExport:
     trials = _trials(tracker)
     shape = tracker.shape
     files = [
-        _write(folder / f"encoder_{each.name}.onnx", _encoder(tracker, each.name), facts, trials)
+        _write(
+            folder / f"encoder_{file_name(each.name)}.onnx",
+            _encoder(tracker, each.name),
+            facts,
+            trials,
+        )
         for each in shape.encoders
     ]
     files.append(_write(folder / "decoder.onnx", _decoder(tracker), facts, trials))

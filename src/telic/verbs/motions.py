@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from telic.core.events import LogMessage
 from telic.core.request import VerbRequest, WatchedRequest, argument, option
+from telic.core.text import file_name
 from telic.core.verb import Wrapped, verb
 from telic.errors import UsageError
 
@@ -184,7 +185,7 @@ def play_motion(request: PlayMotionRequest) -> MotionVideo:
 
     library = request.open()
     clip = library.clip(request.clip)
-    output = request.out or Path(f"{clip.name.replace('/', '_')}.mp4")
+    output = request.out or Path(f"{file_name(clip.name)}.mp4")
     settings: dict[str, Any] = {"view": request.view} if request.view else {}
     film(library.robot, clip, output, frames=request.frames, **settings)
     return MotionVideo(clip.name, str(output), round(clip.duration_s, 3))

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from telic.core.request import RunsRequest, VerbRequest, WatchedRequest, argument, option
-from telic.core.text import integers, is_mapping
+from telic.core.text import file_name, integers, is_mapping
 from telic.core.verb import Wrapped, verb
 from telic.errors import UsageError
 
@@ -229,7 +229,8 @@ def eval(request: EvalRequest) -> TrackerEvaluation:
     write_json(files[0], report)
     files[1].write_text(as_csv(report))
     for place, worst in enumerate(report.worst(request.videos), start=1):
-        path = folder / f"{stem}_worst_{place}_{worst.clip}_{worst.encoder}.mp4"
+        named = file_name(f"{worst.clip}_{worst.encoder}")
+        path = folder / f"{stem}_worst_{place}_{named}.mp4"
         film_clip(player, tracker, worst, path)
         files.append(path)
     player.close()

@@ -1,0 +1,28 @@
+"""Words that people give, as parts of other things."""
+
+import random
+from pathlib import PurePosixPath
+
+import pytest
+
+from telic.core.text import file_name
+
+
+@pytest.mark.parametrize("name", ["../../x", "/etc/passwd", "..", "", "a\0b", "~/x", "a/b\\c:d"])
+def test_a_name_is_one_part_of_a_path(name):
+    assert_leads_nowhere(name)
+
+
+def test_no_name_leads_anywhere():
+    chance = random.Random(1)
+    for _ in range(2000):
+        assert_leads_nowhere("".join(chance.choices("./\\~:\0\n aä0-_", k=chance.randrange(200))))
+
+
+def assert_leads_nowhere(name):
+    made = PurePosixPath("folder") / f"{file_name(name)}"
+    assert len(made.parts) == 2 and ".." not in made.parts and not set(made.name) & set("\0\n\\:")
+
+
+def test_an_ordinary_name_stays():
+    assert file_name("walk-0-0000_robot.v2") == "walk-0-0000_robot.v2"
