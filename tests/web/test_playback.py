@@ -54,7 +54,7 @@ def test_a_scene_has_every_shape_that_is_seen(recorded):
 
 
 def test_meshes_lie_where_the_scene_says():
-    from telic.web.scenes import _drawn
+    from telic.web.playback import _drawn
 
     tetrahedron = "0 0 0  1 0 0  0 1 0  0 0 1"
     model = mujoco.MjModel.from_xml_string(

@@ -46,8 +46,8 @@ def serve(request: DashboardRequest) -> None:
         if find_spec(package) is None:
             raise MissingExtra(package, "web", "The dashboard")
     from telic.connections import find_token, listen
+    from telic.web.app import address_of, serve_until_stopped
     from telic.web.gate import TOKEN_VARIABLE
-    from telic.web.process import address_of, serve_until_stopped
 
     token, _ = find_token(TOKEN_VARIABLE)
     listening = listen(request.host, request.port)

@@ -1,13 +1,18 @@
-"""The application: the API under /api, and the pages that were built into the package."""
+"""The dashboard's server: the API under /api, the pages built into the package, one socket."""
 
 from __future__ import annotations
 
 import gzip
+import hashlib
 import logging
+import socket
+import threading
+import webbrowser
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+import uvicorn
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import FileResponse, JSONResponse, PlainTextResponse
@@ -17,36 +22,33 @@ from starlette.responses import Response
 from starlette.types import ASGIApp
 
 from telic import __version__
+from telic.connections import HEADER_BYTES, LEAVING_S, BoundedConnection
 from telic.core.config import Record
 from telic.errors import MissingFile, Refused, TelicError, UnknownName, UsageError
+from telic.robots.catalogue import cache_folder
 from telic.web import (
     artefacts,
-    bands,
     benchmarks,
     comparisons,
     details,
+    gate,
     iterations,
     lists,
     machine,
-    pictures,
     playback,
-    previews,
     questions,
-    searches,
     series,
-    shares,
+    start,
     streams,
     verb_routes,
-    work,
 )
-from telic.web.gate import API, Grant, WebGate
+from telic.web.gate import API, Grant, ShareLinks, WebGate
 from telic.web.place import WebPlace
-from telic.web.shares import ShareLinks
 
 STATIC = Path(__file__).parent / "static"
 _PARTS = (
     *(lists, details, iterations, streams, series, artefacts, playback, questions, comparisons),
-    *(bands, searches, benchmarks, previews, machine, pictures, shares, work, verb_routes),
+    *(benchmarks, start, machine, gate, verb_routes),
 )
 _log = logging.getLogger("telic.web")
 _FOREVER = "public, max-age=31536000, immutable"
@@ -190,3 +192,51 @@ def _status(error: TelicError) -> int:
     if isinstance(error, Refused):
         return 409
     return 422 if isinstance(error, UsageError) else 409
+
+
+class ViewerConnection(BoundedConnection):
+    """A connection of a page; each viewer of a live session holds one open."""
+
+    most = 512
+
+
+def address_of(listening: socket.socket) -> str:
+    """Return the address of a socket as a browser takes it."""
+    name, port = listening.getsockname()[:2]
+    return f"http://[{name}]:{port}" if ":" in name else f"http://{name}:{port}"
+
+
+def serve_until_stopped(
+    runs_dir: Path, root: Path, listening: socket.socket, token: str, opens: str | None = None
+) -> None:
+    """Answer requests until the process is stopped.
+
+    Args:
+        runs_dir: the folder of runs.
+        root: the repository of the studies.
+        listening: where to answer.
+        token: what every request has to bring.
+        opens: an address that the browser opens; None: it opens nothing.
+    """
+    place = WebPlace(runs_dir.absolute(), root.absolute())
+    threading.Thread(target=_look_around, args=[place], daemon=True).start()
+    config = uvicorn.Config(
+        gated(place, token),
+        http=ViewerConnection,
+        ws="none",
+        h11_max_incomplete_event_size=HEADER_BYTES,
+        timeout_graceful_shutdown=LEAVING_S,
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+    )
+    if opens is not None:
+        threading.Timer(0.5, webbrowser.open, [opens]).start()
+    uvicorn.Server(config).run(sockets=[listening])
+
+
+def _look_around(place: WebPlace) -> None:
+    """Read what there is before somebody asks, from where an earlier server left off."""
+    mark = hashlib.sha256(str(place.runs_dir.resolve()).encode()).hexdigest()[:16]
+    place.index.remember(cache_folder() / "index" / f"{mark}.jsonl")
+    place.index.table()

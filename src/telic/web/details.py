@@ -5,6 +5,7 @@ A file that is missing is None; one that cannot be read is told in `damage`, and
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
@@ -23,7 +24,7 @@ from telic.session.labels import EpisodeLabel, Veto, read_labels, read_vetoes
 from telic.session.records import SessionConfig, SessionSummary, Waiting, read_summary
 from telic.session.robustness import RobustnessCard
 from telic.storage.facts import JudgedFacts
-from telic.storage.files import read_facts, read_json_lines, read_record
+from telic.storage.files import plain, read_facts, read_json_lines, read_record
 from telic.storage.layout import RunFolder, SessionFolder
 from telic.storage.workspace import Thing
 from telic.training.folder import describe
@@ -117,6 +118,13 @@ class ThingDetail(Record):
     study: StudyDetail | None = None
     damage: tuple[str, ...] = ()
     """files that cannot be read, and why"""
+
+
+class SearchMapData(Record):
+    """What the map shows; `telic search page` writes the same into one file."""
+
+    search: str
+    data: dict[str, Any]
 
 
 class PatientReader:
@@ -258,13 +266,40 @@ def read_detail(place: WebPlace, name: str) -> ThingDetail:
     )
 
 
+class SearchMaps:
+    """Maps of every policy that was tried, until the records that they rest on change."""
+
+    def __init__(self) -> None:
+        self._made: dict[Path, tuple[tuple[float, ...], dict[str, Any]]] = {}
+        self._turn = threading.Lock()
+
+    def of(self, folder: Path) -> dict[str, Any]:
+        """Return the map of a search; policies are played for it, which takes seconds."""
+        from telic.search.report import page_data
+        from telic.search.results import load
+
+        files = [*folder.glob("run_*/iterations.jsonl"), folder / "summary.json"]
+        stamp = tuple(sorted(file.stat().st_mtime for file in files if file.exists()))
+        with self._turn:
+            known = self._made.get(folder)
+            if known is None or known[0] != stamp:
+                data = plain(page_data(load(folder.parent, folder.name)))
+                known = self._made[folder] = (stamp, data)
+            return known[1]
+
+
 def routes(place: WebPlace) -> APIRouter:
     """Return the routes of single things."""
-    router = APIRouter(tags=["things"])
+    router, maps = APIRouter(), SearchMaps()
 
-    @router.get("/things/{thing}")
+    @router.get("/things/{thing}", tags=["things"])
     def read_thing(thing: str) -> ThingDetail:
         """Return what a thing's page begins with."""
         return read_detail(place, thing)
+
+    @router.get("/things/{thing}/map", tags=["searches"])
+    def read_map(thing: str) -> SearchMapData:
+        """Return every policy that a search tried, as a point of a plane."""
+        return SearchMapData(search=thing, data=maps.of(place.thing(thing, "search").path))
 
     return router

@@ -1,4 +1,4 @@
-"""This machine: its cores and who has them, memory, disk and graphics cards."""
+"""This machine: its cores and who has them, memory, disk, graphics cards, and what was started."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from fastapi import APIRouter
 from telic.core.config import Record
 from telic.llm.keys import KEY_NAMES, NEEDS_KEY
 from telic.storage.resources import Admission, CoreLease, usable_cores
+from telic.verbs.background import StartedJob, list_jobs, read_job, read_log
 from telic.web.place import WebPlace
 
 _GPU_FIELDS = "index,name,utilization.gpu,memory.used,memory.total,temperature.gpu,power.draw"
@@ -69,6 +70,13 @@ class DiskUse(Record):
 
     thing: str
     bytes: int
+
+
+class JobLog(Record):
+    """The end of what a job printed."""
+
+    job: str
+    log: str
 
 
 def read_machine(runs_dir: Path) -> MachineNow:
@@ -154,17 +162,32 @@ def disk_use(path: Path) -> int:
 
 
 def routes(place: WebPlace) -> APIRouter:
-    """Return the routes of the machine."""
-    router = APIRouter(tags=["machine"])
+    """Return the routes of the machine and of the jobs that a server has started here."""
+    router = APIRouter()
 
-    @router.get("/machine")
+    @router.get("/machine", tags=["machine"])
     def machine_now() -> MachineNow:
         """Return cores, memory, disk, graphics cards, and who holds what."""
         return read_machine(place.runs_dir)
 
-    @router.get("/things/{thing}/disk")
+    @router.get("/things/{thing}/disk", tags=["machine"])
     def thing_disk(thing: str) -> DiskUse:
         """Return what a thing takes on the disk."""
         return DiskUse(thing=thing, bytes=disk_use(place.thing(thing).path))
+
+    @router.get("/jobs", tags=["work"])
+    def list_started() -> list[StartedJob]:
+        """List what was started from here, the latest first."""
+        return list_jobs(place.runs_dir)
+
+    @router.get("/jobs/{job}", tags=["work"])
+    def read_started(job: str) -> StartedJob:
+        """Say how far a job is, and which thing it works on once that is known."""
+        return read_job(place.runs_dir, job)
+
+    @router.get("/jobs/{job}/log", tags=["work"])
+    def read_printed(job: str) -> JobLog:
+        """Return the end of what a job printed."""
+        return JobLog(job=job, log=read_log(place.runs_dir, job))
 
     return router

@@ -1,8 +1,16 @@
-"""Recorded episodes for a player: poses, reward terms and what the judge saw, on one clock."""
+"""Recorded episodes for a player: poses, reward terms and what the judge saw, on one clock.
+
+Shapes are a document; points and triangles of meshes are numbers beside it. Poses are float32,
+little-endian, (frames, bodies, 7): place in metres and orientation as w x y z. Nothing is simulated
+again: the model is put into every recorded state.
+"""
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+import threading
+from collections import OrderedDict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 from fastapi import APIRouter, Query, Response
 from pydantic import Field
@@ -12,14 +20,95 @@ from telic.core.config import Record
 from telic.errors import TelicError, UsageError
 from telic.judges.verdict import Verdict
 from telic.storage.files import read_record
-from telic.storage.trajectories import COMMANDS, Environment, Trajectory, read_trajectory
+from telic.storage.trajectories import (
+    COMMANDS,
+    Environment,
+    Trajectory,
+    TrajectoryFacts,
+    read_trajectory,
+)
 from telic.training.folder import environment_of
 from telic.web.artefacts import FoundFile, find_file
 from telic.web.place import WebPlace
-from telic.web.scenes import DrawnModels, ModelScene, body_poses
 
+if TYPE_CHECKING:
+    import mujoco
+    import numpy as np
+
+_KEPT = 6
+"""models that stay in memory"""
+_HIDDEN = 3
+"""first group of geoms that is not drawn"""
+Shape = Literal["plane", "hfield", "sphere", "capsule", "ellipsoid", "cylinder", "box", "mesh"]
+_SHAPES: dict[int, Shape] = {
+    0: "plane",
+    1: "hfield",
+    2: "sphere",
+    3: "capsule",
+    4: "ellipsoid",
+    5: "cylinder",
+    6: "box",
+    7: "mesh",
+}
 _KEPT_HEADERS = {"cache-control": "private, max-age=3600"}
 Number = Annotated[int | None, Query(ge=0, le=10**9, description="iteration of a session")]
+
+
+class SceneGeom(Record):
+    """One shape, fixed to a body."""
+
+    body: int
+    shape: Shape
+    size: tuple[float, ...]
+    """radius and half lengths, as MuJoCo has them"""
+    position: tuple[float, ...]
+    quaternion: tuple[float, ...]
+    """w x y z"""
+    rgba: tuple[float, ...]
+    mesh: int | None = None
+    """its number among the meshes, or among the height fields"""
+
+
+class SceneMesh(Record):
+    """Where the points (float32) and the triangles (uint32) of a mesh lie among the numbers."""
+
+    vertex_start: int
+    """byte"""
+    vertices: int
+    face_start: int
+    faces: int
+
+
+class SceneField(Record):
+    """Where the heights (float32, from 0 to 1, by rows) of a field lie among the numbers."""
+
+    start: int
+    """byte"""
+    rows: int
+    columns: int
+    size: tuple[float, ...]
+    """half width in x and y, height of 1, depth below"""
+
+
+class SceneBody(Record):
+    """A body of a model."""
+
+    name: str
+    parent: int
+
+
+class ModelScene(Record):
+    """The shapes of a model."""
+
+    env: str
+    bodies: tuple[SceneBody, ...]
+    geoms: tuple[SceneGeom, ...]
+    meshes: tuple[SceneMesh, ...]
+    fields: tuple[SceneField, ...]
+    extent_m: float
+    centre: tuple[float, ...]
+    number_bytes: int
+    """of meshes and fields together"""
 
 
 class PlaybackFacts(Record):
@@ -154,3 +243,138 @@ def routes(place: WebPlace) -> APIRouter:
 
 def _binary(content: bytes, **headers: Any) -> Response:
     return Response(content, media_type="application/octet-stream", headers=_KEPT_HEADERS | headers)
+
+
+# ---------------------------------------------------------------------------- what is drawn
+
+
+class DrawnModel(NamedTuple):
+    """A model, its shapes, and the numbers of its meshes."""
+
+    model: mujoco.MjModel
+    scene: ModelScene
+    numbers: bytes
+
+
+class DrawnModels:
+    """Models that were loaded, the latest used of them."""
+
+    def __init__(self) -> None:
+        self._models: OrderedDict[tuple[Path, str], DrawnModel] = OrderedDict()
+        self._turn = threading.Lock()
+
+    def of(self, environment: Environment) -> DrawnModel:
+        """Return the model of an environment; raises UsageError where it has none."""
+        from telic.rendering.look import load_dressed
+        from telic.rendering.replay import assets_dir, ground_of, model_file
+        from telic.robots import robot_path
+
+        env, arguments = environment
+        located = str(robot_path(env) or env)
+        facts = TrajectoryFacts(env_id=located, env_kwargs=arguments, dt_s=None)
+        path = model_file(facts)
+        if path is None:
+            raise UsageError(
+                f"{env} has no MuJoCo model to draw.", hint="Watch its videos instead."
+            )
+        ground = ground_of(facts)
+        with self._turn:
+            key = (path, ground)
+            if key not in self._models:
+                is_own = path.is_relative_to(assets_dir())
+                model = load_dressed(path, repaint=is_own, ground=ground)
+                self._models[key] = _drawn(env, model)
+            self._models.move_to_end(key)
+            while len(self._models) > _KEPT:
+                self._models.popitem(last=False)
+            return self._models[key]
+
+
+def _drawn(env: str, model: mujoco.MjModel) -> DrawnModel:
+    numbers = bytearray()
+    meshes = tuple(_mesh(model, number, numbers) for number in range(model.nmesh))
+    fields = tuple(_field(model, number, numbers) for number in range(model.nhfield))
+    geoms = (_geom(model, number) for number in range(model.ngeom))
+    scene = ModelScene(
+        env=env,
+        bodies=tuple(
+            SceneBody(name=model.body(number).name, parent=int(model.body_parentid[number]))
+            for number in range(model.nbody)
+        ),
+        geoms=tuple(geom for geom in geoms if geom is not None),
+        meshes=meshes,
+        fields=fields,
+        extent_m=float(model.stat.extent),
+        centre=_floats(model.stat.center),
+        number_bytes=len(numbers),
+    )
+    return DrawnModel(model, scene, bytes(numbers))
+
+
+def _geom(model: mujoco.MjModel, number: int) -> SceneGeom | None:
+    shape = _SHAPES.get(int(model.geom_type[number]))
+    material = int(model.geom_matid[number])
+    rgba = model.geom_rgba[number] if material < 0 else model.mat_rgba[material]
+    if shape is None or rgba[3] <= 0 or model.geom_group[number] >= _HIDDEN:
+        return None
+    data = int(model.geom_dataid[number])
+    return SceneGeom(
+        body=int(model.geom_bodyid[number]),
+        shape=shape,
+        size=_floats(model.geom_size[number]),
+        position=_floats(model.geom_pos[number]),
+        quaternion=_floats(model.geom_quat[number]),
+        rgba=_floats(rgba),
+        mesh=data if shape in ("mesh", "hfield") and data >= 0 else None,
+    )
+
+
+def _mesh(model: mujoco.MjModel, number: int, numbers: bytearray) -> SceneMesh:
+    start, count = int(model.mesh_vertadr[number]), int(model.mesh_vertnum[number])
+    vertices = model.mesh_vert[start : start + count]
+    first, faces = int(model.mesh_faceadr[number]), int(model.mesh_facenum[number])
+    places = len(numbers), len(numbers) + count * 12
+    numbers += vertices.astype("<f4").tobytes()
+    numbers += model.mesh_face[first : first + faces].astype("<u4").tobytes()
+    return SceneMesh(vertex_start=places[0], vertices=count, face_start=places[1], faces=faces)
+
+
+def _field(model: mujoco.MjModel, number: int, numbers: bytearray) -> SceneField:
+    rows, columns = int(model.hfield_nrow[number]), int(model.hfield_ncol[number])
+    first, start = int(model.hfield_adr[number]), len(numbers)
+    numbers += model.hfield_data[first : first + rows * columns].astype("<f4").tobytes()
+    size = _floats(model.hfield_size[number])
+    return SceneField(start=start, rows=rows, columns=columns, size=size)
+
+
+def _floats(values: Any) -> tuple[float, ...]:
+    return tuple(round(float(value), 6) for value in values)
+
+
+def body_poses(model: mujoco.MjModel, trajectory: Trajectory) -> np.ndarray:
+    """Return where the bodies were, (frames, bodies, 7) float32, as far as numbers were recorded.
+
+    Raises UsageError for an episode of another model.
+    """
+    import mujoco
+    import numpy as np
+
+    if "qpos" not in trajectory or trajectory["qpos"].shape[1:] != (model.nq,):
+        raise UsageError(
+            "The recording does not fit the model.",
+            hint="It was made with another version of the model; record it again.",
+        )
+    states = trajectory["qpos"]
+    broken = np.flatnonzero(~np.isfinite(states).all(1))
+    states = states[: broken[0]] if len(broken) else states
+    poses = np.empty((len(states), model.nbody, 7), dtype=np.float32)
+    data = mujoco.MjData(model)
+    for row, state in enumerate(states):
+        data.qpos[:] = state
+        for name in ("mocap_pos", "mocap_quat"):
+            if name in trajectory:
+                getattr(data, name)[:] = trajectory[name][row]
+        mujoco.mj_kinematics(model, data)
+        poses[row, :, :3] = data.xpos
+        poses[row, :, 3:] = data.xquat
+    return poses

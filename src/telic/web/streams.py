@@ -10,17 +10,18 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator
+from dataclasses import fields
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, Literal, Union, get_type_hints
 
 from fastapi import APIRouter, Header, Query, Response
 from fastapi.responses import StreamingResponse
-from pydantic import Field
+from pydantic import BaseModel, ConfigDict, Field, create_model
 
 from telic.core.config import Record
+from telic.core.events import EVENTS, BenchEvent
 from telic.errors import TelicError
 from telic.storage.workspace import Thing
-from telic.web.event_schemas import EventData
 from telic.web.place import WebPlace
 from telic.web.series import Pulse, pulse_of
 from telic.web.tails import LogLine, read_lines
@@ -29,6 +30,24 @@ from telic.web.thing_lines import thing_id
 _BEAT_S = 1.0
 _MOST_PULSES = 256
 _MOST = 1000
+
+
+def _record_of(kind: type[Any]) -> type[BaseModel]:
+    """Return a model of an event as it lies on disk: its name and its fields."""
+    hints = get_type_hints(kind)
+    made: dict[str, Any] = {"event": (Literal[kind.NAME], ...)}
+    made |= {field.name: (hints[field.name] | None, None) for field in fields(kind)}
+    return create_model(kind.__name__, __doc__=kind.__doc__, **made)
+
+
+class OtherEvent(BaseModel):
+    """A line that another version wrote, or an entry of a study's ledger."""
+
+    model_config = ConfigDict(extra="allow")
+
+
+EVENT_RECORDS = tuple(_record_of(kind) for kind in EVENTS if kind is not BenchEvent)
+EventData = Union[(*EVENT_RECORDS, OtherEvent)]
 
 
 class EventRow(Record):

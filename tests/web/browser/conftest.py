@@ -76,9 +76,8 @@ class serving:  # noqa: N801 - reads as a phrase
     def __enter__(self) -> str:
         import uvicorn
 
-        from telic.web.app import gated
+        from telic.web.app import address_of, gated
         from telic.web.place import WebPlace
-        from telic.web.process import address_of
 
         listening = listen("127.0.0.1", 0)
         app = gated(WebPlace(self._root / "runs", self._root), TOKEN)

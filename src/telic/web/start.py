@@ -1,0 +1,130 @@
+"""Before a start: what an intent would be measured by and take, and how a robot looks.
+
+The composer reads the intent, which costs nothing and leaves nothing behind; with a model, its own
+reading may differ, and is shown on the session's page. Pictures are drawn once and kept in the
+user's cache, not in the workspace, by the model they show.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from pathlib import Path
+from typing import Annotated
+
+from fastapi import APIRouter, Query
+from fastapi.responses import FileResponse
+from pydantic import Field
+
+from telic.authors.author import MeasurableIntent
+from telic.composer.compose import compose
+from telic.core.config import Record
+from telic.envs.catalogue import describe
+from telic.errors import UsageError
+from telic.session import ENV, ITERATIONS, SEEDS
+from telic.session.budget import Allowance
+from telic.session.forecast import Forecast, session_forecast
+from telic.session.records import SessionConfig
+from telic.storage.layout import SessionFolder
+from telic.training.plan import steps_factor
+from telic.web.place import WebPlace
+from telic.web.verb_routes import check_env
+
+_NOWHERE = "preview"
+_turn = threading.Lock()
+"""one picture at a time: each takes a process that draws"""
+
+
+class IntentPreview(MeasurableIntent):
+    """What an intent would be measured by, and what it would take."""
+
+    forecast: Forecast
+
+
+class PreviewQuery(Record):
+    """An intent that somebody thinks about."""
+
+    intent: Annotated[str, Field(min_length=1, max_length=2000)]
+    env: Annotated[str, Field(max_length=200)] = ENV
+    seeds: Annotated[tuple[int, ...], Field(min_length=1, max_length=64)] = SEEDS
+    iterations: Annotated[int, Field(ge=1, le=1000)] = ITERATIONS
+    steps: Annotated[int, Field(ge=1, le=10**12)] | None = None
+
+
+def preview(place: WebPlace, query: PreviewQuery) -> IntentPreview:
+    """Read an intent by rules; starts, writes and fetches nothing."""
+    _require_here(query.env, "They are fetched when you press Start; criteria are shown then.")
+    config = SessionConfig.parse(query.model_dump())
+    written = compose(query.intent, describe(query.env))
+    folder = SessionFolder(place.runs_dir / _NOWHERE)  # only its parent is looked at
+    steps = written.steps * steps_factor(config.device)
+    return IntentPreview(
+        criteria=written.criteria,
+        doubts=written.doubts,
+        not_understood=written.not_understood,
+        dropped=written.dropped,
+        covered=written.covered,
+        forecast=session_forecast(config, steps, folder, Allowance()),
+    )
+
+
+def _require_here(env: str, hint: str) -> None:
+    """Raise Refused for what is no environment, UsageError for a robot that was not fetched."""
+    from telic.robots.catalogue import is_fetched, named_robot, robot_names
+
+    check_env({"env": env})
+    if env in robot_names() and not is_fetched(named_robot(env)):
+        raise UsageError(f"The files of {env} are not on this machine yet.", hint=hint)
+
+
+def model_of(env: str) -> Path:
+    """Return the model of an environment by name; raises UsageError where there is none here."""
+    from telic.rendering.replay import model_file
+    from telic.robots import robot_path
+    from telic.storage.trajectories import TrajectoryFacts
+
+    _require_here(env, f"Fetch them: telic robots fetch {env}")
+    located = str(robot_path(env) or env)
+    path = model_file(TrajectoryFacts(env_id=located, dt_s=None))
+    if path is None:
+        raise UsageError(f"{env} has no MuJoCo model to draw.")
+    return path
+
+
+def portrait(env: str) -> Path:
+    """Return a picture of an environment, drawn if it is not there yet."""
+    from telic.rendering.portrait import draw_portraits
+    from telic.robots.catalogue import cache_folder
+    from telic.storage.reading import file_hash
+
+    model = model_of(env)
+    mark = hashlib.sha256(f"{model} {file_hash(model)}".encode()).hexdigest()[:16]
+    picture = cache_folder() / "portraits" / f"{mark}.png"
+    with _turn:
+        if not picture.exists():
+            picture.parent.mkdir(parents=True, exist_ok=True)
+            draw_portraits([model], [picture])
+    return picture
+
+
+def routes(place: WebPlace) -> APIRouter:
+    """Return the routes of the page where work is started."""
+    router = APIRouter()
+
+    @router.get("/preview", tags=["start"])
+    def read_preview(query: Annotated[PreviewQuery, Query()]) -> IntentPreview:
+        """Say what an intent would be measured by and what it would take; starts nothing."""
+        return preview(place, query)
+
+    @router.get(
+        "/pictures/{env}",
+        tags=["pictures"],
+        response_class=FileResponse,
+        responses={200: {"content": {"image/png": {}}}},
+    )
+    def env_picture(env: str) -> FileResponse:
+        """Return a picture of an environment or a robot as it starts."""
+        headers = {"cache-control": "private, max-age=86400"}
+        return FileResponse(portrait(env), media_type="image/png", headers=headers)
+
+    return router
