@@ -37,6 +37,7 @@ Place = Literal["warm-up", "first", "second"]
 Winner = Literal["first", "second", "warm-up"]
 NETWORK = "network"
 
+_PATIENCE_S = 10.0
 _OF_THE_POLICY = ("policy", "is_scaled", "low", "high", "decimals")
 
 
@@ -307,11 +308,15 @@ class SearchFolder(WorkFolder):
 
     @contextmanager
     def holding(self, numbers: Sequence[int]) -> Generator[None]:
-        """Hold the locks of runs: their logs are written by the processes of a search."""
+        """Hold the locks of runs: their logs are written by the processes of a search.
+
+        Whoever does a search holds its own lock, so another holder of these was started by a
+        process that is dead, and about to follow it.
+        """
         with ExitStack() as stack:
             for number in numbers:
                 name = f"Run {number} of {self.name}"
-                stack.enter_context(RunLock(self.run(number).lock, name))
+                stack.enter_context(RunLock(self.run(number).lock, name, patience_s=_PATIENCE_S))
             yield
 
 

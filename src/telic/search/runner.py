@@ -5,9 +5,11 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, ThreadPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -23,6 +25,7 @@ from telic.core.events import (
     from_facts,
     ignore,
 )
+from telic.errors import WorkerDied
 from telic.llm import Budget, Cancelled, Models
 from telic.sandbox import kernel
 from telic.search.language_model import connect_model
@@ -48,6 +51,7 @@ from telic.storage.resources import usable_cores
 from telic.storage.workspace import Workspace
 
 _POLL_S = 0.1
+_WATCH_S = 0.5
 _TOGETHER = 16  # runs whose episodes one process plays in one batch
 
 
@@ -233,6 +237,11 @@ def _in_processes(work: _SearchWork, numbers: Sequence[int], jobs: int) -> None:
                 for job in done:
                     for summary in job.result():
                         emit(from_facts(SearchRunEnd, summary.model_dump(mode="json")))
+        except BrokenProcessPool:
+            raise WorkerDied(
+                f"A process of {folder.name} was ended from outside, perhaps for want of memory.",
+                hint="Run the same command again to go on, with fewer --jobs if it happens again.",
+            ) from None
         except BaseException:
             folder.stop.touch()  # leaving waits for them
             raise
@@ -241,11 +250,17 @@ def _in_processes(work: _SearchWork, numbers: Sequence[int], jobs: int) -> None:
 def _belong_to(parent: int) -> None:
     """Make this process end with the one that started it, and leave requests to stop to that."""
     kernel.die_with_parent()
-    if os.getppid() != parent:  # it ended before the line above
-        os._exit(1)
+    # It may have ended before the line above, and not every kernel ends its children.
+    threading.Thread(target=_watch, args=(parent,), daemon=True).start()
     # Ctrl-C and a lost terminal reach all processes of a terminal at once.
     for number in (signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
+
+
+def _watch(parent: int) -> None:
+    while os.getppid() == parent:
+        time.sleep(_WATCH_S)
+    os._exit(1)
 
 
 def do_runs(

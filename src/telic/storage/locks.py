@@ -25,19 +25,27 @@ class RunLock:
             ...
     """
 
-    def __init__(self, path: Path, name: str | None = None) -> None:
-        self.path = path
+    def __init__(self, path: Path, name: str | None = None, *, patience_s: float = 0.0) -> None:
+        """Lock a file.
+
+        Args:
+            path: the file, which is made if needed.
+            name: how errors call what is locked.
+            patience_s: how long to wait for a holder that is about to end.
+        """
+        self.path, self.patience_s = path, patience_s
         self.name = name or str(path.parent)
         self._handle: int | None = None
 
     def acquire(self) -> None:
         """Take the lock, or raise Refused with the number of the process that holds it."""
-        deadline = time.monotonic() + _PATIENCE_S
+        began = time.monotonic()
         handle = self._open()
         while not _try_lock(handle, fcntl.LOCK_EX):
             holder = _written_number(handle)
             # Without a number somebody is only looking (`lock_holder`) or about to write it.
-            if holder is not None or time.monotonic() > deadline:
+            patience_s = max(self.patience_s, _PATIENCE_S if holder is None else 0.0)
+            if time.monotonic() - began > patience_s:
                 os.close(handle)
                 raise Refused(
                     f"{self.name} is in use: process {holder or '(unknown)'} is writing to it.",
