@@ -203,3 +203,12 @@ def test_a_rate_of_turning_that_was_said_is_judged_from_both_sides():
     made = compose("spin at 30 rpm", spec_of("Ant-v5"))
     assert made.criteria[0].direction == "about"
     assert compose("spin faster than 30 rpm", spec_of("Ant-v5")).criteria[0].direction == "at_least"
+
+
+def test_who_can_fall_from_two_feet_practises_longer_than_who_stands_on_four():
+    # Under a name that is in no table of what robots took.
+    humanoid, ant = (
+        Scene.of(spec_of(env).model_copy(update={"id": "mine.xml"})).known["learns"]
+        for env in ("Humanoid-v5", "Ant-v5")
+    )
+    assert humanoid == 3 * ant

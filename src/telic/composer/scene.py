@@ -14,6 +14,8 @@ from telic.quantities import QUANTITIES
 
 _LEARNS = 400_000
 """steps to learn to go, for robots without a calibration of their own"""
+_ON_TWO = 3
+"""times as many for a robot that can fall to every side from two feet"""
 _NO_LEGS_MPS = 1.0
 """top speed of what has no legs and was not measured"""
 _LIES = 0.35
@@ -38,7 +40,10 @@ class Scene(NamedTuple):
     @classmethod
     def of(cls, spec: EnvSpec, may_fall: bool = False) -> Scene:
         """Return the scene of an environment."""
-        return cls(spec, {"learns": _LEARNS, **calibrations().get(spec.id, {})}, may_fall)
+        robot = spec.robot
+        on_two = robot is not None and robot.root.kind == "free" and len(robot.feet) == 2
+        learns = _LEARNS * (_ON_TWO if on_two else 1)
+        return cls(spec, {"learns": learns, **calibrations().get(spec.id, {})}, may_fall)
 
     def has(self, *quantities: str) -> bool:
         """Say whether the environment has all of these quantities."""
