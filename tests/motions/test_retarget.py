@@ -56,7 +56,7 @@ BVH = Path(os.environ.get("TELIC_CMU_BVH", "/usr/share/assimp/models/BVH/01_01.b
     reason="the package assimp-testmodels is not here; TELIC_CMU_BVH names a file",
 )
 def test_a_recorded_person_becomes_a_humanoid() -> None:
-    from telic.motions.formats.reader import read_motions
+    from telic.motions.formats import read_motions
 
     (track,) = read_motions(BVH)
     made = retarget(track, HUMANOID, MotionOrigin())

@@ -1,7 +1,6 @@
 import pytest
 
-from telic.plugin.hooks import before_shell
-from telic.plugin.records_guard import record_in_path, written_record
+from telic.plugin.hooks import before_shell, record_in_path, written_record
 
 HOME = ".telic/tasks/walk/studies/first"
 RECORDS = (

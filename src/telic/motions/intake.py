@@ -13,7 +13,7 @@ from typing import Literal, NamedTuple
 from telic.errors import BadFile, TelicError, UsageError
 from telic.motions.checks import ClipReport, FilterLimits, measure
 from telic.motions.clip import HumanTrack, MotionClip, MotionOrigin
-from telic.motions.formats.reader import read_motions
+from telic.motions.formats import read_motions
 from telic.motions.formats.track import RobotTrack, SkeletonTrack, Track, robot_clip
 from telic.motions.library import MotionLibrary
 from telic.motions.retarget import retarget

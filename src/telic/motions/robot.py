@@ -1,4 +1,4 @@
-"""The robot that motions are for: its joints, limits, feet and how a clip's frame is its state.
+"""The robot that motions are for: its joints, limits, feet, how a clip's frame is its state, films.
 
 By name: the planar biped that comes with telic, a robot of the catalogue (unitree-g1), a task of
 Gymnasium (Humanoid-v5), or a file of one's own.
@@ -7,23 +7,29 @@ Gymnasium (Humanoid-v5), or a file of one's own.
 from __future__ import annotations
 
 import functools
+import tempfile
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import mujoco
 import numpy as np
 import torch
 from torch import Tensor
 
+from telic.core.tensors import from_numpy
 from telic.envs.anatomy import robot_of
 from telic.envs.models import read_model
 from telic.envs.spec import Coordinate, Robot
 from telic.errors import BadEnvironment, UnknownName
+from telic.motions.clip import MotionClip
 from telic.motions.kinematics import Kinematics
 from telic.motions.turning import about, conjugate, multiply, rotate
+from telic.rendering.job import Rendering
+from telic.rendering.jobs import render_one
 from telic.robots import robot_names, robot_path
 from telic.sim import load_model
+from telic.storage.trajectories import Trajectory, TrajectoryFacts, write_trajectory
 
 PLANAR_BIPED = "planar-biped"
 _OWN = {PLANAR_BIPED: Path(__file__).parent / "planar_biped.xml"}
@@ -218,4 +224,20 @@ def _model(name: str) -> tuple[Path, mujoco.MjModel, str | None]:
     return file, read_model(str(file))[0], None
 
 
-__all__ = ["PLANAR_BIPED", "MotionRobot", "Pose", "motion_robot"]
+def qpos_of(robot: MotionRobot, clip: MotionClip) -> np.ndarray:
+    """Return the positions (T, nq) that the model has in each frame."""
+    columns = (from_numpy(each) for each in (clip.root_pos, clip.root_quat, clip.joint_pos))
+    return robot.to_qpos(*columns).numpy()
+
+
+def film(robot: MotionRobot, clip: MotionClip, output: Path, **settings: Any) -> Rendering:
+    """Draw a clip on its robot as a video (.mp4) or a strip of pictures (.png).
+
+    Raises TelicError when it cannot be drawn; `settings` are those of `RenderJob`.
+    """
+    with tempfile.TemporaryDirectory() as place:
+        episode = Path(place) / "clip.npz"
+        facts = TrajectoryFacts(env_id=str(robot.file), dt_s=1.0 / clip.fps)
+        columns = {"qpos": qpos_of(robot, clip).astype(np.float32)}
+        write_trajectory(episode, Trajectory(columns, facts))
+        return render_one(episode, output, env=str(robot.file), **settings)

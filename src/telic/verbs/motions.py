@@ -181,7 +181,7 @@ class MotionVideo(NamedTuple):
 @verb(PlayMotionRequest, examples=_EXAMPLES)
 def play_motion(request: PlayMotionRequest) -> MotionVideo:
     """Render a clip on its robot, as the reference has it: no physics, no policy."""
-    from telic.motions.film import film
+    from telic.motions.robot import film
 
     library = request.open()
     clip = library.clip(request.clip)
