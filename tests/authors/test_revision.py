@@ -9,7 +9,7 @@ from telic.authors.candidate import (
     reward_text,
     weights_in,
 )
-from telic.authors.ranking import TriedReward
+from telic.authors.ranking import GENERATION, RUNGS, TriedReward
 from telic.authors.revision import (
     LONGER,
     LONGEST,
@@ -20,7 +20,6 @@ from telic.authors.revision import (
     next_candidate,
     still_rises,
 )
-from telic.authors.tuning import GENERATION, RUNGS
 from telic.composer.notes import Wish
 from telic.judges.criteria import Criterion, score
 from telic.judges.verdict import judged, together

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from telic.authors.candidate import SHORT
-from telic.authors.tuning import GENERATION, RUNGS, ScoredWeights, next_generation
+from telic.authors.ranking import GENERATION, RUNGS, ScoredWeights, next_generation
 
 START = {"speed": 1.0, "control": 0.1, "down": -2.0, "left_out": 0.0}
 

@@ -3,7 +3,7 @@
 The best iteration so far is the parent. It is tried again (longer where its score still rose), with
 other weights against its worst lacks, and with other structures: terms that serve what failed, or
 that pay for it otherwise. Short trials on the judge's score choose among them. Once no structure is
-left and the score is near, the weights are tuned by numbers (`telic.authors.tuning`). Nothing is
+left and the score is near, the weights are tuned by numbers (`telic.authors.ranking`). Nothing is
 tried twice.
 """
 
@@ -26,8 +26,7 @@ from telic.authors.candidate import (
     weights_in,
     worth,
 )
-from telic.authors.ranking import TriedReward, ranked
-from telic.authors.tuning import RUNGS, next_generation, scored_weights
+from telic.authors.ranking import RUNGS, TriedReward, next_generation, ranked, scored_weights
 from telic.composer.notes import Wish
 from telic.composer.observed import is_observed
 from telic.composer.parse import parse

@@ -1,4 +1,4 @@
-"""The lines of a ledger: what they say, whether they are what was written, and their file."""
+"""The lines of a ledger: what they say, their file, and whether they are what was written."""
 
 from __future__ import annotations
 
@@ -11,12 +11,21 @@ from typing import Any, NamedTuple, cast
 from pydantic import Field
 
 from telic.core.config import Record
-from telic.errors import MissingFile
-from telic.storage.files import disk_errors, disk_full, write_bytes
-from telic.storage.keys import SigningKey
+from telic.errors import MissingFile, TelicError
+from telic.storage.files import disk_errors, disk_full, read_record, write_bytes, write_json
+from telic.storage.keys import SigningKey, config_folder
 from telic.storage.reading import check_file, read_bytes
-from telic.studies.canonical import LARGEST_EXACT, NO_HASH, canonical, content_hash, spelled
+from telic.studies.canonical import (
+    LARGEST_EXACT,
+    NO_HASH,
+    canonical,
+    content_hash,
+    existing_key,
+    signing_key,
+    spelled,
+)
 from telic.studies.documents.base import DocumentPart, Sha, StudyActor
+from telic.studies.folder import StudyFolder
 
 _GROUPS = {
     "study": "created status imported",
@@ -285,3 +294,68 @@ def _read(line: bytes) -> dict[str, Any] | None:
         return decode(line)
     except (ValueError, RecursionError):
         return None
+
+
+# ---------------------------------------------------------------------------- the noted end
+# A chain of hashes shows that a line was changed, not that all of it was written anew, cut short or
+# added to. So whoever writes a line through telic notes it first, signed and outside of the study's
+# folder, where no edit reaches it: what the ledger ends with is the line that is noted, or it was
+# not written here.
+
+
+class NotedHead(Record):
+    """heads/<study>.json in the user's folder."""
+
+    ledger: str
+    """path of the ledger"""
+    head: LedgerHead
+    """the last line that is known to be written"""
+    coming: LedgerHead | None = None
+    """the line that was about to be written; a crash leaves it written or not"""
+    sig: str
+
+    def signed(self) -> bytes:
+        """Return what the signature covers."""
+        return canonical({"ledger": self.ledger, "head": self.head, "coming": self.coming})
+
+
+def noted_head(folder: StudyFolder) -> NotedHead | None:
+    """Return what is noted of a ledger; None when nothing is, or not by this user's key."""
+    path, key = _file(folder), existing_key(folder.root)
+    if key is None or not path.is_file():
+        return None
+    try:
+        noted = read_record(path, NotedHead)
+    except TelicError:  # whoever breaks the note gains nothing: the ledger counts as unknown
+        return None
+    return noted if key.has_signed(noted.signed(), noted.sig) else None
+
+
+def note_coming(folder: StudyFolder, head: LedgerHead, coming: LedgerHead | None) -> None:
+    """Note the line that a ledger ends with, and the one that is about to follow."""
+    key, path = signing_key(folder.root), _file(folder)
+    unsigned = NotedHead(ledger=str(folder.ledger), head=head, coming=coming, sig="")
+    write_json(path, unsigned.model_copy(update={"sig": key.sign(unsigned.signed())}))
+
+
+def why_foreign(noted: NotedHead | None, hashes: dict[int, str], head: LedgerHead) -> str | None:
+    """Return why a ledger is not the one that was written here; None when it is, or is unknown.
+
+    Args:
+        noted: what is noted of it.
+        hashes: of its lines, by number; those of the noted lines are enough.
+        head: its last line.
+    """
+    if noted is None or head in (noted.head, noted.coming):
+        return None
+    if head.seq < noted.head.seq:
+        return f"line {noted.head.seq} was written here, and the ledger ends with line {head.seq}"
+    known = {noted.head.hash, noted.coming.hash if noted.coming else None}
+    if hashes.get(noted.head.seq) not in known:
+        return f"line {noted.head.seq} is not the one that was written here"
+    return f"line {noted.head.seq + 1} and what follows were not written here"
+
+
+def _file(folder: StudyFolder) -> Path:
+    name = hashlib.sha256(str(folder.ledger.absolute()).encode()).hexdigest()[:24]
+    return config_folder() / "heads" / f"{name}.json"

@@ -24,6 +24,7 @@ from telic.studies.chain import (
     Check,
     LedgerEvent,
     LedgerHead,
+    NotedHead,
     anchored,
     check_chain,
     check_line,
@@ -31,13 +32,15 @@ from telic.studies.chain import (
     decode,
     line_hash,
     move_aside,
+    note_coming,
+    noted_head,
     torn_tail,
     whole_lines,
+    why_foreign,
 )
 from telic.studies.documents.base import SYSTEM, Sha, StudyActor
 from telic.studies.errors import BrokenIntegrity, LockTimeout, StudyError
 from telic.studies.folder import StudyFolder
-from telic.studies.heads import NotedHead, note_coming, noted_head, why_foreign
 from telic.studies.lock import PATIENCE_S, study_lock
 from telic.studies.projector import Projector, committed_head, save
 from telic.studies.state import StudyState

@@ -149,13 +149,13 @@ def test_the_folder_is_whole_and_the_scene_is_the_simulated_one(dog, deployed, t
 
 def test_a_scene_that_differs_from_what_was_simulated_is_refused(dog, tmp_path, monkeypatch):
     from telic.errors import TelicError
-    from telic.training.export import robot_scene
+    from telic.robots.scene import write_scene
 
     other = mujoco.MjModel.from_xml_path(dog)
     other.body_mass[2] *= 1.01
     (tmp_path / "assets").mkdir()
     with pytest.raises(TelicError, match="body_mass"):
-        robot_scene.write_scene(Path(dog), other, tmp_path)
+        write_scene(Path(dog), other, tmp_path)
 
 
 def test_joints_drives_and_blocks_are_told_in_the_order_of_the_action(dog, deployed):

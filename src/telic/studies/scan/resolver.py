@@ -20,8 +20,7 @@ from telic.studies.scan.facts import (
     is_symbol,
     is_table,
 )
-from telic.studies.scan.links import Links
-from telic.studies.scan.repository import K, Repository, Spot
+from telic.studies.scan.repository import K, Links, Repository, Spot
 from telic.studies.scan.source import VOCABULARY
 
 Thing = Spot | str

@@ -26,6 +26,7 @@ from telic.errors import UsageError
 from telic.report import document as doc
 from telic.robots import robot_path
 from telic.robots.said import DRIVEN
+from telic.robots.scene import ASSETS, origin_of, write_licence, write_scene
 from telic.storage.files import write_text
 from telic.storage.reading import read_text
 from telic.storage.trajectories import Environment
@@ -39,7 +40,6 @@ from telic.training.export.deployment import (
 )
 from telic.training.export.files import PolicyArrays, export_checked
 from telic.training.export.memory_law import MemoryLaw, find_law, no_memory
-from telic.training.export.robot_scene import ASSETS, origin_of, write_licence, write_scene
 from telic.training.policy import Policy
 
 FOLDER, ARCHIVE = "deploy", "deploy.zip"
