@@ -21,6 +21,8 @@ from telic.composer.travel import AHEAD
 
 _FULL = 2.0 * math.pi
 _QUARTER = 0.25
+_TURN_PAID = 1.15
+"""of the rate asked for, up to which turning is paid"""
 _BIT = 0.125
 """turns: "a bit to the left" """
 
@@ -184,7 +186,9 @@ def _spin(frame: Frame, draft: Draft, which: str) -> None:
         draft.seconds = max(frame.duration_s + 1.0, 2.0)
     goal = 0.7 * rate * draft.seconds / _FULL
     is_open = frame.degree is Degree.MOST and not frame.amount
-    most, latex = ("", r"\omega/\omega^*") if is_open else (", 1.5", r"\min(\omega/\omega^*, 1.5)")
+    # What is paid for turning faster than asked is taken from staying on the spot.
+    most = "" if is_open else f", {_TURN_PAID:g}"
+    latex = r"\omega/\omega^*" if is_open else rf"\min(\omega/\omega^*{most})"
     code = f"(turning / {rate:.4g}).clamp(-1.0{most})"
     draft.add("turn", code, 1.0, f"turning to the {which}", latex)
     title = f"turns to the {which}"
