@@ -33,8 +33,7 @@ from telic.storage.files import read_record, remove_unfinished, write_json
 from telic.storage.layout import RunFolder
 from telic.tracking.config import Schedule, TrackingConfig
 from telic.tracking.environment import clips_of, make_tracking, open_motions, tracking_task
-from telic.tracking.evaluate import ClipPlayer, played_clips
-from telic.tracking.measures import TrackEvaluator, TrackRecorder
+from telic.tracking.evaluate import ClipPlayer, TrackEvaluator, TrackRecorder, played_clips
 from telic.tracking.tokens import LOSSES, TokenNetworks
 from telic.training import loop
 from telic.training.cells import cells_of
