@@ -77,11 +77,14 @@ def parity(name: str) -> dict[str, Any]:
     moved = 0.0
     for _ in range(STEPS):  # states as they come: feet that land, slip and leave the ground
         before = cpu.field("qpos").clone(), cpu.field("qvel").clone()
+        lagging = cpu.field("act").clone() if model.na else None
         noise = torch.randn(SIMS, model.nu, generator=chance, dtype=torch.float64)
         control = home[:, joints] + 0.15 * noise
         cpu.step(control, 4)
         everyone = torch.ones(SIMS, dtype=torch.bool, device=gpu.device)
         gpu.reset(everyone, *(part.to(gpu.device) for part in before))
+        if lagging is not None:  # actuators with a state of their own are where they were, too
+            gpu.field("act").copy_(lagging)
         gpu.step(control.to(gpu.device), 4)
         after = cpu.field("qpos")
         apart.append((after - gpu.field("qpos").double().cpu()).abs().amax(1))
