@@ -39,7 +39,10 @@ _KINDS = {
     stat.S_IFBLK: "a device",
 }
 # What plain values cannot hold leaves a trace in the text; nearly no file has one.
-_SUSPICIOUS = re.compile(rb"[0-9]{19}|\\u(?:[dD][89a-fA-F]|0000)|[eE]\+?[0-9]{3}")
+_NUMBER = rb"(?:^|[\[:,\s])-?[0-9]"
+_SUSPICIOUS = re.compile(
+    _NUMBER + rb"(?:[0-9]{18}|[0-9]*(?:\.[0-9]+)?[eE]\+?[0-9]{3})|\\u(?:[dD][89a-fA-F]|0000)"
+)
 
 
 def check_file(path: Path, limit: int = LARGEST) -> int:
@@ -111,7 +114,8 @@ def parse_json(content: bytes | str, where: str) -> Any:
         raise BadFile(f"{where} is not valid JSON: it is nested too deeply.") from None
     except ValueError as error:
         raise BadFile(f"{where} is not valid JSON: {error}.") from None
-    if content.count(b"[") + content.count(b"{") > _DEEPEST or _SUSPICIOUS.search(content):
+    brackets = content.count(b"[") + content.count(b"{")
+    if _SUSPICIOUS.search(content) or (brackets >= _DEEPEST and _is_deep(value)):
         _check_plain(value, where)
     return value
 
@@ -138,6 +142,17 @@ def is_plain(value: Any) -> bool:
 def _check_plain(value: Any, where: str) -> None:
     if complaint := _complaint(value):
         raise BadFile(f"{where} holds {complaint}.")
+
+
+def _is_deep(value: Any) -> bool:
+    """Say whether what JSON was read into is nested as deeply as can be; looks at nothing else."""
+    level: list[Any] = [value]
+    for _ in range(_DEEPEST - 1):
+        rows: list[list[Any]] = [list(x.values()) if is_dict(x) else x for x in level]
+        level = [part for row in rows for part in row if type(part) in (dict, list)]
+        if not level:
+            return False
+    return True
 
 
 def _complaint(value: Any) -> str:

@@ -18,7 +18,7 @@ from telic.core.config import Record
 from telic.storage.files import read_record, write_json
 from telic.storage.keys import SigningKey
 from telic.studies.candidates import files_of
-from telic.studies.canonical import canonical, content_hash, existing_key, signing_key, utc_now
+from telic.studies.canonical import canonical, content_hash, signing_key, utc_now
 from telic.studies.chain import LedgerEvent
 from telic.studies.contract import approval_subject
 from telic.studies.documents.base import SYSTEM, ActorKind, Sha, StudyActor, read_yaml
@@ -318,7 +318,7 @@ def _judge(study: Study, held: Approval | None, now: Sha) -> tuple[ApprovalStatu
         return held.status, held.note or f"it was {held.status}"
     if held.subject_hash != now:
         return "void", "what was approved has changed since"
-    if not is_signed(study, held, existing_key(study.root)):
+    if not is_signed(study, held, study.key):
         return "void", "its signature was not made with this user's key"
     return "approved", ""
 

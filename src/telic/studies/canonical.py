@@ -24,8 +24,11 @@ _NUMBERED = re.compile(r"^[cd]-(\d{4,})")
 NO_HASH = "0" * 64
 """what the first ledger line names as its predecessor"""
 LARGEST_EXACT = 2**53 - 1
-_SPELLED_OTHERWISE = re.compile(rb"[:,[]-?\d+(\.0[,}\]]|(\.\d+)?e)|^-?\d+\.|^-?\d+e|[\xf0-\xf4]")
-"""what Python's writer, many times faster, spells or sorts otherwise: 1.0, 1e-05, rare letters"""
+_SORTED_OTHERWISE = re.compile(rb"[\xf0-\xf4]")
+"""letters by which canonical JSON sorts keys otherwise than Python, whose writer is far faster"""
+_SPELLED_OTHERWISE = re.compile(rb"[:,[]-?\d+(\.0[,}\]]|(\.\d+)?e)|^-?\d+\.|^-?\d+e")
+"""where a number may stand that Python spells otherwise: 1.0, 1e-05"""
+_TEXT_OR_NUMBER = re.compile(rb'"(?:[^"\\]|\\.)*"|-?\d+(?:\.0(?![0-9e])|(?:\.\d+)?e[-+]?\d+)')
 
 # ---------------------------------------------------------------------------- ids and moments
 
@@ -107,7 +110,15 @@ def spelled(value: Any) -> bytes:
         ).encode()
     except ValueError:
         return rfc8785.dumps(value)  # which says what cannot be spelled
-    return rfc8785.dumps(value) if _SPELLED_OTHERWISE.search(text) else text
+    if _SORTED_OTHERWISE.search(text):
+        return rfc8785.dumps(value)
+    return _TEXT_OR_NUMBER.sub(_respelled, text) if _SPELLED_OTHERWISE.search(text) else text
+
+
+def _respelled(found: re.Match[bytes]) -> bytes:
+    """Return a number as canonical JSON has it; texts stay as they are."""
+    text = found[0]
+    return text if text.startswith(b'"') else rfc8785.dumps(float(text))
 
 
 def content_hash(data: Any) -> str:

@@ -1,31 +1,24 @@
-"""The lines of a ledger: what they say, their file, and whether they are what was written."""
+"""The lines of a ledger: what they say, and whether they are what was written."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-import os
-from pathlib import Path
-from typing import Any, NamedTuple, cast
+import re
+from typing import Any, cast
 
 from pydantic import Field
 
 from telic.core.config import Record
-from telic.errors import MissingFile, TelicError
-from telic.storage.files import disk_errors, disk_full, read_record, write_bytes, write_json
-from telic.storage.keys import SigningKey, config_folder
-from telic.storage.reading import check_file, read_bytes
+from telic.storage.keys import SigningKey
 from telic.studies.canonical import (
     LARGEST_EXACT,
     NO_HASH,
     canonical,
     content_hash,
-    existing_key,
-    signing_key,
     spelled,
 )
 from telic.studies.documents.base import DocumentPart, Sha, StudyActor
-from telic.studies.folder import StudyFolder
 
 _GROUPS = {
     "study": "created status imported",
@@ -108,13 +101,34 @@ class Check(Record):
     anchors_of_other_keys: int = 0
 
 
+class CheckedPart(Record):
+    """The first bytes of a ledger, every one of which was checked; known again by their hash."""
+
+    size: int = 0
+    digest: Sha = hashlib.sha256(b"").hexdigest()
+    head: LedgerHead = LedgerHead(seq=0, hash=NO_HASH)
+    signs: bool = False
+    """people's decisions are signed from here on"""
+    anchors_proven: int = 0
+    anchors_of_other_keys: int = 0
+
+    def begins(self, content: bytes) -> bool:
+        """Say whether a ledger begins with these very bytes."""
+        if len(content) < self.size:
+            return False
+        return hashlib.sha256(memoryview(content)[: self.size]).hexdigest() == self.digest
+
+
 class BadLine(Exception):
     """A line is not what was written; the message says why."""
 
 
+_LARGE = re.compile(rb"[0-9]{16}")
+
+
 def decode(line: bytes) -> dict[str, Any]:
     """Read one line; numbers too large for a whole number of JSON are doubles."""
-    fields = json.loads(line, parse_int=_whole)
+    fields = json.loads(line, parse_int=_whole) if _LARGE.search(line) else json.loads(line)
     if not isinstance(fields, dict):
         raise ValueError("not an object")
     return cast("dict[str, Any]", fields)
@@ -147,33 +161,74 @@ def _without_hash(line: bytes) -> bytes:
     return front[:-_HASH_LENGTH] + mark + rest.removesuffix(b"\n")
 
 
-def check_chain(content: bytes, key: SigningKey | None, committed: LedgerHead | None) -> Check:
-    """Check every byte of a ledger; `committed` is the head that the projections have seen."""
-    head = LedgerHead(seq=0, hash=NO_HASH)
-    proven, others, signs = 0, 0, False
-    lines = content.split(b"\n")
-    for line in lines[:-1]:
-        try:
-            event = check_line(line + b"\n", head)
-            if spelled(decode(line)) != line:
-                raise BadLine("it is not spelled canonically")
-            if event.type == "ledger.anchor":
-                is_ours = _check_anchor(event, head, key)
-                proven, others = proven + is_ours, others + (not is_ours)
-            signs = signs or bool(event.data.get(SIGNS))
-            _check_decision(event, key, is_signed=signs)
-        except BadLine as bad:
-            return _bad(head, head.seq + 1, str(bad))
-        if committed is not None and event.seq == committed.seq and event.hash != committed.hash:
-            return _bad(head, event.seq, "state.json knows another line of that number")
-        head = event.head
-    if committed is not None and committed.seq > head.seq:
-        return _bad(head, head.seq + 1, f"state.json has seen line {committed.seq} already")
-    if lines[-1]:
-        return _bad(head, head.seq + 1, "it was not written to its end", torn=True)
-    return Check(
-        ok=True, events=head.seq, head=head, anchors_proven=proven, anchors_of_other_keys=others
-    )
+class ChainCheck:
+    """A look at every byte of a ledger, or of what was added to a part that was checked before."""
+
+    def __init__(self, key: SigningKey | None, known: CheckedPart | None = None) -> None:
+        self._key, self._known = key, known or CheckedPart()
+
+    def check(self, content: bytes, committed: LedgerHead | None) -> Check:
+        """Check a ledger; `committed` is the head that the projections have seen."""
+        start = self._known if self._known.begins(content) else CheckedPart()
+        self._head, self._signs = start.head, start.signs
+        self._proven, self._others = start.anchors_proven, start.anchors_of_other_keys
+        lines = content[start.size :].split(b"\n")
+        for line in lines[:-1]:
+            try:
+                self._follow(line)
+            except BadLine as bad:
+                return self._bad(self._head.seq + 1, str(bad))
+        seq = self._head.seq
+        if committed is not None and committed.seq > seq:
+            return self._bad(seq + 1, f"state.json has seen line {committed.seq} already")
+        if committed is not None and hash_at(content, seq, committed.seq) != committed.hash:
+            return self._bad(committed.seq, "state.json knows another line of that number")
+        if lines[-1]:
+            return self._bad(seq + 1, "it was not written to its end", torn=True)
+        return Check(
+            ok=True,
+            events=seq,
+            head=self._head,
+            anchors_proven=self._proven,
+            anchors_of_other_keys=self._others,
+        )
+
+    def checked(self, content: bytes) -> CheckedPart:
+        """Return what a check that found nothing has looked at."""
+        return CheckedPart(
+            size=len(content),
+            digest=hashlib.sha256(content).hexdigest(),
+            head=self._head,
+            signs=self._signs,
+            anchors_proven=self._proven,
+            anchors_of_other_keys=self._others,
+        )
+
+    def _follow(self, line: bytes) -> None:
+        event = check_line(line + b"\n", self._head)
+        if spelled(decode(line)) != line:
+            raise BadLine("it is not spelled canonically")
+        if event.type == "ledger.anchor":
+            is_ours = _check_anchor(event, self._head, self._key)
+            self._proven, self._others = self._proven + is_ours, self._others + (not is_ours)
+        self._signs = self._signs or bool(event.data.get(SIGNS))
+        _check_decision(event, self._key, is_signed=self._signs)
+        self._head = event.head
+
+    def _bad(self, seq: int, why: str, *, torn: bool = False) -> Check:
+        head = self._head
+        return Check(ok=False, events=head.seq, head=head, bad_seq=seq, why=why, torn=torn)
+
+
+def hash_at(content: bytes, last: int, seq: int) -> str | None:
+    """Return the hash of a line of a ledger whose last whole line has the number `last`."""
+    if not 0 < seq <= last:
+        return NO_HASH if seq == 0 else None
+    end = content.rfind(b"\n") + 1
+    for _ in range(last - seq):
+        end = content.rfind(b"\n", 0, end - 1) + 1
+    start = content.rfind(b"\n", 0, end - 1) + 1
+    return str(decode(content[start:end])["hash"])
 
 
 def anchored(study: str, head: LedgerHead) -> dict[str, Any]:
@@ -215,147 +270,6 @@ def _check_decision(event: LedgerEvent, key: SigningKey | None, *, is_signed: bo
         raise BadLine("the signature of a person's decision is wrong")
 
 
-def _bad(head: LedgerHead, seq: int, why: str, *, torn: bool = False) -> Check:
-    return Check(ok=False, events=head.seq, head=head, bad_seq=seq, why=why, torn=torn)
-
-
 def _whole(text: str) -> int | float:
     value = int(text)
     return value if abs(value) <= LARGEST_EXACT else float(text)
-
-
-LARGEST_LINE = 64 * 1024
-
-
-class Torn(NamedTuple):
-    """A last line that was not written to its end."""
-
-    seq: int
-    start: int
-
-
-def whole_lines(path: Path, start: int) -> list[bytes]:
-    """Return the lines from a place on; a last one without its newline is not there yet."""
-    try:
-        check_file(path)
-        with path.open("rb") as file:
-            file.seek(start)
-            return [line + b"\n" for line in file.read().split(b"\n")[:-1]]
-    except (MissingFile, FileNotFoundError):
-        return []
-
-
-def commit(path: Path, line: bytes) -> None:
-    """Append a line by one system call and make it survive a power cut."""
-    with disk_errors(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
-        try:
-            start = os.fstat(handle).st_size
-            if os.write(handle, line) < len(line):
-                os.ftruncate(handle, start)
-                raise disk_full(path)
-            os.fsync(handle)
-        finally:
-            os.close(handle)
-
-
-def move_aside(path: Path, torn: Torn) -> dict[str, int | str]:
-    """Keep a torn last line in a file of its own, and shorten the ledger to what is whole."""
-    content = read_bytes(path)[torn.start :]
-    aside = path.with_name(f"ledger.torn-{torn.seq}")
-    write_bytes(aside, content)
-    os.truncate(path, torn.start)
-    return {"torn_seq": torn.seq, "bytes": len(content), "kept_in": aside.name}
-
-
-def torn_tail(path: Path) -> Torn | None:
-    """Return the last line of a ledger when a crash tore it: no newline, or not JSON."""
-    try:
-        with path.open("rb") as file:
-            start = max(0, file.seek(0, os.SEEK_END) - 3 * LARGEST_LINE)
-            file.seek(start)
-            tail = file.read()
-    except FileNotFoundError:
-        return None
-    if not tail:
-        return None
-    ends = tail.endswith(b"\n")
-    last = tail.rfind(b"\n", 0, len(tail) - 1 if ends else None) + 1
-    if ends and _read(tail[last:]) is not None:
-        return None
-    before = _read(tail[tail.rfind(b"\n", 0, max(0, last - 1)) + 1 : last])
-    seq: Any = before.get("seq") if before else 0
-    return Torn((seq if isinstance(seq, int) else 0) + 1, start + last)
-
-
-def _read(line: bytes) -> dict[str, Any] | None:
-    try:
-        return decode(line)
-    except (ValueError, RecursionError):
-        return None
-
-
-# ---------------------------------------------------------------------------- the noted end
-# A chain of hashes shows that a line was changed, not that all of it was written anew, cut short or
-# added to. So whoever writes a line through telic notes it first, signed and outside of the study's
-# folder, where no edit reaches it: what the ledger ends with is the line that is noted, or it was
-# not written here.
-
-
-class NotedHead(Record):
-    """heads/<study>.json in the user's folder."""
-
-    ledger: str
-    """path of the ledger"""
-    head: LedgerHead
-    """the last line that is known to be written"""
-    coming: LedgerHead | None = None
-    """the line that was about to be written; a crash leaves it written or not"""
-    sig: str
-
-    def signed(self) -> bytes:
-        """Return what the signature covers."""
-        return canonical({"ledger": self.ledger, "head": self.head, "coming": self.coming})
-
-
-def noted_head(folder: StudyFolder) -> NotedHead | None:
-    """Return what is noted of a ledger; None when nothing is, or not by this user's key."""
-    path, key = _file(folder), existing_key(folder.root)
-    if key is None or not path.is_file():
-        return None
-    try:
-        noted = read_record(path, NotedHead)
-    except TelicError:  # whoever breaks the note gains nothing: the ledger counts as unknown
-        return None
-    return noted if key.has_signed(noted.signed(), noted.sig) else None
-
-
-def note_coming(folder: StudyFolder, head: LedgerHead, coming: LedgerHead | None) -> None:
-    """Note the line that a ledger ends with, and the one that is about to follow."""
-    key, path = signing_key(folder.root), _file(folder)
-    unsigned = NotedHead(ledger=str(folder.ledger), head=head, coming=coming, sig="")
-    write_json(path, unsigned.model_copy(update={"sig": key.sign(unsigned.signed())}))
-
-
-def why_foreign(noted: NotedHead | None, hashes: dict[int, str], head: LedgerHead) -> str | None:
-    """Return why a ledger is not the one that was written here; None when it is, or is unknown.
-
-    Args:
-        noted: what is noted of it.
-        hashes: of its lines, by number; those of the noted lines are enough.
-        head: its last line.
-    """
-    if noted is None or head in (noted.head, noted.coming):
-        return None
-    if head.seq < noted.head.seq:
-        return f"line {noted.head.seq} was written here, and the ledger ends with line {head.seq}"
-    known = {noted.head.hash, noted.coming.hash if noted.coming else None}
-    if hashes.get(noted.head.seq) not in known:
-        return f"line {noted.head.seq} is not the one that was written here"
-    return f"line {noted.head.seq + 1} and what follows were not written here"
-
-
-def _file(folder: StudyFolder) -> Path:
-    name = hashlib.sha256(str(folder.ledger.absolute()).encode()).hexdigest()[:24]
-    return config_folder() / "heads" / f"{name}.json"

@@ -19,18 +19,24 @@ from telic.studies import git_read
 from telic.studies.canonical import canonical, existing_key, moment, signing_key, utc_now
 from telic.studies.chain import (
     EVENT_TYPES,
-    LARGEST_LINE,
     BadLine,
+    ChainCheck,
     Check,
+    CheckedPart,
     LedgerEvent,
     LedgerHead,
-    NotedHead,
     anchored,
-    check_chain,
     check_line,
-    commit,
-    decode,
+    hash_at,
     line_hash,
+)
+from telic.studies.documents.base import SYSTEM, Sha, StudyActor
+from telic.studies.errors import BrokenIntegrity, LockTimeout, StudyError
+from telic.studies.folder import StudyFolder
+from telic.studies.ledger_file import (
+    LARGEST_LINE,
+    NotedHead,
+    commit,
     move_aside,
     note_coming,
     noted_head,
@@ -38,9 +44,6 @@ from telic.studies.chain import (
     whole_lines,
     why_foreign,
 )
-from telic.studies.documents.base import SYSTEM, Sha, StudyActor
-from telic.studies.errors import BrokenIntegrity, LockTimeout, StudyError
-from telic.studies.folder import StudyFolder
 from telic.studies.lock import PATIENCE_S, study_lock
 from telic.studies.projector import Projector, committed_head, save
 from telic.studies.state import StudyState
@@ -101,10 +104,25 @@ class Ledger:
 
     def verify(self) -> Check:
         """Recompute the whole chain, byte by byte; names the first bad line. Changes nothing."""
+        return self._check(None)
+
+    def check(self) -> Check:
+        """Say whether the chain holds; bytes that were verified before are known by their hash.
+
+        As `verify`, which looks at every line whatever was known before.
+        """
+        return self._check(self._checked)
+
+    def _check(self, known: CheckedPart | None) -> Check:
         content = read_bytes(self.path) if self.path.exists() else b""
         key, noted = existing_key(self.folder.root), noted_head(self.folder)
-        check = check_chain(content, key, committed_head(self.folder))
-        if check.ok and (why := why_foreign(noted, _hashes(content, noted), check.head)):
+        walk = ChainCheck(key, known)
+        check = walk.check(content, committed_head(self.folder))
+        if not check.ok:
+            return check
+        self._checked = walk.checked(content)
+        hashes = {} if noted is None else _hashes(content, noted, check.head)
+        if why := why_foreign(noted, hashes, check.head):
             bad = noted.head.seq if noted else 0
             found = {"ok": False, "bad_seq": bad, "why": why, "foreign": True}
             return check.model_copy(update=found)
@@ -266,13 +284,13 @@ class Ledger:
         self._projector = Projector(self.folder.name)
         self._events: list[LedgerEvent] = []
         self._read_to = 0
+        self._checked: CheckedPart | None = None
 
 
-def _hashes(content: bytes, noted: NotedHead | None) -> dict[int, str]:
+def _hashes(content: bytes, noted: NotedHead, head: LedgerHead) -> dict[int, str]:
     """Return the hash of the line whose number is noted."""
-    lines = content.split(b"\n")
-    seq = noted.head.seq if noted else 0
-    return {seq: str(decode(lines[seq - 1])["hash"])} if 0 < seq < len(lines) else {}
+    found = hash_at(content, head.seq, noted.head.seq)
+    return {} if found is None or noted.head.seq == 0 else {noted.head.seq: found}
 
 
 def _checked(line: bytes, before: LedgerHead) -> LedgerEvent:

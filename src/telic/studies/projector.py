@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
+from pydantic import BaseModel
+
 from telic.errors import BadFile
-from telic.storage.files import read_table, write_json
+from telic.storage.files import read_table, write_json, write_text
+from telic.storage.reading import read_bytes
 from telic.studies.budget import Account
 from telic.studies.chain import LedgerEvent, LedgerHead
 from telic.studies.documents.base import Sha
@@ -285,17 +288,23 @@ class Projector:
 # ---------------------------------------------------------------------------- written down
 
 
+class _Seen(BaseModel):
+    """What of state.json says how far it has come; the rest, which may be long, is left."""
+
+    ledger_head: LedgerHead
+
+
 def committed_head(folder: StudyFolder) -> LedgerHead | None:
     """Return the last event that state.json has seen; None when it has none to tell."""
     try:
-        return LedgerHead.model_validate(read_table(folder.state)["ledger_head"])
-    except (BadFile, ValueError, KeyError):
+        return _Seen.model_validate_json(read_bytes(folder.state)).ledger_head
+    except (BadFile, ValueError):
         return None
 
 
 def save(folder: StudyFolder, state: StudyState) -> None:
     """Write state.json, and into candidates' files the status that the ledger gives them."""
-    write_json(folder.state, state.as_data())
+    _save_state(folder, state)
     for name, candidate in state.candidates.items():
         path = folder.candidate_file(name)
         data = read_table(path) if path.is_file() else None
@@ -310,4 +319,8 @@ def save_next(folder: StudyFolder, state: StudyState, action: dict[str, Any]) ->
     Whoever calls holds the study's lock.
     """
     if committed_head(folder) == state.ledger_head:
-        write_json(folder.state, state.model_copy(update={"next_action": action}).as_data())
+        _save_state(folder, state.model_copy(update={"next_action": action}))
+
+
+def _save_state(folder: StudyFolder, state: StudyState) -> None:
+    write_text(folder.state, state.model_dump_json(indent=2) + "\n")

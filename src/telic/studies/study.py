@@ -17,10 +17,11 @@ from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 from telic.errors import UnknownName
 from telic.storage.facts import RevisionFacts
 from telic.storage.files import read_facts, read_record
+from telic.storage.keys import SigningKey
 from telic.studies import approvals, git_read
 from telic.studies.approvals import Standing
 from telic.studies.candidates import read_candidate, revision_folder, show_revision
-from telic.studies.canonical import content_hash
+from telic.studies.canonical import content_hash, existing_key
 from telic.studies.chain import LedgerEvent
 from telic.studies.contract import contract_hash, protocol_hash, required_approvals
 from telic.studies.documents.adapter import Adapter
@@ -263,6 +264,12 @@ class Study:
         return candidates[name]
 
     # ------------------------------------------------------------------ approvals
+
+    @property
+    @fact
+    def key(self) -> SigningKey | None:
+        """The user's key when there is one already."""
+        return existing_key(self.root)
 
     @fact
     def standing(self, key: ApprovalKey, candidate: str | None = None) -> Standing:

@@ -1,20 +1,21 @@
 """From every state that a random life leads to, `next` names what is accepted, or a question.
 
-The long walk: python -m tests.studies.walk.walking WALKS SEED FOLDER
+The long walk: python -m tests.studies.walk.walking LIVES SEED FOLDER
 """
 
 import pytest
 
-from tests.studies.walk.walking import run_walks
+from tests.studies.walk.walking import explore
 
 
 def test_a_study_does_not_get_stuck(tmp_path):
-    found = run_walks(2, 30_000, tmp_path, steps=18)
+    found = explore(12, 30_000, tmp_path / "home")
     assert found["stuck"] == 0 and found["states"] > 5
 
 
 @pytest.mark.long
-def test_a_thousand_lives_do_not_get_stuck(tmp_path):
-    found = run_walks(1000, 0, tmp_path, steps=40)
+def test_ten_thousand_lives_do_not_get_stuck(tmp_path):
+    found = explore(10_000, 0, tmp_path / "home")
     print(found)
-    assert found["stuck"] == 0 and found["states"] > 1000
+    assert found["stuck"] == 0 and found["states"] > 3000
+    assert found["different_sequences"] > 9000

@@ -1,15 +1,18 @@
 """Walk a study at random, and ask at every step: does `next` name something that can be done?
 
-python -m tests.studies.walk.walking WALKS SEED FOLDER
+A life goes on for a few steps from a moment of an earlier one; a moment that led to a state which
+nobody had seen is kept, and others go on from there. So lives become long, and each costs little.
+
+    python -m tests.studies.walk.walking LIVES SEED FOLDER
 """
 
 import json
 import os
 import random
-import shutil
 import sys
 import time
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -20,9 +23,11 @@ from telic.studies.next import note_next
 from tests.studies.walk import world as worlds
 from tests.studies.walk.moves import MOVES
 from tests.studies.walk.person import AGENT, answer
-from tests.studies.walk.world import Crash, World
+from tests.studies.walk.world import Crash, Moment, World
 
-STEPS = 40
+STEPS = 3
+"""of each life, after the moment that it branches off from"""
+MOST_MOMENTS = 500
 WHIM = 0.3
 """share of the steps at which something happens that nobody asked for"""
 CRASHES = 0.12
@@ -31,9 +36,10 @@ CRASHES = 0.12
 class Walk:
     """One study's life; `story` is what happened, for whoever has to find out why it got stuck."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: World, story: Sequence[str] = ()) -> None:
         self.world = world
-        self.story: list[str] = []
+        self.story = list(story)
+        self.is_over = False
         self.seen: Counter[str] = Counter()
         self.states: set[str] = set()
 
@@ -48,6 +54,7 @@ class Walk:
         self.seen[f"{said.action} {said.args.get('gate', '')}".strip()] += 1
         self.states.add(self._state(said))
         if said.action == "stop" and said.args.get("rule") == "closed":
+            self.is_over = True
             return False
         before = self._traces()
         self.story.append(f"next: {said.action} {said.args} {said.command} ({said.why})")
@@ -114,54 +121,94 @@ class Walk:
         return json.dumps(found, default=str)
 
 
-def walk(template: Path, home: Path, seed: int, steps: int = STEPS) -> Walk:
-    """Take one walk; raises AssertionError with its story when it gets stuck."""
-    luck = random.Random(seed)
-    shutil.copytree(template, home, dirs_exist_ok=True)
-    world = World(home, luck)
+class Moments:
+    """Moments of lives that led somewhere new; from each of them other lives branch off."""
+
+    def __init__(self, first: Moment, luck: random.Random) -> None:
+        self._held = [first]
+        self._chosen: Counter[Moment] = Counter()
+        self._luck = luck
+        self._texts: dict[bytes, bytes] = {}
+
+    def choose(self) -> Moment:
+        """Return a moment from which few lives went on; now and then the very beginning."""
+        some = self._luck.sample(self._held, min(3, len(self._held)))
+        chosen = min([*some, self._held[0]], key=lambda each: self._chosen[each])
+        self._chosen[chosen] += 1
+        return chosen
+
+    def keep(self, moment: Moment) -> None:
+        """Take in a moment; files that many moments share are held once."""
+        for name, (text, mode) in moment.files.items():
+            moment.files[name] = self._texts.setdefault(text, text), mode
+        if len(self._held) < MOST_MOMENTS:
+            self._held.append(moment)
+        else:
+            self._held[self._luck.randrange(1, MOST_MOMENTS)] = moment
+
+
+def live_on(start: Moment, home: Path, luck: random.Random, steps: int) -> tuple[Walk, Moment]:
+    """Go on from a moment; raises AssertionError with the whole story when it gets stuck."""
+    world = start.restore(home, luck)
+    taken = Walk(world, start.story)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TELIC_CONFIG_DIR", str(home / "config"))
         worlds.enter(patch, world)
-        taken = Walk(world)
         try:
             for _ in range(steps):
                 if not taken.step():
                     break
-        except (TelicError, AssertionError, Exception) as error:
-            story = "\n".join(taken.story[-25:])
-            raise AssertionError(f"walk {seed} got stuck:\n{story}\n{error!r}") from error
-    return taken
+        except Exception as error:
+            story = "\n".join(taken.story)
+            raise AssertionError(f"a life got stuck:\n{story}\n{error!r}") from error
+    return taken, Moment.of(world, taken.story)
 
 
-def run_walks(count: int, first: int, home: Path, steps: int = STEPS) -> dict:
-    """Take many walks; returns what was seen."""
+def explore(lives: int, seed: int, home: Path, steps: int = STEPS) -> dict:
+    """Live many lives, each branching off from a moment of another; returns what was seen."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("TELIC_CONFIG_DIR", str(home / "template/config"))
-        worlds.make_template(home / "template")
-    template, states, seen, taken, stuck = home / "template", set(), Counter(), 0, []
-    began = time.monotonic()
-    for seed in range(first, first + count):
-        where = home / f"walk-{seed}"
+        patch.setenv("TELIC_CONFIG_DIR", str(home / "config"))
+        worlds.make_template(home)
+    luck, began = random.Random(seed), time.monotonic()
+    moments = Moments(Moment.of(World(home, luck), []), luck)
+    states, sequences, seen, stuck, taken, deepest = set(), set(), Counter(), [], 0, 0
+    for number in range(lives):
+        start = moments.choose()
         try:
-            found = walk(template, where, seed, steps)
-            states |= found.states
-            seen += found.seen
-            taken += len(found.story)
+            life, end = live_on(start, home, random.Random(luck.random()), steps)
         except AssertionError as error:
             stuck.append(str(error))
             sys.stderr.write(f"{error}\n\n")
             if len(stuck) > int(os.environ.get("MOST_STUCK", "0")):
                 break
-        shutil.rmtree(where, ignore_errors=True)
+            continue
+        if life.states - states and not life.is_over:
+            moments.keep(end)
+        states |= life.states
+        seen += life.seen
+        taken += len(life.story) - len(start.story)
+        deepest = max(deepest, len(life.story))
+        sequences.add(hash(tuple(map(_kind, life.story))))
+        if (number + 1) % 500 == 0:
+            spent = time.monotonic() - began
+            sys.stderr.write(f"{number + 1} lives, {len(states)} states, {spent:.0f} s\n")
     return {
-        "walks": count,
+        "lives": lives,
+        "different_sequences": len(sequences),
         "steps": taken,
+        "deepest": deepest,
         "states": len(states),
         "stuck": len(stuck),
         "seconds": round(time.monotonic() - began, 1),
+        "cpu_seconds": round(time.process_time(), 1),
         "actions": dict(seen.most_common()),
     }
 
 
+def _kind(line: str) -> str:
+    """Return what happened, without the names of runs and candidates, which differ every time."""
+    return " ".join(line.split()[:3]) if line.startswith("whim") else " ".join(line.split()[:2])
+
+
 if __name__ == "__main__":
-    print(json.dumps(run_walks(int(sys.argv[1]), int(sys.argv[2]), Path(sys.argv[3]))))
+    print(json.dumps(explore(int(sys.argv[1]), int(sys.argv[2]), Path(sys.argv[3]))))

@@ -7,13 +7,18 @@ import os
 import random
 import shutil
 import time
+from collections.abc import Sequence
+from copy import copy
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from telic.studies import git_read
 from telic.studies.folder import StudyFolder
 from telic.studies.launch import isolation, supervisor
 from telic.studies.launch.launchers import LocalLauncher
 from telic.studies.launch.order import JobHandle
+from telic.studies.ledger import Ledger
 from telic.studies.study import Study
 from tests.studies.launch import toy_study
 
@@ -25,6 +30,8 @@ class Crash(BaseException):
 class World:
     """What is outside of a study: the repository's commits, runs under way, a failing disk."""
 
+    KEPT = ("head", "commits", "moved", "trees", "dirty")
+
     def __init__(self, home: Path, luck: random.Random) -> None:
         self.home, self.luck = home, luck
         self.root = home / "repo"
@@ -35,12 +42,14 @@ class World:
         """worktrees, and the commits that they are at"""
         self.dirty = False
         self.until_crash: int | None = None
-        self.ends = "finished"
+        self._ledger: Ledger | None = None
 
     @property
     def study(self) -> Study:
         """The study, as a new process sees it."""
-        return Study(StudyFolder.find(self.root))
+        if self._ledger is None:
+            self._ledger = Ledger(StudyFolder.find(self.root))
+        return Study(self._ledger.folder, self._ledger)
 
     def commit(self, *, ours_only: bool) -> None:
         self.head = f"{len(self.commits):040x}"
@@ -93,11 +102,48 @@ class World:
             if self.until_crash is not None:
                 self.until_crash -= 1
                 if self.until_crash < 0:
-                    self.until_crash = None
+                    self.until_crash = self._ledger = None
                     raise Crash
             return real(*args, **kwargs)
 
         return written
+
+
+@dataclass(frozen=True, eq=False)
+class Moment:
+    """Everything that a study and its world are at one moment."""
+
+    files: dict[str, tuple[bytes | None, int]]
+    """content and mode by place below the home; None is a folder"""
+    outside: dict[str, Any]
+    story: tuple[str, ...]
+
+    @classmethod
+    def of(cls, world: World, story: Sequence[str]) -> "Moment":
+        files = {}
+        for folder, _, names in os.walk(world.home):
+            files[folder] = None, 0o755
+            for name in names:
+                path = os.path.join(folder, name)
+                with open(path, "rb") as file:
+                    files[path] = file.read(), os.stat(path).st_mode
+        outside = {name: copy(getattr(world, name)) for name in World.KEPT}
+        return cls(files, outside, tuple(story))
+
+    def restore(self, home: Path, luck: random.Random) -> World:
+        """Make the world what it was; what happens then is another matter."""
+        shutil.rmtree(home)
+        for path, (content, mode) in self.files.items():
+            if content is None:
+                os.mkdir(path)
+                continue
+            handle = os.open(path, os.O_WRONLY | os.O_CREAT, mode)
+            os.write(handle, content)
+            os.close(handle)
+        world = World(home, luck)
+        for name, value in self.outside.items():
+            setattr(world, name, copy(value))
+        return world
 
 
 def enter(patch, world: World) -> None:
@@ -117,6 +163,8 @@ def enter(patch, world: World) -> None:
         patch.setattr(git_read, name, fake)
     patch.setattr(isolation, "_git", lambda folder, *words, **_: _worktree(world, words))
     patch.setattr(LocalLauncher, "start", lambda *args: world.start(*args))
+    # A hanging run is this very process; told to end, it does so when it is its time.
+    patch.setattr(os, "kill", lambda pid, signal: None)
     for name in ("replace", "link", "write", "truncate"):
         patch.setattr(os, name, world.write(getattr(os, name)))
     patch.setattr(os, "fsync", world.write(lambda handle: None))

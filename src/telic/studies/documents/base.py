@@ -7,7 +7,7 @@ import io
 import os
 import re
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self, TypeGuard, TypeVar
 
@@ -143,10 +143,12 @@ Doc = TypeVar("Doc", bound=Document)
 def read_yaml(path: Path) -> Any:
     """Return a YAML file as plain values; raises with the place of the fault."""
     try:
-        values = plain(_load(path, "safe"))
+        text = _text(path)
+        values = plain(_parsed(path, text, _values))
+        is_held = _is_held(text)
     except (TypeError, RecursionError) as error:  # a set, bytes, something that holds itself
         raise InvalidDocument("E_YAML", f"{path} holds what is no plain value: {error}.") from None
-    if not is_plain(values):
+    if not is_held:
         raise InvalidDocument("E_YAML", f"{path} holds numbers or texts that nothing can hold.")
     return values
 
@@ -171,7 +173,7 @@ def update_yaml(path: Path, changes: Mapping[str, Any]) -> None:
 
     A value of None is written as null; nothing is removed.
     """
-    old = _load(path, "rt")
+    old = _with_comments(path)
     if old is None:
         old = {}
     if not _is_table(old):
@@ -182,7 +184,7 @@ def update_yaml(path: Path, changes: Mapping[str, Any]) -> None:
 
 def rewrite_yaml(path: Path, data: Any) -> None:
     """Make a YAML file say what a record says, keeping people's comments on what stays."""
-    write_text(path, _dump(_turned(_load(path, "rt"), plain(data))))
+    write_text(path, _dump(_turned(_with_comments(path), plain(data))))
 
 
 def merged(old: Any, changes: Mapping[str, Any]) -> Any:
@@ -192,15 +194,18 @@ def merged(old: Any, changes: Mapping[str, Any]) -> Any:
     return copy
 
 
-def _load(path: Path, kind: Literal["rt", "safe"]) -> Any:
+def _text(path: Path) -> str:
     try:
-        text = read_text(path)
+        return read_text(path)
     except MissingFile as error:
         raise StudyError("E_NO_FILE", error.message) from None
     except BadFile as error:
         raise InvalidDocument("E_YAML", error.message, hint=error.hint) from None
+
+
+def _parsed(path: Path, text: str, parse: Callable[[str], Any]) -> Any:
     try:
-        return _values(text) if kind == "safe" else _yaml("rt").load(text)
+        return parse(text)
     except DuplicateKeyError as error:
         raise InvalidDocument("E_YAML", f"{path}: {_first_line(error)}.") from None
     except YAMLError as error:
@@ -213,6 +218,10 @@ def _load(path: Path, kind: Literal["rt", "safe"]) -> Any:
         raise InvalidDocument("E_YAML", f"{path} is not valid YAML: {error!r:.200}.") from None
 
 
+def _with_comments(path: Path) -> Any:
+    return _parsed(path, _text(path), _yaml("rt").load)
+
+
 @functools.lru_cache(maxsize=64)
 def _values(text: str) -> Any:
     """Read plain values; parsing is slow, and a launch reads the same few files dozens of times.
@@ -220,6 +229,11 @@ def _values(text: str) -> Any:
     Whoever gets them must copy them, as `plain` does.
     """
     return _without_dates(_yaml("safe").load(text))
+
+
+@functools.lru_cache(maxsize=64)
+def _is_held(text: str) -> bool:
+    return is_plain(plain(_values(text)))
 
 
 def _yaml(kind: Literal["rt", "safe"]) -> Any:

@@ -280,7 +280,7 @@ def _facts(study: Study, ours: Arm, theirs: Arm | None) -> ClaimFacts:
         primary=spec.primary,
         guardrails=spec.guardrails,
         replication_unit=spec.replication_unit,
-        ledger_intact=study.ledger.verify().ok,
+        ledger_intact=study.ledger.check().ok,
         evidence_intact=not study.altered(sheets),
         protocol_hash=study.state.protocol_hash or "",
         checkpoint_selection=study.protocol.checkpoint_selection,

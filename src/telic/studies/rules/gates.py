@@ -106,7 +106,7 @@ def ledger_is_whole(attempt: LaunchAttempt) -> RuleFinding:
     study, problem = attempt.study, ""
     for patience in _PATIENCE_S:
         time.sleep(patience)
-        chain = study.ledger.verify()
+        chain = study.ledger.check()
         if not chain.ok:
             problem = f"line {chain.bad_seq} of the ledger is bad: {chain.why}"
         elif committed_head(study.folder) != chain.head:
@@ -126,7 +126,7 @@ def _catch_up(study: Study) -> bool:
     and is made again. A projection that saw a line which is gone fails the verification itself.
     """
     with study.ledger.locked():
-        chain = study.ledger.verify()
+        chain = study.ledger.check()
         if chain.ok and committed_head(study.folder) != chain.head:
             study.ledger.rebuild()
         return chain.ok

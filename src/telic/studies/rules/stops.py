@@ -76,9 +76,10 @@ class Stop(Record):
 # ---------------------------------------------------------------------------- the record
 
 
+@fact
 def ledger_problems(study: Study) -> tuple[str, ...]:
     """Return what is wrong with the chain itself; then nothing else can be trusted."""
-    check = study.ledger.verify()
+    check = study.ledger.check()
     return () if check.ok else (f"ledger line {check.bad_seq}: {check.why}",)
 
 
