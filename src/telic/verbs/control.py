@@ -214,7 +214,7 @@ def _resume_session(thing: Thing, request: WorkResumeRequest) -> Session | WorkS
             hint=f"First: telic stop {folder.name}",
         )
     folder.pause.unlink(missing_ok=True)
-    return WorkState("session", folder.name, state_of(thing))
+    return WorkState("session", folder.name, "running")  # its own word comes a moment later
 
 
 def _resume_search(thing: Thing, request: WorkResumeRequest) -> Search:
