@@ -248,6 +248,8 @@ def _give_up(names: Sequence[str], verb: str = "withdraw") -> str:
 def _launch(o: Outlook) -> Iterator[NextAction]:
     if o.remedy:
         found = o.remedy
+        if found.action == "abandon" and o.is_running(str(found.args["candidate"])):
+            yield from _waiting(o)  # nobody is given up while a run of theirs goes on
         yield NextAction(
             action=found.action,
             args=dict(found.args),

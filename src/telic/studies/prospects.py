@@ -232,9 +232,12 @@ class Prospects:
         )
 
     def _may_be_given_up(self, name: str) -> bool:
-        held = self.study.candidate_state(name)
-        runs = {self.study.state.runs[run].candidate for run in self.live}
-        return held.status in _MAY_BE_GIVEN_UP and name not in runs
+        status = self.study.candidate_state(name).status
+        return status in _MAY_BE_GIVEN_UP and not self.is_running(name)
+
+    def is_running(self, name: str) -> bool:
+        """Say whether a run of a candidate is under way."""
+        return any(self.study.state.runs[run].candidate == name for run in self.live)
 
     @cached_property
     def has_successor(self) -> bool:

@@ -190,29 +190,29 @@ def test_several_processes_append_at_the_same_time(study):
 _KILLED = """
 import os, signal, sys
 from pathlib import Path
-from telic.studies import chain, ledger as module
+from telic.studies import ledger as module, ledger_file
 from telic.studies.folder import StudyFolder
 from telic.studies.documents.base import SYSTEM
 root, step = Path(sys.argv[1]), sys.argv[2]
 def die(*_, **__):
     os.kill(os.getpid(), signal.SIGKILL)
 if step == "before the line":
-    chain.os.write = die
+    ledger_file.os.write = die
 elif step == "half the line":
     write = os.write
     def half(handle, line):
         write(handle, line[: len(line) // 2])
         die()
-    chain.os.write = half
+    ledger_file.os.write = half
 elif step == "before the note outside":
     module.note_coming = die
 elif step == "before the sync":
     write = os.write
     def written(handle, line):
         done = write(handle, line)
-        chain.os.fsync = die
+        ledger_file.os.fsync = die
         return done
-    chain.os.write = written
+    ledger_file.os.write = written
 else:
     module.save = die
 study = StudyFolder(root, "g1-walk", "speed")
