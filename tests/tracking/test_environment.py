@@ -202,3 +202,24 @@ def test_every_encoder_drives_its_share():
     env.reset()
     share = torch.bincount(tracking_task(env).memory["encoder"], minlength=3) / 600
     torch.testing.assert_close(share, torch.tensor([1 / 3, 2 / 3, 0.0]), atol=0.06, rtol=0.0)
+
+
+def test_the_guide_aims_at_the_next_frame_ahead_by_the_lag_of_the_drives():
+    env = make(6, "trainer.warm_up=1")
+    rows = env.reset()
+    for _ in range(3):
+        rows = env.step(torch.zeros(6, 6)).obs
+    task = tracking_task(env)
+    pose = task.table.pose(task.table.rows(task.memory["clip"], task._frame() + 1))
+    motors = task.parts.robot.facts.motors
+    lag = torch.tensor([-motor.bias[2] / motor.gain for motor in motors])
+    at = [i for i, name in enumerate(env.spec.obs_names) if name.startswith("guide")]
+    assert at == list(range(rows.shape[1] - 6, rows.shape[1]))
+    aimed = task.control(rows[:, at])  # what the drives are told when a policy acts so
+    torch.testing.assert_close(aimed.float(), pose.joint_pos + lag * pose.joint_vel)
+    offset = make(6, "trainer.warm_up=1", "robot.action_base=reference")
+    rows = offset.reset()
+    task = tracking_task(offset)
+    pose = task.table.pose(task.table.rows(task.memory["clip"], task._frame() + 1))
+    aimed = task.control(rows[:, -6:])
+    torch.testing.assert_close(aimed.float(), pose.joint_pos + lag * pose.joint_vel)

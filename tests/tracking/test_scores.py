@@ -142,6 +142,7 @@ GROUP = TerminationsGroup(
     anchor_turn_rad=0.4,
     end_height_m=0.15,
     foot_place_m=0.2,
+    anchor_place_m=0.5,
     low_below_m=0.5,
     low_height_m=0.75,
 )
@@ -168,6 +169,14 @@ def test_limits_are_where_they_are_said_to_be(sign):
         by = torch.zeros(1, B, 3)
         by[:, PARTS.feet[0], 0] = sign * off
         assert failed(shifted(robot, pos=by), robot) == names
+
+
+def test_who_stays_behind_has_failed_in_place_alone():
+    robot = bodies()
+    ahead = torch.tensor([0.3, 0.0, 0.0]) + torch.tensor([0.0, 0.4, 0.0])
+    assert failed(shifted(robot, pos=0.99 * ahead), robot) == set()
+    assert failed(shifted(robot, pos=1.01 * ahead), robot) == {"anchor_place"}
+    assert failed(shifted(robot, pos=1.01 * ahead), robot, low=True) == {"anchor_place"}
 
 
 def test_lying_low_is_lenient_only_up_to_its_own_limit():

@@ -4,7 +4,14 @@ import pytest
 import torch
 
 from telic.errors import UsageError
-from telic.tracking.losses import alignment, cycle, distance, masked_mean, reconstruction
+from telic.tracking.losses import (
+    alignment,
+    cycle,
+    distance,
+    guidance,
+    masked_mean,
+    reconstruction,
+)
 from telic.tracking.tokens import LossWeights, TokenNetworks
 from telic.training.job import PpoSettings
 from telic.training.population import Population
@@ -102,6 +109,15 @@ def test_zero_error_is_no_loss_and_known_errors_have_known_losses():
     assert float(distance(x + 1.0, x - 1.0, "cosine")[0, 0]) == pytest.approx(2.0)
 
 
+def test_guidance_is_the_divergence_of_two_policies_of_the_same_noise():
+    wanted, log_std = torch.zeros(1, 5, 2), torch.tensor([[-1.0, 0.5]])
+    off = wanted + torch.tensor([0.3, -0.2])
+    ours, theirs = (torch.distributions.Normal(mean, log_std.exp()) for mean in (off, wanted))
+    expected = torch.distributions.kl_divergence(ours, theirs).sum(-1).mean(1)
+    torch.testing.assert_close(guidance(off, wanted, log_std), expected)
+    assert float(guidance(wanted, wanted, log_std)) == 0.0
+
+
 def test_rows_that_only_one_encoder_sees_do_not_count():
     x = torch.zeros(1, 2, 4)
     far = torch.stack((x[0, 0], x[0, 1] + 100.0))[None]
@@ -133,9 +149,10 @@ def _samples() -> Samples:
     return Samples(some_inputs(), draw[0], draw[1] - 2.0, draw[2], draw[3])
 
 
-@pytest.mark.parametrize("weights", [LossWeights(), ALL])
+@pytest.mark.parametrize("weights", [LossWeights(), ALL, ALL._replace(rows=0.3)])
 def test_the_gradient_is_that_of_the_ppo_loss_plus_the_weighted_token_losses(weights):
     population, samples = _population(weights), _samples()
+    rows = slice(round(40 * weights.rows))
     made = population.networks
     assert isinstance(made, TokenNetworks)
     actor = population.actor()
@@ -160,9 +177,10 @@ def test_the_gradient_is_that_of_the_ppo_loss_plus_the_weighted_token_losses(wei
         fake = fake.index_copy(-1, columns, made.reproduce(views, made.quantiser(latent)))
         again.append(made.encode(views, fake, "robot"))
     extra = (
-        weights.reconstruction * reconstruction(motion, samples.inputs[..., 18:21])
-        + weights.alignment * alignment(latents, there)
-        + weights.cycle * cycle(again, latents[0], there)
+        weights.reconstruction * reconstruction(motion[:, rows], samples.inputs[:, rows, 18:21])
+        + weights.alignment * alignment([one[:, rows] for one in latents], there[:, rows])
+        + weights.cycle
+        * cycle([one[:, rows] for one in again], latents[0][:, rows], there[:, rows])
     )
     (policy + 0.5 * value - 0.01 * entropy + extra).sum().backward()
     grad, losses = gradient(population, actor, samples)

@@ -16,6 +16,7 @@ from telic.tracking import environment, train, watch
 from telic.tracking.config import Schedule
 from telic.tracking.evaluate import ClipPlayer
 from telic.tracking.export import export_tracker
+from telic.tracking.losses import guidance
 from telic.tracking.metrics import TrackingReport
 from telic.tracking.tracker import load_tracker, save_tracker
 from telic.tracking.train import (
@@ -25,12 +26,16 @@ from telic.tracking.train import (
     scheduled,
     train_tracker,
 )
+from telic.tracking.warmup import warm_up
 from telic.training.loop import collecting
 from telic.training.rollout import by_member
 from tests.tracking.constructed import library, tiny
 
 STEPS = 5 * 48
-CONFIG = ("trainer.steps=240", "observations.history=2", "losses.cycle=0.1")
+CONFIG = (
+    *("trainer.steps=240", "observations.history=2", "losses.cycle=0.1", "losses.rows=0.5"),
+    "trainer.warm_up=1",
+)
 
 
 @pytest.fixture(autouse=True)
@@ -235,3 +240,30 @@ def test_the_policy_that_learns_is_at_first_the_one_that_acted():
     )
     ratio = (now - by_member(batch.log_probs)).exp()
     torch.testing.assert_close(ratio, torch.ones_like(ratio), atol=1e-6, rtol=0.0)
+
+
+def test_a_warm_up_learns_the_guide_and_leaves_weights_of_losses_and_rates_alone():
+    config = tiny(*CONFIG, "trainer.warm_up=3", "trainer.ppo.minibatch_size=48")
+    setup = train.build(train.tracking_job(config, [1, 2], threads=1), config, library())
+    networks, population = setup.population.networks, setup.population
+    before = networks.weights.clone(), population.learning_rate.clone(), population.flat.clone()
+    setup.collector.start(stagger=False)
+    raw = by_member(collecting(setup, 0)().inputs)
+
+    def off() -> float:
+        rows = population.actor().scaling.apply(raw)
+        outputs = networks.act(population.views, rows[..., : networks.tokens.actor_inputs])
+        wanted = rows[..., slice(*networks.tokens.guide)]
+        return float(guidance(outputs, wanted, population.views.log_std).mean())
+
+    first = off()
+    assert len(warm_up(setup, config)) == 3
+    assert off() < 0.7 * first
+    assert torch.equal(networks.weights, before[0]) and not bool(population.adam.count.any())
+    assert torch.equal(population.learning_rate, before[1])
+    assert not torch.equal(population.flat, before[2])
+    alone = train.build(train.tracking_job(config, [2], threads=1), config, library())
+    alone.collector.start(stagger=False)
+    collecting(alone, 0)()
+    warm_up(alone, config)
+    torch.testing.assert_close(alone.population.flat[0], population.flat[1], atol=1e-4, rtol=1e-3)

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import os
+import tempfile
 from collections.abc import Container, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -32,7 +34,7 @@ from telic.motions.robot import MotionRobot
 from telic.motions.shelf import LibraryWriter, head_for
 from telic.motions.turning import about, from_euler, multiply, rotate
 from telic.robots.catalogue import cache_folder
-from telic.storage.files import write_text
+from telic.storage.files import make_folder
 
 LICENCE = "CC0-1.0"
 """of what this module makes: nobody's motion was recorded"""
@@ -129,15 +131,20 @@ def generated_library(
     asked = (robot.name, robot.file.read_bytes(), count, families, seed, held_share, _code())
     key = hashlib.sha256(repr(asked).encode()).hexdigest()[:12]
     folder = cache_folder() / "motions" / f"{Path(robot.name).stem}-{count}-{key}"
-    done = folder / "complete"
-    if not done.is_file():
+    if not folder.is_dir():
         made = generate(robot, count, families=families, seed=seed, held_share=held_share)
         clips = [each.clip for each in made]
-        with LibraryWriter(folder, head_for(robot, clips)) as writer:
-            for clip in clips:
-                if clip.name not in writer.names:
+        make_folder(folder.parent)
+        # Made beside its place: who is killed, or comes second, leaves nothing that is half.
+        with tempfile.TemporaryDirectory(dir=folder.parent) as place:
+            with LibraryWriter(Path(place) / "made", head_for(robot, clips)) as writer:
+                for clip in clips:
                     writer.add(clip)
-        write_text(done, key)
+            try:
+                os.rename(Path(place) / "made", folder)
+            except OSError:
+                if not folder.is_dir():  # no other process was faster
+                    raise
     return MotionLibrary.open(folder)
 
 

@@ -60,6 +60,12 @@ class MotionsGroup(Config):
     families: tuple[str, ...] = Field(default=(), description="kinds to generate; none named: all")
     seed: int = Field(default=0, description="of the generator")
     at_once: int = Field(default=1024, ge=1, description="clips that are loaded at a time")
+    held_share: float = Field(
+        default=0.2, ge=0, le=0.9, description="of generated clips: kept for validation and tests"
+    )
+    person_points: int = Field(
+        default=0, ge=0, description="points of a person that encoders see at least; missing ones 0"
+    )
     proportions: tuple[float, float] = Field(
         default=(1.2, 0.85), description="of the stick figure that stands in for a person, by turns"
     )
@@ -159,6 +165,9 @@ class TerminationsGroup(Config):
     anchor_turn_rad: float | None = Field(default=0.447, description="of the root")
     end_height_m: float | None = Field(default=0.15, description="of hands and feet")
     foot_place_m: float | None = Field(default=0.2, description="of feet, in space")
+    anchor_place_m: float | None = Field(
+        default=None, description="of the root, along the ground: who stays behind has failed"
+    )
     low_below_m: float | None = Field(
         default=0.5, description="height of root below which it is lenient"
     )
@@ -228,13 +237,27 @@ class LossesGroup(Config):
     reconstruction: float = Field(default=0.01, ge=0, description="that a token says the motion")
     alignment: float = Field(default=1.0, ge=0, description="that encoders agree")
     cycle: float = Field(default=1.0, ge=0, description="that a decoded motion is encoded the same")
+    guide: float = Field(
+        default=0.0,
+        ge=0,
+        description="that actions are those which follow the joints alone; best with a schedule",
+    )
+    rows: float = Field(
+        default=1.0, gt=0, le=1, description="share of each minibatch that they are learned from"
+    )
     distance: Distance = Field(default="mse", description="between latents")
     constant: tuple[str, ...] = Field(default=(), description="encoders that others are drawn to")
 
     def weights(self) -> LossWeights:
         """Return them as the networks take them."""
         return LossWeights(
-            self.reconstruction, self.alignment, self.cycle, self.distance, self.constant
+            self.reconstruction,
+            self.alignment,
+            self.cycle,
+            self.distance,
+            self.constant,
+            self.rows,
+            self.guide,
         )
 
 
@@ -254,6 +277,9 @@ class TrainerGroup(Config):
     """How it learns."""
 
     steps: int = Field(default=2_000_000, ge=1, description="control steps per seed")
+    warm_up: int = Field(
+        default=0, ge=0, description="batches that only learn to aim at the reference's joints"
+    )
     ppo: PpoSettings = Field(default_factory=PpoSettings, description="of the learning algorithm")
     noise: tuple[float, float] = Field(default=(0.001, 0.5), description="least and most deviation")
     schedules: dict[str, Schedule] = Field(default={}, description="by name of what they change")

@@ -30,10 +30,15 @@ def open_motions(config: TrackingConfig) -> MotionLibrary:
                 hint="Retarget them: telic motions retarget.",
             )
         return library
-    from telic.motions.generate import generate
+    from telic.motions.generate import generated_library
 
-    made = generate(robot, group.generated, families=group.families, seed=group.seed)
-    return MotionLibrary.of(robot, (each.clip for each in made))
+    return generated_library(
+        robot,
+        group.generated,
+        families=group.families,
+        seed=group.seed,
+        held_share=group.held_share,
+    )
 
 
 def clips_of(library: MotionLibrary, split: Split) -> list[int]:
@@ -78,6 +83,7 @@ def make_tracking(
         dt=config.robot.control_s,
         lag_s=model.opt.timestep,
         proportions=config.motions.proportions,
+        least_points=config.motions.person_points,
         device=sim.device,
     )
     arguments = TaskArguments(

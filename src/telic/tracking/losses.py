@@ -77,3 +77,17 @@ def cycle(reencoded: Sequence[Tensor], first: Tensor, available: Tensor) -> Tens
         both = available[..., 0] & available[..., index]
         total = total + masked_mean(distance(latent, first, "mse"), both)
     return total
+
+
+def guidance(outputs: Tensor, wanted: Tensor, log_std: Tensor) -> Tensor:
+    """Return how far the policy is from one of the same noise about given actions, (P,).
+
+    KL = sum_a (mean_a - wanted_a)^2 / (2 std_a^2), a mean over rows.
+
+    Args:
+        outputs: means (P, n, A).
+        wanted: actions (P, n, A).
+        log_std: (P, A); it is not drawn to anything.
+    """
+    off = (outputs - wanted) * torch.exp(-log_std.detach()).unsqueeze(1)
+    return 0.5 * off.square().sum(-1).mean(-1)

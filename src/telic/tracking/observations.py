@@ -1,8 +1,8 @@
 """What is seen of a moment: terms, each a pure function (N, width), and where they stand in a row.
 
 A row has four groups: what the policy senses (with its past), what the encoders are told, what only
-the critic sees, and the clean motion that tokens are asked for. The critic and the target come
-last, so that a policy sees a prefix of a row.
+the critic sees, and what is learned from beside the reward: the clean motion that tokens are asked
+for and, where there is a guide, its actions. Those come last: a policy sees a prefix of a row.
 """
 
 from __future__ import annotations
@@ -213,6 +213,7 @@ class RowColumns:
             "told": sum(self.told.values()),
             "critic": sum(self.critic.values()) + self.history * sum(self.past.values()),
             "target": sum(self.target.values()),
+            "guide": facts.actions if config.losses.guide or config.trainer.warm_up else 0,
         }
         self.spans: dict[str, tuple[int, int]] = {}
         at = 0
@@ -220,6 +221,8 @@ class RowColumns:
             self.spans[name] = (at, at + size)
             at += size
         self.width = at
+        self.guided = sizes["guide"]
+        """numbers of the guide; 0: there is none"""
 
     def names(self) -> tuple[str, ...]:
         """Return a name for every column."""
@@ -234,7 +237,8 @@ class RowColumns:
                 out += [f"told {n} {i}" for n, width in self.told.items() for i in range(width)]
                 out += [f"critic {n} {i}" for n, width in self.critic.items() for i in range(width)]
         out += [f"target {n} {i}" for n, width in self.target.items() for i in range(width)]
-        return tuple(out)
+        first, last = self.spans["guide"]
+        return (*out, *(f"guide {i}" for i in range(last - first)))
 
     def told_columns(self, names: tuple[str, ...]) -> tuple[int, ...]:
         """Return the columns of some of what is told."""
@@ -266,4 +270,5 @@ class RowColumns:
             control=nets.control,
             kinematic=nets.kinematic,
             critic_hidden=nets.critic,
+            guide=self.spans["guide"],
         )

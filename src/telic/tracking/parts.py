@@ -54,6 +54,8 @@ class TrackedParts:
     """the clip's column that each actuator drives"""
     action_size: Tensor
     """(actuators,) the offset of the target for an action of 1"""
+    action_lag: Tensor
+    """(actuators,) seconds by which a joint without load stays behind its target"""
 
     def to(self, device: torch.device | str) -> TrackedParts:
         """Return the same on a device: what is recorded there may copy nothing from here."""
@@ -129,6 +131,7 @@ def tracked_parts(group: RobotGroup) -> TrackedParts:
         ),
         action_joints=_index([columns[motor.qpos] for motor in motors]),
         action_size=torch.tensor(group.action_scale * limits, dtype=torch.float32),
+        action_lag=torch.tensor([-m.bias[2] / m.gain for m in motors], dtype=torch.float32),
     )
 
 

@@ -65,6 +65,7 @@ class ReferenceTable:
         dt: float,
         lag_s: float,
         proportions: tuple[float, float] = (1.0, 1.0),
+        least_points: int = 0,
         device: torch.device | str = "cpu",
     ) -> None:
         """Read the clips.
@@ -76,6 +77,7 @@ class ReferenceTable:
             dt: seconds between frames.
             lag_s: how long before a frame bodies are taken.
             proportions: of the stick figure that stands in where a clip has no person.
+            least_points: points of a person; missing ones are 0.
             device: where tensors live.
         """
         if not clips:
@@ -100,6 +102,10 @@ class ReferenceTable:
         ]
         pose, bodies, person = (torch.cat(column) for column in zip(*pieces, strict=True))
         self._pose, self._bodies = pose.to(device), bodies.to(device)
+        missing = max(0, 3 * least_points + 4 - person.shape[1])
+        person = torch.cat(
+            (person[:, :-4], person.new_zeros(len(person), missing), person[:, -4:]), 1
+        )
         self._person = person.to(device)
         self.person_points = (person.shape[1] - 4) // 3
 

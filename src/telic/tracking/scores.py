@@ -193,4 +193,7 @@ def failures(tracked: Tracked, limits: TerminationsGroup, low: Tensor) -> dict[s
         feet = tracked.parts.feet
         off = norm(near.pos[:, feet] - bodies.pos[:, feet]).amax(-1)
         out["foot_place"] = off > limits.foot_place_m
+    if limits.anchor_place_m is not None:
+        off = norm((target.pos[:, 0] - bodies.pos[:, 0])[:, :2])
+        out["anchor_place"] = off > limits.anchor_place_m
     return out

@@ -109,6 +109,7 @@ class TrackingTask(Task[TaskArguments]):
                 anchor_turn_rad=ending.anchor_turn_rad,
                 end_height_m=ending.end_height_m,
                 foot_place_m=None,
+                anchor_place_m=None,
                 low_below_m=None,
                 low_height_m=config.terminations.low_height_m,
             )

@@ -21,12 +21,12 @@ from torch import Tensor
 
 from telic.core.tensors import split
 from telic.errors import UsageError
-from telic.tracking.losses import Distance, alignment, cycle, reconstruction
+from telic.tracking.losses import Distance, alignment, cycle, guidance, reconstruction
 from telic.tracking.quantiser import Quantiser
 from telic.training.networks import InputMask, Judge, Layer, Networks, Result, Shape, Views
 
 ResidualMode = Literal["post_quantization", "pre_quantization", "pre_quantization_replace"]
-LOSSES = "reconstruction", "alignment", "cycle"
+LOSSES = "reconstruction", "alignment", "cycle", "guide"
 
 
 class EncoderShape(NamedTuple):
@@ -60,6 +60,8 @@ class TokenShape(NamedTuple):
     control: tuple[int, ...]
     kinematic: tuple[int, ...]
     critic_hidden: tuple[int, ...]
+    guide: tuple[int, int] = (0, 0)
+    """actions that would follow the joints of the reference alone; nothing: they are not learned"""
 
     @property
     def width(self) -> int:
@@ -94,6 +96,9 @@ class LossWeights(NamedTuple):
     kind: Distance = "mse"
     constant: tuple[str, ...] = ()
     """encoders that the others are drawn to and that are not drawn themselves"""
+    rows: float = 1.0
+    """share of a minibatch that they are learned from: its first rows, for it is shuffled"""
+    guide: float = 0.0
 
 
 class TokenNetworks:
@@ -120,15 +125,17 @@ class TokenNetworks:
             start = max((span.stop for span in self._spans.values()), default=0)
             self._spans[name] = slice(start, start + len(pairs))
         self._columns = [torch.tensor(e.columns, device=device) for e in tokens.encoders]
-        codes = (*range(*tokens.driving), *range(*tokens.available))
+        codes = (*range(*tokens.driving), *range(*tokens.available), *range(*tokens.guide))
         self.unscaled: Tensor | None = torch.tensor(codes, device=device)
         self.weights = torch.tensor([getattr(weights, name) for name in LOSSES], device=device)
         """of the losses; changed in place by schedules"""
         self._learns = [getattr(weights, name) > 0.0 for name in LOSSES]
+        self._learns[LOSSES.index("guide")] = tokens.guide[0] < tokens.guide[1]
         self._kind: Distance = weights.kind
         self._constant = [e.name in weights.constant for e in tokens.encoders]
+        self._share = weights.rows
         self.latest: Tensor | None = None
-        """(3, P) the losses of the latest minibatch, unweighted"""
+        """(4, P) the losses of the latest minibatch, unweighted"""
 
     # ---- parameters
 
@@ -249,6 +256,11 @@ class TokenNetworks:
             outputs = self._run(actor, "control", decided)
             values = self._critic(critic, inputs)
             losses = self._losses(actor, latents, token, inputs)
+            if self._learns[3]:
+                wanted = inputs[..., slice(*self.tokens.guide)]
+                losses = torch.cat((losses, guidance(outputs, wanted, views.log_std)[None]))
+            else:
+                losses = torch.cat((losses, torch.zeros_like(losses[:1])))
             extra = (self.weights.unsqueeze(1) * losses).sum()
         pull, result = judge(outputs.detach(), values.detach().squeeze(-1))
         leaves = [part for layer in (*actor, *critic) for part in layer]
@@ -269,7 +281,10 @@ class TokenNetworks:
     def _losses(
         self, actor: list[Layer], latents: Sequence[Tensor], token: Tensor, inputs: Tensor
     ) -> Tensor:
-        """Return the losses, (3, P); those that count for nothing are zero."""
+        """Return the losses of tokens, (3, P); those that count for nothing are zero."""
+        count = max(1, round(self._share * token.shape[1]))
+        token, inputs = token[:, :count], inputs[:, :count]
+        latents = [latent[:, :count] for latent in latents]
         available = inputs[..., slice(*self.tokens.available)] > 0.5
         nothing = token.new_zeros(token.shape[0])
         found = [nothing, nothing, nothing]

@@ -66,6 +66,8 @@ class RowView:
         self._qpos = torch.tensor([limb.qpos for limb in limbs], device=device)
         self._dofs = torch.tensor([limb.dof for limb in limbs], device=device)
         self._rest = torch.tensor(parts.robot.home.joint_pos, device=device)
+        self._reach = parts.action_size * config.robot.action_limit
+        self._is_offset = config.robot.action_base == "reference"
         self._numbers = torch.arange(self.available.shape[1], device=device)
         self._back = torch.arange(columns.history - 1, -1, -1, device=device)
 
@@ -114,6 +116,7 @@ class RowView:
         now, told = both[:, : self.sensed], both[:, self.sensed :]
         sizes = [sum(columns.policy.values()), sum(columns.past.values())]
         senses, past = split(self._remembered(now, memory["past"], age), sizes, dim=2)
+        guide = () if self.columns.guided == 0 else (self.guide(memory, age),)
         rows = torch.cat(
             (
                 _by_term(senses, list(columns.policy.values())),
@@ -123,10 +126,21 @@ class RowView:
                 *(values[name] for name in columns.critic),
                 _by_term(past, list(columns.past.values())),
                 *(values[name] for name in columns.target),
+                *guide,
             ),
             dim=1,
         )
         return rows, now
+
+    def guide(self, memory: dict[str, Tensor], age: Tensor) -> Tensor:
+        """Return the actions (N, A) that aim at the next frame's joints, ahead by drives' lag."""
+        parts = self.parts
+        rows = self.table.rows(memory["clip"], memory["frame"] + age + 1)
+        pose, driven = self.table.pose(rows), parts.action_joints
+        aim = pose.joint_vel[:, driven] * parts.action_lag
+        if not self._is_offset:
+            aim = aim + pose.joint_pos[:, driven] - self._rest[driven]
+        return (aim / self._reach).clamp(-1.0, 1.0)
 
     def _remembered(self, now: Tensor, past: Tensor, age: Tensor) -> Tensor:
         """Return what was sensed lately, oldest first, (N, H, k); the first fills what is before.
