@@ -34,8 +34,53 @@ function onlyWoff2(): Plugin {
   };
 }
 
+/** MuJoCo's bindings write functions as text, which the policy of our pages forbids: the same as closures. */
+const CLOSURES: [string, string][] = [
+  [
+    "var invokerFn = new Function(...args, invokerFnBody)(...closureArgs);",
+    `var firstWired = isClassMethodFunc ? 1 : 2;
+    var invokerFn = function (...given) {
+      checkArgCount(given.length, minArgs, expectedArgCount, humanName, throwBindingError);
+      var destructors = needsDestructorStack ? [] : null;
+      var wired = isClassMethodFunc ? [argTypes[1]['toWireType'](destructors, this)] : [];
+      for (var i = 2; i < argCount; ++i) wired.push(argTypes[i]['toWireType'](destructors, given[i - 2]));
+      var answer = cppInvokerFunc(cppTargetFunc, ...wired);
+      if (destructors) runDestructors(destructors);
+      else for (var i = firstWired; i < argCount; ++i) if (argTypes[i].destructorFunction !== null) argTypes[i].destructorFunction(wired[i - firstWired]);
+      if (returns) return argTypes[0]['fromWireType'](answer);
+    };`,
+  ],
+  ["let [args, invokerFnBody] = createJsInvoker(argTypes, isClassMethodFunc, returns, isAsync);", ""],
+  [
+    "var invokerFunction = new Function(...params, functionBody)(...args);",
+    `var invokerFunction = function (obj, func, destructorsRef, given) {
+      var read = [];
+      for (var type of types) {
+        read.push(type.readValueFromPointer(given));
+        given += type.argPackAdvance;
+      }
+      var answer = kind === 1 ? new func(...read) : kind === 0 ? func.call(obj, ...read) : func.call(...read);
+      if (!retType.isVoid) return emval_returnValue(retType, destructorsRef, answer);
+    };`,
+  ],
+];
+
+function noWrittenFunctions(): Plugin {
+  return {
+    name: "no-written-functions",
+    enforce: "pre",
+    transform(code, id) {
+      if (!id.includes("@mujoco/mujoco/mujoco.js")) return undefined;
+      for (const [text] of CLOSURES) if (!code.includes(text)) throw new Error(`@mujoco/mujoco no longer has: ${text}`);
+      const made = CLOSURES.reduce((now, [text, closure]) => now.replace(text, () => closure), code);
+      if (/new Function\b|\beval\(/.test(made)) throw new Error("@mujoco/mujoco writes functions elsewhere, too");
+      return made;
+    },
+  };
+}
+
 export default defineConfig({
-  plugins: [onlyWoff2(), react(), reportColours()],
+  plugins: [noWrittenFunctions(), onlyWoff2(), react(), reportColours()],
   build: {
     outDir: "../src/telic/web/static",
     emptyOutDir: true,

@@ -1,8 +1,9 @@
-// Write which sources the built copy was made from; tests/web/test_built_copy.py compares.
+// Compress the engines, and write which sources the built copy was made from; tests/web/test_built_copy.py compares.
 import { createHash } from "node:crypto";
-import { readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
+import { readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { join, relative } from "node:path";
 import { fileURLToPath } from "node:url";
+import { gzipSync } from "node:zlib";
 
 const root = fileURLToPath(new URL("../..", import.meta.url));
 const single = ["index.html", "package.json", "tsconfig.json", "vite.config.ts"].map((name) => join(root, "web", name));
@@ -24,3 +25,10 @@ const sources = [...single, shared, ...files(join(root, "web/src")), ...files(jo
 const hash = createHash("sha256");
 for (const [name, path] of sources) hash.update(`${name}\n`).update(createHash("sha256").update(readFileSync(path)).digest("hex")).update("\n");
 writeFileSync(join(root, "src/telic/web/static/sources.sha256"), `${hash.digest("hex")}\n`);
+
+// The two engines are 25 MB; a browser unpacks what it is sent, and the server sends them as they lie.
+for (const path of files(join(root, "src/telic/web/static/assets"))) {
+  if (!path.endsWith(".wasm")) continue;
+  writeFileSync(`${path}.gz`, gzipSync(readFileSync(path), { level: 9 }));
+  rmSync(path);
+}

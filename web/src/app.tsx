@@ -13,6 +13,7 @@ const page = <Props extends object>(load: () => Promise<{ default: ComponentType
 const ThingPage = page(() => import("./pages/thing"));
 const RunsPage = page(() => import("./pages/runs"));
 const ComparePage = page(() => import("./pages/compare"));
+const LivePage = page(() => import("./pages/live"));
 const PlayerPage = page(() => import("./pages/player"));
 const StudiesPage = page(() => import("./pages/studies"));
 const BenchPage = page(() => import("./pages/bench"));
@@ -70,6 +71,7 @@ export function App() {
               <Route path="/" component={StartPage} />
               <Route path="/runs" component={RunsPage} />
               <Route path="/things/:id/*?" component={ThingPage} />
+              <Route path="/live/:id" component={LivePage} />
               <Route path="/play/:id/*?" component={PlayerPage} />
               <Route path="/compare" component={ComparePage} />
               <Route path="/studies" component={StudiesPage} />

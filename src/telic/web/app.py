@@ -34,6 +34,7 @@ from telic.web import (
     gate,
     iterations,
     lists,
+    live,
     machine,
     playback,
     questions,
@@ -48,7 +49,7 @@ from telic.web.place import WebPlace
 STATIC = Path(__file__).parent / "static"
 _PARTS = (
     *(lists, details, iterations, streams, series, artefacts, playback, questions, comparisons),
-    *(benchmarks, start, machine, gate, verb_routes),
+    *(live, benchmarks, start, machine, gate, verb_routes),
 )
 _log = logging.getLogger("telic.web")
 _FOREVER = "public, max-age=31536000, immutable"
@@ -60,6 +61,7 @@ _PRESSED = {
     ".svg": "image/svg+xml",
 }
 """files that become smaller, and what they are"""
+_ENGINE = "application/wasm"
 _NOT_BUILT = """The pages of the dashboard are not part of this installation.
 
 Build them once with: make web (needs Node 20 or newer). The API under /api works without them.
@@ -136,11 +138,16 @@ def _page(path: str, takes_gzip: bool) -> Response:
         return JSONResponse({"message": "There is no such route.", "hint": None}, 404)
     if "index.html" not in files:
         return PlainTextResponse(_NOT_BUILT, 404)
-    file = files.get(path, files["index.html"])
+    file = files.get(path) or files.get(f"{path}.gz", files["index.html"])
     headers = {"cache-control": _FOREVER if "assets" in file.parts else "no-cache"}
+    packed = {"content-encoding": "gzip", "vary": "accept-encoding"}
+    if file.suffix == ".gz":  # engines: compressed when they were built
+        if takes_gzip:
+            return FileResponse(file, media_type=_ENGINE, headers=headers | packed)
+        return Response(gzip.decompress(file.read_bytes()), media_type=_ENGINE, headers=headers)
     if not takes_gzip or file.suffix not in _PRESSED:
         return FileResponse(file, headers=headers)
-    headers |= {"content-encoding": "gzip", "vary": "accept-encoding"}
+    headers |= packed
     content = _pressed(file, file.stat().st_mtime_ns)
     return Response(content, media_type=_PRESSED[file.suffix], headers=headers)
 

@@ -20,7 +20,7 @@ export interface Episode {
   verdict: Verdict | null;
 }
 
-interface Scene {
+export interface SceneAnswer {
   bodies: { name: string }[];
   geoms: { body: number; shape: string; size: number[]; position: number[]; quaternion: number[]; rgba: number[]; mesh: number | null }[];
   meshes: { vertex_start: number; vertices: number; face_start: number; faces: number }[];
@@ -52,7 +52,7 @@ function loadScene(thing: string, iteration: number | null): Promise<ModelShape>
   const known = scenes.get(key);
   if (known) return known;
   const loading = (async () => {
-    const scene = await read<Scene>(address + query);
+    const scene = await read<SceneAnswer>(address + query);
     const numbers = scene.number_bytes > 0 ? await gotBytes(`${address}/numbers${query}`) : new ArrayBuffer(0);
     return shapeOf(scene, numbers);
   })();
@@ -61,7 +61,7 @@ function loadScene(thing: string, iteration: number | null): Promise<ModelShape>
   return loading;
 }
 
-export function shapeOf(scene: Scene, numbers: ArrayBuffer): ModelShape {
+export function shapeOf(scene: SceneAnswer, numbers: ArrayBuffer): ModelShape {
   return {
     bodies: scene.bodies.map((body) => body.name),
     geoms: scene.geoms.map((geom) => ({ body: geom.body, type: geom.shape, size: geom.size, position: geom.position, rotation: geom.quaternion, colour: geom.rgba, mesh: geom.mesh })),

@@ -1,7 +1,7 @@
 /** A robot in three dimensions from recorded body poses; three.js comes with this chunk only. */
 import {
   AmbientLight, BoxGeometry, BufferAttribute, BufferGeometry, CapsuleGeometry, Color, CylinderGeometry, DirectionalLight, DoubleSide, Fog, FrontSide, GridHelper, Group,
-  HemisphereLight, Mesh, MeshStandardMaterial, PCFShadowMap, PerspectiveCamera, PlaneGeometry, Quaternion, Scene, SphereGeometry, Vector3, WebGLRenderer,
+  HemisphereLight, Line, LineBasicMaterial, Mesh, MeshStandardMaterial, PCFShadowMap, PerspectiveCamera, Plane, PlaneGeometry, Quaternion, Raycaster, Scene, SphereGeometry, Vector2, Vector3, WebGLRenderer,
   type Object3D,
 } from "three";
 import { OrbitControls } from "three/addons/controls/OrbitControls.js";
@@ -31,6 +31,12 @@ export interface Motion {
   poses: Float32Array;
 }
 
+/** Where a robot is held. */
+export interface Grip {
+  body: number;
+  point: Vector3;
+}
+
 interface Actor {
   model: ModelShape;
   motion: Motion;
@@ -45,6 +51,7 @@ export class RobotScene {
   readonly #controls: OrbitControls;
   readonly #sun = new DirectionalLight(0xffffff, 2.4);
   readonly #observer: ResizeObserver;
+  readonly #rope = new Line(new BufferGeometry(), new LineBasicMaterial({ color: 0xff7a45 }));
   #grid: GridHelper | null = null;
   #actors: Actor[] = [];
   #target = new Vector3();
@@ -69,6 +76,9 @@ export class RobotScene {
 
   #light(): void {
     this.#scene.add(new AmbientLight(0xffffff, 0.5), new HemisphereLight(0xffffff, 0x667788, 1.1), this.#sun, this.#sun.target);
+    this.#rope.visible = false;
+    this.#rope.frustumCulled = false;
+    this.#scene.add(this.#rope);
     this.#sun.castShadow = true;
     this.#sun.shadow.mapSize.set(1024, 1024);
   }
@@ -78,7 +88,7 @@ export class RobotScene {
     this.#scene.background = sky;
     this.#scene.fog = new Fog(sky, 14, 60);
     if (this.#grid) this.#scene.remove(this.#grid);
-    this.#grid = new GridHelper(200, 200, isDark ? 0x3c434d : 0xb8c0c9, isDark ? 0x272d35 : 0xd5dae0);
+    this.#grid = new GridHelper(200, 200, isDark ? 0x4d5661 : 0x9aa4ae, isDark ? 0x39414b : 0xbcc4cc);
     this.#grid.rotation.x = Math.PI / 2;
     this.#grid.position.z = 0.002;
     this.#scene.add(this.#grid);
@@ -148,6 +158,44 @@ export class RobotScene {
       }
     }
     return reach * 1.5;
+  }
+
+  /** What of the first robot is under the pointer: a body, and the point in its own frame. */
+  pick(event: PointerEvent): Grip | null {
+    const groups = this.#actors[0]?.groups ?? [];
+    const [hit] = this.#ray(event).intersectObjects(groups.slice(1), true);
+    let part: Object3D | null = hit?.object ?? null;
+    while (part && !groups.includes(part as Group)) part = part.parent;
+    if (!hit || !part) return null;
+    return { body: groups.indexOf(part as Group), point: part.worldToLocal(hit.point.clone()) };
+  }
+
+  /** The way from a held point to the pointer, in the plane that faces the camera, m; it is drawn. */
+  pullTo(grip: Grip, event: PointerEvent): [number, number, number] {
+    const held = this.#actors[0]!.groups[grip.body]!.localToWorld(grip.point.clone());
+    const facing = new Plane().setFromNormalAndCoplanarPoint(this.#camera.getWorldDirection(new Vector3()), held);
+    const end = this.#ray(event).ray.intersectPlane(facing, new Vector3()) ?? held;
+    this.#rope.geometry.setFromPoints([held, end]);
+    this.#rope.visible = true;
+    return end.clone().sub(held).toArray();
+  }
+
+  letGo(): void {
+    this.#rope.visible = false;
+    this.draw();
+  }
+
+  /** Whether the pointer turns the camera. */
+  set turns(turns: boolean) {
+    this.#controls.enabled = turns;
+  }
+
+  #ray(event: PointerEvent): Raycaster {
+    const box = this.#renderer.domElement.getBoundingClientRect();
+    const at = new Vector2(((event.clientX - box.left) / box.width) * 2 - 1, 1 - ((event.clientY - box.top) / box.height) * 2);
+    const caster = new Raycaster();
+    caster.setFromCamera(at, this.#camera);
+    return caster;
   }
 
   draw(): void {

@@ -1,0 +1,243 @@
+"""A policy that runs elsewhere beside MuJoCo: in a browser, which has no Python.
+
+A `LivePolicy` says everything that a controller needs: how the observation is computed, how time
+goes, where episodes start, what can be commanded. Files come with it: the scene with its meshes,
+and the policy as ONNX. The model's numbers come, too, so that another version of MuJoCo simulates
+what this one compiled. And a short episode that was simulated here comes as proof: who computes
+the same observations and actions from the same start ends in the same states.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import mujoco
+import numpy as np
+import torch
+from pydantic import Field
+
+from telic.core.config import Record
+from telic.envs import make
+from telic.envs.driven import RobotTask
+from telic.envs.mujoco import MujocoEnv
+from telic.envs.tasks import TASKS
+from telic.errors import UsageError
+from telic.rendering.replay import model_file
+from telic.robots import robot_path
+from telic.robots.terrain import TERRAINS, TerrainKind
+from telic.storage.trajectories import Environment, TrajectoryFacts
+from telic.training.export.columns import SeenBlock, needs_contact_forces, seen_blocks
+from telic.training.export.deployment import Deployment, describe
+from telic.training.export.files import export_checked
+from telic.training.export.live_scene import Row, simulated_numbers, travelling_scene
+from telic.training.export.memory_law import MemoryLaw
+from telic.training.export.robot_folder import law_of, nominal
+from telic.training.policy import Policy, RememberingPolicy
+
+POLICY = "policy.onnx"
+_TRACE_STEPS = 20
+_STARTS = 6
+_SAMPLED = 16
+
+
+class LiveTrace(Record):
+    """A short episode as telic simulates it."""
+
+    command: Row = Field(description="forward, sideways, turn; empty where there is none")
+    actions: tuple[Row, ...] = Field(description="what the policy did at each control step")
+    qpos: tuple[Row, ...] = Field(description="positions after each control step")
+
+
+class LiveStart(Record):
+    """Where an episode starts."""
+
+    qpos: Row
+    qvel: Row
+
+
+class LivePolicy(Record):
+    """Everything that a controller beside MuJoCo needs to know."""
+
+    env: str
+    simulator: str = Field(description="version of MuJoCo that it was trained with")
+    files: tuple[str, ...] = Field(description="scene.xml, its assets, and policy.onnx")
+    control_step_s: float = Field(description="time between two actions")
+    physics_steps: int = Field(description="steps of the simulation per action")
+    obs_names: tuple[str, ...]
+    action_names: tuple[str, ...]
+    action_low: Row
+    action_high: Row
+    blocks: tuple[SeenBlock, ...] | None = Field(
+        description="how the observation is computed; None: as `deployment` says"
+    )
+    deployment: Deployment | None = Field(description="of a robot that telic drives by position")
+    contact_forces: bool = Field(description="whether mj_rnePostConstraint follows every action")
+    memory: MemoryLaw
+    numbers: dict[str, Row] = Field(description="fields of mjModel, flat, as they were compiled")
+    starts: tuple[LiveStart, ...]
+    trace: LiveTrace = Field(description="from the first start")
+    grounds: tuple[TerrainKind, ...] = Field(description="what it can be put on")
+    torso: int = Field(description="body that is followed and pushed")
+    mass_kg: float
+    standing_m: float = Field(description="height of the torso at the first start")
+
+
+class LiveFolder(NamedTuple):
+    """What runs elsewhere, with its files."""
+
+    about: LivePolicy
+    files: dict[str, bytes]
+
+
+def live_policy(
+    policy: Policy, reward: str | None, environment: Environment, ground: TerrainKind = "flat"
+) -> LiveFolder:
+    """Return what a policy needs to run beside MuJoCo.
+
+    Args:
+        policy: the policy.
+        reward: text of the reward it was trained with, if there is one.
+        environment: where it was trained.
+        ground: what it goes over; other than flat for robots that telic drives.
+
+    Raises:
+        UsageError: it needs what only Python has; says what.
+    """
+    env_id, arguments = environment[0], _endless(environment)
+    _require_model(env_id)
+    law = law_of(policy, reward, environment)
+    flat = _made(env_id, 1, arguments)
+    files = travelling_scene(_model_file(env_id, arguments), flat.model, ground)
+    with tempfile.TemporaryDirectory() as place:
+        export_checked(policy, Path(place) / POLICY)
+        files[POLICY] = (Path(place) / POLICY).read_bytes()
+    if ground != "flat":
+        if not isinstance(flat.task, RobotTask):
+            raise UsageError(f"{Path(env_id).name} stands on flat ground only.")
+        arguments["terrain"] = ground
+    flat.close()
+    env = _made(env_id, 1, arguments)
+    try:
+        about = _about(env, env_id, arguments, policy, law, tuple(files))
+    finally:
+        env.close()
+    return LiveFolder(about, files)
+
+
+def _require_model(env_id: str) -> None:
+    """Refuse environments that are no model of MuJoCo, before anything of theirs is imported."""
+    if env_id in TASKS or robot_path(env_id) is not None or env_id.endswith((".xml", ".mjcf")):
+        return
+    raise UsageError(
+        f"{Path(env_id).name} is not a model of MuJoCo that telic simulates itself, so its policy "
+        "cannot run in a browser.",
+        hint="Watch its recorded episodes.",
+    )
+
+
+def _endless(environment: Environment) -> dict[str, Any]:
+    """Return arguments of an environment in which nothing is drawn, and nothing ends."""
+    env_id, arguments = environment
+    is_robot = env_id not in TASKS
+    own: dict[str, Any] = {**arguments, "max_episode_steps": None}
+    if is_robot and {"variation", "terrain", "commands"} & own.keys():
+        own = nominal(own)
+    kind = TASKS.get(env_id)
+    if kind is None or "terminate_when_unhealthy" in kind.Arguments.model_fields:
+        own["terminate_when_unhealthy"] = False
+    return own
+
+
+def _made(env_id: str, count: int, arguments: dict[str, Any]) -> MujocoEnv:
+    env = make(env_id, num_envs=count, seed=0, **arguments)
+    assert isinstance(env, MujocoEnv)
+    return env
+
+
+def _model_file(env_id: str, arguments: dict[str, Any]) -> Path:
+    located = str(robot_path(env_id) or env_id)
+    found = model_file(TrajectoryFacts(env_id=located, env_kwargs=arguments, dt_s=None))
+    assert found is not None
+    return found
+
+
+def _about(
+    env: MujocoEnv,
+    env_id: str,
+    arguments: dict[str, Any],
+    policy: Policy,
+    law: MemoryLaw,
+    files: tuple[str, ...],
+) -> LivePolicy:
+    model, task = env.model, env.task
+    driven = describe(env, task, Path(env_id).stem, law) if isinstance(task, RobotTask) else None
+    blocks = None if driven else _blocks(env_id, arguments)
+    starts = _starts(env_id, arguments)
+    torso = env.robot.torso or min(1, model.nbody - 1)
+    trace = _trace(env, policy, law, starts[0], driven)
+    return LivePolicy(
+        env=env.spec.id,
+        simulator=mujoco.__version__,
+        files=files,
+        control_step_s=task.dt,
+        physics_steps=task.arguments.frame_skip,
+        obs_names=env.spec.obs_names,
+        action_names=env.spec.action_names,
+        action_low=_row(policy.low),
+        action_high=_row(policy.high),
+        blocks=blocks,
+        deployment=driven,
+        contact_forces=blocks is not None and needs_contact_forces(blocks),
+        memory=law,
+        numbers=simulated_numbers(model),
+        starts=starts,
+        trace=trace,
+        grounds=("flat", *TERRAINS) if driven else ("flat",),
+        torso=int(torso),
+        mass_kg=float(model.body_mass.sum()),
+        standing_m=float(env.sim.field("xpos")[0, torso, 2]),
+    )
+
+
+def _blocks(env_id: str, arguments: dict[str, Any]) -> tuple[SeenBlock, ...]:
+    env = _made(env_id, _SAMPLED, arguments)
+    try:
+        return seen_blocks(env)
+    finally:
+        env.close()
+
+
+def _starts(env_id: str, arguments: dict[str, Any]) -> tuple[LiveStart, ...]:
+    env = _made(env_id, _STARTS, arguments)
+    try:
+        env.reset()
+        qpos, qvel = (env.sim.field(name).numpy().copy() for name in ("qpos", "qvel"))
+    finally:
+        env.close()
+    rows = zip(qpos, qvel, strict=True)
+    return tuple(LiveStart(qpos=_row(one), qvel=_row(other)) for one, other in rows)
+
+
+def _trace(
+    env: MujocoEnv, policy: Policy, law: MemoryLaw, start: LiveStart, driven: Deployment | None
+) -> LiveTrace:
+    """Play a few steps from a start, with the most that can be commanded halved."""
+    command: Row = ()
+    if driven is not None and driven.commands is not None and isinstance(env.task, RobotTask):
+        command = tuple(0.5 * high for _, high in driven.commands.values())
+        env.task.told = torch.tensor([command], dtype=torch.float64)
+    like = env.sim.field("qpos")
+    obs = env.place(like.new_tensor([start.qpos]), like.new_tensor([start.qvel]))
+    act, actions, places = RememberingPolicy(policy, law), list[Row](), list[Row]()
+    for _ in range(_TRACE_STEPS):
+        action = act(obs)
+        obs = env.step(action).obs
+        actions.append(_row(action[0]))
+        places.append(_row(like[0]))
+    return LiveTrace(command=command, actions=tuple(actions), qpos=tuple(places))
+
+
+def _row(values: Any) -> Row:
+    return tuple(float(value) for value in np.asarray(values).ravel())

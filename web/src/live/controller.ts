@@ -1,0 +1,102 @@
+/** From the state of a simulation to what a policy sees, and from what it does to controls; as telic does it. */
+import type { components } from "../api/schema";
+
+export type LivePolicy = components["schemas"]["LivePolicy"];
+type Deployment = components["schemas"]["Deployment"];
+type SeenBlock = components["schemas"]["SeenBlock"];
+
+/** The fields of mjData that are read, by name. */
+export type Fields = (name: string) => Float64Array;
+export type Command = [number, number, number];
+
+const FUNCTIONS: Record<string, (value: number) => number> = { none: (value) => value, sin: Math.sin, cos: Math.cos };
+
+/** What a policy sees of the present state, and remembers of the past. */
+export class Controller {
+  readonly #about: LivePolicy;
+  #past: number[][] = [];
+  #asked: number[];
+  #memory: number[];
+  command: Command = [0, 0, 0];
+
+  constructor(about: LivePolicy) {
+    this.#about = about;
+    this.#asked = about.action_names.map(() => 0);
+    this.#memory = [...about.memory.start];
+  }
+
+  /** Begin an episode. */
+  reset(): void {
+    const driven = this.#about.deployment;
+    this.#asked = this.#about.action_names.map(() => 0);
+    this.#memory = [...this.#about.memory.start];
+    this.#past = driven ? Array.from({ length: driven.history - 1 }, () => new Array<number>(driven.columns).fill(0)) : [];
+  }
+
+  /** Return the inputs of the policy. */
+  inputs(fields: Fields): { obs: Float32Array; memory: Float32Array } {
+    const driven = this.#about.deployment;
+    const now = driven ? this.#sensed(fields, driven) : columns(fields, this.#about.blocks ?? []);
+    const obs = Float32Array.from([now, ...this.#past].flat());
+    if (driven && driven.history > 1) this.#past = [now, ...this.#past].slice(0, driven.history - 1);
+    return { obs, memory: Float32Array.from(this.#memory.slice(0, this.#about.memory.shown)) };
+  }
+
+  #sensed(fields: Fields, driven: Deployment): number[] {
+    const [qpos, qvel] = [fields("qpos"), fields("qvel")];
+    const { joints } = driven;
+    const blocks: Record<string, () => number[]> = {
+      gyro: () => [...qvel.subarray(3, 6)],
+      gravity: () => toBody(qpos.subarray(3, 7), [0, 0, -1]),
+      velocity: () => toBody(qpos.subarray(3, 7), [...qvel.subarray(0, 3)]),
+      command: () => this.command,
+      position: () => joints.qpos.map((place, joint) => qpos[place]! - joints.rest[joint]!),
+      rate: () => joints.qvel.map((place) => qvel[place]!),
+      action: () => this.#asked,
+    };
+    return driven.observation.flatMap((block) => {
+      const sense = blocks[block.name];
+      if (!sense) throw new Error(`The policy sees ${block.name}, which this page cannot compute.`);
+      return sense();
+    });
+  }
+
+  /** Take what the policy did; return the controls. */
+  controls(action: ArrayLike<number>): number[] {
+    const { action_low: low, action_high: high, memory, deployment } = this.#about;
+    this.#asked = low.map((least, index) => {
+      const half = (high[index]! - least) / 2;
+      return half > 0 ? (action[index]! - (high[index]! + least) / 2) / half : 0;
+    });
+    this.#memory = memory.keep.map((row, index) => dot(row, this.#memory) + dot(memory.action[index]!, this.#asked));
+    return Array.from(action, (value, index) => (deployment ? Math.max(deployment.joints.target_low[index]!, Math.min(deployment.joints.target_high[index]!, value)) : value));
+  }
+}
+
+/** Columns of MuJoCo's own fields. */
+export function columns(fields: Fields, blocks: readonly SeenBlock[]): number[] {
+  return blocks.flatMap((block) => {
+    const field = fields(block.field);
+    const apply = FUNCTIONS[block.applied ?? "none"]!;
+    return Array.from({ length: block.count }, (_, index) => {
+      const away = block.minus == null ? 0 : field[block.minus + index]!;
+      const value = apply(field[block.first + index]! - away);
+      return Math.min(block.high ?? Infinity, Math.max(block.low ?? -Infinity, value));
+    });
+  });
+}
+
+function dot(row: readonly number[], values: readonly number[]): number {
+  return row.reduce((sum, factor, index) => sum + factor * values[index]!, 0);
+}
+
+/** Turn a vector of the world into the frame of a body, whose orientation is w, x, y, z. */
+export function toBody(quaternion: ArrayLike<number>, vector: readonly number[]): number[] {
+  const [w, x, y, z] = [quaternion[0]!, quaternion[1]!, quaternion[2]!, quaternion[3]!];
+  const [a, b, c] = [vector[0]!, vector[1]!, vector[2]!];
+  return [
+    (1 - 2 * (y * y + z * z)) * a + 2 * (x * y + w * z) * b + 2 * (x * z - w * y) * c,
+    2 * (x * y - w * z) * a + (1 - 2 * (x * x + z * z)) * b + 2 * (y * z + w * x) * c,
+    2 * (x * z + w * y) * a + 2 * (y * z - w * x) * b + (1 - 2 * (x * x + y * y)) * c,
+  ];
+}

@@ -1,0 +1,190 @@
+/** A robot that is simulated in this page: MuJoCo's own WebAssembly build, and the exported policy beside it. */
+import loadMujoco, { type MainModule, type MjData, type MjModel } from "@mujoco/mujoco";
+import * as ort from "onnxruntime-web/wasm";
+import { Controller, type Command, type LivePolicy } from "./controller";
+
+export type { Command, LivePolicy } from "./controller";
+export type Vector = [number, number, number];
+
+/** Where the two engines lie. */
+export interface EnginePlaces {
+  mujoco: string;
+  onnx: string;
+}
+
+const HOME = "/telic";
+const PUSH_STEPS = 5;
+
+let engine: Promise<MainModule> | null = null;
+
+/** MuJoCo, loaded once. */
+function mujocoOnce(place: string): Promise<MainModule> {
+  engine ??= loadMujoco({ locateFile: () => place });
+  engine.catch(() => (engine = null)); // asked again next time
+  return engine;
+}
+
+export class LiveRobot {
+  readonly about: LivePolicy;
+  readonly bodies: number;
+  readonly #mujoco: MainModule;
+  readonly #model: MjModel;
+  readonly #data: MjData;
+  readonly #policy: ort.InferenceSession;
+  readonly #controller: Controller;
+  readonly #friction: Float64Array;
+  #isClosed = false;
+  #push: { left: number; force: Vector } = { left: 0, force: [0, 0, 0] };
+  #pull: { body: number; force: Vector } | null = null;
+
+  private constructor(about: LivePolicy, mujoco: MainModule, model: MjModel, policy: ort.InferenceSession) {
+    this.about = about;
+    this.#mujoco = mujoco;
+    this.#model = model;
+    this.#data = new mujoco.MjData(model);
+    this.#policy = policy;
+    this.#controller = new Controller(about);
+    this.#friction = Float64Array.from(model.geom_friction as Float64Array);
+    this.bodies = model.nbody;
+    this.reset();
+  }
+
+  /** Load engine, model and policy; `files` are those that the policy names. */
+  static async load(about: LivePolicy, files: Record<string, Uint8Array>, places: EnginePlaces): Promise<LiveRobot> {
+    ort.env.wasm.numThreads = 1; // a small network is faster on one
+    ort.env.wasm.wasmPaths = { wasm: places.onnx };
+    const [mujoco, policy] = await Promise.all([mujocoOnce(places.mujoco), ort.InferenceSession.create(files["policy.onnx"]!)]);
+    return new LiveRobot(about, mujoco, compile(mujoco, about, files), policy);
+  }
+
+  get version(): string {
+    return this.#mujoco.mj_versionString();
+  }
+
+  get time(): number {
+    return this.#data.time;
+  }
+
+  get qpos(): Float64Array {
+    return this.#field("qpos");
+  }
+
+  /** What a robot that takes commands is told: forward and left, m/s, and turn left, rad/s. */
+  set command(command: Command) {
+    this.#controller.command = command;
+  }
+
+  #field = (name: string): Float64Array => (this.#data as unknown as Record<string, Float64Array>)[name]!;
+
+  /** Begin an episode where one of the known ones begins. */
+  reset(number = 0): void {
+    const start = this.about.starts[number % this.about.starts.length]!;
+    this.#mujoco.mj_resetData(this.#model, this.#data);
+    this.#field("qpos").set(start.qpos);
+    this.#field("qvel").set(start.qvel);
+    this.#mujoco.mj_forward(this.#model, this.#data);
+    this.#controller.reset();
+    this.#push.left = 0;
+    this.#pull = null;
+  }
+
+  /** Let the policy act once, and time go on until it acts again; return the action. */
+  async step(): Promise<Float32Array> {
+    const { obs, memory } = this.#controller.inputs(this.#field);
+    const inputs: Record<string, ort.Tensor> = { obs: new ort.Tensor("float32", obs, [1, obs.length]) };
+    if (memory.length > 0) inputs["memory"] = new ort.Tensor("float32", memory, [1, memory.length]);
+    const action = (await this.#policy.run(inputs, ["action"]))["action"]!.data as Float32Array;
+    if (this.#isClosed) return action; // while the policy thought
+    this.#field("ctrl").set(this.#controller.controls(action));
+    this.#disturb();
+    for (let count = 0; count < this.about.physics_steps; count += 1) this.#mujoco.mj_step(this.#model, this.#data);
+    if (this.about.contact_forces) this.#mujoco.mj_rnePostConstraint(this.#model, this.#data);
+    return action;
+  }
+
+  #disturb(): void {
+    const forces = this.#field("xfrc_applied");
+    forces.fill(0);
+    if (this.#pull) forces.set(this.#pull.force, 6 * this.#pull.body);
+    if (this.#push.left > 0) {
+      this.#push.left -= 1;
+      this.#push.force.forEach((force, axis) => (forces[6 * this.about.torso + axis]! += force));
+    }
+  }
+
+  /** Push the torso for a moment, so hard that all of it would go this much faster, m/s. */
+  push(x: number, y: number): void {
+    const newtons = this.about.mass_kg / (PUSH_STEPS * this.about.control_step_s);
+    this.#push = { left: PUSH_STEPS, force: [x * newtons, y * newtons, 0] };
+  }
+
+  /** Pull at a body, in newtons, until told otherwise. */
+  pull(body: number, force: Vector | null): void {
+    this.#pull = force && { body, force };
+  }
+
+  /** Make everything as slippery as a share of the friction that it was trained with. */
+  setFriction(share: number): void {
+    const friction = this.#model.geom_friction as Float64Array;
+    for (let at = 0; at < friction.length; at += 3) friction[at] = this.#friction[at]! * share;
+  }
+
+  /** Write where every body is: position, then rotation as w, x, y, z. */
+  poses(into: Float32Array): void {
+    this.#mujoco.mj_kinematics(this.#model, this.#data);
+    const [places, turns] = [this.#field("xpos"), this.#field("xquat")];
+    for (let body = 0; body < this.bodies; body += 1) {
+      into.set(places.subarray(3 * body, 3 * body + 3), 7 * body);
+      into.set(turns.subarray(4 * body, 4 * body + 4), 7 * body + 3);
+    }
+  }
+
+  close(): void {
+    if (this.#isClosed) return;
+    this.#isClosed = true;
+    this.#data.delete();
+    this.#model.delete();
+    void this.#policy.release();
+  }
+}
+
+/** Compile the scene, and let its numbers be those that telic simulated with, whatever this version makes of the file. */
+function compile(mujoco: MainModule, about: LivePolicy, files: Record<string, Uint8Array>): MjModel {
+  const { FS } = mujoco;
+  for (const folder of [HOME, `${HOME}/assets`]) if (!FS.analyzePath(folder, false).exists) FS.mkdir(folder);
+  const scene = Object.entries(files).filter(([name]) => !name.endsWith(".onnx"));
+  for (const [name, content] of scene) FS.writeFile(`${HOME}/${name}`, content);
+  const model = mujoco.MjModel.mj_loadXML(`${HOME}/scene.xml`);
+  for (const [name] of scene) FS.unlink(`${HOME}/${name}`);
+  const fields = model as unknown as Record<string, Float64Array | undefined>;
+  for (const [name, numbers] of Object.entries(about.numbers)) {
+    const field = fields[name];
+    if (field && field.length !== numbers.length) throw new Error(`The model has ${field.length} numbers of ${name}, not ${numbers.length}.`);
+    field?.set(numbers);
+  }
+  return model;
+}
+
+export interface Agreement {
+  steps: number;
+  /** the largest difference of a position, m or rad */
+  states: number;
+  /** the largest difference of an action */
+  actions: number;
+}
+
+/** Play the short episode that telic played, and say how far the two are apart; the robot is at its start again after it. */
+export async function compare(robot: LiveRobot): Promise<Agreement> {
+  const { trace } = robot.about;
+  const found: Agreement = { steps: trace.qpos.length, states: 0, actions: 0 };
+  robot.reset();
+  robot.command = trace.command.length === 3 ? (trace.command as Command) : [0, 0, 0];
+  for (const [step, place] of trace.qpos.entries()) {
+    const action = await robot.step();
+    found.actions = Math.max(found.actions, ...trace.actions[step]!.map((value, index) => Math.abs(value - action[index]!)));
+    found.states = Math.max(found.states, ...place.map((value, index) => Math.abs(value - robot.qpos[index]!)));
+  }
+  robot.command = [0, 0, 0];
+  robot.reset();
+  return found;
+}

@@ -1,0 +1,239 @@
+/** The policy runs here: MuJoCo and the exported network in this page. Push it, pull it, make it slippery, drive it. */
+import { useCallback, useEffect, useRef, useState } from "react";
+import { Link, useParams, useSearch } from "wouter";
+import mujocoFile from "@mujoco/mujoco/mujoco.wasm?url";
+import onnxFile from "onnxruntime-web/ort-wasm-simd-threaded.wasm?url";
+import { Problem, gotBytes, read } from "../api/client";
+import { shapeOf, type SceneAnswer } from "../api/episodes";
+import type { components } from "../api/schema";
+import { Facts, PageHead, Panel, Segmented } from "../components/basics";
+import { Icon } from "../components/icons";
+import { Ready } from "../components/states";
+import { number, short, shortId, words } from "../format";
+import { useShortcuts } from "../keyboard";
+import { Joystick, type Spans } from "../live/joystick";
+import { LiveRobot, compare, type Agreement } from "../live/robot";
+import type { Grip, ModelShape, RobotScene } from "../three/scene";
+import { useTheme } from "../theme";
+
+type LiveAnswer = components["schemas"]["LiveAnswer"];
+type Ground = LiveAnswer["policy"]["grounds"][number];
+
+const AGREES = 1e-3;
+const MOST_BEHIND_S = 0.1;
+const PUSH_MPS = 1;
+/** pull of a metre, in weights of the robot */
+const PULL = 12;
+
+export interface Loaded {
+  answer: LiveAnswer;
+  shape: ModelShape;
+  robot: LiveRobot;
+  agreement: Agreement;
+}
+
+/** Fetch what runs, start the engines, and compare with what telic simulated. */
+export async function loadLive(thing: string, iteration: number | null, ground: Ground): Promise<Loaded> {
+  const address = `/api/things/${encodeURIComponent(thing)}/live`;
+  const query = `?${new URLSearchParams([["ground", ground], ...(iteration === null ? [] : [["iteration", String(iteration)]])])}`;
+  const answer = await read<LiveAnswer>(address + query);
+  const fetched = await Promise.all([...answer.policy.files, "numbers"].map(async (name) => [name, await gotBytes(`${address}/${name}${query}`)] as const));
+  const bytes = Object.fromEntries(fetched);
+  const shape = shapeOf(answer.scene as SceneAnswer, bytes["numbers"]!);
+  const files = Object.fromEntries(answer.policy.files.map((name) => [name, new Uint8Array(bytes[name]!)]));
+  const robot = await LiveRobot.load(answer.policy, files, { mujoco: mujocoFile, onnx: onnxFile });
+  const agreement = await compare(robot);
+  return { answer, shape, robot, agreement };
+}
+
+/** A robot for as long as the page shows it: its memory is not the browser's to free. */
+function useRobot(thing: string, iteration: number | null, ground: Ground) {
+  const [state, setState] = useState<{ value: Loaded | undefined; error: Problem | null }>({ value: undefined, error: null });
+  const [round, setRound] = useState(0);
+  useEffect(() => {
+    let isOver = false;
+    let made: Loaded | null = null;
+    setState({ value: undefined, error: null });
+    loadLive(thing, iteration, ground).then(
+      (live) => {
+        made = live;
+        if (isOver) live.robot.close();
+        else setState({ value: live, error: null });
+      },
+      (error: unknown) => !isOver && setState({ value: undefined, error: error instanceof Problem ? error : new Problem(error instanceof Error ? error.message : String(error)) }),
+    );
+    return () => {
+      isOver = true;
+      made?.robot.close();
+    };
+  }, [thing, iteration, ground, round]);
+  return { ...state, reload: () => setRound(round + 1) };
+}
+
+export default function LivePage() {
+  const { id } = useParams<{ id: string }>();
+  const asked = new URLSearchParams(useSearch()).get("try");
+  const [ground, setGround] = useState<Ground>("flat");
+  const iteration = asked === null ? null : Number(asked);
+  const loaded = useRobot(id, iteration, ground);
+  return (
+    <>
+      <PageHead title="Live policy" lede={<span>The exported policy and MuJoCo run in this page; nothing is recorded. <Link href={`/things/${id}`}>{shortId(id)}</Link></span>} />
+      <Ready of={loaded} lines={6}>{(live) => <Playing key={ground} live={live} ground={ground} onGround={setGround} />}</Ready>
+    </>
+  );
+}
+
+function Playing({ live, ground, onGround }: { live: Loaded; ground: Ground; onGround: (ground: Ground) => void }) {
+  const { robot, answer, agreement } = live;
+  const [isPlaying, setPlaying] = useState(true);
+  const [friction, setFriction] = useState(1);
+  const [start, setStart] = useState(0);
+  const [time, setTime] = useState(0);
+  const began = (next: number) => { robot.reset(next); setStart(next); setTime(0); };
+  useEffect(() => robot.setFriction(friction), [robot, friction]);
+  const push = (x: number, y: number) => robot.push(x * PUSH_MPS, y * PUSH_MPS);
+  useShortcuts([
+    { keys: " ", does: "go on or hold still", act: () => setPlaying(!isPlaying) },
+    { keys: "r", does: "start again elsewhere", act: () => began(start + 1) },
+    { keys: "ArrowRight", does: "push it ahead", act: () => push(1, 0) },
+    { keys: "ArrowLeft", does: "push it back", act: () => push(-1, 0) },
+    { keys: "ArrowUp", does: "push it to its left", act: () => push(0, 1) },
+    { keys: "ArrowDown", does: "push it to its right", act: () => push(0, -1) },
+  ]);
+  const commands = answer.policy.deployment?.commands as Spans | null | undefined;
+  const command = useCallback((told: [number, number, number]) => { robot.command = told; }, [robot]);
+  return (
+    <div className="grid">
+      <div className="span-8 stacked">
+        <Panel title={`${answer.policy.env} · ${words(answer.member)}`} actions={<span className="small soft" id="seconds">{time.toFixed(1)} s</span>}>
+          <LiveStage live={live} isPlaying={isPlaying} onTime={setTime} />
+          <div className="transport">
+            <button type="button" onClick={() => setPlaying(!isPlaying)} aria-label={isPlaying ? "Hold still" : "Go on"}><Icon name={isPlaying ? "pause" : "play"} /></button>
+            <button type="button" onClick={() => began(start + 1)}>Start again <kbd>r</kbd></button>
+            <span className="grow small soft">Drag the robot to pull it; drag beside it to look around.</span>
+          </div>
+        </Panel>
+      </div>
+      <div className="span-4 stacked">
+        {commands && <Panel title="Drive it"><Joystick spans={commands} onCommand={command} /></Panel>}
+        <Panel title="Disturb it">
+          <div className="column">
+            <div className="row" role="group" aria-label="Push">
+              {([["←", -1, 0, "back"], ["→", 1, 0, "ahead"], ["↑", 0, 1, "to its left"], ["↓", 0, -1, "to its right"]] as const).map(([arrow, x, y, where]) => <button key={arrow} type="button" aria-label={`Push ${where}`} title={`Push ${where}`} onClick={() => push(x, y)}>{arrow}</button>)}
+              <span className="small soft">pushes, 1 m/s</span>
+            </div>
+            <label className="field small">friction: {Math.round(friction * 100)} % of what it was trained with
+              <input type="range" min={0.05} max={2} step={0.05} value={friction} onChange={(event) => setFriction(Number(event.target.value))} />
+            </label>
+            {answer.policy.grounds.length > 1 && <div className="scroll-x"><Segmented label="Ground" value={ground} choices={answer.policy.grounds.map((each) => [each, each])} onChange={onGround} /></div>}
+          </div>
+        </Panel>
+        <AgreementPanel agreement={agreement} robot={robot} answer={answer} />
+      </div>
+    </div>
+  );
+}
+
+function AgreementPanel({ agreement, robot, answer }: { agreement: Agreement; robot: LiveRobot; answer: LiveAnswer }) {
+  const isSame = agreement.states < AGREES;
+  return (
+    <Panel title="Is it the same robot?">
+      <div className={`notice ${isSame ? "good" : "middling"} small`} data-states={agreement.states} data-actions={agreement.actions} id="agreement">
+        {isSame ? <>Yes: from the same start, {agreement.steps} actions end within {exponent(agreement.states)} m or rad of where telic's own simulation does.</> : <>Not quite: after {agreement.steps} actions it is {exponent(agreement.states)} m or rad from where telic's own simulation is.</>}
+      </div>
+      <Facts rows={[["policy", `${words(answer.member)}, ${short(answer.step)} steps`], ["MuJoCo here", robot.version], ["MuJoCo of telic", answer.policy.simulator], ["acts", `${number(1 / answer.policy.control_step_s)} times a second`], ["mass", `${number(answer.policy.mass_kg)} kg`]]} />
+    </Panel>
+  );
+}
+
+function exponent(value: number): string {
+  return value === 0 ? "0" : value.toExponential(0).replace("e-", "e−");
+}
+
+function LiveStage({ live, isPlaying, onTime }: { live: Loaded; isPlaying: boolean; onTime: (time: number) => void }) {
+  const canvas = useRef<HTMLCanvasElement>(null);
+  const scene = useRef<RobotScene | null>(null);
+  const [problem, setProblem] = useState<string | null>(null);
+  const theme = useTheme();
+  const now = useRef({ isPlaying, onTime });
+  now.current = { isPlaying, onTime };
+  useEffect(() => {
+    let isOver = false;
+    let frame = 0;
+    const { robot, shape } = live;
+    const poses = new Float32Array(robot.bodies * 7);
+    const drag: Drag = { grip: null, event: null };
+    const run = async () => {
+      const { RobotScene: Made } = await import("../three/scene");
+      if (isOver || !canvas.current) return;
+      try {
+        scene.current = new Made(canvas.current, theme === "dark");
+      } catch (error) {
+        setProblem(`This browser cannot draw in three dimensions (${error instanceof Error ? error.message : String(error)}).`);
+        return;
+      }
+      robot.poses(poses);
+      scene.current.setActors([{ model: shape, motion: { frames: 1, bodies: robot.bodies, poses } }], false);
+      listen(canvas.current, scene.current, robot, drag);
+      let owed = 0;
+      let before = performance.now();
+      const tick = async (at: number) => {
+        owed = now.current.isPlaying ? Math.min(owed + (at - before) / 1000, MOST_BEHIND_S) : 0;
+        before = at;
+        while (!isOver && owed >= robot.about.control_step_s) {
+          pull(scene.current, robot, drag);
+          await robot.step();
+          owed -= robot.about.control_step_s;
+        }
+        if (isOver) return;
+        robot.poses(poses);
+        scene.current?.show(0);
+        now.current.onTime(robot.time);
+        frame = requestAnimationFrame((next) => void tick(next));
+      };
+      frame = requestAnimationFrame((next) => void tick(next));
+    };
+    void run();
+    return () => {
+      isOver = true;
+      cancelAnimationFrame(frame);
+      scene.current?.close();
+      scene.current = null;
+    };
+  }, [live]);
+  useEffect(() => scene.current?.setDark(theme === "dark"), [theme]);
+  if (problem) return <div className="notice middling">{problem}</div>;
+  return <div className="stage"><canvas ref={canvas} role="img" aria-label="the robot, simulated in this page" style={{ touchAction: "none" }} /></div>;
+}
+
+interface Drag {
+  grip: Grip | null;
+  event: PointerEvent | null;
+}
+
+/** Who grips the robot pulls it; who grips the ground looks around. */
+function listen(canvas: HTMLCanvasElement, scene: RobotScene, robot: LiveRobot, drag: Drag): void {
+  canvas.addEventListener("pointerdown", (event) => {
+    drag.grip = scene.pick(event);
+    drag.event = event;
+    scene.turns = drag.grip === null;
+    if (drag.grip) canvas.setPointerCapture(event.pointerId);
+  }, { capture: true });
+  canvas.addEventListener("pointermove", (event) => { drag.event = event; });
+  const end = () => {
+    if (drag.grip) robot.pull(drag.grip.body, null);
+    drag.grip = null;
+    scene.turns = true;
+    scene.letGo();
+  };
+  canvas.addEventListener("pointerup", end);
+  canvas.addEventListener("pointercancel", end);
+}
+
+function pull(scene: RobotScene | null, robot: LiveRobot, drag: Drag): void {
+  if (!scene || !drag.grip || !drag.event) return;
+  const strength = PULL * robot.about.mass_kg;
+  const [x, y, z] = scene.pullTo(drag.grip, drag.event);
+  robot.pull(drag.grip.body, [x * strength, y * strength, z * strength]);
+}
