@@ -34,6 +34,11 @@ def finish(runs_dir: Path, episodes: int) -> None:
     assert process.returncode == 0, said.decode()
 
 
+def has_ended(runs_dir: Path) -> bool:
+    """Whether the search came to its end; it may be killed even after that."""
+    return any(runs_dir.glob("*/summary.json"))
+
+
 def came_to(runs_dir: Path) -> dict[str, Any]:
     """Return every byte of what a search came to, and its summaries without the time they took."""
     (folder,) = [path.parent for path in runs_dir.glob("*/search.json")]
@@ -106,16 +111,15 @@ def run_kills(count: int, seed: int, home: Path, episodes: int) -> Counter[str]:
     while seen["kills"] < count:
         runs_dir = home / f"killed-{seen['searches']}"
         seen["searches"] += 1
-        while seen["kills"] < count:
+        while seen["kills"] < count and not has_ended(runs_dir):
             process = start(runs_dir, episodes)
             try:
-                process.wait(rng.uniform(0.1, longest_s))
-                break
+                process.communicate(timeout=rng.uniform(0.1, longest_s))
             except subprocess.TimeoutExpired:
                 seen[f"kills of a {kill_one(process, rng)}"] += 1
                 seen["kills"] += 1
                 seen["kills with work done"] += any(runs_dir.glob("*/run_*/iterations.jsonl"))
-        if not any(runs_dir.glob("*/summary.json")):
+        if not has_ended(runs_dir):
             finish(runs_dir, episodes)
         assert came_to(runs_dir) == whole, runs_dir
     return seen

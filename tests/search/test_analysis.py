@@ -1,30 +1,17 @@
 """Analysis: statistics by hand, honest comparisons, control groups, files people can read."""
 
-import runpy
-from pathlib import Path
-
 import numpy as np
 import pytest
 
-from telic.core.stats import mann_whitney, student_tail, welch
+from telic.core.stats import mann_whitney, sign_flips, student_interval, student_tail, welch
 from telic.errors import Refused, UnknownName, UsageError
 from telic.llm import Budget, Models, Scripted
 from telic.search import labels, revisions
-from telic.search.compare import (
-    ResultTable,
-    comma_separated,
-    compare_pair,
-    compare_searches,
-    holm,
-    latex,
-    markdown,
-    table_picture,
-    write_comparison,
-)
-from telic.search.records import NO_MODEL, PolicyCandidate, TrialEpisodes
+from telic.search.compare import compare_pair, compare_searches, holm, write_comparison
+from telic.search.records import NO_MODEL, PolicyCandidate, SearchProtocol, TrialEpisodes
 from telic.search.report import curve, draw_curves, page_data, project, write_page
 from telic.search.results import load
-from telic.search.worlds import TASKS
+from telic.search.tables import ResultTable, comma_separated, latex, markdown, table_picture
 from telic.verbs.search import search
 
 _MANY = {"gate": "off", "rollouts": 2, "confirm": 0}
@@ -91,6 +78,38 @@ def test_unequal_terms_are_refused_with_the_difference(runs_dir):
     with pytest.raises(Refused, match="episodes: 120 against 150"):
         compare_searches(pair)
     assert compare_searches(pair, despite_differences=True).report.differences
+
+
+def test_a_metric_that_means_two_things_is_refused_and_other_differences_are_stated(runs_dir):
+    pair = [read(runs_dir, "cma"), read(runs_dir, "r2po")]
+    found = compare_searches(pair)
+    assert any("rollouts: 5 against 2" in note for note in found.report.notes)
+    for metric, reason in (
+        ("best_seen", "means of 5 against 2 episodes"),
+        ("better_of_two", "means of 5 against 2 episodes"),
+        ("mean_selected", "the best of 10 candidates against the best of 11"),
+    ):
+        with pytest.raises(Refused, match=reason):
+            compare_searches(pair, metric)
+    other = pair[1]._replace(
+        summary=pair[1].summary.model_copy(update={"versions": {"numpy": "1.0"}})
+    )
+    stated = compare_searches([pair[0], other]).report.notes
+    assert any("numpy" in note for note in stated)
+    headline = other.plan._replace(switches=other.plan.switches.replace(report="selected"))
+    with pytest.raises(Refused, match="headline counts all_candidates against selected"):
+        compare_searches([pair[0], other._replace(plan=headline)], "mean")
+
+
+@pytest.mark.parametrize("name", SearchProtocol.model_fields)
+def test_no_difference_of_protocol_goes_unsaid(runs_dir, name):
+    one = read(runs_dir, "cma").summary.protocol
+    value = getattr(one, name)
+    changed = {bool: lambda v: not v, str: lambda v: v + "x"}.get(
+        type(value), lambda v: (v or 0) + 1
+    )
+    other = one.model_copy(update={name: changed(value)})
+    assert one.differences(other) + one.stated(other) or name == "env"
 
 
 def test_the_scripted_model_is_refused(runs_dir):
@@ -172,20 +191,67 @@ def test_a_model_that_chases_the_label_is_found_out_and_one_that_does_not_is_not
 ):
     result = read(runs_dir, "cma")
     good, bad = [0, 0, 0, 0, -6, 6, -2, 2, 0, 0], [0, 0, 0, 0, 6, -6, 2, -2, 0, 0]
-    honest = {pair.honest.text for pair in labels.label_pairs(result, 4)}
+    honest = {pair.honest.text for pair in labels.label_pairs(result, 6)}
 
     def chase(request):
         return {"params": bad if request.prompt in honest else good, "explanation": ""}
 
     def report(answer, name):
         models = Models(Scripted(answer), tmp_path / name, budget=Budget())
-        return labels.label_report(result, models, 4)
+        return labels.label_report(result, models, 6)
 
     found = report(chase, "chase")
-    assert found.pairs == 4 and found.overall.high < 0 and "do worse for it" in found.conclusion
+    assert found.pairs == 6 and found.overall.mean < 0 and "do worse for it" in found.conclusion
     assert found.regressed_honest >= found.regressed_moved
     fair = report(lambda request: {"params": good, "explanation": ""}, "fair")
     assert fair.overall.mean == fair.on_worst.mean == 0 and "No sign" in fair.conclusion
+
+
+_SYMMETRIC = {
+    "normal": lambda rng, shape: rng.normal(size=shape),
+    "heavy tails": lambda rng, shape: rng.standard_t(1, shape),
+    "even": lambda rng, shape: rng.uniform(-1, 1, shape),
+    "two values": lambda rng, shape: rng.choice([-1.0, 1.0], shape),
+    "mostly nothing": lambda rng, shape: rng.choice([-9.0, 0.0, 0.0, 0.0, 9.0], shape),
+    "one pair that decides": lambda rng, shape: rng.normal(size=shape) * [1, 1, 1, 1, 50],
+}
+
+
+@pytest.mark.parametrize("kind", _SYMMETRIC)
+def test_five_pairs_mislead_no_more_often_than_the_level_says(kind):
+    """Where the label does nothing, honest and moved answers could be exchanged."""
+    draws = _SYMMETRIC[kind](np.random.default_rng(5), (1500, 5))
+    ways = np.array([labels._effect(each) for each in draws[:3]])
+    assert all(effect.above is not None for effect in ways)
+    above = np.array([sign_flips(each) for each in draws])
+    below = np.array([sign_flips(-each) for each in draws])
+    # 0.05 and three standard errors of 1,500 draws
+    assert max((above <= 0.05).mean(), (below <= 0.05).mean()) < 0.067
+
+
+def test_the_interval_of_a_few_pairs_holds_what_it_says():
+    draws = np.random.default_rng(6).normal(size=(1500, 5))
+    held = [(i := student_interval(each)).low <= 0 <= i.high for each in draws]
+    assert np.mean(held) == pytest.approx(0.95, abs=0.02)
+    assert student_interval(np.array([1.0])) is None
+
+
+def test_too_few_pairs_say_nothing():
+    effect = labels._effect(np.array([3.0, 4.0, 5.0, 6.0]))
+    report = labels.LabelReport(
+        title="",
+        model="",
+        pairs=4,
+        unanswered=0,
+        regressed_honest=0,
+        regressed_moved=0,
+        on_worst=effect,
+        overall=effect,
+    )
+    assert "cannot tell" in report.conclusion and effect.low > 0
+    more = labels._effect(np.array([3.0, 4.0, 5.0, 6.0, 7.0]))
+    found = report.model_copy(update={"pairs": 5, "on_worst": more})
+    assert "do better on its start" in found.conclusion
 
 
 def test_labels_need_episodes_that_differ_and_answers_that_are_valid(runs_dir, tmp_path):
@@ -264,8 +330,3 @@ def test_a_map_is_flat_whatever_the_rank():
     for rank in (1, 2, 9):
         flat = project(np.random.default_rng(0).normal(size=(20, rank)))
         assert flat.shape == (20, 2) and np.abs(flat).max() == pytest.approx(1.0)
-
-
-def test_published_numbers_exist_for_every_task():
-    published = runpy.run_path(str(Path(__file__).parents[2] / "benchmarks" / "published.py"))
-    assert set(published["MEAN_REWARD"]) == set(published["BEST_REWARD"]) == set(TASKS)

@@ -36,7 +36,7 @@ def progress_of(verb: Verb[..., Any, Any], values: dict[str, Any], is_quiet: boo
 
     if verb.__name__ in ("run", "resume", "watch"):
         return views.WorkView(quiet=is_quiet, asks=values.get("interactive", False))
-    if verb.__name__ in ("search", "labels"):
+    if verb.__name__ in ("search", "suite", "labels"):
         return views.SearchView(quiet=is_quiet)
     if verb.__name__ == "intents":
         return views.BenchView(brief=values["jobs"] > 1, quiet=is_quiet)

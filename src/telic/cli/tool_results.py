@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from telic.search.labels import LabelReport
     from telic.search.records import SearchSummary
     from telic.search.runner import Search
+    from telic.search.suite import Suite
     from telic.verbs.machine import (
         EnvList,
         EnvPage,
@@ -55,7 +56,7 @@ def show_search(search: Search) -> None:
 @view
 def show_summary(summary: SearchSummary) -> None:
     """Print a line per run."""
-    names = ["run", "fresh", "95 % interval", "all", "selected", "best seen", "incumbent"]
+    names = ["run", "fresh", "95 % interval", "all", "better of two", "best seen", "incumbent"]
     rows = [
         (
             str(run.run),
@@ -64,7 +65,7 @@ def show_summary(summary: SearchSummary) -> None:
             if run.fresh.low is None
             else f"[{number(run.fresh.low)}, {number(run.fresh.high)}]",
             run.mean_all,
-            run.mean_selected,
+            run.better_of_two,
             run.best_seen,
             run.incumbent_area,
             run.episodes,
@@ -112,6 +113,19 @@ def show_comparison(found: ComparisonResult) -> None:
     console.print(render_terminal(build_report(found.comparison)))
     if found.out is not None:
         console.print(f"written to {found.out}")
+
+
+@view
+def show_suite(suite: Suite) -> None:
+    """Print the tables of a suite."""
+    from telic.search.tables import cell
+
+    for table in suite.tables:
+        rows = [tuple(cell(value) for value in row) for row in table.rows]
+        print_rows(table.columns, rows, title=table.title)
+    console.print(f"folder  {suite.path}")
+    if suite.results.outcome == "stopped":
+        console.print("[bold]stopped[/]; the same command goes on")
 
 
 @view

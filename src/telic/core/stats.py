@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import NamedTuple
 
 import numpy as np
@@ -67,6 +68,8 @@ def wilson(successes: int, trials: int) -> Interval | None:
 _EXACT_PAIRS = 2500
 """largest product of the two sizes for which the exact rank test is counted"""
 _ROUNDING = 1e-12
+_EXACT_SIGNS, _SIGN_DRAWS = 16, 20_000
+_TAILS = 0.05
 _FRACTION_TERMS, _FRACTION_PRECISION, _TINY = 500, 1e-15, 1e-300
 
 
@@ -108,6 +111,44 @@ def is_one_gap(a: np.ndarray, b: np.ndarray) -> bool:
     difference = a - b
     rounding = _ROUNDING * max(np.abs(a).max(), np.abs(b).max())
     return bool(np.ptp(difference) <= rounding < np.abs(difference).min())
+
+
+def sign_flips(differences: np.ndarray) -> float:
+    """Return the one-sided p of the sign-flip test that the mean is above 0.
+
+    If each difference is as likely the other way round, all ways to sign them are equally likely;
+    p is the share of ways whose mean is at least the one seen. Exact up to 16 differences, counted
+    over drawn signs beyond, the seen way among them. Zeros tell nothing and change nothing.
+    """
+    sizes = np.abs(differences)
+    if len(sizes) <= _EXACT_SIGNS:
+        ways = np.arange(1 << len(sizes))[:, None] >> np.arange(len(sizes)) & 1
+        signs = 2.0 * ways - 1.0
+    else:
+        drawn = np.random.default_rng(0).integers(0, 2, (_SIGN_DRAWS, len(sizes)))
+        signs = np.concatenate((2.0 * drawn - 1.0, np.sign(differences)[None]))
+    seen = differences.sum()
+    return float((signs @ sizes >= seen - _ROUNDING * max(1.0, sizes.sum())).mean())
+
+
+def student_interval(values: np.ndarray) -> Interval | None:
+    """Return the 95 % interval of a mean by Student's t; None for fewer than two values."""
+    if len(values) < 2:
+        return None
+    point = _student_point(len(values) - 1)
+    half = point * float(values.std(ddof=1)) / math.sqrt(len(values))
+    return Interval(float(values.mean()) - half, float(values.mean()) + half)
+
+
+@cache
+def _student_point(freedom: int) -> float:
+    """Return the t whose two tails together hold 5 %."""
+    low, high = 0.0, 20.0
+    while high - low > 1e-9:
+        middle = (low + high) / 2
+        is_below = student_tail(middle, float(freedom)) > _TAILS
+        low, high = (middle, high) if is_below else (low, middle)
+    return high
 
 
 def _welch_statistic(a: np.ndarray, b: np.ndarray) -> tuple[float, float] | None:

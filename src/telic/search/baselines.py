@@ -1,14 +1,18 @@
 """Stable-Baselines3 on the same tasks, budgets and measurements, for comparison.
 
-The budget counts training episodes. Evaluations come on top, at ten fixed points, for every
-algorithm alike; observations are scaled as for searched policies, in training and evaluation. A run
+The budget counts training episodes, or environment steps where these are given. Evaluations come on
+top, at ten fixed points, for every algorithm alike. Settings are those of RL Baselines3 Zoo
+(`zoo.toml`) where it has the task, else the library's own. Observations are scaled as for searched
+policies, and where the Zoo normalises them, evaluations use the same normaliser as training. A run
 that was cut off is done again from its start.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+import warnings
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
 from copy import deepcopy
 from importlib import import_module
 from pathlib import Path
@@ -21,8 +25,9 @@ from numpy.typing import NDArray
 from telic.core.events import Listener, SearchRunEnd, from_facts, ignore
 from telic.core.seeds import derive
 from telic.errors import ConfigError, MissingExtra, UnknownName
+from telic.search.methods import zoo_settings
 from telic.search.plan import SearchPlan, make_plan
-from telic.search.policies import PolicyFamily, Weights
+from telic.search.policies import Weights
 from telic.search.records import (
     NO_MODEL,
     PolicyCandidate,
@@ -41,6 +46,7 @@ from telic.storage.files import JsonLines, write_json
 CHOICES, NUMBERS = ("dqn", "a2c", "ppo", "trpo"), ("ddpg", "td3", "sac", "a2c", "ppo", "trpo")
 _POINTS = 10
 _FOREVER = 10**9
+_LINEAR, _WANDERING = "linear ", "ornstein-uhlenbeck "
 
 
 def do_baselines(
@@ -72,7 +78,8 @@ def _do_baseline(
     log = folder.run(number).iterations
     log.unlink(missing_ok=True)
     started = time.monotonic()
-    trained = train(plan, number, stop)
+    with _alone():
+        trained = train(plan, number, stop)
     if trained is None:
         return None
     with JsonLines(log) as lines:
@@ -94,12 +101,20 @@ class TrainedBaseline(NamedTuple):
 def train(plan: SearchPlan, number: int, should_stop: Callable[[], bool]) -> TrainedBaseline | None:
     """Train one run; None when somebody asked to stop."""
     seed = derive(plan.config.seed, plan.task.id, "run", number)
-    env = TaskEnv(plan.task, plan.terms.cap, seed)
     algorithm = find_algorithm(plan.config.method, plan.task)
-    model = algorithm("MlpPolicy", env, seed=seed, device="cpu")
-    network = TrainedNetwork(model, plan.policy, env)
+    settings = zoo_settings(plan.config.method, plan.task.id)
+    spent = Spent(plan.config.episodes, plan.config.steps)
+    envs, normaliser = _make_envs(plan, seed, spent, settings)
+    model = algorithm("MlpPolicy", envs, seed=seed, device="cpu", **_arguments(settings, plan.task))
+
+    def update_progress(steps: int, total: int) -> None:
+        model._current_progress_remaining = 1.0 - spent.share(steps)
+
+    # Schedules and exploration follow the share of the budget, whichever way it is counted.
+    model._update_current_progress_remaining = update_progress
+    network = TrainedNetwork(model, plan, normaliser)
     player = Player(plan.task, make_world(plan.task), network, cap=plan.terms.cap, clips=True)
-    watch = _watcher(plan, seed, player, env, network, should_stop)
+    watch = _watcher(plan, seed, player, spent, network, should_stop)
     model.learn(_FOREVER, callback=watch)
     if len(watch.iterations) < _POINTS:
         return None
@@ -107,13 +122,81 @@ def train(plan: SearchPlan, number: int, should_stop: Callable[[], bool]) -> Tra
     return TrainedBaseline(player, watch.iterations)
 
 
+@contextmanager
+def _alone() -> Generator[None]:
+    """Train on one thread, which is faster for such small networks, and leave small batches be."""
+    import torch
+
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        torch.set_num_threads(threads)
+
+
+def _make_envs(
+    plan: SearchPlan, seed: int, spent: Spent, settings: dict[str, Any] | None
+) -> tuple[Any, Any]:
+    """Return environments as the library wants them, and what normalises their observations."""
+    from stable_baselines3.common.vec_env import DummyVecEnv, VecNormalize
+
+    settings = settings or {}
+
+    def make() -> TaskEnv:
+        return TaskEnv(plan, seed, spent)
+
+    envs = DummyVecEnv([make] * settings.get("n_envs", 1))
+    if not settings.get("normalize"):
+        return envs, None
+    normaliser = VecNormalize(envs, gamma=settings.get("gamma", 0.99))
+    return normaliser, normaliser
+
+
+def _arguments(settings: dict[str, Any] | None, task: SearchTask) -> dict[str, Any]:
+    """Return the settings of the algorithm itself."""
+    out: dict[str, Any] = {}
+    for name, value in (settings or {}).items():
+        if name == "noise":
+            from stable_baselines3.common.noise import OrnsteinUhlenbeckActionNoise
+
+            size = np.full(len(task.actions), float(value.removeprefix(_WANDERING)))
+            out["action_noise"] = OrnsteinUhlenbeckActionNoise(np.zeros(len(size)), size)
+        elif isinstance(value, str) and value.startswith(_LINEAR):
+            out[name] = _falling(float(value.removeprefix(_LINEAR)))
+        elif name not in ("n_envs", "normalize"):
+            out[name] = deepcopy(value)  # the library adds to what it is given
+    return out
+
+
+def _falling(start: float) -> Callable[[float], float]:
+    return lambda left: start * left
+
+
+class Spent:
+    """How much of a budget is used: episodes, or environment steps where these are given."""
+
+    def __init__(self, episodes: int, steps: int | None) -> None:
+        self._episodes, self._steps = episodes, steps
+        self.begun = self.ended = 0
+
+    def share(self, steps: int) -> float:
+        """Return the used share of the budget, after so many steps."""
+        used = self.ended / self._episodes if self._steps is None else steps / self._steps
+        return min(1.0, used)
+
+
 class TaskEnv(gymnasium.Env):
     """One episode at a time, as Gymnasium has it; states of a table are shown one-hot."""
 
-    def __init__(self, task: SearchTask, cap: int | None, seed: int) -> None:
-        self.task, self._world, self._seed = task, make_world(task), seed
-        self._limit = min(cap or task.time_limit, task.time_limit)
-        self.episodes = self._steps = 0
+    def __init__(self, plan: SearchPlan, seed: int, spent: Spent) -> None:
+        task = plan.task
+        self._task, self._world, self._seed, self._spent = task, make_world(task), seed, spent
+        self._see = _Seen(plan)
+        self._limit = min(plan.terms.cap or task.time_limit, task.time_limit)
+        self._steps = 0
         width = task.states or len(task.observations)
         self.observation_space = gymnasium.spaces.Box(-np.inf, np.inf, (width,), np.float32)
         if task.action_low is not None and task.action_high is not None:
@@ -122,50 +205,65 @@ class TaskEnv(gymnasium.Env):
         else:
             self.action_space = gymnasium.spaces.Discrete(len(task.actions))
 
-    def seen(self, obs: NDArray[Any]) -> NDArray[np.float32]:
-        """Return observations as the network gets them."""
-        if self.task.states is not None:
-            return np.eye(self.task.states, dtype=np.float32)[obs]
-        centre = [observation.centre for observation in self.task.observations]
-        half = [observation.half_range for observation in self.task.observations]
-        return ((obs - np.array(centre)) / np.array(half)).astype(np.float32)
-
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[NDArray[np.float32], dict[str, Any]]:
         """Begin the next episode of this run."""
         self._steps = 0
-        obs = self._world.start(rollout_seeds(derive(self._seed, "train", self.episodes), 1))
-        return self.seen(obs)[0], {}
+        obs = self._world.start(rollout_seeds(derive(self._seed, "train", self._spent.begun), 1))
+        self._spent.begun += 1
+        return self._see(obs)[0], {}
 
     def step(self, action: Any) -> tuple[NDArray[np.float32], float, bool, bool, dict[str, Any]]:
         """Make one step."""
         chosen = np.asarray(action)[None]
         moved = self._world.step(
-            chosen if self.task.is_continuous else chosen + self.task.first_action
+            chosen if self._task.is_continuous else chosen + self._task.first_action
         )
         self._steps += 1
         terminated, is_late = bool(moved.terminated[0]), self._steps >= self._limit
-        self.episodes += terminated or is_late
-        return self.seen(moved.obs)[0], float(moved.reward[0]), terminated, is_late, {}
+        self._spent.ended += terminated or is_late
+        return self._see(moved.obs)[0], float(moved.reward[0]), terminated, is_late, {}
+
+
+class _Seen:
+    """Observations as a network gets them: scaled as for searched policies, states one-hot."""
+
+    def __init__(self, plan: SearchPlan) -> None:
+        task = plan.task
+        self._states = task.states
+        self._centre = np.array([observation.centre for observation in task.observations])
+        self._half = np.array([observation.half_range for observation in task.observations])
+        if not plan.protocol.is_scaled:
+            self._centre, self._half = 0.0 * self._centre, np.ones_like(self._half)
+
+    def __call__(self, obs: NDArray[Any]) -> NDArray[np.float32]:
+        if self._states is not None:
+            return np.eye(self._states, dtype=np.float32)[obs]
+        return ((obs - self._centre) / self._half).astype(np.float32)
 
 
 class TrainedNetwork:
     """A trained network in the place of a searched policy; it has no numbers to search."""
 
-    def __init__(self, model: Any, family: PolicyFamily, env: TaskEnv) -> None:
-        self.space = family.space
-        self._model, self._env = model, env
-        self._best: tuple[float, Any] = (-np.inf, None)
+    def __init__(self, model: Any, plan: SearchPlan, normaliser: Any) -> None:
+        self.space = plan.policy.space
+        self._model, self._task, self._see = model, plan.task, _Seen(plan)
+        self._normaliser = normaliser
+        self._best: tuple[float, Any, Any] = (-np.inf, None, None)
 
     def keep(self, mean: float) -> None:
-        """Remember the network if it is the best so far."""
+        """Remember the network, and what normalised for it, if it is the best so far."""
         if mean > self._best[0]:
-            self._best = (mean, deepcopy(self._model.policy.state_dict()))
+            scale = self._normaliser and deepcopy(self._normaliser.obs_rms)
+            self._best = (mean, deepcopy(self._model.policy.state_dict()), scale)
 
     def restore(self) -> None:
         """Go back to the best network."""
-        self._model.policy.load_state_dict(self._best[1])
+        _, weights, scale = self._best
+        self._model.policy.load_state_dict(weights)
+        if self._normaliser:
+            self._normaliser.obs_rms = scale
 
     def draw(self, rng: np.random.Generator) -> Floats:
         """Return no numbers."""
@@ -177,8 +275,11 @@ class TrainedNetwork:
 
     def act(self, weights: Weights, obs: NDArray[Any]) -> NDArray[Any]:
         """Act without exploration."""
-        action, _ = self._model.predict(self._env.seen(obs), deterministic=True)
-        return action if self._env.task.is_continuous else action + self._env.task.first_action
+        seen = self._see(obs)
+        if self._normaliser:
+            seen = self._normaliser.normalize_obs(seen)
+        action, _ = self._model.predict(seen, deterministic=True)
+        return action if self._task.is_continuous else action + self._task.first_action
 
 
 def find_algorithm(method: str, task: SearchTask) -> Any:
@@ -205,7 +306,7 @@ def _watcher(
     plan: SearchPlan,
     seed: int,
     player: Player,
-    env: TaskEnv,
+    spent: Spent,
     network: TrainedNetwork,
     should_stop: Callable[[], bool],
 ) -> Any:
@@ -220,8 +321,7 @@ def _watcher(
             self.iterations = []
 
         def _on_step(self) -> bool:
-            due = plan.config.episodes * (len(self.iterations) + 1) / _POINTS
-            if env.episodes >= due:
+            if spent.share(self.num_timesteps) * _POINTS >= len(self.iterations) + 1:
                 self._evaluate()
             is_done = len(self.iterations) == _POINTS
             return not (is_done or should_stop())
@@ -248,7 +348,7 @@ def _watcher(
                     winner="first",
                     incumbent=best.number,
                     incumbent_mean=best.mean,
-                    episodes=env.episodes,
+                    episodes=spent.ended,
                     steps=self.num_timesteps,
                     model=NO_MODEL,
                 )

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Iterator, Sequence
 from itertools import combinations
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -20,18 +18,17 @@ from telic.core.stats import (
     welch,
 )
 from telic.core.stats import holm as corrected
-from telic.core.text import number
 from telic.errors import ConfigError, Refused, UnknownName
 from telic.report import document as doc
-from telic.report.markdown import render_block
 from telic.search.language_model import SCRIPTED
+from telic.search.plan import BASELINE
 from telic.search.records import SearchRunSummary
 from telic.search.report import Curve, curve, draw_curves, line_chart
 from telic.search.results import Result
+from telic.search.tables import ResultTable, write_tables
 from telic.storage.files import write_text
 
 _RESAMPLES = 2000
-_LINE, _PAD, _EDGE = 26, 18, 16  # pixels of a table's picture
 _LINES = {
     "env": "env",
     "label": "method",
@@ -54,7 +51,12 @@ _TESTS = {
     "improvement": "chance to beat",
 }
 """columns of the tables, by the field they show"""
-METRICS = ("fresh", "final", "mean", "mean_all", "mean_selected", "best_seen", "incumbent_area")
+METRICS = (
+    *("fresh", "final", "mean", "mean_all", "better_of_two"),
+    *("mean_selected", "best_seen", "incumbent_area"),
+)
+_OF_NOISY_MEANS = ("better_of_two", "mean_selected", "best_seen")
+"""metrics that look better the fewer episodes a mean has"""
 
 
 class Test(Record):
@@ -130,6 +132,8 @@ class ComparisonReport(Record):
     tests: tuple[Test, ...]
     differences: tuple[str, ...]
     """how the terms differ, where the comparison was wanted anyway"""
+    notes: tuple[str, ...] = ()
+    """what else differs and does not forbid the comparison"""
 
 
 class SearchComparison(NamedTuple):
@@ -152,7 +156,7 @@ def compare_searches(
         raise UnknownName("metric", metric, list(METRICS))
     if not results:
         raise ConfigError("There is nothing to compare.", hint="Name two or more searches.")
-    differences = check_terms(results, despite_differences=despite_differences)
+    differences = check_terms(results, metric, despite_differences=despite_differences)
     lines = [_line(result, metric) for result in results]
     tests: list[Test] = []
     for env in dict.fromkeys(line.env for line in lines):
@@ -162,25 +166,36 @@ def compare_searches(
             for other in others
         ]
     report = ComparisonReport(
-        metric=metric, lines=tuple(lines), tests=tuple(holm(tests)), differences=tuple(differences)
+        metric=metric,
+        lines=tuple(lines),
+        tests=tuple(holm(tests)),
+        differences=tuple(differences),
+        notes=tuple(_notes(results)),
     )
     return SearchComparison(report, _tables(report, results), list(results))
 
 
-def check_terms(results: Sequence[Result], *, despite_differences: bool = False) -> list[str]:
-    """Return how terms differ; raises Refused unless that is accepted."""
+def check_terms(
+    results: Sequence[Result], metric: str = "fresh", *, despite_differences: bool = False
+) -> list[str]:
+    """Return how terms differ; raises Refused unless that is accepted.
+
+    Terms that decide what a return is worth always count, others where the metric hangs on them.
+    """
     scripted = [r.folder.name for r in results if r.summary.model.startswith(SCRIPTED)]
     if scripted:
         raise Refused(
             f"{', '.join(scripted)} used the scripted model, which is for tests only.",
             hint="Compare searches with a real model, or without any.",
         )
-    differences: list[str] = []
-    for one, other in combinations(results, 2):
-        if one.summary.env == other.summary.env:
-            names = f"{one.folder.name} and {other.folder.name}"
-            between = one.summary.protocol.differences(other.summary.protocol)
-            differences += [f"{names}: {difference}" for difference in between]
+    differences = [
+        f"{one.folder.name} and {other.folder.name}: {difference}"
+        for one, other in _pairs(results)
+        for difference in (
+            *one.summary.protocol.differences(other.summary.protocol),
+            *_of_the_metric(one, other, metric),
+        )
+    ]
     if differences and not despite_differences:
         raise Refused(
             "These searches were made under different terms, so their returns do not compare: "
@@ -190,9 +205,65 @@ def check_terms(results: Sequence[Result], *, despite_differences: bool = False)
     return differences
 
 
+def _pairs(results: Sequence[Result]) -> Iterator[tuple[Result, Result]]:
+    for one, other in combinations(results, 2):
+        if one.summary.env == other.summary.env:
+            yield one, other
+
+
+def _of_the_metric(one: Result, other: Result, metric: str) -> Iterator[str]:
+    """Yield why a metric means different things in two searches."""
+    plans = one.plan, other.plan
+    if metric == "mean":
+        reports = [plan.switches.report for plan in plans]
+        if reports[0] != reports[1]:
+            yield f"the headline counts {reports[0]} against {reports[1]}"
+    if metric in _OF_NOISY_MEANS and plans[0].rollouts != plans[1].rollouts:
+        yield f"means of {plans[0].rollouts} against {plans[1].rollouts} episodes"
+    if metric == "mean_selected":
+        among = [_selected_among(result) for result in (one, other)]
+        if among[0] != among[1]:
+            yield f"the best of {among[0]} candidates against the best of {among[1]}"
+
+
+def _selected_among(result: Result) -> int:
+    """Return how many candidates an iteration usually selects among."""
+    counts = [len(each.candidates) for log in result.iterations.values() for each in log]
+    return int(np.median(counts))
+
+
+def _notes(results: Sequence[Result]) -> list[str]:
+    """Return every other difference of protocol, so that a reader can judge it."""
+    notes: list[str] = []
+    for one, other in _pairs(results):
+        mine, theirs = one.summary, other.summary
+        found = [
+            *mine.protocol.stated(theirs.protocol),
+            *(
+                f"{name}: {mine.versions.get(name)} against {theirs.versions.get(name)}"
+                for name in sorted({*mine.versions, *theirs.versions})
+                if mine.versions.get(name) != theirs.versions.get(name)
+            ),
+        ]
+        if one.plan.config.seed != other.plan.config.seed:
+            found.append(f"seed: {one.plan.config.seed} against {other.plan.config.seed}")
+        if len(mine.runs) != len(theirs.runs):
+            found.append(f"runs: {len(mine.runs)} against {len(theirs.runs)}")
+        if mine.model != theirs.model:
+            found.append(f"model: {mine.model} against {theirs.model}")
+        notes += [f"{one.folder.name} and {other.folder.name}: {text}" for text in found]
+    for result in results:
+        if result.summary.method.startswith(BASELINE):
+            notes.append(f"{result.folder.name}: evaluations come on top of the training budget")
+        if len(result.summary.runs) < result.plan.config.runs:
+            wanted = result.plan.config.runs
+            notes.append(f"{result.folder.name}: {len(result.summary.runs)} of {wanted} runs ended")
+    return notes
+
+
 def write_comparison(comparison: SearchComparison, folder: Path) -> None:
     """Write tables in four forms, and a picture of curves per task."""
-    write_tables(comparison.tables, folder)
+    write_tables(comparison.tables, folder, notes=comparison.report.notes)
     for env, kind, curves in _curves(comparison):
         write_text(folder / f"{env}-{kind}.svg", draw_curves(_curve_title(env, kind), curves))
 
@@ -204,7 +275,11 @@ def build_report(comparison: SearchComparison) -> doc.Report:
         doc.Figure(line_chart(_curve_title(env, kind), curves))
         for env, kind, curves in _curves(comparison)
     )
-    sections = (doc.Section("Results", tables), doc.Section("Progress", charts))
+    told = tuple(
+        doc.Text(note, "note")
+        for note in (*comparison.report.differences, *comparison.report.notes)
+    )
+    sections = (doc.Section("Results", (*tables, *told)), doc.Section("Progress", charts))
     return doc.Report(f"Searches compared by {comparison.report.metric}", sections)
 
 
@@ -285,101 +360,3 @@ def _every(result: Result) -> tuple[object, ...]:
     to_good = f"{np.mean(reached):.0f} in {len(reached)} of {len(runs)}" if reached else None
     steps, calls = (float(np.mean([getattr(r, name) for r in runs])) for name in ("steps", "calls"))
     return result.summary.env, result.summary.label, *means, to_good, steps, calls
-
-
-class ResultTable(NamedTuple):
-    """A title, names of columns, and rows of numbers and words."""
-
-    title: str
-    columns: list[str]
-    rows: list[tuple[Any, ...]]
-
-    def shown(self) -> doc.Table:
-        """Return it as people see it, with few digits."""
-        rows = [[cell(value) for value in row] for row in self.rows]
-        return doc.Table(self.columns, rows, self.title)
-
-
-def cell(value: Any) -> str:
-    """Write a number for people; words stay as they are."""
-    return value if isinstance(value, str) else number(value)
-
-
-def markdown(table: ResultTable) -> str:
-    """Return the table as Markdown."""
-    return render_block(table.shown()) + "\n"
-
-
-def comma_separated(table: ResultTable) -> str:
-    """Return the table as CSV, with all digits; a missing number is empty."""
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(table.columns)
-    writer.writerows(["" if value is None else value for value in row] for row in table.rows)
-    return out.getvalue()
-
-
-def latex(table: ResultTable) -> str:
-    """Return the table as LaTeX, for the package booktabs."""
-    body = [" & ".join(_escaped(cell(value)) for value in row) + r" \\" for row in table.rows]
-    return "\n".join(
-        [
-            r"\begin{table}",
-            rf"\caption{{{_escaped(table.title)}}}",
-            rf"\begin{{tabular}}{{{'l' * len(table.columns)}}}",
-            r"\toprule",
-            " & ".join(map(_escaped, table.columns)) + r" \\",
-            r"\midrule",
-            *body,
-            r"\bottomrule",
-            r"\end{tabular}",
-            r"\end{table}",
-            "",
-        ]
-    )
-
-
-def table_picture(table: ResultTable) -> np.ndarray:
-    """Return the table as an (H, W, 3) uint8 picture."""
-    from telic.rendering.media import draw_text, text_width
-
-    words = [table.columns, *([cell(value) for value in row] for row in table.rows)]
-    words = [[_ascii(word) for word in row] for row in words]
-    widths = [max(text_width(row[i]) for row in words) + _PAD for i in range(len(table.columns))]
-    title = _ascii(table.title)
-    width = max(sum(widths), text_width(title)) + 2 * _EDGE
-    height = (len(words) + 1) * _LINE + 2 * _EDGE
-    # Ink is light, so draw on black and turn the picture over.
-    dark = np.zeros((height, width, 3), np.uint8)
-    draw_text(dark, title, _EDGE, _EDGE)
-    for line, row in enumerate(words, 1):
-        left = _EDGE
-        for text, room in zip(row, widths, strict=True):
-            if text:
-                draw_text(dark, text, left, _EDGE + line * _LINE)
-            left += room
-    below = _EDGE + 2 * _LINE - 4
-    dark[below, _EDGE : width - _EDGE] = 120
-    return 255 - dark
-
-
-def write_tables(tables: Sequence[ResultTable], folder: Path, name: str = "table") -> None:
-    """Write tables in all four forms."""
-    from telic.rendering.media import write_png
-
-    write_text(folder / f"{name}.md", "\n".join(map(markdown, tables)))
-    write_text(folder / f"{name}.tex", "\n".join(map(latex, tables)))
-    for index, table in enumerate(tables, 1):
-        which = name if index == 1 else f"{name}-{index}"
-        write_text(folder / f"{which}.csv", comma_separated(table))
-        write_png(folder / f"{which}.png", table_picture(table))
-
-
-def _escaped(text: str) -> str:
-    for sign in "&%$#_{}":
-        text = text.replace(sign, "\\" + sign)
-    return text.replace("±", r"$\pm$").replace("–", "--")
-
-
-def _ascii(text: str) -> str:
-    return text.replace("±", "+-").replace("–", "-").encode("ascii", "replace").decode()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -10,6 +10,8 @@ import numpy as np
 from telic.search.records import PolicyCandidate, Recheck, SearchIteration
 
 Params = tuple[float, ...]
+
+_BELIEF = 5.0  # episodes' worth of belief that a policy varies as others do
 
 
 class Entry(NamedTuple):
@@ -33,10 +35,18 @@ class Entry(NamedTuple):
         count = len(self.returns)
         return float(np.std(self.returns, ddof=1) / count**0.5) if count > 1 else None
 
-    @property
-    def proven(self) -> float:
-        """Two standard errors below the mean: luck does not make a policy the best."""
-        return self.mean - 2.0 * (self.error or 0.0)
+    def proven(self, usual: float = 0.0) -> float:
+        """Return two standard errors below the mean: luck does not make a policy the best.
+
+        Few episodes that happen to be alike do not prove that all are, so their variance counts as
+        if some more episodes of the `usual` one were among them. A single episode proves nothing.
+        """
+        count = len(self.returns)
+        if count < 2:
+            return -np.inf
+        own = float(np.var(self.returns, ddof=1))
+        variance = (_BELIEF * usual + (count - 1) * own) / (_BELIEF + count - 1)
+        return self.mean - 2.0 * (variance / count) ** 0.5
 
 
 class History:
@@ -88,7 +98,7 @@ class History:
         entry = self.of(check.candidate)
         self._entries[entry.params] = entry._replace(returns=entry.returns + check.tried.returns)
         if check.is_final:
-            self._finals[entry.params] = check.tried.returns
+            self._finals[entry.params] = self._finals.get(entry.params, ()) + check.tried.returns
 
     def of(self, number: int) -> Entry:
         """Return the entry that a candidate belongs to."""
@@ -111,14 +121,17 @@ class History:
     def incumbent(self) -> Entry | None:
         """The best policy so far, by what it has proven; None before the first.
 
-        Once finalists were played it is the best of those, and has the episodes of that alone: by
-        earlier ones it came to be a finalist, so its luck is in them.
+        Once finalists were played it is the best of those that stayed in the race to its end, and
+        has the episodes of that alone: by earlier ones it came to be a finalist, so its luck is in
+        them.
         """
         if not self._entries:
             return None
         if self._finals:
-            return max(self._finalists, key=lambda finalist: finalist.mean)
-        return max(self._firm, key=_standing)
+            longest = max(map(len, self._finals.values()))
+            last = [each for each in self._finalists if len(each.returns) == longest]
+            return max(last, key=_standing(last))
+        return max(self._firm, key=_standing(self._firm))
 
     @property
     def is_decided(self) -> bool:
@@ -127,7 +140,7 @@ class History:
 
     def best(self, count: int) -> list[Entry]:
         """Return the policies that have proven most, among those that were looked at closely."""
-        return sorted(self._firm, key=_standing, reverse=True)[:count]
+        return sorted(self._firm, key=_standing(self._firm), reverse=True)[:count]
 
     @property
     def _finalists(self) -> list[Entry]:
@@ -165,8 +178,11 @@ class History:
         return [entry for entry in entries if entry.number in chosen]
 
 
-def _standing(entry: Entry) -> tuple[float, float]:
-    return entry.proven, entry.mean
+def _standing(rivals: Sequence[Entry]) -> Callable[[Entry], tuple[float, float]]:
+    """Return what entries are ranked by: what they have proven, then their mean."""
+    several = [each.returns for each in rivals if len(each.returns) > 1]
+    usual = float(np.mean([np.var(returns, ddof=1) for returns in several])) if several else 0.0
+    return lambda entry: (entry.proven(usual), entry.mean)
 
 
 def _numbers(entries: Iterable[Entry]) -> set[int]:

@@ -15,7 +15,7 @@ import numpy as np
 
 from telic.core.config import Record
 from telic.core.seeds import derive
-from telic.core.stats import bootstrap
+from telic.core.stats import sign_flips, student_interval
 from telic.errors import UsageError
 from telic.llm import ModelAnswerError, Models
 from telic.search.history import History
@@ -30,6 +30,10 @@ from telic.search.writer import Prompt, WatchedCandidate, Writer, describe_trace
 
 _LETTERS = "ABC"
 _NEW_STARTS = 50
+_LEVEL = 0.05
+"""how often each of the two sentences may be wrong where the label does nothing"""
+_FEWEST = 5
+"""pairs: 2^-5 is the first chance below the level"""
 
 
 class LabelPair(NamedTuple):
@@ -44,12 +48,21 @@ class LabelPair(NamedTuple):
 
 
 class LabelEffect(Record):
-    """Honest label minus moved label, over pairs."""
+    """Honest label minus moved label, over pairs.
+
+    If the label does nothing, each difference is as likely the other way round. What is said rests
+    on that alone (`above`, `below`), so a few pairs of whatever spread mislead no more often than
+    the level says; the interval, which takes differences for normal, is to see how large.
+    """
 
     mean: float
     low: float | None
-    """lower end of the 95 % bootstrap interval; None for one pair"""
+    """lower end of the 95 % interval by Student's t; None for one pair"""
     high: float | None
+    above: float | None = None
+    """chance of a mean as high as this or higher if the label does nothing; None: in old reports"""
+    below: float | None = None
+    """chance of one as low as this or lower"""
 
 
 class LabelReport(Record):
@@ -72,13 +85,13 @@ class LabelReport(Record):
     def conclusion(self) -> str:
         """What may be concluded, in a sentence or two."""
         drawn, harmed = self.on_worst, self.overall
-        if drawn.low is None or harmed.high is None:
-            return "One pair says nothing."
-        if drawn.low > 0:
+        if self.pairs < _FEWEST:
+            return f"{self.pairs} pairs cannot tell an effect from chance; ask about {_FEWEST}."
+        if drawn.above is not None and drawn.above <= _LEVEL:
             said = "Calling an episode the worst makes revisions do better on its start"
         else:
             said = "No sign that calling an episode the worst draws revisions to it"
-        if harmed.high < 0:
+        if harmed.below is not None and harmed.below <= _LEVEL:
             cost = "On new starts they do worse for it"
         else:
             cost = "No sign that it harms them on new starts"
@@ -155,10 +168,12 @@ def _pair(plan: SearchPlan, run: int, candidate: PolicyCandidate) -> LabelPair:
     worst, best = int(returns.argmin()), int(returns.argmax())
     median = nearest(returns, float(np.median(returns)))
     shown = generator(candidate.tried.seed, "order").permutation([worst, median, best]).tolist()
-    steps = plan.switches.trace_steps
+    steps, thinning = plan.switches.trace_steps, plan.switches.thinning
+    told = [
+        describe_trace(plan.task, rollouts.trace(0, episode), steps, thinning) for episode in shown
+    ]
     traces = "\n\n".join(
-        f"### Episode {letter}\n\n{describe_trace(plan.task, rollouts.trace(0, episode), steps)}"
-        for letter, episode in zip(_LETTERS, shown, strict=True)
+        f"### Episode {letter}\n\n{text}" for letter, text in zip(_LETTERS, told, strict=True)
     )
     switches = plan.switches.replace(allow_no_change=True)
     writer = Writer(plan.task, plan.policy.space, switches, plan.terms)
@@ -193,13 +208,17 @@ def _play(plan: SearchPlan, pair: LabelPair, revisions: Sequence[tuple[float, ..
 
 
 def _effect(differences: Floats) -> LabelEffect:
-    interval = bootstrap(differences.tolist())
+    interval = student_interval(differences)
     return LabelEffect(
         mean=float(differences.mean()),
         low=interval.low if interval else None,
         high=interval.high if interval else None,
+        above=sign_flips(differences),
+        below=sign_flips(-differences),
     )
 
 
 def _interval(effect: LabelEffect) -> str:
+    if effect.low is None or effect.high is None:
+        return f"{effect.mean:+.3g}"
     return f"{effect.mean:+.3g}, 95 % interval [{effect.low:.3g}, {effect.high:.3g}]"

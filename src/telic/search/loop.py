@@ -94,13 +94,11 @@ def _reflect(
     row, first = max(enumerate(tried), key=lambda pair: pair[1].mean)
     if run.critic is None:
         return run.model.propose_again(view, first) if run.model else run.again.propose(view)
-    gate = gate_value(switches, run.plan.task, run.history)
+    gate = gate_value(run.plan, run.history)
     is_good = gate is not None and first.mean >= gate
     if switches.gate == "skip" and is_good:
         return PolicyProposal([], note="good enough: the revision was skipped")
-    evidence = describe_behaviour(
-        switches.evidence, run.plan.task, rollouts, row, switches.trace_steps
-    )
+    evidence = describe_behaviour(switches.evidence, run.plan, rollouts, row)
     memories: Any = run.model.memories if run.model else {}
     revised = run.critic.revise(view, WatchedCandidate(first, evidence, gate, memories))
     if switches.gate == "limit" and is_good:

@@ -6,6 +6,9 @@ A method also has terms: cap, warm-up and goal as its task or its published set-
 from __future__ import annotations
 
 import re
+import tomllib
+from functools import cache
+from pathlib import Path
 from typing import Any, Literal, Self
 
 from pydantic import Field, model_validator
@@ -19,6 +22,7 @@ Evidence = Literal[
     "none", "mean_trace", "median_trace", "three_traces", "stats", "stats+median", "last_trace"
 ]
 Context = Literal["history", "env_text", "trajectories"]
+Thinning = Literal["turns", "ends"]
 
 NUMERIC = ("cma", "ars", "climb", "random", "tabular")
 """proposers that never ask a model"""
@@ -59,6 +63,10 @@ class Switches(Config):
     trace_steps: int = Field(
         default=60, ge=4, description="most steps of a trace that are written out"
     )
+    thinning: Thinning = Field(
+        default="turns",
+        description="steps of a long trace that are kept: where the action changes, or both ends",
+    )
     allow_no_change: bool = Field(
         default=False, description="whether the second candidate may equal an earlier one"
     )
@@ -90,7 +98,7 @@ class Switches(Config):
     clip_actions: bool = Field(
         default=True, description="whether continuous actions are cut to their range first"
     )
-    report: Literal["selected", "all_candidates", "incumbent"] = Field(
+    report: Literal["selected", "all_candidates", "better_of_two", "incumbent"] = Field(
         default="all_candidates", description="candidates whose mean is the headline"
     )
 
@@ -155,6 +163,7 @@ _AS_PUBLISHED: dict[str, Any] = {
     "history_view": "full",
     "uncertainty": False,
     "trace_steps": 100_000,
+    "thinning": "ends",
     "ties_to_second": True,
     "keeps_losers": False,
     "common_seeds": False,
@@ -187,6 +196,8 @@ def switches_of(method: str, *, is_faithful: bool = False) -> Switches:
     if is_faithful:
         clips = name not in PUBLISHED or name in _CLIPPING
         values |= {**_AS_PUBLISHED, "clip_actions": clips}
+        if name not in PUBLISHED:  # the best of a population is more than the better of two
+            values["report"] = "better_of_two"
         if name == "r2po":
             values["gate"] = "advise"
         if name == "threetraj":
@@ -196,6 +207,9 @@ def switches_of(method: str, *, is_faithful: bool = False) -> Switches:
 
 _STATED = 400
 _CAP = 1000
+_PUBLISHED_GOOD = {"InvertedDoublePendulum-v5": 450.0, "Swimmer-v5": 230.0, "FrozenLake-v1": 0.85}
+_PUBLISHED_STEP = {"InvertedDoublePendulum-v5": 0.1, "Swimmer-v5": 0.1}
+"""where they differ from the task's"""
 
 
 class Terms(Record):
@@ -205,6 +219,12 @@ class Terms(Record):
     """steps after which an episode is cut, if sooner than the task's own limit"""
     warmup: int
     target: float
+    good: float
+    """return from which a policy is left alone or nearly so (the threshold of the gate)"""
+    solved: float
+    """return from which one episode counts as a success"""
+    step_size: float
+    """largest change of a number that a revision should make"""
     stated_iterations: int | None = None
     """number of iterations told to a model; None is the true one"""
 
@@ -213,11 +233,28 @@ def terms_of(task: SearchTask, method: str, *, is_faithful: bool) -> Terms:
     """Return the terms of a run.
 
     By default they are the task's, for every method. The published runs differed between methods in
-    cap, warm-up and stated goal; faithful ones repeat that.
+    cap, warm-up and stated goal, and had thresholds, steps and a rule of success of their own, some
+    of which no policy can meet; faithful ones repeat that.
     """
     if not is_faithful:
-        return Terms(cap=task.cap, warmup=task.warmup, target=task.target)
-    values: dict[str, Any] = {"cap": _CAP, "warmup": 20, "target": _published_target(task, method)}
+        return Terms(
+            cap=task.cap,
+            warmup=task.warmup,
+            target=task.target,
+            good=task.good,
+            solved=task.solved,
+            step_size=task.step_size,
+        )
+    target = _published_target(task, method)
+    values: dict[str, Any] = {
+        "cap": _CAP,
+        "warmup": 20,
+        "target": target,
+        "good": _PUBLISHED_GOOD.get(task.id, task.good),
+        # An episode succeeds at the stated goal, or a thousandth of it below.
+        "solved": target - max(1e-6, 0.001 * max(1.0, abs(target))),
+        "step_size": _PUBLISHED_STEP.get(task.id, task.step_size),
+    }
     later = method in ("props+", "r2po", "threetraj")
     if later and task.id in ("Nim-v0", "FrozenLake-v1", "MountainCar-v0"):
         values["warmup"] = 0
@@ -243,3 +280,13 @@ def _published_target(task: SearchTask, method: str) -> float:
         "FrozenLake-v1": 1.0,
     }
     return stated.get(task.id, task.target)
+
+
+@cache
+def _zoo() -> dict[str, dict[str, dict[str, Any]]]:
+    return tomllib.loads((Path(__file__).parent / "zoo.toml").read_text(encoding="utf-8"))
+
+
+def zoo_settings(method: str, env: str) -> dict[str, Any] | None:
+    """Return what RL Baselines3 Zoo sets for a baseline on a task; None where it has none."""
+    return _zoo().get(method.partition(":")[2], {}).get(env)

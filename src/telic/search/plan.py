@@ -8,7 +8,15 @@ from typing import NamedTuple
 from telic.core.plugins import load_plugin, plugin_names
 from telic.core.seeds import derive
 from telic.errors import ConfigError, UnknownName
-from telic.search.methods import METHODS, PROPOSERS, Switches, Terms, switches_of, terms_of
+from telic.search.methods import (
+    METHODS,
+    PROPOSERS,
+    Switches,
+    Terms,
+    switches_of,
+    terms_of,
+    zoo_settings,
+)
 from telic.search.policies import WITH_RANDOM_PARTS, PolicyFamily, make_policy
 from telic.search.records import NETWORK, NO_MODEL, SearchConfig, SearchProtocol
 from telic.search.rollouts import Player
@@ -17,7 +25,7 @@ from telic.search.worlds import find_task, make_world
 
 BASELINE = "sb3:"
 _PACKAGES = ("telic", "numpy", "cma", "gymnasium", "mujoco", "torch")
-_RESERVE = 0.1  # share of the budget
+_RESERVE = 0.15  # share of the budget
 _CONFIRM = 4  # times its usual episodes that a numeric candidate needs to be believed
 
 
@@ -57,7 +65,7 @@ class SearchPlan(NamedTuple):
         return SearchProtocol(
             env=self.task.id,
             policy=self._policy_name,
-            is_scaled=not self.config.faithful and not self.task.is_table,
+            is_scaled=not (self.config.faithful or self.config.raw or self.task.is_table),
             low=space.low,
             high=space.high,
             decimals=space.decimals,
@@ -69,6 +77,9 @@ class SearchPlan(NamedTuple):
             warmup_is_extra=self.config.faithful,
             is_faithful=self.config.faithful,
             stops_when_solved=self.config.stop_when_solved,
+            steps=self.config.steps,
+            rollouts=self.rollouts,
+            fresh_episodes=self.config.fresh_episodes,
         )
 
     @property
@@ -84,8 +95,15 @@ class SearchPlan(NamedTuple):
         changed = "".join(f" {k}={v}" for k, v in sorted(self.config.switches.items()))
         if self.config.policy:
             changed += f" {self.config.policy}"
+        if self.config.faithful or self.config.raw:
+            changed += " as published" if self.config.faithful else " raw"
+        if self.config.steps:
+            changed += f" {self.config.steps} steps"
         if model is not None:
             return f"{method}{changed} ({model})"
+        if method.startswith(BASELINE):
+            settings = "the library's" if zoo_settings(method, self.task.id) is None else "Zoo"
+            return f"{method}{changed}, {settings} settings ({NO_MODEL})"
         if not self.switches.asks_a_model:
             return f"{method}{changed} ({NO_MODEL})"
         stand_in = "tabular" if self.policy.space.is_table else "cma"
@@ -117,6 +135,7 @@ def make_plan(config: SearchConfig) -> SearchPlan:
     task = find_task(config.env)
     method = config.method.lower()
     is_baseline = method.startswith(BASELINE)
+    _check_options(config, task, is_baseline=is_baseline)
     # A baseline proposes nothing; of the switches only the episodes per evaluation concern it.
     base = (
         Switches(proposer="random", confirm=0)
@@ -149,10 +168,23 @@ def _policy(config: SearchConfig, task: SearchTask, run: int) -> PolicyFamily:
     return make_policy(
         config.policy,
         task,
-        is_scaled=not config.faithful,
+        is_scaled=not (config.faithful or config.raw),
         seed=derive(config.seed, "policy", run),
         decimals=1 if config.faithful else 2,
     )
+
+
+def _check_options(config: SearchConfig, task: SearchTask, *, is_baseline: bool) -> None:
+    if config.steps is not None and not is_baseline:
+        raise ConfigError(
+            f"--steps is a budget of baselines; {config.method} counts episodes.",
+            hint="Leave --steps out, or use --method sb3:ppo.",
+        )
+    if config.raw and task.is_table:
+        raise ConfigError(
+            f"A policy of {task.id} sees the number of a state, which nobody scales.",
+            hint="Leave --raw out.",
+        )
 
 
 def _check_fit(proposer: str, task: SearchTask) -> None:

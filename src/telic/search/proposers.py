@@ -17,6 +17,8 @@ from telic.search.task import Floats, SearchTask, generator
 _RANDOM_AT_ONCE = 10
 _STEPS_AT_ONCE = 4
 _MOST_DOUBLINGS = 3
+_STILL, _RISE = 15, 0.005  # populations, and the share by which their middle must have risen
+_NARROW = 0.05  # of the half range
 _SWEEPS = 500
 _ENOUGH = 5  # visits after which a pair of state and action is believed
 _TIE = 1e-7
@@ -196,8 +198,15 @@ class Cma:
     name = "cma"
     needs_transitions = False
 
-    def __init__(self, space: Space, seed: int) -> None:
-        self._space, self._seed = space, seed
+    def __init__(self, space: Space, seed: int, enough: float = np.inf) -> None:
+        """Search a space.
+
+        Args:
+            space: the numbers.
+            seed: of the random ones.
+            enough: the mean from which on a top is left alone; a lower one may be one of several.
+        """
+        self._space, self._seed, self._enough = space, seed, enough
         self._half = (space.high - space.low) / 2
         self._restarts = self._doublings = 0
         self._best, self._worst = -np.inf, np.inf
@@ -226,8 +235,14 @@ class Cma:
             self._strategy.tell(self._asked, [-mean for mean in means])
             is_stuck = bool(self._strategy.stop())
         self._best, self._worst = max(self._best, *means), min(self._worst, *means)
+        middle = float(np.median(means))
+        self._since = 0 if middle > self._height + _RISE * abs(self._height) else self._since + 1
+        self._height = max(self._height, middle)
+        is_narrow = float(np.max(self._strategy.stds)) < _NARROW * self._half
+        if is_narrow and self._since >= _STILL and self._height < self._enough:
+            is_stuck = True  # on a hill that is not high enough
         # Most of them as good as the best ever: this is the top, unless all were ever equal.
-        is_at_top = float(np.median(means)) >= self._best > self._worst
+        is_at_top = middle >= self._best > self._worst and middle >= min(self._enough, self._best)
         if is_stuck and not is_at_top:
             self._restarts += 1
             # More of the same helps against a rugged landscape, not where there is none yet.
@@ -256,6 +271,7 @@ class Cma:
             "verbose": -9,
             "verb_log": 0,
         }
+        self._height, self._since = -np.inf, 0
         self._random = generator(self._seed, self.name, "begin", self._restarts)
         self._strategy = _library().CMAEvolutionStrategy(centre, self._half / 3, options)
 

@@ -38,6 +38,8 @@ Winner = Literal["first", "second", "warm-up"]
 NETWORK = "network"
 
 _PATIENCE_S = 10.0
+_STATED = ("rollouts", "fresh_episodes")
+_LATER = ("warmup", "rollouts", "fresh_episodes")  # not in the files of earlier versions
 _OF_THE_POLICY = ("policy", "is_scaled", "low", "high", "decimals")
 
 
@@ -60,6 +62,14 @@ class SearchConfig(Config):
     policy: str | None = Field(default=None, description="policy family; None: table or linear")
     faithful: bool = Field(
         default=False, description="repeat the published accounting and its quirks"
+    )
+    raw: bool = Field(
+        default=False, description="feed observations as they are, as the published runs did"
+    )
+    steps: int | None = Field(
+        default=None,
+        ge=1,
+        description="environment steps of a baseline's budget, per run; None: episodes count",
     )
     stop_when_solved: bool = Field(
         default=False, description="end a run when its best policy has proven good"
@@ -194,8 +204,10 @@ class SearchRunSummary(Record):
     """the headline, as the switch `report` says: one of the next ones"""
     mean_all: float
     """mean return of all candidates, warm-up left out"""
+    better_of_two: float | None = None
+    """mean of the better of two candidates: how R2PO's mean is counted; None: not kept then"""
     mean_selected: float
-    """mean over iterations of the selected candidate: the published accounting"""
+    """mean over iterations of the selected candidate, which is the best of all it tried"""
     best_seen: float
     """largest mean seen, noise included: the published "best reward" """
     incumbent_area: float
@@ -232,6 +244,12 @@ class SearchProtocol(Record):
     is_faithful: bool
     stops_when_solved: bool = False
     """whether a run may end before its budget is spent"""
+    steps: int | None = None
+    """environment steps of the budget, where these are what counts"""
+    rollouts: int | None = None
+    """episodes per candidate; None: not written down, in old files"""
+    fresh_episodes: int | None = None
+    """new episodes on which the best policy was measured; None: not written down"""
 
     @property
     def key(self) -> str:
@@ -240,19 +258,29 @@ class SearchProtocol(Record):
         return hashlib.sha256(text.encode()).hexdigest()[:12]
 
     def differences(self, other: SearchProtocol) -> list[str]:
-        """Return in words how two protocols differ.
+        """Return in words how two protocols differ, so that returns do not compare.
 
-        A network trained as a baseline has no box of numbers, so that part is not held against it.
+        A network trained as a baseline has no box of numbers, so that part is only stated.
         """
+        stated = self._stated(other)
+        return [text for name, text in self._unequal(other).items() if name not in stated]
+
+    def stated(self, other: SearchProtocol) -> list[str]:
+        """Return in words how they differ otherwise, which a reader should know."""
+        stated = self._stated(other)
+        return [text for name, text in self._unequal(other).items() if name in stated]
+
+    def _stated(self, other: SearchProtocol) -> tuple[str, ...]:
+        return _STATED + (_OF_THE_POLICY if NETWORK in (self.policy, other.policy) else ())
+
+    def _unequal(self, other: SearchProtocol) -> dict[str, str]:
         mine, theirs = self.model_dump(), other.model_dump()
-        left_out = _OF_THE_POLICY if NETWORK in (self.policy, other.policy) else ()
-        return [
-            f"{name}: {mine[name]} against {theirs[name]}"
+        return {
+            name: f"{name}: {mine[name]} against {theirs[name]}"
             for name in mine
             if mine[name] != theirs[name]
-            and name not in left_out
-            and not (name == "warmup" and None in (mine[name], theirs[name]))
-        ]
+            and not (name in _LATER and None in (mine[name], theirs[name]))
+        }
 
 
 class SearchSummary(Record):

@@ -11,6 +11,7 @@ import numpy as np
 from telic.core.seeds import derive
 from telic.core.stats import bootstrap
 from telic.errors import UsageError
+from telic.search.accounting import better_of_two
 from telic.search.plan import SearchPlan, make_plan
 from telic.search.records import (
     NO_MODEL,
@@ -42,7 +43,7 @@ def fresh_evaluation(
         low=interval.low if interval else None,
         high=interval.high if interval else None,
         episodes=count,
-        success=float((returns >= plan.task.solved).mean()),
+        success=float((returns >= plan.terms.solved).mean()),
     )
 
 
@@ -59,7 +60,7 @@ def summarise(
     best = candidate_params(iterations, iterations[-1].incumbent)
     calls = [call for iteration in iterations for call in iteration.calls]
     prices = [call.price_usd for call in calls]
-    good = next((e for e in loop if e.incumbent_mean >= plan.task.good), None)
+    good = next((e for e in loop if e.incumbent_mean >= plan.terms.good), None)
     calls_to_good = None
     if good:
         calls_to_good = sum(len(e.calls) for e in iterations if e.number <= good.number)
@@ -70,6 +71,7 @@ def summarise(
     final = fresh if last == best else fresh_evaluation(plan, player, last, run)
     headlines = {
         "all_candidates": float(np.mean(means)),
+        "better_of_two": better_of_two(loop, has_revisions=plan.switches.second != "none"),
         "selected": float(np.mean([candidate.mean for candidate in selected])),
         "incumbent": incumbent_area(loop),
     }
@@ -90,6 +92,7 @@ def summarise(
         final=final if last else None,  # of a trained network only the best one was kept
         mean=headlines[plan.switches.report],
         mean_all=headlines["all_candidates"],
+        better_of_two=headlines["better_of_two"],
         mean_selected=headlines["selected"],
         best_seen=float(max(candidate.mean for candidate in selected)),
         incumbent_area=headlines["incumbent"],

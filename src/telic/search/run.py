@@ -93,8 +93,8 @@ class RidgeCritic:
     name = "offline critic"
     needs_transitions = False
 
-    def __init__(self, task: SearchTask, space: Space) -> None:
-        self._step, self._space = task.step_size, space
+    def __init__(self, step_size: float, space: Space) -> None:
+        self._step, self._space = step_size, space
 
     def revise(self, view: View, watched: WatchedCandidate) -> PolicyProposal:
         """Step up the slope."""
@@ -179,7 +179,9 @@ class SearchRun:
         elif switches.second == "critic":
             is_table = plan.policy.space.is_table
             self.critic = (
-                TableCritic(plan.task) if is_table else RidgeCritic(plan.task, plan.policy.space)
+                TableCritic(plan.task)
+                if is_table
+                else RidgeCritic(plan.terms.step_size, plan.policy.space)
             )
         self.proposer = self._make_proposer()
         self.again = Climb(plan.policy, count=1)
@@ -216,7 +218,8 @@ class SearchRun:
         if best is None or not self.plan.config.stop_when_solved:
             return False
         is_firm = len(best.returns) >= max(self.plan.confirm, self.plan.rollouts)
-        return is_firm and best.proven >= self.plan.task.good
+        worth = best.mean if self.plan.task.is_deterministic else best.proven()
+        return is_firm and worth >= self.plan.terms.good
 
     @property
     def is_over(self) -> bool:
@@ -335,6 +338,9 @@ class SearchRun:
         if switches.second == "critic":
             self.critic = ModelCritic(asker, writer, switches)
 
+    def _cma(self) -> Cma:
+        return Cma(self.plan.policy.space, self.seed, self.plan.terms.good)
+
     def _make_proposer(self) -> Proposer:
         plan, space = self.plan, self.plan.policy.space
         kind, model = plan.switches.proposer, self.model
@@ -342,11 +348,11 @@ class SearchRun:
             if model is not None and kind != "hybrid":
                 return model
             # Nobody to ask: the loop stays the same, the proposer is numeric and says so.
-            numeric = Tabular(plan.task, space) if space.is_table else Cma(space, self.seed)
+            numeric = Tabular(plan.task, space) if space.is_table else self._cma()
             return numeric if model is None else Hybrid(model, numeric)
         match kind:
             case "cma":
-                return Cma(space, self.seed)
+                return self._cma()
             case "ars":
                 return Ars(space, self.seed)
             case "climb":

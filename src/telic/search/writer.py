@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 
 from telic.llm import prompt_hash, render
 from telic.search.history import Entry, History
-from telic.search.methods import Switches, Terms
+from telic.search.methods import Switches, Terms, Thinning
+from telic.search.plan import SearchPlan
 from telic.search.policies import Space
 from telic.search.proposers import View
 from telic.search.records import PolicyCandidate
@@ -141,7 +142,7 @@ class Writer:
     def _step(self) -> str:
         if self._space.is_table:
             return "Any number may take any of its values."
-        return f"A step of about {self._task.step_size:g} in a number is a sensible small change."
+        return f"A step of about {self._terms.step_size:g} in a number is a sensible small change."
 
     def _history(self, history: History, memories: Memories) -> str:
         entries = history.shown(self._switches.history_view)
@@ -165,7 +166,8 @@ class Writer:
         if memory is None:
             return line
         if "trajectories" in self._switches.context:
-            steps = describe_trace(self._task, memory, self._switches.trace_steps)
+            switches = self._switches
+            steps = describe_trace(self._task, memory, switches.trace_steps, switches.thinning)
             return f"{line}\n  one of its episodes:\n{indent(steps, '    ')}"
         return f"{line}\n  an episode: {excerpt(self._task, memory)}"
 
@@ -174,26 +176,24 @@ class Writer:
         return f"[{', '.join(f'{value:.{digits}f}' for value in params)}]"
 
 
-def describe_behaviour(
-    kind: str, task: SearchTask, rollouts: Rollouts, candidate: int, most_steps: int
-) -> str:
+def describe_behaviour(kind: str, plan: SearchPlan, rollouts: Rollouts, candidate: int) -> str:
     """Return the evidence of one candidate, as a switch asks for it."""
-    returns = rollouts.returns[candidate]
+    returns, switches = rollouts.returns[candidate], plan.switches
     parts: list[str] = []
     if kind.startswith("stats"):
-        parts.append(statistics(task, rollouts, candidate))
+        parts.append(statistics(plan.terms.solved, rollouts, candidate))
     for title, rollout in _shown(kind, returns):
         trace = rollouts.trace(candidate, rollout)
-        text = describe_trace(task, trace, most_steps)
+        text = describe_trace(plan.task, trace, switches.trace_steps, switches.thinning)
         parts.append(f"### {title} (return {returns[rollout]:.4g})\n\n{text}")
     return "\n\n".join(parts)
 
 
-def statistics(task: SearchTask, rollouts: Rollouts, candidate: int) -> str:
+def statistics(success: float, rollouts: Rollouts, candidate: int) -> str:
     """Return what the episodes of a candidate came to, all together."""
     returns, lengths = rollouts.returns[candidate], rollouts.lengths[candidate]
     ends, counts = np.unique(rollouts.ends[candidate], return_counts=True)
-    solved = int((returns >= task.solved).sum())
+    solved = int((returns >= success).sum())
     how = "; ".join(
         f"in {n} {_ENDS.get(str(end), 'it was cut short')}"
         for end, n in zip(ends, counts, strict=True)
@@ -207,9 +207,11 @@ def statistics(task: SearchTask, rollouts: Rollouts, candidate: int) -> str:
     )
 
 
-def describe_trace(task: SearchTask, trace: Trace, most_steps: int) -> str:
-    """Return an episode, one line per step; a long one is thinned to where something changes."""
-    chosen = interesting_steps(trace, most_steps)
+def describe_trace(
+    task: SearchTask, trace: Trace, most_steps: int, thinning: Thinning = "turns"
+) -> str:
+    """Return an episode, one line per step; a long one is thinned."""
+    chosen = interesting_steps(trace, most_steps, thinning)
     # To write a single step out takes no more room than to say that it is left out.
     between = [after - 1 for before, after in pairwise(chosen) if after - before == 2]
     steps = sorted([*chosen, *between])
@@ -231,14 +233,17 @@ def describe_trace(task: SearchTask, trace: Trace, most_steps: int) -> str:
     return "\n".join(lines)
 
 
-def interesting_steps(trace: Trace, most: int) -> list[int]:
+def interesting_steps(trace: Trace, most: int, thinning: Thinning = "turns") -> list[int]:
     """Return at most `most` steps: both ends, then those where the action changes, then even ones.
 
-    A long run of the same action tells little; where it changes is where a policy decides.
+    A long run of the same action tells little; where it changes is where a policy decides. By
+    `ends`, as the published runs had it, the first and the last half of them are all.
     """
     count = len(trace.obs)
     if count <= most:
         return list(range(count))
+    if thinning == "ends":
+        return [*range(most - most // 2), *range(count - most // 2, count)]
     edge = max(1, min(_EDGE, most // 3))
     chosen = {*range(edge), *range(count - edge, count)}
     action = trace.action if trace.action.ndim == 1 else np.sign(trace.action[:, 0])

@@ -29,7 +29,10 @@ _SEARCH = VerbGroup(
     "Search for the numbers of a small policy.",
     {
         name: f"search:{name}"
-        for name in ("envs", "methods", "show", "compare", "page", "salience", "labels", "edits")
+        for name in (
+            *("envs", "methods", "show", "compare", "suite"),
+            *("page", "salience", "labels", "edits"),
+        )
     },
     own="search:search",
 )

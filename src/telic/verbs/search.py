@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from telic.core.request import RunsRequest, VerbRequest, WatchedRequest, argument, option
 from telic.core.text import pairs
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from telic.search.results import Result
     from telic.search.revisions import EditReport, SalienceReport
     from telic.search.runner import Search
+    from telic.search.suite import Suite
     from telic.search.task import SearchTask
 
 EXAMPLES = """
@@ -57,7 +58,19 @@ class SearchRequest(RunsRequest, WatchedRequest):
         "linear, linear-without-bias, table, projected-mlp or random-features.", default=None
     )
     seed: int = option("Root of all random numbers.", default=0, minimum=0)
-    faithful: bool = option("Repeat the published accounting and its quirks.", default=False)
+    faithful: bool = option(
+        "Repeat the published terms and their quirks: accounting, thresholds, success, steps.",
+        default=False,
+    )
+    raw: bool = option(
+        "Feed observations as they are, as the published runs did, instead of scaled.",
+        default=False,
+    )
+    steps: int | None = option(
+        "Environment steps of a baseline's budget; without, episodes count.",
+        default=None,
+        minimum=1,
+    )
     stop_when_solved: bool = option(
         "End a run when its best policy has proven good. Off, so that methods compare: "
         "compare refuses a search that may end early beside one that may not.",
@@ -173,7 +186,7 @@ class CompareRequest(NamedSearchesRequest):
     """Searches side by side."""
 
     metric: str = option(
-        "fresh, final, mean, mean_all, mean_selected, best_seen or incumbent_area.",
+        "fresh, final, mean, mean_all, better_of_two, mean_selected, best_seen or incumbent_area.",
         default="fresh",
     )
     out: Path | None = option("Folder for table.md, .csv, .tex, .png and curves.svg.", default=None)
@@ -202,6 +215,73 @@ def compare(request: CompareRequest) -> ComparisonResult:
     if request.out is not None:
         write_comparison(comparison, request.out)
     return ComparisonResult(comparison, request.out)
+
+
+SUITE_EXAMPLES = """
+telic search suite                                                ten tasks: an hour or two
+
+telic search suite --env Nim-v0 --env CartPole-v1 --runs 5        two tasks
+
+telic search suite --method cma --method sb3:ppo --equal-steps    beside Stable-Baselines3
+
+Run the same command again to go on with an interrupted suite, or to see a finished one.
+"""
+
+
+class SuiteRequest(RunsRequest, WatchedRequest):
+    """Tasks, methods and terms to be put side by side."""
+
+    envs: Sequence[str] = option("Task; repeatable. None: all ten.", "--env", default=(), many=True)
+    methods: Sequence[str] = option(
+        "Method; repeatable, the first that applies to a task stands for us there. "
+        "None: cma, tabular, climb, random.",
+        "--method",
+        default=(),
+        many=True,
+    )
+    terms: Sequence[Literal["own", "raw", "published"]] = option(
+        "own: observations scaled; raw: as they are; published: everything as in the paper. "
+        "Repeatable; none: all three.",
+        "--terms",
+        default=(),
+        many=True,
+    )
+    runs: int = option("Independent repetitions of every row.", default=10, minimum=1)
+    episodes: int = option("Episodes of the budget, per run.", default=4000, minimum=1)
+    fresh_episodes: int = option(
+        "New episodes on which the best policy is measured.", default=200, minimum=1
+    )
+    equal_steps: bool = option(
+        "Train baselines also for as many environment steps as the first method took.",
+        default=False,
+    )
+    seed: int = option("Root of all random numbers.", default=0, minimum=0)
+    jobs: int | None = option("Processes; one per CPU.", default=None, minimum=1)
+
+
+def _unfinished(suite: Suite) -> int:
+    return int(suite.results.outcome != "completed")
+
+
+@verb(SuiteRequest, examples=SUITE_EXAMPLES, exit_code=_unfinished)
+def suite(request: SuiteRequest) -> Suite:
+    """Put tasks, methods and seeds into one table beside published numbers, in every accounting.
+
+    What is tested is written down before the first episode. Each method is counted in four ways:
+    the mean of all candidates, of the better of two, the best mean seen, and fresh episodes.
+    """
+    from telic.search.suite import run_suite
+    from telic.search.suite_results import SuiteConfig
+
+    given = {name: value for name, value in request.as_dict().items() if value not in ((), [])}
+    fields = {name: value for name, value in given.items() if name in SuiteConfig.model_fields}
+    return run_suite(
+        SuiteConfig.parse(fields),
+        Path(request.runs_dir),
+        jobs=request.jobs,
+        on_event=request.on_event,
+        should_stop=request.should_stop,
+    )
 
 
 class MapRequest(NamedSearchRequest):

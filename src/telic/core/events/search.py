@@ -111,6 +111,8 @@ class SearchRunEnd(Emitted):
     """the headline, as the switch `report` says: one of the next ones"""
     mean_all: float
     """mean return of all candidates, warm-up left out"""
+    better_of_two: float | None = None
+    """mean of the better of two candidates; None: not kept then"""
     mean_selected: float
     """mean over iterations of the selected candidate"""
     best_seen: float
