@@ -5,9 +5,9 @@ import pytest
 
 from telic.search.accounting import (
     ACCOUNTINGS,
-    Claim,
+    PublishedClaim,
     PublishedMean,
-    Standing,
+    CountedDifference,
     better_of_two,
     make_claims,
     published,
@@ -79,11 +79,11 @@ def test_ten_runs_stand_for_a_published_mean_and_its_spread():
 
 
 def standing(ours, difference, p, theirs=None):
-    return Standing(ours=ours, theirs=theirs or ours, difference=difference, p=p)
+    return CountedDifference(ours=ours, theirs=theirs or ours, difference=difference, p=p)
 
 
 def verdict(*standings):
-    return Claim(env="x", ours="own", theirs="r2po", standings=standings).verdict
+    return PublishedClaim(env="x", ours="own", theirs="r2po", standings=standings).verdict
 
 
 def test_a_win_must_not_turn_under_any_accounting():

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from telic.search.labels import LabelReport
     from telic.search.records import SearchSummary
     from telic.search.runner import Search
-    from telic.search.suite import Suite
+    from telic.search.suite import SearchSuite
     from telic.verbs.machine import (
         EnvList,
         EnvPage,
@@ -116,7 +116,7 @@ def show_comparison(found: ComparisonResult) -> None:
 
 
 @view
-def show_suite(suite: Suite) -> None:
+def show_suite(suite: SearchSuite) -> None:
     """Print the tables of a suite."""
     from telic.search.tables import cell
 

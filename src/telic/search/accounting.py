@@ -87,7 +87,7 @@ def published(env: str) -> dict[str, Published]:
     }
 
 
-class Standing(Record):
+class CountedDifference(Record):
     """Our runs beside a published number."""
 
     ours: Accounting
@@ -111,13 +111,13 @@ class Standing(Record):
         return 1 if self.difference > 0 else -1
 
 
-class Claim(Record):
+class PublishedClaim(Record):
     """One row of ours beside one published method, in every accounting that is known."""
 
     env: str
     ours: str
     theirs: str
-    standings: tuple[Standing, ...]
+    standings: tuple[CountedDifference, ...]
 
     @property
     def verdict(self) -> Verdict:
@@ -138,10 +138,10 @@ class Claim(Record):
 
 def make_claims(
     rows: Sequence[tuple[str, str, Mapping[Accounting, Sequence[float]]]],
-) -> list[Claim]:
+) -> list[PublishedClaim]:
     """Hold rows (task, name, values per run by accounting) against everything published."""
     claims = [
-        Claim(env=env, ours=name, theirs=method, standings=_standings(values, row))
+        PublishedClaim(env=env, ours=name, theirs=method, standings=_standings(values, row))
         for env, name, values in rows
         for method, row in published(env).items()
     ]
@@ -161,15 +161,15 @@ def make_claims(
 
 def _standings(
     values: Mapping[Accounting, Sequence[float]], theirs: Published
-) -> tuple[Standing, ...]:
-    out: list[Standing] = []
+) -> tuple[CountedDifference, ...]:
+    out: list[CountedDifference] = []
     for accounting in ACCOUNTINGS:
         bound = accounting if accounting in theirs else _BOUNDS.get(accounting)
         if bound is None or bound not in theirs or not values.get(accounting):
             continue
         ours = np.array(values[accounting])
         out.append(
-            Standing(
+            CountedDifference(
                 ours=accounting,
                 theirs=bound,
                 difference=float(ours.mean() - theirs[bound].mean),

@@ -103,7 +103,7 @@ def train(plan: SearchPlan, number: int, should_stop: Callable[[], bool]) -> Tra
     seed = derive(plan.config.seed, plan.task.id, "run", number)
     algorithm = find_algorithm(plan.config.method, plan.task)
     settings = zoo_settings(plan.config.method, plan.task.id)
-    spent = Spent(plan.config.episodes, plan.config.steps)
+    spent = TrainingSpent(plan.config.episodes, plan.config.steps)
     envs, normaliser = _make_envs(plan, seed, spent, settings)
     model = algorithm("MlpPolicy", envs, seed=seed, device="cpu", **_arguments(settings, plan.task))
 
@@ -138,7 +138,7 @@ def _alone() -> Generator[None]:
 
 
 def _make_envs(
-    plan: SearchPlan, seed: int, spent: Spent, settings: dict[str, Any] | None
+    plan: SearchPlan, seed: int, spent: TrainingSpent, settings: dict[str, Any] | None
 ) -> tuple[Any, Any]:
     """Return environments as the library wants them, and what normalises their observations."""
     from stable_baselines3.common.vec_env import DummyVecEnv, VecNormalize
@@ -175,7 +175,7 @@ def _falling(start: float) -> Callable[[float], float]:
     return lambda left: start * left
 
 
-class Spent:
+class TrainingSpent:
     """How much of a budget is used: episodes, or environment steps where these are given."""
 
     def __init__(self, episodes: int, steps: int | None) -> None:
@@ -191,7 +191,7 @@ class Spent:
 class TaskEnv(gymnasium.Env):
     """One episode at a time, as Gymnasium has it; states of a table are shown one-hot."""
 
-    def __init__(self, plan: SearchPlan, seed: int, spent: Spent) -> None:
+    def __init__(self, plan: SearchPlan, seed: int, spent: TrainingSpent) -> None:
         task = plan.task
         self._task, self._world, self._seed, self._spent = task, make_world(task), seed, spent
         self._see = _Seen(plan)
@@ -306,7 +306,7 @@ def _watcher(
     plan: SearchPlan,
     seed: int,
     player: Player,
-    spent: Spent,
+    spent: TrainingSpent,
     network: TrainedNetwork,
     should_stop: Callable[[], bool],
 ) -> Any:

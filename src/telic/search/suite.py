@@ -61,7 +61,7 @@ class SuiteFolder:
     """held by the process that works on it"""
 
 
-class Suite(NamedTuple):
+class SearchSuite(NamedTuple):
     """A suite that was done, or stopped."""
 
     path: Path
@@ -157,7 +157,7 @@ def run_suite(
     jobs: int | None = None,
     on_event: Listener = ignore,
     should_stop: Callable[[], bool] = lambda: False,
-) -> Suite:
+) -> SearchSuite:
     """Do what is left of a suite and put it into tables.
 
     Raises:
@@ -187,7 +187,7 @@ def run_suite(
         write_json(folder.results, results)
         tables = suite_tables(results)
         write_tables(tables, folder.path, notes=plan.left_out)
-    return Suite(folder.path, results, tables)
+    return SearchSuite(folder.path, results, tables)
 
 
 def _unfinished(plan: SuitePlan, runs_dir: Path) -> SuiteFolder | None:

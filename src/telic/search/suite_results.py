@@ -13,7 +13,7 @@ from telic.search.accounting import (
     ACCOUNTINGS,
     VERDICTS,
     Accounting,
-    Claim,
+    PublishedClaim,
     Verdict,
     make_claims,
     published,
@@ -117,7 +117,7 @@ class SuiteResults(Record):
     outcome: Literal["completed", "stopped"]
     rows: tuple[RowResult, ...]
     tests: tuple[Test, ...]
-    claims: tuple[Claim, ...]
+    claims: tuple[PublishedClaim, ...]
 
     def tally(self, terms: SuiteTerms, theirs: str) -> dict[Verdict, int]:
         """Return on how many tasks the leading rows of some terms may claim what."""
@@ -231,7 +231,7 @@ def _spread(values: Sequence[float]) -> str | None:
     return mean if len(values) < 2 else f"{mean} ± {np.std(values, ddof=1):.2g}"
 
 
-def _claim_row(claim: Claim) -> tuple[object, ...]:
+def _claim_row(claim: PublishedClaim) -> tuple[object, ...]:
     cells: dict[Accounting, str] = {}
     for standing in claim.standings:
         chance = "" if standing.p is None else f" (p {standing.p:.2g})"

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from telic.search.results import Result
     from telic.search.revisions import EditReport, SalienceReport
     from telic.search.runner import Search
-    from telic.search.suite import Suite
+    from telic.search.suite import SearchSuite
     from telic.search.task import SearchTask
 
 EXAMPLES = """
@@ -259,12 +259,12 @@ class SuiteRequest(RunsRequest, WatchedRequest):
     jobs: int | None = option("Processes; one per CPU.", default=None, minimum=1)
 
 
-def _unfinished(suite: Suite) -> int:
+def _unfinished(suite: SearchSuite) -> int:
     return int(suite.results.outcome != "completed")
 
 
 @verb(SuiteRequest, examples=SUITE_EXAMPLES, exit_code=_unfinished)
-def suite(request: SuiteRequest) -> Suite:
+def suite(request: SuiteRequest) -> SearchSuite:
     """Put tasks, methods and seeds into one table beside published numbers, in every accounting.
 
     What is tested is written down before the first episode. Each method is counted in four ways:
