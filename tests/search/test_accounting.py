@@ -5,9 +5,9 @@ import pytest
 
 from telic.search.accounting import (
     ACCOUNTINGS,
+    CountedDifference,
     PublishedClaim,
     PublishedMean,
-    CountedDifference,
     better_of_two,
     make_claims,
     published,
