@@ -67,6 +67,7 @@ _MOTIONS = VerbGroup(
         "import": "motions:import_motions",
         "retarget": "motions:retarget_motions",
         "filter": "motions:filter_motions",
+        "mirror": "motions:mirror_motions",
         "play": "motions:play_motion",
     },
 )

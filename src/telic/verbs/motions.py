@@ -338,3 +338,32 @@ def filter_motions(request: FilterMotionsRequest) -> MotionIntake:
     clips = (library.clip(place) for place in range(len(library.clips)))
     into = replace(request, robot=library.robot.name, library=request.out)
     return into.take(NewClip(clip, str(request.library)) for clip in clips)
+
+
+class MirrorMotionsRequest(IntakeRequest):
+    """A library to mirror."""
+
+    robot: str = option("Its robot; default: the library's.", "--robot", default="")
+    library: Path = option("Folder of the library.", "--library", "-l", default=Path(_LIBRARY))
+    out: Path | None = option(
+        "Folder for the mirrored ones; default: the library itself.", "--out", "-o", default=None
+    )
+
+
+@verb(MirrorMotionsRequest, examples=_EXAMPLES)
+def mirror_motions(request: MirrorMotionsRequest) -> MotionIntake:
+    """Add every clip once more, left and right exchanged; each stays in its split."""
+    from dataclasses import replace
+
+    from telic.motions.intake import NewClip
+    from telic.motions.library import MotionLibrary
+    from telic.motions.mirror import SUFFIX, mirrored, symmetry
+
+    library = MotionLibrary.open(request.library)
+    symmetry(library.robot)
+    there = {*library.names}
+    names = [name for name in library.names if not name.endswith(SUFFIX)]
+    clips = (library.clip(name) for name in names if f"{name}{SUFFIX}" not in there)
+    into = replace(request, robot=library.robot.name, library=request.out or request.library)
+    found = (mirrored(library.robot, clip) for clip in clips)
+    return into.take(NewClip(clip, str(request.library)) for clip in found)
