@@ -9,7 +9,13 @@ from telic.cli.output import console, print_facts, print_rows, view
 if TYPE_CHECKING:
     from telic.tracking.export import TrackerExport
     from telic.tracking.metrics import TrackingReport
-    from telic.verbs.track import TrackedRun, TrackerEvaluation, TrackSettings, WatchedRun
+    from telic.verbs.track import (
+        TokenSweep,
+        TrackedRun,
+        TrackerEvaluation,
+        TrackSettings,
+        WatchedRun,
+    )
 
 
 def _show_report(report: TrackingReport) -> None:
@@ -73,6 +79,28 @@ def show_tracker_evaluation(found: TrackerEvaluation) -> None:
     print_rows(["clip", "encoder", "played", "local mm"], rows)
     for path in found.files:
         console.print(path, soft_wrap=True)
+
+
+@view
+def show_token_sweep(found: TokenSweep) -> None:
+    """Print a line per size of token."""
+    rows = [
+        (
+            f"{each.numbers} x {each.levels}",
+            f"{each.bits:.0f}",
+            f"{each.used_bits:.0f}",
+            f"{each.success_rate:.1%}",
+            f"{each.global_success_rate:.1%}",
+            f"{each.mpjpe_l_mm:.1f}",
+            "" if each.agreement is None else f"{each.agreement:.0%}",
+        )
+        for each in found.points
+    ]
+    heads = ["numbers x levels", "bits", "used", "success", "in place", "local mm", "equal codes"]
+    print_rows(heads, rows)
+    console.print(f"\npage  {found.page}", soft_wrap=True)
+    if not found.is_whole:
+        console.print("[bold]stopped[/]; the same command goes on")
 
 
 @view

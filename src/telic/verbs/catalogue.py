@@ -56,7 +56,7 @@ _ROBOTS = VerbGroup(
 )
 _TRACK = VerbGroup(
     "Train a policy that follows reference motions, measure it, write it as ONNX.",
-    {name: f"track:{name}" for name in ("train", "eval", "watch", "export", "config")},
+    {name: f"track:{name}" for name in ("train", "eval", "sweep", "watch", "export", "config")},
 )
 _MOTIONS = VerbGroup(
     "Reference motions: make them, take in those of others, see them, leave out bad ones.",

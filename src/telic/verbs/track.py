@@ -17,8 +17,9 @@ if TYPE_CHECKING:
     from telic.storage.layout import MemberFolder, RunFolder
     from telic.tracking.export import TrackerExport
     from telic.tracking.metrics import TrackingReport
+    from telic.tracking.sweep import SweepPoint
+    from telic.tracking.train import TrackingOptions
     from telic.tracking.watch import WatchedTracker
-    from telic.training.run import Run
 
 _EXAMPLES = """
 telic track train                                      the planar biped, minutes on two processors
@@ -28,6 +29,8 @@ telic track train --seeds 1-3 --set losses.alignment=0.5
 telic track train --preset quarter --library motions/g1 --device cuda
 
 telic track eval latest --videos 3                     held-out clips, every encoder, worst on film
+
+telic track sweep --dims 4,8 --levels 4,8,32            tokens that can say more or less
 
 telic track watch latest                               measure trackers as they appear
 
@@ -74,6 +77,21 @@ class TrackedRun(Wrapped):
     reports: list[TrackingReport]
 
 
+def _options(request: TrackRequest) -> TrackingOptions:
+    from telic.tracking.train import TrackingOptions
+
+    return TrackingOptions(
+        seeds=request.seeds,
+        name=request.name,
+        fresh=request.fresh,
+        device=request.device,
+        threads=request.threads,
+        evaluations=request.evaluations,
+        on_event=request.on_event,
+        should_stop=request.should_stop,
+    )
+
+
 def _unfinished(run: TrackedRun) -> int:
     return int(run.status != "completed")
 
@@ -81,39 +99,62 @@ def _unfinished(run: TrackedRun) -> int:
 @verb(TrackRequest, examples=_EXAMPLES, exit_code=_unfinished)
 def train(request: TrackRequest) -> TrackedRun:
     """Train policies that follow reference motions through one space of tokens."""
+    from telic.storage.layout import RunFolder
     from telic.tracking.presets import preset
-    from telic.tracking.train import TrackingOptions, train_tracker
+    from telic.tracking.train import latest_reports, train_tracker
 
     config = preset(request.preset, _overrides(request))
-    run = train_tracker(
-        config,
-        Path(request.runs_dir),
-        TrackingOptions(
-            seeds=request.seeds,
-            name=request.name,
-            fresh=request.fresh,
-            device=request.device,
-            threads=request.threads,
-            evaluations=request.evaluations,
-            on_event=request.on_event,
-            should_stop=request.should_stop,
-        ),
+    run = train_tracker(config, Path(request.runs_dir), _options(request))
+    return TrackedRun(str(run.path), run.status, latest_reports(RunFolder(run.path)))
+
+
+class SweepRequest(TrackRequest):
+    """Sizes of tokens to compare."""
+
+    dims: Sequence[int] = option(
+        "Numbers of a token: 4,8,16.", default=(4, 8, 16), read=integers, shown="4,8,16"
     )
-    return TrackedRun(str(run.path), run.status, _reports(run))
+    levels: Sequence[int] = option(
+        "Levels of a number: 4,32.", default=(4, 32), read=integers, shown="4,32"
+    )
 
 
-def _reports(run: Run) -> list[TrackingReport]:
-    """Return the latest report of every member."""
-    from telic.storage.layout import RunFolder
-    from telic.tracking.metrics import TrackingReport
+@dataclass(frozen=True)
+class TokenSweep(Wrapped):
+    """How well trackers follow by how much their tokens can say."""
 
-    found: list[TrackingReport] = []
-    for member in RunFolder(run.path).members():
-        files = (member.path / "evaluations").glob("report_*.json")
-        latest = max(files, key=lambda path: int(path.stem.partition("_")[2]), default=None)
-        if latest is not None:
-            found.append(TrackingReport.model_validate_json(latest.read_bytes()))
-    return found
+    points: list[SweepPoint]
+    page: str
+    is_whole: bool
+
+
+def _partial(found: TokenSweep) -> int:
+    return int(not found.is_whole)
+
+
+@verb(SweepRequest, examples=_EXAMPLES, exit_code=_partial)
+def sweep(request: SweepRequest) -> TokenSweep:
+    """Train the same tracker with tokens of several sizes: rate and accuracy, as one page."""
+    from telic.core.events import LogMessage
+    from telic.report.html import render_page
+    from telic.storage.files import write_text
+    from telic.tracking.page import sweep_report
+    from telic.tracking.presets import preset
+    from telic.tracking.sweep import sizes
+    from telic.tracking.sweep import sweep as train_all
+
+    config, chosen = (
+        preset(request.preset, _overrides(request)),
+        sizes(request.dims, request.levels),
+    )
+    page = Path(request.runs_dir) / f"{file_name(request.name or 'sweep')}.html"
+    points: list[SweepPoint] = []
+    for point in train_all(config, Path(request.runs_dir), chosen, _options(request)):
+        points.append(point)
+        told = f"{point.bits:.0f} bits: success {point.success_rate:.0%}, {point.mpjpe_l_mm:.1f} mm"
+        request.on_event(LogMessage(message=told))
+        write_text(page, render_page(sweep_report(points), page.parent))
+    return TokenSweep(points, str(page), len(points) == len(chosen))
 
 
 class TrackerRequest(RunsRequest):
@@ -197,13 +238,15 @@ class TrackerEvaluation(Wrapped):
 @verb(EvalRequest, examples=_EXAMPLES)
 def eval(request: EvalRequest) -> TrackerEvaluation:
     """Measure a tracker on clips, by encoder and clip; film those it follows worst."""
-    from telic.storage.files import write_json
+    from telic.report.html import render_page
+    from telic.storage.files import write_json, write_text
     from telic.tracking.environment import open_motions
     from telic.tracking.evaluate import ClipPlayer, played_clips
     from telic.tracking.film import film_clip
     from telic.tracking.metrics import as_csv
+    from telic.tracking.page import evaluation_report
     from telic.tracking.tracker import load_tracker
-    from telic.tracking.train import read_config
+    from telic.tracking.train import read_config, reports_of
 
     chosen = _chosen(request)
     config = read_config(chosen.run)
@@ -228,12 +271,16 @@ def eval(request: EvalRequest) -> TrackerEvaluation:
     files = [folder / f"{stem}.json", folder / f"{stem}.csv"]
     write_json(files[0], report)
     files[1].write_text(as_csv(report))
+    films: list[Path] = []
     for place, worst in enumerate(report.worst(request.videos), start=1):
         named = file_name(f"{worst.clip}_{worst.encoder}")
-        path = folder / f"{stem}_worst_{place}_{named}.mp4"
-        film_clip(player, tracker, worst, path)
-        files.append(path)
+        films.append(folder / f"{stem}_worst_{place}_{named}.mp4")
+        film_clip(player, tracker, worst, films[-1])
     player.close()
+    page = folder / f"{stem}.html"
+    told = evaluation_report(report, reports_of(chosen.member), films)
+    write_text(page, render_page(told, folder))
+    files += [page, *films]
     return TrackerEvaluation(report, [str(path) for path in files])
 
 
