@@ -22,7 +22,10 @@ help:
 run: $(STAMP)
 	$(TELIC) run "run forward fast" --env HalfCheetah-v5
 
+# Compiled first: tests start hundreds of processes, and where Python may write no bytecode of its own
+# (PYTHONDONTWRITEBYTECODE) each would compile telic anew.
 test: $(STAMP)
+	@$(BIN)/python -m compileall -q src
 	$(BIN)/python -m pytest -q -n 2 --dist worksteal -m "not long and not slow"
 
 test-all: $(STAMP)
@@ -32,7 +35,7 @@ check: $(STAMP)
 	$(BIN)/ruff format --check src tests examples benchmarks scripts
 	$(BIN)/ruff check src tests examples benchmarks scripts
 	$(BIN)/pyright
-	$(BIN)/python -m pytest -q tests/test_layers.py
+	$(BIN)/python scripts/shape.py --check
 
 bench: $(STAMP)
 	$(BIN)/python benchmarks/cpu.py

@@ -18,12 +18,12 @@ from scripts import shape
 
 WIDTH, ROW, BOX, LEFT = 1180, 104, 58, 150
 ROOMS = (
-    ("doors", ("cli", "mcp")),
+    ("doors", ("cli", "mcp", "web")),
     ("verbs", ("verbs",)),
     ("across", ("bench", "plugin", "importers")),
-    ("loops", ("session", "search", "studies")),
-    ("skills", ("authors", "composer", "judges", "training")),
-    ("means", ("llm", "rendering", "rewards", "quantities", "envs", "sim")),
+    ("loops", ("session", "search", "studies", "tracking")),
+    ("skills", ("authors", "composer", "judges", "motions", "training")),
+    ("means", ("llm", "rendering", "rewards", "quantities", "envs", "robots", "sim")),
     ("ground", ("report", "sandbox", "storage")),
     ("words", ("core", "errors")),
 )

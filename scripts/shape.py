@@ -3,6 +3,7 @@
     python scripts/shape.py            the table by package, and the totals
     python scripts/shape.py --list     also what is behind every total that should be zero or small
     python scripts/shape.py --json     the same as one JSON document
+    python scripts/shape.py --check    say only what must not be, and exit with 1 if there is any
 
 Everything is read from the source text; nothing of the package is imported.
 """
@@ -56,6 +57,10 @@ LAYERS = {
 }
 TOP = 10
 """the package's own front door, which may name everything"""
+
+
+LONGEST = 400
+"""lines that a module may have"""
 
 
 class Import(NamedTuple):
@@ -117,7 +122,19 @@ class Shape(NamedTuple):
     """module: the only module that imports it"""
     single_sibling: dict[str, str]
     """those whose only importer lies in the same folder"""
+    fitting: list[str]
+    """those of them that would fit into it: each has to be a concept of its own"""
     too_long: dict[str, int]
+
+    def faults(self) -> list[str]:
+        """Return a line for everything that must not be."""
+        twice = (f"{name}: {', '.join(where)}" for name, where in self.class_names_twice.items())
+        return [
+            *(f"a class name that exists twice: {each}" for each in twice),
+            *(f"the formatter is kept off: {each}" for each in self.skips),
+            *(f"against the layers: {each}" for each in self.against_layers),
+            *(f"{name} has {lines} lines" for name, lines in self.too_long.items()),
+        ]
 
 
 def measure() -> Shape:
@@ -128,7 +145,7 @@ def measure() -> Shape:
     importers: dict[str, set[str]] = defaultdict(set)
     skips: list[str] = []
     against: list[str] = []
-    too_long: dict[str, int] = {}
+    lengths: dict[str, int] = {}
     for name, path in known.items():
         text = path.read_text()
         lines = text.count("\n")
@@ -136,8 +153,7 @@ def measure() -> Shape:
         package = parts[0] if len(parts) > 1 else "(top)"
         count, total = packages.get(package, (0, 0))
         packages[package] = (count + 1, total + lines)
-        if lines > 400:
-            too_long[name] = lines
+        lengths[name] = lines
         skips += [
             f"{name}:{number}"
             for number, line in enumerate(text.splitlines(), 1)
@@ -161,8 +177,12 @@ def measure() -> Shape:
         for name, importer in single.items()
         if name.rpartition(".")[0] == importer.rpartition(".")[0]
     }
+    fitting = [
+        name for name, importer in siblings.items() if lengths[name] + lengths[importer] <= LONGEST
+    ]
     twice = {name: where for name, where in sorted(classes.items()) if len(where) > 1}
-    return Shape(packages, twice, skips, against, single, siblings, too_long)
+    too_long = {name: lines for name, lines in lengths.items() if lines > LONGEST}
+    return Shape(packages, twice, skips, against, single, siblings, fitting, too_long)
 
 
 def main() -> None:
@@ -170,8 +190,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--list", action="store_true", help="name what was counted")
     parser.add_argument("--json", action="store_true", help="print one JSON document")
+    parser.add_argument("--check", action="store_true", help="say only what must not be")
     options = parser.parse_args()
     shape = measure()
+    if options.check:
+        sys.exit("\n".join(shape.faults()) or None)
     if options.json:
         json.dump(shape._asdict(), sys.stdout, indent=2)
         return
@@ -184,13 +207,16 @@ def main() -> None:
     print(f"lines with fmt: skip                {len(shape.skips)}")
     print(f"upward or sideways imports          {len(shape.against_layers)}")
     print(f"modules that one sibling imports    {len(shape.single_sibling)}")
+    print(f"  that would fit into it            {len(shape.fitting)}")
     print(f"modules with a single importer      {len(shape.single_importer)}")
-    print(f"modules over 400 lines              {len(shape.too_long)}")
+    print(f"modules over {LONGEST} lines              {len(shape.too_long)}")
     if options.list:
         for name, where in shape.class_names_twice.items():
             print(f"twice: {name}: {', '.join(where)}")
         for each in [*shape.skips, *shape.against_layers]:
             print(f"also: {each}")
+        for name in shape.fitting:
+            print(f"fits: {name} into {shape.single_sibling[name]}")
         for package, number in Counter(n.split(".")[1] for n in shape.single_importer).items():
             print(f"single importers in {package}: {number}")
         for name, importer in shape.single_importer.items():

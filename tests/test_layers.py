@@ -30,6 +30,17 @@ def test_a_public_class_name_exists_once(counted):
     assert counted.class_names_twice == {}
 
 
+def test_what_must_not_be_is_named(counted):
+    assert counted.faults() == []
+    wrong = counted._replace(
+        class_names_twice={"Run": ["telic.a", "telic.b"]},
+        skips=["telic.a:3"],
+        against_layers=["telic.core.a:1 imports telic.cli"],
+        too_long={"telic.a": 401},
+    )
+    assert len(wrong.faults()) == 4 and "telic.a, telic.b" in wrong.faults()[0]
+
+
 def test_importing_telic_loads_nothing_heavy():
     code = f"import sys, telic; print([m for m in {HEAVY!r} if m in sys.modules])"
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
