@@ -79,8 +79,14 @@ function noWrittenFunctions(): Plugin {
   };
 }
 
+/** What every build of the pages goes through. */
+export function plugins(): (Plugin | Plugin[])[] {
+  return [noWrittenFunctions(), onlyWoff2(), react(), reportColours()];
+}
+
 export default defineConfig({
-  plugins: [noWrittenFunctions(), onlyWoff2(), react(), reportColours()],
+  plugins: plugins(),
+  define: { __SITE__: "false" },
   build: {
     outDir: "../src/telic/web/static",
     emptyOutDir: true,

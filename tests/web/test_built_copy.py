@@ -9,7 +9,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 STATIC = ROOT / "src" / "telic" / "web" / "static"
-SINGLE = ("index.html", "package.json", "tsconfig.json", "vite.config.ts")
+SINGLE = ("index.html", "package.json", "tsconfig.json", "vite.config.ts", "vite.site.config.ts")
 GENERATED = ("schema.json", "schema.ts")
 
 

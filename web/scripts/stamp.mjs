@@ -6,7 +6,7 @@ import { fileURLToPath } from "node:url";
 import { gzipSync } from "node:zlib";
 
 const root = fileURLToPath(new URL("../..", import.meta.url));
-const single = ["index.html", "package.json", "tsconfig.json", "vite.config.ts"].map((name) => join(root, "web", name));
+const single = ["index.html", "package.json", "tsconfig.json", "vite.config.ts", "vite.site.config.ts"].map((name) => join(root, "web", name));
 const shared = join(root, "src/telic/report/colours.css");
 
 function files(folder) {

@@ -7,13 +7,14 @@ import { Dialog, Toasts } from "./components/toast";
 import { shortcutsNow, useShortcuts } from "./keyboard";
 import { setTheme, useChosenTheme, type Theme } from "./theme";
 import { useAbout } from "./api/about";
+import { site } from "./site/answers";
 import { StartPage } from "./pages/start";
 
 const page = <Props extends object>(load: () => Promise<{ default: ComponentType<Props> }>) => lazy(load);
 const ThingPage = page(() => import("./pages/thing"));
 const RunsPage = page(() => import("./pages/runs"));
 const ComparePage = page(() => import("./pages/compare"));
-const LivePage = page(() => import("./pages/live"));
+const LivePage = __SITE__ ? () => null : page(() => import("./pages/live")); // its engines are not for a page on disk
 const PlayerPage = page(() => import("./pages/player"));
 const StudiesPage = page(() => import("./pages/studies"));
 const BenchPage = page(() => import("./pages/bench"));
@@ -53,7 +54,8 @@ export function App() {
     <div className="app">
       <a className="skip" href="#main">Skip to the page</a>
       <nav className="rail" aria-label="Pages">
-        <Link href="/" className="brand"><img src="/mark.svg" alt="" /><span>telic</span></Link>
+        <Link href="/" className="brand">{!__SITE__ && <img src="/mark.svg" alt="" />}<span>telic</span></Link>
+        {site && <span className="small soft" style={{ padding: "0 0.6rem" }}>saved {site.made.slice(0, 10)}</span>}
         {(isShared ? [] : PAGES).map(({ path, name, icon }) => (
           <Link key={path} href={path} className="item" aria-current={here === path ? "page" : undefined}>
             <Icon name={icon} />{name}

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Literal, NamedTuple
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from telic.core.request import argument, option
 from telic.core.verb import Verb, verb
@@ -17,8 +18,11 @@ from telic.verbs.control import SessionNoteRequest, note
 from telic.verbs.labels import LabelRequest, label
 from telic.verbs.search import SearchRequest, search
 from telic.verbs.session import IntentRequest, run
-from telic.verbs.things import ThingShowRequest, show
+from telic.verbs.things import ReportRequest, ThingShowRequest, report, show
 from telic.verbs.train import train
+
+if TYPE_CHECKING:
+    from telic.web.site import SavedSite
 
 Meaning = tuple[Verb[..., Any, Any], Any]
 
@@ -152,6 +156,35 @@ def command_of(request: TerminalShow) -> CommandLine:
     return CommandLine(manifest.get("command") or "")
 
 
+class TerminalReport(ReportRequest):
+    """A report, or the dashboard's pages of a thing as files."""
+
+    site: Path | None = option(
+        "Write the dashboard's pages of it into this folder instead: they open from disk, with "
+        "curves and episodes in 3-D, and can be sent to anybody.",
+        "--site",
+        default=None,
+        metavar="DIR",
+    )
+
+    def meaning(self) -> Meaning:
+        """Tell a report from a site."""
+        return (report if self.site is None else saved_site), self
+
+
+@verb(TerminalReport)
+def saved_site(request: TerminalReport) -> SavedSite:
+    """Write the dashboard's pages of a thing as files that open from disk."""
+    from telic.web import require_web
+
+    require_web()
+    from telic.web.site import write_site
+
+    assert request.site is not None
+    thing = request.find("session", "run", "search", "study")
+    return write_site(thing, Path(request.runs_dir), Path(request.root), request.site)
+
+
 ON_TERMINAL: dict[str, Verb[..., Any, Any]] = {
     "train:train": train.asked_with(TerminalTrain),
     "session:run": run.asked_with(TerminalRun),
@@ -159,5 +192,6 @@ ON_TERMINAL: dict[str, Verb[..., Any, Any]] = {
     "control:note": note.asked_with(TerminalNote),
     "labels:label": label.asked_with(TerminalLabel),
     "things:show": show.asked_with(TerminalShow),
+    "things:report": report.asked_with(TerminalReport),
 }
 """verbs that the command line has in a form of its own"""

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
         SearchMethods,
         SearchTasks,
     )
+    from telic.web.site import SavedSite
 
 _MARKS = {"ok": "[green]✓[/]", "note": "[yellow]•[/]", "bad": "[red]✗[/]"}
 
@@ -349,3 +350,11 @@ def _rate(rate: Rate) -> str:
         f"{rate.passed} of {rate.total} ({rate.share:.0%}; {rate.low:.0%} to {rate.high:.0%} with "
         "95 % confidence)"
     )
+
+
+@view
+def show_site(site: SavedSite) -> None:
+    """Print where the pages are, and what had no room."""
+    episodes = f"{site.episodes}" + (f", {site.left_out} left out" if site.left_out else "")
+    size = f"{site.files} files, {site.bytes / 1e6:.1f} MB"
+    print_facts({"page": site.page, "size": size, "episodes": episodes})

@@ -194,8 +194,8 @@ class SessionView(TrainingView):
         match event:
             case SessionStart():
                 self._path = Path(event.path)
-                again = " (goes on)" if event.resumed else ""
-                self.say(f"[bold]{escape(event.intent)}[/] on {escape(event.env)}{again}")
+                more = f"{' (goes on)' if event.resumed else ''} [dim]· its page: telic serve[/]"
+                self.say(f"[bold]{escape(event.intent)}[/] on {escape(event.env)}{more}")
             case ProbeDone():
                 alive = (x for x in event.findings if not x.name.startswith(_DEAD))
                 super().show(replace(event, findings=tuple(alive)))

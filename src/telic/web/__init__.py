@@ -36,15 +36,20 @@ class DashboardRequest(RunsRequest):
     root: Path = place("The repository, for studies.", "--root", default=Path())
 
 
+def require_web() -> None:
+    """Say what to install where the dashboard's packages are missing."""
+    for package in ("fastapi", "uvicorn"):
+        if find_spec(package) is None:
+            raise MissingExtra(package, "web", "The dashboard")
+
+
 @verb(DashboardRequest, examples=_EXAMPLES)
 def serve(request: DashboardRequest) -> None:
     """Open the dashboard: describe a behaviour, watch it become a policy, correct it.
 
     The token is the one in TELIC_WEB_TOKEN, or a new one.
     """
-    for package in ("fastapi", "uvicorn"):
-        if find_spec(package) is None:
-            raise MissingExtra(package, "web", "The dashboard")
+    require_web()
     from telic.connections import find_token, listen
     from telic.web.app import address_of, serve_until_stopped
     from telic.web.gate import TOKEN_VARIABLE

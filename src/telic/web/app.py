@@ -61,6 +61,7 @@ _PRESSED = {
     ".svg": "image/svg+xml",
 }
 """files that become smaller, and what they are"""
+INVALID = "The request is not valid."
 _ENGINE = "application/wasm"
 _NOT_BUILT = """The pages of the dashboard are not part of this installation.
 
@@ -171,7 +172,7 @@ def _explain(app: FastAPI) -> None:
             f"{'.'.join(str(part) for part in fault['loc'][1:]) or 'the body'}: {fault['msg']}"
             for fault in error.errors()[:5]
         ]
-        return _told(422, f"The request is not valid. {'; '.join(faults)}.", None)
+        return _told(422, f"{INVALID} {'; '.join(faults)}.", None)
 
     @app.exception_handler(ValidationError)
     def damaged(request: Request, error: ValidationError) -> Response:

@@ -1,5 +1,6 @@
 /** How the page talks to the server: typed by the schema, and problems in words. */
 import createClient from "openapi-fetch";
+import { SITE_ORIGIN, savedFetch, site } from "../site/answers";
 import type { paths } from "./schema";
 
 export class Problem extends Error {
@@ -10,7 +11,9 @@ export class Problem extends Error {
 
 const GONE = new Problem("The server does not answer.", "Is `telic serve` still running? Nothing is lost: work goes on without it.");
 
-export const api = createClient<paths>({ baseUrl: window.location.origin, querySerializer: { array: { style: "form", explode: true } } });
+if (site) globalThis.fetch = savedFetch(site); // a saved page asks nobody
+
+export const api = createClient<paths>({ baseUrl: site ? SITE_ORIGIN : window.location.origin, querySerializer: { array: { style: "form", explode: true } } });
 
 interface Answer<Data> {
   data?: Data;

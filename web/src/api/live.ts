@@ -1,6 +1,7 @@
 /** The events of a thing, those that were and those that come; nothing is lost by a reload. */
 import { useEffect, useRef, useState } from "react";
 import type { LoggedEvent } from "../session/stages";
+import { site } from "../site/answers";
 import type { components } from "./schema";
 
 export type ThingPulse = components["schemas"]["ThingPulse"];
@@ -17,6 +18,10 @@ export function useLive(thing: string | null): Live {
   const waiting = useRef<LoggedEvent[]>([]);
   useEffect(() => {
     if (thing === null) return undefined;
+    if (site) {
+      setLive({ events: site.events, pulse: null, isConnected: true });
+      return undefined;
+    }
     setLive({ events: [], pulse: null, isConnected: false });
     waiting.current = [];
     const source = new EventSource(`/api/things/${encodeURIComponent(thing)}/stream`);

@@ -1,10 +1,12 @@
 /** Benchmarks: intents that became policies, with intervals, case by case. */
 import { useState } from "react";
-import { Link, useParams } from "wouter";
-import { read } from "../api/client";
+import { Link, useLocation, useParams } from "wouter";
+import { useAbout } from "../api/about";
+import { ask, read } from "../api/client";
 import { useLoaded } from "../api/use";
 import { Badge, Command, Figures, Gauge, PageHead, Panel, Segmented } from "../components/basics";
 import { Empty, Ready } from "../components/states";
+import { attempt } from "../components/toast";
 import { ago, count, duration, envName, number, percent, short, words } from "../format";
 
 interface Rate { passed: number; total: number; share: number | null; low: number | null; high: number | null }
@@ -33,6 +35,7 @@ function List() {
   return (
     <>
       <PageHead title="Benchmarks" lede="Suites of intents, each tried from words to policy: how many pass, with the 95 % interval of that share." />
+      <Start />
       <Ready of={all}>
         {(lines) => lines.length === 0 ? <Empty title="Nothing was measured here yet"><p>A suite of intents, from words to judged policies:</p><Command line="telic bench intents" /></Empty> : (
           <Panel title={`${lines.length} measured`} tight>
@@ -46,6 +49,26 @@ function List() {
         )}
       </Ready>
     </>
+  );
+}
+
+/** Measure the suite of this installation; another one is named in a terminal. */
+function Start() {
+  const about = useAbout();
+  const [, go] = useLocation();
+  const [sample, setSample] = useState("3");
+  const [model, setModel] = useState("");
+  if (about.isReadOnly) return null;
+  const start = () => attempt(() => ask("/api/start/bench", {}, { ...(sample ? { sample: Number(sample) } : {}), ...(model ? { model } : {}) }), () => { go("/machine"); return "It runs; this page lists it once its first case is measured."; });
+  return (
+    <Panel title="Measure">
+      <form className="row" onSubmit={(event) => { event.preventDefault(); void start(); }}>
+        <label className="field">Cases, a sample (empty: all)<input type="number" min="1" value={sample} onChange={(event) => setSample(event.target.value)} style={{ width: "8rem" }} /></label>
+        <label className="field">Model (empty: the composer)<input value={model} onChange={(event) => setModel(event.target.value)} /></label>
+        <button type="submit" className="primary">Start</button>
+        <span className="small soft">A case takes from a minute to an hour of this machine.</span>
+      </form>
+    </Panel>
   );
 }
 

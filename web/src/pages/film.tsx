@@ -30,7 +30,7 @@ export function FilmPanel({ thing, iteration, member, isLive }: FilmProps) {
           {offered.map((file) => <option key={file.key} value={file.key}>{nameOf(file)}</option>)}
         </select>
         <Link className="small" href={`/play/${thing}?file=${shown.key}`}>player</Link>
-        <Link className="small" href={`/live/${thing}`} title="Run the policy in this page: push it, drive it">live</Link>
+        {!__SITE__ && <Link className="small" href={`/live/${thing}`} title="Run the policy in this page: push it, drive it">live</Link>}
       </>
     )}>
       {shown ? <EpisodePlayer thing={thing} file={shown.key} isSmall /> : <p className="soft">{isLive ? "The first film comes with the first evaluation." : "Nothing was recorded."}</p>}

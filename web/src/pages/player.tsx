@@ -88,7 +88,7 @@ export default function PlayerPage() {
         actions={chosen?.is_judged && !about.isReadOnly && <><button type="button" onClick={() => label("yes")}>Is what I meant <kbd>y</kbd></button><button type="button" onClick={() => label("no")}>Is not <kbd>n</kbd></button></>} />
       <div className="row" style={{ marginBottom: "0.8rem" }}>
         <Choose name="Episode" files={a.value ?? []} value={fileA} onChange={setFirst} />
-        {other ? <Choose name="Beside it" files={b.value ?? []} value={fileB} onChange={setSecond} /> : <Beside id={id} />}
+        {other ? <Choose name="Beside it" files={b.value ?? []} value={fileB} onChange={setSecond} /> : !about.isReadOnly && <Beside id={id} />}
       </div>
       {a.value && a.value.length === 0 ? <Empty title="Nothing was recorded yet">Episodes are recorded at every evaluation, and when a policy is judged.</Empty> : (
         <Panel title={episodes.value?.map((episode) => episode.name).join(" and ") ?? "Loading the episode"}>

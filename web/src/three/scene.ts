@@ -1,7 +1,7 @@
 /** A robot in three dimensions from recorded body poses; three.js comes with this chunk only. */
 import {
-  AmbientLight, BoxGeometry, BufferAttribute, BufferGeometry, CapsuleGeometry, Color, CylinderGeometry, DirectionalLight, DoubleSide, Fog, FrontSide, GridHelper, Group,
-  HemisphereLight, Line, LineBasicMaterial, Mesh, MeshStandardMaterial, PCFShadowMap, PerspectiveCamera, Plane, PlaneGeometry, Quaternion, Raycaster, Scene, SphereGeometry, Vector2, Vector3, WebGLRenderer,
+  AmbientLight, BoxGeometry, BufferAttribute, BufferGeometry, CapsuleGeometry, Color, CylinderGeometry, DirectionalLight, DoubleSide, Fog, FrontSide, DataTexture, Group,
+  HemisphereLight, Line, LinearMipmapLinearFilter, NearestFilter, RepeatWrapping, LineBasicMaterial, Mesh, MeshStandardMaterial, PCFShadowMap, PerspectiveCamera, Plane, PlaneGeometry, Quaternion, Raycaster, Scene, SphereGeometry, Vector2, Vector3, WebGLRenderer,
   type Object3D,
 } from "three";
 import { OrbitControls } from "three/addons/controls/OrbitControls.js";
@@ -52,7 +52,7 @@ export class RobotScene {
   readonly #sun = new DirectionalLight(0xffffff, 2.4);
   readonly #observer: ResizeObserver;
   readonly #rope = new Line(new BufferGeometry(), new LineBasicMaterial({ color: 0xff7a45 }));
-  #grid: GridHelper | null = null;
+  readonly #ground = ground();
   #actors: Actor[] = [];
   #target = new Vector3();
   #isPlaced = false;
@@ -76,6 +76,8 @@ export class RobotScene {
 
   #light(): void {
     this.#scene.add(new AmbientLight(0xffffff, 0.5), new HemisphereLight(0xffffff, 0x667788, 1.1), this.#sun, this.#sun.target);
+    this.#ground.visible = false;
+    this.#scene.add(this.#ground);
     this.#rope.visible = false;
     this.#rope.frustumCulled = false;
     this.#scene.add(this.#rope);
@@ -87,11 +89,7 @@ export class RobotScene {
     const sky = new Color(isDark ? 0x14171b : 0xeef1f4);
     this.#scene.background = sky;
     this.#scene.fog = new Fog(sky, 14, 60);
-    if (this.#grid) this.#scene.remove(this.#grid);
-    this.#grid = new GridHelper(200, 200, isDark ? 0x4d5661 : 0x9aa4ae, isDark ? 0x39414b : 0xbcc4cc);
-    this.#grid.rotation.x = Math.PI / 2;
-    this.#grid.position.z = 0.002;
-    this.#scene.add(this.#grid);
+    (this.#ground.material as MeshStandardMaterial).color.set(isDark ? 0x39414b : 0xc9d0d7);
     this.draw();
   }
 
@@ -107,6 +105,9 @@ export class RobotScene {
       groups.forEach((group) => this.#scene.add(group));
       return { model, motion, groups, offset: new Vector3(0, sideBySide ? (index - (shown.length - 1) / 2) * 1.6 : 0, 0) };
     });
+    const floor = shown[0]?.model.geoms.find(isFloor);
+    this.#ground.visible = floor !== undefined;
+    this.#ground.position.z = floor?.position[2] ?? 0;
     this.#isPlaced = false;
   }
 
@@ -230,7 +231,7 @@ export class RobotScene {
 }
 
 function shape(geom: Geom, model: ModelShape, tint: string | undefined, isGhost: boolean): Mesh | null {
-  if (geom.type === "plane" && geom.body === 0) return isGhost ? null : ground();
+  if (isFloor(geom)) return null; // the scene has one for all
   const made = geometry(geom, model);
   if (!made) return null;
   const [red = 0.6, green = 0.6, blue = 0.6, alpha = 1] = geom.colour;
@@ -246,8 +247,24 @@ function shape(geom: Geom, model: ModelShape, tint: string | undefined, isGhost:
   return mesh;
 }
 
+function isFloor(geom: Geom): boolean {
+  return geom.type === "plane" && geom.body === 0;
+}
+
+const GROUND_M = 400;
+
+/** Tiles of half a metre: without them nobody sees how fast a robot is that the camera follows. */
 function ground(): Mesh {
-  const mesh = new Mesh(new PlaneGeometry(400, 400), new MeshStandardMaterial({ color: 0x9aa4ae, roughness: 1, transparent: true, opacity: 0.16, depthWrite: false }));
+  const tones = new Uint8Array([255, 232, 232, 255].flatMap((tone) => [tone, tone, tone, 255]));
+  const tiles = new DataTexture(tones, 2, 2);
+  tiles.wrapS = tiles.wrapT = RepeatWrapping;
+  tiles.repeat.set(GROUND_M, GROUND_M);
+  tiles.magFilter = NearestFilter;
+  tiles.minFilter = LinearMipmapLinearFilter;
+  tiles.generateMipmaps = true;
+  tiles.anisotropy = 8;
+  tiles.needsUpdate = true;
+  const mesh = new Mesh(new PlaneGeometry(GROUND_M, GROUND_M), new MeshStandardMaterial({ map: tiles, roughness: 1 }));
   mesh.receiveShadow = true;
   return mesh;
 }

@@ -1,0 +1,66 @@
+"""Pages that open from disk: the application's own answers, and nothing of others."""
+
+import json
+
+import pytest
+
+from telic.errors import UsageError
+from telic.web import site as site_module
+from telic.web.app import make_app
+from telic.web.place import WebPlace
+from telic.web.site import write_site
+from tests.web.made import RUN, SEARCH, SESSION
+
+
+@pytest.fixture(scope="module")
+def app(made):
+    return make_app(WebPlace(made / "runs", made))
+
+
+@pytest.fixture(autouse=True)
+def one_application(app, monkeypatch):
+    """Making one takes most of a second."""
+    monkeypatch.setattr(site_module, "make_app", lambda place: app)
+
+
+def saved(root, name, folder):
+    place = WebPlace(root / "runs", root)
+    told = write_site(place.thing(name), root / "runs", root, folder)
+    text = (folder / "data.js").read_text()
+    return told, json.loads(text.removeprefix("window.TELIC_SITE=").rstrip(";\n"))
+
+
+@pytest.mark.parametrize("name", [SESSION, RUN, SEARCH])
+def test_a_saved_page_has_what_the_server_answers(made, client, name, tmp_path):
+    told, site = saved(made, name, tmp_path / "site")
+    home = f"/api/things/{name}"
+    assert site["thing"] == name and site["answers"][home] == client.get(home).json()
+    assert site["answers"]["/api/about"]["is_read_only"]
+    assert len(site["events"]) == len(client.get(f"{home}/events").json()["events"])
+    names = {path.name for path in (tmp_path / "site").iterdir()}
+    assert {"index.html", "data.js", "site.js", "site.css"} <= names and told.files >= 5
+
+
+def test_every_curve_of_every_try_comes_along(made, tmp_path):
+    _, site = saved(made, SESSION, tmp_path / "site")
+    curves = site["answers"][f"/api/things/{SESSION}/series?iteration=1"]
+    assert {each["name"] for each in curves["series"]} >= {"episodic_return", "policy_loss"}
+    assert {each["member"] for each in curves["series"]} == {"own_seed_1", "own_seed_2"}
+
+
+def test_files_come_along_under_names_of_their_own_and_are_told_so(made, tmp_path):
+    _, site = saved(made, SESSION, tmp_path / "site")
+    files = site["answers"][f"/api/things/{SESSION}/files"]
+    assert [file for file in files if file["kind"] == "video"]
+    for file in files:
+        assert (tmp_path / "site" / file["url"]).stat().st_size == file["bytes"]
+
+
+def test_a_site_is_written_anew_and_never_over_what_is_not_one(made, tmp_path):
+    saved(made, RUN, tmp_path / "site")
+    saved(made, RUN, tmp_path / "site")
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "index.html").write_text("mine")
+    with pytest.raises(UsageError, match="holds no earlier site"):
+        saved(made, RUN, tmp_path / "mine")
+    assert (tmp_path / "mine" / "index.html").read_text() == "mine"
