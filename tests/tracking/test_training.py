@@ -14,6 +14,7 @@ from telic.storage.layout import RunFolder
 from telic.storage.locks import RunLock
 from telic.tracking import environment, train, watch
 from telic.tracking.config import Schedule
+from telic.tracking.deploy import deploy_tracker
 from telic.tracking.evaluate import ClipPlayer
 from telic.tracking.export import export_tracker
 from telic.tracking.losses import guidance
@@ -111,6 +112,17 @@ def test_onnx_files_act_as_the_tracker_does(trained, tmp_path):
     facts = json.loads((tmp_path / "tracker.json").read_text())
     assert json.loads(facts["joint_names"])[0] == "left_hip"
     assert len(json.loads(facts["row_names"])) == tracker.shape.actor_inputs
+
+
+def test_a_deployed_tracker_follows_in_plain_mujoco_as_it_does_here(trained, tmp_path):
+    tracker = load_tracker(trained / "tracker_seed_1" / "checkpoints" / f"tracker_{STEPS}.pt")
+    export_tracker(tracker, tmp_path)
+    whole = tmp_path / "tracker.onnx"
+    done = deploy_tracker(tracker, library(), "held", whole, tmp_path / "deploy")
+    assert done.apart <= 1e-3 and done.steps == library().clips[3].frames - 1
+    code = (tmp_path / "deploy" / "run.py").read_text()
+    assert "import telic" not in code and "from telic" not in code
+    assert {path.name for path in (tmp_path / "deploy").iterdir()} >= {"scene.xml", "LICENCE.txt"}
 
 
 def test_a_file_that_is_no_tracker_is_refused(trained, tmp_path):

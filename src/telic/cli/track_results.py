@@ -126,6 +126,12 @@ def show_tracker_export(done: TrackerExport) -> None:
     ]
     print_rows(["file", "largest deviation", "rows compared", "on an edge"], rows)
     console.print(f"\nfolder  {done.folder}", soft_wrap=True)
+    if (own := done.deployment) is not None:
+        console.print(f"python {own.folder}/run.py", soft_wrap=True)
+        console.print(
+            f"follows {own.clip} in plain MuJoCo: joints {own.joint_rad:.3f} rad off, as telic "
+            f"simulates it {own.joint_rad_here:.3f}; first steps {own.apart:.1e} apart"
+        )
 
 
 @view

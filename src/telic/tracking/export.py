@@ -49,11 +49,25 @@ class ExportedFile(Record):
     on_edge: int = Field(description="rows left out, for a number lay between two levels")
 
 
+class TrackerDeployment(Record):
+    """A folder that follows a motion without telic, and how alike it does."""
+
+    folder: str
+    clip: str
+    steps: int = Field(description="of the motion")
+    apart: float = Field(description="largest difference of a position in the first steps")
+    joint_rad: float = Field(description="mean error of joints over all steps, as run.py plays")
+    joint_rad_here: float = Field(description="the same, as telic simulates it")
+
+
 class TrackerExport(Record):
     """All files of a tracker."""
 
     folder: str
     files: tuple[ExportedFile, ...]
+    deployment: TrackerDeployment | None = Field(
+        default=None, description="the folder that runs without telic; None: none was asked for"
+    )
 
 
 class _Graph:

@@ -340,17 +340,27 @@ class ExportTrackerRequest(TrackerRequest):
     output: str | None = option(
         "Folder for the files; default: beside the tracker.", "--output", "-o", default=None
     )
+    clip: str | None = option("Also a folder that follows this clip without telic.", default=None)
 
 
 @verb(ExportTrackerRequest, examples=_EXAMPLES)
 def export(request: ExportTrackerRequest) -> TrackerExport:
     """Write a tracker as ONNX: each encoder, the decoder, the whole; each is run and compared."""
+    from telic.tracking.deploy import deploy_tracker
+    from telic.tracking.environment import open_motions
     from telic.tracking.export import export_tracker
     from telic.tracking.tracker import load_tracker
 
     chosen = _chosen(request)
     folder = Path(request.output) if request.output else chosen.member.path / "onnx"
-    return export_tracker(load_tracker(chosen.path), folder)
+    tracker = load_tracker(chosen.path)
+    done = export_tracker(tracker, folder)
+    if request.clip is None:
+        return done
+    library = open_motions(tracker.config)
+    whole = folder / "tracker.onnx"
+    deployed = deploy_tracker(tracker, library, request.clip, whole, folder / "deploy")
+    return done.model_copy(update={"deployment": deployed})
 
 
 class TrackConfigRequest(VerbRequest):
