@@ -33,12 +33,12 @@ def view(iteration, history=None):
     return View(history or History(confirm=0, keeps_losers=True), iteration, 100, 1, 1)
 
 
-def climb_a_hill(proposer, iterations):
+def climb_a_hill(proposer, iterations, seed=1):
     """Let a proposer maximise -|x - 1|^2 and return the best it found."""
     history, best = History(confirm=0, keeps_losers=True), -np.inf
     number = 0
     for iteration in range(iterations):
-        drafts = proposer.propose(view(iteration, history)).drafts
+        drafts = proposer.propose(view(iteration, history)._replace(seed=seed)).drafts
         assert len(drafts) == proposer.at_once
         tried = candidates(drafts, lambda x: -float(np.square(x - 1).sum()))
         for each in tried:
@@ -58,6 +58,55 @@ def test_optimisers_climb_and_random_draws_do_not():
     }
     assert found["cma"] > -0.01 and found["ars"] > -1 and found["climb"] > -1
     assert found["random"] < found["cma"] - 5
+
+
+class Box:
+    """A family of nothing but numbers."""
+
+    def __init__(self, rank):
+        names = tuple(f"x{i}" for i in range(rank))
+        self.space = Space(names=names, formula="", low=-6.0, high=6.0, decimals=2)
+
+    def draw(self, rng):
+        return rng.normal(0.0, 3.0, self.space.rank)
+
+
+@pytest.mark.parametrize("rank", [5, 10, 40])
+def test_hill_climbing_beats_random_draws_on_every_hill(rank):
+    for seed in range(5):
+        climbed = climb_a_hill(Climb(Box(rank)), 50, seed)
+        assert climbed > climb_a_hill(Random(Box(rank)), 20, seed), "both tried 200"
+
+
+def test_hill_climbing_draws_at_random_while_all_is_flat_and_goes_on_drawing_one_of_four():
+    climb, history = Climb(Box(10)), History(confirm=0, keeps_losers=True)
+    for number in range(40):
+        tried = candidates(Random(Box(10)).propose(view(number)).drafts[:1], lambda x: -200.0)
+        history.count(tried[0].model_copy(update={"number": number}))
+    known = {entry.params for entry in history.everything}
+    flat = climb.propose(view(50, history)).drafts
+    for params in known:  # a neighbour would share numbers with what it was made from
+        assert all(np.mean(np.array(d.params) == np.array(params)) < 0.5 for d in flat)
+    hill = candidates(flat[:1], lambda x: -100.0)[0].model_copy(update={"number": 99})
+    history.count(hill)
+    far = [
+        [np.abs(np.array(d.params) - np.array(hill.params)).max() for d in drafts]
+        for drafts in (climb.propose(view(i, history)).drafts for i in range(60, 90))
+    ]
+    near, drawn = np.median([row[:3] for row in far]), np.median([row[3] for row in far])
+    assert near < 2 < drawn
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("env", ["CartPole-v1", "MountainCar-v0"])
+def test_hill_climbing_beats_random_draws_on_tasks_over_seeds(env, tmp_path):
+    request = {"runs": 10, "episodes": 1000, "runs_dir": tmp_path, "jobs": 1}
+    found = {m: search(env, method=m, **request).summary.runs for m in ("climb", "random")}
+    fresh = {m: [run.fresh.mean for run in runs] for m, runs in found.items()}
+    everything = {m: [run.mean_all for run in runs] for m, runs in found.items()}
+    assert np.mean(fresh["climb"]) > np.mean(fresh["random"])
+    assert np.median(fresh["climb"]) > np.median(fresh["random"])
+    assert min(everything["climb"]) > np.mean(everything["random"])
 
 
 @pytest.mark.parametrize("rank", [5, 10, 40])
@@ -95,6 +144,24 @@ def test_cma_starts_anew_when_all_returns_are_equal_and_stays_at_the_top():
         drafts = top.propose(view(iteration)).drafts
         top.observe(candidates(drafts, lambda x: min(0.0, 3 - float(np.linalg.norm(x)))), None)
     assert top._restarts == 0
+
+
+def test_cma_leaves_a_hill_that_is_not_high_enough_and_stays_on_one_that_is():
+    def two_hills(x):
+        """The broad hill at zero is 5 high, the steep one at 4 is 10 high."""
+        broad = 5 - 0.3 * float(np.square(x).sum())
+        return max(broad, 10 - 3 * float(np.square(x - 4).sum()))
+
+    def restarts(enough):
+        cma = Cma(Box(2).space, 3, enough)
+        for iteration in range(120):
+            drafts = cma.propose(view(iteration)).drafts
+            cma.observe(candidates(drafts, two_hills), None)
+        return cma._restarts, cma._best
+
+    assert restarts(4.0)[0] == 0
+    count, best = restarts(9.0)
+    assert count >= 1 and best > 9
 
 
 def test_proposals_lie_within_the_bounds():

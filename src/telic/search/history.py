@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import NamedTuple
+from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -14,7 +15,8 @@ Params = tuple[float, ...]
 _BELIEF = 5.0  # episodes' worth of belief that a policy varies as others do
 
 
-class Entry(NamedTuple):
+@dataclass(frozen=True)
+class Entry:
     """A policy and all episodes it was tried on."""
 
     number: int
@@ -24,16 +26,20 @@ class Entry(NamedTuple):
     seed: int
     """of its latest episodes, which can be played again"""
 
-    @property
+    @cached_property
     def mean(self) -> float:
         """Mean return."""
         return float(np.mean(self.returns))
 
+    @cached_property
+    def variance(self) -> float | None:
+        """Of its returns; None for one episode."""
+        return float(np.var(self.returns, ddof=1)) if len(self.returns) > 1 else None
+
     @property
     def error(self) -> float | None:
         """Standard error of the mean; None for one episode."""
-        count = len(self.returns)
-        return float(np.std(self.returns, ddof=1) / count**0.5) if count > 1 else None
+        return None if self.variance is None else (self.variance / len(self.returns)) ** 0.5
 
     def proven(self, usual: float = 0.0) -> float:
         """Return two standard errors below the mean: luck does not make a policy the best.
@@ -42,10 +48,9 @@ class Entry(NamedTuple):
         if some more episodes of the `usual` one were among them. A single episode proves nothing.
         """
         count = len(self.returns)
-        if count < 2:
+        if self.variance is None:
             return -np.inf
-        own = float(np.var(self.returns, ddof=1))
-        variance = (_BELIEF * usual + (count - 1) * own) / (_BELIEF + count - 1)
+        variance = (_BELIEF * usual + (count - 1) * self.variance) / (_BELIEF + count - 1)
         return self.mean - 2.0 * (variance / count) ** 0.5
 
 
@@ -96,7 +101,7 @@ class History:
     def check(self, check: Recheck) -> None:
         """Pool further episodes of a candidate."""
         entry = self.of(check.candidate)
-        self._entries[entry.params] = entry._replace(returns=entry.returns + check.tried.returns)
+        self._entries[entry.params] = replace(entry, returns=entry.returns + check.tried.returns)
         if check.is_final:
             self._finals[entry.params] = self._finals.get(entry.params, ()) + check.tried.returns
 
@@ -145,7 +150,7 @@ class History:
     @property
     def _finalists(self) -> list[Entry]:
         """Finalists with their final episodes, in the order of what they had proven before."""
-        return [self._entries[p]._replace(returns=r) for p, r in self._finals.items()]
+        return [replace(self._entries[p], returns=r) for p, r in self._finals.items()]
 
     @property
     def _firm(self) -> list[Entry]:
@@ -180,8 +185,8 @@ class History:
 
 def _standing(rivals: Sequence[Entry]) -> Callable[[Entry], tuple[float, float]]:
     """Return what entries are ranked by: what they have proven, then their mean."""
-    several = [each.returns for each in rivals if len(each.returns) > 1]
-    usual = float(np.mean([np.var(returns, ddof=1) for returns in several])) if several else 0.0
+    several = [each.variance for each in rivals if each.variance is not None]
+    usual = sum(several) / len(several) if several else 0.0
     return lambda entry: (entry.proven(usual), entry.mean)
 
 

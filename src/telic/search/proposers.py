@@ -16,6 +16,7 @@ from telic.search.task import Floats, SearchTask, generator
 
 _RANDOM_AT_ONCE = 10
 _STEPS_AT_ONCE = 4
+_DRAWN_FIRST, _PARENTS = 12, 3
 _MOST_DOUBLINGS = 3
 _STILL, _RISE = 15, 0.005  # populations, and the share by which their middle must have risen
 _NARROW = 0.05  # of the half range
@@ -113,7 +114,12 @@ class Random(HistoryProposer):
 
 
 class Climb(HistoryProposer):
-    """Changes some numbers of the best policy so far, by small and by large amounts."""
+    """Changes some numbers of the best policies so far, by small and by large amounts.
+
+    Where nothing is better than anything else there is no hill to climb, and what was found first
+    need not be the highest one: so it begins with random policies, goes on with them while all are
+    alike, and draws one of four later on.
+    """
 
     name = "climb"
 
@@ -121,14 +127,22 @@ class Climb(HistoryProposer):
         self._policy, self.at_once = policy, count
 
     def propose(self, view: View) -> PolicyProposal:
-        """Step away from the incumbent."""
+        """Step away from the incumbent, or from another that is nearly as good."""
         rng = generator(view.seed, self.name, view.iteration)
-        best = view.history.incumbent
-        space = self._policy.space
-        points = [
-            self._policy.draw(rng) if best is None else _neighbour(space, best.params, rng)
-            for _ in range(self.at_once)
-        ]
+        space, tried = self._policy.space, view.history.everything
+        heights = {entry.mean for entry in tried}
+        is_early = self.at_once > 1 and len(tried) < _DRAWN_FIRST
+        is_flat = is_early or len(heights) < 2
+        parents = [] if is_flat else view.history.best(_PARENTS)
+        points: list[Floats] = []
+        for place in range(self.at_once):
+            is_drawn = self.at_once > 1 and place == self.at_once - 1
+            if is_flat or is_drawn:
+                points.append(self._policy.draw(rng))
+            else:
+                # The first parent most often: 1 of 2, 1 of 4, ...
+                parent = min(int(rng.geometric(0.5)) - 1, len(parents) - 1)
+                points.append(_neighbour(space, parents[parent].params, rng))
         return PolicyProposal(drafts(space, points, self.name))
 
 

@@ -84,16 +84,15 @@ def plan_suite(config: SuiteConfig) -> SuitePlan:
                 left_out.append(f"{env}: a state has no raw observation beside its number")
                 continue
             for method in config.methods:
-                is_baseline = method.startswith(BASELINE)
-                if is_baseline and terms != "own":
-                    continue
                 row = SuiteRow(env=env, method=method, terms=terms)
                 if why := _misfit(row, config):
                     left_out.append(f"{env}: {why}")
                     continue
                 _require_room(row, config)
                 rows.append(row)
-                if is_baseline and config.equal_steps:
+                if terms != "own":
+                    break  # whoever stands for us there is enough
+                if method.startswith(BASELINE) and config.equal_steps:
                     rows.append(row.model_copy(update={"has_equal_steps": True}))
     if not rows:
         raise ConfigError(
