@@ -6,6 +6,7 @@ import pytest
 from telic.search.accounting import (
     ACCOUNTINGS,
     CountedDifference,
+    CountedRow,
     PublishedClaim,
     PublishedMean,
     better_of_two,
@@ -100,6 +101,23 @@ def test_a_win_must_not_turn_under_any_accounting():
     assert verdict(standing("better_of_two", -5, 0.01), pair) == "turns"
 
 
+def test_luckier_means_of_fewer_episodes_win_nothing_and_lose_all_the_same():
+    def lucky(difference):
+        return standing("best_seen", difference, 0.001).model_copy(update={"is_lucky": True})
+
+    assert verdict(lucky(9)) == "tie" and verdict(lucky(-9)) == "loss"
+    above = standing("fresh", 2, 0.001, theirs="best_seen")
+    assert verdict(lucky(9), above) == "win", "fresh episodes above their best seen need no luck"
+    values = {a: [3.0, 2.9, 3.0] for a in ACCOUNTINGS}
+    for episodes, is_lucky in ((5, True), (20, False)):
+        (claim,) = [
+            c
+            for c in make_claims([CountedRow("Pong-v0", "own", values, episodes)])
+            if c.theirs == "r2po"
+        ]
+        assert {s.ours: s.is_lucky for s in claim.standings}["best_seen"] is is_lucky
+
+
 def test_rounding_of_published_numbers_is_neither_a_win_nor_a_loss():
     assert standing("best_seen", -0.0033, None).sign == 0
     assert standing("best_seen", 0.02, None).sign == 1 and standing("all", 9, 0.2).sign == 0
@@ -109,7 +127,7 @@ def test_random_rows_claim_nothing_they_would_lose_under_another_accounting():
     rng = np.random.default_rng(1)
     for _ in range(200):
         values = {a: rng.normal(rng.normal(0, 3), 1, 6).tolist() for a in ACCOUNTINGS}
-        for claim in make_claims([("Pong-v0", "own", values)]):
+        for claim in make_claims([CountedRow("Pong-v0", "own", values, 20)]):
             signs = [each.sign for each in claim.standings]
             if claim.verdict == "win":
                 assert min(signs) >= 0 and all(s.difference > -0.01 for s in claim.standings)
@@ -119,8 +137,8 @@ def test_random_rows_claim_nothing_they_would_lose_under_another_accounting():
 
 def test_more_comparisons_make_every_single_one_less_certain():
     values = {a: [2.9, 3.0, 2.8, 2.95, 2.85] for a in ACCOUNTINGS}
-    alone = make_claims([("Pong-v0", "own", values)])
-    many = make_claims([("Pong-v0", "own", values)] * 5)
+    alone = make_claims([CountedRow("Pong-v0", "own", values, 20)])
+    many = make_claims([CountedRow("Pong-v0", "own", values, 20)] * 5)
     for one, same in zip(alone, many, strict=False):
         for a, b in zip(one.standings, same.standings, strict=True):
             assert a.p is None or a.p <= b.p

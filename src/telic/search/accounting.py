@@ -24,7 +24,8 @@ ACCOUNTINGS: tuple[Accounting, ...] = ("all", "better_of_two", "best_seen", "fre
 Verdict = Literal["win", "win where known", "tie", "turns", "loss"]
 VERDICTS: tuple[Verdict, ...] = ("win", "win where known", "tie", "turns", "loss")
 
-_RUNS = 10  # behind every published number
+_RUNS, _EPISODES_EACH = 10, 20  # behind every published number
+_OF_NOISY_MEANS = ("better_of_two", "best_seen")
 _ROUNDED = 0.005  # published numbers have two decimals
 _LEVEL = 0.05
 _BOUNDS: dict[Accounting, Accounting] = {"all": "better_of_two", "fresh": "best_seen"}
@@ -92,6 +93,8 @@ class CountedDifference(Record):
 
     ours: Accounting
     theirs: Accounting
+    is_lucky: bool = False
+    """whether our means are of fewer episodes than theirs, so that the best owe more to luck"""
     difference: float
     p: float | None
     """two-sided, by Welch's t-test, with Holm's correction for all comparisons of the table; None:
@@ -123,12 +126,13 @@ class PublishedClaim(Record):
     def verdict(self) -> Verdict:
         """What may be said.
 
-        A win is higher in one accounting that both have, lower in none, and no lower than what
-        bounds the accountings that were not published: it cannot turn. `win where known` could.
+        A win is higher in one accounting, lower in none, and no lower than what bounds the
+        accountings that were not published: it cannot turn. `win where known` could. What luck may
+        have made higher counts for nothing, and what is lower in spite of it counts against us.
         """
         direct = [standing for standing in self.standings if not standing.is_bound]
         signs = {standing.sign for standing in direct}
-        if 1 in signs:
+        if any(standing.sign == 1 and not standing.is_lucky for standing in self.standings):
             if any(standing.difference < -_ROUNDED for standing in direct):
                 return "turns"
             is_safe = all(standing.difference >= -_ROUNDED for standing in self.standings)
@@ -136,14 +140,21 @@ class PublishedClaim(Record):
         return "loss" if -1 in signs else "tie"
 
 
-def make_claims(
-    rows: Sequence[tuple[str, str, Mapping[Accounting, Sequence[float]]]],
-) -> list[PublishedClaim]:
-    """Hold rows (task, name, values per run by accounting) against everything published."""
+class CountedRow(NamedTuple):
+    """A row of ours: task, name, a number per run by accounting, and episodes per candidate."""
+
+    env: str
+    name: str
+    values: Mapping[Accounting, Sequence[float]]
+    episodes: int | None
+
+
+def make_claims(rows: Sequence[CountedRow]) -> list[PublishedClaim]:
+    """Hold rows against everything published."""
     claims = [
-        PublishedClaim(env=env, ours=name, theirs=method, standings=_standings(values, row))
-        for env, name, values in rows
-        for method, row in published(env).items()
+        PublishedClaim(env=row.env, ours=row.name, theirs=method, standings=_standings(row, theirs))
+        for row in rows
+        for method, theirs in published(row.env).items()
     ]
     adjusted = iter(holm([standing.p for claim in claims for standing in claim.standings]))
     return [
@@ -159,9 +170,8 @@ def make_claims(
     ]
 
 
-def _standings(
-    values: Mapping[Accounting, Sequence[float]], theirs: Published
-) -> tuple[CountedDifference, ...]:
+def _standings(row: CountedRow, theirs: Published) -> tuple[CountedDifference, ...]:
+    values, has_fewer = row.values, (row.episodes or 0) < _EPISODES_EACH
     out: list[CountedDifference] = []
     for accounting in ACCOUNTINGS:
         bound = accounting if accounting in theirs else _BOUNDS.get(accounting)
@@ -172,6 +182,7 @@ def _standings(
             CountedDifference(
                 ours=accounting,
                 theirs=bound,
+                is_lucky=has_fewer and accounting in _OF_NOISY_MEANS,
                 difference=float(ours.mean() - theirs[bound].mean),
                 p=welch(ours, theirs[bound].runs) if len(ours) > 1 else 1.0,
             )

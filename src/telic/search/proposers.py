@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from telic.search.history import History
+from telic.search.history import Entry, History
 from telic.search.policies import PolicyFamily, Space
 from telic.search.records import Candidates, ModelQuestion
 from telic.search.rollouts import BatchRecording
@@ -133,7 +133,7 @@ class Climb(HistoryProposer):
         heights = {entry.mean for entry in tried}
         is_early = self.at_once > 1 and len(tried) < _DRAWN_FIRST
         is_flat = is_early or len(heights) < 2
-        parents = [] if is_flat else view.history.best(_PARENTS)
+        parents = [] if is_flat else _above_the_usual(view.history)
         points: list[Floats] = []
         for place in range(self.at_once):
             is_drawn = self.at_once > 1 and place == self.at_once - 1
@@ -144,6 +144,13 @@ class Climb(HistoryProposer):
                 parent = min(int(rng.geometric(0.5)) - 1, len(parents) - 1)
                 points.append(_neighbour(space, parents[parent].params, rng))
         return PolicyProposal(drafts(space, points, self.name))
+
+
+def _above_the_usual(history: History) -> list[Entry]:
+    """Return the best policies that are better than most, or else the best one."""
+    usual = float(np.median([entry.mean for entry in history.everything]))
+    best = history.best(_PARENTS)
+    return [entry for entry in best if entry.mean > usual] or best[:1]
 
 
 def _neighbour(space: Space, params: tuple[float, ...], rng: np.random.Generator) -> Floats:

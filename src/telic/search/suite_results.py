@@ -13,6 +13,7 @@ from telic.search.accounting import (
     ACCOUNTINGS,
     VERDICTS,
     Accounting,
+    CountedRow,
     PublishedClaim,
     Verdict,
     make_claims,
@@ -124,7 +125,7 @@ class SuiteResults(Record):
         found = [
             claim.verdict
             for claim in self.claims
-            if claim.ours == terms and claim.theirs.startswith(theirs)
+            if claim.ours == terms and claim.theirs.partition(":")[0] == theirs
         ]
         return {verdict: found.count(verdict) for verdict in VERDICTS}
 
@@ -165,7 +166,7 @@ def put_together(plan: SuitePlan, done: Sequence[RowResult]) -> SuiteResults:
         if one in by_row and other in by_row
     ]
     leading = [
-        (env, terms, by_row[row].values)
+        CountedRow(env, terms, by_row[row].values, by_row[row].episodes_per_candidate)
         for (env, terms), row in leading_rows(plan.rows).items()
         if row in by_row
     ]
@@ -186,7 +187,10 @@ def suite_tables(results: SuiteResults) -> list[ResultTable]:
     if results.claims:
         heads = ["env", "terms", "published", *(_WORDS[each] for each in ACCOUNTINGS), "verdict"]
         claims = [_claim_row(claim) for claim in results.claims]
-        title = "ours minus published; ≥ where theirs was not published and is at most what was"
+        title = (
+            "ours minus published; ≥ beside what theirs cannot exceed, ≤ where ours are luckier "
+            "means of fewer episodes"
+        )
         tables.append(ResultTable(title, heads, claims))
         counts = [
             (terms, theirs, *results.tally(terms, theirs).values())
@@ -235,7 +239,7 @@ def _claim_row(claim: PublishedClaim) -> tuple[object, ...]:
     cells: dict[Accounting, str] = {}
     for standing in claim.standings:
         chance = "" if standing.p is None else f" (p {standing.p:.2g})"
-        bound = "≥ " if standing.is_bound else ""
+        bound = "≥ " if standing.is_bound else "≤ " if standing.is_lucky else ""
         cells[standing.ours] = f"{bound}{standing.difference:+.3g}{chance}"
     told = (cells.get(accounting) for accounting in ACCOUNTINGS)
     return (claim.env, claim.ours, claim.theirs, *told, claim.verdict)
