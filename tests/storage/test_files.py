@@ -2,11 +2,14 @@
 
 import errno
 import json
+import math
 import os
+import random
 import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -51,6 +54,15 @@ def test_plain_data_keeps_numbers_and_has_none_for_what_is_not_finite():
     }
     with pytest.raises(TypeError, match="object cannot"):
         plain(object())
+
+
+def test_a_row_is_what_its_items_are_one_by_one():
+    some = [None, True, 3, 2**70, -0.0, 1.5, math.nan, math.inf, "x", np.float64(2.0), np.int64(7)]
+    some += [Person(name="x", age=4), Path("a"), [1.0, math.nan], (2, "y"), {"k": (1.0, 2.0)}]
+    chance = random.Random(0)
+    for _ in range(300):
+        row = [chance.choice(some) for _ in range(chance.randrange(4))]
+        assert repr(plain(row)) == repr(plain(tuple(row))) == repr([plain(item) for item in row])
 
 
 def test_a_failed_write_leaves_the_old_file_and_no_litter(tmp_path):

@@ -34,6 +34,8 @@ _NO_PLACE = {
     *(errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG, errno.ELOOP),
 }
 _SHOWN = 200
+_HELD = {type(None), str, bool, int}
+"""types that JSON holds as they are"""
 _FREE_HINT = (
     "Free space (in old runs, videos/ and checkpoints/ take the most) or choose another disk with "
     "--runs-dir, then run the same command again: it goes on from what was saved."
@@ -42,6 +44,12 @@ _FREE_HINT = (
 
 def plain(value: Any) -> Any:
     """Return `value` as what JSON can hold; a number that is not finite becomes None."""
+    kind = type(value)
+    if kind is list or kind is tuple:  # rows of numbers are long, and looked at as a whole
+        kinds = set(map(type, value))
+        if kinds <= _HELD or (kinds == {float} and all(map(math.isfinite, value))):
+            return list(value)
+        return [plain(item) for item in value]
     if value is None or isinstance(value, str | bool | int):
         return value
     if isinstance(value, float):

@@ -24,6 +24,8 @@ _NUMBERED = re.compile(r"^[cd]-(\d{4,})")
 NO_HASH = "0" * 64
 """what the first ledger line names as its predecessor"""
 LARGEST_EXACT = 2**53 - 1
+_EXACT = {type(None), bool, float, str}
+"""types whose values a double, or a text, holds whatever they are"""
 _SORTED_OTHERWISE = re.compile(rb"[\xf0-\xf4]")
 """letters by which canonical JSON sorts keys otherwise than Python, whose writer is far faster"""
 _SPELLED_OTHERWISE = re.compile(rb"[:,[]-?\d+(\.0[,}\]]|(\.\d+)?e)|^-?\d+\.|^-?\d+e")
@@ -118,6 +120,8 @@ def spelled(value: Any) -> bytes:
 def _respelled(found: re.Match[bytes]) -> bytes:
     """Return a number as canonical JSON has it; texts stay as they are."""
     text = found[0]
+    if text.endswith(b".0"):
+        return b"0" if text == b"-0.0" else text[:-2]
     return text if text.startswith(b'"') else rfc8785.dumps(float(text))
 
 
@@ -130,7 +134,8 @@ def _exact(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: _exact(part) for key, part in cast("dict[str, Any]", value).items()}
     if isinstance(value, list):
-        return [_exact(part) for part in cast("list[Any]", value)]
+        parts = cast("list[Any]", value)
+        return parts if set(map(type, parts)) <= _EXACT else [_exact(part) for part in parts]
     if isinstance(value, int) and not isinstance(value, bool) and abs(value) > LARGEST_EXACT:
         return str(value)
     return value

@@ -1,6 +1,7 @@
 """Documents: closed, versioned, hashed; YAML as people keep it."""
 
 import json
+import random
 import warnings
 
 import pytest
@@ -202,6 +203,19 @@ def test_the_quick_spelling_is_the_canonical_one(value):
     exact = str(value) if isinstance(value, int) and value >= 2**53 else value
     assert canonical(value) == rfc8785.dumps(exact)
     assert canonical({"a": [value]}) == rfc8785.dumps({"a": [exact]})
+
+
+def test_rows_of_random_numbers_have_the_canonical_spelling():
+    chance = random.Random(0)
+    kinds = (
+        lambda: float(chance.randint(-(10**15), 10**15)),
+        lambda: chance.uniform(-1.0, 1.0) * 10.0 ** chance.randint(-30, 30),
+        lambda: chance.randint(-(2**53) + 1, 2**53 - 1),
+        lambda: -0.0,
+    )
+    for _ in range(500):
+        row = [chance.choice(kinds)() for _ in range(4)]
+        assert canonical({"a": row}) == rfc8785.dumps({"a": row})
 
 
 def test_half_a_letter_has_no_canonical_spelling():
