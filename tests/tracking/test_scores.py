@@ -179,6 +179,25 @@ def test_who_stays_behind_has_failed_in_place_alone():
     assert failed(shifted(robot, pos=1.01 * ahead), robot, low=True) == {"anchor_place"}
 
 
+@pytest.mark.parametrize("factor", [0.5, 2.0, 3.0])
+def test_a_curriculum_moves_every_limit_and_every_charge_by_its_factor(factor):
+    robot = bodies()
+    up, aside = torch.tensor([0.0, 0.0, 0.15]), torch.tensor([0.5, 0.0, 0.0])
+    for off, names in ((up, {"anchor_height", "end_height"}), (aside, {"anchor_place"})):
+        for share, expected in ((0.99, set()), (1.01, names)):
+            made = tracked(robot, shifted(robot, pos=share * factor * off))
+            found = failures(made, GROUP, torch.tensor([False]), torch.tensor(factor))
+            assert {name for name, who in found.items() if bool(who)} - {"foot_place"} == expected
+    terms = {
+        "action_rate": TrackingReward(weight=-1.0),
+        "points": TrackingReward(weight=1.0, sigma=1),
+    }
+    made = tracked(robot, robot, action=torch.ones(1, 6))
+    plain, changed = rewards(made, terms, 1.0), rewards(made, terms, 1.0, torch.tensor(factor))
+    assert float(changed["action_rate"]) == pytest.approx(factor * float(plain["action_rate"]))
+    assert torch.equal(changed["points"], plain["points"])
+
+
 def test_lying_low_is_lenient_only_up_to_its_own_limit():
     robot = bodies()
     target = shifted(robot, pos=torch.tensor([0.0, 0.0, 0.8]))

@@ -216,6 +216,17 @@ def test_schedules_go_from_start_to_end():
     assert at("constant", 0.9) == 1.0
 
 
+def test_a_schedule_of_the_curriculum_reaches_the_task_that_is_trained():
+    line = {"kind": "linear", "start": 3.0, "end": 1.0, "ends": 0.5}
+    config = tiny(f"trainer.schedules={json.dumps({'leniency': line})}")
+    check_schedules(config)
+    setup = train.build(train.tracking_job(config, [1], threads=1), config, library())
+    task = environment.tracking_task(setup.env)
+    for progress, leniency in ((0.0, 3.0), (0.25, 2.0), (0.5, 1.0), (1.0, 1.0)):
+        setup.population.anneal(progress)
+        assert task.curriculum.tolist() == pytest.approx([leniency, 1.0, 1.0])
+
+
 def test_what_cannot_be_scheduled_is_refused():
     line = {"kind": "linear", "start": 1.0, "end": 0.0}
     for name, error in (("entropy", UnknownName), ("learning_rate", ConfigError)):

@@ -282,7 +282,11 @@ class TrainerGroup(Config):
     )
     ppo: PpoSettings = Field(default_factory=PpoSettings, description="of the learning algorithm")
     noise: tuple[float, float] = Field(default=(0.001, 0.5), description="least and most deviation")
-    schedules: dict[str, Schedule] = Field(default={}, description="by name of what they change")
+    schedules: dict[str, Schedule] = Field(
+        default={},
+        description="by name: numbers of PPO, weights of losses, or the curriculum's factors "
+        "(leniency of failures, charges, pushes)",
+    )
 
 
 class EvaluationGroup(Config):

@@ -158,20 +158,34 @@ def check_rewards(terms: dict[str, TrackingReward]) -> None:
             raise ConfigError(f"rewards.terms.{name} {need}.")
 
 
-def rewards(tracked: Tracked, terms: dict[str, TrackingReward], dt: float) -> dict[str, Tensor]:
-    """Return the weighted terms of a step, each (N,); their sum is the reward."""
+def rewards(
+    tracked: Tracked, terms: dict[str, TrackingReward], dt: float, charged: Tensor | float = 1.0
+) -> dict[str, Tensor]:
+    """Return the weighted terms of a step, each (N,); their sum is the reward.
+
+    Charges count `charged` times as much.
+    """
     out: dict[str, Tensor] = {}
     for name, term in terms.items():
         if term.sigma is not None:
             value = torch.exp(-ERRORS[name](tracked) / term.sigma**2)
         else:
-            value = CHARGES[name](tracked, term.limit or 0.0)
+            value = CHARGES[name](tracked, term.limit or 0.0) * charged
         out[name] = value * (term.weight * dt)
     return out
 
 
-def failures(tracked: Tracked, limits: TerminationsGroup, low: Tensor) -> dict[str, Tensor]:
-    """Return by name who failed, each (N,) bool; `low` are those for whom heights are lenient."""
+def failures(
+    tracked: Tracked, limits: TerminationsGroup, low: Tensor, leniency: Tensor | float = 1.0
+) -> dict[str, Tensor]:
+    """Return by name who failed, each (N,) bool.
+
+    Args:
+        tracked: robots and targets.
+        limits: how far off is too far.
+        low: those for whom heights are lenient.
+        leniency: what all limits are multiplied by.
+    """
     out: dict[str, Tensor] = {}
     bodies, target, near = tracked.bodies, tracked.target, tracked.relative
 
@@ -181,19 +195,19 @@ def failures(tracked: Tracked, limits: TerminationsGroup, low: Tensor) -> dict[s
 
     if limits.anchor_height_m is not None:
         off = (target.pos[:, 0, 2] - bodies.pos[:, 0, 2]).abs()
-        out["anchor_height"] = off > height(limits.anchor_height_m)
+        out["anchor_height"] = off > height(limits.anchor_height_m) * leniency
     if limits.anchor_turn_rad is not None:
         off = angle(target.quat[:, 0], bodies.quat[:, 0])
-        out["anchor_turn"] = off > limits.anchor_turn_rad
+        out["anchor_turn"] = off > limits.anchor_turn_rad * leniency
     if limits.end_height_m is not None:
         ends = tracked.parts.ends
         off = (near.pos[:, ends, 2] - bodies.pos[:, ends, 2]).abs().amax(-1)
-        out["end_height"] = off > height(limits.end_height_m)
+        out["end_height"] = off > height(limits.end_height_m) * leniency
     if limits.foot_place_m is not None:
         feet = tracked.parts.feet
         off = norm(near.pos[:, feet] - bodies.pos[:, feet]).amax(-1)
-        out["foot_place"] = off > limits.foot_place_m
+        out["foot_place"] = off > limits.foot_place_m * leniency
     if limits.anchor_place_m is not None:
         off = norm((target.pos[:, 0] - bodies.pos[:, 0])[:, :2])
-        out["anchor_place"] = off > limits.anchor_place_m
+        out["anchor_place"] = off > limits.anchor_place_m * leniency
     return out

@@ -32,6 +32,10 @@ _ROOT_DRAWS = 12
 _EMA = 0.1
 
 
+CURRICULUM = ("leniency", "charges", "pushes")
+"""what a schedule may change of the task: limits of failures, charges and pushes, as factors"""
+
+
 class ClipChoice(NamedTuple):
     """What environments play instead of what they would draw; each (N,) int64."""
 
@@ -73,6 +77,8 @@ class TrackingTask(Task[TaskArguments]):
         self.assignment: ClipChoice | None = None
         device, everyone, model = sim.device, sim.num_sims, sim.model
         self.device = device
+        self.curriculum = torch.ones(len(CURRICULUM), device=device)
+        """factors of CURRICULUM; changed in place by schedules"""
         self._fields = {name: sim.field(name) for name in ("xpos", "xquat", "cvel", "subtree_com")}
         self._time = sim.field("time")
         self._bodies = torch.tensor(parts.bodies, device=device)
@@ -261,7 +267,7 @@ class TrackingTask(Task[TaskArguments]):
         age = self._age()
         is_due = ((age % every) == every // 2)[:, None]
         u = uniform(self.memory["key"], age, 3, stream=_PUSH).to(self.qvel.dtype)
-        kick = (2.0 * u - 1.0) * is_due
+        kick = (2.0 * u - 1.0) * is_due * self.curriculum[2]
         for slide in self.parts.robot.facts.root.slides:
             size = up if slide.axis == "z" else along
             self.qvel[:, slide.dof] += size * kick[:, "xyz".index(slide.axis)]
@@ -289,10 +295,11 @@ class TrackingTask(Task[TaskArguments]):
         memory, frame = self.memory, self._frame()
         clip = memory["clip"]
         tracked = self._tracked(clip, frame)
-        parts = scores.rewards(tracked, self.config.rewards.terms, self.dt)
+        leniency, charges, _ = self.curriculum
+        parts = scores.rewards(tracked, self.config.rewards.terms, self.dt, charges)
         low = self._is_low(tracked.target.pos[:, 0, 2])
         failed = torch.zeros_like(low)
-        for who in scores.failures(tracked, self._failing, low).values():
+        for who in scores.failures(tracked, self._failing, low, leniency).values():
             failed = failed | who
         finished = frame >= self.table.frames[clip] - 1
         if not self.playing:

@@ -35,6 +35,7 @@ from telic.tracking.config import Schedule, TrackingConfig
 from telic.tracking.environment import clips_of, make_tracking, open_motions, tracking_task
 from telic.tracking.evaluate import ClipPlayer, TrackEvaluator, TrackRecorder, played_clips
 from telic.tracking.metrics import TrackingReport
+from telic.tracking.task import CURRICULUM, TrackingTask
 from telic.tracking.tokens import LOSSES, TokenNetworks
 from telic.tracking.warmup import warm_up
 from telic.training import loop
@@ -113,7 +114,7 @@ def build(job: TrainJob, config: TrackingConfig, library: MotionLibrary) -> Setu
         networks=networks,
         device=env.device,
     )
-    population.on_anneal = partial(apply_schedules, population, networks, config)
+    population.on_anneal = partial(apply_schedules, population, networks, task, config)
     collector = Collector(
         env, scoring, population.networks, population.distribution, settings.horizon
     )
@@ -152,7 +153,7 @@ def scheduled(schedule: Schedule, progress: float) -> float:
 
 _ADAPTED = "learning_rate"
 _PPO = (_ADAPTED, "entropy_coef", "clip", "value_coef", "max_grad_norm", "target_kl")
-SCHEDULED = (*_PPO, *LOSSES)
+SCHEDULED = (*_PPO, *LOSSES, *CURRICULUM)
 
 
 def check_schedules(config: TrackingConfig) -> None:
@@ -173,13 +174,19 @@ def check_schedules(config: TrackingConfig) -> None:
 
 
 def apply_schedules(
-    population: Population, networks: TokenNetworks, config: TrackingConfig, progress: float
+    population: Population,
+    networks: TokenNetworks,
+    task: TrackingTask,
+    config: TrackingConfig,
+    progress: float,
 ) -> None:
     """Set what is scheduled, and keep the noise of actions within its bounds; all in place."""
     for name, schedule in config.trainer.schedules.items():
         value = scheduled(schedule, progress)
         if name in LOSSES:
             networks.weights[LOSSES.index(name)] = value
+        elif name in CURRICULUM:
+            task.curriculum[CURRICULUM.index(name)] = value
         else:
             number: Tensor = getattr(population, name)
             number.fill_(value)
