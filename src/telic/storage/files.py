@@ -44,12 +44,12 @@ _FREE_HINT = (
 
 def plain(value: Any) -> Any:
     """Return `value` as what JSON can hold; a number that is not finite becomes None."""
-    kind = type(value)
-    if kind is list or kind is tuple:  # rows of numbers are long, and looked at as a whole
-        kinds = set(map(type, value))
-        if kinds <= _HELD or (kinds == {float} and all(map(math.isfinite, value))):
-            return list(value)
-        return [plain(item) for item in value]
+    if type(value) in (list, tuple):  # rows of numbers are long, and looked at as a whole
+        row = cast("list[Any]", value)
+        kinds: set[type[Any]] = set(map(type, row))
+        if kinds <= _HELD or (kinds == {float} and all(map(math.isfinite, row))):
+            return list(row)
+        return [plain(item) for item in row]
     if value is None or isinstance(value, str | bool | int):
         return value
     if isinstance(value, float):
