@@ -141,12 +141,14 @@ class PublishedClaim(Record):
 
 
 class CountedRow(NamedTuple):
-    """A row of ours: task, name, a number per run by accounting, and episodes per candidate."""
+    """A row of ours."""
 
     env: str
     name: str
     values: Mapping[Accounting, Sequence[float]]
+    """a number per run"""
     episodes: int | None
+    """per candidate; None where all episodes of a policy are the same"""
 
 
 def make_claims(rows: Sequence[CountedRow]) -> list[PublishedClaim]:
@@ -171,7 +173,8 @@ def make_claims(rows: Sequence[CountedRow]) -> list[PublishedClaim]:
 
 
 def _standings(row: CountedRow, theirs: Published) -> tuple[CountedDifference, ...]:
-    values, has_fewer = row.values, (row.episodes or 0) < _EPISODES_EACH
+    values = row.values
+    has_fewer = row.episodes is not None and row.episodes < _EPISODES_EACH
     out: list[CountedDifference] = []
     for accounting in ACCOUNTINGS:
         bound = accounting if accounting in theirs else _BOUNDS.get(accounting)

@@ -22,7 +22,7 @@ from telic.search.accounting import (
 from telic.search.compare import Test, compare_pair, holm
 from telic.search.records import SearchConfig
 from telic.search.tables import ResultTable
-from telic.search.worlds import TASKS
+from telic.search.worlds import TASKS, find_task
 
 SuiteTerms = Literal["own", "raw", "published"]
 SUITE_TERMS: tuple[SuiteTerms, ...] = ("own", "raw", "published")
@@ -166,7 +166,7 @@ def put_together(plan: SuitePlan, done: Sequence[RowResult]) -> SuiteResults:
         if one in by_row and other in by_row
     ]
     leading = [
-        CountedRow(env, terms, by_row[row].values, by_row[row].episodes_per_candidate)
+        CountedRow(env, terms, by_row[row].values, _episodes_that_matter(by_row[row]))
         for (env, terms), row in leading_rows(plan.rows).items()
         if row in by_row
     ]
@@ -176,6 +176,12 @@ def put_together(plan: SuitePlan, done: Sequence[RowResult]) -> SuiteResults:
         tests=tuple(holm(tests)),
         claims=tuple(make_claims(leading)),
     )
+
+
+def _episodes_that_matter(result: RowResult) -> int | None:
+    """Return the episodes per candidate; None where all episodes of a policy are the same."""
+    is_certain = find_task(result.row.env).is_deterministic
+    return None if is_certain else result.episodes_per_candidate
 
 
 def suite_tables(results: SuiteResults) -> list[ResultTable]:
@@ -232,7 +238,10 @@ def _spread(values: Sequence[float]) -> str | None:
     if not values:
         return None
     mean = f"{np.mean(values):.4g}"
-    return mean if len(values) < 2 else f"{mean} ± {np.std(values, ddof=1):.2g}"
+    if len(values) < 2:
+        return mean
+    spread = round(float(np.std(values, ddof=1)), 9)  # without what is only rounding
+    return f"{mean} ± {spread:.2g}"
 
 
 def _claim_row(claim: PublishedClaim) -> tuple[object, ...]:
