@@ -385,4 +385,5 @@ def _judge_somersault(
         "lands on its feet", meaning, stands, 0.02, 0.25, weight=1.5, unit="s", tag="no_landing"
     )
     title, zero, goal = "does not turn on and on", count + 0.9, count + 0.4
-    draft.total(title, most, value, zero, goal, weight=0.5, unit="turns", tag="over_rotates")
+    # A guard, as one flip is not three: who turns on and on does something else.
+    draft.guard(title, most, value, zero, goal, kind="cumulative", unit="turns", tag="over_rotates")

@@ -6,6 +6,7 @@ from telic.composer.draft import Draft
 from telic.composer.frames import Degree, Direction, Frame
 from telic.composer.manners import do_it_on_purpose, stay_on_feet
 from telic.composer.scene import Scene
+from telic.composer.sizes import QUICK
 
 _RAISE_M = 0.3
 _REACH_S = 3.0
@@ -30,6 +31,10 @@ def reach(frame: Frame, scene: Scene, draft: Draft) -> None:
     meaning = "share of the time within 0.04 m"
     value = "episode.share(away < 0.04)"
     draft.leaf("stays there", meaning, value, 0.1, 0.5, weight=1.0, tag="drifts")
+    if frame.degree in QUICK:
+        meaning = "share of the time until it is first within 0.06 m"
+        value = "float(np.argmax(away < 0.06)) / len(away) if np.any(away < 0.06) else 1.0"
+        draft.leaf("gets there quickly", meaning, value, 0.7, 0.35, weight=1.0, tag="too_slow")
     draft.ends_when("away < 0.04", "away < 0.04")
     spec = scene.spec
     lasts = spec.max_episode_steps * spec.dt_s if spec.max_episode_steps and spec.dt_s else 1.0
