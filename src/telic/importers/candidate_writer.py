@@ -270,7 +270,7 @@ class CandidateWriter:
         trusted = self._trusted(audit) if ruling.verdict == "accept" else None
         if all(decision.candidate != self.name for decision in state.decisions.values()):
             self._record(ruling, audit, trusted)
-        moved = [event.subject for event in study.events if event.type == "incumbent.changed"]
+        moved = [event.subject for event in study.events_of("incumbent.changed")]
         if trusted is not None and self.name not in moved:
             before = moved[-1] if moved else None
             facts = {**trusted.as_data(), "from": before, "to": self.name}

@@ -164,8 +164,8 @@ def _record(
     actor: StudyActor,
 ) -> bool:
     with study.locked():
-        for event in study.events:
-            if event.type == IMPORTED and event.data["manifest_hash"] == digest:
+        for event in study.events_of(IMPORTED):
+            if event.data["manifest_hash"] == digest:
                 return False
         facts = {
             "layout": layout,

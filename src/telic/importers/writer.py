@@ -116,7 +116,7 @@ def _source(root: Path, work: ImportedStudy) -> WorkSource:
 
 def _pay(study: Study, work: ImportedStudy, actor: StudyActor) -> None:
     """Charge the questions to models that are not in the ledger yet."""
-    paid = {event.subject for event in study.events if event.type == "work_order.submitted"}
+    paid = {event.subject for event in study.events_of("work_order.submitted")}
     for call in work.calls:
         if call.key not in paid:
             facts = {"role": call.role, "model": call.model, "usd": call.usd, "tokens": call.tokens}
@@ -125,7 +125,7 @@ def _pay(study: Study, work: ImportedStudy, actor: StudyActor) -> None:
 
 def _set_status(study: Study, work: ImportedStudy, actor: StudyActor) -> None:
     """Close the study of what has ended, open that of what goes on; a person's word stays."""
-    last = next((e for e in reversed(study.events) if e.type == "study.status"), None)
+    last = next(reversed(study.events_of("study.status")), None)
     is_ours = last is None or last.actor == actor
     now = study.state.study_status
     wanted: StudyStatus = now

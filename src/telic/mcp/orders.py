@@ -22,7 +22,7 @@ from telic.llm.work_orders import (
 )
 from telic.storage.files import read_record, write_json
 from telic.studies.canonical import content_hash, moment, utc_now
-from telic.studies.chain import LedgerEvent
+from telic.studies.chain import EVENT_TYPES, LedgerEvent
 from telic.studies.documents.base import StudyActor
 from telic.studies.next import next_step
 from telic.studies.state import StudyState
@@ -333,8 +333,8 @@ class StudyOrders:
         return make_candidate(self._study, draft, self._actor, order, origin).id
 
     def _about(self, order: str) -> list[LedgerEvent]:
-        events = (event for event in self._study.events if event.subject == order)
-        return [event for event in events if event.type.startswith("work_order.")]
+        types = [name for name in EVENT_TYPES if name.startswith("work_order.")]
+        return list(self._study.events_of(*types, about=(order,)))
 
     def _wanted(self) -> dict[str, Any] | None:
         """Return the order for the next step, named by what it rests on."""

@@ -38,7 +38,6 @@ from telic.plugin.package import Page, read_source
 from telic.session.labels import EpisodeLabel, Veto, add_label, add_veto
 from telic.storage.layout import SessionFolder, list_sessions
 from telic.storage.reading import read_bytes, read_text
-from telic.studies.candidates import read_candidate
 from telic.studies.evidence.measurement import read_run_log, run_state
 from telic.studies.folder import read_registry
 from telic.studies.launch.command import REDACTED, is_secret_name, redact_keys
@@ -146,9 +145,7 @@ def contract(call: Call, task: str, study: str) -> str:
 def candidate_document(call: Call, task: str, study: str, candidate: str) -> str:
     """One candidate, as it is on disk."""
     opened = study_of(call, task, study)
-    if candidate not in opened.state.candidates:
-        raise UnknownName("candidate", candidate, list(opened.state.candidates))
-    return _text(read_candidate(opened.folder, candidate).as_data())
+    return _text(opened.candidate(candidate).as_data())
 
 
 def run_metrics(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Iterator
 from functools import cache
@@ -10,10 +11,11 @@ from typing import Any, cast
 
 from telic.errors import UsageError
 from telic.storage.files import TEMPORARY_MARK, disk_errors, json_text, write_text
+from telic.studies import git_read
 from telic.studies.approvals import Consent
 from telic.studies.candidates import candidate_ids
-from telic.studies.canonical import check_slug, utc_now
-from telic.studies.chain import SIGNS, LedgerEvent
+from telic.studies.canonical import canonical, check_slug, utc_now
+from telic.studies.chain import SIGNS, LedgerEvent, LedgerHead, anchored
 from telic.studies.documents.adapter import Adapter
 from telic.studies.documents.base import SYSTEM, Document, StudyActor
 from telic.studies.documents.candidate import (
@@ -26,7 +28,7 @@ from telic.studies.documents.candidate import (
 )
 from telic.studies.documents.contract import Contract
 from telic.studies.documents.metrics import MetricSpec, Protocol
-from telic.studies.errors import GateRefused, StudyError
+from telic.studies.errors import BrokenIntegrity, GateRefused, StudyError
 from telic.studies.folder import (
     Registry,
     StudyEntry,
@@ -36,12 +38,14 @@ from telic.studies.folder import (
     add_study,
     set_status,
 )
+from telic.studies.ledger import Ledger
 from telic.studies.state import StudyState
 from telic.studies.study import Study
 
 IGNORED = """\
 locks/
 worktrees/
+ledger.index
 .unfinished-*
 """
 
@@ -324,3 +328,50 @@ def _unknown(study: Study) -> Iterator[Path]:
             if path.name.isdigit() and int(path.name) > held.revision
         )
     yield from folder.path.rglob(f"{TEMPORARY_MARK}*")
+
+
+# ---------------------------------------------------------------------------- git notes
+
+
+def note_head(ledger: Ledger) -> str:
+    """Add the head of the ledger to the note of the checked-out commit; returns the commit.
+
+    Only the note is written (refs/notes/telic); pushing it is left to people.
+    """
+    root = ledger.folder.root
+    ledger.require_intact()
+    commit = git_read.head_commit(root) if git_read.is_repository(root) else None
+    if commit is None:
+        raise StudyError(
+            "E_NO_COMMIT", f"{root} has no commit that a note could hang on.", hint="Commit first."
+        )
+    text = canonical(anchored(ledger.folder.name, ledger.head)).decode()
+    git_read.add_note(root, commit, text)
+    return commit
+
+
+def require_noted(ledger: Ledger) -> int:
+    """Return how many heads of this ledger git notes name; raises when one is not in it."""
+    hashes = {event.seq: event.hash for event in ledger.events()}
+    heads = noted_heads(ledger)
+    for head in heads:
+        if hashes.get(head.seq) != head.hash:
+            raise BrokenIntegrity(
+                "E_LEDGER_BROKEN",
+                f"A git note knows another line {head.seq} of the ledger: it was rewritten.",
+                hint="Compare with: git log --notes=telic",
+            )
+    return len(heads)
+
+
+def noted_heads(ledger: Ledger) -> list[LedgerHead]:
+    """Return the heads of this ledger that git notes name; none outside of git."""
+    root = ledger.folder.root
+    if not git_read.is_repository(root):
+        return []
+    lines = [line for text in git_read.notes(root) for line in text.splitlines() if line.strip()]
+    return [
+        LedgerHead(seq=note["seq"], hash=note["hash"])
+        for note in map(json.loads, lines)
+        if note.get("study") == ledger.folder.name
+    ]

@@ -360,7 +360,7 @@ def _hash_now(study: Study, key: ApprovalKey, candidate: str | None) -> Sha:
 def _candidate(study: Study, key: str, candidate: str | None) -> Candidate:
     if candidate is None:
         raise StudyError("E_APPROVAL", f"{key} is approved per candidate.", hint="Name one.")
-    return read_record(study.folder.candidate_file(candidate), Candidate)
+    return study.candidate(candidate)
 
 
 def _file_behind(study: Study, key: ApprovalKey) -> Path | None:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from telic.studies.documents.base import DocumentPart
 from telic.studies.documents.contract import RESOURCES, Amounts, Phase, StudyBudget
@@ -92,7 +91,9 @@ def exhausted(state: StudyState) -> list[str]:
     return [name for name in RESOURCES if getattr(state.budget.left, name) == 0]
 
 
-class _Charge(NamedTuple):
+class HeldAmounts(NamedTuple):
+    """What is reserved for a run."""
+
     candidate: str
     phase: Phase
     amounts: Amounts
@@ -103,38 +104,42 @@ class Account:
     """Reservations and spending while a ledger is replayed; what is charged is only added to."""
 
     limits: StudyBudget = field(default_factory=StudyBudget)
-    _held: dict[str, _Charge] = field(default_factory=dict[str, _Charge])
-    _charged: list[_Charge] = field(default_factory=list[_Charge])
-    _spent: Amounts = field(default_factory=Amounts)
+    charged_to: dict[str, Amounts] = field(default_factory=dict[str, Amounts])
+    """by candidate"""
+    charged_in: dict[str, Amounts] = field(default_factory=dict[str, Amounts])
+    """by phase"""
+    spent: Amounts = field(default_factory=Amounts)
+    held: dict[str, HeldAmounts] = field(default_factory=dict[str, HeldAmounts])
 
     def reserve(self, run: str, candidate: str, phase: Phase, amounts: Amounts) -> None:
         """Hold amounts for a run."""
-        self._held[run] = _Charge(candidate, phase, amounts)
+        self.held[run] = HeldAmounts(candidate, phase, amounts)
 
     def release(self, run: str) -> None:
         """Give back what was held for a run that never started."""
-        self._held.pop(run, None)
+        self.held.pop(run, None)
 
     def settle(self, run: str, actual: Amounts) -> None:
         """Charge what a run took instead of what was held; a second settling changes nothing."""
-        if reserved := self._held.pop(run, None):
-            charge = reserved._replace(amounts=settled(reserved.amounts, actual))
-            self._spent = add(self._spent, charge.amounts)
-            self._charged.append(charge)
+        if reserved := self.held.pop(run, None):
+            amounts = settled(reserved.amounts, actual)
+            self.spent = add(self.spent, amounts)
+            _charge(self.charged_to, reserved.candidate, amounts)
+            _charge(self.charged_in, reserved.phase, amounts)
 
     def pay_call(self, usd: float | None, tokens: float | None) -> None:
         """Charge a model call; one of unknown price costs what the contract says."""
         price = self.limits.unknown_call_usd if usd is None else usd
-        self._spent = add(self._spent, Amounts(llm_usd=price, llm_tokens=tokens, llm_calls=1))
+        self.spent = add(self.spent, Amounts(llm_usd=price, llm_tokens=tokens, llm_calls=1))
 
     def summary(self) -> BudgetState:
         """Return what is spent, reserved and left."""
-        reserved = add(*(charge.amounts for charge in self._held.values()))
-        used = add(self._spent, reserved)
+        reserved = add(*(charge.amounts for charge in self.held.values()))
+        used = add(self.spent, reserved)
         return BudgetState(
-            spent=self._spent,
+            spent=self.spent,
             reserved=reserved,
-            left=left_of(self.limits, self._spent, reserved),
+            left=left_of(self.limits, self.spent, reserved),
             warnings=tuple(
                 name for name in RESOURCES if _is_past_soft_share(name, self.limits, used)
             ),
@@ -142,17 +147,21 @@ class Account:
 
     def by_candidate(self) -> dict[str, Amounts]:
         """Return what each candidate has spent and holds."""
-        return self._by("candidate")
+        totals = dict(self.charged_to)
+        for charge in self.held.values():
+            _charge(totals, charge.candidate, charge.amounts)
+        return totals
 
     def by_phase(self) -> dict[str, Amounts]:
         """Return what each phase has spent and holds."""
-        return self._by("phase")
+        totals = dict(self.charged_in)
+        for charge in self.held.values():
+            _charge(totals, charge.phase, charge.amounts)
+        return totals
 
-    def _by(self, what: Literal["candidate", "phase"]) -> dict[str, Amounts]:
-        groups = defaultdict[str, list[Amounts]](list)
-        for charge in (*self._charged, *self._held.values()):
-            groups[getattr(charge, what)].append(charge.amounts)
-        return {name: add(*amounts) for name, amounts in groups.items()}
+
+def _charge(totals: dict[str, Amounts], name: str, amounts: Amounts) -> None:
+    totals[name] = add(totals[name], amounts) if name in totals else amounts
 
 
 def _is_past_soft_share(name: str, limits: StudyBudget, used: Amounts) -> bool:

@@ -7,15 +7,13 @@ process killed before the append changed nothing; after it, the projections are 
 from __future__ import annotations
 
 import contextlib
-import json
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterable
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
 from telic.errors import TelicError
 from telic.storage.reading import read_bytes
-from telic.studies import git_read
 from telic.studies.canonical import canonical, existing_key, moment, signing_key, utc_now
 from telic.studies.chain import (
     EVENT_TYPES,
@@ -33,6 +31,7 @@ from telic.studies.chain import (
 from telic.studies.documents.base import SYSTEM, Sha, StudyActor
 from telic.studies.errors import BrokenIntegrity, LockTimeout, StudyError
 from telic.studies.folder import StudyFolder
+from telic.studies.index import SMALLEST, LedgerIndex, parse_line, read_index, write_index
 from telic.studies.ledger_file import (
     LARGEST_LINE,
     NotedHead,
@@ -50,6 +49,8 @@ from telic.studies.state import StudyState
 
 ANCHOR_EVERY = 50
 _RETRIES = 5
+_SMALL = 100_000
+"""bytes up to which nobody looks for an index"""
 _JUMP = timedelta(seconds=5)
 
 
@@ -79,13 +80,30 @@ class Ledger:
     def events(self) -> list[LedgerEvent]:
         """Return all whole lines; raises BrokenIntegrity E_LEDGER_BROKEN at the first bad one."""
         self._read_on()
-        return list(self._events)
+        if self._index is None:
+            return list(self._newest)
+        lines = whole_lines(self.path, 0)[: self._index.part.head.seq]
+        return [*map(parse_line, lines), *self._newest]
+
+    def events_of(self, *types: str, about: Iterable[str] | None = None) -> list[LedgerEvent]:
+        """Return the lines of some types, about some subjects or about anything, in order."""
+        self._read_on()
+        subjects = None if about is None else frozenset(about)
+        known = [] if self._index is None else self._index.events(self.path, types, subjects)
+        fresh = (each for each in self._newest if each.type in types)
+        return [*known, *(x for x in fresh if subjects is None or x.subject in subjects)]
 
     @property
     def head(self) -> LedgerHead:
         """The last line; seq 0 and 64 zeros when there is none."""
         self._read_on()
         return self._projector.head
+
+    @property
+    def run_revisions(self) -> dict[str, int]:
+        """Which revision of its candidate each run was started for."""
+        self._read_on()
+        return dict(self._projector.run_revisions)
 
     def state(self) -> StudyState:
         """Return what the ledger comes to; raises BrokenIntegrity at the first bad line."""
@@ -94,13 +112,41 @@ class Ledger:
 
     def _read_on(self) -> None:
         """Take in the lines that are new since last time."""
-        if self.path.exists() and self.path.stat().st_size < self._read_to:
+        if self._size() < self._read_to:
             self._forget()
+        self._begin_with_index()
         for line in whole_lines(self.path, self._read_to):
             event = _checked(line, self._projector.head)
             self._projector.apply(event)
-            self._events.append(event)
+            self._newest.append(event)
+            self._places.append(self._read_to)
             self._read_to += len(line)
+        if len(self._newest) >= SMALLEST:
+            self._renew_index()
+
+    def _begin_with_index(self) -> None:
+        """Know what was made of the ledger's beginning, where that is still what it was."""
+        if self._read_to or self._size() < _SMALL:
+            return
+        index = read_index(self.folder, read_bytes(self.path))
+        if index is not None:
+            self._index, self._checked = index, index.part
+            self._projector, self._read_to = index.projector(), index.part.size
+
+    def _size(self) -> int:
+        return self.path.stat().st_size if self.path.exists() else 0
+
+    def _renew_index(self) -> None:
+        """Keep what was read for whoever comes next, if every byte of it holds."""
+        content = read_bytes(self.path)[: self._read_to]
+        walk = ChainCheck(existing_key(self.folder.root), self._checked)
+        if not walk.check(content, None).ok:
+            return
+        self._checked = walk.checked(content)
+        self._index = write_index(
+            self.folder, self._checked, self._projector, self._index, self._newest, self._places
+        )
+        self._newest, self._places = [], []
 
     def verify(self) -> Check:
         """Recompute the whole chain, byte by byte; names the first bad line. Changes nothing."""
@@ -111,6 +157,7 @@ class Ledger:
 
         As `verify`, which looks at every line whatever was known before.
         """
+        self._begin_with_index()
         return self._check(self._checked)
 
     def _check(self, known: CheckedPart | None) -> Check:
@@ -254,7 +301,11 @@ class Ledger:
             raise _broken(head.seq, why)
 
     def _known_hashes(self, seq: int) -> dict[int, str]:
-        return {seq: self._events[seq - 1].hash} if 0 < seq <= len(self._events) else {}
+        before = self.head.seq - len(self._newest)
+        if before < seq <= self.head.seq:
+            return {seq: self._newest[seq - before - 1].hash}
+        found = hash_at(read_bytes(self.path), self.head.seq, seq) if 0 < seq <= before else None
+        return {} if found is None else {seq: found}
 
     def _recover(self) -> None:
         """Move a last line that a crash tore aside, and say so in the ledger."""
@@ -282,7 +333,10 @@ class Ledger:
 
     def _forget(self) -> None:
         self._projector = Projector(self.folder.name)
-        self._events: list[LedgerEvent] = []
+        self._index: LedgerIndex | None = None
+        self._newest: list[LedgerEvent] = []
+        """lines that came since the index"""
+        self._places: list[int] = []
         self._read_to = 0
         self._checked: CheckedPart | None = None
 
@@ -306,47 +360,3 @@ def _broken(seq: int, why: str) -> BrokenIntegrity:
         f"The ledger is not what was written: line {seq} is bad, {why}.",
         hint="Launches and decisions are blocked. Restore the file from version control.",
     )
-
-
-def note_head(ledger: Ledger) -> str:
-    """Add the head of the ledger to the note of the checked-out commit; returns the commit.
-
-    Only the note is written (refs/notes/telic); pushing it is left to people.
-    """
-    root = ledger.folder.root
-    ledger.require_intact()
-    commit = git_read.head_commit(root) if git_read.is_repository(root) else None
-    if commit is None:
-        raise StudyError(
-            "E_NO_COMMIT", f"{root} has no commit that a note could hang on.", hint="Commit first."
-        )
-    text = canonical(anchored(ledger.folder.name, ledger.head)).decode()
-    git_read.add_note(root, commit, text)
-    return commit
-
-
-def require_noted(ledger: Ledger) -> int:
-    """Return how many heads of this ledger git notes name; raises when one is not in it."""
-    hashes = {event.seq: event.hash for event in ledger.events()}
-    heads = noted_heads(ledger)
-    for head in heads:
-        if hashes.get(head.seq) != head.hash:
-            raise BrokenIntegrity(
-                "E_LEDGER_BROKEN",
-                f"A git note knows another line {head.seq} of the ledger: it was rewritten.",
-                hint="Compare with: git log --notes=telic",
-            )
-    return len(heads)
-
-
-def noted_heads(ledger: Ledger) -> list[LedgerHead]:
-    """Return the heads of this ledger that git notes name; none outside of git."""
-    root = ledger.folder.root
-    if not git_read.is_repository(root):
-        return []
-    lines = [line for text in git_read.notes(root) for line in text.splitlines() if line.strip()]
-    return [
-        LedgerHead(seq=note["seq"], hash=note["hash"])
-        for note in map(json.loads, lines)
-        if note.get("study") == ledger.folder.name
-    ]

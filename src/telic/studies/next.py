@@ -58,7 +58,7 @@ def note_next(study: Study) -> NextAction:
 
 def _after_import(study: Study, source: WorkSource) -> NextAction:
     """Return what to do with a study whose work is done elsewhere."""
-    closed = [event for event in study.events if event.type == "study.status"]
+    closed = study.events_of("study.status")
     if closed and closed[-1].data["status"] == "closed":
         why = f"the {source.kind} {source.name} has ended: {closed[-1].data['reason']}"
         return NextAction(action="stop", why=why, args={"source": source.name})
@@ -248,8 +248,9 @@ def _give_up(names: Sequence[str], verb: str = "withdraw") -> str:
 def _launch(o: Outlook) -> Iterator[NextAction]:
     if o.remedy:
         found = o.remedy
-        if found.action == "abandon" and o.is_running(str(found.args["candidate"])):
-            yield from _waiting(o)  # nobody is given up while a run of theirs goes on
+        is_given_up = found.action == "abandon" and o.is_running(str(found.args["candidate"]))
+        if is_given_up or found.args.get("gate") == "G16":
+            yield from _waiting(o)  # a run that goes on has to end first
         yield NextAction(
             action=found.action,
             args=dict(found.args),

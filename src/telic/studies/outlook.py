@@ -103,12 +103,12 @@ class Outlook(Prospects):
         """Live runs that a look found beyond help, where the contract has such runs ended."""
         if not self.study.state.automation.kill_fatal:
             return ()
-        signs = ((run, fatal_alerts(self.study.events, [run])) for run in self.live)
-        asked = (run for run, found in signs if found)
+        alerts = self.study.events_of("monitor.alert", about=self.live)
+        signs = ((run, fatal_alerts(alerts, [run])) for run in self.live)
         return tuple(
-            (run, fatal_alerts(self.study.events, [run])[0])
-            for run in asked
-            if stop_request(self.study.folder.run(run)) is None
+            (run, found[0])
+            for run, found in signs
+            if found and stop_request(self.study.folder.run(run)) is None
         )
 
     @cached_property
@@ -127,9 +127,8 @@ class Outlook(Prospects):
         """Live runs that nobody looked at for a while."""
         runs, now = self.study.state.runs, moment(utc_now())
         last = {run: runs[run].intent_at for run in self.live}
-        for event in self.study.events:
-            if event.type == "monitor.alert" and event.data.get("run") in last:
-                last[event.data["run"]] = event.at
+        for event in self.study.events_of("monitor.alert", about=self.live):
+            last[str(event.subject)] = event.at
         return tuple(run for run, at in last.items() if now - moment(at) > WATCH_EVERY)
 
     @cached_property

@@ -8,7 +8,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from telic.errors import BadFile
-from telic.storage.files import read_table, write_json, write_text
+from telic.storage.files import plain, read_table, write_json, write_text
 from telic.storage.reading import read_bytes
 from telic.studies.budget import Account
 from telic.studies.chain import LedgerEvent, LedgerHead
@@ -39,7 +39,23 @@ _ENDS = ("finished", "failed", "killed", "lost")
 
 _KEPT = ("status", "phase")
 _HASHES = ("content_hash", "contract_hash", "protocol_hash", "adapter_hash")
+_PLAIN_FIELDS = (
+    *("study", "study_kind", "study_status", "opened_seq", "contract_version", "contract_hash"),
+    *("budget_limits", "automation", "stop_rules", "noise_floor", "baseline"),
+)
+"""of the state: what is kept as events give it"""
 _APPROVAL = {"granted": "approved", "rejected": "rejected", "voided": "void"}
+
+
+class Projection(BaseModel):
+    """All that a projector has learned: enough to go on from there."""
+
+    state: StudyState
+    charged_to: dict[str, Amounts]
+    charged_in: dict[str, Amounts]
+    holding: list[str]
+    """runs for which something is reserved"""
+    run_revisions: dict[str, int]
 
 
 class Projector:
@@ -60,6 +76,41 @@ class Projector:
         self._required: tuple[ApprovalKey, ...] = ()
         self._protocol_hash: Sha | None = None
         self._fired: list[FiredStop] = []
+        self.run_revisions: dict[str, int] = {}
+        """which revision of its candidate each run was started for"""
+
+    @classmethod
+    def restored(cls, seen: Projection) -> Projector:
+        """Return a projector that has seen what led to a projection."""
+        state, made = seen.state, cls(seen.state.study)
+        made.head, made.updated_at, made._known = state.ledger_head, state.updated_at, state
+        made._fields = {name: getattr(state, name) for name in _PLAIN_FIELDS}
+        made._candidates, made._runs = dict(state.candidates), dict(state.runs)
+        made._sheets, made._decisions = dict(state.evidence), dict(state.decisions)
+        made._approvals, made._incumbents = dict(state.approvals), dict(state.incumbents)
+        made._required, made._fired = state.required_approvals, list(state.fired_stops)
+        made._protocol_hash = state.protocol_hash
+        made.run_revisions = dict(seen.run_revisions)
+        made._account = Account(
+            limits=state.budget_limits,
+            charged_to=dict(seen.charged_to),
+            charged_in=dict(seen.charged_in),
+            spent=state.budget.spent,
+        )
+        for name in seen.holding:
+            run = state.runs[name]
+            made._account.reserve(name, run.candidate, run.phase, run.reservation)
+        return made
+
+    def projection(self) -> Projection:
+        """Return all that was learned so far."""
+        return Projection(
+            state=self.state(),
+            charged_to=dict(self._account.charged_to),
+            charged_in=dict(self._account.charged_in),
+            holding=list(self._account.held),
+            run_revisions=dict(self.run_revisions),
+        )
 
     def apply(self, event: LedgerEvent) -> None:
         """Take in the next event."""
@@ -201,7 +252,9 @@ class Projector:
             reservation=reservation,
             intent_at=event.at,
         )
+        held = self._candidates.get(run.candidate)
         self._runs[data["run"]] = run
+        self.run_revisions[data["run"]] = 1 if held is None else held.revision
         self._account.reserve(data["run"], run.candidate, run.phase, reservation)
 
     def _run(self, name: str, event: LedgerEvent) -> None:
@@ -292,12 +345,18 @@ class _Seen(BaseModel):
     """What of state.json says how far it has come; the rest, which may be long, is left."""
 
     ledger_head: LedgerHead
+    next_action: dict[str, Any] | None = None
 
 
 def committed_head(folder: StudyFolder) -> LedgerHead | None:
     """Return the last event that state.json has seen; None when it has none to tell."""
+    seen = _seen(folder)
+    return None if seen is None else seen.ledger_head
+
+
+def _seen(folder: StudyFolder) -> _Seen | None:
     try:
-        return _Seen.model_validate_json(read_bytes(folder.state)).ledger_head
+        return _Seen.model_validate_json(read_bytes(folder.state))
     except (BadFile, ValueError):
         return None
 
@@ -318,7 +377,9 @@ def save_next(folder: StudyFolder, state: StudyState, action: dict[str, Any]) ->
 
     Whoever calls holds the study's lock.
     """
-    if committed_head(folder) == state.ledger_head:
+    seen = _seen(folder)
+    is_new = seen is not None and seen.next_action != plain(action)
+    if seen is not None and seen.ledger_head == state.ledger_head and is_new:
         _save_state(folder, state.model_copy(update={"next_action": action}))
 
 

@@ -55,13 +55,18 @@ class QueueStep(DocumentPart):
 # ---------------------------------------------------------------------------- what was planned
 
 
-def manifest_of(events: Iterable[LedgerEvent], state: StudyState) -> QueueManifest:
-    """Return the queue that the ledger comes to."""
-    events = list(events)
+def manifest_of(
+    events: Iterable[LedgerEvent], state: StudyState, revisions: Mapping[str, int]
+) -> QueueManifest:
+    """Return the queue that the planning in a ledger comes to.
+
+    Args:
+        events: queue.planned and queue.reordered.
+        state: of the study.
+        revisions: of its candidate for which each run was started.
+    """
     policy, jobs = QueuePolicy(), dict[str, Job]()
     for event in events:
-        if event.type not in ("queue.planned", "queue.reordered"):
-            continue
         policy = QueuePolicy.model_validate(event.data.get("policy") or policy)
         for data in event.data.get("jobs", ()):
             job = Job.model_validate(data)
@@ -69,12 +74,26 @@ def manifest_of(events: Iterable[LedgerEvent], state: StudyState) -> QueueManife
         for job_id, changes in event.data.get("changes", {}).items():
             if job_id in jobs:
                 jobs[job_id] = Job.model_validate({**jobs[job_id].as_data(), **changes})
-    revisions = run_revisions(events)
+    tries = _tries(state, revisions)
     return QueueManifest(
         study=state.study,
         policy=policy,
-        jobs=tuple(_settled(job, state, revisions) for job in jobs.values()),
+        jobs=tuple(_settled(job, state, tries) for job in jobs.values()),
     )
+
+
+Tries = dict[tuple[str, Phase, int], dict[str, RunState]]
+
+
+def _tries(state: StudyState, revisions: Mapping[str, int]) -> Tries:
+    """Return the runs of every candidate's present revision, by candidate, phase and seed."""
+    found: Tries = {}
+    for name, run in state.runs.items():
+        held = state.candidates.get(run.candidate)
+        now = None if held is None else held.revision
+        if run.status != RunStatus.ABORTED and revisions.get(name, now) == now:
+            found.setdefault((run.candidate, run.phase, run.seed), {})[name] = run
+    return found
 
 
 def as_agreed(manifest: QueueManifest, state: StudyState, contract: Contract) -> QueueManifest:
@@ -109,29 +128,10 @@ def why_seed_is_spent(
     return None
 
 
-def run_revisions(events: Iterable[LedgerEvent]) -> dict[str, int]:
-    """Return which revision of its candidate each run was started for."""
-    revision, of_run = dict[str, int](), dict[str, int]()
-    for event in events:
-        if event.type in ("candidate.created", "candidate.revised") and event.subject:
-            revision[event.subject] = int(event.data.get("revision", 1))
-        elif event.type == "launch.intent":
-            of_run[str(event.data["run"])] = revision.get(str(event.data["candidate"]), 1)
-    return of_run
-
-
-def _settled(job: Job, state: StudyState, revisions: dict[str, int]) -> Job:
+def _settled(job: Job, state: StudyState, runs: Tries) -> Job:
     """Return the job with the status that its runs give it."""
-    candidate = state.candidates.get(job.candidate)
-    if job.status == "cancelled" or candidate is None:
-        return job
-    runs = {
-        name: run
-        for name, run in state.runs_of(job.candidate, job.phase).items()
-        if run.seed == job.seed and revisions.get(name, candidate.revision) == candidate.revision
-    }
-    tries = {name: run for name, run in runs.items() if run.status != RunStatus.ABORTED}
-    if not tries:
+    tries = runs.get((job.candidate, job.phase, job.seed))
+    if job.status == "cancelled" or job.candidate not in state.candidates or not tries:
         return job
     name, last = list(tries.items())[-1]
     done = next((n for n, run in tries.items() if run.status == RunStatus.FINISHED), None)
@@ -157,13 +157,16 @@ def _ending(run: RunState) -> str:
 def step(manifest: QueueManifest, state: StudyState, now: str) -> QueueStep:
     """Return the jobs that may start and why each of the others waits; never starts one."""
     busy = [job for job in manifest.jobs if is_busy(job, now)]
-    places = max(0, manifest.policy.max_parallel - len(busy))
+    # A run may be live of which no job knows: of a candidate that was revised since.
+    unplanned = set(state.active_runs) - {job.run_id for job in busy}
+    places = max(0, manifest.policy.max_parallel - len(busy) - len(unplanned))
+    by_id = {job.job_id: job for job in manifest.jobs}
     gpus = _free_gpus(manifest.policy, busy, state)
     ready, waiting = list[ReadyJob](), list[WaitingJob]()
     for job in _ordered(manifest):
         if job.status in JOB_OVER or is_busy(job, now):
             continue
-        why = _why_blocked(job, manifest.jobs, state)
+        why = _why_blocked(job, by_id, state)
         if why is None and not places:
             why = f"all {manifest.policy.max_parallel} places are taken"
         if why is None and manifest.policy.gpus and not gpus:
@@ -196,16 +199,15 @@ def _ordered(manifest: QueueManifest) -> Sequence[Job]:
     return manifest.jobs
 
 
-def _why_blocked(job: Job, jobs: Sequence[Job], state: StudyState) -> str | None:
+def _why_blocked(job: Job, jobs: Mapping[str, Job], state: StudyState) -> str | None:
     if state.study_status != "open":
         return f"the study is {state.study_status}"
     if state.fired_stops:
         return f"the stop rule {state.fired_stops[0].rule} fired"
     if why := _why_candidate_waits(job, state):
         return why
-    by_id = {each.job_id: each for each in jobs}
     for needed in job.depends_on:
-        before = by_id.get(needed)
+        before = jobs.get(needed)
         if before is None or before.status != "done":
             return f"{needed} is {before.status if before else 'not planned'}"
     runs = state.runs_of(job.candidate, job.phase).values()

@@ -25,6 +25,7 @@ from typing import Any
 
 from pydantic import Field
 
+from telic.core.config import Record
 from telic.studies.budget import BudgetState
 from telic.studies.canonical import NO_HASH
 from telic.studies.chain import LedgerHead
@@ -68,7 +69,7 @@ class CandidateState(DocumentPart):
     reason: str = ""
 
 
-class RunState(DocumentPart):
+class RunState(Record):
     """A run as the ledger knows it."""
 
     status: RunStatus
@@ -104,7 +105,7 @@ class RunState(DocumentPart):
         return self.status == RunStatus.LOST or self.killed_by == "preempted"
 
 
-class EvidenceState(DocumentPart):
+class EvidenceState(Record):
     """A piece of evidence as the ledger knows it."""
 
     kind: str

@@ -33,7 +33,7 @@ from telic.studies.evidence.claims import Audit
 from telic.studies.evidence.store import altered, read_evidence
 from telic.studies.folder import Registry, StudyFolder, read_registry
 from telic.studies.ledger import Ledger
-from telic.studies.queue import as_agreed, manifest_of, run_revisions
+from telic.studies.queue import as_agreed, manifest_of
 from telic.studies.state import IMPORTED, CandidateState, Incumbent, StudyState, WorkSource
 
 Arguments = ParamSpec("Arguments")
@@ -127,19 +127,23 @@ class Study:
 
     @property
     @fact
-    def _moment(self) -> tuple[StudyState, tuple[LedgerEvent, ...]]:
-        state = self.ledger.state()
-        return state, tuple(self.ledger.events()[: state.ledger_head.seq])
-
-    @property
     def state(self) -> StudyState:
         """What the ledger comes to."""
-        return self._moment[0]
+        return self.ledger.state()
 
     @property
+    @fact
     def events(self) -> tuple[LedgerEvent, ...]:
-        """The lines of the ledger."""
-        return self._moment[1]
+        """The lines of the ledger; all of them, which takes seconds where they are many."""
+        return tuple(self.ledger.events()[: self.state.ledger_head.seq])
+
+    @fact
+    def events_of(
+        self, *types: str, about: tuple[str, ...] | None = None
+    ) -> tuple[LedgerEvent, ...]:
+        """Return the lines of some types, about some subjects or about anything."""
+        last = self.state.ledger_head.seq
+        return tuple(x for x in self.ledger.events_of(*types, about=about) if x.seq <= last)
 
     @property
     def incumbent(self) -> Incumbent | None:
@@ -150,8 +154,8 @@ class Study:
     @fact
     def source(self) -> WorkSource | None:
         """What a study tells of; None for one whose experiments are made here."""
-        for event in self.events:
-            if event.type == IMPORTED and "source" in event.data:
+        for event in self.events_of(IMPORTED):
+            if "source" in event.data:
                 return WorkSource.model_validate(event.data["source"])
         return None
 
@@ -159,7 +163,7 @@ class Study:
     @fact
     def run_revisions(self) -> dict[str, int]:
         """Which revision of its candidate each run was started for."""
-        return run_revisions(self.events)
+        return self.ledger.run_revisions
 
     # ------------------------------------------------------------------ what the files say
 
@@ -302,7 +306,8 @@ class Study:
     @fact
     def queue(self) -> QueueManifest:
         """The queue that the ledger comes to, within the contract of today."""
-        planned = manifest_of(self.events, self.state)
+        events = self.events_of("queue.planned", "queue.reordered")
+        planned = manifest_of(events, self.state, self.run_revisions)
         is_written = self.folder.contract.is_file()
         return as_agreed(planned, self.state, self.contract) if is_written else planned
 

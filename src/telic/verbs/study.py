@@ -327,11 +327,8 @@ def add_note(request: NoteRequest) -> EnteredEvent:
     """Add a note to the study, for people and for the next session."""
     study = request.open()
     with study.locked():
-        notes = (event for event in study.events if event.type == "note.added")
-        event = next(
-            (x for x in notes if request.key is not None and x.data["request_key"] == request.key),
-            None,
-        )
+        notes = study.events_of("note.added") if request.key is not None else ()
+        event = next((x for x in notes if x.data["request_key"] == request.key), None)
         if event is None:
             facts = {"text": request.text, "request_key": request.key}
             event = study.append("note.added", request.about, facts, request.who)

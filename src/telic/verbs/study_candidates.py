@@ -243,9 +243,7 @@ class CandidateRequest(StudyRequest):
 @study_verb(CandidateRequest)
 def get_candidate(request: CandidateRequest) -> Candidate:
     """Show one candidate: its hypothesis, change, plan, and how its checks went."""
-    from telic.studies.candidates import read_candidate
-
-    return read_candidate(request.open().folder, request.candidate)
+    return request.open().candidate(request.candidate)
 
 
 class ShowRequest(StudyRequest):

@@ -11,6 +11,7 @@ from telic.core.request import argument, option
 from telic.core.text import integers
 from telic.core.verb import Question, Wrapped
 from telic.errors import UsageError
+from telic.studies.chain import EVENT_TYPES
 from telic.studies.decide import DecisionOutcome
 from telic.studies.documents.candidate import Evidence, Verdict
 from telic.studies.evidence.audit import AuditResult
@@ -279,7 +280,7 @@ def propose_decision(request: DecideRequest) -> DecisionOutcome:
 
     To have a person accept, keep or revert, call request_decision.
     """
-    about = [x for x in request.open().events if x.subject == request.candidate]
+    about = request.open().events_of(*EVENT_TYPES, about=(request.candidate,))
     if about and about[-1].type == "decision.proposed":
         last = about[-1].data
         if (last.get("verdict"), last.get("reason")) == (request.verdict, request.because):

@@ -154,9 +154,8 @@ def verify(request: VerifyRequest) -> LedgerProof:
     anew, cut short or added to outside of telic is found by the note of its last line that every
     write leaves in the user's own folder.
     """
-    from telic.studies.administration import collect_orphans
+    from telic.studies.administration import collect_orphans, require_noted
     from telic.studies.evidence.proof import changed_files
-    from telic.studies.ledger import require_noted
 
     study = request.open()
     found = study.ledger.verify()
@@ -211,7 +210,7 @@ def anchor(request: AnchorRequest) -> Anchor:
 
     A ledger that somebody else went on with, on another machine, is taken over by a person's word.
     """
-    from telic.studies.ledger import note_head
+    from telic.studies.administration import note_head
 
     study = request.open()
     if study.ledger.verify().foreign and request.person:

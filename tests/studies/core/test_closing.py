@@ -6,12 +6,17 @@ import subprocess
 
 import pytest
 
-from telic.studies.administration import close_study, collect_orphans, resume_study
+from telic.studies.administration import (
+    close_study,
+    collect_orphans,
+    note_head,
+    require_noted,
+    resume_study,
+)
 from telic.studies.contract import hash_evaluator
 from telic.studies.documents.base import RUNNER
 from telic.studies.errors import BrokenIntegrity, GateRefused, StudyError
 from telic.studies.evidence.store import add_evidence
-from telic.studies.ledger import note_head, require_noted
 from telic.studies.next import next_step
 from tests.studies.core.small import AGENT, CONSENT, add_candidate
 from tests.studies.fresh import FreshStudy

@@ -31,6 +31,7 @@ from tests.studies.walk.person import AGENT, HUMAN, consent, new_idea
 from tests.studies.walk.world import World
 
 FREE = (
+    "ledger.index",
     "run.json",
     "experiments.yaml",
     "queue.json",

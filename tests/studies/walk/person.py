@@ -10,6 +10,7 @@ from telic.studies.contract import amend
 from telic.studies.decide import decide, revert
 from telic.studies.documents.adapter import confirm_field
 from telic.studies.documents.base import StudyActor, rewrite_yaml, update_yaml
+from telic.studies.errors import GateRefused
 from telic.studies.evidence.hacking import review_candidate
 from telic.studies.evidence.measurement import analyze_run
 from telic.studies.schedule import fresh_seeds
@@ -47,9 +48,8 @@ def _ask(world, study, said) -> None:
             update_yaml(study.folder.contract, {"hardware": {"hosts": ["local"], "gpus": []}})
             amend(study, HUMAN, "it may run here")
         case "G14":
-            more = dict.fromkeys(("per_candidate", "per_phase"))
-            update_yaml(study.folder.contract, {"budget": {"wall_clock_h": 1000}})
-            assert more
+            more = {"launches": 5000 + len(study.state.runs), "wall_clock_h": 5000}
+            update_yaml(study.folder.contract, {"budget": {**more, "per_candidate": more}})
             amend(study, HUMAN, "it may cost more")
         case "G18":
             world.commit(ours_only=False)
@@ -86,13 +86,26 @@ def _mend(world, study, said) -> None:
     if held.status != "debug" and world.luck.random() < 0.5:
         withdraw(study, name, HUMAN, "not worth it")
         return
+    try:
+        seeds = _seeds(study, name)
+    except GateRefused as refused:
+        assert refused.code == "E_SEEDS"
+        # no seeds are left for it: it is given up, which is what was offered beside mending it
+        is_debug = held.status == "debug"
+        give_up = decide if is_debug else withdraw
+        give_up(study, name, *(("reject",) if is_debug else ()), HUMAN, "no seeds are left")
+        return
+    changes = {"plan": {"seeds": seeds, "est": COST}, "base_commit": world.head}
+    revise_candidate(study, name, changes, AGENT)
+
+
+def _seeds(study, name) -> dict:
     seeds = {}
     for phase in study.candidate(name).plan.phases:
         count = 5 if phase in ("promotion", "incumbent_validation") else 1
         arms = [name] if phase in ("promotion", "incumbent_validation") else []
         seeds[phase] = list(fresh_seeds(study, phase, arms, count))
-    changes = {"plan": {"seeds": seeds, "est": COST}, "base_commit": world.head}
-    revise_candidate(study, name, changes, AGENT)
+    return seeds
 
 
 def _propose(world, study, said) -> None:

@@ -25,7 +25,7 @@ from tests.studies.walk.moves import MOVES
 from tests.studies.walk.person import AGENT, answer
 from tests.studies.walk.world import Crash, Moment, World
 
-STEPS = 3
+STEPS = 2
 """of each life, after the moment that it branches off from"""
 MOST_MOMENTS = 500
 WHIM = 0.3

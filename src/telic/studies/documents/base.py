@@ -34,7 +34,9 @@ Sha = str
 class DocumentPart(Record):
     """A closed part of a document; only keys that start with x- are free."""
 
-    model_config = ConfigDict(extra="allow", populate_by_name=True, serialize_by_alias=True)
+    model_config = ConfigDict(
+        extra="allow", populate_by_name=True, serialize_by_alias=True, defer_build=True
+    )
 
     @model_validator(mode="after")
     def _refuse_unknown_keys(self, info: ValidationInfo) -> Self:

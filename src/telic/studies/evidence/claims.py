@@ -9,6 +9,7 @@ from pydantic import Field
 
 from telic.storage.files import as_record, read_table
 from telic.studies.canonical import content_hash, utc_now
+from telic.studies.chain import EVENT_TYPES
 from telic.studies.documents.base import Document, DocumentPart
 from telic.studies.documents.candidate import CheckResult, RunStatus
 from telic.studies.documents.contract import Phase
@@ -289,7 +290,7 @@ def _facts(study: Study, ours: Arm, theirs: Arm | None) -> ClaimFacts:
             "selection": tuple(sorted(seeds.pool("selection"))),
         },
         budget_unit="steps" if all(run.steps is not None for run in runs) else "wall",
-        open_fatal=fatal_alerts(study.events, used),
+        open_fatal=fatal_alerts(study.events_of("monitor.alert", about=tuple(used)), used),
         reflection_level=level,
         is_reflection_reviewed=level == "high" and is_reviewed(study, ours.candidate),
         sigma_0=study.state.noise_floor,
@@ -380,12 +381,13 @@ def _as_launched(study: Study, run: str) -> tuple[str | None, bool | None]:
     hashes: dict[str, str] = {}
     content_hash: str | None = None
     gates: dict[str, Any] = {}
-    for event in study.events:
+    types = ("launch.intent", *(name for name in EVENT_TYPES if name.startswith("candidate.")))
+    for event in study.events_of(*types, about=(study.state.runs[run].candidate,)):
         if event.type == "launch.intent" and event.data.get("run") == run:
             content_hash = event.data.get("content_hash") or hashes.get(event.data["candidate"])
             gates = event.data.get("gates", {})
             break
-        if event.type.startswith("candidate.") and event.data.get("content_hash"):
+        if event.type != "launch.intent" and event.data.get("content_hash"):
             hashes[str(event.subject)] = event.data["content_hash"]
     if "G18" in gates:
         return content_hash, bool(gates["G18"])

@@ -9,7 +9,6 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal
 
-from telic.studies.candidates import read_candidate
 from telic.studies.documents.base import DocumentPart, StudyActor
 from telic.studies.documents.candidate import Evidence
 from telic.studies.documents.metrics import Guardrail
@@ -222,7 +221,7 @@ def review_candidate(
         "finding": finding,
         "exploit": is_exploit,
         "passed": not is_exploit,
-        "content_hash": read_candidate(study.folder, candidate).compute_hash(),
+        "content_hash": study.candidate(candidate).compute_hash(),
     }
     return add_evidence(
         study,

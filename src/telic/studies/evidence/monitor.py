@@ -140,7 +140,7 @@ def monitor_run(study: Study, run: str, actor: StudyActor) -> MonitorReport:
     state = study.state
     report = look_at_run(study.folder, state, run)
     now = {sign.id: sign for sign in report.signatures if sign.severity != "info"}
-    before = open_alerts(study.events, run)
+    before = open_alerts(study.events_of("monitor.alert", about=(run,)), run)
     begun = {name: sign for name, sign in now.items() if before.get(name) != sign.severity}
     over = sorted(before.keys() - now.keys())
     if begun:
@@ -167,9 +167,8 @@ def monitor_run(study: Study, run: str, actor: StudyActor) -> MonitorReport:
 
 def _was_long_ago(study: Study, run: str) -> bool:
     """Tell whether nobody entered a look at a run for a while."""
-    alerts = (event for event in reversed(study.events) if event.type == "monitor.alert")
-    last = next((event.at for event in alerts if event.data.get("run") == run), None)
-    since = moment(last or study.state.runs[run].intent_at)
+    alerts = study.events_of("monitor.alert", about=(run,))
+    since = moment(alerts[-1].at if alerts else study.state.runs[run].intent_at)
     return moment(utc_now()) - since > WATCH_EVERY
 
 

@@ -65,9 +65,9 @@ def _evidence(study: Study) -> Iterator[str]:
 
 
 def _decisions(study: Study) -> Iterator[str]:
-    for event in study.events:
+    for event in study.events_of("decision.recorded", "candidate.debug"):
         name, recorded = event.data.get("decision"), event.data.get("decision_hash")
-        if event.type not in ("decision.recorded", "candidate.debug") or not name or not recorded:
+        if not name or not recorded:
             continue
         path = study.folder.decision_file(str(name))
         if not path.is_file():
@@ -79,9 +79,8 @@ def _decisions(study: Study) -> Iterator[str]:
 
 
 def _revisions(study: Study) -> Iterator[str]:
-    for event in study.events:
-        is_revision = event.type in ("candidate.created", "candidate.revised")
-        if is_revision and event.data.get("content_hash"):
+    for event in study.events_of("candidate.created", "candidate.revised"):
+        if event.data.get("content_hash"):
             yield from _revision(study, event)
     for name, held in study.state.candidates.items():
         if (
@@ -119,9 +118,7 @@ def _revision(study: Study, event: LedgerEvent) -> Iterator[str]:
 
 
 def _contracts(study: Study) -> Iterator[str]:
-    for event in study.events:
-        if event.type != "contract.amended":
-            continue
+    for event in study.events_of("contract.amended"):
         path = study.folder.contract_version(int(event.data["version"]))
         if not path.is_file():
             yield f"{path.name} of contract.history is gone"

@@ -18,7 +18,6 @@ from telic.errors import UnknownName
 from telic.storage.facts import CommandFacts, LaunchedFacts
 from telic.storage.files import read_facts, read_json, write_json
 from telic.studies import lifecycle
-from telic.studies.candidates import read_candidate
 from telic.studies.canonical import existing_key, moment, utc_now
 from telic.studies.documents.adapter import RepositoryOutputs
 from telic.studies.documents.base import RUNNER, SYSTEM
@@ -88,7 +87,7 @@ def _prune(study: Study) -> None:
     live = {state.runs[name].candidate for name in state.active_runs}
     for name, standing in state.candidates.items():
         if standing.status in _DECIDED and name not in live:
-            remove_tree(study.folder, read_candidate(study.folder, name))
+            remove_tree(study.folder, study.candidate(name))
 
 
 def stop_run(study: Study, run: str, by: KilledBy, why: str) -> None:

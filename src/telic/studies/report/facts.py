@@ -170,14 +170,13 @@ def gather(study: Study, action: NextAction | None = None) -> StudyFacts:
         measurements=measurements,
         reflection=_newest(study, "reflection", Reflection),
         probe=_newest(study, "dr_probe", ProbeSummary),
-        alerts=tuple(entered_alerts(study.events)),
+        alerts=tuple(entered_alerts(study.events_of("monitor.alert"))),
         card=_card(state, spec, measurements),
         commands=_commands(folder, state),
         action=action,
         moved=tuple(
             (event.at, str(event.data.get("from") or ""), str(event.data.get("to") or ""))
-            for event in study.events
-            if event.type == "incumbent.changed"
+            for event in study.events_of("incumbent.changed")
         ),
         judgements=_judgements(study),
         source=study.source,

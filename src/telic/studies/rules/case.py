@@ -10,7 +10,6 @@ from typing import Any, NamedTuple, TypeVar
 from telic.errors import BadFile, TelicError
 from telic.storage.reading import file_hash, read_text
 from telic.studies.budget import left_by_others
-from telic.studies.candidates import read_candidate
 from telic.studies.canonical import utc_now
 from telic.studies.documents.candidate import (
     Candidate,
@@ -173,11 +172,10 @@ class CandidateCase:
     @cached_property
     def others(self) -> dict[str, OtherCandidate]:
         """The other candidates of the study."""
-        state, folder = self.study.state, self.study.folder
+        state = self.study.state
+        tried = {run.candidate for run in state.runs.values()}
         return {
-            name: OtherCandidate(
-                read_candidate(folder, name), held.status, bool(state.runs_of(name))
-            )
+            name: OtherCandidate(self.study.candidate(name), held.status, name in tried)
             for name, held in state.candidates.items()
             if name != self.name
         }

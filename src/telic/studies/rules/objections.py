@@ -38,11 +38,8 @@ def standing_exploit(study: Study, candidate: str) -> str | None:
     if not review.payload.get("exploit"):
         return None
     knowing = any(
-        event.seq > study.state.evidence[review.id].seq
-        and event.type == "approval.granted"
-        and event.data["key"] == "experiment"
-        for event in study.events
-        if event.subject == candidate
+        event.seq > study.state.evidence[review.id].seq and event.data["key"] == "experiment"
+        for event in study.events_of("approval.granted", about=(candidate,))
     )
     return None if knowing else f"{review.id} calls it an exploit: {review.payload['finding']}"
 

@@ -158,7 +158,7 @@ def _judge(study: Study, candidate: str, phase: Phase) -> PhaseVerdict:
         return said
     others = {
         name: median_score(run_facts(study, name, phase))
-        for name in batch_of(study.events, candidate)
+        for name in batch_of(study.events_of("queue.planned"), candidate)
         if name != candidate and _takes_part(study.state, name)
     }
     # Nobody waits for the score of one whose story is over.
@@ -183,7 +183,7 @@ def run_facts(study: Study, candidate: str, phase: Phase) -> tuple[RunFact, ...]
     facts = list[RunFact]()
     for name, run in by_seed.values():
         sheet = measured(study, name)
-        fatal = fatal_alerts(study.events, [name])
+        fatal = fatal_alerts(study.events_of("monitor.alert", about=(name,)), [name])
         score = None if sheet is None else sheet.primary
         unreadable = sheet.problem or "it has no score" if sheet and score is None else ""
         is_finished = run.status == RunStatus.FINISHED
@@ -199,10 +199,15 @@ def measured(study: Study, run: str) -> Measurement | None:
 
 
 def batch_of(events: Iterable[LedgerEvent], candidate: str) -> tuple[str, ...]:
-    """Return the candidates that were queued in one batch with this one, itself included."""
+    """Return the candidates that were queued in one batch with this one, itself included.
+
+    Args:
+        events: queue.planned, of the whole study.
+        candidate: whose batch is meant.
+    """
     batches = dict[str, str]()
     for event in events:
-        if event.type == "queue.planned" and event.subject:
+        if event.subject:
             # planned again later, it stays in its first batch
             batches.setdefault(event.subject, event.data.get("batch") or event.subject)
     own = batches.get(candidate, candidate)

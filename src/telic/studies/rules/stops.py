@@ -137,8 +137,8 @@ def _waived(study: Study) -> set[tuple[str, str]]:
     opened = study.state.opened_seq
     return {
         (str(event.data["rule"]), str(event.data.get("why", "")))
-        for event in study.events[:opened]
-        if event.type == "stop.fired" and event.data["rule"] not in _LIFTS_ITSELF
+        for event in study.events_of("stop.fired")
+        if event.seq <= opened and event.data["rule"] not in _LIFTS_ITSELF
     }
 
 
@@ -326,7 +326,7 @@ def record_findings(study: Study) -> bool:
 
 def _is_recorded(study: Study, stop: Stop) -> bool:
     """Tell whether the ledger has this stop since the study was last opened."""
-    for event in reversed(study.events):
+    for event in reversed(study.events_of("study.status", "stop.fired")):
         if event.type == "study.status" and event.data["status"] == "open":
             return False
         if event.type == "stop.fired" and event.data["rule"] == stop.rule:

@@ -1,0 +1,133 @@
+"""The index of a long ledger: the same answers, for anybody who may not write them himself."""
+
+import json
+import random
+
+import pytest
+
+from telic.errors import TelicError
+from telic.studies import ledger as module
+from telic.studies.chain import EVENT_TYPES
+from telic.studies.documents.base import SYSTEM
+from telic.studies.errors import BrokenIntegrity
+from telic.studies.index import index_file
+from telic.studies.ledger import Ledger
+from tests.studies.core.long_ledger import lengthen, life
+
+
+@pytest.fixture
+def long_study(study, monkeypatch):
+    """A study with a ledger of 140 lines, which here is long enough for an index."""
+    monkeypatch.setattr(module, "SMALLEST", 50)
+    monkeypatch.setattr(module, "_SMALL", 1)
+    lengthen(study.ledger, life(140))
+    assert index_file(study.folder).is_file()
+    return study
+
+
+def without_index(study) -> Ledger:
+    """The ledger as it is read line by line."""
+    index, held = index_file(study.folder), index_file(study.folder).read_bytes()
+    index.unlink()
+    ledger = Ledger(study.folder)
+    ledger.state()
+    index.write_bytes(held)
+    return ledger
+
+
+def test_an_indexed_ledger_answers_as_one_that_was_read(long_study):
+    luck = random.Random(1)
+    for _ in range(3):
+        plain, quick = without_index(long_study), Ledger(long_study.folder)
+        assert quick.state() == plain.state() and quick.head == plain.head
+        assert quick._index is not None and quick.run_revisions == plain.run_revisions
+        assert quick.events() == plain.events()
+        assert quick.check() == plain.verify() == quick.verify()
+        for _ in range(6):
+            types = luck.sample(sorted(EVENT_TYPES), luck.randrange(1, 8))
+            subjects = {x.subject for x in plain.events() if x.subject and luck.random() < 0.1}
+            about = luck.choice((None, subjects))
+            assert quick.events_of(*types, about=about) == [
+                x
+                for x in plain.events()
+                if x.type in types and (about is None or x.subject in about)
+            ]
+        # it goes on, and what was indexed before and after comes to the same
+        for number in range(luck.randrange(1, 12)):
+            name = luck.choice(list(quick.state().candidates))
+            facts = {"text": f"{number}", "request_key": None}
+            quick.append("note.added", name, facts, SYSTEM)
+
+
+def test_amounts_that_are_held_when_an_index_is_made_are_settled_after_it(study, monkeypatch):
+    monkeypatch.setattr(module, "SMALLEST", 4)
+    monkeypatch.setattr(module, "_SMALL", 1)
+    about = {"run": "r-1", "candidate": "c-0001-x", "phase": "smoke", "seed": 1}
+    reserved = {**about, "reservation": {"wall_clock_h": 2.0}}
+    study.ledger.append("candidate.created", "c-0001-x", {"kind": "config"}, SYSTEM)
+    study.ledger.append("launch.intent", "c-0001-x", reserved, SYSTEM)
+    for _ in range(9):
+        study.ledger.append("note.added", None, {"text": "x"}, SYSTEM)
+    later = Ledger(study.folder)
+    assert later.state().budget.reserved.wall_clock_h == 2.0 and later._index is not None
+    later.append("run.finished", "r-1", {"run": "r-1", "actual": {"wall_clock_h": 0.5}}, SYSTEM)
+    for ledger in (Ledger(study.folder), without_index(study)):
+        budget = ledger.state().budget
+        assert (budget.spent.wall_clock_h, budget.spent.launches) == (0.5, 1)
+        assert not budget.reserved.wall_clock_h
+        assert ledger.state().spent_by_candidate["c-0001-x"].wall_clock_h == 0.5
+
+
+def test_no_byte_of_an_indexed_ledger_is_changed_unnoticed(long_study):
+    path, luck = long_study.folder.ledger, random.Random(2)
+    held = path.read_bytes()
+    for _ in range(12):
+        place = luck.randrange(len(held))
+        path.write_bytes(
+            held[:place] + bytes([held[place] ^ 1 << luck.randrange(7)]) + held[place + 1 :]
+        )
+        assert not Ledger(long_study.folder).check().ok
+        with pytest.raises(TelicError):
+            Ledger(long_study.folder).append("note.added", None, {"text": "later"}, SYSTEM)
+    path.write_bytes(held)
+    assert Ledger(long_study.folder).check().ok
+
+
+def test_an_index_that_somebody_wrote_counts_for_nothing(long_study):
+    path, luck = index_file(long_study.folder), random.Random(3)
+    held, told = path.read_bytes(), without_index(long_study).state()
+    first, _, body = held.partition(b"\n")
+    head = json.loads(first)
+    better = body.replace(b'"rejected"', b'"accepted"', 1)
+    forged = [first + b"\n" + better, b"", b"{}\n{}", body, first, held[: len(held) // 2]]
+    forged += [json.dumps({**head, "study": "other/study"}).encode() + b"\n" + body]
+    forged += [json.dumps({**head, "made_by": "0" * 64}).encode() + b"\n" + body]
+    for _ in range(6):
+        place = luck.randrange(len(held))
+        forged.append(held[:place] + bytes([held[place] ^ 1]) + held[place + 1 :])
+    for content in forged:
+        path.write_bytes(content)
+        assert Ledger(long_study.folder).state() == told
+    path.write_bytes(held)
+
+
+def test_an_index_does_not_hide_a_ledger_that_was_cut_short(long_study):
+    path = long_study.folder.ledger
+    lines = path.read_bytes().splitlines(keepends=True)
+    for length in (1, 120, len(lines) - 1):
+        path.write_bytes(b"".join(lines[:length]))
+        assert not Ledger(long_study.folder).check().ok
+        with pytest.raises(BrokenIntegrity):
+            Ledger(long_study.folder).append("note.added", None, {"text": "later"}, SYSTEM)
+
+
+def test_verify_looks_at_every_line_whatever_the_index_says(long_study, monkeypatch):
+    seen = []
+    real = module.ChainCheck._follow
+    monkeypatch.setattr(
+        module.ChainCheck, "_follow", lambda self, line: (seen.append(line), real(self, line))
+    )
+    ledger = Ledger(long_study.folder)
+    assert ledger.check().ok and len(seen) < 60
+    seen.clear()
+    assert ledger.verify().ok and len(seen) == ledger.head.seq
