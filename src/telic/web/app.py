@@ -41,6 +41,7 @@ from telic.web import (
     series,
     start,
     streams,
+    trackings,
     verb_routes,
 )
 from telic.web.gate import API, Grant, ShareLinks, WebGate
@@ -49,7 +50,7 @@ from telic.web.place import WebPlace
 STATIC = Path(__file__).parent / "static"
 _PARTS = (
     *(lists, details, iterations, streams, series, artefacts, playback, questions, comparisons),
-    *(live, benchmarks, start, machine, gate, verb_routes),
+    *(live, trackings, benchmarks, start, machine, gate, verb_routes),
 )
 _log = logging.getLogger("telic.web")
 _FOREVER = "public, max-age=31536000, immutable"

@@ -140,6 +140,8 @@ def _member_files(
     yield member.reward_code, facts
     for each in (*member.videos(), *member.trajectories(), *member.checkpoints()):
         yield each.path, {**facts, "step": each.step, "label": each.label}
+    for path in sorted((member.path / "evaluations").glob("*")):  # of trackers: films and pages
+        yield path, facts
 
 
 def routes(place: WebPlace) -> APIRouter:

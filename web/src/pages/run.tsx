@@ -12,6 +12,7 @@ import { attempt, Dialog } from "../components/toast";
 import { count, duration, envName, number, short, shortId, words } from "../format";
 import { findingsOf } from "../session/stages";
 import { FilmPanel } from "./film";
+import { TrackingPanels } from "./tracking";
 import { flat } from "../session/difference";
 
 type Detail = components["schemas"]["ThingDetail"];
@@ -47,6 +48,7 @@ export default function RunPage({ detail, run, reload }: { detail: Detail; run: 
             <Figures rows={[["best return", number(line.best_return, 4)], ["policies", count(line.members)], ["steps", short(training ? training.step * (line.members ?? 1) : line.steps)], ["time", duration(training?.seconds ?? line.seconds)], ...(training?.seconds_left != null ? [["left", duration(training.seconds_left)] as [string, string]] : [])]} />
             {line.error && <div className="notice bad">{line.error}</div>}
           </Panel>
+          <TrackingPanels thing={line.id} isLive={isRunning} />
           <Panel title="Training"><TrainingCurves thing={line.id} isLive={isRunning} height={280} /></Panel>
           <Panel title="Reward by term"><TermStack thing={line.id} isLive={isRunning} /></Panel>
         </div>

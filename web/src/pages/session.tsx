@@ -98,7 +98,8 @@ function Overview({ detail, session, live, isRunning, summary }: { detail: Thing
   const thing = detail.line.id;
   const findings = findingsOf(live.events);
   const last = session.iterations.at(-1)?.number ?? null;
-  const asked = session.asked as { criteria: Criterion[]; doubts: string[]; not_understood: string[] } | null;
+  const said = session.asked as { criteria?: Criterion[]; doubts?: string[]; not_understood?: string[] } | null;
+  const asked = said && { criteria: said.criteria ?? [], doubts: said.doubts ?? [], not_understood: said.not_understood ?? [] }; // earlier versions said less
   const spent = session.spending as { seconds: number; steps: number; usd: number | null; calls: number } | null;
   const judged = summary?.best_iteration ?? session.iterations.filter((each) => each.is_judged).at(-1)?.number ?? null;
   const met = useMet(thing, judged);

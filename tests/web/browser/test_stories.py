@@ -1,0 +1,99 @@
+"""What people do on the pages, on a workspace that was written: share, answer, watch."""
+
+import json
+
+import pytest
+
+from telic.core.config import Record
+from telic.llm import Request
+from telic.llm.work_orders import ORDERS, publish
+from tests.web.browser.conftest import Tab, serving
+from tests.web.made import RUN, SESSION, make_workspace
+from tests.web.test_trackings import write_tracking
+
+pytestmark = pytest.mark.slow
+
+
+class ShortAnswer(Record):
+    """What is asked for."""
+
+    verdict: str
+    score: float
+
+
+@pytest.fixture
+def workspace(tmp_path):
+    return make_workspace(tmp_path)
+
+
+@pytest.fixture
+def own_tab(browser, workspace):
+    with serving(workspace) as address:
+        tab = Tab(browser, address, viewport={"width": 1360, "height": 900})
+        yield tab
+        tab.context.close()
+
+
+def test_a_share_link_shows_one_thing_and_changes_nothing(own_tab, browser):
+    page = own_tab.page
+    own_tab.open(f"/things/{SESSION}", "Criteria")
+    page.get_by_role("button", name="Share").click()
+    page.get_by_label("For whom?", exact=False).fill("a friend")
+    page.get_by_role("button", name="Make a link").click()
+    link = page.get_by_label("share link").inner_text()
+    other = browser.new_context()
+    shown = other.new_page()
+    shown.goto(link)
+    shown.get_by_role("list", name="Stages").wait_for()
+    assert shown.get_by_role("button", name="Delete").count() == 0
+    assert shown.get_by_role("link", name="Machine").count() == 0
+    statuses = shown.evaluate(
+        """async (names) => {
+            const asked = [fetch(`/api/things/${names[1]}`), fetch('/api/machine')];
+            asked.push(fetch(`/api/things/${names[0]}/delete`, { method: 'POST', body: '{}' }));
+            return (await Promise.all(asked)).map((answer) => answer.status);
+        }""",
+        [SESSION, RUN],
+    )
+    other.close()
+    assert statuses == [403, 403, 403]
+
+
+def test_a_question_is_answered_on_the_page(own_tab, workspace):
+    folder = workspace / "runs" / SESSION / ORDERS
+    folder.mkdir(parents=True)
+    request = Request(role="judge", prompt="How good was it?", answer=ShortAnswer)
+    publish(folder, "a" * 16, request)
+    own_tab.open(f"/things/{SESSION}", "1 question waits")
+    box = own_tab.page.get_by_label("Your answer, as JSON")
+    own_tab.page.get_by_text("How good was it?").wait_for()
+    box.fill('{"verdict": "good"')
+    own_tab.page.get_by_role("button", name="Answer", exact=True).click()
+    own_tab.page.get_by_text("This is not JSON").wait_for()
+    box.fill('{"verdict": "good", "score": 0.5}')
+    own_tab.page.get_by_role("button", name="Answer", exact=True).click()
+    own_tab.page.get_by_text("The answer was taken").wait_for()
+    [answer] = folder.glob("*answer*.json")
+    assert json.loads(answer.read_text())["score"] == 0.5
+
+
+def test_what_happens_is_seen_at_once_and_a_reload_loses_nothing(own_tab, workspace):
+    own_tab.open(f"/things/{SESSION}/events", "5 events")
+    log = workspace / "runs" / SESSION / "events.jsonl"
+    with log.open("a") as file:
+        for number in range(20):
+            file.write(json.dumps({"event": "log", "message": f"line {number}"}) + "\n")
+    own_tab.page.get_by_text("25 events").wait_for()
+    own_tab.page.reload()
+    own_tab.page.get_by_text("25 events").wait_for()
+    assert not own_tab.faults
+
+
+def test_a_run_of_trackers_shows_how_it_follows(own_tab, workspace, tmp_path):
+    write_tracking(workspace)
+    own_tab.open(f"/things/{RUN}", "How well it follows")
+    own_tab.page.get_by_text("walk_19").wait_for()
+    for theme in ("light", "dark"):
+        own_tab.theme(theme)
+        own_tab.picture(tmp_path, f"tracking-{theme}")
+        assert not own_tab.findings()

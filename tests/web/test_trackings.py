@@ -1,0 +1,70 @@
+"""What trackers came to, as the dashboard tells it."""
+
+from telic.tracking.metrics import ClipResult, FollowErrors, TrackingReport, summarise_encoder
+from telic.tracking.presets import preset
+from telic.tracking.train import CONFIG
+from tests.web.conftest import client_of
+from tests.web.made import RUN, write
+
+
+def clip(number: int, error: float) -> ClipResult:
+    errors = FollowErrors(
+        mpjpe_g_mm=error,
+        mpjpe_l_mm=error,
+        mpjpe_pa_mm=error,
+        velocity_mm=None,
+        velocity_m_s=None,
+        acceleration_mm=None,
+        acceleration_m_s2=None,
+        drift_m=0.1,
+    )
+    return ClipResult(
+        clip=f"walk_{number}",
+        encoder="robot",
+        success=error < 50.0,
+        global_success=False,
+        progress=0.5,
+        frames=100,
+        joint_rad=0.1,
+        turn_rad=0.1,
+        errors=errors,
+    )
+
+
+def write_tracking(root) -> None:
+    """Make the written run one of trackers, measured twice."""
+    run = root / "runs" / RUN
+    write(
+        run / CONFIG, preset("planar", ["motions.library=/home/me/secret/walks"]).model_dump_json()
+    )
+    for step in (2000, 1000):
+        clips = tuple(clip(number, number * 10.0 * 1000 / step) for number in range(20))
+        report = TrackingReport(
+            step=step,
+            member="own_seed_1",
+            split="validation",
+            encoders=(summarise_encoder("robot", clips),),
+            tokens=(),
+            agreement=(),
+            clips=clips,
+        )
+        folder = run / "own_seed_1" / "evaluations"
+        write(folder / f"report_{step}.json", report.model_dump_json())
+    write(folder / "eval_2000_validation_worst_1.mp4", b"film")
+
+
+def test_a_run_of_trackers_says_how_each_encoder_follows_and_what_worst(own):
+    write_tracking(own)
+    client = client_of(own)
+    told = client.get(f"/api/things/{RUN}/tracking").json()
+    assert [line["step"] for line in told["measured"]] == [1000, 2000]
+    first, last = told["measured"]
+    assert first["encoders"][0]["success_rate"] < last["encoders"][0]["success_rate"]
+    assert first["worst"][0]["clip"] == "walk_19" and not first["worst"][0]["success"]
+    assert told["library"] == "walks", "where it lies is nobody's business"
+    files = client.get(f"/api/things/{RUN}/files", params={"kind": "video"}).json()
+    assert [file for file in files if "/evaluations/" in file["name"]]
+
+
+def test_a_run_that_trains_something_else_says_nothing_of_trackers(client):
+    assert client.get(f"/api/things/{RUN}/tracking").json() is None
