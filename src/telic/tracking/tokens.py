@@ -12,9 +12,9 @@ the same tokens (`losses.py`). It plugs into PPO as `telic.training.networks.Pol
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import torch
 from torch import Tensor
@@ -134,6 +134,8 @@ class TokenNetworks:
         self._kind: Distance = weights.kind
         self._constant = [e.name in weights.constant for e in tokens.encoders]
         self._share = weights.rows
+        self.exchange: Callable[[Any], Any] | None = None
+        """makes the gradient and the result of a minibatch those of all processes; None: alone"""
         self.latest: Tensor | None = None
         """(4, P) the losses of the latest minibatch, unweighted"""
 
@@ -276,7 +278,7 @@ class TokenNetworks:
         if self.latest is None:
             self.latest = torch.zeros_like(losses)
         self.latest.copy_(losses.detach())
-        return result
+        return result if self.exchange is None else self.exchange(result)
 
     def _losses(
         self, actor: list[Layer], latents: Sequence[Tensor], token: Tensor, inputs: Tensor

@@ -23,6 +23,7 @@ from pydantic import ValidationError
 from torch import Tensor
 
 from telic.core.events import Event, Listener, LogMessage, TrainEnd, from_facts, ignore
+from telic.core.seeds import derive
 from telic.core.tensors import integers
 from telic.errors import BadFile, ConfigError, UnknownName, UsageError
 from telic.motions.clip import Split
@@ -35,6 +36,7 @@ from telic.tracking.config import Schedule, TrackingConfig
 from telic.tracking.environment import clips_of, make_tracking, open_motions, tracking_task
 from telic.tracking.evaluate import ClipPlayer, TrackEvaluator, TrackRecorder, played_clips
 from telic.tracking.metrics import TrackingReport
+from telic.tracking.processes import SharedCollector, TrainingGroup, share, train_in_processes
 from telic.tracking.task import CURRICULUM, TrackingTask
 from telic.tracking.tokens import LOSSES, TokenNetworks
 from telic.tracking.warmup import warm_up
@@ -69,7 +71,7 @@ def tracking_job(
     return TrainJob(
         env=f"track {config.robot.name}",
         env_args=config.model_dump(mode="json"),
-        steps=config.trainer.steps,
+        steps=max(1, config.trainer.steps // config.trainer.processes),
         rewards=(RewardSource(name=_REWARD),),
         members=tuple(
             Member(
@@ -88,16 +90,22 @@ def tracking_job(
     )
 
 
-def build(job: TrainJob, config: TrackingConfig, library: MotionLibrary) -> Setup:
-    """Make all parts of a training."""
+def build(
+    job: TrainJob,
+    config: TrackingConfig,
+    library: MotionLibrary,
+    group: TrainingGroup | None = None,
+) -> Setup:
+    """Make all parts of a training, or of one process's share of it."""
     settings, seeds = job.settings, [member.seed for member in job.members]
+    rank = 0 if group is None else group.rank
     clips = training_clips(config, library)
     env = make_tracking(
         config,
         library,
         clips,
         num_envs=settings.num_envs * len(seeds),
-        seeds=seeds,
+        seeds=[derive(seed, "process", rank) for seed in seeds] if rank else seeds,
         device=job.device,
         threads=job.threads,
     )
@@ -115,12 +123,14 @@ def build(job: TrainJob, config: TrackingConfig, library: MotionLibrary) -> Setu
         device=env.device,
     )
     population.on_anneal = partial(apply_schedules, population, networks, task, config)
-    collector = Collector(
-        env, scoring, population.networks, population.distribution, settings.horizon
-    )
+    kind = Collector if group is None else SharedCollector
+    collector = kind(env, scoring, population.networks, population.distribution, settings.horizon)
     tracker = EpisodeTracker(population.size, settings.num_envs, scoring.term_count, env.device)
     health = [Health([], settings.target_kl) for _ in seeds]
-    return Setup(job, env, scoring, population, collector, tracker, health)
+    setup = Setup(job, env, scoring, population, collector, tracker, health)
+    if group is not None:
+        share(setup, group, task)
+    return setup
 
 
 def training_clips(config: TrackingConfig, library: MotionLibrary) -> list[int]:
@@ -210,6 +220,8 @@ class TrackingOptions(NamedTuple):
     on_event: Listener = ignore
     should_stop: Callable[[], bool] = lambda: False
     save_every_s: float = 10.0
+    group: TrainingGroup | None = None
+    """of processes that this one trains with"""
 
 
 def train_tracker(config: TrackingConfig, runs_dir: Path, options: TrackingOptions) -> Run:
@@ -224,6 +236,10 @@ def train_tracker(config: TrackingConfig, runs_dir: Path, options: TrackingOptio
         save_every_s=options.save_every_s,
     )
     found = None if options.fresh else find_unfinished(job, runs_dir, options.name)
+    if config.trainer.processes > 1 and options.group is None:
+        name = (found or new_run(runs_dir, options.name)).name
+        named = options._replace(name=name)
+        return train_in_processes(config, runs_dir, named, is_new=found is None)
     folder = found or new_run(runs_dir, options.name)
     with working_on(folder, is_new=found is None):
         library = open_motions(config)
@@ -255,7 +271,8 @@ def _work(
         mkldnn.set_flags(False)
     else:
         torch.backends.cuda.matmul.allow_tf32 = True
-    setup = build(job, config, library)
+    group = options.group
+    setup = build(job, config, library, group)
     player = ClipPlayer(
         config,
         library,
@@ -268,7 +285,8 @@ def _work(
     def emit(event: Event) -> None:
         keeper.tell(event)
 
-    recorder = TrackRecorder(job, folder, emit, setup, evaluator)
+    agreed = group.any if group is not None else bool
+    recorder = TrackRecorder(job, folder, emit, setup, evaluator, agreed)
 
     try:
         if not cell.state.exists() and (off := warm_up(setup, config)):
@@ -278,7 +296,7 @@ def _work(
             evaluator,
             recorder,
             cell.state,
-            lambda: options.should_stop() or folder.stop.exists(),
+            lambda: agreed(options.should_stop() or folder.stop.exists()),
         )
         summary, members = summarise(setup, recorder, finished, recorder.seconds, [None])
         for own, result in zip(recorder.folders, members, strict=True):
