@@ -1,5 +1,7 @@
 """The GPU simulation's code on MuJoCo Warp's CPU backend, against the CPU simulation."""
 
+from importlib.util import find_spec
+
 import mujoco
 import pytest
 import torch
@@ -8,13 +10,14 @@ from telic.envs.mujoco import MujocoEnv
 from telic.envs.tasks import TASKS
 from telic.errors import BadEnvironment, ConfigError, UnknownName
 from telic.sim import CpuSimulation, load_model, simulate
-from telic.sim.gpu import adapt
+from telic.sim.gpu import GpuSimulation, _calls_after_reset, adapt
 from telic.sim.room import Room, room_for
 from telic.sim.simulation import why_no_gpu
 
-pytest.importorskip("mujoco_warp", reason="the extra gpu is not installed")
-
-from telic.sim.gpu import GpuSimulation, _calls_after_reset
+# Not importorskip: every test process collects this file, and one of them runs it.
+pytestmark = pytest.mark.skipif(
+    find_spec("mujoco_warp") is None, reason="the extra gpu is not installed"
+)
 
 # With a GPU, on it; without, the same code with Warp's kernels compiled for the CPU.
 DEVICE = "cpu" if why_no_gpu() else "cuda"

@@ -4,7 +4,6 @@ import copy
 from urllib.parse import quote
 
 import pytest
-import schemathesis
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
@@ -17,6 +16,8 @@ STARTS = ("/api/start/", "/export", "/resume", "/doctor", "/stream", "/pictures/
 
 def operations(stride: int):
     """Return the operations of every so manieth path; answers are not generated, nor described."""
+    import schemathesis  # seconds, in the one process that needs it
+
     app, _ = application()
     described = copy.deepcopy(app._app.openapi())
     names = [path for path in described["paths"] if not any(mark in path for mark in STARTS)]

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-import scipy.stats
+import scipy  # which imports its parts where they are used
 
 from telic.studies.evidence import statistics as st
 
