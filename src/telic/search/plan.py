@@ -25,7 +25,7 @@ from telic.search.worlds import find_task, make_world
 
 BASELINE = "sb3:"
 _PACKAGES = ("telic", "numpy", "cma", "gymnasium", "mujoco", "torch")
-_RESERVE = 0.15  # share of the budget
+_RESERVE, _RESERVE_OF_A_MODEL = 0.15, 0.1  # shares of the budget
 _CONFIRM = 4  # times its usual episodes that a numeric candidate needs to be believed
 
 
@@ -56,7 +56,8 @@ class SearchPlan(NamedTuple):
     @property
     def reserve(self) -> int:
         """Episodes kept back to tell the best few policies apart at the end."""
-        return round(_RESERVE * self.budget) if self.confirm else 0
+        share = _RESERVE if self.config.model is None else _RESERVE_OF_A_MODEL
+        return round(share * self.budget) if self.confirm else 0
 
     @property
     def protocol(self) -> SearchProtocol:
