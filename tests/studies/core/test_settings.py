@@ -7,6 +7,7 @@ import pytest
 from pydantic import BaseModel
 
 from telic.studies.documents import adapter, candidate, contract, metrics
+from telic.studies.evidence import curriculum, probes
 
 SOURCE = Path(adapter.__file__).parents[2]
 FOR_PEOPLE = {
@@ -25,6 +26,9 @@ FOR_PEOPLE = {
     "BatchCandidate.promotion_criteria": "a plan for people",
     "Idea.idea": "a plan for people",
     "Experiments.backlog": "a plan for people",
+    "Learnability.case_set": "which cases are meant",
+    "ProbedPolicy.checkpoint_sha": "which policy was probed; part of the evidence",
+    "ParameterSummary.cliffs": "a finding for people",
 }
 
 
@@ -38,7 +42,7 @@ def source():
 
 def test_every_field_of_every_document_is_read_or_is_for_people(source):
     unread = set()
-    for module in (adapter, contract, metrics, candidate):
+    for module in (adapter, contract, metrics, candidate, curriculum, probes):
         for name, kind in vars(module).items():
             is_own = isinstance(kind, type) and getattr(kind, "__module__", "") == module.__name__
             if not is_own or not issubclass(kind, BaseModel):

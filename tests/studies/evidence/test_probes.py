@@ -151,7 +151,11 @@ def test_a_good_curriculum_has_no_problems():
         ({"heldout_invariant": {"protocol_hash": "p", "overlap_hashes": ["h"]}}, "equal held-out"),
         ({"bridge": None}, "need a bridge"),
         ({"bridge": {**GOOD["bridge"], "from_failures": {"a": "f"}}}, "case b names no failure"),
+        ({"bridge": {**GOOD["bridge"], "to_target": []}}, "nothing that they lead to"),
+        ({"bridge": {**GOOD["bridge"], "monotone": False}}, "harder step by step along height"),
         ({"diversity": None}, "diversity"),
+        ({"diversity": {**GOOD["diversity"], "n_cases": 9}}, "told of 9 cases"),
+        ({"diversity": {**GOOD["diversity"], "distances": [0.2]}}, "with 1 distances"),
         ({"diversity": {**GOOD["diversity"], "distances": [0.05, 0.2]}}, "1 cases are duplicates"),
         ({"rollback": {"condition": "", "action": "x", "checkpoint": "y"}}, "rollback.condition"),
     ],
@@ -192,3 +196,8 @@ def test_what_was_not_measured_is_a_caveat_and_not_a_zero():
     assert score(CARD, {}).total is None
     with pytest.raises(InvalidDocument, match=r"sum to 0\.6"):
         score(Scorecard(items=CARD.items[:1]), {})
+
+
+def test_a_plan_of_an_earlier_version_is_read_without_what_never_did_anything():
+    told = {**plan().as_data(), "abort_on": ["falls"]}
+    assert ProbePlan.parse(told, "e-1") == plan()

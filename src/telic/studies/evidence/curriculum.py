@@ -115,11 +115,23 @@ def _generated_problems(plan: Curriculum) -> list[str]:
     else:
         loose = sorted(plan.learnability.success.keys() - plan.bridge.from_failures.keys())
         problems += [f"case {case} names no failure that it bridges" for case in loose]
+        if not plan.bridge.to_target:
+            problems.append("generated cases name nothing that they lead to")
+        if not plan.bridge.monotone:
+            axis = plan.bridge.difficulty_axis
+            problems.append(f"the cases do not get harder step by step along {axis}")
     if plan.diversity is None:
         problems.append("generated cases need a measure of diversity")
     elif plan.diversity.duplicates() > plan.diversity.max_duplicates:
         problems.append(
             f"{plan.diversity.duplicates()} cases are duplicates; "
             f"at most {plan.diversity.max_duplicates} may be"
+        )
+    elif {plan.diversity.n_cases, len(plan.diversity.distances)} != {
+        len(plan.learnability.success)
+    }:
+        problems.append(
+            f"diversity is told of {plan.diversity.n_cases} cases with "
+            f"{len(plan.diversity.distances)} distances; there are {len(plan.learnability.success)}"
         )
     return problems
