@@ -16,6 +16,7 @@ PAGES = {
     "events": ("/things/{failed}/events", "session.judged"),
     "about": ("/things/{failed}/about", "What was asked"),
     "run": ("/things/{run}", "At a glance"),
+    "live": ("/live/{failed}", "Is it the same robot?"),
     "search": ("/things/search_20260101_000000_bbbb2222", "Map of policies"),
     "compare": ("/compare?id={written}&id={failed}", "What differs"),
     "studies": ("/studies", "no study"),
