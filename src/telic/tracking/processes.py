@@ -149,8 +149,7 @@ def _exchange(population: Population, group: TrainingGroup, losses: Any) -> Any:
     group.sum_(population.grad).div_(group.size)
     if losses is None:
         return None
-    kind: Any = type(losses)
-    return kind._make(group.sum_(torch.stack(list(losses))).div_(group.size))
+    return losses._make(group.sum_(torch.stack(list(losses))).div_(group.size))
 
 
 # ---- starting them
