@@ -286,8 +286,11 @@ class Ledger:
                 f"The {new.type} event is {len(line):,} bytes long; {LARGEST_LINE:,} is the most.",
                 hint="Put the payload into an evidence file and name its hash.",
             )
-        note_coming(self.folder, head, LedgerHead(seq=head.seq + 1, hash=line_hash(fields)))
+        now = LedgerHead(seq=head.seq + 1, hash=line_hash(fields))
+        note_coming(self.folder, head, now)
         commit(self.path, line)
+        # Noted as written, too: else nobody could tell a last line that was cut off from a crash.
+        note_coming(self.folder, now, None)
         self.written += 1
         return _checked(line, head)
 

@@ -289,7 +289,7 @@ def _other(key, value):
 @pytest.mark.parametrize("stride", [19, pytest.param(1, marks=pytest.mark.slow)])
 def test_a_chain_cut_short_is_noticed_at_every_length(study, stride):
     lines = [decode(line) for line in study.folder.ledger.read_bytes().splitlines()]
-    for length in range(1, len(lines), stride):
+    for length in {*range(1, len(lines), stride), len(lines) - 1}:
         _forge(study, lines[:length])
         assert _refuses_to_go_on(study), length
 
@@ -297,7 +297,7 @@ def test_a_chain_cut_short_is_noticed_at_every_length(study, stride):
 @pytest.mark.parametrize("stride", [19, pytest.param(1, marks=pytest.mark.slow)])
 def test_a_chain_with_a_line_left_out_is_noticed(study, stride):
     lines = [decode(line) for line in study.folder.ledger.read_bytes().splitlines()]
-    for number in range(0, len(lines), stride):
+    for number in {*range(0, len(lines), stride), len(lines) - 1}:
         _forge(study, [*lines[:number], *lines[number + 1 :]])
         assert _refuses_to_go_on(study), number
 
