@@ -363,12 +363,12 @@ def test_finalists_are_told_apart_by_new_episodes_alone_and_measured_on_yet_othe
     )
     *earlier, last = log(found)
     finals = [each for each in last.checks if each.is_final]
-    assert len(finals) > 8 and not any(c.is_final for each in earlier for c in each.checks)
+    assert len(finals) > 4 and not any(c.is_final for each in earlier for c in each.checks)
     played = {each.candidate: () for each in finals}
     for each in finals:
         played[each.candidate] += each.tried.returns
     lasted = {len(returns) for returns in played.values()}
-    assert len(lasted) > 2, "a race: the better half goes on"
+    assert len(lasted) > 1, "a race: the better half goes on"
     assert len(played[last.incumbent]) == max(lasted)
     assert np.mean(played[last.incumbent]) == last.incumbent_mean
     assert found.best.best == params_of(log(found), last.incumbent)

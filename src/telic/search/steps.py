@@ -25,7 +25,7 @@ from telic.search.writer import describe_behaviour
 Result = TypeVar("Result")
 Plays = Generator[PolicyTrial, Rollouts, Result]
 
-_FINALISTS = 16
+_FINALISTS, _FIRST_ROUND = 16, 4
 _RACE_LOOKS, _RACE_ERROR = 3, 0.05
 _LEARNED_AT = 0.95
 _LEARNED_FROM = 10
@@ -144,11 +144,15 @@ def race_finalists(run: SearchRun) -> Plays[list[Recheck]]:
 
     Sequential halving (Karnin, Koren, Somekh, 2013): each round has an equal share of the episodes,
     and the better half goes on, so that most of them are spent on those that are hard to tell
-    apart. Nobody is out for a few lucky or unlucky episodes of the search.
+    apart. Nobody is out for a few lucky or unlucky episodes of the search, and where the budget is
+    small fewer take part, so that the first round has a few episodes for each.
     """
-    racing = run.history.best(_FINALISTS)
     room = run.budget_left if run.is_spent else run.plan.reserve
-    rounds = max(1, (len(racing) - 1).bit_length())
+    count = _FINALISTS
+    while count > 2 and room < _FIRST_ROUND * count * _rounds(count):
+        count //= 2
+    racing = run.history.best(count)
+    rounds = _rounds(len(racing))
     checks: list[Recheck] = []
     returns: dict[int, tuple[float, ...]] = {entry.number: () for entry in racing}
     for left in range(rounds, 0, -1):
@@ -160,6 +164,10 @@ def race_finalists(run: SearchRun) -> Plays[list[Recheck]]:
         order = sorted(racing, key=lambda e: -float(np.mean(returns[e.number] or (-np.inf,))))
         racing = order[: -(-len(order) // 2)]
     return checks
+
+
+def _rounds(count: int) -> int:
+    return max(1, (count - 1).bit_length())
 
 
 def gate_value(plan: SearchPlan, history: History) -> float | None:
