@@ -79,10 +79,7 @@ def _encoder_table(results: Sequence[EncoderResult]) -> doc.Table:
 
 
 def _success_chart(results: Sequence[EncoderResult]) -> doc.Figure:
-    rows = tuple(
-        Row(each.encoder, each.success_rate, each.interval, note=f"{each.clips} clips")
-        for each in results
-    )
+    rows = tuple(Row(each.encoder, each.success_rate, each.interval) for each in results)
     chart = RowChart("Success by encoder, 95 % intervals over clips", rows, are_shares=True)
     return doc.Figure(chart, "Success, with 95 % intervals over clips")
 
