@@ -155,3 +155,24 @@ def test_what_holds_throughout_is_judged_once():
 def test_too_long_a_sequence_is_refused():
     with pytest.raises(Refused, match="one after another"):
         compose(", then ".join(["walk forward", "jump"] * 4), spec_of(ANT))
+
+
+@pytest.mark.parametrize(
+    "intent",
+    [
+        "jump, then stand still",
+        "run forward for 3 seconds, then stop",
+        "stand on your hind legs, then stand still",
+        "do a backflip, then run forward",
+    ],
+)
+def test_who_skips_a_phase_loses_half_whatever_else_it_does(intent):
+    titles = [each.title for each in compose(intent, spec_of(CHEETAH)).criteria]
+    assert any(title.startswith("first: ") and "not left out" in title for title in titles)
+
+
+def test_two_ways_to_hold_oneself_at_once_are_one_phase():
+    for words in ("with your torso raised", "with a raised torso", "and keep your torso raised"):
+        made = compose(f"stand on your hind legs {words}", spec_of(CHEETAH))
+        titles = {each.title for each in made.criteria}
+        assert {"is on its rear feet only", "holds its torso high"} <= titles

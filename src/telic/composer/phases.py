@@ -45,6 +45,8 @@ def arrange(parsed: ParsedIntent) -> list[list[Frame]]:
             before = now or (phases[-1] if phases else [])
             if _is_done_anyway(frame, before):
                 _prolong(frame, now or phases[-1])
+            elif _is_held_too(frame, now):
+                continue
             elif now and not _goes_with(frame, now):
                 phases.append(now)
                 now = [frame]
@@ -190,6 +192,19 @@ def _joined(frame: Frame, now: list[Frame]) -> bool:
             now[index] = other.model_copy(update={"bodies": bodies, "part": part})
             return True
     return False
+
+
+def _is_held_too(frame: Frame, now: list[Frame]) -> bool:
+    """Join another way to hold oneself, at once: "stand on your hind legs with a raised torso"."""
+    if len(now) != 1 or {frame.verb, now[0].verb} != {Act.STAND}:
+        return False
+    first, is_told = now[0], frame.duration_s is not None
+    if is_told or not (first.postures and frame.postures) or (first.part and frame.part):
+        return False
+    part, bodies = (frame.part, frame.bodies) if frame.part else (first.part, first.bodies)
+    postures = tuple(dict.fromkeys((*first.postures, *frame.postures)))
+    now[0] = first.model_copy(update={"postures": postures, "part": part, "bodies": bodies})
+    return True
 
 
 # ---- coming back

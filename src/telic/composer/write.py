@@ -31,6 +31,7 @@ def put_in_order(drafts: Sequence[Draft], always: Draft) -> None:
         name = ORDINALS[index]
         main = max(draft.parts, key=lambda part: part.weight)
         draft.parts = [replace(part, title=f"{name}: {part.title}") for part in draft.parts]
+        draft.parts += _not_left_out(name, main)
         if index == len(drafts) - 1:
             break
         needed = round(0.4 * sum(each.seconds for each in drafts[index + 1 :]), 2)
@@ -48,6 +49,19 @@ def put_in_order(drafts: Sequence[Draft], always: Draft) -> None:
         )
         draft.parts.append(gate)
     _weigh_alike(drafts)
+
+
+def _not_left_out(name: str, main: JudgePart) -> list[JudgePart]:
+    """Return a guard against who skips a phase and does the others well: that halves the score.
+
+    What matters most in the phase is asked for a third of the way to its goal.
+    """
+    if main.is_about or main.is_guard:
+        return []
+    bit = 0.3 * (main.goal - main.zero)
+    title = f"{name}: {main.title}, not left out"
+    guard = replace(main, title=title, zero=main.zero - bit, goal=main.zero + bit, weight=0.0)
+    return [replace(guard, is_guard=True, is_open=False, best=None)]
 
 
 def _weigh_alike(drafts: Sequence[Draft]) -> None:
