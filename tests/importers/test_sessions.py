@@ -11,7 +11,7 @@ from telic.cli.main import app
 from telic.importers import find_source
 from telic.importers.writer import write_study
 from telic.storage.reading import file_hash
-from telic.studies import chain
+from telic.studies import ledger
 from telic.studies.administration import create_study
 from telic.studies.candidates import read_candidate
 from telic.studies.documents.base import SYSTEM
@@ -112,7 +112,7 @@ def test_telling_again_adds_only_what_is_new(tmp_path):
 
 
 def test_a_writer_that_is_killed_again_and_again_goes_on(place, told, tmp_path, monkeypatch):
-    commit, lines_left = chain.commit, [0]
+    commit, lines_left = ledger.commit, [0]
 
     def dying(path, line):
         if lines_left[0] == 0:

@@ -128,11 +128,12 @@ def _stopped(o: Outlook, stops: Sequence[Stop]) -> Iterator[NextAction]:
         return
     stop, others = stops[0], tuple(f"{each.rule}: {each.why}" for each in stops)
     args = {"rule": stop.rule, "effect": stop.effect, "kill_running": stop.kill_running}
-    if o.live and any(each.kill_running for each in stops):
-        end = f"telic study run --stop {o.live[0]} --stopped-by stop_rule"
-        args["run"] = o.live[0]
+    kills = any(each.kill_running for each in stops)
+    if kills and o.unasked:
+        end = f"telic study run --stop {o.unasked[0]} --stopped-by stop_rule"
+        args["run"] = o.unasked[0]
         yield NextAction(action="stop", args=args, why=stop.why, blocking=others, command=end)
-    if o.live and stop.effect != "pause":
+    if o.live and (kills or stop.effect != "pause"):
         yield from _waiting(o)
     out = _way_out(o, stop)
     yield NextAction(

@@ -99,17 +99,18 @@ class Outlook(Prospects):
         return tuple(name for name in self.live if _is_over(self.study, name))
 
     @cached_property
+    def unasked(self) -> tuple[str, ...]:
+        """Runs under way that nobody asked to stop yet."""
+        return tuple(run for run in self.live if stop_request(self.study.folder.run(run)) is None)
+
+    @cached_property
     def doomed(self) -> tuple[tuple[str, str], ...]:
         """Live runs that a look found beyond help, where the contract has such runs ended."""
         if not self.study.state.automation.kill_fatal:
             return ()
         alerts = self.study.events_of("monitor.alert", about=self.live)
         signs = ((run, fatal_alerts(alerts, [run])) for run in self.live)
-        return tuple(
-            (run, found[0])
-            for run, found in signs
-            if found and stop_request(self.study.folder.run(run)) is None
-        )
+        return tuple((run, found[0]) for run, found in signs if found and run in self.unasked)
 
     @cached_property
     def unmoved(self) -> tuple[str, ...]:

@@ -19,6 +19,7 @@ import pytest
 
 from telic.errors import TelicError
 from telic.studies.drive import needs_somebody, take_step
+from telic.studies.launch.machine import STOP_FILE
 from telic.studies.next import note_next
 from tests.studies.walk import world as worlds
 from tests.studies.walk.moves import MOVES
@@ -109,7 +110,10 @@ class Walk:
         copies = tuple(
             path.read_bytes() for path in sorted(study.folder.candidates.glob("*/candidate.json"))
         )
-        return texts, copies, self.world.head, self.world.dirty
+        asked = tuple(
+            path.read_bytes() for path in sorted(study.folder.runs.glob(f"*/{STOP_FILE}"))
+        )
+        return texts, copies, asked, self.world.head, self.world.dirty
 
     def _state(self, said) -> str:
         state = self.world.study.state
