@@ -5,8 +5,10 @@ import math
 import pytest
 import torch
 
+from telic.envs import make
 from telic.errors import TelicError, UsageError, WorkerDied
 from telic.judges import recorder
+from telic.judges.disturbance import Disturbed
 from telic.judges.recorder import PlayOrder, RecordedFile, bounded, is_unchanged, play
 from telic.storage.reading import file_hash
 from telic.storage.trajectories import read_trajectory
@@ -106,3 +108,21 @@ def test_a_reward_that_cannot_run_ends_the_recording_with_its_own_words(tmp_path
             beside.answer({"order": 0, "action": None})
     finally:
         beside.close()
+
+
+STIFF = """<mujoco><option timestep=".005"/><worldbody><geom type="plane" size="9 9 1"/>
+  <body pos="0 0 .3"><freejoint/><geom type="box" size=".2 .1 .05" mass="5"/>
+    <body pos="0 .2 0"><joint name="wheel" axis="0 1 0"/>
+      <geom type="cylinder" size=".08 .03" euler="90 0 0" mass=".5"/></body></body>
+</worldbody><actuator><velocity joint="wheel" kv="{kv}" ctrlrange="-20 20"/></actuator></mujoco>"""
+
+
+@pytest.mark.parametrize(("kv", "explodes"), [(0.01, False), (5.0, True)])
+def test_an_episode_ends_where_its_numbers_explode(tmp_path, kv, explodes):
+    # MuJoCo would put the robot back to its start and let the episode go on.
+    model = tmp_path / "stiff.xml"
+    model.write_text(STIFF.format(kv=kv))
+    env = make(str(model), num_envs=2, seed=1, max_episode_steps=60)
+    full = Disturbed(env, None, seed=1)
+    _, lengths = recorder._tape(lambda obs: torch.full((2, 1), 20.0), env, None, full)
+    assert all(0 < length < 60 for length in lengths) if explodes else lengths == [60, 60]

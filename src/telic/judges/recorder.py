@@ -355,6 +355,7 @@ def _tape(
 ) -> tuple[dict[str, np.ndarray[Any, Any]], list[int]]:
     """Return every step of all environments at once, and the length of each one's episode."""
     fields = [name for name in RECORDED if name in env.spec.info_keys]
+    may_explode = "diverged" in env.spec.info_keys
     obs = env.reset()
     live = torch.ones(env.num_envs, dtype=torch.bool)
     lengths = torch.zeros(env.num_envs, dtype=torch.long)
@@ -378,8 +379,10 @@ def _tape(
         for name, value in row.items():
             tape.setdefault(name, []).append(value)
         disturbed.push()  # after everything is read: what a step led to is not the push's doing
-        lengths += live
-        live = live & ~(step.terminated | step.truncated)
+        # MuJoCo puts a simulation that exploded back to its start; what follows was not earned.
+        exploded = step.info["diverged"] if may_explode else torch.zeros_like(live)
+        lengths += live & (~exploded | (lengths == 0))
+        live = live & ~(step.terminated | step.truncated | exploded)
         obs = step.obs
         if not live.any():
             break

@@ -231,7 +231,7 @@ def is_alive(record: dict[str, Any]) -> bool:
     except psutil.NoSuchProcess:
         return False
     except psutil.AccessDenied:
-        pass
+        pass  # somebody else's, so it lives; whether it is the one is told by its start
     return start_ticks(pid) == record.get("start_ticks")
 
 
