@@ -244,7 +244,7 @@ def judgement_text(iteration: SessionIteration) -> str:
         return f"There is no policy to judge: {iteration.failure}"
     rows = [
         f"| {title} | {_ends(best, title)} | {'–' if value is None else f'{value:.3g}'} | "
-        f"{credit:.0%} |"
+        f"{credit:.0%}{_waiting(best, title)} |"
         for title, (credit, value) in best.judgement.leaves.items()
     ]
     scores = ", ".join(
@@ -278,6 +278,15 @@ def _dispute(dispute: Disagreement) -> str:
         f"- {what}{when}: measured {dispute.code:.2f} ({dispute.measured}); seen "
         f"{dispute.vision:.2f}{again} ({dispute.seen})"
     )
+
+
+def _waiting(member: MemberScore, title: str) -> str:
+    """Say in how many episodes a criterion was met in vain, as what must come first was not."""
+    leaves = [leaf for verdict in member.judgement.verdicts for leaf in verdict.leaves]
+    own = [leaf for leaf in leaves if leaf.title == title]
+    waits = sum(leaf.waits for leaf in own)
+    lacking = f" (in {waits} of {len(own)} it does not count: what must come first is lacking)"
+    return lacking if waits else ""
 
 
 def _ends(member: MemberScore, title: str) -> str:

@@ -22,6 +22,7 @@ from telic.authors.answers import (
     WrittenReward,
 )
 from telic.authors.cast import Players, ask
+from telic.core.text import few_digits
 from telic.errors import RefusedCode, RewardError, TelicError
 from telic.judges.code import OFFERED
 from telic.judges.criteria import Criterion
@@ -276,7 +277,7 @@ def table(trial: Trial, threshold: float | None = None) -> str:
     rows = [
         f"| {example.name}{' (good)' if example.is_good else ''} | {_number(example.score)}"
         f"{_beside(example, threshold)} | {_number(example.pay)} | "
-        + ", ".join(f"{name} {value:.3g}" for name, value in example.terms.items())
+        + ", ".join(f"{name} {few_digits(value)}" for name, value in example.terms.items())
         + f" | {example.reason or ''} |"
         for example in trial.examples
     ]
@@ -302,7 +303,7 @@ def _beside(example: ExampleResult, threshold: float | None) -> str:
 
 
 def _number(value: float | None) -> str:
-    return "unknown" if value is None else f"{value:.3g}"
+    return "unknown" if value is None else few_digits(value)
 
 
 def _look_words(look: Look) -> str:

@@ -25,6 +25,7 @@ _LARGEST_COUNT = 10**15
 _WIDEST_BITS = 62
 _LARGEST_DRAWN = 1e300
 _DEEPEST = 20
+_ROUNDING = 1e-9
 # Control characters, marks that turn or hide text, halves of characters.
 _UNSEEN = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff"
@@ -41,6 +42,11 @@ def number(value: float | None, digits: int = 4, missing: str = MISSING) -> str:
     if isinstance(value, int) or abs(value) >= 1000:
         return f"{value:,.0f}"
     return f"{value:.{digits}g}"
+
+
+def few_digits(value: float) -> str:
+    """Return a measured number in three digits; what is only rounding is 0."""
+    return "0" if abs(value) < _ROUNDING else f"{value:.3g}"
 
 
 def figure(value: float | None, digits: int = 3) -> str:

@@ -147,6 +147,11 @@ class Leaf(Record):
     """what went wrong, in a word, when it is not passed"""
     is_guard: bool = False
 
+    @property
+    def waits(self) -> bool:
+        """Whether it earned something that does not count, as what must come first is lacking."""
+        return self.counted < self.credit
+
 
 def score(
     title: str,

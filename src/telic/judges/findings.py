@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 from pydantic import Field
 
 from telic.core.config import Record
+from telic.core.text import few_digits
 from telic.judges.criteria import Criterion, Leaf
 
 RECOGNISED = 0.6
@@ -211,4 +212,4 @@ def reward_problems(examples: Sequence[ExampleResult], fine: Sequence[str]) -> t
 
 
 def _terms(example: ExampleResult) -> str:
-    return ", ".join(f"{name} {value:.3g}" for name, value in example.terms.items())
+    return ", ".join(f"{name} {few_digits(value)}" for name, value in example.terms.items())

@@ -18,6 +18,7 @@ from pydantic import Field
 
 from telic.core.config import Record
 from telic.core.seeds import derive
+from telic.core.text import few_digits
 from telic.envs.access import env_access
 from telic.envs.mujoco import MujocoEnv
 from telic.errors import ResourceError, TelicError, WorkerDied
@@ -263,13 +264,13 @@ def _pays(examples: Examples, reward: Reward) -> dict[str, torch.Tensor]:
 
 
 def _lacking(verdict: Verdict) -> str | None:
-    parts = [
-        f"{leaf.title}: {'not measured' if leaf.value is None else f'{leaf.value:.3g}'} earns "
-        f"{leaf.counted:.0%}"
-        for leaf in verdict.leaves
-        if leaf.counted < 1.0
-    ]
-    return "; ".join(parts) or None
+    return "; ".join(_leaf_words(leaf) for leaf in verdict.leaves if leaf.counted < 1.0) or None
+
+
+def _leaf_words(leaf: Leaf) -> str:
+    value = "not measured" if leaf.value is None else few_digits(leaf.value)
+    waits = ", which does not count: what must come before it is lacking" if leaf.waits else ""
+    return f"{leaf.title}: {value} earns {leaf.credit:.0%}{waits}"
 
 
 def failure(error: TelicError) -> Trial:
