@@ -242,11 +242,7 @@ def judgement_text(iteration: SessionIteration) -> str:
     best = iteration.best_member
     if best is None:
         return f"There is no policy to judge: {iteration.failure}"
-    rows = [
-        f"| {title} | {_ends(best, title)} | {'–' if value is None else f'{value:.3g}'} | "
-        f"{credit:.0%}{_waiting(best, title)} |"
-        for title, (credit, value) in best.judgement.leaves.items()
-    ]
+    rows = [_row(best, title, *leaf) for title, leaf in best.judgement.leaves.items()]
     scores = ", ".join(
         f"{member.member}: {_known(member.judgement.score)}" for member in iteration.members
     )
@@ -280,21 +276,17 @@ def _dispute(dispute: Disagreement) -> str:
     )
 
 
-def _waiting(member: MemberScore, title: str) -> str:
-    """Say in how many episodes a criterion was met in vain, as what must come first was not."""
-    leaves = [leaf for verdict in member.judgement.verdicts for leaf in verdict.leaves]
-    own = [leaf for leaf in leaves if leaf.title == title]
-    waits = sum(leaf.waits for leaf in own)
-    lacking = f" (in {waits} of {len(own)} it does not count: what must come first is lacking)"
-    return lacking if waits else ""
-
-
-def _ends(member: MemberScore, title: str) -> str:
-    """Return how a criterion counts, and where its credit begins and is full, as cells."""
-    leaves = (leaf for verdict in member.judgement.verdicts for leaf in verdict.leaves)
-    leaf = next(leaf for leaf in leaves if leaf.title == title)
+def _row(member: MemberScore, title: str, credit: float, value: float | None) -> str:
+    """Return a criterion as a row: how it counts, where its credit begins and is full, and it."""
+    verdicts = member.judgement.verdicts
+    own = [leaf for verdict in verdicts for leaf in verdict.leaves if leaf.title == title]
+    leaf, waits = own[0], sum(leaf.waits for leaf in own)
     counts = "multiplies all" if leaf.is_guard else f"weight {leaf.weight:g}"
-    return f"{counts} | {leaf.zero:g} {leaf.unit} | {leaf.goal:g} {leaf.unit}"
+    why = f" (in {waits} of {len(own)} it does not count: what must come first is lacking)"
+    return (
+        f"| {title} | {counts} | {leaf.zero:g} {leaf.unit} | {leaf.goal:g} {leaf.unit} | "
+        f"{'–' if value is None else f'{value:.3g}'} | {credit:.0%}{why if waits else ''} |"
+    )
 
 
 def _tries_left(done: int, most: int | None) -> str:
