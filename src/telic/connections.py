@@ -102,6 +102,8 @@ def listen(host: str, port: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     made = socket.socket(family, socket.SOCK_STREAM)
     made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    # Connections inherit it; without, an answer's last packet waits 40 ms for the one before.
+    made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     try:
         made.bind((host, port))
     except OSError as error:

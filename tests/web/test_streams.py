@@ -2,6 +2,7 @@
 
 import json
 import os
+import socket
 import subprocess
 import sys
 import threading
@@ -152,3 +153,12 @@ def test_fifty_readers_lose_no_event_and_get_them_in_order(tmp_path):
                 time.sleep(0.01)
         told = json.loads(readers.communicate(timeout=300)[0])
     assert told == [True] * 50 + [999]
+
+
+def test_no_answer_waits_for_its_last_packet():
+    with (
+        listen("127.0.0.1", 0) as listening,
+        socket.create_connection(listening.getsockname()),
+        listening.accept()[0] as accepted,
+    ):
+        assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)

@@ -1,10 +1,16 @@
 """What trackers came to, as the dashboard tells it."""
 
+import numpy as np
+
+from telic.motions.robot import motion_robot
+from telic.storage.trajectories import REFERENCE, Trajectory, TrajectoryFacts, write_trajectory
 from telic.tracking.metrics import ClipResult, FollowErrors, TrackingReport, summarise_encoder
 from telic.tracking.presets import preset
 from telic.tracking.train import CONFIG
 from tests.web.conftest import client_of
 from tests.web.made import RUN, write
+
+FRAMES = 30
 
 
 def clip(number: int, error: float) -> ClipResult:
@@ -64,6 +70,39 @@ def test_a_run_of_trackers_says_how_each_encoder_follows_and_what_worst(own):
     assert told["library"] == "walks", "where it lies is nobody's business"
     files = client.get(f"/api/things/{RUN}/files", params={"kind": "video"}).json()
     assert [file for file in files if "/evaluations/" in file["name"]]
+
+
+def write_clip(root) -> None:
+    """Record a clip that the robot of a run of trackers follows half as fast as it should."""
+    robot = motion_robot(preset("planar", []).robot.name)
+    states = np.tile(np.asarray(robot.facts.rest_qpos, np.float32), (FRAMES, 1))
+    reference = states.copy()
+    ahead = robot.facts.root.slides[0].qpos
+    states[:, ahead] += np.linspace(0, 1, FRAMES)
+    reference[:, ahead] += np.linspace(0, 2, FRAMES)
+    clip = Trajectory(
+        {"qpos": states, REFERENCE: reference}, TrajectoryFacts(env_id=str(robot.file), dt_s=0.02)
+    )
+    folder = root / "runs" / RUN / "own_seed_1" / "evaluations"
+    write_trajectory(folder / "clip_2000_median.npz", clip)
+
+
+def test_what_a_tracker_was_to_follow_is_beside_what_it_did(own):
+    write_tracking(own)
+    write_clip(own)
+    client = client_of(own)
+    [file] = client.get(f"/api/things/{RUN}/files", params={"kind": "recording"}).json()
+    assert (file["step"], file["label"]) == (2000, "median")
+    address = f"/api/things/{RUN}/playback/{file['key']}"
+    facts = client.get(address).json()
+    assert facts["has_reference"] and facts["bodies"] > 1
+    robot, reference = (
+        np.frombuffer(client.get(f"{address}/poses", params={"of": of}).content, "<f4")
+        for of in ("robot", "reference")
+    )
+    ways = [poses.reshape(FRAMES, facts["bodies"], 7)[:, 1:, 0] for poses in (robot, reference)]
+    moved = [way[-1] - way[0] for way in ways]
+    assert np.allclose(moved[0], 1, atol=1e-5) and np.allclose(moved[1], 2, atol=1e-5)
 
 
 def test_a_run_that_trains_something_else_says_nothing_of_trackers(client):

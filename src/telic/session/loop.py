@@ -9,6 +9,7 @@ from __future__ import annotations
 import shutil
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, Unpack
@@ -161,7 +162,8 @@ def carry_on(
 
             def keep(event: Event) -> None:
                 if not isinstance(event, TrainProgress | VideoProgress):
-                    log.append(encode(event))
+                    told = event if event.time else replace(event, time=round(time.time(), 3))
+                    log.append(encode(told))
                 on_event(event)
 
             most = Allowance(

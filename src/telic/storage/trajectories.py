@@ -13,6 +13,7 @@ Usual columns, with T rows:
     qpos qvel                                     (T, nq), (T, nv)
     xpos xquat cvel cfrc_ext                      (T, bodies, 3 | 4 wxyz | 6 angular-linear | 6)
     subtree_com                                   (T, bodies, 3), centre of mass with all below
+    reference_qpos                                (T, nq), of what the robot was to follow
 """
 
 from __future__ import annotations
@@ -56,6 +57,7 @@ _HEADS = {
     (2, 0): np.lib.format.read_array_header_2_0,
 }
 
+REFERENCE = "reference_qpos"
 COMMANDS = ("command_forward", "command_sideways", "command_turn")
 """what a robot was told at each moment"""
 RECORDED = ("qpos", "qvel", "xpos", "xquat", "cvel", "cfrc_ext", "subtree_com", *COMMANDS)

@@ -1,31 +1,23 @@
 """Play clips with a tracker, each from its first frame, and measure how they were followed.
 
 Without noise or variation, with the most likely actions, every encoder in turn on every clip: the
-same tracker gives the same numbers each time. Frames after a failure do not count. A training plays
-held-out clips the same way, and keeps trackers, their reports, numbers of tokens and of starts.
+same tracker gives the same numbers each time. Frames after a failure do not count.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import combinations
-from pathlib import Path
-from statistics import fmean
 from typing import NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from telic import __version__
-from telic.core.events import Listener
-from telic.core.stats import bootstrap
-from telic.core.tensors import flags, integers, norm, table
-from telic.envs.mujoco import MujocoEnv
+from telic.core.tensors import flags, integers, norm
 from telic.motions.clip import Split
 from telic.motions.library import MotionLibrary
-from telic.storage.files import write_json
-from telic.storage.layout import MemberFolder, RunFolder
+from telic.storage.trajectories import REFERENCE, Trajectory, TrajectoryFacts
 from telic.tracking.config import TrackingConfig
 from telic.tracking.environment import clips_of, make_tracking, tracking_task
 from telic.tracking.metrics import (
@@ -38,16 +30,9 @@ from telic.tracking.metrics import (
     summarise_encoder,
 )
 from telic.tracking.quantiser import agreement, code_use
-from telic.tracking.task import ClipChoice, TrackingTask
-from telic.tracking.tokens import LOSSES, TokenNetworks
-from telic.tracking.tracker import Tracker, TrackerFacts, member_tracker, save_tracker
-from telic.training.evaluate import Evaluation
-from telic.training.job import TrainJob
-from telic.training.population import Actor
-from telic.training.ppo import LearningResult
-from telic.training.recorder import Recorder
-from telic.training.results import EvaluationRecord
-from telic.training.setup import Setup
+from telic.tracking.task import ClipChoice
+from telic.tracking.tracker import Tracker
+from telic.training.evaluate import LABELS
 
 _AT_ONCE = 1024
 """environments that play together"""
@@ -70,6 +55,14 @@ class PlayTape(NamedTuple):
     """(n, width) by encoder, of every few steps"""
     available: Tensor
     """(n, encoders) bool"""
+
+
+class MeasuredClips(NamedTuple):
+    """How clips were followed, and the episodes that are worth a look."""
+
+    report: TrackingReport
+    episodes: dict[str, Trajectory]
+    """p10, median and p90 of how far clips were followed"""
 
 
 class ClipPlayer:
@@ -158,6 +151,10 @@ class ClipPlayer:
 
     def evaluate(self, tracker: Tracker, split: str) -> TrackingReport:
         """Play everything and measure it."""
+        return self.measure(tracker, split).report
+
+    def measure(self, tracker: Tracker, split: str) -> MeasuredClips:
+        """Play everything and measure it; keep the episodes that are worth a look."""
         results: list[ClipResult] = []
         tapes: list[PlayTape] = []
         for pairs in self.rounds():
@@ -165,14 +162,23 @@ class ClipPlayer:
             tapes.append(tape)
             wanted = min(len(pairs), len(self.pairs) - len(results))
             results += [self._result(tape, row, pairs[row]) for row in range(wanted)]
-        kept = [
-            result for result, pair in zip(results, self.pairs, strict=True) if self._has(*pair)
-        ]
+        places = [place for place, pair in enumerate(self.pairs) if self._has(*pair)]
+        kept = [results[place] for place in places]
         by = {name: [r for r in kept if r.encoder == name] for name in self.encoders}
         codes = {name: torch.cat([tape.codes[name] for tape in tapes]) for name in self.encoders}
         there = torch.cat([tape.available for tape in tapes])
         levels = self.config.networks.levels
-        return TrackingReport(
+        places.sort(key=lambda place: (results[place].progress, -results[place].joint_rad))
+        chosen = {
+            label: places[min(int(share * len(places)), len(places) - 1)]
+            for label, share in LABELS.items()
+        }
+        size = self.env.num_envs
+        episodes = {
+            label: self.episode(tapes[place // size], place % size, self.pairs[place], label)
+            for label, place in chosen.items()
+        }
+        report = TrackingReport(
             step=tracker.facts.step,
             member=tracker.facts.member,
             split=split,
@@ -187,6 +193,28 @@ class ClipPlayer:
             ),
             clips=tuple(kept),
         )
+        return MeasuredClips(report, episodes)
+
+    def episode(
+        self, tape: PlayTape, row: int, pair: tuple[int, int], label: str | None = None
+    ) -> Trajectory:
+        """Return what was played in an environment, and beside it what was to be followed."""
+        robot, clips, (clip, encoder) = self.task.parts.robot, self.task.table, pair
+        played = int(tape.played[:, row].sum())
+        frames = torch.arange(1, played + 1, device=clips.first.device)
+        pose = clips.pose(clips.first[clip] + frames)
+        wanted = robot.to_qpos(
+            *(part.cpu() for part in (pose.root_pos, pose.root_quat, pose.joint_pos))
+        )
+        facts = TrajectoryFacts(
+            env_id=str(robot.file),
+            dt_s=self.task.dt,
+            label=label,
+            extra={"clip": clips.names[clip], "encoder": self.encoders[encoder]},
+        )
+        states = {"qpos": tape.qpos[:played, row], REFERENCE: wanted}
+        columns = {name: state.numpy().astype(np.float32) for name, state in states.items()}
+        return Trajectory(columns, facts)
 
     def _has(self, clip: int, encoder: int) -> bool:
         """Say whether an encoder has anything to see of a clip."""
@@ -242,126 +270,3 @@ def played_clips(config: TrackingConfig, library: MotionLibrary, split: Split) -
         return clips
     chosen = integers(torch.linspace(0, len(clips) - 1, most).round().long())
     return [clips[place] for place in chosen]
-
-
-# ---------------------------------------------------------------------------- during training
-
-
-def tracker_path(folder: MemberFolder, step: int) -> Path:
-    """Return where the tracker after so many steps goes."""
-    return folder.checkpoints_dir / f"tracker_{step}.pt"
-
-
-def report_path(folder: MemberFolder, step: int) -> Path:
-    """Return where the report of a tracker that was measured during training goes."""
-    return folder.path / "evaluations" / f"report_{step}.json"
-
-
-class TrackEvaluator:
-    """Plays held-out clips with every member. Implements `PolicyEvaluator`."""
-
-    def __init__(
-        self, setup: Setup, config: TrackingConfig, player: ClipPlayer, split: str
-    ) -> None:
-        self.setup, self.config, self.player, self.split = setup, config, player, split
-        self.reports: list[TrackingReport] = []
-        """of the latest evaluation, by member"""
-
-    def tracker(self, member: int, step: int) -> Tracker:
-        """Return a member as it is now."""
-        who, task = self.setup.job.members[member], tracking_task_of(self.setup)
-        facts = TrackerFacts(
-            step=step,
-            member=who.name,
-            seed=who.seed,
-            row=task.columns.facts._asdict(),
-            clips=task.table.names,
-            telic=__version__,
-        )
-        return member_tracker(self.setup.population, member, self.config, facts)
-
-    def evaluate(self, actor: Actor, global_step: int) -> Evaluation:
-        """Measure every member; the score of one is the share of each clip that it followed."""
-        self.reports = [
-            self.player.evaluate(self.tracker(member, global_step), self.split)
-            for member in range(self.setup.population.size)
-        ]
-        records = [_record(report) for report in self.reports]
-        return Evaluation(records, [{} for _ in records])
-
-
-def _record(report: TrackingReport) -> EvaluationRecord:
-    """Return a report as evaluations of any training are kept: its return is the progress."""
-    shares = [clip.progress for clip in report.clips]
-    return EvaluationRecord(
-        global_step=report.step,
-        episodes=len(shares),
-        mean_return=fmean(shares),
-        interval=bootstrap(shares),
-        std_return=float(np.std(shares)),
-        min_return=min(shares),
-        p10_return=float(np.quantile(shares, 0.1)),
-        median_return=float(np.median(shares)),
-        p90_return=float(np.quantile(shares, 0.9)),
-        max_return=max(shares),
-        all_returns=list(shares),
-        episode_length=fmean(clip.frames for clip in report.clips),
-        terminated_share=1.0 - report.success_rate,
-        env_return=None,
-        reward_terms={
-            f"{each.encoder}_{name}": getattr(each, name)
-            for each in report.encoders
-            for name in ("success_rate", "mpjpe_l_mm", "mpjpe_g_mm")
-        },
-    )
-
-
-def tracking_task_of(setup: Setup) -> TrackingTask:
-    """Return the task of a set-up."""
-    assert isinstance(setup.env, MujocoEnv)
-    return tracking_task(setup.env)
-
-
-class TrackRecorder(Recorder):
-    """A recorder that keeps trackers and reports, and tells of tokens and starts."""
-
-    def __init__(
-        self,
-        job: TrainJob,
-        run: RunFolder,
-        emit: Listener,
-        setup: Setup,
-        evaluator: TrackEvaluator,
-        agreed: Callable[[bool], bool] = bool,
-    ) -> None:
-        """Prepare; `agreed` says whether a flag is set in any of several processes."""
-        super().__init__(job, run, emit, setup)
-        self._agreed = agreed
-        self._evaluator = evaluator
-        self._task = tracking_task_of(setup)
-
-    def numbers(self, learned: LearningResult) -> dict[str, list[float]]:
-        """Fetch an update's numbers, those of the tokens and of the starts among them."""
-        found = super().numbers(learned)
-        networks = self._setup.population.networks
-        assert isinstance(networks, TokenNetworks)
-        if networks.latest is not None:
-            losses = table(networks.latest)
-            found |= {f"loss_{name}": own for name, own in zip(LOSSES, losses, strict=True)}
-        spread = [self._task.coverage(member) for member in range(len(self.job.members))]
-        found["start_coverage"] = [each.effective_share for each in spread]
-        found["start_peak"] = [each.highest for each in spread]
-        found["failure_rate"] = [each.failure_rate for each in spread]
-        return found
-
-    def save_is_due(self) -> bool:
-        """Say whether it is time to save, in any of the processes: all do it at once."""
-        return self._agreed(super().save_is_due())
-
-    def keep_policy(self, setup: Setup, member: int) -> None:
-        """Write a member's tracker, and the report of it."""
-        folder = self.folders[member]
-        save_tracker(tracker_path(folder, self.step), self._evaluator.tracker(member, self.step))
-        path = report_path(folder, self.step)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_json(path, self._evaluator.reports[member])

@@ -8,13 +8,12 @@ from typing import Any
 
 import mujoco
 import numpy as np
-import torch
 
 from telic.errors import UnknownName
 from telic.motions.robot import MotionRobot
 from telic.rendering.job import Rendering
 from telic.rendering.jobs import render_one
-from telic.storage.trajectories import Trajectory, TrajectoryFacts, write_trajectory
+from telic.storage.trajectories import REFERENCE, Trajectory, TrajectoryFacts, write_trajectory
 from telic.tracking.evaluate import ClipPlayer
 from telic.tracking.metrics import ClipResult
 from telic.tracking.tracker import Tracker
@@ -45,23 +44,19 @@ def haunted(robot: MotionRobot, file: Path) -> mujoco.MjModel:
 def film_clip(
     player: ClipPlayer, tracker: Tracker, result: ClipResult, output: Path, **settings: Any
 ) -> Rendering:
-    """Play one clip again and draw it as a video (.mp4) or a strip of pictures (.png)."""
+    """Play one clip again, keep it, and draw it as a video (.mp4) or a strip of pictures (.png)."""
     names = player.task.table.names
     if result.clip not in names:
         raise UnknownName("clip", result.clip, names)
     pair = names.index(result.clip), player.encoders.index(result.encoder)
     tape = player.play(tracker, [pair] * player.env.num_envs)
-    played = int(tape.played[:, 0].sum())
-    robot, table = player.task.parts.robot, player.task.table
-    pose = table.pose(table.first[pair[0]] + torch.arange(1, played + 1, device=table.first.device))
-    wanted = robot.to_qpos(
-        *(part.cpu() for part in (pose.root_pos, pose.root_quat, pose.joint_pos))
-    )
+    played = player.episode(tape, 0, pair)
+    write_trajectory(output.with_suffix(".npz"), played)  # for a player
     with tempfile.TemporaryDirectory() as place:
         file, episode = Path(place) / "haunted.xml", Path(place) / "clip.npz"
-        model = haunted(robot, file)
-        qpos = np.concatenate((tape.qpos[:played, 0].numpy(), wanted.numpy()), axis=1)
+        model = haunted(player.task.parts.robot, file)
+        qpos = np.concatenate((played["qpos"], played[REFERENCE]), axis=1)
         assert qpos.shape[1] == model.nq
         facts = TrajectoryFacts(env_id=str(file), dt_s=player.task.dt)
-        write_trajectory(episode, Trajectory({"qpos": qpos.astype(np.float32)}, facts))
+        write_trajectory(episode, Trajectory({"qpos": qpos}, facts))
         return render_one(episode, output, env=str(file), **settings)

@@ -34,9 +34,10 @@ from telic.storage.files import read_record, remove_unfinished, write_json
 from telic.storage.layout import MemberFolder, RunFolder
 from telic.tracking.config import Schedule, TrackingConfig
 from telic.tracking.environment import clips_of, make_tracking, open_motions, tracking_task
-from telic.tracking.evaluate import ClipPlayer, TrackEvaluator, TrackRecorder, played_clips
+from telic.tracking.evaluate import ClipPlayer, played_clips
 from telic.tracking.metrics import TrackingReport
 from telic.tracking.processes import SharedCollector, TrainingGroup, share, train_in_processes
+from telic.tracking.recorder import TrackEvaluator, TrackRecorder
 from telic.tracking.task import CURRICULUM, TrackingTask
 from telic.tracking.tokens import LOSSES, TokenNetworks
 from telic.tracking.warmup import warm_up

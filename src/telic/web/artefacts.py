@@ -7,6 +7,7 @@ from the layout, holds the key; an address never becomes a path.
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -47,6 +48,8 @@ _KINDS: dict[str, FileKind] = {
     ".md": "report",
     ".py": "code",
 }
+_CLIP = re.compile(r"(?:clip|eval)_([0-9]{1,18})_(.+)\.npz")
+"""what a tracker played: when, and which clip"""
 _MOST = 5000
 
 
@@ -141,7 +144,8 @@ def _member_files(
     for each in (*member.videos(), *member.trajectories(), *member.checkpoints()):
         yield each.path, {**facts, "step": each.step, "label": each.label}
     for path in sorted((member.path / "evaluations").glob("*")):  # of trackers: films and pages
-        yield path, facts
+        match = _CLIP.fullmatch(path.name)
+        yield path, facts if match is None else {**facts, "step": int(match[1]), "label": match[2]}
 
 
 def routes(place: WebPlace) -> APIRouter:

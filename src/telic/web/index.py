@@ -133,7 +133,7 @@ class ThingIndex:
 
     def _folder(self, name: str) -> Path | None:
         """Return the folder of a thing that was not listed yet."""
-        return next((path for each, path in _folders(self._runs_dir) if each == name), None)
+        return next((Path(path) for each, path in _folders(self._runs_dir) if each == name), None)
 
     def _look(self) -> dict[str, IndexedThing]:
         before = self._table.known
@@ -207,18 +207,21 @@ def _tuples(value: Any) -> Any:
 
 def read_deleted(runs_dir: Path) -> list[ThingLine]:
     """Return what lies in the trash, the latest first."""
-    entries = [_read(path, ()) for _, path in _folders(runs_dir / TRASH)]
+    entries = [_read(Path(path), ()) for _, path in _folders(runs_dir / TRASH)]
     lines = [entry.line for entry in entries if entry is not None]
     return sorted(lines, key=lambda line: line.updated, reverse=True)
 
 
-def _folders(runs_dir: Path) -> Iterator[tuple[str, Path]]:
-    """Yield the folders that may be things; links lead elsewhere and are none."""
+def _folders(runs_dir: Path) -> Iterator[tuple[str, str]]:
+    """Yield name and path of the folders that may be things; links lead elsewhere and are none.
+
+    As words: to make thousands of paths takes longer than to look at them.
+    """
     try:
         with os.scandir(runs_dir) as entries:
             for entry in entries:
                 if entry.name[0] != "." and entry.is_dir(follow_symlinks=False):
-                    yield entry.name, Path(entry.path)
+                    yield entry.name, entry.path
     except FileNotFoundError:
         return
 
@@ -231,7 +234,7 @@ def _is_settled(line: ThingLine) -> bool:
     return line.kind == "run" and line.state != "running" and not line.is_running
 
 
-def _stamp(path: Path, entry: IndexedThing | None) -> tuple[Any, ...]:
+def _stamp(path: Path | str, entry: IndexedThing | None) -> tuple[Any, ...]:
     """Return what changes when a line has to be read again."""
     if entry is not None and _is_settled(entry.line):
         return (_changed(path),)

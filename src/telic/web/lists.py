@@ -10,7 +10,7 @@ import base64
 import json
 import operator
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Annotated, Any, Literal, NamedTuple
 
 from fastapi import APIRouter, Query, Response
@@ -51,6 +51,8 @@ _ORDERS: dict[str, Callable[[Any, Any], bool]] = {
     ">": operator.gt,
     ">=": operator.ge,
 }
+_NUMBERS = (int, float)
+_KIND, _STATE, _ENV = map(operator.attrgetter, ("line.kind", "line.state", "line.env"))
 _Word = Annotated[str, Field(max_length=_LONGEST)]
 
 
@@ -104,11 +106,7 @@ def list_things(place: WebPlace, query: ThingQuery) -> bytes:
         lambda entry: _place(entry.line, query),
         reverse=query.descending,
     )
-    holds = [_condition(text) for text in query.where]
-    if query.kind or query.state or query.env or query.text or holds:
-        words = query.text.lower().split()
-        ordered = [entry for entry in ordered if _fits(entry, query, words)]
-        ordered = [entry for entry in ordered if all(hold(entry.line) for hold in holds)]
+    ordered = _filtered(ordered, query)
     start = 0 if query.cursor is None else _after(ordered, query)
     page = ordered[start : start + query.limit]
     has_more = start + query.limit < len(ordered)
@@ -118,15 +116,16 @@ def list_things(place: WebPlace, query: ThingQuery) -> bytes:
     return b'{"things":[' + things + b"]," + json.dumps(facts).encode()[1:]
 
 
-def _fits(entry: IndexedThing, query: ThingQuery, words: Sequence[str]) -> bool:
-    line = entry.line
-    if query.kind and line.kind not in query.kind:
-        return False
-    if query.state and line.state not in query.state:
-        return False
-    if query.env and line.env not in query.env:
-        return False
-    return all(word in entry.words for word in words)
+def _filtered(ordered: list[IndexedThing], query: ThingQuery) -> list[IndexedThing]:
+    """Return what all filters leave, one filter after the other: most leave little."""
+    for kept, value in ((query.kind, _KIND), (query.state, _STATE), (query.env, _ENV)):
+        if kept:
+            ordered = [entry for entry in ordered if value(entry) in kept]
+    for word in query.text.lower().split():
+        ordered = [entry for entry in ordered if word in entry.words]
+    for hold in [_condition(text) for text in query.where]:
+        ordered = [entry for entry in ordered if hold(entry.line)]
+    return ordered
 
 
 def _condition(text: str) -> Callable[[ThingLine], bool]:
@@ -140,31 +139,37 @@ def _condition(text: str) -> Callable[[ThingLine], bool]:
             f"{', '.join(known)}.",
         )
     name, sign, wanted = match[1], match[2], match[3].strip("\"'")
+    value = operator.attrgetter(name)
+    number = _number(wanted)
     if sign == "~":
-        return lambda line: wanted.lower() in _shown(getattr(line, name)).lower()
+        sought = wanted.lower()
+        return lambda line: sought in _shown(value(line)).lower()
     if sign in ("=", "!="):
-        return lambda line: _equals(getattr(line, name), wanted) == (sign == "=")
+        is_wanted = sign == "="
+        return lambda line: _equals(value(line), wanted, number) == is_wanted
     compare = _ORDERS[sign]
-    try:
-        number = float(wanted)
-    except ValueError:
-        return lambda line: compare(_shown(getattr(line, name)), wanted)
+    if number is None:
+        return lambda line: compare(_shown(value(line)), wanted)
 
     def holds(line: ThingLine) -> bool:
-        value = getattr(line, name)
-        return isinstance(value, int | float) and compare(value, number)
+        found = value(line)
+        return isinstance(found, _NUMBERS) and compare(found, number)
 
     return holds
 
 
-def _equals(value: Any, wanted: str) -> bool:
+def _number(text: str) -> float | None:
+    try:
+        return float(text)
+    except ValueError:
+        return None
+
+
+def _equals(value: Any, wanted: str, number: float | None) -> bool:
     if isinstance(value, bool):
         return wanted.lower() in (("true", "yes", "1") if value else ("false", "no", "0"))
-    if isinstance(value, int | float):
-        try:
-            return float(wanted) == value
-        except ValueError:
-            return False
+    if isinstance(value, _NUMBERS):
+        return number == value
     return _shown(value) == wanted
 
 

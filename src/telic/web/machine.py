@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+import time
 from functools import cache
 from pathlib import Path
 
@@ -18,6 +19,8 @@ from telic.web.place import WebPlace
 
 _GPU_FIELDS = "index,name,utilization.gpu,memory.used,memory.total,temperature.gpu,power.draw"
 _PATIENCE_S = 3.0
+_FIRST_LOOK_S = 0.1
+"""how long the cores are watched before anything is said of them"""
 _MEBIBYTE = 1 << 20
 
 
@@ -79,11 +82,25 @@ class JobLog(Record):
     log: str
 
 
+@cache
+def _is_measured() -> bool:
+    """Begin to measure how busy the cores are: the first answer is of no time at all."""
+    psutil.cpu_percent(percpu=True)
+    time.sleep(_FIRST_LOOK_S)
+    return True
+
+
+def _busy() -> tuple[float, ...]:
+    """Return how busy each core was since the last look, percent."""
+    _is_measured()
+    return tuple(psutil.cpu_percent(percpu=True))
+
+
 def read_machine(runs_dir: Path) -> MachineNow:
     """Return what this machine does now."""
     memory = psutil.virtual_memory()
     return MachineNow(
-        cores=tuple(psutil.cpu_percent(percpu=True)),
+        cores=_busy(),
         usable=tuple(usable_cores()),
         leases=tuple(Admission().leases()),
         memory=MemoryUse(

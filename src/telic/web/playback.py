@@ -22,6 +22,7 @@ from telic.judges.verdict import Verdict
 from telic.storage.files import read_record
 from telic.storage.trajectories import (
     COMMANDS,
+    REFERENCE,
     Environment,
     Trajectory,
     TrajectoryFacts,
@@ -30,6 +31,7 @@ from telic.storage.trajectories import (
 from telic.training.folder import environment_of
 from telic.web.artefacts import FoundFile, find_file
 from telic.web.place import WebPlace
+from telic.web.trackings import robot_environment
 
 if TYPE_CHECKING:
     import mujoco
@@ -131,12 +133,15 @@ class PlaybackFacts(Record):
     action_names: tuple[str, ...]
     ended: bool
     """whether it ended before its time"""
+    has_reference: bool
+    """whether a motion that was to be followed was recorded beside it"""
     verdict: Verdict | None = Field(description="what judges said of this very episode")
 
 
 def _environment(place: WebPlace, name: str, iteration: int | None) -> Environment:
     """Return where an episode was played, as the run was asked; never as a recording says."""
-    return environment_of(place.run(name, iteration))
+    run = place.run(name, iteration)
+    return robot_environment(run) or environment_of(run)
 
 
 def _episode(place: WebPlace, name: str, key: str) -> tuple[FoundFile, Trajectory]:
@@ -199,6 +204,7 @@ def read_playback(place: WebPlace, models: DrawnModels, name: str, key: str) -> 
         actions=tuple(tuple(map(float, row)) for row in actions if getattr(row, "ndim", 0) == 1),
         action_names=facts.action_names,
         ended=bool(trajectory["terminated"].any()) if "terminated" in trajectory else False,
+        has_reference=REFERENCE in trajectory,
         verdict=_verdict(place, name, found),
     )
 
@@ -232,11 +238,15 @@ def routes(place: WebPlace) -> APIRouter:
         response_class=Response,
         responses={200: {"content": {"application/octet-stream": {}}}},
     )
-    def read_poses(thing: str, key: str) -> Response:
-        """Return float32 (frames, bodies, 7), little-endian: x y z, w x y z of every body."""
+    def read_poses(thing: str, key: str, of: Literal["robot", "reference"] = "robot") -> Response:
+        """Return float32 (frames, bodies, 7), little-endian: x y z, w x y z of every body.
+
+        Those of the robot, or of the motion that it was to follow.
+        """
         _, trajectory = _episode(place, thing, key)
         model = models.of(trajectory.facts.environment).model
-        return _binary(body_poses(model, trajectory).astype("<f4").tobytes())
+        column = REFERENCE if of == "reference" else "qpos"
+        return _binary(body_poses(model, trajectory, column).astype("<f4").tobytes())
 
     return router
 
@@ -351,7 +361,7 @@ def _floats(values: Any) -> tuple[float, ...]:
     return tuple(round(float(value), 6) for value in values)
 
 
-def body_poses(model: mujoco.MjModel, trajectory: Trajectory) -> np.ndarray:
+def body_poses(model: mujoco.MjModel, trajectory: Trajectory, column: str = "qpos") -> np.ndarray:
     """Return where the bodies were, (frames, bodies, 7) float32, as far as numbers were recorded.
 
     Raises UsageError for an episode of another model.
@@ -359,12 +369,12 @@ def body_poses(model: mujoco.MjModel, trajectory: Trajectory) -> np.ndarray:
     import mujoco
     import numpy as np
 
-    if "qpos" not in trajectory or trajectory["qpos"].shape[1:] != (model.nq,):
+    if column not in trajectory or trajectory[column].shape[1:] != (model.nq,):
         raise UsageError(
             "The recording does not fit the model.",
             hint="It was made with another version of the model; record it again.",
         )
-    states = trajectory["qpos"]
+    states = trajectory[column]
     broken = np.flatnonzero(~np.isfinite(states).all(1))
     states = states[: broken[0]] if len(broken) else states
     poses = np.empty((len(states), model.nbody, 7), dtype=np.float32)

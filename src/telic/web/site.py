@@ -138,6 +138,7 @@ class _Answers:
             self._gather_curves(f"?iteration={each['number']}")
         if self._thing.kind == "run":
             self._gather_curves("")
+            self._try_to_keep(f"{self._home}/tracking")
         if self._thing.kind == "search":
             self._try_to_keep(f"{self._home}/map")
         if self._thing.kind == "study":
@@ -217,21 +218,26 @@ class _Answers:
         query = "" if number is None else f"?iteration={number}"
         try:
             facts, poses = self._ask(address), self._ask_bytes(f"{address}/poses")
+            of_reference = f"{address}/poses?of=reference"
+            reference = self._ask_bytes(of_reference) if facts["has_reference"] else b""
             scene = self._answers.get(f"{self._home}/scene{query}")
             if scene is None:
                 scene = self._ask(f"{self._home}/scene{query}")
         except _NotThere:  # it has no model to draw, or is damaged
             return 0
-        if not poses or len(poses) > room:
+        size = len(poses) + len(reference)
+        if not poses or size > room:
             return 0
         self._answers[address] = facts
         self._bytes[f"{address}/poses"] = _text(poses)
+        if reference:
+            self._bytes[of_reference] = _text(reference)
         if f"{self._home}/scene{query}" not in self._answers:
             self._answers[f"{self._home}/scene{query}"] = scene
             if scene["number_bytes"]:
                 numbers = f"{self._home}/scene/numbers{query}"
                 self._bytes[numbers] = _text(self._ask_bytes(numbers))
-        return len(poses)
+        return size
 
     # ---- asking
 

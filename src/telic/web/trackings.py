@@ -7,7 +7,9 @@ from pathlib import Path
 from fastapi import APIRouter
 
 from telic.core.config import Record
+from telic.motions.robot import motion_robot
 from telic.storage.layout import RunFolder
+from telic.storage.trajectories import Environment
 from telic.tracking.config import MotionsGroup
 from telic.tracking.metrics import ClipResult, EncoderResult, TokenUse, TrackingReport
 from telic.tracking.train import CONFIG, read_config, reports_of
@@ -54,6 +56,13 @@ def read_tracking(run: RunFolder) -> TrackingDetail | None:
         library=_named(config.motions),
         measured=tuple(measured),
     )
+
+
+def robot_environment(run: RunFolder) -> Environment | None:
+    """Return the model of the robot that trackers move; None: the run trains something else."""
+    if not (run.path / CONFIG).exists():
+        return None
+    return str(motion_robot(read_config(run).robot.name).file), {}
 
 
 def _named(motions: MotionsGroup) -> str:

@@ -137,8 +137,8 @@ class Tab:
         ]
 
     def theme(self, name: str) -> None:
-        """Let the page be light or dark."""
-        self.page.evaluate("name => { document.documentElement.dataset.theme = name }", name)
+        """Let the system be light or dark, as the page is until somebody chooses."""
+        self.page.emulate_media(color_scheme=name)
 
     def picture(self, folder: Path, name: str) -> None:
         """Keep how the page looks."""

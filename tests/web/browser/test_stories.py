@@ -9,7 +9,7 @@ from telic.llm import Request
 from telic.llm.work_orders import ORDERS, publish
 from tests.web.browser.conftest import Tab, serving
 from tests.web.made import RUN, SESSION, make_workspace
-from tests.web.test_trackings import write_tracking
+from tests.web.test_trackings import write_clip, write_tracking
 
 pytestmark = pytest.mark.slow
 
@@ -91,8 +91,11 @@ def test_what_happens_is_seen_at_once_and_a_reload_loses_nothing(own_tab, worksp
 
 def test_a_run_of_trackers_shows_how_it_follows(own_tab, workspace, tmp_path):
     write_tracking(workspace)
+    write_clip(workspace)
     own_tab.open(f"/things/{RUN}", "How well it follows")
     own_tab.page.get_by_text("walk_19").wait_for()
+    own_tab.page.get_by_role("button", name="reference as a ghost").wait_for()
+    own_tab.page.get_by_role("button", name="beside it").click()
     for theme in ("light", "dark"):
         own_tab.theme(theme)
         own_tab.picture(tmp_path, f"tracking-{theme}")

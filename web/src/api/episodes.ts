@@ -14,6 +14,8 @@ export interface Episode {
   name: string;
   model: ModelShape;
   motion: Motion;
+  /** what the robot was to follow */
+  reference: Motion | null;
   times: number[];
   seconds: number;
   tracks: Track[];
@@ -40,6 +42,7 @@ interface Playback {
   reward_terms: Record<string, number[]>;
   commands: Record<string, number[]>;
   verdict: Verdict | null;
+  has_reference?: boolean;
 }
 
 const USUAL_DT = 0.05;
@@ -73,6 +76,7 @@ export function shapeOf(scene: SceneAnswer, numbers: ArrayBuffer): ModelShape {
 export async function loadEpisode(thing: string, key: string): Promise<Episode> {
   const address = `/api/things/${encodeURIComponent(thing)}/playback/${encodeURIComponent(key)}`;
   const [facts, bytes] = await Promise.all([read<Playback>(address), gotBytes(`${address}/poses`)]);
+  const wanted = facts.has_reference ? await gotBytes(`${address}/poses?of=reference`) : null;
   const model = await loadScene(thing, facts.iteration);
   const dt = facts.dt_s ?? USUAL_DT;
   const frames = facts.bodies > 0 ? Math.floor(bytes.byteLength / (4 * 7 * facts.bodies)) : 0;
@@ -80,6 +84,7 @@ export async function loadEpisode(thing: string, key: string): Promise<Episode> 
   return {
     name: [facts.env, words(facts.member ?? ""), facts.label && (/^\d+$/.test(facts.label) ? `episode ${facts.label}` : facts.label)].filter(Boolean).join(" · "),
     model, motion: { frames, bodies: facts.bodies, poses: new Float32Array(bytes) },
+    reference: wanted && { frames, bodies: facts.bodies, poses: new Float32Array(wanted) },
     times, seconds: Math.max(dt, (frames - 1) * dt), tracks: tracksOf(facts, frames), verdict: facts.verdict,
   };
 }

@@ -1,5 +1,5 @@
-/** Curves on a canvas: 100,000 points, bands, zoom by dragging or the wheel, one cursor for several. */
-import { useEffect, useMemo, useRef, useState } from "react";
+/** Curves on a canvas: 100,000 points, bands, zoom by dragging, wheel or keys, one cursor for several. */
+import { useEffect, useMemo, useRef, useState, type KeyboardEvent } from "react";
 import uPlot from "uplot";
 import { number, short } from "../format";
 import { colour, seriesColour, useTheme } from "../theme";
@@ -57,6 +57,7 @@ export function Chart(props: ChartProps) {
             <span className="soft">{number(curve.values[at ?? lastOf(curve.values)])}</span>
           </button>
         ))}
+        {props.x.length > 2 && <span className="soft hint">drag or ctrl + wheel: closer · double click: everything</span>}
         {at !== null && <span className="soft">{props.xLabel} {(props.formatX ?? short)(props.x[at] ?? 0)}</span>}
       </div>
     </div>
@@ -104,8 +105,37 @@ function Canvas(props: ChartProps & { all: Curve[]; onAt: (index: number | null)
     if (made && props.cursor != null) made.setCursor({ left: made.valToPos(props.cursor, "x"), top: 10 }, false);
   }, [props.cursor, data, theme]);
 
+  const keys = (event: KeyboardEvent) => {
+    const move = MOVES[event.key];
+    if (!plot.current || !move || event.ctrlKey || event.metaKey || event.altKey) return;
+    event.preventDefault();
+    event.stopPropagation(); // the page has other uses for arrows
+    look(plot.current, move);
+  };
   const summary = `${props.label}: ${props.curves.length} curves of ${props.x.length} points, ${props.xLabel} ${short(props.x[0])} to ${short(props.x.at(-1))}`;
-  return <div ref={box} role="img" aria-label={summary} style={{ minHeight: props.height ?? 220 }} />;
+  return <div ref={box} role="img" aria-label={`${summary}. Keys: + and - zoom, arrows move, 0 shows everything.`} tabIndex={0} onKeyDown={keys} style={{ minHeight: props.height ?? 220 }} />;
+}
+
+interface Look {
+  /** of the span that is seen: how much of it stays, how far it moves */
+  span: number;
+  shift: number;
+}
+
+const EVERYTHING: Look = { span: Infinity, shift: 0 };
+const MOVES: Record<string, Look> = {
+  "+": { span: 0.7, shift: 0 }, "=": { span: 0.7, shift: 0 }, "-": { span: 1 / 0.7, shift: 0 },
+  ArrowLeft: { span: 1, shift: -0.2 }, ArrowRight: { span: 1, shift: 0.2 }, "0": EVERYTHING,
+};
+
+/** Look closer, farther or beside, around a share of what is seen; never past the ends. */
+function look(plot: uPlot, { span, shift }: Look, around = 0.5): void {
+  const [first, last] = [plot.data[0][0]!, plot.data[0].at(-1)!];
+  const { min, max } = plot.scales.x as { min: number; max: number };
+  const wide = Math.min(last - first, (max - min) * span);
+  const from = min + (max - min) * (around + shift) - wide * around;
+  const start = Math.max(first, Math.min(last - wide, from));
+  plot.setScale("x", { min: start, max: start + wide });
 }
 
 function isCloser(plot: uPlot): boolean {
@@ -138,7 +168,7 @@ function options(latest: { current: ChartProps & { onAt: (index: number | null) 
     if (isStack) {
       const isCost = mean(curve.values) < 0;
       const below = curves.slice(0, index).findLastIndex((each) => mean(each.values) < 0 === isCost);
-      series.push({ label: curve.name, stroke: line, width: 1, fill: below < 0 ? `${line}55` : undefined, points: { show: false } });
+      series.push({ label: curve.name, stroke: line, width: 1, fill: below < 0 ? `${line}55` : undefined, points: { show: curve.values.length < 3, size: 4, fill: line } });
       if (below >= 0) bands.push({ series: [index + 1, below + 1], fill: `${line}55`, dir: isCost ? 1 : -1 });
       return;
     }
@@ -199,19 +229,15 @@ function drawThreshold(plot: uPlot, value: number): void {
   ctx.restore();
 }
 
-/** The wheel zooms where the pointer is; dragging with Shift pans; a double click shows everything. */
+/** With Ctrl or Shift the wheel zooms where the pointer is, else it scrolls the page; dragging with Shift pans; a double click shows everything. */
 function wheel(plot: uPlot): void {
   const { over } = plot;
   over.addEventListener("wheel", (event) => {
-    if (!event.ctrlKey && !event.shiftKey && !isCloser(plot) && event.deltaY > 0) return;
+    if (!event.ctrlKey && !event.shiftKey) return;
     event.preventDefault();
     const { left, width } = over.getBoundingClientRect();
-    const share = (event.clientX - left) / width;
-    const [first, last] = [plot.data[0][0]!, plot.data[0].at(-1)!];
-    const { min, max } = plot.scales.x as { min: number; max: number };
-    const span = (max - min) * (event.deltaY < 0 ? 0.8 : 1.25);
-    const from = Math.max(first, min + (max - min) * share - span * share);
-    plot.setScale("x", { min: from, max: Math.min(last, from + span) });
+    const turned = event.deltaY || event.deltaX; // with Shift some browsers turn the wheel sideways
+    look(plot, { span: turned < 0 ? 0.8 : 1.25, shift: 0 }, (event.clientX - left) / width);
   }, { passive: false });
   over.addEventListener("mousedown", (event) => {
     if (!event.shiftKey) return;

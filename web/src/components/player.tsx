@@ -12,6 +12,8 @@ export interface Actor {
   motion: Motion;
   tint?: string;
   isGhost?: boolean;
+  /** actors of one lane are in the same place, those of others beside it */
+  lane?: number;
 }
 
 export interface Clock {
@@ -114,7 +116,7 @@ export function Stage3d(props: { actors: Actor[]; clock: Clock; sideBySide?: boo
   if (problem) return <div className="notice middling">{problem}</div>;
   return (
     <div className="stage">
-      <canvas ref={canvas} aria-label={props.label} role="img" />
+      <canvas ref={canvas} aria-label={`${props.label}. Arrow keys turn the camera, + and - bring it nearer.`} role="img" />
       {!isReady && <Loading />}
       <div className="over">{actors.map((actor) => <div key={actor.name} style={actor.tint ? { color: actor.tint } : undefined}>{actor.name}</div>)}</div>
     </div>

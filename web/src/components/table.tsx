@@ -37,12 +37,18 @@ export function visibleRows(top: number, height: number, count: number): [number
   return [first, Math.min(count, Math.ceil((top + height) / ROW_HEIGHT) + SPARE)];
 }
 
+/** How narrow a column may be, from "5rem" or "minmax(5rem, 1fr)". */
+export function leastRem(width: string): number {
+  return Number(width.match(/([\d.]+)rem/)?.[1] ?? 0);
+}
+
 export function VirtualTable<Row>(props: VirtualTableProps<Row>) {
   const { columns, rows, sorting } = props;
   const scroller = useRef<HTMLDivElement>(null);
   const [view, setView] = useState({ top: 0, height: 600 });
   const [focus, setFocus] = useState(-1);
   const template = useMemo(() => columns.map((column) => column.width).join(" "), [columns]);
+  const width = `max(100%, ${columns.reduce((sum, column) => sum + leastRem(column.width), 0)}rem)`;
   useLayoutEffect(() => {
     const place = scroller.current;
     if (!place) return undefined;
@@ -79,7 +85,7 @@ export function VirtualTable<Row>(props: VirtualTableProps<Row>) {
         onScroll={(event) => setView({ top: event.currentTarget.scrollTop, height: event.currentTarget.clientHeight })}
       >
         <div role="rowgroup" className="heads-group" style={{ position: "sticky", top: 0, zIndex: 2 }}>
-          <div className="heads" role="row" style={{ gridTemplateColumns: template }}>
+          <div className="heads" role="row" style={{ gridTemplateColumns: template, width }}>
             {columns.map((column) => (
               <div key={column.key} role="columnheader" className={column.isNumber ? "number" : ""} aria-sort={sorting?.key === column.key ? (sorting.isDown ? "descending" : "ascending") : undefined}>
                 {props.onSort && column.title ? (
@@ -99,7 +105,7 @@ export function VirtualTable<Row>(props: VirtualTableProps<Row>) {
             const index = first + offset;
             const state = `${index === focus ? "focus" : ""} ${props.isGroup?.(row) ? "group" : ""} ${props.isChosen?.(row) ? "chosen" : ""}`;
             return (
-              <div key={props.rowKey(row)} role="row" aria-rowindex={index + 2} className={`line ${state}`} style={{ gridTemplateColumns: template, top: index * ROW_HEIGHT }} onClick={() => props.onOpen?.(row)}>
+              <div key={props.rowKey(row)} role="row" aria-rowindex={index + 2} className={`line ${state}`} style={{ gridTemplateColumns: template, width, top: index * ROW_HEIGHT }} onClick={() => props.onOpen?.(row)}>
                 {columns.map((column) => (
                   <div key={column.key} role="cell" className={column.isNumber ? "cell number" : "cell"}>{column.cell(row)}</div>
                 ))}

@@ -139,10 +139,12 @@ function AgreementPanel({ agreement, robot, answer }: { agreement: Agreement; ro
   const isSame = agreement.states < AGREES;
   return (
     <Panel title="Is it the same robot?">
+      <div className="column">
       <div className={`notice ${isSame ? "good" : "middling"} small`} data-states={agreement.states} data-actions={agreement.actions} id="agreement">
         {isSame ? <>Yes: from the same start, {agreement.steps} actions end within {exponent(agreement.states)} m or rad of where telic's own simulation does.</> : <>Not quite: after {agreement.steps} actions it is {exponent(agreement.states)} m or rad from where telic's own simulation is.</>}
       </div>
       <Facts rows={[["policy", `${words(answer.member)}, ${short(answer.step)} steps`], ["MuJoCo here", robot.version], ["MuJoCo of telic", answer.policy.simulator], ["acts", `${number(1 / answer.policy.control_step_s)} times a second`], ["mass", `${number(answer.policy.mass_kg)} kg`]]} />
+      </div>
     </Panel>
   );
 }
@@ -204,7 +206,7 @@ function LiveStage({ live, isPlaying, onTime }: { live: Loaded; isPlaying: boole
   }, [live]);
   useEffect(() => scene.current?.setDark(theme === "dark"), [theme]);
   if (problem) return <div className="notice middling">{problem}</div>;
-  return <div className="stage"><canvas ref={canvas} role="img" aria-label="the robot, simulated in this page" style={{ touchAction: "none" }} /></div>;
+  return <div className="stage"><canvas ref={canvas} role="img" aria-label="the robot, simulated in this page. Arrow keys turn the camera, + and - bring it nearer." style={{ touchAction: "none" }} /></div>;
 }
 
 interface Drag {

@@ -14,6 +14,22 @@ import { number, short, shortId, words } from "../format";
 import { useShortcuts } from "../keyboard";
 
 const TINTS = ["#6ea8ff", "#ff9d5c"];
+const GHOST = "#5fce8f";
+
+type Layout = "beside" | "over";
+type Ghosts = Layout | "none";
+
+/** The robots of episodes, and as ghosts what they were to follow. */
+function actorsOf(episodes: Episode[], length: number, layout: Layout, ghosts: Ghosts): Actor[] {
+  const isOne = episodes.length === 1;
+  return episodes.flatMap((episode, index): Actor[] => {
+    const name = isOne ? "" : episode.name;
+    const robot = { name, model: episode.model, motion: padded(episode.motion, episode.seconds, length), tint: isOne ? undefined : TINTS[index], isGhost: layout === "over" && index > 0, lane: index };
+    if (!episode.reference || ghosts === "none") return [robot];
+    const ghost = { name: isOne ? "reference" : "", model: episode.model, motion: padded(episode.reference, episode.seconds, length), tint: GHOST, isGhost: true, lane: isOne && ghosts === "beside" ? 1 : index };
+    return [robot, ghost];
+  });
+}
 
 /** One episode with its transport, for a panel. */
 export function EpisodePlayer({ thing, file, isSmall = false }: { thing: string; file: string; isSmall?: boolean }) {
@@ -24,11 +40,14 @@ export function EpisodePlayer({ thing, file, isSmall = false }: { thing: string;
 function Playing({ episodes, isSmall, video }: { episodes: Episode[]; isSmall: boolean; video?: string | null }) {
   const length = Math.max(...episodes.map((episode) => episode.seconds));
   const clock = useClock(length, isSmall);
-  const [layout, setLayout] = useState<"beside" | "over">("beside");
-  const actors = useMemo((): Actor[] => episodes.map((episode, index) => ({ name: episodes.length > 1 ? episode.name : "", model: episode.model, motion: padded(episode, length), tint: episodes.length > 1 ? TINTS[index] : undefined, isGhost: layout === "over" && index > 0 })), [episodes, layout, length]);
+  const [layout, setLayout] = useState<Layout>("beside");
+  const [ghosts, setGhosts] = useState<Ghosts>("over");
+  const actors = useMemo(() => actorsOf(episodes, length, layout, ghosts), [episodes, layout, ghosts, length]);
+  const hasGhosts = episodes.some((episode) => episode.reference);
   return (
     <div className="column">
       {episodes.length > 1 && <Segmented label="Layout" value={layout} choices={[["beside", "side by side"], ["over", "one over the other"]]} onChange={setLayout} />}
+      {hasGhosts && <Segmented label="Reference motion" value={ghosts} choices={[["over", "reference as a ghost"], ["beside", "beside it"], ["none", "hidden"]]} onChange={setGhosts} />}
       <Stage3d actors={actors} clock={clock} sideBySide={layout === "beside"} label={`3-D playback of ${episodes.map((episode) => episode.name).join(" and ")}`} />
       <Transport clock={clock} />
       {video && <FollowingVideo source={video} clock={clock} label="video of the same episode" />}
@@ -38,8 +57,7 @@ function Playing({ episodes, isSmall, video }: { episodes: Episode[]; isSmall: b
 }
 
 /** The poses of an episode on a clock that may run longer: the last stays. */
-function padded(episode: Episode, length: number): Episode["motion"] {
-  const { motion, seconds } = episode;
+function padded(motion: Episode["motion"], seconds: number, length: number): Episode["motion"] {
   if (seconds >= length || motion.frames === 0) return motion;
   const frames = Math.round((motion.frames * length) / seconds);
   const row = motion.bodies * 7;

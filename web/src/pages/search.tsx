@@ -10,7 +10,7 @@ import { Badge, Command, Facts, Figures, PageHead, Panel } from "../components/b
 import { Chart } from "../components/chart";
 import { Empty } from "../components/states";
 import { attempt, Dialog } from "../components/toast";
-import { count, duration, money, number, shortId } from "../format";
+import { count, duration, money, number, shortId, words } from "../format";
 
 type Detail = components["schemas"]["ThingDetail"];
 
@@ -59,13 +59,13 @@ export default function SearchPage({ detail, search, reload }: { detail: Detail;
                 <tbody>{summary.runs.map((run) => <tr key={run.run}><td>{run.run}</td><td className="number">{number(run.fresh.mean)}</td><td className="number soft">{run.fresh.low == null ? "–" : `${number(run.fresh.low)} to ${number(run.fresh.high)}`}</td><td className="number">{count(run.calls)}</td><td className="number">{money(run.price_usd)}</td></tr>)}</tbody></table>
             </Panel>
           )}
-          <Panel title="Iterations" tight>
+          {played.length > 0 && <Panel title="Iterations" tight>
             <ol className="timeline" style={{ maxHeight: "22rem", overflow: "auto" }} tabIndex={0} aria-label="Iterations">
               {played.slice(-200).reverse().map((each, index) => <li key={index}><time>{each.run}.{each.number}</time><span>{number(each.selected)} <span className="soft small">best {number(each.incumbent)}{each.winner && ` · ${each.winner}`}{each.note && ` · ${each.note}`}</span></span></li>)}
             </ol>
-          </Panel>
+          </Panel>}
           <Panel title="In a terminal"><div className="column"><Command line={`telic search show ${line.id}`} /><Command line={`telic search salience ${line.id}`} /></div></Panel>
-          {search.config && <Panel title="Settings"><Facts rows={Object.entries(search.config).filter(([, value]) => value !== null && typeof value !== "object").map(([name, value]) => [name, String(value)])} /></Panel>}
+          {search.config && <Panel title="Settings"><Facts rows={Object.entries(search.config).filter(([, value]) => value !== null && typeof value !== "object").map(([name, value]) => [words(name), String(value)])} /></Panel>}
         </div>
       </div>
     </>

@@ -228,7 +228,7 @@ function Environments({ chosen, onChoose }: { chosen: string; onChoose: (env: st
           <div className="column">
             <div className="pictures">
               {list.filter((env) => env.fast && env.install == null && fits(`${env.id} ${env.description}`)).map((env) => (
-                <PictureButton key={env.id} name={env.id} title={env.id.replace(/-v\d+$/, "")} note={env.obs_dim == null ? "" : `${env.obs_dim} seen, ${env.act_dim} moved`} isChosen={chosen === env.id} onChoose={onChoose} />
+                <PictureButton key={env.id} name={env.id} title={env.id.replace(/-v\d+$/, "")} note={env.obs_dim == null ? "" : `sees ${env.obs_dim} numbers, moves ${env.act_dim}`} isChosen={chosen === env.id} onChoose={onChoose} />
               ))}
             </div>
             <details open={filter !== "" || (robots.value ?? []).some((robot) => robot.robot === chosen)}>

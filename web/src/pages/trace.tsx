@@ -2,7 +2,7 @@
 import { useMemo, useState } from "react";
 import { Badge, Facts, Figures, Panel } from "../components/basics";
 import { Empty } from "../components/states";
-import { count, duration, money } from "../format";
+import { count, duration, money, words } from "../format";
 import type { LoggedEvent } from "../session/stages";
 import { callsOf, totalOf, type ModelCall } from "../session/trace";
 
@@ -16,7 +16,7 @@ export function TracePanel({ events }: { thing: string; events: LoggedEvent[] })
   return (
     <div className="grid">
       <div className="span-4 stacked">
-        <Panel title="Spent"><Figures rows={[["calls", count(total.calls)], ["read", `${count(total.input)}`], ["written", `${count(total.output)}`], ["price", money(total.usd)]]} /></Panel>
+        <Panel title="Spent"><Figures rows={[["calls", count(total.calls)], ["tokens read", count(total.input)], ["written", count(total.output)], ["price", money(total.usd)]]} /></Panel>
         <Panel title="Calls" tight>
           <ul>
             {groups.map((iteration) => (
@@ -26,7 +26,7 @@ export function TracePanel({ events }: { thing: string; events: LoggedEvent[] })
                   {calls.map((each, index) => each.iteration === iteration && (
                     <li key={index}>
                       <button type="button" className="plain" style={{ width: "100%", justifyContent: "space-between", borderRadius: 0, padding: "0.3rem 0.9rem 0.3rem 1.6rem" }} aria-pressed={index === chosen} onClick={() => setChosen(index)}>
-                        <span>{each.role}{each.error && <> <Badge tone="bad">failed</Badge></>}{each.isCached && <span className="soft small"> · kept answer</span>}</span>
+                        <span>{words(each.role)}{each.error && <> <Badge tone="bad">failed</Badge></>}{each.isCached && <span className="soft small"> · kept answer</span>}</span>
                         <span className="soft small">{each.latency === null ? "…" : duration(each.latency)}</span>
                       </button>
                     </li>
@@ -44,9 +44,9 @@ export function TracePanel({ events }: { thing: string; events: LoggedEvent[] })
 
 function CallPanel({ call }: { call: ModelCall }) {
   return (
-    <Panel title={`${call.role}, asked of ${call.model}`}>
+    <Panel title={`${words(call.role)}, asked of ${call.model}`}>
       <div className="column">
-        <Facts rows={[["tokens", call.tokens ? `${count(call.tokens.input)} read (${count(call.tokens.cached)} cached), ${count(call.tokens.output)} written (${count(call.tokens.reasoning)} thinking)` : "–"], ["price", call.isPriced ? money(call.usd) : "–"], ["time", duration(call.latency)], ["template", <code key="t" className="small">{call.promptHash ?? "–"}</code>], ["pictures", call.images]]} />
+        <Facts rows={[["tokens", call.tokens?.input != null || call.tokens?.output != null ? `${count(call.tokens.input)} read (${count(call.tokens.cached)} cached), ${count(call.tokens.output)} written (${count(call.tokens.reasoning)} thinking)` : "not told"], ["price", call.isPriced ? money(call.usd) : "–"], ["time", duration(call.latency)], ["template", <code key="t" className="small">{call.promptHash ?? "–"}</code>], ["pictures", call.images]]} />
         {call.system && <details><summary>What it is told to be</summary><pre className="code" tabIndex={0}>{call.system}</pre></details>}
         <details open><summary>Question</summary><pre className="code" tabIndex={0} style={{ whiteSpace: "pre-wrap" }}>{call.prompt}</pre></details>
         {call.attempts.map((attempt, index) => <details key={index}><summary>Attempt {index + 1}: {attempt.error}</summary>{attempt.answer && <pre className="code" tabIndex={0}>{attempt.answer}</pre>}</details>)}

@@ -93,7 +93,7 @@ export function sentenceOf(event: LoggedEvent, at?: Standing): string | null {
       return event.resumed ? "It goes on where it was." : `Reading “${text("intent")}” for ${text("env")}.`;
     case "session.asked": {
       const lost = event.not_understood as string[] | undefined;
-      return `${(event.criteria as unknown[]).length} criteria were read from the intent${lost?.length ? `; not understood: ${lost.join(", ")}` : ""}.`;
+      return `${criteria((event.criteria as unknown[]).length)} read from the intent${lost?.length ? `; not understood: ${lost.join(", ")}` : ""}.`;
     }
     case "session.tried": {
       const problems = [...((event.judge_problems as string[]) ?? []), ...((event.reward_problems as string[]) ?? [])];
@@ -102,7 +102,7 @@ export function sentenceOf(event: LoggedEvent, at?: Standing): string | null {
     case "session.forecast":
       return event.first_seconds == null ? `At first ${short(event.first_steps as number)} steps of training.` : `About ${duration(event.first_seconds as number)} of training if the first try passes.`;
     case "session.iteration":
-      return `Iteration ${text("number")}: ${text("change")}.`;
+      return `Try ${text("number")}: ${text("change")}.`;
     case "probe.done":
       return `The reward ran on ${count(event.transitions as number)} recorded steps without fault.`;
     case "train.start":
@@ -122,8 +122,8 @@ export function sentenceOf(event: LoggedEvent, at?: Standing): string | null {
     case "train.end":
       return `Training is ${text("status")} after ${duration(event.training_time_s as number)}; best return ${number(event.best_return as number | null)}.`;
     case "session.judged":
-      if (event.failure) return `Iteration ${text("number")} could not be trained: ${text("failure")}`;
-      return `Iteration ${text("number")} ${event.passed ? "passed" : "did not pass"}: score ${number(event.score as number | null)}${(event.tags as string[])?.length ? ` (${(event.tags as string[]).join(", ").replaceAll("_", " ")})` : ""}.`;
+      if (event.failure) return `Try ${text("number")} could not be trained: ${text("failure")}`;
+      return `Try ${text("number")} ${event.passed ? "passed" : "did not pass"}: score ${number(event.score as number | null)}${(event.tags as string[])?.length ? ` (${(event.tags as string[]).join(", ").replaceAll("_", " ")})` : ""}.`;
     case "session.spent":
       return `Spent so far: ${duration(event.seconds as number)}, ${short(event.steps as number)} steps${event.calls ? `, ${text("calls")} model calls` : ""}.`;
     case "session.paused":
@@ -135,7 +135,7 @@ export function sentenceOf(event: LoggedEvent, at?: Standing): string | null {
     case "session.admitted":
       return `It has processors after ${duration(event.waited_s as number)}.`;
     case "session.notes":
-      return `Iteration ${text("number")} answers notes: ${(event.notes as { text: string }[]).map((note) => `“${note.text}”`).join(", ")}.`;
+      return `Try ${text("number")} answers notes: ${(event.notes as { text: string }[]).map((note) => `“${note.text}”`).join(", ")}.`;
     case "model.sent":
       return `Asked ${text("model")} as ${text("role")}.`;
     case "model.reply":
@@ -154,7 +154,7 @@ export function stagesOf(at: Standing, state: string, isRunning: boolean): Stage
   const hasEnded = !isRunning && !["interrupted", "stopped"].includes(state);
   const here = hasEnded ? ORDER.length : ORDER.indexOf(at.stage);
   const details: Record<StageName, string | undefined> = {
-    Read: at.criteria === null ? undefined : `${at.criteria} criteria`,
+    Read: at.criteria === null ? undefined : criteria(at.criteria),
     Write: at.iteration ? `try ${at.iteration}: ${at.change}` : undefined,
     Check: at.examples ? `${at.examples[0]} of ${at.examples[1]} examples right` : undefined,
     Train: at.totalSteps === null ? undefined : `${short(at.step)} of ${short(at.totalSteps)} steps`,
@@ -183,4 +183,8 @@ export function findingsOf(events: LoggedEvent[]): { name: string; message: stri
     }
   }
   return [...found.values()].reverse();
+}
+
+function criteria(many: number): string {
+  return many === 1 ? "1 criterion" : `${many} criteria`;
 }

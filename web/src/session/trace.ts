@@ -22,8 +22,9 @@ export interface ModelCall {
 
 export interface CallTotal {
   calls: number;
-  input: number;
-  output: number;
+  /** null: no call said */
+  input: number | null;
+  output: number | null;
   /** null: the price of a call is unknown */
   usd: number | null;
 }
@@ -80,6 +81,7 @@ export function callsOf(events: LoggedEvent[]): ModelCall[] {
 
 export function totalOf(calls: ModelCall[]): CallTotal {
   const sum = (pick: (call: ModelCall) => number | null | undefined) => calls.reduce((all, call) => all + (pick(call) ?? 0), 0);
+  const told = (pick: (call: ModelCall) => number | null | undefined) => (calls.some((call) => pick(call) != null) ? sum(pick) : null);
   const isKnown = calls.every((call) => !call.isPriced || call.isCached || call.usd !== null);
-  return { calls: calls.length, input: sum((call) => call.tokens?.input), output: sum((call) => call.tokens?.output), usd: isKnown ? sum((call) => (call.isCached ? 0 : call.usd)) : null };
+  return { calls: calls.length, input: told((call) => call.tokens?.input), output: told((call) => call.tokens?.output), usd: isKnown ? sum((call) => (call.isCached ? 0 : call.usd)) : null };
 }

@@ -37,6 +37,12 @@ export interface Grip {
   point: Vector3;
 }
 
+/** How far a key turns the camera around and up, rad, and what stays of its distance. */
+const LOOKS: Record<string, [number, number, number]> = {
+  ArrowLeft: [-0.15, 0, 1], ArrowRight: [0.15, 0, 1], ArrowUp: [0, 0.1, 1], ArrowDown: [0, -0.1, 1],
+  "+": [0, 0, 0.85], "=": [0, 0, 0.85], "-": [0, 0, 1 / 0.85],
+};
+
 interface Actor {
   model: ModelShape;
   motion: Motion;
@@ -67,11 +73,32 @@ export class RobotScene {
     this.#controls = new OrbitControls(this.#camera, canvas);
     this.#controls.maxPolarAngle = Math.PI * 0.54;
     this.#controls.addEventListener("change", () => this.draw());
+    canvas.tabIndex = 0;
+    canvas.addEventListener("keydown", this.#keys);
     this.#light();
     this.setDark(isDark);
     this.#observer = new ResizeObserver(() => this.#resize());
     this.#observer.observe(canvas.parentElement ?? canvas);
     this.#resize();
+  }
+
+  #keys = (event: KeyboardEvent): void => {
+    const [around, up, nearer] = LOOKS[event.key] ?? [];
+    if (around === undefined || event.ctrlKey || event.metaKey || event.altKey) return;
+    event.preventDefault();
+    event.stopPropagation(); // the page has other uses for arrows
+    this.turn(around, up!, nearer!);
+  };
+
+  /** Turn the camera around what it looks at, rad, and let this much of its distance stay. */
+  turn(around: number, up: number, nearer: number): void {
+    const away = this.#camera.position.clone().sub(this.#controls.target);
+    const heading = Math.atan2(away.y, away.x) + around;
+    const tilt = Math.max(-0.1, Math.min(1.5, Math.atan2(away.z, Math.hypot(away.x, away.y)) + up));
+    const beside = new Vector3(Math.cos(heading) * Math.cos(tilt), Math.sin(heading) * Math.cos(tilt), Math.sin(tilt));
+    this.#camera.position.copy(this.#controls.target).addScaledVector(beside, away.length() * nearer);
+    this.#controls.update();
+    this.draw();
   }
 
   #light(): void {
@@ -94,16 +121,17 @@ export class RobotScene {
   }
 
   /** Show robots side by side, or over one another as ghosts. */
-  setActors(shown: { model: ModelShape; motion: Motion; tint?: string; isGhost?: boolean }[], sideBySide: boolean): void {
+  setActors(shown: { model: ModelShape; motion: Motion; tint?: string; isGhost?: boolean; lane?: number }[], sideBySide: boolean): void {
     for (const actor of this.#actors) for (const group of actor.groups) this.#remove(group);
-    this.#actors = shown.map(({ model, motion, tint, isGhost }, index) => {
+    const lanes = Math.max(0, ...shown.map(({ lane }, index) => lane ?? index));
+    this.#actors = shown.map(({ model, motion, tint, isGhost, lane }, index) => {
       const groups = model.bodies.map(() => new Group());
       for (const geom of model.geoms) {
         const made = shape(geom, model, tint, isGhost ?? false);
         if (made) groups[geom.body]?.add(made);
       }
       groups.forEach((group) => this.#scene.add(group));
-      return { model, motion, groups, offset: new Vector3(0, sideBySide ? (index - (shown.length - 1) / 2) * 1.6 : 0, 0) };
+      return { model, motion, groups, offset: new Vector3(0, sideBySide ? ((lane ?? index) - lanes / 2) * 1.6 : 0, 0) };
     });
     const floor = shown[0]?.model.geoms.find(isFloor);
     this.#ground.visible = floor !== undefined;
@@ -224,6 +252,7 @@ export class RobotScene {
 
   close(): void {
     this.#observer.disconnect();
+    this.#renderer.domElement.removeEventListener("keydown", this.#keys);
     this.#controls.dispose();
     for (const actor of this.#actors) for (const group of actor.groups) this.#remove(group);
     this.#renderer.dispose();

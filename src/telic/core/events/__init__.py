@@ -114,4 +114,4 @@ class Emitted:
     """its "event" on disk"""
 
     time: float | None = None
-    """seconds since 1970 when it was written down; only events of a training have it"""
+    """seconds since 1970 when it was written down; trainings and sessions do that"""

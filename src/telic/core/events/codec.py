@@ -122,7 +122,7 @@ On disk (`events.jsonl` of a run, a session or a search) an event is one line of
 under `event`: `telic.core.events.encode` writes it, `decode` reads and checks it, and `read_events`
 reads a log of this or an earlier version. A field that a line lacks has its default; what a field
 has to say that this version does not know is left out. `time`, seconds since 1970, stands in the
-events of a training only.
+events of trainings and sessions.
 """
 _TITLES = {
     "training": "Training",
