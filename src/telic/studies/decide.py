@@ -229,9 +229,11 @@ def _ending(study: Study, candidate: str) -> Evidence:
 
 def _newest(study: Study, candidate: str) -> list[str]:
     """Return the newest evidence about a candidate, or what it was made from if it never ran."""
-    entries = study.state.evidence.items()
-    own = [(entry.seq, name) for name, entry in entries if entry.candidate == candidate]
-    return [max(own)[1]] if own else list(study.candidate(candidate).evidence_refs)
+    sheets = study.state.evidence
+    own = sheets.where(candidate=candidate)
+    if not own:
+        return list(study.candidate(candidate).evidence_refs)
+    return [max(zip(sheets.column("seq", own), own, strict=True))[1]]
 
 
 def _intact_audit(study: Study, name: str) -> Audit:

@@ -11,11 +11,12 @@ from __future__ import annotations
 import contextlib
 import functools
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import compress
 from pathlib import Path
 
 from pydantic import BaseModel
+from pydantic_core import from_json, to_json
 
 from telic.core.config import Record
 from telic.errors import TelicError
@@ -24,11 +25,17 @@ from telic.storage.reading import read_bytes
 from telic.studies.canonical import canonical, existing_key, signing_key
 from telic.studies.chain import CheckedPart, LedgerEvent, decode
 from telic.studies.documents.base import Sha
+from telic.studies.documents.candidate import Job
 from telic.studies.folder import StudyFolder
 from telic.studies.projector import Projection, Projector
+from telic.studies.state import EvidenceState, RunState
+from telic.studies.table import RecordTable
 
 SMALLEST = 1000
 """lines after which a ledger is worth an index, and after which it is made anew"""
+
+
+_STATE, _JOBS, _RUNS, _EVIDENCE, _PLACES = "state", "jobs", "runs", "evidence", "places of "
 
 
 class LinePlaces(BaseModel):
@@ -51,23 +58,47 @@ class LinePlaces(BaseModel):
         return list(compress(self.places, [each in subjects for each in self.subjects]))
 
 
-class LedgerIndex(BaseModel):
-    """What is read of an index: the projection of a part of the ledger, and where its lines are."""
+class LedgerIndex:
+    """The projection of a part of the ledger, and where its lines are.
 
-    part: CheckedPart
-    projection: Projection
-    places: dict[str, LinePlaces]
+    It consists of sections, each of which is read when somebody asks for what is in it.
+    """
+
+    def __init__(self, part: CheckedPart, sections: Mapping[str, bytes]) -> None:
+        self.part = part
+        self.sections = sections
+        self._places: dict[str, LinePlaces] = {}
 
     def projector(self) -> Projector:
         """Return a projector that has seen the part."""
-        return Projector.restored(self.projection)
+        seen = Projection.model_validate_json(self.sections[_STATE])
+        tables = {
+            "runs": RecordTable(RunState, from_json(self.sections[_RUNS])),
+            "evidence": RecordTable(EvidenceState, from_json(self.sections[_EVIDENCE])),
+        }
+        state = seen.state.model_copy(update=tables)
+        jobs = RecordTable(Job, from_json(self.sections[_JOBS]))
+        return Projector.restored(seen.model_copy(update={"state": state, "jobs": jobs}))
+
+    @property
+    def types(self) -> list[str]:
+        """Types of lines that there are in the part."""
+        return [name.removeprefix(_PLACES) for name in self.sections if name.startswith(_PLACES)]
+
+    def places(self, type: str) -> LinePlaces:
+        """Return where the lines of a type are."""
+        if type not in self._places:
+            section = self.sections.get(_PLACES + type)
+            found = LinePlaces() if section is None else LinePlaces.model_validate_json(section)
+            self._places[type] = found
+        return self._places[type]
 
     def events(
         self, path: Path, types: Iterable[str], subjects: frozenset[str] | None
     ) -> list[LedgerEvent]:
         """Return the events of some types about some subjects, or about anything, in order."""
-        found = [self.places[each] for each in types if each in self.places]
-        return _read_lines(path, sorted(place for each in found for place in each.of(subjects)))
+        places = sorted(place for each in types for place in self.places(each).of(subjects))
+        return _read_lines(path, places)
 
 
 class _Head(Record):
@@ -77,18 +108,13 @@ class _Head(Record):
     made_by: Sha
     part: CheckedPart
     body: Sha
+    sections: dict[str, int]
+    """their lengths, in the order in which they follow"""
     sig: str = ""
 
     def signed(self) -> bytes:
         """Return what the signature covers."""
         return canonical(self.model_copy(update={"sig": ""}))
-
-
-class _Body(BaseModel):
-    """The rest of an index."""
-
-    projection: Projection
-    places: dict[str, LinePlaces]
 
 
 def index_file(folder: StudyFolder) -> Path:
@@ -113,10 +139,13 @@ def read_index(folder: StudyFolder, content: bytes) -> LedgerIndex | None:
             return None
         if hashlib.sha256(body).hexdigest() != head.body or not head.part.begins(content):
             return None
-        read = _Body.model_validate_json(body)
     except (TelicError, ValueError):
         return None
-    return LedgerIndex(part=head.part, projection=read.projection, places=read.places)
+    sections, start = dict[str, bytes](), 0
+    for name, length in head.sections.items():
+        sections[name] = body[start : start + length]
+        start += length
+    return LedgerIndex(head.part, sections)
 
 
 def write_index(
@@ -137,19 +166,32 @@ def write_index(
         events: that came since.
         places: the first byte of each of them.
     """
-    found = {} if before is None else before.places
+    found = {} if before is None else {each: before.places(each) for each in before.types}
     for event, place in zip(events, places, strict=True):
         found.setdefault(event.type, LinePlaces()).add(event, place)
-    index = LedgerIndex(part=part, projection=projector.projection(), places=found)
-    body = index.model_dump_json(exclude={"part"}, exclude_defaults=True).encode()
+    seen = projector.projection()
+    sections = {
+        _STATE: seen.model_dump_json(
+            exclude={"state": {"runs", "evidence"}, "jobs": True}
+        ).encode(),
+        _JOBS: to_json(seen.jobs.as_columns()),
+        _RUNS: to_json(seen.state.runs.as_columns()),
+        _EVIDENCE: to_json(seen.state.evidence.as_columns()),
+        **{_PLACES + type: each.model_dump_json().encode() for type, each in found.items()},
+    }
+    body = b"".join(sections.values())
     unsigned = _Head(
-        study=folder.name, made_by=_made_by(), part=part, body=hashlib.sha256(body).hexdigest()
+        study=folder.name,
+        made_by=_made_by(),
+        part=part,
+        body=hashlib.sha256(body).hexdigest(),
+        sections={name: len(section) for name, section in sections.items()},
     )
     # A disk that is full or may not be written to, a key that proves nothing: then without.
     with contextlib.suppress(TelicError):
         head = unsigned.model_copy(update={"sig": signing_key(folder.root).sign(unsigned.signed())})
         write_bytes(index_file(folder), head.model_dump_json().encode() + b"\n" + body)
-    return index
+    return LedgerIndex(part, sections)
 
 
 def parse_line(line: bytes) -> LedgerEvent:

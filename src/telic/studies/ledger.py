@@ -44,8 +44,9 @@ from telic.studies.ledger_file import (
     why_foreign,
 )
 from telic.studies.lock import PATIENCE_S, study_lock
-from telic.studies.projector import Projector, committed_head, save
+from telic.studies.projector import Projection, Projector
 from telic.studies.state import StudyState
+from telic.studies.state_file import committed_head, save
 
 ANCHOR_EVERY = 50
 _RETRIES = 5
@@ -99,16 +100,15 @@ class Ledger:
         self._read_on()
         return self._projector.head
 
-    @property
-    def run_revisions(self) -> dict[str, int]:
-        """Which revision of its candidate each run was started for."""
-        self._read_on()
-        return dict(self._projector.run_revisions)
-
     def state(self) -> StudyState:
         """Return what the ledger comes to; raises BrokenIntegrity at the first bad line."""
         self._read_on()
         return self._projector.state()
+
+    def projection(self) -> Projection:
+        """Return all that the ledger comes to at one moment; raises as `state` does."""
+        self._read_on()
+        return self._projector.projection()
 
     def _read_on(self) -> None:
         """Take in the lines that are new since last time."""

@@ -12,9 +12,9 @@ from telic.studies.errors import StudyError
 from telic.studies.launch.attempt import TOKEN
 from telic.studies.next_decisions import NextAction, doubts, first_of, objections, verdicts
 from telic.studies.outlook import Outlook
-from telic.studies.projector import save_next
 from telic.studies.rules.stops import Stop, ledger_problems, record_findings
 from telic.studies.state import WorkSource
+from telic.studies.state_file import save_next
 from telic.studies.study import Study
 
 _REVIEW = "telic study review {} --exploit --says TEXT"

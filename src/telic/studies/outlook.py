@@ -25,7 +25,7 @@ from telic.studies.launch.machine import (
 )
 from telic.studies.launch.recovery import GRACE_S, due_move
 from telic.studies.prospects import Prospects
-from telic.studies.queue import JOB_OVER, ReadyJob
+from telic.studies.queue import ReadyJob
 from telic.studies.rules.checks import changed_since, check_candidate
 from telic.studies.rules.phases import measured
 from telic.studies.rules.remedies import Remedy, remedy_for
@@ -138,15 +138,14 @@ class Outlook(Prospects):
         if not self.study.metric_spec.components:
             return ()
         state = self.study.state
-        runs = [
+        return tuple(
             name
-            for name in self._finished
+            for name in self._without("reflection", self._finished)
             if state.candidates[state.runs[name].candidate].kind in _REWARD_WORK
             and state.runs[name].phase != "smoke"
             and (sheet := measured(self.study, name)) is not None
             and self._has_terms(sheet)
-        ]
-        return self._without("reflection", runs)
+        )
 
     def _has_terms(self, sheet: Measurement) -> bool:
         """A log without any term of the reward tells nothing about them."""
@@ -155,13 +154,12 @@ class Outlook(Prospects):
 
     @property
     def _finished(self) -> list[str]:
-        runs = self.study.state.runs.items()
-        return [name for name, run in runs if run.status == RunStatus.FINISHED]
+        return self.study.state.runs.where(status=RunStatus.FINISHED)
 
     def _without(self, kind: str, runs: Iterable[str]) -> tuple[str, ...]:
         """Return the runs about which there is no evidence of a kind."""
-        entries = self.study.state.evidence.values()
-        covered = {entry.run for entry in entries if entry.kind == kind}
+        sheets = self.study.state.evidence
+        covered = set(sheets.column("run", sheets.where(kind=kind)))
         return tuple(run for run in runs if run not in covered)
 
     @cached_property
@@ -207,8 +205,7 @@ class Outlook(Prospects):
     @cached_property
     def idle(self) -> tuple[str, ...]:
         """Validated candidates all of whose jobs are over: nothing would ever bring them on."""
-        jobs = self.study.queue.jobs
-        open_jobs = {(x.candidate, x.phase) for x in jobs if x.status not in JOB_OVER}
+        open_jobs = {(job.candidate, job.phase) for job in self.study.queue.open_jobs}
         held = self.study.state.candidates
         return tuple(
             name

@@ -1,19 +1,22 @@
-"""Apply ledger events one by one, and write down what they come to: state.json and statuses."""
+"""Apply ledger events one by one: the replay that everything else follows from."""
 
 from __future__ import annotations
 
 from collections import Counter
 from typing import Any
 
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
-from telic.errors import BadFile
-from telic.storage.files import plain, read_table, write_json, write_text
-from telic.storage.reading import read_bytes
 from telic.studies.budget import Account
 from telic.studies.chain import LedgerEvent, LedgerHead
 from telic.studies.documents.base import Sha
-from telic.studies.documents.candidate import CandidateStatus, RunStatus
+from telic.studies.documents.candidate import (
+    LIVE_RUNS,
+    CandidateStatus,
+    Job,
+    QueuePolicy,
+    RunStatus,
+)
 from telic.studies.documents.contract import (
     Amounts,
     Approval,
@@ -22,7 +25,6 @@ from telic.studies.documents.contract import (
     StopRule,
     StudyBudget,
 )
-from telic.studies.folder import StudyFolder
 from telic.studies.state import (
     EMPTY,
     CandidateState,
@@ -33,11 +35,11 @@ from telic.studies.state import (
     RunState,
     StudyState,
 )
+from telic.studies.table import RecordTable, TableBuilder
 
 _ENDS = ("finished", "failed", "killed", "lost")
 
 
-_KEPT = ("status", "phase")
 _HASHES = ("content_hash", "contract_hash", "protocol_hash", "adapter_hash")
 _PLAIN_FIELDS = (
     *("study", "study_kind", "study_status", "opened_seq", "contract_version", "contract_hash"),
@@ -56,6 +58,9 @@ class Projection(BaseModel):
     holding: list[str]
     """runs for which something is reserved"""
     run_revisions: dict[str, int]
+    policy: QueuePolicy = QueuePolicy()
+    jobs: RecordTable[Job] = Field(default_factory=lambda: RecordTable(Job))
+    """as they were planned"""
 
 
 class Projector:
@@ -67,9 +72,9 @@ class Projector:
         self._known: StudyState | None = None
         self._fields: dict[str, Any] = {"study": study}
         self._candidates: dict[str, CandidateState] = {}
-        self._runs: dict[str, RunState] = {}
+        self._runs = TableBuilder(RunState)
         self._account = Account()
-        self._sheets: dict[str, EvidenceState] = {}
+        self._sheets = TableBuilder(EvidenceState)
         self._decisions: dict[str, DecisionState] = {}
         self._approvals: dict[str, Approval] = {}
         self._incumbents: dict[str, Incumbent] = {}
@@ -78,6 +83,7 @@ class Projector:
         self._fired: list[FiredStop] = []
         self.run_revisions: dict[str, int] = {}
         """which revision of its candidate each run was started for"""
+        self._policy, self._jobs = QueuePolicy(), TableBuilder(Job)
 
     @classmethod
     def restored(cls, seen: Projection) -> Projector:
@@ -85,12 +91,14 @@ class Projector:
         state, made = seen.state, cls(seen.state.study)
         made.head, made.updated_at, made._known = state.ledger_head, state.updated_at, state
         made._fields = {name: getattr(state, name) for name in _PLAIN_FIELDS}
-        made._candidates, made._runs = dict(state.candidates), dict(state.runs)
-        made._sheets, made._decisions = dict(state.evidence), dict(state.decisions)
+        made._candidates, made._decisions = dict(state.candidates), dict(state.decisions)
+        made._runs = TableBuilder(RunState, state.runs)
+        made._sheets = TableBuilder(EvidenceState, state.evidence)
         made._approvals, made._incumbents = dict(state.approvals), dict(state.incumbents)
         made._required, made._fired = state.required_approvals, list(state.fired_stops)
         made._protocol_hash = state.protocol_hash
         made.run_revisions = dict(seen.run_revisions)
+        made._policy, made._jobs = seen.policy, TableBuilder(Job, seen.jobs)
         made._account = Account(
             limits=state.budget_limits,
             charged_to=dict(seen.charged_to),
@@ -110,6 +118,8 @@ class Projector:
             charged_in=dict(self._account.charged_in),
             holding=list(self._account.held),
             run_revisions=dict(self.run_revisions),
+            policy=self._policy,
+            jobs=self._jobs.table(),
         )
 
     def apply(self, event: LedgerEvent) -> None:
@@ -144,9 +154,11 @@ class Projector:
             spent_by_candidate=self._account.by_candidate(),
             spent_by_phase=self._account.by_phase(),
             candidates=dict(self._candidates),
-            runs=dict(self._runs),
-            active_runs=tuple(name for name, run in self._runs.items() if run.is_live),
-            evidence=dict(self._sheets),
+            runs=(runs := self._runs.table()),
+            active_runs=tuple(
+                name for name, status in runs.values_of("status") if status in LIVE_RUNS
+            ),
+            evidence=self._sheets.table(),
             decisions=dict(self._decisions),
             approvals=dict(self._approvals),
             required_approvals=self._required,
@@ -253,7 +265,7 @@ class Projector:
             intent_at=event.at,
         )
         held = self._candidates.get(run.candidate)
-        self._runs[data["run"]] = run
+        self._runs.put(data["run"], run)
         self.run_revisions[data["run"]] = 1 if held is None else held.revision
         self._account.reserve(data["run"], run.candidate, run.phase, reservation)
 
@@ -277,17 +289,27 @@ class Projector:
 
     def _update_run(self, run: str, **changes: Any) -> None:
         if run in self._runs:
-            self._runs[run] = self._runs[run].model_copy(update=changes)
+            self._runs.put(run, self._runs[run].model_copy(update=changes))
+
+    def _queue(self, name: str, event: LedgerEvent) -> None:
+        data = event.data
+        self._policy = QueuePolicy.model_validate(data.get("policy") or self._policy)
+        for fields in data.get("jobs", ()):
+            self._jobs.put(fields["job_id"], Job.model_validate(fields))
+        for job, changes in data.get("changes", {}).items():
+            if job in self._jobs:
+                self._jobs.put(job, Job.model_validate({**self._jobs[job].as_data(), **changes}))
 
     def _evidence(self, name: str, event: LedgerEvent) -> None:
         data = event.data
-        self._sheets[data["id"]] = EvidenceState(
+        sheet = EvidenceState(
             kind=data["kind"],
             hash=data["hash"],
             run=data.get("run"),
             candidate=data.get("candidate"),
             seq=event.seq,
         )
+        self._sheets.put(data["id"], sheet)
 
     def _decision(self, name: str, event: LedgerEvent) -> None:
         if name != "recorded":
@@ -336,52 +358,3 @@ class Projector:
         self._fired = [each for each in self._fired if each.rule != rule]
         if event.data.get("stands", True):
             self._fired.append(FiredStop(rule=rule, why=why, at=event.at))
-
-
-# ---------------------------------------------------------------------------- written down
-
-
-class _Seen(BaseModel):
-    """What of state.json says how far it has come; the rest, which may be long, is left."""
-
-    ledger_head: LedgerHead
-    next_action: dict[str, Any] | None = None
-
-
-def committed_head(folder: StudyFolder) -> LedgerHead | None:
-    """Return the last event that state.json has seen; None when it has none to tell."""
-    seen = _seen(folder)
-    return None if seen is None else seen.ledger_head
-
-
-def _seen(folder: StudyFolder) -> _Seen | None:
-    try:
-        return _Seen.model_validate_json(read_bytes(folder.state))
-    except (BadFile, ValueError):
-        return None
-
-
-def save(folder: StudyFolder, state: StudyState) -> None:
-    """Write state.json, and into candidates' files the status that the ledger gives them."""
-    _save_state(folder, state)
-    for name, candidate in state.candidates.items():
-        path = folder.candidate_file(name)
-        data = read_table(path) if path.is_file() else None
-        now = {key: candidate.as_data()[key] for key in _KEPT}
-        if data is not None and any(data.get(key) != value for key, value in now.items()):
-            write_json(path, {**data, **now})
-
-
-def save_next(folder: StudyFolder, state: StudyState, action: dict[str, Any]) -> None:
-    """Write what to do next into state.json, if nothing happened since; the next event clears it.
-
-    Whoever calls holds the study's lock.
-    """
-    seen = _seen(folder)
-    is_new = seen is not None and seen.next_action != plain(action)
-    if seen is not None and seen.ledger_head == state.ledger_head and is_new:
-        _save_state(folder, state.model_copy(update={"next_action": action}))
-
-
-def _save_state(folder: StudyFolder, state: StudyState) -> None:
-    write_text(folder.state, state.model_dump_json(indent=2) + "\n")

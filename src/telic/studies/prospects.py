@@ -14,7 +14,6 @@ from telic.studies.decide import previous_incumbent, standing_audits
 from telic.studies.documents.candidate import CandidateStatus
 from telic.studies.documents.contract import Amounts, Phase
 from telic.studies.evidence.hacking import is_unreviewed
-from telic.studies.queue import JOB_OVER
 from telic.studies.rules.objections import (
     check_incumbent,
     is_checked,
@@ -135,10 +134,9 @@ class Prospects:
         state, trusted = self.study.state, self.study.incumbent
         open_arms = {
             job.seed
-            for job in self.study.queue.jobs
+            for job in self.study.queue.open_jobs
             if trusted is not None
             and (job.candidate, job.phase) == (trusted.candidate, "promotion")
-            and job.status not in JOB_OVER
         }
         return tuple(
             name

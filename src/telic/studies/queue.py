@@ -6,11 +6,10 @@ became of it is read off the runs, so that the queue cannot disagree with what h
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 from telic.studies.canonical import moment
-from telic.studies.chain import LedgerEvent
 from telic.studies.documents.base import DocumentPart
 from telic.studies.documents.candidate import (
     CandidateStatus,
@@ -23,6 +22,7 @@ from telic.studies.documents.candidate import (
 )
 from telic.studies.documents.contract import PHASES, ROLES, Contract, Phase, SeedPools
 from telic.studies.state import RunState, StudyState
+from telic.studies.table import RecordTable
 
 MOST_ATTEMPTS = 3
 JOB_OVER: tuple[JobStatus, ...] = ("done", "failed", "cancelled")
@@ -55,64 +55,115 @@ class QueueStep(DocumentPart):
 # ---------------------------------------------------------------------------- what was planned
 
 
-def manifest_of(
-    events: Iterable[LedgerEvent], state: StudyState, revisions: Mapping[str, int]
-) -> QueueManifest:
-    """Return the queue that the planning in a ledger comes to.
+class PlannedJobs(NamedTuple):
+    """What the planning in a ledger comes to, whatever became of it."""
+
+    policy: QueuePolicy
+    jobs: RecordTable[Job]
+
+
+class JobQueue(NamedTuple):
+    """What is planned and what became of it; jobs that are over are many and seldom looked at."""
+
+    study: str
+    policy: QueuePolicy
+    table: RecordTable[Job]
+
+    @property
+    def jobs(self) -> tuple[Job, ...]:
+        """All of them, in the order in which they were planned."""
+        return tuple(self.table.values())
+
+    @property
+    def open_jobs(self) -> tuple[Job, ...]:
+        """Those that are not over."""
+        statuses = self.table.values_of("status")
+        return tuple(self.table[name] for name, status in statuses if status not in JOB_OVER)
+
+    def where(self, **wanted: Any) -> tuple[Job, ...]:
+        """Return the jobs whose fields have these values."""
+        return tuple(self.table[name] for name in self.table.where(**wanted))
+
+    def manifest(self) -> QueueManifest:
+        """Return the queue as it is written down."""
+        return QueueManifest(study=self.study, policy=self.policy, jobs=self.jobs)
+
+
+Tries = dict[tuple[str, Phase, int], list[tuple[str, RunStatus]]]
+
+
+def queue_of(planned: PlannedJobs, state: StudyState, revisions: Mapping[str, int]) -> JobQueue:
+    """Return the queue that planning and runs come to.
 
     Args:
-        events: queue.planned and queue.reordered.
+        planned: what the ledger comes to.
         state: of the study.
         revisions: of its candidate for which each run was started.
     """
-    policy, jobs = QueuePolicy(), dict[str, Job]()
-    for event in events:
-        policy = QueuePolicy.model_validate(event.data.get("policy") or policy)
-        for data in event.data.get("jobs", ()):
-            job = Job.model_validate(data)
-            jobs[job.job_id] = job
-        for job_id, changes in event.data.get("changes", {}).items():
-            if job_id in jobs:
-                jobs[job_id] = Job.model_validate({**jobs[job_id].as_data(), **changes})
-    tries = _tries(state, revisions)
-    return QueueManifest(
-        study=state.study,
-        policy=policy,
-        jobs=tuple(_settled(job, state, tries) for job in jobs.values()),
-    )
-
-
-Tries = dict[tuple[str, Phase, int], dict[str, RunState]]
+    tries, columns = _tries(state, revisions), planned.jobs.as_columns(_SETTLED)
+    cases = zip(*(columns[x] for x in ("candidate", "phase", "seed")), strict=True)
+    for row, case in enumerate(cases):
+        runs = tries.get(case)
+        if runs and columns["status"][row] != "cancelled" and case[0] in state.candidates:
+            for field, value in zip(_SETTLED, _settled(runs, state), strict=True):
+                columns[field][row] = value
+    return JobQueue(state.study, planned.policy, RecordTable(Job, columns))
 
 
 def _tries(state: StudyState, revisions: Mapping[str, int]) -> Tries:
-    """Return the runs of every candidate's present revision, by candidate, phase and seed."""
+    """Return runs of the candidates' present revisions, by candidate, phase and seed.
+
+    Of thousands of runs only what tells them apart is looked at.
+    """
     found: Tries = {}
-    for name, run in state.runs.items():
-        held = state.candidates.get(run.candidate)
-        now = None if held is None else held.revision
-        if run.status != RunStatus.ABORTED and revisions.get(name, now) == now:
-            found.setdefault((run.candidate, run.phase, run.seed), {})[name] = run
+    now = {name: held.revision for name, held in state.candidates.items()}
+    columns = (state.runs.values_of(x) for x in ("status", "candidate", "phase", "seed"))
+    for (name, status), (_, candidate), (_, phase), (_, seed) in zip(*columns, strict=True):
+        revision = now.get(candidate)
+        if status != RunStatus.ABORTED and revisions.get(name, revision) == revision:
+            found.setdefault((candidate, phase, seed), []).append((name, status))
     return found
 
 
-def as_agreed(manifest: QueueManifest, state: StudyState, contract: Contract) -> QueueManifest:
+_SETTLED = ("status", "run_id", "attempts", "reason")
+"""what the runs of a job say about it"""
+
+
+def _settled(
+    tries: Sequence[tuple[str, RunStatus]], state: StudyState
+) -> tuple[JobStatus, str, int, str | None]:
+    """Return what the runs of a job make of it: the fields of `_SETTLED`."""
+    for name, status in tries:
+        if status == RunStatus.FINISHED:
+            return "done", name, len(tries), None
+    name = tries[-1][0]
+    last = state.runs[name]
+    if last.is_live or last.status == RunStatus.PLANNED:
+        return "running", name, len(tries), None
+    if last.may_be_retried and len(tries) < MOST_ATTEMPTS:
+        why = f"{name} was {_ending(last)}; the seed is tried again"
+        return "waiting", name, len(tries), why
+    return "failed", name, len(tries), f"{name} was {_ending(last)}"
+
+
+def _ending(run: RunState) -> str:
+    return f"{run.status}{f' by {run.killed_by}' if run.killed_by else ''}"
+
+
+def as_agreed(queue: JobQueue, state: StudyState, contract: Contract) -> JobQueue:
     """Return the queue as the contract of today allows it: so many at a time, with fresh seeds.
 
     A job whose seed an amendment took away can never start; it is as good as cancelled.
     """
     limits, gpus = contract.scope.limits, contract.hardware.gpus
     allowed = {"max_parallel": limits.max_concurrent, "gpus": gpus}
-    policy = manifest.policy.model_copy(update=allowed)
-    jobs = list[Job]()
-    for job in manifest.jobs:
-        is_open = job.status in ("waiting", "ready")
-        spent = is_open and why_seed_is_spent(
-            state, contract.seeds, job.candidate, job.phase, job.seed
-        )
-        gone = {"status": "cancelled", "reason": spent}
-        jobs.append(job.model_copy(update=gone) if spent else job)
-    return manifest.model_copy(update={"policy": policy, "jobs": tuple(jobs)})
+    policy = queue.policy.model_copy(update=allowed)
+    gone = dict[str, Job]()
+    for job in (*queue.where(status="waiting"), *queue.where(status="ready")):
+        spent = why_seed_is_spent(state, contract.seeds, job.candidate, job.phase, job.seed)
+        if spent:
+            gone[job.job_id] = job.model_copy(update={"status": "cancelled", "reason": spent})
+    return queue._replace(policy=policy, table=queue.table.grown(gone))
 
 
 def why_seed_is_spent(
@@ -128,48 +179,24 @@ def why_seed_is_spent(
     return None
 
 
-def _settled(job: Job, state: StudyState, runs: Tries) -> Job:
-    """Return the job with the status that its runs give it."""
-    tries = runs.get((job.candidate, job.phase, job.seed))
-    if job.status == "cancelled" or job.candidate not in state.candidates or not tries:
-        return job
-    name, last = list(tries.items())[-1]
-    done = next((n for n, run in tries.items() if run.status == RunStatus.FINISHED), None)
-    if done is not None:
-        name, status, reason = done, "done", None
-    elif last.is_live or last.status == RunStatus.PLANNED:
-        status, reason = "running", None
-    elif last.may_be_retried and len(tries) < MOST_ATTEMPTS:
-        status, reason = "waiting", f"{name} was {_ending(last)}; the seed is tried again"
-    else:
-        status, reason = "failed", f"{name} was {_ending(last)}"
-    changes = {"status": status, "run_id": name, "attempts": len(tries), "reason": reason}
-    return job.model_copy(update=changes)
-
-
-def _ending(run: RunState) -> str:
-    return f"{run.status}{f' by {run.killed_by}' if run.killed_by else ''}"
-
-
 # ---------------------------------------------------------------------------- what may start
 
 
-def step(manifest: QueueManifest, state: StudyState, now: str) -> QueueStep:
+def step(queue: JobQueue, state: StudyState, now: str) -> QueueStep:
     """Return the jobs that may start and why each of the others waits; never starts one."""
-    busy = [job for job in manifest.jobs if is_busy(job, now)]
+    busy = [job for job in queue.open_jobs if is_busy(job, now)]
     # A run may be live of which no job knows: of a candidate that was revised since.
     unplanned = set(state.active_runs) - {job.run_id for job in busy}
-    places = max(0, manifest.policy.max_parallel - len(busy) - len(unplanned))
-    by_id = {job.job_id: job for job in manifest.jobs}
-    gpus = _free_gpus(manifest.policy, busy, state)
+    places = max(0, queue.policy.max_parallel - len(busy) - len(unplanned))
+    gpus = _free_gpus(queue.policy, busy, state)
     ready, waiting = list[ReadyJob](), list[WaitingJob]()
-    for job in _ordered(manifest):
-        if job.status in JOB_OVER or is_busy(job, now):
+    for job in _ordered(queue):
+        if is_busy(job, now):
             continue
-        why = _why_blocked(job, by_id, state)
+        why = _why_blocked(job, queue.table, state)
         if why is None and not places:
-            why = f"all {manifest.policy.max_parallel} places are taken"
-        if why is None and manifest.policy.gpus and not gpus:
+            why = f"all {queue.policy.max_parallel} places are taken"
+        if why is None and queue.policy.gpus and not gpus:
             why = "no GPU is free"
         if why is not None:
             waiting.append(WaitingJob(job_id=job.job_id, why=why))
@@ -189,14 +216,14 @@ def is_busy(job: Job, now: str) -> bool:
     return job.status in _BUSY
 
 
-def _ordered(manifest: QueueManifest) -> Sequence[Job]:
-    """Return jobs in the order of the policy; equal ones keep the order they were planned in."""
-    if manifest.policy.order == "priority":
-        return sorted(manifest.jobs, key=lambda job: -job.priority)
-    if manifest.policy.order == "successive_halving":
+def _ordered(queue: JobQueue) -> Sequence[Job]:
+    """Return open jobs as the policy orders them; equal ones keep the order of their planning."""
+    if queue.policy.order == "priority":
+        return sorted(queue.open_jobs, key=lambda job: -job.priority)
+    if queue.policy.order == "successive_halving":
         # the cheap phase of the whole batch first: its results decide who goes on
-        return sorted(manifest.jobs, key=lambda job: (PHASES.index(job.phase), -job.priority))
-    return manifest.jobs
+        return sorted(queue.open_jobs, key=lambda job: (PHASES.index(job.phase), -job.priority))
+    return queue.open_jobs
 
 
 def _why_blocked(job: Job, jobs: Mapping[str, Job], state: StudyState) -> str | None:

@@ -142,7 +142,7 @@ def _require_open(study: Study, candidate: str, rule: str) -> CandidateState:
 def lacks_jobs(study: Study, candidate: str) -> bool:
     """Tell whether planning a validated candidate again would queue something."""
     held = study.candidate_state(candidate)
-    there = {job.job_id for job in study.queue.jobs}
+    there = study.queue.table
     phase = held.phase
     if phase is None:
         return True
@@ -179,14 +179,13 @@ def _plan(
 ) -> None:
     """Enter the jobs that are not there yet, and cancel those of earlier revisions."""
     queue = study.queue
-    alive = [job for job in queue.jobs if job.status != "cancelled"]
-    there = {job.job_id for job in alive}
+    there = {name for name, status in queue.table.values_of("status") if status != "cancelled"}
     new = [job for job in jobs if job.job_id not in there]
     mine = f"{candidate}/{study.candidate_state(candidate).revision}/"
     old = [
         job.job_id
-        for job in alive
-        if job.candidate == candidate and not job.job_id.startswith(mine)
+        for job in queue.where(candidate=candidate)
+        if job.job_id in there and not job.job_id.startswith(mine)
     ]
     if not new and not old:
         return
@@ -202,7 +201,7 @@ def _plan(
 
 
 def _save_queue(study: Study) -> None:
-    write_json(study.folder.queue, study.queue.as_data())
+    write_json(study.folder.queue, study.queue.manifest().as_data())
 
 
 # ---------------------------------------------------------------------------- order and batches
@@ -220,7 +219,7 @@ def reorder(
     urgent = priorities or {}
     with study.locked():
         queue = study.queue
-        queued = {job.candidate for job in queue.jobs}
+        queued = {candidate for _, candidate in queue.table.values_of("candidate")}
         for name in urgent:
             if name not in queued:
                 raise UnknownName("candidate in the queue", name, sorted(queued))
@@ -228,14 +227,14 @@ def reorder(
         said = {key: value for key, value in wishes.items() if value is not None}
         policy = QueuePolicy.model_validate({**queue.policy.as_data(), **said})
         changes = {
-            job.job_id: {"priority": urgent[job.candidate]}
-            for job in queue.jobs
-            if job.candidate in urgent
+            job.job_id: {"priority": priority}
+            for candidate, priority in urgent.items()
+            for job in queue.where(candidate=candidate)
         }
         facts = {"policy": policy.as_data(), "changes": changes}
         study.append("queue.reordered", None, facts, actor)
         _save_queue(study)
-    return study.queue
+    return study.queue.manifest()
 
 
 def read_experiments(study: Study) -> Experiments:

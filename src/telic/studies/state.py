@@ -42,6 +42,7 @@ from telic.studies.documents.contract import (
     StudyBudget,
 )
 from telic.studies.folder import StudyStatus
+from telic.studies.table import RecordTable
 
 IMPORTED = "study.imported"
 """the event by which a study takes over work that was done elsewhere"""
@@ -163,6 +164,8 @@ class StudyState(Document):
     schema_id: str = Field(default="telic.state/1", alias="schema")
     study: str
     ledger_head: LedgerHead = EMPTY
+    next_action: dict[str, Any] | None = None
+    """stands first, so that nobody reads the rest for it"""
     updated_at: str | None = None
     study_status: StudyStatus = "open"
     opened_seq: int = 0
@@ -186,21 +189,17 @@ class StudyState(Document):
     spent_by_phase: dict[str, Amounts] = Field(default={})
     queue_ref: str = "queue.json"
     candidates: dict[str, CandidateState] = Field(default={})
-    runs: dict[str, RunState] = Field(default={})
+    runs: RecordTable[RunState] = Field(default_factory=lambda: RecordTable(RunState))
     active_runs: tuple[str, ...] = ()
-    evidence: dict[str, EvidenceState] = Field(default={})
+    evidence: RecordTable[EvidenceState] = Field(default_factory=lambda: RecordTable(EvidenceState))
     decisions: dict[str, DecisionState] = Field(default={})
     approvals: dict[str, Approval] = Field(default={})
     """by key, or key:candidate"""
     required_approvals: tuple[ApprovalKey, ...] = ()
     pending_approvals: tuple[str, ...] = ()
     fired_stops: tuple[FiredStop, ...] = ()
-    next_action: dict[str, Any] | None = None
 
     def runs_of(self, candidate: str, phase: Phase | None = None) -> dict[str, RunState]:
         """Return the runs of a candidate, in one phase or in all."""
-        return {
-            name: run
-            for name, run in self.runs.items()
-            if run.candidate == candidate and phase in (None, run.phase)
-        }
+        within = {} if phase is None else {"phase": phase}
+        return {name: self.runs[name] for name in self.runs.where(candidate=candidate, **within)}

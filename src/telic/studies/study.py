@@ -26,14 +26,15 @@ from telic.studies.chain import LedgerEvent
 from telic.studies.contract import contract_hash, protocol_hash, required_approvals
 from telic.studies.documents.adapter import Adapter
 from telic.studies.documents.base import Sha, StudyActor, read_yaml
-from telic.studies.documents.candidate import Candidate, Evidence, EvidenceKind, QueueManifest
+from telic.studies.documents.candidate import Candidate, Evidence, EvidenceKind
 from telic.studies.documents.contract import ApprovalKey, Contract, Phase
 from telic.studies.documents.metrics import MetricSpec, Protocol
 from telic.studies.evidence.claims import Audit
 from telic.studies.evidence.store import altered, read_evidence
 from telic.studies.folder import Registry, StudyFolder, read_registry
 from telic.studies.ledger import Ledger
-from telic.studies.queue import as_agreed, manifest_of
+from telic.studies.projector import Projection
+from telic.studies.queue import JobQueue, PlannedJobs, as_agreed, queue_of
 from telic.studies.state import IMPORTED, CandidateState, Incumbent, StudyState, WorkSource
 
 Arguments = ParamSpec("Arguments")
@@ -127,9 +128,14 @@ class Study:
 
     @property
     @fact
+    def _projection(self) -> Projection:
+        """All that the ledger comes to, at one moment."""
+        return self.ledger.projection()
+
+    @property
     def state(self) -> StudyState:
         """What the ledger comes to."""
-        return self.ledger.state()
+        return self._projection.state
 
     @property
     @fact
@@ -160,10 +166,9 @@ class Study:
         return None
 
     @property
-    @fact
     def run_revisions(self) -> dict[str, int]:
         """Which revision of its candidate each run was started for."""
-        return self.ledger.run_revisions
+        return self._projection.run_revisions
 
     # ------------------------------------------------------------------ what the files say
 
@@ -304,21 +309,18 @@ class Study:
 
     @property
     @fact
-    def queue(self) -> QueueManifest:
+    def queue(self) -> JobQueue:
         """The queue that the ledger comes to, within the contract of today."""
-        events = self.events_of("queue.planned", "queue.reordered")
-        planned = manifest_of(events, self.state, self.run_revisions)
+        jobs = PlannedJobs(self._projection.policy, self._projection.jobs)
+        planned = queue_of(jobs, self.state, self.run_revisions)
         is_written = self.folder.contract.is_file()
         return as_agreed(planned, self.state, self.contract) if is_written else planned
 
     @fact
     def planned_seeds(self, candidate: str, phase: Phase) -> frozenset[int]:
         """Return the seeds of a phase: those of the plan, and those that were asked for later."""
-        asked = [
-            job.seed
-            for job in self.queue.jobs
-            if (job.candidate, job.phase) == (candidate, phase) and job.status != "cancelled"
-        ]
+        jobs = self.queue.where(candidate=candidate, phase=phase)
+        asked = [job.seed for job in jobs if job.status != "cancelled"]
         return frozenset([*asked, *self.candidate(candidate).plan.seeds.get(phase, ())])
 
     # ------------------------------------------------------------------ evidence
@@ -332,14 +334,10 @@ class Study:
         self, kind: EvidenceKind, *, run: str | None = None, candidate: str | None = None
     ) -> list[str]:
         """Return the evidence of a kind about a run or a candidate, the oldest first."""
-        rows = [
-            (entry.seq, name)
-            for name, entry in self.state.evidence.items()
-            if entry.kind == kind
-            and (run is None or entry.run == run)
-            and (candidate is None or entry.candidate == candidate)
-        ]
-        return [name for _, name in sorted(rows)]
+        about = {"run": run, "candidate": candidate}
+        sheets, wanted = self.state.evidence, {x: y for x, y in about.items() if y is not None}
+        names = sheets.where(kind=kind, **wanted)
+        return [name for _, name in sorted(zip(sheets.column("seq", names), names, strict=True))]
 
     def latest(
         self, kind: EvidenceKind, *, run: str | None = None, candidate: str | None = None

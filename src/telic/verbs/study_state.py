@@ -78,7 +78,7 @@ class StudyStanding(NamedTuple):
 def state(request: StateRequest) -> StudyStanding:
     """Show where the study stands, from the ledger alone."""
     from telic.studies.next import next_step
-    from telic.studies.projector import committed_head
+    from telic.studies.state_file import committed_head
 
     study = request.open()
     found = study.state

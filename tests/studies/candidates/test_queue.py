@@ -3,10 +3,10 @@ import pytest
 from telic.errors import UnknownName
 from telic.storage.files import read_json
 from telic.studies.documents.base import RUNNER, SYSTEM
-from telic.studies.documents.candidate import Job, Lease, QueueManifest, QueuePolicy
+from telic.studies.documents.candidate import Job, Lease, QueuePolicy
 from telic.studies.errors import GateRefused
 from telic.studies.lifecycle import transition
-from telic.studies.queue import planned_jobs, step
+from telic.studies.queue import JobQueue, planned_jobs, step
 from telic.studies.rules.checks import validate_candidate
 from telic.studies.schedule import (
     advance,
@@ -19,6 +19,7 @@ from telic.studies.schedule import (
     reorder,
 )
 from telic.studies.state import CandidateState, RunState, StudyState
+from telic.studies.table import RecordTable
 from tests.studies.candidates.small_study import (
     AGENT,
     change_contract,
@@ -46,7 +47,8 @@ def state(**candidates):
 
 
 def queue(*jobs, **policy):
-    return QueueManifest(study="walk/first", policy=QueuePolicy(**policy), jobs=jobs)
+    table = RecordTable(Job, None, {each.job_id: each for each in jobs})
+    return JobQueue("walk/first", QueuePolicy(**policy), table)
 
 
 def ready(found):
@@ -58,9 +60,9 @@ def ready(found):
 
 def test_a_step_is_pure(study):
     manifest, now = queue(job("a")), state(a=("validated", "smoke"))
-    before = manifest.model_dump(), now.model_dump()
+    before = manifest.manifest().model_dump(), now.model_dump()
     assert step(manifest, now, NOW) == step(manifest, now, NOW)
-    assert (manifest.model_dump(), now.model_dump()) == before
+    assert (manifest.manifest().model_dump(), now.model_dump()) == before
 
 
 @pytest.mark.parametrize(
@@ -132,7 +134,9 @@ def test_a_live_run_outside_the_queue_is_not_doubled():
     run = RunState(
         status="running", candidate="a", phase="smoke", seed=1, reservation={}, intent_at=NOW
     )
-    now = state(a=("launched", "smoke")).model_copy(update={"runs": {"r-1": run}})
+    now = state(a=("launched", "smoke")).model_copy(
+        update={"runs": RecordTable(RunState, None, {"r-1": run})}
+    )
     assert step(queue(job("a")), now, NOW).waiting[0].why == "this seed is already running"
 
 

@@ -19,14 +19,11 @@ def notes(count: int) -> Iterator[Line]:
 def life(count: int) -> Iterator[Line]:
     """Yield what a long study writes: of each candidate twenty runs, looked at and measured."""
     number = made = 0
-    while True:
+    while made < count:  # the last one is told to its end, so that nothing is left to settle
         number += 1
-        name = f"c-{number:04d}-idea"
-        for line in _candidate(name, number):
+        for line in _candidate(f"c-{number:04d}-idea", number):
             yield line
             made += 1
-            if made >= count:
-                return
 
 
 def _candidate(name: str, number: int) -> Iterator[Line]:
@@ -48,7 +45,7 @@ def _candidate(name: str, number: int) -> Iterator[Line]:
         yield "monitor.alert", run, looked
         yield "run.finished", run, {"run": run, "actual": {"wall_clock_h": 0.01}}
         sheet = f"e-{number:08x}{seed:04x}"
-        facts = {"id": sheet, "kind": "monitor", "hash": sha, "run": run, "candidate": name}
+        facts = {"id": sheet, "kind": "metrics", "hash": sha, "run": run, "candidate": name}
         yield "evidence.added", sheet, facts
     yield "candidate.completed", name, {"to": "completed"}
     ruled = {"verdict": "reject", "to": "rejected", "decision": f"d-{number:04d}"}

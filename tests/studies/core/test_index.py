@@ -9,9 +9,13 @@ from telic.errors import TelicError
 from telic.studies import ledger as module
 from telic.studies.chain import EVENT_TYPES
 from telic.studies.documents.base import SYSTEM
+from telic.studies.documents.candidate import RunStatus
 from telic.studies.errors import BrokenIntegrity
 from telic.studies.index import index_file
 from telic.studies.ledger import Ledger
+from telic.studies.state import EvidenceState, RunState, StudyState
+from telic.studies.state_file import committed_head, save, save_next
+from telic.studies.table import RecordTable
 from tests.studies.core.long_ledger import lengthen, life
 
 
@@ -40,7 +44,7 @@ def test_an_indexed_ledger_answers_as_one_that_was_read(long_study):
     for _ in range(3):
         plain, quick = without_index(long_study), Ledger(long_study.folder)
         assert quick.state() == plain.state() and quick.head == plain.head
-        assert quick._index is not None and quick.run_revisions == plain.run_revisions
+        assert quick._index is not None and quick.projection() == plain.projection()
         assert quick.events() == plain.events()
         assert quick.check() == plain.verify() == quick.verify()
         for _ in range(6):
@@ -131,3 +135,47 @@ def test_verify_looks_at_every_line_whatever_the_index_says(long_study, monkeypa
     assert ledger.check().ok and len(seen) < 60
     seen.clear()
     assert ledger.verify().ok and len(seen) == ledger.head.seq
+
+
+def test_a_table_answers_as_the_records_it_was_made_of():
+    luck = random.Random(4)
+
+    def run(status):
+        facts = {"candidate": luck.choice("abc"), "phase": "smoke", "seed": luck.randrange(3)}
+        held = {"wall_clock_h": 0.5} if luck.random() < 0.5 else {}
+        return RunState(status=status, reservation=held, intent_at="2026-11-01T09:00:00Z", **facts)
+
+    records = {}
+    table = RecordTable(RunState)
+    for _ in range(30):
+        newer = {f"r-{luck.randrange(40)}": run(luck.choice(list(RunStatus))) for _ in range(3)}
+        records |= newer
+        table = table.grown(newer)
+        if luck.random() < 0.3:  # written down, and read again
+            table = RecordTable(RunState, json.loads(json.dumps(table.as_columns())))
+        assert dict(table) == records and list(table) == list(records)
+        for name, seed in (("a", 1), ("c", 0), ("nobody", 2)):
+            assert table.where(candidate=name, seed=seed) == [
+                key for key, x in records.items() if (x.candidate, x.seed) == (name, seed)
+            ]
+        assert dict(table.values_of("status")) == {key: x.status for key, x in records.items()}
+    assert StudyState(study="a/b", runs=records).as_data() == (
+        StudyState(study="a/b", runs=table).as_data()
+    )
+
+
+def test_a_long_state_file_is_not_read_for_how_far_it_has_come(study):
+    state = study.state
+    rows = {
+        f"e-{n}": EvidenceState(kind="metrics", hash="0" * 64, run=f"r-{n}", seq=n)
+        for n in range(900)
+    }
+    save(
+        study.folder, state.model_copy(update={"evidence": RecordTable(EvidenceState, None, rows)})
+    )
+    path = study.folder.state
+    assert path.stat().st_size > 65_536 and committed_head(study.folder) == state.ledger_head
+    save_next(study.folder, state, {"action": "wait"})
+    assert StudyState.model_validate_json(path.read_bytes()).next_action == {"action": "wait"}
+    path.write_text("{")
+    assert committed_head(study.folder) is None

@@ -269,8 +269,8 @@ def gather_claim(study: Study, candidate: str) -> ClaimFacts:
 def _facts(study: Study, ours: Arm, theirs: Arm | None) -> ClaimFacts:
     spec, seeds = study.metric_spec, study.contract.seeds
     runs = [*ours.runs, *(theirs.runs if theirs else ())]
-    used = [run.run for run in runs]
-    sheets = [name for name, entry in study.state.evidence.items() if entry.run in used]
+    used = {run.run for run in runs}
+    sheets = [name for name, run in study.state.evidence.values_of("run") if run in used]
     level = newest_level(study, used)
     facts = ClaimFacts(
         id="a-",

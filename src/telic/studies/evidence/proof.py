@@ -18,8 +18,8 @@ from telic.studies.documents.contract import Contract
 from telic.studies.evidence.artefacts import altered_artefacts, seal_key, why_unsealed
 from telic.studies.evidence.claims import Audit
 from telic.studies.launch.machine import read_exit
-from telic.studies.projector import committed_head
 from telic.studies.state import StudyState
+from telic.studies.state_file import committed_head
 
 if TYPE_CHECKING:
     from telic.studies.study import Study

@@ -41,9 +41,9 @@ from telic.studies.launch.machine import (
     stop_request,
 )
 from telic.studies.launch.order import JobReport, Launcher
-from telic.studies.projector import committed_head
 from telic.studies.queue import MOST_ATTEMPTS, why_seed_is_spent
 from telic.studies.state import CandidateState, RunState
+from telic.studies.state_file import committed_head
 from telic.studies.study import Study
 
 _DECIDED = (CandidateStatus.REJECTED, CandidateStatus.REVERTED)

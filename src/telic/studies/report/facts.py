@@ -207,7 +207,7 @@ def _measurements(study: Study) -> dict[str, Measurement]:
     measurements: dict[str, Measurement] = {}
     for name in study.evidence_names("metrics"):
         run, payload = study.state.evidence[name].run, study.sheet(name).payload
-        if "scores" in payload and run in study.state.runs:
+        if "scores" in payload and run is not None and run in study.state.runs:
             measurements[run] = as_record(payload, Measurement, name)
     return measurements
 

@@ -173,7 +173,7 @@ class CandidateCase:
     def others(self) -> dict[str, OtherCandidate]:
         """The other candidates of the study."""
         state = self.study.state
-        tried = {run.candidate for run in state.runs.values()}
+        tried = {candidate for _, candidate in state.runs.values_of("candidate")}
         return {
             name: OtherCandidate(self.study.candidate(name), held.status, name in tried)
             for name, held in state.candidates.items()

@@ -21,11 +21,11 @@ from telic.studies.errors import (
 from telic.studies.evidence.hacking import is_unreviewed
 from telic.studies.launch.attempt import TOKEN, LaunchAttempt
 from telic.studies.launch.order import LaunchPermit, mint
-from telic.studies.projector import committed_head
 from telic.studies.queue import CONTROL_PHASES, why_seed_is_spent
 from telic.studies.rules import start_gates
 from telic.studies.rules.case import RuleFinding, broken_invariants, run_rules
 from telic.studies.rules.objections import standing_exploit
+from telic.studies.state_file import committed_head
 from telic.studies.study import Study
 
 # Without the lock, somebody else may be between a line and what follows from it.

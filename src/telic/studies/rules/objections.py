@@ -285,7 +285,7 @@ def is_kept(state: StudyState, candidate: str) -> bool:
 
 
 def _check_jobs(study: Study) -> list[Job]:
-    return [job for job in study.queue.jobs if job.phase == "incumbent_validation"]
+    return list(study.queue.where(phase="incumbent_validation"))
 
 
 def _scores(study: Study, candidate: str) -> dict[int, float]:
