@@ -126,6 +126,8 @@ def test_criteria_are_listed_with_their_numbers():
     assert listed(ELICITED.criteria) == (
         "- lasts (sustained, weight 1): seconds; at least, nothing at 0 s, full credit at 1 s"
     )
+    share = ELICITED.criteria[0].model_copy(update={"unit": "1"})
+    assert listed([share]).endswith("nothing at 0, full credit at 1")
 
 
 @pytest.mark.parametrize(

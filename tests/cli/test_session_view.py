@@ -5,6 +5,8 @@ import pytest
 from telic.cli.views import BenchView, SessionView, TrainingView
 from telic.core.events import (
     BenchEvent,
+    ModelFailed,
+    ModelSent,
     ProbeDone,
     ProbeFinding,
     SessionForecast,
@@ -43,6 +45,19 @@ def test_terms_that_stay_zero_are_left_to_the_records_and_the_rest_is_said(capsy
     said = capsys.readouterr().out
     assert "dead_term" not in said and "was 0" not in said
     assert "plateau" in said and "96 %" in said and "probed reward" in said
+
+
+def test_a_host_reads_with_every_line_that_an_order_waits(capsys):
+    view, own = SessionView(), {"role": "vision_judge", "model": "host"}
+    for key in ("a", "b"):
+        view(ModelSent(key=key, attempt=1, system=None, prompt="", **own))
+    view(ModelSent(key="c", attempt=1, system=None, prompt="", role="judge", model="other:one"))
+    view(progress(1.0))
+    assert "– left · 2 orders for you" in capsys.readouterr().out
+    view(ModelFailed(key="a", kind="", error="", **own))
+    view._last_line = 0.0
+    view(progress(2.0))
+    assert "· 1 order for you" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("view", [TrainingView(), SessionView(), BenchView(False, False)])

@@ -259,7 +259,7 @@ def listed(criteria: Sequence[Criterion]) -> str:
 def criterion_words(criterion: Criterion) -> str:
     """Return a criterion with what it measures and how much of it is right, for a prompt."""
     ends = [
-        f"{word} {value:g} {criterion.unit}".rstrip()
+        f"{word} {value:g} {'' if criterion.unit == '1' else criterion.unit}".rstrip()
         for word, value in (("nothing at", criterion.zero), ("full credit at", criterion.goal))
         if value is not None
     ]

@@ -22,7 +22,9 @@ from telic.core.events import (
     EvalDone,
     Event,
     LogMessage,
+    ModelFailed,
     ModelRejected,
+    ModelReply,
     ModelSent,
     ProbeDone,
     SearchForecast,
@@ -49,7 +51,7 @@ from telic.core.events import (
     TrainStart,
     VideoProgress,
 )
-from telic.core.text import duration, number
+from telic.core.text import count, duration, number
 from telic.judges.criteria import scope_words
 
 OUTCOMES = {
@@ -88,6 +90,7 @@ class TrainingView:
         self._task: TaskID | None = None
         self._last_line = 0.0
         self._findings = FindingLines()
+        self._orders: set[str] = set()
 
     def __enter__(self) -> Self:
         self._bar.start()
@@ -139,6 +142,14 @@ class TrainingView:
                 self._update("rendering", event.frame, event.frames, escape(name))
             case LogMessage():
                 self.say(escape(event.message))
+            case ModelSent():
+                self._orders |= {event.key} if event.model == "host" else set()
+                self.say(f"asking {escape(event.model)} as {event.role} ({event.key[:12]})")
+            case ModelRejected():
+                reason = escape(event.error.splitlines()[0])
+                self.say(f"[yellow]![/] its answer was not accepted: {reason}")
+            case ModelReply() | ModelFailed():
+                self._orders.discard(event.key)
             case _:
                 pass
 
@@ -163,7 +174,8 @@ class TrainingView:
         returns = [value for value in event.returns.values() if value is not None]
         mean = number(sum(returns) / len(returns)) if returns else "–"
         rate, left = number(event.steps_per_second), duration(event.seconds_left)
-        detail = f"return {mean} · {rate} steps/s · {left} left"
+        waits = f" · {count(len(self._orders), 'order')} for you" if self._orders else ""
+        detail = f"return {mean} · {rate} steps/s · {left} left{waits}"
         self._update("training", event.step, event.total_steps, detail)
         if not self._live and time.monotonic() - self._last_line > _LINE_EVERY_S:
             self._last_line = time.monotonic()
@@ -175,8 +187,7 @@ class TrainingView:
         name, best = max(event.members.items(), key=lambda item: item[1].mean_return or 0.0)
         several = len(event.members)
         who = "" if several == 1 else f" (best of {several}: {escape(name)})"
-        interval = best.interval
-        spread = f" [{number(interval[0])}, {number(interval[1])}]" if interval else ""
+        spread = f" [{number(ends[0])}, {number(ends[1])}]" if (ends := best.interval) else ""
         mean = f"[bold]{number(best.mean_return)}[/]"
         self.say(f"evaluated at {event.step:,} steps: return {mean}{escape(spread)}{who}")
 
@@ -211,11 +222,6 @@ class SessionView(TrainingView):
                 self._steered(event)
             case SessionWaiting():
                 self._waiting(event)
-            case ModelSent():
-                self.say(f"asking {event.model} as {event.role} ({event.key[:12]})")
-            case ModelRejected():
-                reason = event.error.splitlines()[0]
-                self.say(f"[yellow]![/] its answer was not accepted: {reason}")
             case _:
                 super().show(event)
 
@@ -352,8 +358,7 @@ class SearchView(TrainingView):
         """Print what an event says, if a person wants to know it."""
         match event:
             case SearchStart(left=left, runs=runs):
-                whole = f"{runs} run{'s' * (runs > 1)}"
-                todo = whole if left == runs else f"{left} of {runs} runs left"
+                todo = count(runs, "run") if left == runs else f"{left} of {runs} runs left"
                 self.say(f"[bold]{escape(event.env)}[/]: {escape(event.label)}, {todo}")
             case SearchForecast():
                 self.say(f"about {event.calls:,} model calls in all, if no answer needs repair")
@@ -365,11 +370,6 @@ class SearchView(TrainingView):
             case SearchRunEnd():
                 mean = number(event.fresh.mean)
                 self.say(f"run {event.run}: [bold]{mean}[/] on fresh episodes")
-            case ModelSent():
-                self.say(f"asking {escape(event.model)} as {event.role} ({event.key[:12]})")
-            case ModelRejected():
-                reason = escape(event.error.splitlines()[0])
-                self.say(f"[yellow]![/] its answer was not accepted: {reason}")
             case _:
                 super().show(event)
 
