@@ -2,6 +2,7 @@
 
 import random
 from collections import Counter
+from enum import StrEnum
 from functools import lru_cache
 
 import pytest
@@ -20,6 +21,7 @@ from telic.composer.frames import (
 from telic.composer.parse import parse
 from telic.composer.words import TABLES, inflections, is_one_edit, read_tokens, table, vocabulary
 from telic.envs import EnvSpec, make
+from telic.robots.terrain import TERRAINS
 
 SIGN = {"about": "", "at_least": ">=", "at_most": "<="}
 
@@ -702,6 +704,7 @@ ENUMS = {
     "postures": Posture,
     "styles": Style,
     "constraints": LimitKind,
+    "grounds": StrEnum("Grounds", {kind: kind for kind in TERRAINS}),
 }
 KEYS = {
     "words",
@@ -718,6 +721,8 @@ KEYS = {
     "holder",
     "sequel",
     "judged_as",
+    "ground",
+    "hardest",
 }
 
 

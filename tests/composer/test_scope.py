@@ -19,7 +19,7 @@ LEFT_OUT = """
 HalfCheetah: kick every 3 seconds | every 3 seconds
 HalfCheetah: kick twice per second | twice per second
 HalfCheetah: jump at 2 Hz | Hz
-HalfCheetah: run uphill | uphill
+HalfCheetah: run on the moon | moon
 HalfCheetah: run forward if it rains | if it rains
 HalfCheetah: run until you are tired | until you are tired
 HalfCheetah: run 5 m at 2 m/s | 2 m/s
@@ -78,7 +78,7 @@ Humanoid: limp | refused
 Humanoid: do ten push-ups | refused
 Humanoid: hold a plank | refused
 Humanoid: throw the ball | refused
-Humanoid: climb the stairs without falling | refused
+Humanoid: juggle without falling | refused
 Humanoid: lean forward | refused
 Humanoid: jab with your left hand while your feet stay planted | refused
 Hopper: hop to the rhythm | rhythm

@@ -373,3 +373,23 @@ def test_what_is_said_to_be_nearest_is_understood_as_a_whole():
         except TelicError:
             continue
     assert told > 20
+
+
+@pytest.mark.parametrize(
+    ("env", "words", "unread"),
+    [
+        ("InvertedDoublePendulum", "balance both poles so that they stay up", ()),
+        ("InvertedDoublePendulum", "balance the poles so that neither falls over", ()),
+        ("InvertedDoublePendulum", "balance both poles, keeping them upright", ()),
+        ("InvertedPendulum", "balance the pole in order to keep it upright", ()),
+        ("Ant", "stand so that you do not fall over", ()),
+        ("Ant", "walk so that your torso stays low", ()),
+        ("Ant", "walk so that the judge is impressed", ("judge is impressed",)),
+        ("Ant", "walk so that the others can jump and run", ("others can jump and run",)),
+        ("Ant", "jump so that your feet leave the ground", ("feet leave the ground",)),
+    ],
+)
+def test_a_purpose_that_says_how_to_be_is_kept_and_any_other_is_named(env, words, unread):
+    parsed = parse(words, spec_of(env))
+    assert parsed.unread == unread
+    assert len(parsed.frames) == 1  # a purpose is nothing more to do

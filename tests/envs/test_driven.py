@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from telic import bench
+from telic import bench, quantities
 from telic.composer.compose import compose
 from telic.envs import make
 from telic.envs.commands import Commander, VelocityCommands
@@ -18,7 +18,19 @@ from telic.rendering.look import load_dressed
 from telic.rendering.replay import ground_of
 from telic.robots.build import build
 from telic.robots.record import guessed
-from telic.robots.terrain import COLUMNS, FIELD_M, ROWS, TERRAINS, standing_m, terrain
+from telic.robots.terrain import (
+    COLUMNS,
+    FIELD_M,
+    ROWS,
+    STAIRS_M,
+    TERRAINS,
+    Ground,
+    ground_in,
+    on_fresh_ground,
+    standing_m,
+    steps_of,
+    terrain,
+)
 from telic.sim import CpuSimulation, simulate
 from telic.storage.trajectories import TrajectoryFacts
 
@@ -317,7 +329,7 @@ def test_a_varied_step_is_the_same_on_a_gpu(dog):
 
 @pytest.mark.parametrize("kind", TERRAINS)
 def test_fields_get_harder_fit_together_and_are_level_where_robots_start(kind):
-    board = terrain(kind, 0.3)
+    board = terrain(Ground(kind), 0.3)
     side = round(FIELD_M / 0.05)
     fields = board.heights.reshape(COLUMNS, side, ROWS, side).transpose(2, 0, 1, 3)
     assert fields.min() >= 0.0
@@ -337,7 +349,7 @@ def test_a_robot_stands_on_every_field_where_it_starts(dog, kind):
     assert set(rows.tolist()) == set(map(float, range(ROWS)))  # the first is any
     for _ in range(25):
         env.step(env.action_rest.expand(64, -1))
-    board = terrain(kind, standing_m(env.model))
+    board = terrain(Ground(kind), standing_m(env.model))
     start = torch.tensor(board.starts)[:, :, 2].max()
     assert float(env.sim.field("qpos")[:, 2].max()) < start + 1.5 * standing_m(env.model)
     assert float(env.exact_obs[:, 5].max()) < -0.95  # upright, all of them
@@ -359,13 +371,54 @@ def test_who_gets_away_goes_on_to_harder_fields_and_who_stays_to_easier_ones(dog
     assert rows.tolist() == [2.0, 1.0, 0.0]
 
 
+@pytest.mark.parametrize("kind", ["slopes", "stairs"])
+def test_who_climbs_starts_level_at_the_foot_and_is_told_the_ground_as_mujoco_has_it(dog, kind):
+    env = make(dog, num_envs=40, seed=2, terrain=kind, terrain_start="foot", terrain_hardest=0.5)
+    env.reset()
+    start = env.sim.field("qpos")[:, :2].clone()
+    info = env.step(env.action_rest.expand(40, -1)).info
+    assert float(info["ground_height"].abs().max()) == 0.0  # level where it starts
+    data, group = mujoco.MjData(env.model), np.array([1, 1, 1, 1, 1, 1], dtype=np.uint8)
+    mujoco.mj_forward(env.model, data)
+    data.qpos[2] = 50.0  # out of the way of the rays
+    mujoco.mj_kinematics(env.model, data)
+    for ahead in (0.3, 1.21, 2.87, 3.4):
+        place = start + torch.tensor([ahead, 0.4], dtype=start.dtype)
+        told = env.task.board.below.height(place[:, 0], place[:, 1])
+        for (x, y), height in zip(place[:8].tolist(), told[:8].tolist(), strict=True):
+            hit, down = np.zeros(1, dtype=np.int32), np.array([0.0, 0.0, -1.0])
+            far = mujoco.mj_ray(env.model, data, np.array([x, y, 20.0]), down, group, 1, -1, hit)
+            assert height == pytest.approx(20.0 - far, abs=0.03)
+    top = env.task.board.below.height(start[:, 0] + 3.2, start[:, 1])
+    step = env.task.board.below.size(start[:, 0] + 3.2, start[:, 1])
+    count = STAIRS_M if kind == "slopes" else steps_of(standing_m(env.model))
+    assert torch.allclose(top, count * step, rtol=0.02)  # what a judge counts steps by
+
+
+def test_what_is_judged_is_ground_that_nobody_was_trained_on(dog):
+    arguments = {"terrain": "rough", "terrain_hardest": 0.4}
+    fresh = on_fresh_ground(arguments)
+    boards = [terrain(ground_in(each), 0.3).heights for each in (arguments, fresh)]
+    assert np.abs(boards[0] - boards[1]).max() > 0.01
+    assert boards[0].max() == pytest.approx(boards[1].max(), rel=0.2)  # and as hard
+    assert on_fresh_ground({"max_episode_steps": 5}) == {"max_episode_steps": 5}
+
+
+def test_the_height_of_a_robot_is_that_above_the_ground_below_it(dog):
+    env = make(dog, num_envs=8, seed=2, terrain="stairs")
+    env.reset()
+    info = env.step(env.action_rest.expand(8, -1)).info
+    assert float(info["qpos"][:, 2].max()) > 1.3 * standing_m(env.model)  # on top of the stairs
+    assert float((quantities.height(info) - standing_m(env.model)).abs().max()) < 0.05
+
+
 def test_the_ground_of_an_episode_is_drawn_too(dog):
-    plain, hilly = (load_dressed(Path(dog), ground=kind) for kind in ("flat", "slopes"))
+    plain, hilly = (load_dressed(Path(dog), ground=Ground(kind)) for kind in ("flat", "slopes"))
     assert (plain.nhfield, hilly.nhfield) == (0, 1)
     facts = TrajectoryFacts(env_id=dog, env_kwargs={"terrain": "slopes"}, dt_s=0.02)
-    assert ground_of(facts) == "slopes"
+    assert ground_of(facts) == Ground("slopes")
     hostile = facts.model_copy(update={"env_kwargs": {"terrain": ["/etc/passwd"]}})
-    assert ground_of(hostile) == "flat"
+    assert ground_of(hostile) == Ground()
 
 
 def test_a_robot_that_starts_fallen_lies_anyhow_and_above_the_ground(dog):

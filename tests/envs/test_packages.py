@@ -1,4 +1,5 @@
 import importlib.util
+import sys
 
 import pytest
 import torch
@@ -16,6 +17,15 @@ def test_an_id_of_a_package_that_is_missing_says_what_to_install(monkeypatch):
     ):
         register_package("FetchReach-v4")
     register_package("CartPole-v1")
+
+
+def test_a_package_that_lacks_what_it_needs_says_what_that_is(tmp_path, monkeypatch):
+    (tmp_path / "gymnasium_robotics").mkdir()
+    (tmp_path / "gymnasium_robotics" / "__init__.py").write_text("import glfw_that_is_missing")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "gymnasium_robotics", raising=False)
+    with pytest.raises(BadEnvironment, match=r"needs glfw_that_is_missing.*pip install glfw_that"):
+        register_package("FetchReach-v4")
 
 
 @pytest.mark.filterwarnings("ignore")

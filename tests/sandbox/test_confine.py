@@ -9,7 +9,14 @@ from pathlib import Path
 import pytest
 
 from telic.sandbox import kernel
-from telic.sandbox.confine import ALLOWED, ConfinementReport, Part, available, clean_environment
+from telic.sandbox.confine import (
+    ALLOWED,
+    ConfinementReport,
+    Part,
+    available,
+    clean_environment,
+    code_paths,
+)
 
 SCRIPT = Path(__file__).with_name("confined_script.py")
 PACKAGE = Path(__file__).parents[2] / "src"
@@ -163,3 +170,18 @@ def test_a_report_survives_being_stored():
     assert ConfinementReport.from_dict(json.loads(json.dumps(report.as_dict()))) == report
     assert not report.is_complete
     assert report.missing == (Part("network", False, "none"),)
+
+
+def test_packages_in_folders_that_a_pth_file_names_can_be_read_and_no_more(tmp_path, monkeypatch):
+    unpacked, project = tmp_path / "unpacked", tmp_path / "project"
+    for folder in (unpacked / "robots", unpacked / "robots-1.0.dist-info", project / "mine"):
+        folder.mkdir(parents=True)
+    for package in (unpacked / "robots", project / "mine"):
+        (package / "__init__.py").touch()
+    (project / "module.py").touch()
+    (project / "notes.txt").touch()
+    monkeypatch.setattr(sys, "path", [*sys.path, str(unpacked), str(project), str(tmp_path / "no")])
+    found = code_paths()
+    assert unpacked.resolve() in found
+    assert {(project / "mine").resolve(), (project / "module.py").resolve()} <= found
+    assert not {project.resolve(), (project / "notes.txt").resolve(), tmp_path.resolve()} & found

@@ -13,6 +13,7 @@ from pydantic import Field, model_validator
 from telic.authors.candidate import Lesson
 from telic.core.config import Record
 from telic.judges.criteria import Criterion, Motion
+from telic.robots.terrain import TerrainKind
 
 Number = float | int | bool | str
 
@@ -29,6 +30,12 @@ class Elicited(Record):
     criteria: tuple[Criterion, ...] = Field(min_length=1, max_length=10)
     seconds: float = Field(ge=0.5, le=60, description="length of an episode")
     ends_when_it_falls: bool = Field(default=True)
+    terrain: TerrainKind = Field(
+        default="flat", description="what it goes over, where the environment has a choice"
+    )
+    terrain_start: Literal["top", "foot"] = Field(
+        default="top", description="of slopes and stairs: foot, if the way ahead shall lead up"
+    )
     ambiguous: tuple[str, ...] = Field(default=(), description="what is open, and what was taken")
     not_understood: tuple[str, ...] = Field(
         default=(), description="words of the intent, quoted, that no criterion measures"

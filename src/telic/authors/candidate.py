@@ -15,6 +15,7 @@ from pydantic import Field
 from telic.core.config import Record
 from telic.errors import RewardError
 from telic.judges.verdict import Judgement
+from telic.robots.terrain import on_fresh_ground
 from telic.sandbox.source import source_lines
 from telic.storage.files import read_record
 from telic.storage.layout import SessionFolder
@@ -67,6 +68,11 @@ class RewardCandidate(Record):
     """why the parent failed, as the reviser sees it"""
     lessons: tuple[Lesson, ...] = ()
     """learned from what came before; a later text that is equal but for its tier replaces it"""
+
+    @property
+    def judged_args(self) -> dict[str, Any]:
+        """Arguments of the environment that policies are judged in: on ground drawn anew."""
+        return on_fresh_ground(self.env_args)
 
 
 class MemberScore(Record):

@@ -59,6 +59,8 @@ _RANGES = {
     "log_std": (-2.0, 0.5),
 }
 _LOOKED = "looked"
+_HARDEST = 0.6
+"""how hard the hardest fields of a ground are that an author asked for"""
 
 
 class ModelAuthor:
@@ -222,6 +224,12 @@ class ModelAuthor:
         arguments: dict[str, object] = {"max_episode_steps": self._steps(elicited.seconds)}
         if "terminate_when_unhealthy" in self._spec.arguments:
             arguments["terminate_when_unhealthy"] = elicited.ends_when_it_falls
+        if "terrain" in self._spec.arguments and elicited.terrain != "flat":
+            arguments |= {
+                "terrain": elicited.terrain,
+                "terrain_start": elicited.terrain_start,
+                "terrain_hardest": _HARDEST,
+            }
         return arguments
 
     def _steps(self, seconds: float) -> int:

@@ -15,6 +15,15 @@ from telic.envs import make
 from telic.envs.catalogue import RULES, describe_text
 from telic.envs.spec import EnvSpec, JointSpec, Robot
 from telic.quantities.reference import QuantityDescription, describe_quantities
+from telic.robots.terrain import (
+    FIELD_M,
+    STAIRS_M,
+    TERRAINS,
+    ground_in,
+    hardest_step,
+    steepest,
+    steps_of,
+)
 from telic.storage.trajectories import RECORDED
 
 _ALWAYS_RECORDED = ("obs", "next_obs", "action", "terminated", "truncated")
@@ -48,7 +57,8 @@ def own_scene(intent: str, env: str, env_args: dict[str, Any]) -> dict[str, str]
 
 def own_facts(spec: EnvSpec) -> str:
     """Return what is true of the environment as it is configured, as a section of a prompt."""
-    facts = [_length(spec), _end(spec), *_unseen(spec), *_unwrapped(spec), *_recorded(spec)]
+    facts = [_length(spec), _end(spec), *_ground(spec)]
+    facts += [*_unseen(spec), *_unwrapped(spec), *_recorded(spec)]
     return "\n".join(["## As it is configured here", "", *(f"- {fact}" for fact in facts)])
 
 
@@ -80,6 +90,34 @@ def _end(spec: EnvSpec) -> str:
     ]
     here = f" (here {', '.join(ranges)})" if ranges else ""
     return f"An episode ends early: {why}{here}. What is not lived through cannot be earned."
+
+
+def _ground(spec: EnvSpec) -> Iterator[str]:
+    """Say what a robot goes over, where its environment has a choice."""
+    if "terrain" not in spec.arguments:
+        return
+    ground = ground_in(spec.arguments)
+    if ground.kind == "flat":
+        kinds = ", ".join(f"`{kind}`" for kind in TERRAINS)
+        yield f"The ground is flat. Where the intent needs another, it can be {kinds}."
+        return
+    tall = spec.robot.rest_height if spec.robot and spec.robot.rest_height else 0.3
+    sizes = {
+        "stairs": f"{steps_of(tall)} steps, each up to {hardest_step(ground.hardest, tall):.2g} m "
+        "high (`ground_step`)",
+        "slopes": f"a slope {STAIRS_M:g} m long, up to {math.degrees(steepest(ground.hardest)):.0f}"
+        " degrees steep (`ground_step`: its rise for each metre)",
+        "rough": "lumps (`ground_step`: the highest)",
+    }
+    start = "at the foot, with the way up ahead along +x"
+    if spec.arguments.get("terrain_start") != "foot":
+        start = "in the middle of a field, its highest place"
+    yield (
+        f"The ground is `{ground.kind}`: fields of {FIELD_M:g} m side by side, from easy to hard, "
+        f"each with {sizes[ground.kind]}. An episode begins {start}. `ground_height` is that of "
+        "the ground below the torso, 0 at the foot of every field; `height` is that of the torso "
+        "above it. The policy sees nothing of the ground. Judged is ground drawn anew."
+    )
 
 
 def _unseen(spec: EnvSpec) -> Iterator[str]:

@@ -77,7 +77,7 @@ def played_episodes(
             if paths:
                 order = PaidOrder(
                     env=brief.env,
-                    env_args=candidates[iteration.number].env_args,
+                    env_args=candidates[iteration.number].judged_args,
                     paths=tuple(paths),
                 )
                 found.append(PlayedEpisodes(order, tuple(scores)))

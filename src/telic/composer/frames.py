@@ -8,6 +8,7 @@ from typing import Literal
 from pydantic import Field
 
 from telic.core.config import Record
+from telic.robots.terrain import TerrainKind
 
 Unit = Literal["m/s", "m", "turns", "times", "s", "share", "rad", "rad/s"]
 Rule = Literal["at_least", "at_most", "about"]
@@ -138,6 +139,10 @@ class Frame(Record):
     duration_s: float | None = None
     period_s: float | None = Field(default=None, description="to be done once in so many seconds")
     until_end: bool = Field(default=False, description="to be kept up until the episode ends")
+    ground: TerrainKind | None = Field(default=None, description="what it goes over; None: flat")
+    hardest: float | None = Field(
+        default=None, description="how hard the hardest of that ground is; None: as usual"
+    )
     part: str | None = Field(default=None, description='everyday name: "torso", "front legs"')
     bodies: tuple[str, ...] = Field(
         default=(), description="bodies of this environment the part is; empty: it has none"

@@ -71,12 +71,14 @@ class Gait(NamedTuple):
 
 
 def gait_meant(frame: Frame, scene: Scene) -> Gait | None:
-    """Return the gait that is asked for; None: any.
+    """Return the gait that is asked for, over ground that is not flat at least one; None: any.
 
     Raises:
         BadEnvironment: the robot has not the feet for it.
     """
-    name, feet = frame.gait or "", len(scene.spec.feet)
+    feet = len(scene.spec.feet)
+    over = "trot" if feet == 4 else "walk" if feet > 1 else ""
+    name = frame.gait or (over if frame.ground else "")
     if name not in _PATTERNS and name != "skip":
         return None
     if not feet or not scene.spec.robot or not scene.spec.robot.legs or scene.leg is None:

@@ -26,6 +26,7 @@ _PAIRS = (
     (Direction.CLOCKWISE, Direction.COUNTERCLOCKWISE),
 )
 _OPPOSITE = dict(_PAIRS) | {other: one for one, other in _PAIRS}
+_UP = {Posture.UPRIGHT, Posture.HIGH}
 _POLES = {"pole", "poles", "tip"}
 _NEW = {"direction", "degree", "posture", "style", "number"}
 _LIMB_VERBS = {Act.LIFT, Act.KICK, Act.SWING}
@@ -225,8 +226,8 @@ class Outline:
         last = self.sketches[-1] if self.sketches else None
         if any(mark.part is not None and mark.part.name == "target" for mark in marks):
             self._start(as_verb(holder, Act.REACH), marks)
-        elif part in _POLES or (self._has_pole and part is None and Posture.UPRIGHT in postures):
-            self._start(as_verb(holder, Act.BALANCE), marks)
+        elif part in _POLES or (self._has_pole and part is None and postures & _UP):
+            self._keep_up(last, holder, marks)
         elif part not in _TRUNK and Posture.HIGH in postures:
             self._start(as_verb(holder, Act.LIFT), marks)
         elif acts:
@@ -243,6 +244,15 @@ class Outline:
         else:
             rest = self._body_limits(marks, acts, held=True)
             self._start(as_verb(holder, Act.STAND), rest)
+
+    def _keep_up(self, last: Sketch | None, holder: Mark, marks: list[Mark]) -> None:
+        """Keep poles up; who balances them does so already."""
+        if last is None or last.verb is not Act.BALANCE or last.phase < self._phase:
+            self._start(as_verb(holder, Act.BALANCE), marks)
+        else:
+            last.says["until_end"] = True
+            last.marks += marks
+            self.used.update(holder.at)
 
     def _last(self, last: Sketch | None, holder: Mark, marks: list[Mark]) -> None:
         """Let the last frame go on: "lie down and stay there"; of a movement, end standing."""

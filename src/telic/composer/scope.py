@@ -324,6 +324,8 @@ def _changes(slot: str, frame: Frame) -> Iterator[dict[str, Any]]:
             yield {"part": "nothing", "bodies": ()}
         case "until_end":
             yield {"until_end": False}
+        case "ground":
+            yield {"ground": None, "hardest": None}
         case "count" if frame.count is not None:
             yield {"count": frame.count + 1}
         case "duration" if frame.duration_s is not None:

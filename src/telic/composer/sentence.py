@@ -19,6 +19,7 @@ _NOT_TO_DO = ("negation", "aside")
 _BREAKS = (",", ".")
 _NEGATIONS = ("without", "never", "don't", "dont")
 _TRAVELS = {Act.GO, Act.HOP, Act.JUMP}
+_HELD = {"verb", "direction", "limit", "part", "until_end"}
 _SHARED = ("direction", "degree", "style", "posture", "limit", "until_end")
 
 
@@ -31,11 +32,24 @@ class Clause:
     marks: list[Mark] = field(default_factory=list[Mark])
     delay: Mark | None = None
     """what comes before it: "after 3 seconds", "after 2 m" """
+    is_purpose: bool = False
+    """whether it says what the clause before is for"""
 
     @property
     def acts(self) -> bool:
         """Whether it has a verb of its own, not only one that keeps something."""
         return any(is_acting(mark) for mark in self.marks)
+
+    @property
+    def is_held(self) -> bool:
+        """Whether it says how to be and nothing to do: "they stay up", "you don't fall"."""
+        # "low" is a degree of jumps and a way to hold oneself.
+        posed = [any(sense.slot == "posture" for sense in mark.senses) for mark in self.marks]
+        slots = {
+            mark.slot for mark, is_posed in zip(self.marks, posed, strict=True) if not is_posed
+        }
+        says_how = any(posed) or "limit" in slots or {"verb", "direction"} <= slots
+        return not self.acts and slots <= _HELD and says_how
 
 
 @dataclass(slots=True)
@@ -107,12 +121,27 @@ class _Reader:
 
     def finished(self) -> list[Clause]:
         """Return the clauses that say anything."""
+        self._leave_unread()
         self._trails = True
         self._give_back()
         return [clause for clause in self._clauses if clause.marks]
 
+    def _leave_unread(self) -> None:
+        """Leave a purpose unread that is more than a way to be: "so that you win and jump"."""
+        last = self._clauses[-1]
+        if last.is_purpose and not last.is_held:
+            last.marks.clear()
+            last.is_purpose = False
+            self._blocked = "aside"
+
     def _join(self, mark: Mark) -> None:
-        if mark.is_join(*_NOT_TO_DO):
+        self._leave_unread()
+        if mark.is_join("purpose"):
+            self._blocked = None
+            self.joints.update(mark.at)
+            self._start("and")
+            self._clauses[-1].is_purpose = True
+        elif mark.is_join(*_NOT_TO_DO):
             self._blocked = "aside" if mark.is_join("aside") else "negation"
             self._negated = None
         elif self._goes_on(mark):

@@ -20,6 +20,7 @@ from telic.composer.frames import (
 from telic.composer.outline import Sketch
 from telic.composer.parts import BodyPart
 from telic.composer.words import Sense, table
+from telic.robots.terrain import TERRAINS, TerrainKind
 
 # What "as much as possible" is about when only the verb says it.
 _VERBS_ABOUT = {
@@ -57,7 +58,8 @@ class Slots:
     def frame(self) -> Frame:
         """Return what the sketch asks for."""
         says = self.sketch.says
-        direction = self._direction()
+        ground, hardest, climbs = self._ground()
+        direction = self._direction() or climbs
         degree, dimension = self._degree()
         number = self._number(dimension)
         count = number.count
@@ -83,6 +85,8 @@ class Slots:
             duration_s=number.duration_s,
             period_s=number.period_s,
             until_end=self._until_end(timed=number.duration_s is not None),
+            ground=ground,
+            hardest=hardest,
             part=self.part.name if self.part else None,
             bodies=self.part.bodies if self.part else (),
             postures=self._postures(),
@@ -138,6 +142,17 @@ class Slots:
             elif value in (Direction.UP, Direction.IN_PLACE) or value not in exact[1:]:
                 self._use("direction", mark, sense)
         return exact[0] if exact else Direction(said) if said else None
+
+    def _ground(self) -> tuple[TerrainKind | None, float | None, Direction | None]:
+        """Return what it goes over, how hard that is, and whether up or down, as far as is said."""
+        named, hardest, climbs = self.sketch.says.get("ground"), None, None
+        for mark, sense in self._senses("ground"):
+            if named not in (None, sense.value):
+                continue  # one kind of ground at a time
+            self._use("ground", mark, sense)
+            named, hardest = sense.value, sense.says.get("hardest")
+            climbs = Direction(sense.says["direction"]) if "direction" in sense.says else None
+        return next((kind for kind in TERRAINS if kind == named), None), hardest, climbs
 
     def _degree(self) -> tuple[Degree | None, str | None]:
         """Return the degree in words and what it is about, where words say so."""

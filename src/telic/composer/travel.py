@@ -8,6 +8,7 @@ from telic.composer.draft import Draft
 from telic.composer.footing import go_in_steps
 from telic.composer.frames import Degree, Direction, Frame
 from telic.composer.gaits import ON_GROUND, gait_meant, step_in
+from telic.composer.grounds import lay_ground, require_ground
 from telic.composer.manners import (
     follow_heading,
     judge_travel,
@@ -45,8 +46,7 @@ _WANDERED = 'float(np.max(np.abs(episode["displacement"])))'
 
 def go(frame: Frame, scene: Scene, draft: Draft, aside: Frame | None = None) -> None:
     """Travel in a direction at a speed; with `aside`, between two directions."""
-    if frame.direction is Direction.UP or frame.direction is Direction.DOWN:
-        raise scene.cannot(f"go {frame.direction.value}", "there is nothing to climb")
+    require_ground(frame, scene)
     if frame.direction is Direction.IN_PLACE:
         step_in_place(frame, scene, draft)
         return
@@ -79,7 +79,8 @@ def go(frame: Frame, scene: Scene, draft: Draft, aside: Frame | None = None) -> 
     draft.leaf("keeps going", meaning, value, 0.3, 0.75, tag="stops")
     if aside is None:
         stay_straight(scene, draft, quantity)
-    if gait is not None:
+    lay_ground(frame, scene, draft, target)
+    if gait is not None and frame.gait is not None:
         step_in(gait, frame, scene, draft)
         go_in_steps(frame.gait, scene, draft, _GRIP)
     elif frame.gait in FROUDE and not scene.spec.feet:

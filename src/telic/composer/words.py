@@ -38,6 +38,7 @@ SLOTS = {
     "styles": "style",
     "constraints": "limit",
     "joins": "join",
+    "grounds": "ground",
 }
 SHORTEST_TYPO = 5
 

@@ -19,15 +19,16 @@ from pydantic import Field, PositiveInt
 from torch import Tensor
 
 from telic.core.seeds import uniform
-from telic.core.tensors import cross, norm, split
+from telic.core.tensors import cross, split
 from telic.envs.anatomy import action_names
 from telic.envs.commands import NAMES, Commander, VelocityCommands
+from telic.envs.ground import HEIGHT, MEANINGS, STEP, Board
 from telic.envs.legs import illegal_bodies
 from telic.envs.own_robot import CustomArguments, TravelTask
-from telic.envs.task import Outcome
+from telic.envs.task import Outcome, Read
 from telic.envs.variation import SPREADS, Level, VariedModel
 from telic.robots.said import DRIVEN
-from telic.robots.terrain import FIELD_M, TerrainKind, standing_m, terrain
+from telic.robots.terrain import TerrainKind, ground_in, standing_m, terrain
 from telic.sim import Simulation
 
 _DRAWS, _NOISE, _PUSH, _FALL = 11, 12, 13, 14
@@ -58,6 +59,13 @@ class RobotArguments(CustomArguments):
     terrain: TerrainKind = Field(
         "flat", description="the ground; harder fields for episodes that got away from theirs"
     )
+    terrain_hardest: float = Field(
+        1.0, gt=0, le=1, description="how hard the hardest fields are, in parts of what there is"
+    )
+    terrain_seed: int = Field(0, ge=0, lt=2**31, description="what the ground is drawn from")
+    terrain_start: Literal["top", "foot"] = Field(
+        "top", description="where on a field: in its middle, or before the way up"
+    )
     starts: Literal["standing", "fallen"] = Field(
         "standing", description="how episodes begin; fallen: dropped in any attitude, limbs anyhow"
     )
@@ -82,6 +90,7 @@ class RobotTask(TravelTask):
     meanings: ClassVar[Mapping[str, str]] = {
         **TravelTask.meanings,
         **{f"command_{name}": f"commanded rate, {name}, 0 if none" for name in NAMES},
+        **MEANINGS,
     }
 
     def __init__(self, arguments: RobotArguments, sim: Simulation, notes: Sequence[str]) -> None:
@@ -114,15 +123,16 @@ class RobotTask(TravelTask):
         self._illegal = torch.tensor(illegal, dtype=torch.long, device=device)
         watched = arguments.terminate_when_unhealthy and bool(illegal)
         self._forces = sim.field("cfrc_ext") if watched else None
-        self._board: Tensor | None = None
+        self.board: Board | None = None
         if arguments.terrain != "flat":
-            board = terrain(arguments.terrain, standing_m(model))
-            self._board = like.new_tensor(board.starts)
+            laid = terrain(ground_in(arguments.model_dump()), standing_m(model))
+            self.board = Board(laid, like, arguments.terrain_start == "foot")
+        self.readers = {HEIGHT: self._ground_height, STEP: self._ground_step}
         self._sizes = [
             *(1, 1, model.nu),  # its key, whether it is late, encoders
             self._varied.numbers if self._varied else 0,
             self._commander.numbers if self._commander else 0,
-            2 if self._board is not None else 0,  # which field
+            2 if self.board is not None else 0,  # which field
         ]
         blocks = _blocks(arguments, [*action_names(model)])
         self._one = sum(len(names) for names in blocks.values())
@@ -136,7 +146,7 @@ class RobotTask(TravelTask):
             "drawn": like.new_zeros(everyone, sum(self._sizes)),
             "asked": self._middle.expand(everyone, -1).clone(),
         }
-        if self._board is not None:
+        if self.board is not None:
             self.memory["field"] = like.new_full((everyone, 3), -1.0)  # no row yet
         if arguments.history > 1:
             self.memory["past"] = like.new_zeros(everyone, self._one * (arguments.history - 1))
@@ -186,28 +196,25 @@ class RobotTask(TravelTask):
             self.memory["past"] = self.memory["past"].masked_fill(rows, 0.0)
         if self._varied is not None:
             self._varied.begin(mask, split(drawn, self._sizes, dim=1)[3])
-        return (qpos if self._board is None else self._placed(mask, qpos, drawn)), qvel
+        return (qpos if self.board is None else self._placed(mask, qpos, drawn)), qvel
 
     def _placed(self, mask: Tensor, qpos: Tensor, drawn: Tensor) -> Tensor:
-        """Move the start to a field: the first to any, later ones by how the last one went.
-
-        Who got half a field away goes on to a harder one, who hardly moved to an easier one, and
-        who is through with the hardest to any.
-        """
-        assert self._board is not None
-        rows, columns = self._board.shape[:2]
+        """Move the start to a field: the first to any, later ones by how the last one went."""
+        assert self.board is not None
         row, origin = self.memory["field"][:, 0], self.memory["field"][:, 1:]
-        far = norm(self.qpos[:, :2] - origin)
-        harder = (far > FIELD_M / 2.0).to(row.dtype) - (far < FIELD_M / 8.0).to(row.dtype)
-        chance, column = drawn[:, -1], (drawn[:, -2] * columns).long()
-        anywhere = (chance * rows).floor()
-        later = (row + harder).clamp_min(0.0)
-        row = torch.where((row < 0.0) | (later >= rows), anywhere, later)
-        start = self._board[row.long(), column]
-        placed = torch.cat((qpos[:, :3] + start, qpos[:, 3:]), dim=1)
+        row = self.board.next_row(row, origin, self.qpos[:, :2], drawn[:, -1])
+        placed = torch.cat((qpos[:, :3] + self.board.start(row, drawn[:, -2]), qpos[:, 3:]), dim=1)
         field = torch.cat((row[:, None], placed[:, :2]), dim=1)
         self.memory["field"] = torch.where(mask[:, None], field, self.memory["field"])
         return placed
+
+    def _ground_height(self, read: Read) -> Tensor:
+        x, y = read("qpos")[:, 0], read("qpos")[:, 1]
+        return torch.zeros_like(x) if self.board is None else self.board.below.height(x, y)
+
+    def _ground_step(self, read: Read) -> Tensor:
+        x, y = read("qpos")[:, 0], read("qpos")[:, 1]
+        return torch.zeros_like(x) if self.board is None else self.board.below.size(x, y)
 
     def control(self, action: Tensor) -> Tensor:
         """Drive by this action, or by the last one where it is late; encoders may be off."""

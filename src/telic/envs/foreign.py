@@ -329,7 +329,14 @@ def register_package(env_id: str) -> None:
             )
         with warnings.catch_warnings(), contextlib.redirect_stderr(io.StringIO()):
             warnings.simplefilter("ignore")  # remarks on versions that nobody asked for
-            module = importlib.import_module(package.module)
+            try:
+                module = importlib.import_module(package.module)
+            except ModuleNotFoundError as error:  # unpacked without what it needs: glfw, pettingzoo
+                raise BadEnvironment(
+                    f"{name} belongs to the package {package.module}, which needs {error.name}, "
+                    "and that is not installed.",
+                    hint=f"Install it with: pip install {error.name}",
+                ) from error
         gymnasium.register_envs(module)
         _compare_numbers(f"{package.module}.utils.mujoco_utils")
 

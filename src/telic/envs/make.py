@@ -17,6 +17,7 @@ from telic.envs.reach import ReachArguments, ReachTask, reaches
 from telic.envs.tasks import TASKS
 from telic.envs.vector import VecEnv
 from telic.robots import robot_path
+from telic.robots.terrain import ground_in
 from telic.sim import load_model, simulate
 
 
@@ -110,7 +111,7 @@ def make_mjcf(
         **arguments: fields of `CustomArguments`; for a robot by name of `RobotArguments`, or
             of `ReachArguments` if it is an arm.
     """
-    model, notes = read_model(path, arguments.get("terrain", "flat"))
+    model, notes = read_model(path, ground_in(arguments))
     skip = frame_skip or max(1, math.ceil(_CONTROL_STEP_S / model.opt.timestep - 1e-9))
     root = robot_of(model).root
     travels = root.kind in ("free", "planar") and "x" in root.moves

@@ -16,7 +16,7 @@ from telic.envs.anatomy import action_names
 from telic.errors import BadEnvironment, UnknownName
 from telic.robots.said import SCALES, said_numbers
 from telic.robots.statics import holding_force, missing_floor
-from telic.robots.terrain import TERRAINS, lay
+from telic.robots.terrain import Ground, lay
 from telic.sim import load_model
 from telic.sim.cpu import library
 
@@ -24,6 +24,7 @@ _FREE, _HINGE, _SLIDE = (
     int(getattr(mujoco.mjtJoint, f"mjJNT_{name}")) for name in ("FREE", "HINGE", "SLIDE")
 )
 _MOVING_JOINTS = (_HINGE, _SLIDE)
+_FLAT = Ground()
 _ON_JOINT = int(mujoco.mjtTrn.mjTRN_JOINT)
 _MOST_SWING_RAD = 1.25
 """how far a walking robot's joint is driven off its resting pose; more is flailing"""
@@ -31,12 +32,12 @@ _WIDE_RAD, _WIDE_M = np.pi / 2, 0.5
 """how far a position goes from rest where neither actuator nor joint has a range"""
 
 
-def read_model(path: str, ground: object = "flat") -> tuple[mujoco.MjModel, list[str]]:
+def read_model(path: str, ground: Ground = _FLAT) -> tuple[mujoco.MjModel, list[str]]:
     """Compile a model that can be controlled; return it with notes on what was added to it.
 
     Args:
         path: the model's file.
-        ground: a terrain to lay over the floor; of anything else, nothing is laid.
+        ground: to lay over the floor, unless it is flat.
     """
     file = Path(path).expanduser()
     if not os.path.isfile(file):
@@ -50,9 +51,8 @@ def read_model(path: str, ground: object = "flat") -> tuple[mujoco.MjModel, list
         model = _read_compiled(file)
     else:  # an absolute path, for a bare name could also mean one of Gymnasium's own models
         model = load_model(os.path.abspath(file))
-        for kind in TERRAINS:
-            if kind == ground:
-                model = lay(mujoco.MjSpec.from_file(os.path.abspath(file)), kind)
+        if ground.kind != "flat":
+            model = lay(mujoco.MjSpec.from_file(os.path.abspath(file)), ground)
     if model.nu == 0:
         raise BadEnvironment(
             f'"{path}" has no actuators, so there is nothing a policy could do.',

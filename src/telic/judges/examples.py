@@ -15,12 +15,13 @@ from torch import Tensor
 
 from telic.core.seeds import derive
 from telic.envs import make
+from telic.envs.driven import RobotTask
 from telic.envs.mujoco import MujocoEnv
 from telic.envs.spec import EnvSpec, Robot
 from telic.envs.vector import Info, VecEnv
 from telic.errors import UsageError
 from telic.judges.criteria import Motion
-from telic.judges.puppet import Poses, Solved, lead
+from telic.judges.puppet import Below, Poses, Solved, lead
 from telic.quantities import QUANTITIES
 from telic.rewards.recording import Transition, TransitionRecording, keep
 from telic.storage.trajectories import COMMANDS, RECORDED, Trajectory, TrajectoryFacts
@@ -91,9 +92,10 @@ def good_examples(
     look = _posed(env_id, env_args, 1)
     steps = length_of(look)
     rest = _standing(_posed(env_id, {**env_args, "max_episode_steps": MOST_STEPS}, 1))
+    rest, below = set_down(look, rest), ground_below(look)
     solved: Solved = {}
     poses = [
-        lead(look.model, look.robot, motion, look.dt or 1.0, steps, rest, solved)
+        lead(look.model, look.robot, motion, look.dt or 1.0, steps, rest, solved, below)
         for motion in motions.values()
     ]
     look.close()
@@ -208,6 +210,25 @@ def _standing(env: MujocoEnv) -> np.ndarray | None:
     is_at_rest = float(info["qvel"].abs().max()) < _SLOW
     is_up = not upright.available(env.spec) or float(upright(info)) > _UP
     return info.exact("qpos")[0].numpy() if is_at_rest and is_up else None
+
+
+def ground_below(env: MujocoEnv) -> Below | None:
+    """Return the ground of an environment where it is not flat."""
+    board = env.task.board if isinstance(env.task, RobotTask) else None
+    if board is None:
+        return None
+    return lambda x, y: board.below.height(torch.tensor(x), torch.tensor(y)).numpy()
+
+
+def set_down(env: MujocoEnv, pose: np.ndarray | None) -> np.ndarray | None:
+    """Return a pose where the environment has begun an episode, if its ground is not flat."""
+    below = ground_below(env)
+    if below is None:
+        return pose
+    placed = np.array(env.robot.rest_qpos if pose is None else pose)
+    placed[:2] = env.sim.field("qpos")[0, :2].numpy()
+    placed[2] += float(below(placed[:1], placed[1:2])[0])
+    return placed
 
 
 def length_of(env: VecEnv) -> int:

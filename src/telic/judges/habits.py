@@ -24,11 +24,14 @@ from telic.judges.examples import (
     MOST_STEPS,
     Examples,
     assemble,
+    ground_below,
     length_of,
     open_env,
+    set_down,
 )
 from telic.judges.puppet import lead
 from telic.rewards.recording import Transition, keep
+from telic.robots.terrain import ground_in
 
 HABITS = (
     "does nothing",
@@ -53,6 +56,8 @@ CHOICES = (
 """bad habits where actions are choices"""
 LED = ("spins on the spot", "stops soon")
 """look-alikes that are led by hand"""
+CLIMBING = ("goes on beside it", "turns round half way", "falls off half way")
+"""look-alikes of climbing, led by hand"""
 DISOBEDIENT = (
     "stands whatever it is told",
     "goes on when told to stand",
@@ -87,7 +92,8 @@ def bad_habits(env_id: str, env_args: dict[str, Any]) -> Examples:
         acting = _efforts(look)
         if isinstance(look, MujocoEnv):
             fallen = _fallen(look)
-            rest = torch.tensor(look.robot.rest_qpos), torch.zeros(look.model.nv)
+            rest_qpos = np.array(look.robot.rest_qpos)
+            rest = torch.tensor(set_down(look, rest_qpos)), torch.zeros(look.model.nv)
             starts = [fallen.get(name, rest) for name in (*acting, *fallen)]
             acting |= dict.fromkeys(fallen, acting["does nothing"])
     else:
@@ -191,8 +197,9 @@ def _fallen(env: MujocoEnv) -> dict[str, Pose]:
         "topples over": (turning(first, 0.1), turning(1.0, 1.0, forward_mps=2.0)),
     }
     starts: dict[str, Pose] = {}
+    rest, below = set_down(env, None), ground_below(env)
     for name, motion in motions.items():
-        poses = lead(env.model, env.robot, motion, env.dt or 1.0, 2)
+        poses = lead(env.model, env.robot, motion, env.dt or 1.0, 2, rest=rest, below=below)
         starts[name] = torch.tensor(poses.qpos[1]), torch.tensor(poses.qvel[1])
     return starts
 
@@ -214,7 +221,22 @@ def look_alikes(env: VecEnv, motions: Sequence[Motion]) -> dict[str, tuple[Motio
     if len(motions) == 1 and _is_going(motions[0]):
         soon = motions[0].model_copy(update={"seconds": max(_STOPS_AFTER * seconds, 0.1)})
         led[LED[1]] = (soon, Motion(seconds=1.0))
+        led |= _climbing(env, motions[0], seconds)
     return led
+
+
+def _climbing(env: MujocoEnv, going: Motion, seconds: float) -> dict[str, tuple[Motion, ...]]:
+    """Return who starts before a way up and does not climb it."""
+    arguments = env.spec.arguments
+    if ground_in(arguments).kind == "flat" or arguments.get("terrain_start") != "foot":
+        return {}
+    pace = going.forward_mps
+    aside = going.model_copy(update={"forward_mps": 0.0, "left_mps": pace})
+    half = going.model_copy(update={"seconds": max(0.4 * seconds, 0.1)})
+    back = going.model_copy(update={"forward_mps": -pace})
+    tumbles = Motion(seconds=1.0, forward_mps=-pace, pitch_turns=-0.5)
+    led = ((aside,), (half, back), (half, tumbles, Motion(seconds=1.0)))
+    return dict(zip(CLIMBING, led, strict=True))
 
 
 def _disobedient(motions: Sequence[Motion]) -> dict[str, tuple[Motion, ...]]:

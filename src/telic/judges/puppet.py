@@ -8,11 +8,12 @@ them, and of bad habits to tell them from.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import mujoco
 import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
 
 from telic.envs.spec import Leg, Robot, Root
 from telic.judges.criteria import Motion
@@ -26,6 +27,13 @@ _STRIDE_RAD = 0.25
 _PLANE, _SPHERE, _CAPSULE = (
     int(getattr(mujoco.mjtGeom, f"mjGEOM_{name}")) for name in ("PLANE", "SPHERE", "CAPSULE")
 )
+
+
+_LOOK_S = 0.3
+"""on ground that is not flat, the torso rises so early for what is to come"""
+
+Below = Callable[[np.ndarray, np.ndarray], np.ndarray]
+"""from places, x and y, to the height of the ground there"""
 
 
 class Poses(NamedTuple):
@@ -62,6 +70,7 @@ def lead(
     steps: int,
     rest: np.ndarray | None = None,
     solved: Solved | None = None,
+    below: Below | None = None,
 ) -> Poses:
     """Return `steps` poses, one per control step, of a robot led through motions one by one.
 
@@ -75,6 +84,7 @@ def lead(
         steps: how many.
         rest: pose to start from, (nq,); None: the robot's resting pose.
         solved: steps of legs that were solved already from the same pose; more are added.
+        below: the ground where it is not flat; the pose to start from lies over it.
     """
     path = _path(motions, dt, steps + 1)
     start = np.asarray(robot.rest_qpos) if rest is None else rest
@@ -93,7 +103,7 @@ def lead(
             poses[during] = legs
             feet[during, : len(motion.feet)] = foot_times(motion, phase).is_down
     _move(poses, robot.root, path)
-    _put_on_ground(model, robot.root, poses, path.lift)
+    _put_on_ground(model, robot.root, poses, path.lift, below, max(1, round(_LOOK_S / dt)))
     qvel = np.zeros((steps, model.nv))
     for t in range(steps):
         mujoco.mj_differentiatePos(model, qvel[t], dt, poses[t], poses[t + 1])
@@ -178,19 +188,36 @@ def _move(poses: np.ndarray, root: Root, path: _Path) -> None:
             mujoco.mju_mulQuat(poses[t, columns], quaternion, rest)
 
 
-def _put_on_ground(model: mujoco.MjModel, root: Root, poses: np.ndarray, lift: np.ndarray) -> None:
-    """Shift every pose up or down until its lowest point is `lift` above the floor."""
+def _put_on_ground(
+    model: mujoco.MjModel,
+    root: Root,
+    poses: np.ndarray,
+    lift: np.ndarray,
+    below: Below | None,
+    look: int,
+) -> None:
+    """Shift every pose up or down until its lowest point is `lift` above the ground.
+
+    Over ground that is not flat it keeps clear of all that is there within `look` steps, and does
+    so gradually.
+    """
     slide = root.slide("z")
     if slide is None or _PLANE not in model.geom_type:
         return
     data = mujoco.MjData(model)
     floor = float(model.geom_pos[list(model.geom_type).index(_PLANE), 2])
     own = np.flatnonzero(model.geom_bodyid)
-    for pose, height in zip(poses, lift, strict=True):
+    needed = np.zeros(len(poses))
+    for row, pose in enumerate(poses):
         data.qpos[:] = pose
         mujoco.mj_kinematics(model, data)
-        gap = float(_lowest(model, data, own).min()) - floor
-        pose[slide.qpos] += slide.sign * (height - gap)
+        ground = floor if below is None else below(*data.geom_xpos[own, :2].T)
+        needed[row] = -float((_lowest(model, data, own) - ground).min())
+    if below is not None:
+        wide = np.pad(needed, look, mode="edge")
+        highest = sliding_window_view(wide, 2 * look + 1).max(-1)
+        needed = sliding_window_view(np.pad(highest, look, mode="edge"), 2 * look + 1).mean(-1)
+    poses[:, slide.qpos] += slide.sign * (lift + needed)
 
 
 def _lowest(model: mujoco.MjModel, data: mujoco.MjData, geoms: np.ndarray) -> np.ndarray:

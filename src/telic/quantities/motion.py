@@ -174,7 +174,13 @@ def heading_velocity(info: Fields) -> Tensor:
 @instant(unit="m", latex=r"z", need=moves_along("z"))
 def height(info: Fields) -> Tensor:
     """Height of the torso's origin above the world's zero level, usually the floor."""
-    return position(info, "z")
+    return position(info, "z") - _ground(info)
+
+
+def _ground(info: Fields) -> Tensor | float:
+    """Return the height of the ground below the torso; 0 where it is flat."""
+    is_flat = spec_in(info).arguments.get("terrain", "flat") == "flat"
+    return 0.0 if is_flat or "ground_height" not in info else info["ground_height"]
 
 
 @instant(unit="m", latex=r"z - z_\text{rest}", need=moves_along("z"))

@@ -13,7 +13,7 @@ import numpy as np
 
 from telic.errors import BadEnvironment
 from telic.rendering.camera import first_box, radius_m
-from telic.robots.terrain import TerrainKind, lay
+from telic.robots.terrain import Ground, lay
 
 Colour = tuple[float, float, float]
 
@@ -28,6 +28,7 @@ LIGHT_DIRECTION = np.array([0.35, 0.55, -1.0])
 LIGHT_AMBIENT = 0.44
 LIGHT_DIFFUSE = 0.62
 
+_FLAT = Ground()
 _BODY: Colour = (0.92, 0.93, 0.94)
 _STILL: Colour = (0.50, 0.55, 0.60)
 _LEFT: Colour = (0.18, 0.50, 0.77)
@@ -40,9 +41,7 @@ _VEIL = 0.5  # opacity below which a geom is a veil
 _TILES_M = (0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
 
 
-def load_dressed(
-    path: Path, *, repaint: bool = False, ground: TerrainKind = "flat"
-) -> mujoco.MjModel:
+def load_dressed(path: Path, *, repaint: bool = False, ground: Ground = _FLAT) -> mujoco.MjModel:
     """Return the model of an MJCF file, dressed for the camera.
 
     Args:

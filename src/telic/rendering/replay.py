@@ -37,7 +37,7 @@ from telic.rendering.media import (
 )
 from telic.rendering.painters import GlPainter, Painter, PainterBroken, RayPainter
 from telic.rendering.sketch import DRAWINGS, Sketcher
-from telic.robots.terrain import TERRAINS, TerrainKind
+from telic.robots.terrain import Ground, ground_in
 from telic.storage.trajectories import (
     Trajectory,
     TrajectoryFacts,
@@ -225,7 +225,7 @@ class Stage:
         self._key = self._model = self._painter = None
 
     def _prepare(
-        self, path: Path, ground: TerrainKind, width: int, height: int, fine: bool
+        self, path: Path, ground: Ground, width: int, height: int, fine: bool
     ) -> tuple[mujoco.MjModel, Painter]:
         key = (path, ground, width, height, fine)
         if self._key != key or self._model is None or self._painter is None:
@@ -382,13 +382,9 @@ def model_file(facts: TrajectoryFacts) -> Path | None:
     return assets_dir() / (name or _ASSETS[match[1]])
 
 
-def ground_of(facts: TrajectoryFacts) -> TerrainKind:
+def ground_of(facts: TrajectoryFacts) -> Ground:
     """Return the ground that an episode went over."""
-    named = facts.env_kwargs.get("terrain")
-    for kind in TERRAINS:
-        if kind == named:
-            return kind
-    return "flat"
+    return ground_in(facts.env_kwargs)
 
 
 def assets_dir() -> Path:

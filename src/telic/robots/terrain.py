@@ -1,14 +1,16 @@
 """Ground that is not flat: rough, sloped, or stairs, in fields from easy to hard.
 
 The ground is a board of fields. Along x they get harder from row to row; those of a row are alike
-and differ in chance. Each rises to a level place in its middle, where robots start: whoever walks
-away from it goes down, and up again in the next field. Sizes are in heights of the standing robot.
+and differ in chance. Each rises from a level rim to a level place in its middle. Robots start in
+the middle, from where they go down and up again in the next field, or at the foot, from where the
+way ahead leads up. Sizes are in heights of the standing robot.
 """
 
 from __future__ import annotations
 
 import functools
-from typing import Literal, NamedTuple
+from collections.abc import Mapping
+from typing import Any, Literal, NamedTuple
 
 import mujoco
 import numpy as np
@@ -21,14 +23,32 @@ FIELD_M = 8.0
 _CELL_M = 0.05
 _LEVEL_M = 0.6
 """half the side of the level place in a field's middle"""
+_RIM_M, FOOT_M = 0.75, 0.4
+"""how wide the level rim of a field is, and how far inside its edge one starts at the foot"""
+STAIRS_M = FIELD_M / 2.0 - _RIM_M - _LEVEL_M
+"""how far the way up leads, seen from above"""
+TO_TOP_M = FIELD_M / 2.0 - _LEVEL_M - FOOT_M
+"""the way from the foot to the level place in the middle"""
 _TREAD_M = 0.3
 _ROUGH, _LUMP_M = 0.18, 0.2
 _STEEPEST = 0.4
 _STEPS = (0.06, 0.32)
 """heights of a step in the easiest and the hardest field"""
+_CHANCE = 0.08
+"""share by which fields of one hardness differ"""
 _SUNK_M = 0.02
 """how far the floor lies below the board, so that nothing touches both"""
+_MOST_SEED = 2**31
 NAME = "telic_terrain"
+
+
+class Ground(NamedTuple):
+    """Which ground: its kind, how hard its hardest fields are, and what it is drawn from."""
+
+    kind: TerrainKind = "flat"
+    hardest: float = 1.0
+    """0 to 1"""
+    seed: int = 0
 
 
 class Terrain(NamedTuple):
@@ -37,37 +57,65 @@ class Terrain(NamedTuple):
     heights: np.ndarray
     """(points along y, points along x), m"""
     starts: np.ndarray
-    """(rows, columns, 3): where robots start, m"""
+    """(rows, columns, 3): the middle of each field, m"""
+    feet: np.ndarray
+    """(rows, columns, 3): where the way ahead leads up, m"""
+    sizes: np.ndarray
+    """(rows, columns): height of a step, rise of a slope for each metre, highest lump, m"""
+
+
+def ground_in(arguments: Mapping[str, Any]) -> Ground:
+    """Return the ground that the arguments of an environment ask for; they may come from a file."""
+    named, hardest, seed = (
+        arguments.get(name) for name in ("terrain", "terrain_hardest", "terrain_seed")
+    )
+    ground = next((Ground(kind) for kind in TERRAINS if kind == named), None)
+    if ground is None:
+        return Ground()
+    if isinstance(hardest, int | float) and 0.0 < hardest <= 1.0:
+        ground = ground._replace(hardest=float(hardest))
+    if isinstance(seed, int) and 0 <= seed < _MOST_SEED:
+        ground = ground._replace(seed=seed)
+    return ground
+
+
+def on_fresh_ground(arguments: dict[str, Any]) -> dict[str, Any]:
+    """Return the arguments of an environment like it, whose ground nobody was trained on."""
+    ground = ground_in(arguments)
+    if ground.kind == "flat":
+        return arguments
+    return {**arguments, "terrain_seed": (ground.seed + 1) % _MOST_SEED}
 
 
 @functools.lru_cache(maxsize=4)
-def terrain(kind: TerrainKind, tall_m: float) -> Terrain:
+def terrain(ground: Ground, tall_m: float) -> Terrain:
     """Return the ground for a robot that stands so tall."""
     side = round(FIELD_M / _CELL_M)
     heights = np.zeros((COLUMNS * side, ROWS * side), dtype=np.float32)
-    starts = np.zeros((ROWS, COLUMNS, 3))
-    chance = np.random.default_rng(20261116)
+    starts, feet = np.zeros((2, ROWS, COLUMNS, 3))
+    sizes = np.zeros((ROWS, COLUMNS))
+    chance = np.random.default_rng((20261116, ground.seed) if ground.seed else 20261116)
     axis = (np.arange(side) + 0.5) * _CELL_M - FIELD_M / 2.0
     away = np.maximum(np.abs(axis)[:, None], np.abs(axis)[None, :])  # from the middle, square
     for row in range(ROWS):
         for column in range(COLUMNS):
             hard = (row + 0.5 + 0.4 * (column / max(COLUMNS - 1, 1) - 0.5)) / ROWS
-            field = _FIELDS[kind](away, hard, tall_m, chance)
+            hard *= ground.hardest * (1.0 + _CHANCE * chance.uniform(-1.0, 1.0))
+            field, sizes[row, column] = _FIELDS[ground.kind](away, hard, tall_m, chance)
             heights[column * side : (column + 1) * side, row * side : (row + 1) * side] = field
-            starts[row, column] = (
-                (row - (ROWS - 1) / 2.0) * FIELD_M,
-                (column - (COLUMNS - 1) / 2.0) * FIELD_M,
-                float(field[away <= _LEVEL_M].max()),
-            )
-    return Terrain(heights, starts)
+            x = (row - (ROWS - 1) / 2.0) * FIELD_M
+            y = (column - (COLUMNS - 1) / 2.0) * FIELD_M
+            starts[row, column] = x, y, float(field[away <= _LEVEL_M].max())
+            feet[row, column] = x - FIELD_M / 2.0 + FOOT_M, y, 0.0
+    return Terrain(heights, starts, feet, sizes)
 
 
-def lay(spec: mujoco.MjSpec, kind: TerrainKind) -> mujoco.MjModel:
+def lay(spec: mujoco.MjSpec, ground: Ground) -> mujoco.MjModel:
     """Lay the ground into a model that has a floor and a pose to start from; return it compiled."""
     plain = spec.compile()
-    if kind == "flat":
+    if ground.kind == "flat":
         return plain
-    board = terrain(kind, standing_m(plain)).heights
+    board = terrain(ground, standing_m(plain)).heights
     highest = max(float(board.max()), 1e-3)
     spec.add_hfield(
         name=NAME,
@@ -93,39 +141,67 @@ def lay(spec: mujoco.MjSpec, kind: TerrainKind) -> mujoco.MjModel:
     return spec.compile()
 
 
+def hardest_step(hard: float, tall_m: float) -> float:
+    """Return the height of a step of stairs so hard, m."""
+    return (_STEPS[0] + (_STEPS[1] - _STEPS[0]) * hard) * tall_m
+
+
+def steepest(hard: float) -> float:
+    """Return the angle of a slope so hard, rad."""
+    return _STEEPEST * hard
+
+
+def steps_of(tall_m: float) -> int:
+    """Return how many steps stairs have."""
+    return int(STAIRS_M / _tread(tall_m) + 1e-9)
+
+
+def _tread(tall_m: float) -> float:
+    """Return how deep a step is: longer legs take longer steps."""
+    return _TREAD_M * max(1.0, tall_m / 0.3) ** 0.5
+
+
 def standing_m(model: mujoco.MjModel) -> float:
     """Return how high the base of a robot is when it stands: in its first pose, else by default."""
     qpos = model.key_qpos[0] if model.nkey else model.qpos0
     return max(round(float(qpos[2]), 3), 0.1)
 
 
-def _flat(away: np.ndarray, hard: float, tall_m: float, chance: np.random.Generator) -> np.ndarray:
-    return np.zeros_like(away)
+Field = tuple[np.ndarray, float]
+"""its heights, and the size of what it is made of"""
 
 
-def _rough(away: np.ndarray, hard: float, tall_m: float, chance: np.random.Generator) -> np.ndarray:
+def _flat(away: np.ndarray, hard: float, tall_m: float, chance: np.random.Generator) -> Field:
+    return np.zeros_like(away), 0.0
+
+
+def _rough(away: np.ndarray, hard: float, tall_m: float, chance: np.random.Generator) -> Field:
     """Lumps of a fifth of a metre, with flat rims so that fields fit together."""
     every = round(_LUMP_M / _CELL_M)
     count = -(-len(away) // every)
-    lumps = chance.uniform(0.0, _ROUGH * hard * tall_m, (count, count))
+    highest = _ROUGH * hard * tall_m
+    lumps = chance.uniform(0.0, highest, (count, count))
     field = np.kron(lumps, np.ones((every, every)))[: len(away), : len(away)]
     level = (away <= _LEVEL_M) | (away >= FIELD_M / 2.0 - _LUMP_M)
-    return np.where(level, 0.0, field)
+    return np.where(level, 0.0, field), highest
 
 
-def _slopes(
-    away: np.ndarray, hard: float, tall_m: float, chance: np.random.Generator
-) -> np.ndarray:
-    rise = np.tan(_STEEPEST * hard)
-    return np.maximum(FIELD_M / 2.0 - np.maximum(away, _LEVEL_M), 0.0) * rise
+def _slopes(away: np.ndarray, hard: float, tall_m: float, chance: np.random.Generator) -> Field:
+    rise = float(np.tan(steepest(hard)))
+    return _way_up(away) * rise, rise
 
 
-def _stairs(
-    away: np.ndarray, hard: float, tall_m: float, chance: np.random.Generator
-) -> np.ndarray:
-    step = (_STEPS[0] + (_STEPS[1] - _STEPS[0]) * hard) * tall_m
-    tread = _TREAD_M * max(1.0, tall_m / 0.3) ** 0.5
-    return step * np.floor((FIELD_M / 2.0 - np.maximum(away, _LEVEL_M)) / tread)
+def _stairs(away: np.ndarray, hard: float, tall_m: float, chance: np.random.Generator) -> Field:
+    step = hardest_step(hard, tall_m)
+    # As many steps as anywhere, each a little shorter or with some of the way left on top.
+    tread = _tread(tall_m) * (1.0 - _CHANCE * chance.uniform())
+    steps = np.floor(_way_up(away) / tread + 1e-9)
+    return step * np.minimum(steps, steps_of(tall_m)), step
+
+
+def _way_up(away: np.ndarray) -> np.ndarray:
+    """Return how far inside the level rim a place is; all of the level middle is as far in."""
+    return np.maximum(FIELD_M / 2.0 - _RIM_M - np.maximum(away, _LEVEL_M), 0.0)
 
 
 _FIELDS = {"flat": _flat, "rough": _rough, "slopes": _slopes, "stairs": _stairs}

@@ -113,7 +113,7 @@ def play(
             own = [folder / member.name / f"episode_{index:02d}.npz" for index in names]
             reward = read_text(member.reward_code)
             orders[member.name] = play_order(
-                checkpoint.path, reward, work.config, candidate.env_args, own, seed
+                checkpoint.path, reward, work.config, candidate.judged_args, own, seed
             )
     played, why = record_each(orders, folder)
     recorded = [file for own in played.values() for file in own]

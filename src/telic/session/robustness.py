@@ -127,7 +127,7 @@ def _measure(
             PlayOrder(
                 policy=str(member.checkpoint(step).absolute()),
                 env=config.env,
-                env_args=candidate.env_args,
+                env_args=candidate.judged_args,
                 seed=derive("robustness", folder.name),
                 paths=_paths(place, number),
                 reward=read_text(member.reward_code),

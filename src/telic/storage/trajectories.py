@@ -60,7 +60,14 @@ _HEADS = {
 REFERENCE = "reference_qpos"
 COMMANDS = ("command_forward", "command_sideways", "command_turn")
 """what a robot was told at each moment"""
-RECORDED = ("qpos", "qvel", "xpos", "xquat", "cvel", "cfrc_ext", "subtree_com", *COMMANDS)
+_GROUND_SEED = "terrain_seed"
+GROUND = ("ground_height", "ground_step")
+"""what was below a robot at each moment"""
+RECORDED = (
+    *("qpos", "qvel", "xpos", "xquat", "cvel", "cfrc_ext", "subtree_com"),
+    *COMMANDS,
+    *GROUND,
+)
 """infos of an environment that every recorder keeps: all that a quantity may be measured from"""
 
 Environment = tuple[str, dict[str, Any]]
@@ -187,8 +194,15 @@ def read_trajectory(path: Path, environment: Environment | None = None) -> Traje
     if environment is None:
         return trajectory
     env, env_args = environment
-    asked = {"env_id": env, "env_kwargs": env_args, "model_path": None}
+    kept = _with_own_ground(env_args, facts.env_kwargs.get(_GROUND_SEED))
+    asked = {"env_id": env, "env_kwargs": kept, "model_path": None}
     return Trajectory(columns, facts.model_copy(update=asked))
+
+
+def _with_own_ground(env_args: dict[str, Any], seed: object) -> dict[str, Any]:
+    """Return arguments with the one that an episode says itself: which of like grounds it was."""
+    is_seed = isinstance(seed, int) and not isinstance(seed, bool) and 0 <= seed < 2**31
+    return {**env_args, _GROUND_SEED: seed} if "terrain" in env_args and is_seed else env_args
 
 
 def read_evidence(path: Path, environment: Environment | None) -> Trajectory:

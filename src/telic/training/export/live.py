@@ -35,6 +35,7 @@ from telic.robots.terrain import (
     NAME,
     ROWS,
     TERRAINS,
+    Ground,
     TerrainKind,
     standing_m,
     terrain,
@@ -359,7 +360,7 @@ def _lay(
     root: ElementTree.Element, flat: mujoco.MjModel, ground: TerrainKind, assets: Path
 ) -> None:
     """Add the ground as `telic.robots.terrain.lay` does; where the floor is, the numbers say."""
-    board = terrain(ground, standing_m(flat)).heights
+    board = terrain(Ground(ground), standing_m(flat)).heights
     highest = max(float(board.max()), 1e-3)
     content = struct.pack("<2i", *board.shape) + (board / highest).astype("<f4").tobytes()
     (assets / f"{NAME}.bin").write_bytes(content)

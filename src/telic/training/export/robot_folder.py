@@ -126,7 +126,8 @@ def nominal(arguments: dict[str, Any]) -> dict[str, Any]:
     A heading is followed by looking at where the robot faces; what is commanded at a moment is
     a plain number where there are none.
     """
-    own: dict[str, Any] = {**arguments, "variation": "none", "terrain": "flat"}
+    kept = {name: value for name, value in arguments.items() if not name.startswith("terrain")}
+    own: dict[str, Any] = {**kept, "variation": "none", "terrain": "flat"}
     if own.get("commands") is not None:
         own["commands"] = {**own["commands"], "heading": 0.0}
     return own

@@ -1,0 +1,96 @@
+"""Ground in words: stairs, slopes and rough ground are laid, climbed and judged."""
+
+from pathlib import Path
+
+import pytest
+
+from telic import bench
+from telic.composer.compose import compose
+from telic.composer.parse import parse
+from telic.envs import make
+from telic.errors import BadEnvironment
+from telic.judges.criteria import Motion
+from telic.judges.habits import CLIMBING, look_alikes
+from telic.judges.trial import GOOD, try_here
+from telic.robots.build import build
+from telic.robots.record import guessed
+
+DOG = Path(bench.__file__).parent / "suites" / "robots" / "dog.xml"
+
+
+@pytest.fixture(scope="module")
+def dog(tmp_path_factory):
+    return str(build(guessed(DOG), tmp_path_factory.mktemp("climbing"), "dog"))
+
+
+@pytest.fixture(scope="module")
+def spec(dog):
+    env = make(dog, num_envs=1)
+    env.close()
+    return env.spec
+
+
+@pytest.mark.parametrize(
+    ("words", "kind", "start", "titles"),
+    [
+        ("climb the stairs", "stairs", "foot", ("climbs 6 steps",)),
+        ("walk up the steps", "stairs", "foot", ("climbs 6 steps",)),
+        ("go upstairs without falling", "stairs", "foot", ("climbs 6 steps", "does not end early")),
+        ("walk down the stairs", "stairs", "top", ("gets down 6 steps",)),
+        ("walk up the slope", "slopes", "foot", ("climbs 2 m of the slope",)),
+        ("run uphill", "slopes", "foot", ("climbs 2 m of the slope",)),
+        ("walk downhill", "slopes", "top", ("gets down 2 m of the slope",)),
+        ("walk over rough ground", "rough", "top", ()),
+        ("trot across uneven terrain", "rough", "top", ("its diagonal feet land together",)),
+    ],
+)
+def test_ground_is_laid_and_what_is_climbed_of_it_is_judged(spec, words, kind, start, titles):
+    made = compose(words, spec)
+    assert not made.not_understood and not made.dropped
+    assert (made.env_args["terrain"], made.env_args["terrain_start"]) == (kind, start)
+    assert set(titles) <= {each.title for each in made.criteria}
+    assert made.motions and not made.motions[0].left_mps
+
+
+def test_steep_is_harder_than_what_is_usual_and_gentle_is_easier(spec):
+    hardest = [
+        compose(words, spec).env_args["terrain_hardest"]
+        for words in ("walk up a gentle slope", "walk up the slope", "walk up a steep slope")
+    ]
+    assert hardest == sorted(hardest) and len(set(hardest)) == 3
+
+
+@pytest.mark.parametrize("words", ["climb", "go up", "walk down"])
+def test_who_shall_climb_is_asked_what(spec, words):
+    with pytest.raises(BadEnvironment, match="the stairs"):
+        compose(words, spec)
+
+
+def test_ground_is_refused_where_it_cannot_be_laid():
+    ant = make("Ant-v5", num_envs=1).spec
+    with pytest.raises(BadEnvironment, match="its environment is flat"):
+        compose("climb the stairs", ant)
+    assert parse("climb the stairs", ant).not_understood == ()
+
+
+def test_steps_of_a_dance_are_no_stairs(spec):
+    assert "terrain" not in compose("walk with small steps", spec).env_args
+
+
+def test_who_starts_before_stairs_can_walk_beside_them_turn_round_and_fall(dog):
+    arguments = {"terrain": "stairs", "terrain_start": "foot", "max_episode_steps": 100}
+    env = make(dog, num_envs=1, **arguments)
+    assert {*CLIMBING} <= {*look_alikes(env, (Motion(seconds=2.0, forward_mps=0.4),))}
+    flat = make(dog, num_envs=1, max_episode_steps=100)
+    assert not {*CLIMBING} & {*look_alikes(flat, (Motion(seconds=2.0, forward_mps=0.4),))}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("words", ["climb the stairs", "walk up the slope"])
+def test_the_judge_knows_a_climber_from_who_walks_beside_turns_round_or_falls(dog, spec, words):
+    made = compose(words, spec)
+    examples, _ = try_here(dog, made.env_args, made.reward, made.judge, made.motions, made.fine)
+    scores = {each.name: each.score for each in examples}
+    pays = {each.name: each.pay for each in examples}
+    assert scores[GOOD] >= 0.9
+    assert all(scores[name] < 0.2 and pays[name] < 0.8 * pays[GOOD] for name in CLIMBING)
