@@ -28,7 +28,9 @@ test: $(STAMP)
 	@$(BIN)/python -m compileall -q src
 	$(BIN)/python -m pytest -q -n 2 --dist worksteal -m "not long and not slow"
 
+# Ray is 350 MB and takes as long to install as a sixth of the tests: only here, where it is started for real.
 test-all: $(STAMP)
+	@$(BIN)/pip install -qq --disable-pip-version-check -e ".[ray]"
 	$(BIN)/python -m pytest -q -n 2 --dist worksteal
 
 check: $(STAMP)
@@ -60,7 +62,7 @@ $(STAMP): pyproject.toml scripts/setup-system
 	@echo "Installing telic into $(VENV) (one to three minutes the first time) ..."
 	@sh scripts/setup-system & system=$$!; \
 	$(BIN)/pip install -qq --disable-pip-version-check "torch==2.13.0" && \
-	$(BIN)/pip install -qq --disable-pip-version-check -e ".[export,sb3,gpu,llm,mcp,web,dev]"; \
+	$(BIN)/pip install -qq --disable-pip-version-check -e ".[export,sb3,gpu,llm,mcp,web,slurm,dev]"; \
 	status=$$?; wait $$system; exit $$status
 	@touch $@
 

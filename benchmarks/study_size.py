@@ -9,6 +9,7 @@ was written makes the index and is told apart.
 
 from __future__ import annotations
 
+import compileall
 import os
 import resource
 import shutil
@@ -25,9 +26,11 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 from tests.studies.core.long_ledger import Line, lengthen, life, notes
 from tests.studies.launch.toy_study import make_study
 
+import telic
 from telic.studies.index import index_file
 
-COMMANDS = (("state",), ("next",), ("queue", "step"))
+COMMANDS = (("state",), ("next", "--json"), ("queue", "step", "--json"), ("state", "--json"))
+"""the last writes down every run and every piece of evidence, which are tens of megabytes"""
 REPEATS = 5
 
 
@@ -40,7 +43,7 @@ class Took(NamedTuple):
 
 def timed(words: tuple[str, ...], root: Path | None) -> Took:
     """Return how long a command takes as a process."""
-    where = () if root is None else ("--root", str(root), "--json")
+    where = () if root is None else ("--root", str(root))
     program = [sys.executable, "-m", "telic", "study", *words, *where]
     began, before = time.perf_counter(), resource.getrusage(resource.RUSAGE_CHILDREN)
     done = subprocess.run(program, capture_output=True, text=True, check=False)
@@ -81,6 +84,8 @@ def main() -> int:
     events = numbers[0] if numbers else 100_000
     home = Path(tempfile.mkdtemp(prefix="telic-size-"))
     os.environ["TELIC_CONFIG_DIR"] = str(home / "config")
+    # as installed: else a Python that may write no bytecode would compile telic every time
+    compileall.compile_dir(Path(telic.__file__).parent, quiet=1)
     try:
         for kind in (notes, life):
             measure(kind, events, home)

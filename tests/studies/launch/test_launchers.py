@@ -1,4 +1,4 @@
-"""Every launcher renders what it starts; local and tmux are started for real."""
+"""Every launcher renders what it starts; local, tmux, submitit and Ray are started for real."""
 
 import json
 import os
@@ -14,6 +14,7 @@ from pydantic import ValidationError
 
 from telic.core import plugins
 from telic.errors import MissingExtra, UnknownName
+from telic.storage.job import JOB_FILE, JobSpec, slurm_script
 from telic.studies.documents.adapter import LauncherSpec
 from telic.studies.errors import EnvironmentBlocked, GateRefused, InvalidDocument
 from telic.studies.launch import machine
@@ -147,22 +148,35 @@ def test_torchrun_and_accelerate_stand_between_supervisor_and_program(tmp_path):
 # ---------------------------------------------------------------------------- slurm
 
 
-def test_an_sbatch_file_is_what_bash_and_slurm_read(tmp_path):
+def test_the_script_for_slurm_asks_for_what_the_run_needs(tmp_path):
     options = {"sbatch": {"partition": "gpu", "mem": "16G", "exclusive": True}}
     made = order(tmp_path, "slurm", gpus=(0, 1), options=options)
     rendered = launcher_of("slurm", options).render(made)
-    lines = rendered.document.splitlines()
-    assert lines[0] == "#!/bin/bash"
-    assert f"#SBATCH --job-name=telic-{made.nonce}" in lines and "#SBATCH --no-requeue" in lines
-    assert "#SBATCH --gres=gpu:2" in lines and "#SBATCH --time=1:02:00" in lines
-    assert "#SBATCH --exclusive" in lines and rendered.problems == ()
-    script = tmp_path / "job.sh"
-    script.write_text(rendered.document)
-    assert subprocess.run(["bash", "-n", str(script)], check=False).returncode == 0
-    # what a compute node would do: run the script
-    subprocess.run(["bash", str(script)], check=True, cwd=tmp_path)
+    spec = JobSpec.model_validate_json(rendered.document)
+    lines = slurm_script(spec, tmp_path / JOB_FILE).splitlines()
+    assert lines[0] == "#!/bin/bash" and rendered.problems == ()
+    for directive in ("partition=gpu", "mem=16G", "exclusive", "gres=gpu:2", "no-requeue"):
+        assert f"#SBATCH --{directive}" in lines
+    # 3600 s of the run, 1 s of grace, and 90 s before the end Slurm warns
+    assert f"#SBATCH --job-name=telic-{made.nonce}" in lines and "#SBATCH --time=63" in lines
+    assert lines[-1].startswith("srun ") and lines[-1].endswith(f"{tmp_path / 'submitit'}")
+
+
+def test_submitit_runs_a_job_for_real_and_its_end_is_recorded(tmp_path):
+    made = order(tmp_path, "slurm", options={"cluster": "local"})
+    launcher = launcher_of("slurm", made.options)
+    assert launcher.report(made.nonce, tmp_path).state == "unknown"
+    assert launcher.start(permit(made), made).job_id.isdigit()
     assert ended(tmp_path)["code"] == 0
     assert (tmp_path / "stdout.log").read_text() == "it's here\n"
+    with pytest.raises(EnvironmentBlocked, match="exists"):
+        launcher.start(permit(made), made)
+
+
+def test_a_job_without_the_package_says_how_to_get_it(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "submitit", None)
+    with pytest.raises(MissingExtra, match="telic\\[slurm\\]"):
+        launcher_of("slurm", {}).render(order(tmp_path, "slurm"))
 
 
 @pytest.mark.parametrize(
@@ -172,7 +186,7 @@ def test_an_sbatch_file_is_what_bash_and_slurm_read(tmp_path):
         ({"dependency": "afterok:1"}, "--dependency is not a directive"),
         ({"time": "soon"}, "--time=soon is not a valid value"),
         ({"nodes": "0"}, "--nodes=0 is not a valid value"),
-        ({"mem": "16GB; rm"}, "--mem=16GB; rm is not a valid value"),
+        ({"mem": "16GB; rm"}, "--mem='16GB; rm' is not a valid value"),
         ({"exclusive": "yes"}, "--exclusive takes no value"),
         ({"requeue": True}, "contradict"),
     ],
@@ -190,7 +204,8 @@ def test_a_script_without_name_or_with_one_twice_is_refused():
 
 def test_resume_safe_jobs_may_be_requeued(tmp_path):
     made = order(tmp_path, "slurm", options={"resume_safe": True})
-    assert "#SBATCH --requeue" in launcher_of("slurm", {}).render(made).document
+    spec = JobSpec.model_validate_json(launcher_of("slurm", {}).render(made).document)
+    assert "#SBATCH --requeue" in slurm_script(spec, tmp_path / JOB_FILE).splitlines()
 
 
 def fake_program(folder: Path, name: str, body: str) -> None:
@@ -211,7 +226,7 @@ def fake_slurm(tmp_path, monkeypatch):
         (
             "text = open(sys.argv[-1]).read()\n"
             "name = text.split('--job-name=')[1].split()[0]\n"
-            f"open({str(jobs)!r}, 'a').write(name + chr(10)); print('4711;cluster')"
+            f"open({str(jobs)!r}, 'a').write(name + chr(10)); print('Submitted batch job 4711')"
         ),
     )
     fake_program(
@@ -224,6 +239,7 @@ def fake_slurm(tmp_path, monkeypatch):
         ),
     )
     fake_program(programs, "sacct", "pass")
+    fake_program(programs, "srun", "pass")
     monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
     return jobs
 
@@ -350,8 +366,10 @@ def test_ray_without_the_package_says_how_to_get_it(tmp_path, monkeypatch):
 
 def test_a_ray_entrypoint_arrives_word_by_word(tmp_path):
     made = order(tmp_path, "ray", argv=("python", "a b", "$HOME", "it's"))
-    entrypoint = launcher_of("ray", {}).render(made).argv[-1]
-    assert shlex.split(entrypoint)[-4:] == ["python", "a b", "$HOME", "it's"]
+    rendered = launcher_of("ray", {}).render(made)
+    assert shlex.split(rendered.argv[-1])[1:4] == ["-m", "telic.storage.job", "run"]
+    spec = JobSpec.model_validate_json(rendered.document)
+    assert spec.argv[-4:] == ("python", "a b", "$HOME", "it's") and spec.env == made.changed
 
 
 @pytest.mark.long

@@ -1,6 +1,7 @@
 """One browser for all, and a server over a folder of runs that was made in a second or two."""
 
 import os
+import re
 import shutil
 import threading
 import time
@@ -16,6 +17,8 @@ from tests.web.made import RUN, SESSION, make_workspace
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 AXE = Path(__file__).parent / "axe.min.js"
 """axe-core 4, as published (MPL-2.0): finds what a person with a screen reader could not use"""
+ENDED = re.compile("passed|unproven|unconfirmed")
+"""what the last stage of a session says once it is over"""
 PICTURES = os.environ.get("TELIC_SCREENSHOTS")
 """a folder that keeps the pictures of the pages; else they are in the test's own"""
 
@@ -153,3 +156,24 @@ def tab(browser, address):
     yield made
     made.context.close()
     assert not made.faults
+
+
+@pytest.fixture
+def fresh(browser, tmp_path, monkeypatch):
+    """A tab over an empty workspace, which shares no queue with other work of this machine."""
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    with serving(tmp_path) as address:
+        tab = Tab(browser, address, viewport={"width": 1360, "height": 900})
+        tab.page.set_default_timeout(300_000)
+        yield tab
+        tab.context.close()
+
+
+def film_plays(page) -> None:
+    """Open the video of a session, and see that time passes in it."""
+    page.get_by_text(re.compile("^(Video|[0-9]+ videos)$")).click()
+    film = page.get_by_label("video of an episode")
+    film.evaluate("""film => new Promise((done) => {
+        film.addEventListener('timeupdate', () => film.currentTime > 0.2 && done());
+        void film.play();
+    })""")

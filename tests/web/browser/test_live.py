@@ -1,7 +1,24 @@
 """A policy that runs in the page: MuJoCo as WebAssembly, and a person who pushes."""
 
-import pytest
+from pathlib import Path
 
+import pytest
+import torch
+
+from telic import bench
+from telic.robots.build import build
+from telic.robots.record import guessed
+from telic.storage.layout import RunFolder
+from telic.training.export.live import live_policy
+from telic.training.folder import environment_of
+from telic.training.plan import plan
+from telic.training.policy import load_policy
+from telic.training.run import execute
+from tests.training.small import SETTINGS
+from tests.web.browser.conftest import Tab, serving
+
+DOG = Path(bench.__file__).parent / "suites" / "robots" / "dog.xml"
+HEIGHT = "() => Number(document.querySelector('#now').dataset.height)"
 pytestmark = pytest.mark.slow
 
 
@@ -28,3 +45,52 @@ def test_what_cannot_run_in_a_page_says_why(tab, furnished):
     tab.page.goto(f"{tab.address}/live/{furnished.run}")
     tab.page.get_by_text("There is no trained policy").wait_for()
     tab.faults.clear()  # the answer that said so
+
+
+@pytest.fixture(scope="module")
+def driven(tmp_path_factory):
+    """A run of a robot that takes commands; its policy heeds nothing else, so keys are seen."""
+    root = tmp_path_factory.mktemp("driven")
+    dog = str(build(guessed(DOG), root, "dog"))
+    job = plan(dog, env_args={"commands": {}}, steps=256, settings=SETTINGS, evaluations=1)
+    made = execute(job, root / "runs", name="run_20260101_000000_cccc", confined=False)
+    run = RunFolder(made.path)
+    [file] = run.members()[0].checkpoints_dir.glob("policy_*.pt")
+    saved = torch.load(file, weights_only=True)
+    told = live_policy(load_policy(file), None, environment_of(run)).about.deployment
+    command = next(block for block in told.observation if block.name == "command")
+    saved["scale"].zero_()
+    saved["scale"][command.first : command.first + len(command.columns)] = 30.0
+    saved["shift"].zero_()
+    saved["flat"] *= 40  # at first a policy hardly does anything
+    torch.save(saved, file)
+    return root, run.name
+
+
+def test_keys_drive_a_robot_that_takes_commands_over_stairs_too(browser, driven, tmp_path):
+    root, run = driven
+    with serving(root) as address:
+        tab = Tab(browser, address, viewport={"width": 1360, "height": 900})
+        page = tab.page
+        tab.open(f"/live/{run}", "Drive it")
+        page.wait_for_function(
+            "() => parseFloat(document.querySelector('#seconds').textContent) > 1"
+        )
+        standing = page.evaluate(HEIGHT)
+        page.keyboard.down("w")
+        page.get_by_text("1.00 m/s ahead, 0.00 m/s left").wait_for()
+        page.wait_for_function(
+            f"standing => Math.abs(({HEIGHT})() - standing) > 0.02", arg=standing
+        )
+        page.keyboard.up("w")
+        page.get_by_text("0.00 m/s ahead, 0.00 m/s left").wait_for()
+        page.get_by_role("button", name="stairs").click()
+        page.get_by_text("Is it the same robot?").wait_for()
+        page.get_by_role("button", name="Push ahead").click()
+        for theme in ("light", "dark"):
+            tab.theme(theme)
+            page.wait_for_timeout(500)
+            tab.picture(tmp_path, f"driven-{theme}")
+            assert not tab.findings()
+        tab.context.close()
+    assert not tab.faults

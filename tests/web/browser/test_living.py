@@ -1,25 +1,12 @@
 """A session from its first word to its verdict, in a browser: the composer, real training."""
 
 import os
-import re
 
 import pytest
 
-from tests.web.browser.conftest import Tab, serving
+from tests.web.browser.conftest import ENDED, film_plays
 
 pytestmark = pytest.mark.long
-ENDED = re.compile("passed|unproven|unconfirmed")
-
-
-@pytest.fixture
-def fresh(browser, tmp_path, monkeypatch):
-    """A tab over an empty workspace, which shares no queue with other work of this machine."""
-    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
-    with serving(tmp_path) as address:
-        tab = Tab(browser, address, viewport={"width": 1360, "height": 900})
-        tab.page.set_default_timeout(300_000)
-        yield tab
-        tab.context.close()
 
 
 def test_words_become_a_judged_policy_that_is_stopped_resumed_and_labelled(fresh, tmp_path):
@@ -48,6 +35,7 @@ def test_words_become_a_judged_policy_that_is_stopped_resumed_and_labelled(fresh
     page.get_by_role("button", name="Resume").click()
 
     page.get_by_role("list", name="Stages").get_by_text(ENDED).wait_for()
+    film_plays(page)
     page.get_by_role("link", name="Candidates", exact=True).click()
     page.get_by_role("button", name="episode 1, score").click()
     page.locator("body").press("y")

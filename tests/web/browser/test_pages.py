@@ -4,7 +4,7 @@ import shutil
 
 import pytest
 
-from tests.web.browser.conftest import Tab, serving
+from tests.web.browser.conftest import ENDED, Tab, film_plays, serving
 from tests.web.made import make_run, make_workspace
 
 PAGES = {
@@ -88,6 +88,22 @@ def test_an_episode_is_labelled_with_one_key(tab, furnished):
     tab.page.get_by_text("this is not what I meant").first.wait_for()
     labels = (furnished.root / "runs" / furnished.failed / "labels.jsonl").read_text()
     assert '"is_wanted":false' in labels.replace(" ", "")
+
+
+def test_words_on_the_page_become_a_judged_policy_and_its_film(fresh):
+    page = fresh.page
+    page.route("**/api/pictures/**", lambda route: route.abort())  # each takes a process that draws
+    fresh.open("/", "What should the robot do?")
+    page.get_by_role("button", name="keep the pole upright").click()
+    page.get_by_role("checkbox", name="use: ").first.wait_for()
+    page.get_by_text("Options and limits").click()
+    for name, value in {"Steps per policy": "2k", "Tries at most": "1", "seeds": "1"}.items():
+        page.get_by_label(name).fill(value)
+    page.get_by_role("button", name="Start", exact=True).click()
+    page.get_by_role("img", name="Training curve").wait_for()
+    page.get_by_role("list", name="Stages").get_by_text(ENDED).wait_for()
+    film_plays(page)
+    page.get_by_text("Result").wait_for()
 
 
 def test_keys_lead_to_every_page_and_say_which_there_are(tab):

@@ -1,13 +1,14 @@
 /** Curves of a training as they grow: one line per policy, or their mean and how far they lie apart. */
-import { useMemo, useState } from "react";
+import { useEffect, useMemo, useRef, useState } from "react";
 import { api, got } from "../api/client";
 import { useLoaded } from "../api/use";
 import { words } from "../format";
-import { joined, filled, meanBand, smoothed } from "../session/joined";
+import { joined, filled, meanBand, smoothed, spliced } from "../session/joined";
 import { Segmented } from "./basics";
 import { Chart, type Curve } from "./chart";
 import { Ready } from "./states";
 
+const STILL_MS = 100;
 const TERM = "reward_term_";
 const GROUPS: [string, string[]][] = [
   ["return", ["episodic_return"]],
@@ -35,7 +36,10 @@ export function TrainingCurves(props: CurvesProps) {
   const [width, setWidth] = useState(0);
   const [range, setRange] = useState<[number, number] | null>(null);
   const names = GROUPS.find(([each]) => each === group)![1];
-  const series = useSeries(props, names, range);
+  const series = useSeries(props, names, null);
+  const finer = useSeries(props, names, range);
+  const shown = useMemo(() => (range && finer.value && series.value ? spliced(series.value.series, finer.value.series, range) : series.value?.series ?? []), [series.value, finer.value, range]);
+  const closer = useCloser(series.value?.series.some((each) => each.points > each.steps.length) ?? false, setRange);
   return (
     <div className="column">
       <div className="row between">
@@ -45,9 +49,21 @@ export function TrainingCurves(props: CurvesProps) {
           <label className="row" style={{ gap: "0.4rem" }}>smooth<input type="range" min={0} max={30} value={width} onChange={(event) => setWidth(Number(event.target.value))} style={{ width: "5rem" }} /></label>
         </div>
       </div>
-      {isTooEarly(series) ? <p className="soft">Curves appear with the first steps of training.</p> : <Ready of={series}>{(set) => <Curves set={set.series} isMean={spread === "mean"} width={width} height={props.height ?? 230} onZoom={(next) => setRange(next && set.series.some((each) => each.points > each.steps.length) ? next : null)} hasSeveral={names.length > 1} />}</Ready>}
+      {isTooEarly(series) ? <p className="soft">Curves appear with the first steps of training.</p> : <Ready of={series}>{() => <Curves set={shown} isMean={spread === "mean"} width={width} height={props.height ?? 230} onZoom={closer} hasSeveral={names.length > 1} />}</Ready>}
     </div>
   );
+}
+
+/** Ask for finer points of what somebody looks at, and half as much on both sides, once the view stands still. */
+function useCloser(hasMore: boolean, setRange: (range: [number, number] | null) => void) {
+  const timer = useRef<ReturnType<typeof setTimeout>>(undefined);
+  useEffect(() => () => clearTimeout(timer.current), []);
+  return (next: [number, number] | null) => {
+    clearTimeout(timer.current);
+    if (!next || !hasMore) return setRange(null);
+    const beside = (next[1] - next[0]) / 2;
+    timer.current = setTimeout(() => setRange([Math.max(0, Math.floor(next[0] - beside)), Math.ceil(next[1] + beside)]), STILL_MS);
+  };
 }
 
 /** Whether nothing is trained yet, which is no fault. */

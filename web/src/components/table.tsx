@@ -1,5 +1,5 @@
 /** A table of thousands of rows of which only the seen ones exist; keys go through it. */
-import { useEffect, useLayoutEffect, useMemo, useRef, useState, type KeyboardEvent, type ReactNode } from "react";
+import { memo, useEffect, useLayoutEffect, useMemo, useRef, useState, type KeyboardEvent, type ReactNode } from "react";
 
 export interface TableColumn<Row> {
   key: string;
@@ -41,6 +41,27 @@ export function visibleRows(top: number, height: number, count: number): [number
 export function leastRem(width: string): number {
   return Number(width.match(/([\d.]+)rem/)?.[1] ?? 0);
 }
+
+interface LineProps {
+  row: unknown;
+  columns: TableColumn<unknown>[];
+  index: number;
+  state: string;
+  template: string;
+  width: string;
+  onOpen?: (row: unknown) => void;
+}
+
+/** One row; drawn again only if it changes, not whenever the table is scrolled. */
+const Line = memo(function Line({ row, columns, index, state, template, width, onOpen }: LineProps) {
+  return (
+    <div role="row" aria-rowindex={index + 2} className={`line ${state}`} style={{ gridTemplateColumns: template, width, top: index * ROW_HEIGHT }} onClick={() => onOpen?.(row)}>
+      {columns.map((column) => (
+        <div key={column.key} role="cell" className={column.isNumber ? "cell number" : "cell"}>{column.cell(row)}</div>
+      ))}
+    </div>
+  );
+});
 
 export function VirtualTable<Row>(props: VirtualTableProps<Row>) {
   const { columns, rows, sorting } = props;
@@ -104,13 +125,7 @@ export function VirtualTable<Row>(props: VirtualTableProps<Row>) {
           {rows.slice(first, last).map((row, offset) => {
             const index = first + offset;
             const state = `${index === focus ? "focus" : ""} ${props.isGroup?.(row) ? "group" : ""} ${props.isChosen?.(row) ? "chosen" : ""}`;
-            return (
-              <div key={props.rowKey(row)} role="row" aria-rowindex={index + 2} className={`line ${state}`} style={{ gridTemplateColumns: template, width, top: index * ROW_HEIGHT }} onClick={() => props.onOpen?.(row)}>
-                {columns.map((column) => (
-                  <div key={column.key} role="cell" className={column.isNumber ? "cell number" : "cell"}>{column.cell(row)}</div>
-                ))}
-              </div>
-            );
+            return <Line key={props.rowKey(row)} row={row} columns={columns as TableColumn<unknown>[]} index={index} state={state} template={template} width={width} onOpen={props.onOpen as LineProps["onOpen"]} />;
           })}
         </div>
       </div>

@@ -69,6 +69,17 @@ export class LiveRobot {
     return this.#field("qpos");
   }
 
+  /** Where the torso is, m, and how fast it goes ahead in its own direction, m/s. */
+  get torso(): { place: Vector; ahead: number } {
+    const at = this.about.torso;
+    const place = [...this.#field("xpos").subarray(3 * at, 3 * at + 3)] as Vector;
+    const velocity = this.#field("cvel").subarray(6 * at + 3, 6 * at + 6);
+    const [w, x, y, z] = this.#field("xquat").subarray(4 * at, 4 * at + 4) as unknown as [number, number, number, number];
+    const [cosine, sine] = [1 - 2 * (y * y + z * z), 2 * (x * y + w * z)];
+    const length = Math.hypot(cosine, sine) || 1;
+    return { place, ahead: (velocity[0]! * cosine + velocity[1]! * sine) / length };
+  }
+
   /** What a robot that takes commands is told: forward and left, m/s, and turn left, rad/s. */
   set command(command: Command) {
     this.#controller.command = command;

@@ -90,6 +90,7 @@ function Playing({ live, ground, onGround }: { live: Loaded; ground: Ground; onG
   const [friction, setFriction] = useState(1);
   const [start, setStart] = useState(0);
   const [time, setTime] = useState(0);
+  const { place, ahead } = robot.torso;
   const began = (next: number) => { robot.reset(next); setStart(next); setTime(0); };
   useEffect(() => robot.setFriction(friction), [robot, friction]);
   const push = (x: number, y: number) => robot.push(x * PUSH_MPS, y * PUSH_MPS);
@@ -106,7 +107,7 @@ function Playing({ live, ground, onGround }: { live: Loaded; ground: Ground; onG
   return (
     <div className="grid">
       <div className="span-8 stacked">
-        <Panel title={`${answer.policy.env} · ${words(answer.member)}`} actions={<span className="small soft" id="seconds">{time.toFixed(1)} s</span>}>
+        <Panel title={`${answer.policy.env} · ${words(answer.member)}`} actions={<span className="small soft" id="now" data-height={place[2]}>{ahead.toFixed(1)} m/s ahead · {place[2].toFixed(2)} m high · <span id="seconds">{time.toFixed(1)} s</span></span>}>
           <LiveStage live={live} isPlaying={isPlaying} onTime={setTime} />
           <div className="transport">
             <button type="button" onClick={() => setPlaying(!isPlaying)} aria-label={isPlaying ? "Hold still" : "Go on"}><Icon name={isPlaying ? "pause" : "play"} /></button>

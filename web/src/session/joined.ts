@@ -83,3 +83,15 @@ export function piled(length: number, curves: { values: (number | null)[] }[]): 
 export function mean(values: (number | null)[]): number {
   return values.reduce<number>((sum, value) => sum + (value ?? 0), 0) / Math.max(1, values.length);
 }
+
+/** Curves with finer points within a range, and their own outside of it. */
+export function spliced<Curve extends RawSeries>(all: Curve[], finer: Curve[], [start, end]: [number, number]): Curve[] {
+  return all.map((curve) => {
+    const fine = finer.find((each) => each.member === curve.member && each.name === curve.name);
+    if (!fine) return curve;
+    const before = curve.steps.findIndex((step) => step >= start);
+    const after = curve.steps.findIndex((step) => step > end);
+    const around = <Value>(own: Value[], inside: Value[]) => [...own.slice(0, before < 0 ? own.length : before), ...inside, ...(after < 0 ? [] : own.slice(after))];
+    return { ...curve, steps: around(curve.steps, fine.steps), values: around(curve.values, fine.values) };
+  });
+}

@@ -4,7 +4,7 @@ import { ROW_HEIGHT, visibleRows } from "../components/table";
 import { ago, duration, envName, money, number, percent, shellQuote, short, UNKNOWN } from "../format";
 import { differences } from "./difference";
 import { conditionsOf } from "./filter";
-import { filled, joined, meanBand, piled, smoothed } from "./joined";
+import { filled, joined, meanBand, piled, smoothed, spliced } from "./joined";
 import { callsOf, totalOf } from "./trace";
 
 let state = 7;
@@ -36,6 +36,15 @@ describe("numbers", () => {
 });
 
 describe("curves", () => {
+  it("have finer points where somebody looks, and their own elsewhere", () => {
+    const at = (steps: number[]) => ({ member: "a", name: "return", steps, values: steps.map((step) => step * 2) });
+    const [curve] = spliced([at([0, 10, 20, 30, 40])], [at([12, 14, 20, 28])], [11, 30]);
+    expect(curve!.steps).toEqual([0, 10, 12, 14, 20, 28, 40]);
+    expect(curve!.values).toEqual(curve!.steps.map((step) => step * 2));
+    expect(spliced([at([0, 10])], [at([3])], [2, 20])[0]!.steps).toEqual([0, 3]);
+    expect(spliced([at([0, 10])], [], [2, 20])[0]!.steps).toEqual([0, 10]);
+  });
+
   it("are joined without losing a point", () => {
     times(50, () => {
       const series = Array.from({ length: 3 }, (_, member) => {

@@ -1,6 +1,6 @@
-"""Start a run on a cluster from a rendered file: an sbatch script, or a Kubernetes Job.
+"""Start a run on a cluster: on Slurm through submitit, or as a Kubernetes Job.
 
-What a file may hold is listed here as data, and a rendered file is checked against it.
+What scripts and manifests may hold is listed here as data, and they are checked against it before.
 """
 
 from __future__ import annotations
@@ -8,13 +8,13 @@ from __future__ import annotations
 import json
 import math
 import re
-import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, cast
 
+from telic.storage.job import JOB_FILE, JobSpec, job_command, slurm_script
 from telic.studies.errors import EnvironmentBlocked
-from telic.studies.launch.launchers import call, submit
+from telic.studies.launch.launchers import LocalLauncher, call, submit
 from telic.studies.launch.order import (
     JobHandle,
     JobReport,
@@ -25,14 +25,13 @@ from telic.studies.launch.order import (
     supervised,
 )
 
-SCRIPT = "job.sbatch"
 MANIFEST = "job.json"
 
 # Directives that a job may carry, by what their values look like. What is not listed is refused:
 # an array or a dependency would start more, or later, than the gates looked at.
 _VALUES: dict[str | None, str] = {
     r"telic-[a-z0-9]+": "job-name",
-    r"[A-Za-z0-9_.,:/+=@%-]+": "output error chdir partition account qos reservation "
+    r"[A-Za-z0-9_.,:/+=@%-]+": "output error chdir partition account qos reservation wckey "
     "gpus gpus-per-node gpus-per-task nodelist exclude",
     r"\d+(:\d{2}(:\d{2})?)?|\d+-\d{1,2}(:\d{2}(:\d{2})?)?": "time",
     r"[A-Za-z0-9_.,&|*()-]+": "constraint",
@@ -42,9 +41,12 @@ _VALUES: dict[str | None, str] = {
     r"[BR:]*[A-Z0-9]+(@\d+)?": "signal",
     r"[^\n]*": "comment",
     r"ALL|NONE": "export",
+    r"append|truncate": "open-mode",
     None: "exclusive no-requeue requeue",
 }
 DIRECTIVES = {name: pattern for pattern, names in _VALUES.items() for name in names.split()}
+_WARNED_S = 90
+"""seconds before its limit at which submitit has Slurm warn a job; the run must be over by then"""
 _STATES: dict[str, JobState] = {
     **dict.fromkeys(("PENDING", "CONFIGURING", "SUSPENDED", "REQUEUED"), "waiting"),
     **dict.fromkeys(("RUNNING", "COMPLETING", "STAGE_OUT"), "running"),
@@ -52,13 +54,21 @@ _STATES: dict[str, JobState] = {
 
 
 class SlurmLauncher:
-    """Submits one job per run; the job is found again by its name."""
+    """Submits one job per run through submitit; the job is found again by its name.
+
+    Args:
+        options: `sbatch` are directives; `cluster: local` runs on this machine instead, through the
+            same package, to try an adapter without a cluster.
+    """
+
+    def __init__(self, options: Mapping[str, Any]) -> None:
+        self._is_local = options.get("cluster") == "local"
 
     def render(self, order: LaunchOrder) -> RenderedLaunch:
-        """Return the sbatch file."""
-        script = _script(order)
-        start = ("sbatch", "--parsable", str(order.folder / SCRIPT))
-        return RenderedLaunch(start, script, SCRIPT, tuple(sbatch_problems(script)))
+        """Return the job's file; what it makes of the script for sbatch is checked."""
+        spec, path = _job(order), order.folder / JOB_FILE
+        problems = () if self._is_local else tuple(sbatch_problems(slurm_script(spec, path)))
+        return RenderedLaunch(job_command("submit", path), spec.as_text(), JOB_FILE, problems)
 
     def start(self, permit: LaunchPermit, order: LaunchOrder) -> JobHandle:
         """Submit it, unless a job of that name is known already."""
@@ -66,11 +76,13 @@ class SlurmLauncher:
         report = self.report(order.nonce, order.folder)
         if report.state != "unknown":
             raise EnvironmentBlocked("E_LAUNCHED", f"Job {order.job_name} exists: {report.detail}.")
-        number = submit(order, self.render(order)).partition(";")[0]
+        number = submit(order, self.render(order)).splitlines()[-1]
         return JobHandle(job_id=number, attach=f"squeue --name={order.job_name}")
 
     def report(self, nonce: str, folder: Path) -> JobReport:
-        """Ask the queue, then the accounting."""
+        """Ask the queue, then the accounting; on this machine the process table."""
+        if self._is_local:
+            return LocalLauncher().report(nonce, folder)
         name = f"telic-{nonce}"
         queued = call(("squeue", "--noheader", f"--name={name}", "--format=%i %T"))
         if queued:
@@ -85,6 +97,9 @@ class SlurmLauncher:
 
     def stop(self, nonce: str, folder: Path) -> None:
         """Cancel it; TERM first, so that the supervisor can stop it in order."""
+        if self._is_local:
+            LocalLauncher().stop(nonce, folder)
+            return
         call(("scancel", "--signal=TERM", "--full", f"--name=telic-{nonce}"))
 
 
@@ -112,28 +127,23 @@ def sbatch_problems(script: str) -> list[str]:
     return problems
 
 
-def _script(order: LaunchOrder) -> str:
-    directives: dict[str, str | None] = {
-        "job-name": order.job_name,
-        "output": str(order.folder / "supervisor.log"),
-        "chdir": str(order.folder),
-        # A job that Slurm starts again by itself would be a launch that no gate has seen.
-        ("requeue" if order.options.get("resume_safe") else "no-requeue"): None,
-    }
-    if order.timeout_s:
-        minutes = math.ceil((order.timeout_s + order.grace_s) / 60) + 1
-        directives["time"] = f"{minutes // 60}:{minutes % 60:02d}:00"
+def _job(order: LaunchOrder) -> JobSpec:
+    """Return the file of a run: its command under the supervisor, and what it asks of Slurm."""
+    # A job that Slurm starts again by itself would be a launch that no gate has seen.
+    asks: dict[str, Any] = {"requeue" if order.options.get("resume_safe") else "no-requeue": True}
     if order.gpus:
-        directives["gres"] = f"gpu:{len(order.gpus)}"
-    for name, value in sorted(order.options.get("sbatch", {}).items()):
-        directives[str(name)] = None if value is True else str(value)
-    lines = ["#!/bin/bash"]
-    for name, value in directives.items():
-        lines.append(f"#SBATCH --{name}" if value is None else f"#SBATCH --{name}={value}")
-    for name, value in sorted(order.changed.items()):
-        lines.append(f"export {name}={shlex.quote(value)}")
-    lines.append(f"exec {shlex.join(supervised(order))}")
-    return "\n".join(lines) + "\n"
+        asks["gres"] = f"gpu:{len(order.gpus)}"
+    asks |= {str(name): value for name, value in order.options.get("sbatch", {}).items()}
+    ends_s = order.timeout_s + order.grace_s + _WARNED_S if order.timeout_s else None
+    return JobSpec(
+        name=order.job_name,
+        argv=supervised(order),
+        cwd=str(order.folder),
+        env=order.changed,
+        cluster="local" if order.options.get("cluster") == "local" else "slurm",
+        asks=asks,
+        minutes=0 if ends_s is None else math.ceil(ends_s / 60) + 1,
+    )
 
 
 class KubernetesLauncher:

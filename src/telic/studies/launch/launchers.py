@@ -13,6 +13,7 @@ from typing import Any, Literal, get_args
 from telic.core.plugins import load_plugin, plugin_names
 from telic.errors import MissingExtra, UnknownName
 from telic.storage.files import write_text
+from telic.storage.job import JOB_FILE, JobSpec, job_command
 from telic.studies.documents.adapter import LAUNCHERS
 from telic.studies.errors import EnvironmentBlocked, InvalidDocument
 from telic.studies.launch.machine import (
@@ -60,7 +61,7 @@ def launcher_of(kind: str, options: Mapping[str, Any]) -> Launcher:
         case "torchrun" | "accelerate":
             return SpreadLauncher(kind)
         case "slurm":
-            return SlurmLauncher()
+            return SlurmLauncher(options)
         case "ray":
             return RayLauncher(options.get("address"))
         case "kubernetes":
@@ -260,18 +261,25 @@ class RayLauncher:
         """Return the submission as the `ray` command would make it."""
         words = ["ray", "job", "submit", f"--address={self.address}", "--no-wait"]
         words += [f"--submission-id={order.job_name}", f"--entrypoint-num-gpus={len(order.gpus)}"]
+        spec = JobSpec(
+            name=order.job_name,
+            argv=supervised(order),
+            cwd=str(order.folder),
+            env=order.changed,
+        )
         # Ray takes one string and gives it to a shell; quoting makes each argument arrive as it is.
-        return RenderedLaunch((*words, "--", shlex.join(supervised(order))))
+        entry = shlex.join(job_command("run", order.folder / JOB_FILE))
+        return RenderedLaunch((*words, "--", entry), spec.as_text(), JOB_FILE)
 
     def start(self, permit: LaunchPermit, order: LaunchOrder) -> JobHandle:
         """Submit it."""
         permit.spend(order.nonce, order.argv_hash)
-        client = self._client()
+        client, rendered = self._client(), self.render(order)
+        write_text(order.folder / JOB_FILE, str(rendered.document))
         try:
             client.submit_job(
-                entrypoint=self.render(order).argv[-1],
+                entrypoint=rendered.argv[-1],
                 submission_id=order.job_name,
-                runtime_env={"env_vars": order.changed},
                 entrypoint_num_gpus=len(order.gpus) or None,
                 metadata=order.labels,
             )

@@ -38,7 +38,8 @@ MANIFEST_FILE = "artefacts.json"
 SEAL_VARIABLE = "TELIC_SEAL"
 """the seal's key; taken out of the environment before the training starts"""
 
-_STOPPING = {signal.SIGTERM, signal.SIGINT, signal.SIGHUP}
+_STOPPING = {signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR2}
+"""the last is how a cluster says that a job's time is nearly over"""
 _COULD_NOT_START = 127
 _SWEEP_S = 0.05
 
