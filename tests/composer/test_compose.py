@@ -1,8 +1,11 @@
 """From intents to code: rewards that probe well, judges that are not fooled, honest refusals."""
 
+from pathlib import Path
+
 import pytest
 import torch
 
+from telic import bench
 from telic.composer.compose import BEHAVIOURS, compose
 from telic.composer.scene import calibrations
 from telic.envs import make
@@ -122,3 +125,23 @@ def test_intents_cannot_break_out_of_their_strings():
 def test_every_environment_is_calibrated():
     assert set(calibrations()) == set(TASKS)
     assert len(BEHAVIOURS) >= 10
+
+
+@pytest.mark.parametrize(
+    ("intent", "is_carried"),
+    [("walk forward", True), ("walk forward, then raise your left arm", False)],
+)
+def test_who_is_driven_by_position_keeps_its_arms_quiet_unless_they_are_asked_for(
+    intent, is_carried
+):
+    spec = make("Humanoid-v5", num_envs=1).spec
+    driven = spec.model_copy(update={"arguments": {**spec.arguments, "commands": None}})
+    assert "carriage" not in compose(intent, spec).reward
+    assert ("carriage" in compose(intent, driven).reward) is is_carried
+
+
+def test_constant_effort_is_no_bad_habit_of_what_drives_on_wheels():
+    rover = Path(bench.__file__).parent / "suites" / "robots" / "rover.xml"
+    made = compose("drive forward at 1 m/s", make(str(rover), num_envs=1).spec)
+    assert set(made.fine) == {"pushes", "pulls"}
+    assert not compose("run forward", make("HalfCheetah-v5", num_envs=1).spec).fine

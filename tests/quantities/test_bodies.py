@@ -181,3 +181,14 @@ def test_distance_to_a_point_in_space_and_over_the_ground(pose):
         q.distance_to_point(info, (1.0,))
     with pytest.raises(UsageError, match="fingertip"):
         q.distance_to_point(pose("Reacher").info(), (0.0, 0.0))
+
+
+def test_the_upper_pose_is_that_of_joints_of_no_leg(recording, pose):
+    model = pose("Humanoid").model
+    qpos = torch.tensor(model.qpos0).repeat(3, 1)
+    knee, elbow = (model.joint(name).qposadr[0] for name in ("right_knee", "right_elbow"))
+    qpos[1, knee] += 1.0
+    qpos[2, elbow] += 1.0
+    errors = q.upper_pose_error(recording("Humanoid", qpos=qpos))
+    upper = 3 + 6  # of the abdomen and of two arms
+    assert errors.tolist() == pytest.approx([0.0, 0.0, upper**-0.5], abs=1e-6)

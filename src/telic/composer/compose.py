@@ -26,7 +26,7 @@ from telic.composer.frames import Act, Direction, Frame, LimitKind, ParsedIntent
 from telic.composer.gaits import gait_meant
 from telic.composer.hops import beats, hop
 from telic.composer.limbs import kick, lift, reach, swing
-from telic.composer.manners import be_quiet, respect
+from telic.composer.manners import be_quiet, carry_oneself, respect
 from telic.composer.obey import led_as_told, obey, require_alone
 from telic.composer.observed import compose_observed, is_observed
 from telic.composer.parse import parse
@@ -59,6 +59,7 @@ from telic.errors import BadEnvironment, Refused
 from telic.judges.criteria import Composition, Criterion, Motion
 
 _AT_REST = (Act.STAND, Act.STOP, Act.BALANCE)
+_OF_LEGS = (Act.GO, Act.CIRCLE, Act.TURN, Act.STAND, Act.STOP, Act.OBEY)
 _PHASE_S = 3.0
 _TURN_RPS = 1.5
 _HOPS_PER_S = 1.6
@@ -160,6 +161,8 @@ def _compose(
             respect(limit, scene, always)
         if scene.has("effort"):
             be_quiet(always)
+        if all(map(_is_of_legs, (frame for phase in phases for frame in phase))):
+            carry_oneself(scene, always)
     except BadEnvironment as error:
         raise BadEnvironment(error.message, hint=_can(scene)) from None
     everything = drafts
@@ -177,9 +180,14 @@ def _compose(
     return made.model_copy(
         update={
             "motions": () if is_low else ideal(phases, scene, seconds),
-            "fine": right_habits(phases),
+            "fine": right_habits(phases, scene),
         }
     )
+
+
+def _is_of_legs(frame: Frame) -> bool:
+    """Say whether legs alone do it, and nothing was said of other limbs."""
+    return frame.verb in _OF_LEGS and not frame.postures and not frame.bodies
 
 
 def _scene(parsed: ParsedIntent, spec: EnvSpec) -> Scene:
@@ -319,13 +327,15 @@ def ideal(phases: Sequence[Sequence[Frame]], scene: Scene, seconds: float) -> tu
     return tuple(found)
 
 
-def right_habits(phases: Sequence[Sequence[Frame]]) -> tuple[str, ...]:
+def right_habits(phases: Sequence[Sequence[Frame]], scene: Scene) -> tuple[str, ...]:
     """Return the bad habits that are just what is asked for."""
     verbs = {frame.verb for frames in phases for frame in frames}
     if verbs <= {Act.LIE}:
         return ("does nothing", "lies on its back", "topples over")
     if verbs <= {Act.STAND, Act.STOP, Act.SIT}:
         return ("does nothing", "pushes", "pulls")  # constant force holds a pose, too
+    if verbs <= {Act.GO, Act.TURN} and scene.on_wheels:
+        return ("pushes", "pulls")  # a wheel that is told one speed drives, and does it well
     return ("does nothing",) if verbs <= {*_AT_REST, Act.SIT} else ()
 
 

@@ -17,6 +17,10 @@ from telic.core.text import is_row
 _RESTS_ON = 5.0
 """contact thresholds, of 1 % of the weight each, from which a body carries weight"""
 _TURNS = ("pitch_turns", "roll_turns", "heading_turns")
+_AT_EASE = 0.2
+"""rad, how far arms and waist may be from the pose they rest in"""
+_LEANS = 0.25
+"""rad, how far it may lean as it goes"""
 _DRIFT_M, _TURN_RAD, _HEIGHT_M = 0.5, 0.5, 0.15
 
 
@@ -156,6 +160,23 @@ def hold_still(scene: Scene, draft: Draft, weight: float = 1.0) -> None:
         meaning = "share of the time with joints slower than 1.5 rad/s"
         value = 'episode.share(episode["joint_speed"] < 1.5)'
         draft.leaf("does not shake", meaning, value, 0.3, 0.8, weight=1.5 * weight, tag="jitters")
+
+
+def carry_oneself(scene: Scene, draft: Draft) -> None:
+    """Let a robot with arms that is driven by position stand upright, its arms at rest.
+
+    Nothing else in going is about them: it would throw them about, and sway from foot to foot.
+    """
+    if "commands" not in scene.spec.arguments or not scene.has("upper_pose_error"):
+        return
+    draft.need("swung = quantities.upper_pose_error(info)")
+    code = f"torch.exp(-((swung / {_AT_EASE:g}) ** 2)) - swung.clamp(max=1.0)"
+    latex = rf"e^{{-(u/{_AT_EASE:g})^2}} - u"
+    draft.add("carriage", code, 0.8, "arms and waist near the pose it stands in", latex)
+    if scene.has("uprightness"):
+        draft.need("leans = 1.0 - quantities.uprightness(info)")
+        code = f"torch.exp(-leans / {1.0 - math.cos(_LEANS):.3g})"
+        draft.add("poise", code, 1.0, "upright, not swaying", r"e^{-(1 - \cos\theta)/w}")
 
 
 def cost_of_change(scene: Scene, draft: Draft, weight: float) -> None:

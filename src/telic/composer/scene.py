@@ -121,6 +121,14 @@ class Scene(NamedTuple):
         return self.spec.robot is not None and self.spec.robot.root.kind == "rail"
 
     @property
+    def on_wheels(self) -> bool:
+        """Whether each of its joints turns without end, as wheels do."""
+        robot = self.spec.robot
+        return (
+            robot is not None and bool(robot.limbs) and not any(each.range for each in robot.limbs)
+        )
+
+    @property
     def starts(self) -> float:
         """Height of the torso at the start of an episode, if it stands or drops from there."""
         rest = self.spec.robot.rest_height if self.spec.robot else None

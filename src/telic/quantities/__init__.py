@@ -29,6 +29,7 @@ from telic.quantities.bodies import (
     joint_speed,
     joint_velocity,
     power,
+    upper_pose_error,
 )
 from telic.quantities.episode import (
     action_change,
@@ -167,6 +168,7 @@ __all__ = [
     "stride_frequency",
     "tip_height",
     "turn_command_error",
+    "upper_pose_error",
     "uprightness",
     "vertical_velocity",
     "x_position",

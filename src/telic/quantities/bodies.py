@@ -38,6 +38,10 @@ LIMITS = Need(
     lambda spec: spec.robot is not None and any(each.range for each in spec.robot.limbs),
 )
 LIMBS = Need("joints of its own", lambda spec: spec.robot is not None and bool(spec.robot.limbs))
+UPPER = Need(
+    "legs, and joints that belong to none of them",
+    lambda spec: spec.robot is not None and bool(spec.robot.legs) and bool(_upper(spec.robot)),
+)
 TARGET = Need(
     "a target in the environment",
     lambda spec: spec.robot is not None and spec.robot.target is not None,
@@ -136,6 +140,21 @@ def _limb_rates(robot: Robot) -> tuple[int, ...]:
 
 
 @lru_cache(maxsize=64)
+def _upper(robot: Robot) -> tuple[int, ...]:
+    """Return the qpos columns of the joints that belong to no leg."""
+    of_legs = {column for leg in robot.legs for column in leg.qpos}
+    return tuple(each.qpos for each in robot.limbs if each.qpos not in of_legs)
+
+
+@lru_cache(maxsize=64)
+def _upper_pose(robot: Robot, device: torch.device, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+    """Return these columns, and where they are in the resting pose."""
+    columns = _upper(robot)
+    rest = torch.tensor([robot.rest_qpos[each] for each in columns], device=device, dtype=dtype)
+    return places(columns, device), rest
+
+
+@lru_cache(maxsize=64)
 def _masses(robot: Robot, device: torch.device, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
     """Return each body's share of the robot's mass, (nbody,), and its centre, (nbody, 3)."""
     own = [robot.torso is None or root == robot.torso for root in robot.body_root]
@@ -191,6 +210,14 @@ def joint_speed(info: Fields) -> Tensor:
     """Root mean square velocity of the robot's joints: 0 is a robot that holds its pose."""
     qvel = info["qvel"]
     return qvel[..., places(_limb_rates(robot_in(info)), qvel.device)].square().mean(-1).sqrt()
+
+
+@instant(unit="rad or m", latex=r"\sqrt{\frac{1}{U}\sum_j (q_j - q_j^0)^2}", need=UPPER)
+def upper_pose_error(info: Fields) -> Tensor:
+    """Root mean square distance from the resting pose of the joints of no leg: waist, arms."""
+    qpos = info["qpos"]
+    columns, rest = _upper_pose(robot_in(info), qpos.device, qpos.dtype)
+    return (qpos[..., columns] - rest).square().mean(-1).sqrt()
 
 
 @instant(unit="1", latex=r"\max_j |2 q_j - u_j - l_j| / (u_j - l_j)", need=LIMITS)
