@@ -1,7 +1,7 @@
 """Take over the tree of an older tool (.rlxp): every byte is kept, and the source stays as it is.
 
-What is imported is history, not evidence: its candidates may inspire new ones
-(`origin.imported_from`), but nothing in it counts as approved, measured or accepted here.
+What is imported is history, not evidence: its candidates are written as drafts that new ones can be
+made from (`origin.imported_from`), but nothing in it counts as approved, measured or accepted here.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from telic.core.config import Record
+from telic.importers.rlxp_drafts import map_candidate
 from telic.storage.files import TEMPORARY_MARK, read_json_lines, write_json
 from telic.storage.reading import file_hash
 from telic.studies.administration import create_study
@@ -36,6 +37,15 @@ class _Found:
     files: dict[Path, str]
 
 
+class RlxpDraft(Record):
+    """An old candidate as a draft."""
+
+    file: str
+    """for telic study candidate new TITLE --draft"""
+    unmapped: tuple[str, ...]
+    """fields that it does not carry"""
+
+
 class RlxpImport(Record):
     """What became of one old study."""
 
@@ -45,6 +55,8 @@ class RlxpImport(Record):
     files: int
     ledger_lines: int
     candidates: dict[str, dict[str, Any]]
+    drafts: dict[str, RlxpDraft]
+    """of those of its candidates that could be read"""
     manifest_hash: str
     is_new: bool
 
@@ -100,7 +112,7 @@ def _files(folder: Path, skip: str | None = None) -> list[Path]:
 
 
 def _candidates(folder: Path) -> dict[str, dict[str, Any]]:
-    """Return what old candidate files say of themselves; unreadable ones are named without it."""
+    """Return what old candidate files say; one that says nothing is named all the same."""
     found: dict[str, dict[str, Any]] = {}
     home = folder / "candidates"
     for path in sorted(home.rglob("*.json")) + sorted(home.rglob("*.yaml")):
@@ -111,7 +123,7 @@ def _candidates(folder: Path) -> dict[str, dict[str, Any]]:
         # JSON is YAML, and one reader refuses duplicate keys in both.
         data: Any = read_yaml(path)
         told = cast("dict[str, Any]", data) if isinstance(data, dict) else {}
-        found[name] = {key: told[key] for key in _SHOWN if key in told}
+        found[name] = told
     return found
 
 
@@ -127,6 +139,7 @@ def _import(root: Path, tree: Path, layout: str, found: _Found, actor: StudyActo
     home = study.folder.path / "imported" / digest[:12]
     if not home.is_dir():
         _copy(found, manifest, home)
+    drafts = _write_drafts(root, home, candidates)
     is_new = _record(study, home, layout, digest, len(manifest), candidates, actor)
     return RlxpImport(
         study=study.name,
@@ -134,10 +147,32 @@ def _import(root: Path, tree: Path, layout: str, found: _Found, actor: StudyActo
         folder=str(home.relative_to(root.absolute())),
         files=len(manifest),
         ledger_lines=lines,
-        candidates=candidates,
+        candidates={
+            name: {key: told[key] for key in _SHOWN if key in told}
+            for name, told in candidates.items()
+        },
+        drafts=drafts,
         manifest_hash=digest,
         is_new=is_new,
     )
+
+
+def _write_drafts(
+    root: Path, home: Path, candidates: dict[str, dict[str, Any]]
+) -> dict[str, RlxpDraft]:
+    """Write every old candidate as a draft, beside the copy: the copy is what was there."""
+    drafts: dict[str, RlxpDraft] = {}
+    for name, told in candidates.items():
+        mapped = map_candidate(told, name)
+        path = home.with_name(f"{home.name}-drafts") / f"{slug_of(name, longest=63)}.json"
+        if not told:
+            continue
+        if not path.is_file():  # a person may have gone on writing it
+            path.parent.mkdir(parents=True, exist_ok=True)
+            write_json(path, mapped.draft)
+        file = str(path.relative_to(root.absolute()))
+        drafts[name] = RlxpDraft(file=file, unmapped=mapped.unmapped)
+    return drafts
 
 
 def _copy(found: _Found, manifest: dict[str, str], home: Path) -> None:

@@ -1,5 +1,6 @@
 """An older tool's tree is taken over byte by byte, as history, and left alone."""
 
+import json
 import os
 import shutil
 from pathlib import Path
@@ -7,9 +8,11 @@ from pathlib import Path
 import pytest
 
 from telic.importers.rlxp import import_rlxp
+from telic.studies.candidates import new_candidate
 from telic.studies.errors import BrokenIntegrity, StudyError
 from telic.studies.folder import StudyFolder
 from telic.studies.ledger import Ledger
+from telic.studies.study import Study
 from tests.studies.core.small import AGENT, content
 
 TREES = Path(__file__).parent / "rlxp"
@@ -93,3 +96,32 @@ def test_a_link_out_of_the_tree_is_refused(put, tmp_path):
 def test_no_tree_is_named(repository):
     with pytest.raises(StudyError, match="E_NO_SOURCE"):
         import_rlxp(repository, AGENT)
+
+
+def test_an_old_candidate_is_a_draft_that_a_new_one_is_made_from(put):
+    root = put("scoped")
+    old = {
+        "id": "c-0002-faster",
+        "kind": "reward_tuning",
+        "status": "rejected",
+        "hypothesis": {"statement": "faster is better", "falsifier": "success < 0.4", "why": "x"},
+        "change": {
+            "overrides": {"reward.weight": {"from": 1.0, "to": 2.0}, "lr": 0.1},
+            "patch": "p",
+        },
+        "wandb": "run-7",
+    }
+    home = root / ".rlxp/tasks/g1_walk/studies/speed/candidates/c-0002-faster"
+    home.mkdir(parents=True)
+    (home / "candidate.json").write_text(json.dumps(old))
+    (found,) = import_rlxp(root, AGENT)
+    assert set(found.drafts) == {"c-0001-smoother", "c-0002-faster"}
+    # what a draft cannot say is named, and stays in the copy
+    assert found.drafts["c-0002-faster"].unmapped == ("change", "hypothesis", "wandb")
+    study = Study(StudyFolder.find(root))
+    draft = json.loads((root / found.drafts["c-0002-faster"].file).read_text())
+    made = new_candidate(study, "faster", draft, AGENT)
+    assert made.origin.imported_from == "c-0002-faster" and made.kind == "reward_tuning"
+    assert made.change.overrides["reward.weight"].to == 2.0
+    assert made.change.overrides["lr"].to == 0.1 and made.hypothesis.falsifier == "success < 0.4"
+    assert study.candidate_state(made.id).status == "draft"
