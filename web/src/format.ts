@@ -5,6 +5,7 @@ export const UNKNOWN = "–";
 export function number(value: number | null | undefined, digits = 3): string {
   if (value === null || value === undefined || Number.isNaN(value)) return UNKNOWN;
   if (!Number.isFinite(value)) return value > 0 ? "∞" : "−∞";
+  if (value === 0) return "0"; // −0 too
   const size = Math.abs(value);
   if (size !== 0 && (size < 1e-3 || size >= 1e7)) return minus(value.toExponential(Math.max(0, digits - 1)));
   const decimals = size >= 10 ** digits || Number.isInteger(value) ? 0 : Math.max(0, digits - 1 - Math.floor(Math.log10(size || 1)));

@@ -72,6 +72,7 @@ def test_keys_drive_a_robot_that_takes_commands_over_stairs_too(browser, driven,
     with serving(root) as address:
         tab = Tab(browser, address, viewport={"width": 1360, "height": 900})
         page = tab.page
+        page.set_default_timeout(180_000)
         tab.open(f"/live/{run}", "Drive it")
         page.wait_for_function(
             "() => parseFloat(document.querySelector('#seconds').textContent) > 1"

@@ -156,7 +156,7 @@ export function stagesOf(at: Standing, state: string, isRunning: boolean): Stage
   const details: Record<StageName, string | undefined> = {
     Read: at.criteria === null ? undefined : criteria(at.criteria),
     Write: at.iteration ? `try ${at.iteration}: ${at.change}` : undefined,
-    Check: at.examples ? `${at.examples[0]} of ${at.examples[1]} examples right` : undefined,
+    Check: at.examples ? `${at.examples[0]} of ${at.examples[1]} right` : undefined,
     Train: at.totalSteps === null ? undefined : `${short(at.step)} of ${short(at.totalSteps)} steps`,
     Judge: at.score === null ? undefined : `score ${number(at.score)}`,
     Decide: hasEnded || !isRunning ? state.replaceAll("_", " ") : undefined,
