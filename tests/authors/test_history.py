@@ -72,6 +72,7 @@ def test_a_reviser_is_told_that_what_was_met_did_not_count_and_why(tmp_path):
     told = SessionHistory(make_session(tmp_path), [iteration(1, member)], candidates).text(0.8)
     assert "| 1 | 0% (in 4 of 4 it does not count: what must come first is lacking) |" in told
     assert "| 0.1 | 0% |" in told
+    assert "1 steps planned, judged at 1" in told
 
 
 def test_a_reviser_reads_in_words_where_measuring_and_looking_disagree(tmp_path):

@@ -118,11 +118,13 @@ class SessionHistory(NamedTuple):
 
     def _line(self, iteration: SessionIteration) -> str:
         proven = ", ".join(_known(member.judgement.low) for member in iteration.members)
+        steps = sorted({member.step for member in iteration.members})
+        judged = f", judged at {' and '.join(f'{step:,}' for step in steps)}" if steps else ""
         facts = [
             f"{iteration.number}. from {iteration.parent or 'nothing'}: {iteration.change}",
             f"score {_known(iteration.score)} (proven by seed: {proven})",
             f"lacking: {', '.join(iteration.tags) or 'nothing'}",
-            f"{self.candidates[iteration.number].steps:,} steps",
+            f"{self.candidates[iteration.number].steps:,} steps planned{judged}",
         ]
         if outcome := self.outcome(iteration):
             facts.insert(2, outcome)
