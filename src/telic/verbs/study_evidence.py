@@ -113,7 +113,10 @@ class ReviewRequest(StudyRequest):
 
 @study_verb(ReviewRequest)
 def review(request: ReviewRequest) -> Evidence:
-    """Enter a review of a candidate by somebody else than its author."""
+    """Enter a review of a candidate by somebody else than its author.
+
+    One that may come from the author under another name is called a self-review.
+    """
     from telic.studies.evidence.hacking import review_candidate
 
     study = request.open()

@@ -7,10 +7,10 @@ import time
 import pytest
 
 from telic.storage.files import read_json, write_json
-from telic.studies.documents.base import update_yaml
+from telic.studies.documents.base import StudyActor, update_yaml
 from telic.studies.errors import GateRefused, StudyError
 from telic.studies.evidence.audit import audit_result
-from telic.studies.evidence.hacking import is_unreviewed, review_candidate
+from telic.studies.evidence.hacking import is_unreviewed, may_be_author, review_candidate
 from telic.studies.evidence.measurement import Measurement, analyze_run
 from telic.studies.evidence.monitor import look_at_run, monitor_run
 from telic.studies.evidence.reflection import reflect_run
@@ -250,3 +250,18 @@ def test_two_live_runs_of_one_seed_are_seen(study):
     assert [each.id for each in found.signatures] == ["duplicate_seed"]
     end_run(study, twin)
     assert look_at_run(study.folder, study.state, run).signatures == ()
+
+
+@pytest.mark.parametrize(
+    ("reviewer", "is_self"),
+    [
+        (("human", "ada", None), False),
+        (("agent", "other", "s1"), True),
+        (("agent", "other", None), True),
+        (("agent", "other", "s2"), False),
+    ],
+)
+def test_a_review_by_what_may_be_the_author_is_called_one(reviewer, is_self):
+    author = StudyActor(kind="agent", name="coder", session="s1")
+    kind, name, session = reviewer
+    assert may_be_author(author, StudyActor(kind=kind, name=name, session=session)) is is_self

@@ -203,6 +203,9 @@ def review_candidate(
 ) -> Evidence:
     """Enter a review of a candidate as it is now; nobody reviews their own.
 
+    A name proves little: a review by what may be its author under another name, such as a second
+    agent of the same session, is called a self-review wherever it is told.
+
     It settles a high hacking risk, and gate G22 asks for one before generated code is run.
 
     Raises GateRefused E_OWN_REVIEW for the author, StudyError E_REASON without a finding.
@@ -216,11 +219,13 @@ def review_candidate(
             f"{actor.label} wrote {candidate} and cannot review it.",
             hint="Ask a person or another agent.",
         )
+    is_self = may_be_author(study.candidate(candidate).created_by, actor)
     # The hash keeps a review from standing for a candidate that was changed since.
     facts = {
         "finding": finding,
         "exploit": is_exploit,
         "passed": not is_exploit,
+        "self_review": is_self,
         "content_hash": study.candidate(candidate).compute_hash(),
     }
     return add_evidence(
@@ -230,8 +235,19 @@ def review_candidate(
         actor,
         candidate=candidate,
         producer=actor.label,
-        summary="exploit" if is_exploit else "no exploit",
+        summary=f"{'self-review: ' if is_self else ''}{'exploit' if is_exploit else 'no exploit'}",
     )
+
+
+def may_be_author(author: StudyActor, reviewer: StudyActor) -> bool:
+    """Return whether a reviewer may be the author by another name.
+
+    A person is not an agent. Two agents are two only where both name their sessions, and other
+    ones; two people only by their names, which is all that is known of them.
+    """
+    if "human" in (author.kind, reviewer.kind):
+        return author.label == reviewer.label
+    return author.session is None or reviewer.session in (None, author.session)
 
 
 def newest_level(study: Study, runs: Iterable[str]) -> str | None:
