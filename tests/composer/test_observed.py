@@ -173,3 +173,34 @@ def test_an_unknown_environment_is_asked_about_by_number():
     )
     assert [each.name for each in observables(spec)] == ["obs 0", "obs 1", "obs 2", "obs 3"]
     assert compose("keep obs_3 below 1", spec).criteria[0].title == "keeps obs 3 below 1"
+
+
+class Table(Goals):
+    """A puck and its goal, observed by names of the user's own."""
+
+    def __init__(self):
+        super().__init__()
+        box = spaces.Box(-5.0, 5.0, (2,))
+        self.observation_space = spaces.Dict({"goal": box, "puck": box, "puck_velocity": box})
+
+    def _seen(self):
+        place, goal = self.place.astype(np.float32), self.goal.astype(np.float32)
+        return {"goal": goal, "puck": place, "puck_velocity": np.zeros(2, dtype=np.float32)}
+
+
+def test_a_thing_is_brought_to_a_goal_where_both_are_observed_by_name():
+    env = make(f"{__name__}:Table", num_envs=1)
+    made = compose("push the puck to the goal", env.spec)
+    assert made.not_understood == () and made.dropped == ()
+    assert [each.title for each in made.criteria] == ["brings the puck within 0.05 of the goal"]
+    with pytest.raises(Refused, match="push the puck to the goal"):
+        compose("push the ball to the goal", env.spec)
+    away = next(each for each in observables(env.spec) if "puck to the goal" in each.name)
+    o = torch.tensor([[3.0, 0.0, 0.0, 4.0, 9.0, 9.0]])
+    assert float(eval(away.reward(), {"o": o})) == pytest.approx(5.0)
+
+
+def test_what_must_be_observed_to_bring_something_somewhere_is_said_before_training():
+    env = make("CartPole-v1", num_envs=1)
+    with pytest.raises(Refused, match="a Dict with puck and goal"):
+        compose("push the puck to the goal", env.spec)

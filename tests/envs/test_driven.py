@@ -395,6 +395,14 @@ def test_who_climbs_starts_level_at_the_foot_and_is_told_the_ground_as_mujoco_ha
     assert torch.allclose(top, count * step, rtol=0.02)  # what a judge counts steps by
 
 
+def test_who_got_up_goes_on_to_harder_fields_and_who_went_aside_does_not(dog):
+    env = make(dog, num_envs=1, terrain="stairs", terrain_start="foot")
+    row, origin = torch.tensor([1.0, 1.0, 1.0]), torch.zeros(3, 2)
+    place = torch.tensor([[3.0, 0.0], [1.5, 0.0], [0.0, 4.0]])
+    later = env.task.board.next_row(row, origin, place, torch.zeros(3))
+    assert later.tolist() == [2.0, 1.0, 0.0]
+
+
 def test_what_is_judged_is_ground_that_nobody_was_trained_on(dog):
     arguments = {"terrain": "rough", "terrain_hardest": 0.4}
     fresh = on_fresh_ground(arguments)

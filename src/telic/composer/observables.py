@@ -214,9 +214,51 @@ _GOAL = Phrase(
 )
 
 
+_GOALS = ("goal", "target", "goal_position", "target_position", "goal_pos", "target_pos")
+_NO_PLACE = r"vel|speed|rate|quat|angle|force|achieved_goal|desired_goal"
+_BRING = (
+    r"(?:push|slide|move|bring|put|carry|take|roll|drag|pull|shove|get|place|drive|steer)(?:ing)?"
+)
+
+
+def _brought(spec: EnvSpec) -> list[tuple[Observable, Phrase]]:
+    """Return what can be brought to a goal: things that are observed by name, as the goal is.
+
+    Names are those of a Dict or of columns: puck_0 and puck_1, or puck_x and puck_y.
+    """
+    stems: dict[str, list[int]] = {}
+    for index, name in enumerate(spec.obs_names):
+        if match := re.fullmatch(r"(.+)_(?:\d|[xyz])", name.lower()):
+            stems.setdefault(match[1], []).append(index)
+    goal = next((stem for stem in _GOALS if stem in stems), None)
+    found: list[tuple[Observable, Phrase]] = []
+    for stem, columns in stems.items() if goal is not None else ():
+        if stem in _GOALS or re.search(_NO_PLACE, stem) or len(columns) != len(stems[goal or ""]):
+            continue
+        thing = re.sub(r"_(?:pos|position|place|xy|xyz)$", "", stem).replace("_", " ")
+        pairs = zip(columns, stems[goal or ""], strict=True)
+        apart = " + ".join(f"(o[:, {one}] - o[:, {other}]) ** 2" for one, other in pairs)
+        name = f"distance of the {thing} to the goal"
+        distance = Observable(name, f"({apart}) ** 0.5", "", 0.05, 0.5, is_far=True)
+        pattern = (
+            rf"{_BRING}(?: (?:the|its|a))? {re.escape(thing)}(?: over)?(?: to| onto| into| on| at)"
+            r"(?: the| its| a)? (?:goal|target)(?: position)?"
+        )
+        title = f"brings the {thing} within 0.05 of the goal"
+        want = Want("near", name, 0.0, 0.05, title)
+        found.append((distance, Phrase(pattern, (want,), f"push the {thing} to the goal")))
+    return found
+
+
 def family_of(spec: EnvSpec) -> Family:
     """Return what is known of an environment besides its columns."""
     known = FAMILIES.get(spec.id.rpartition("-v")[0], Family())
+    if brought := _brought(spec):
+        known = known._replace(
+            observables=(*(distance for distance, _ in brought), *known.observables),
+            phrases=(*(phrase for _, phrase in brought), *known.phrases),
+            learns=_GOAL_STEPS,
+        )
     distance = _goal_distance(spec)
     if distance is None:
         return known

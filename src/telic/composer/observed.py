@@ -158,7 +158,13 @@ def what_can_be_said(spec: EnvSpec) -> str:
         else '"get a return of at least 100"'
     )
     listed = ", ".join(dict.fromkeys(names[:12])) + (", ..." if len(names) > 12 else "")
-    return f"Ask for example: {', '.join(examples)}. Observed are: {listed}."
+    missing = ""
+    if not any("goal" in phrase.example for phrase in known.phrases):
+        missing = (
+            " To bring something somewhere, both must be observed by name: a Dict with puck and "
+            "goal, say."
+        )
+    return f"Ask for example: {', '.join(examples)}. Observed are: {listed}.{missing}"
 
 
 def _plain(intent: str) -> str:
