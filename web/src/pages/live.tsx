@@ -48,26 +48,29 @@ export async function loadLive(thing: string, iteration: number | null, ground: 
 
 /** A robot for as long as the page shows it: its memory is not the browser's to free. */
 function useRobot(thing: string, iteration: number | null, ground: Ground) {
-  const [state, setState] = useState<{ value: Loaded | undefined; error: Problem | null }>({ value: undefined, error: null });
   const [round, setRound] = useState(0);
+  const key = `${thing}:${iteration}:${ground}:${round}`;
+  const [state, setState] = useState<{ key: string; value?: Loaded; error: Problem | null }>({ key, error: null });
   useEffect(() => {
     let isOver = false;
     let made: Loaded | null = null;
-    setState({ value: undefined, error: null });
+    setState({ key, error: null });
     loadLive(thing, iteration, ground).then(
       (live) => {
         made = live;
         if (isOver) live.robot.close();
-        else setState({ value: live, error: null });
+        else setState({ key, value: live, error: null });
       },
-      (error: unknown) => !isOver && setState({ value: undefined, error: error instanceof Problem ? error : new Problem(error instanceof Error ? error.message : String(error)) }),
+      (error: unknown) => !isOver && setState({ key, error: error instanceof Problem ? error : new Problem(error instanceof Error ? error.message : String(error)) }),
     );
     return () => {
       isOver = true;
       made?.robot.close();
     };
-  }, [thing, iteration, ground, round]);
-  return { ...state, reload: () => setRound(round + 1) };
+  }, [key]);
+  // At once, not when the effect has run: nobody may touch a robot that is about to be closed.
+  const isMine = state.key === key;
+  return { value: isMine ? state.value : undefined, error: isMine ? state.error : null, reload: () => setRound(round + 1) };
 }
 
 export default function LivePage() {
