@@ -10,10 +10,12 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-import mujoco
 import numpy as np
+
+if TYPE_CHECKING:
+    import mujoco
 
 TerrainKind = Literal["flat", "rough", "slopes", "stairs"]
 TERRAINS: tuple[TerrainKind, ...] = ("rough", "slopes", "stairs")
@@ -124,6 +126,8 @@ def lay(spec: mujoco.MjSpec, ground: Ground) -> mujoco.MjModel:
         size=(ROWS * FIELD_M / 2.0, COLUMNS * FIELD_M / 2.0, highest, 0.1),
         userdata=(board / highest).flatten().tolist(),
     )
+    import mujoco  # here, because words about the ground are read where no physics is
+
     plane = mujoco.mjtGeom.mjGEOM_PLANE
     floors = [geom for geom in spec.worldbody.geoms if geom.type == plane]
     alike = floors[0] if floors else None
