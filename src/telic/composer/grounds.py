@@ -103,8 +103,8 @@ def _climb(way: WayOver, scene: Scene, draft: Draft) -> None:
     stairs = way.kind == "stairs"
     count = float(steps_of(scene.stands)) if stairs else STAIRS_M
     draft.need(
-        'step = info["ground_step"].clamp_min(1e-3)',
-        f"risen = (info['ground_height'] / ({count:.4g} * step)).clamp(0.0, 1.0)",
+        "step = quantities.ground_step(info).clamp_min(1e-3)",
+        f"risen = (quantities.ground_height(info) / ({count:.4g} * step)).clamp(0.0, 1.0)",
     )
     code = "risen" if way.climbs > 0 else "1.0 - risen"
     verb = "climbs" if way.climbs > 0 else "gets down"

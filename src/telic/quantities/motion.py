@@ -171,9 +171,34 @@ def heading_velocity(info: Fields) -> Tensor:
     return along / torch.hypot(x, y).clamp_min(1e-9)
 
 
-@instant(unit="m", latex=r"z", need=moves_along("z"))
+GROUND = Need(
+    "an environment that tells what is below the robot",
+    lambda spec: {"ground_height", "ground_step"} <= set(spec.info_keys),
+)
+
+
+@instant(unit="m", latex=r"z_\text{ground}", need=GROUND)
+def ground_height(info: Fields) -> Tensor:
+    """Height of the ground below the torso above the foot of every field.
+
+    What it changes by is what the robot climbed.
+    """
+    return info["ground_height"]
+
+
+@instant(unit="m", latex=r"h_\text{step}", need=GROUND)
+def ground_step(info: Fields) -> Tensor:
+    """Size of what the field below the torso is made of; 0 on flat ground.
+
+    Of stairs it is the height of a step, of a slope its rise for each metre, of rough ground the
+    highest lump.
+    """
+    return info["ground_step"]
+
+
+@instant(unit="m", latex=r"z - z_\text{ground}", need=moves_along("z"))
 def height(info: Fields) -> Tensor:
-    """Height of the torso's origin above the world's zero level, usually the floor."""
+    """Height of the torso's origin above the ground below it."""
     return position(info, "z") - _ground(info)
 
 
