@@ -59,7 +59,6 @@ from telic.errors import BadEnvironment, Refused
 from telic.judges.criteria import Composition, Criterion, Motion
 
 _AT_REST = (Act.STAND, Act.STOP, Act.BALANCE)
-_OF_LEGS = (Act.GO, Act.CIRCLE, Act.TURN, Act.STAND, Act.STOP, Act.OBEY)
 _PHASE_S = 3.0
 _TURN_RPS = 1.5
 _HOPS_PER_S = 1.6
@@ -161,8 +160,7 @@ def _compose(
             respect(limit, scene, always)
         if scene.has("effort"):
             be_quiet(always)
-        if all(map(_is_of_legs, (frame for phase in phases for frame in phase))):
-            carry_oneself(scene, always)
+        carry_oneself([frame for phase in phases for frame in phase], scene, always)
     except BadEnvironment as error:
         raise BadEnvironment(error.message, hint=_can(scene)) from None
     everything = drafts
@@ -183,11 +181,6 @@ def _compose(
             "fine": right_habits(phases, scene),
         }
     )
-
-
-def _is_of_legs(frame: Frame) -> bool:
-    """Say whether legs alone do it, and nothing was said of other limbs."""
-    return frame.verb in _OF_LEGS and not frame.postures and not frame.bodies
 
 
 def _scene(parsed: ParsedIntent, spec: EnvSpec) -> Scene:

@@ -9,13 +9,15 @@ import math
 from collections.abc import Sequence
 
 from telic.composer.draft import Draft
-from telic.composer.frames import Limit, LimitKind
+from telic.composer.frames import Act, Frame, Limit, LimitKind
 from telic.composer.parts import bodies_of
 from telic.composer.scene import Scene
 from telic.core.text import is_row
 
 _RESTS_ON = 5.0
 """contact thresholds, of 1 % of the weight each, from which a body carries weight"""
+_OF_LEGS = (Act.GO, Act.CIRCLE, Act.TURN, Act.STAND, Act.STOP, Act.OBEY)
+"""what legs alone do"""
 _TURNS = ("pitch_turns", "roll_turns", "heading_turns")
 _AT_EASE = 0.2
 """rad, how far arms and waist may be from the pose they rest in"""
@@ -162,12 +164,17 @@ def hold_still(scene: Scene, draft: Draft, weight: float = 1.0) -> None:
         draft.leaf("does not shake", meaning, value, 0.3, 0.8, weight=1.5 * weight, tag="jitters")
 
 
-def carry_oneself(scene: Scene, draft: Draft) -> None:
+def carry_oneself(frames: Sequence[Frame], scene: Scene, draft: Draft) -> None:
     """Let a robot with arms that is driven by position stand upright, its arms at rest.
 
     Nothing else in going is about them: it would throw them about, and sway from foot to foot.
+    Where words speak of other limbs, those words rule.
     """
-    if "commands" not in scene.spec.arguments or not scene.has("upper_pose_error"):
+    of_legs = all(
+        frame.verb in _OF_LEGS and not frame.postures and not frame.bodies for frame in frames
+    )
+    is_driven = "commands" in scene.spec.arguments
+    if not of_legs or not is_driven or not scene.has("upper_pose_error"):
         return
     draft.need("swung = quantities.upper_pose_error(info)")
     code = f"torch.exp(-((swung / {_AT_EASE:g}) ** 2)) - swung.clamp(max=1.0)"
