@@ -28,7 +28,7 @@ test: $(STAMP)
 	@$(BIN)/python -m compileall -q src
 	$(BIN)/python -m pytest -q -n 2 --dist worksteal -m "not long and not slow"
 
-# Ray is 350 MB and takes as long to install as a sixth of the tests: only here, where it is started for real.
+# Ray is 350 MB and takes a minute or two to install: only here, where it is started for real.
 test-all: $(STAMP)
 	@$(BIN)/pip install -qq --disable-pip-version-check -e ".[ray]"
 	$(BIN)/python -m pytest -q -n 2 --dist worksteal
