@@ -123,7 +123,7 @@ TRULY = {
 }
 TEMPTING = [
     "run forward fast",
-    "walk 3 m",
+    "go 3 m",
     "jump",
     "jump three times",
     "jump forward",

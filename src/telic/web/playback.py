@@ -37,6 +37,8 @@ if TYPE_CHECKING:
     import mujoco
     import numpy as np
 
+    from telic.robots.terrain import Ground
+
 _KEPT = 6
 """models that stay in memory"""
 _HIDDEN = 3
@@ -270,7 +272,7 @@ class DrawnModels:
     """Models that were loaded, the latest used of them."""
 
     def __init__(self) -> None:
-        self._models: OrderedDict[tuple[Path, str], DrawnModel] = OrderedDict()
+        self._models: OrderedDict[tuple[Path, Ground], DrawnModel] = OrderedDict()
         self._turn = threading.Lock()
 
     def of(self, environment: Environment) -> DrawnModel:
