@@ -34,6 +34,7 @@ from telic.storage.layout import MemberFolder, SessionFolder
 from telic.storage.reading import read_text
 from telic.storage.trajectories import (
     COMMANDS,
+    GROUND,
     Environment,
     Trajectory,
     TrajectoryFacts,
@@ -243,6 +244,8 @@ def episodes_of(
             "qvel": played.qvel,
             **computed,
             **{name: played.command[:, :, place] for place, name in enumerate(COMMANDS)},
+            # Both play on nominal ground, which is flat.
+            **{name: np.zeros(played.qpos.shape[:2]) for name in GROUND},
         }
         lengths = _lengths(env, columns)
         episodes = [_episode(env, columns, row, n, where) for row, n in enumerate(lengths)]
