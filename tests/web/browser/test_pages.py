@@ -90,6 +90,7 @@ def test_an_episode_is_labelled_with_one_key(tab, furnished):
     assert '"is_wanted":false' in labels.replace(" ", "")
 
 
+@pytest.mark.slow
 def test_words_on_the_page_become_a_judged_policy_and_its_film(fresh):
     page = fresh.page
     page.route("**/api/pictures/**", lambda route: route.abort())  # each takes a process that draws
