@@ -36,6 +36,7 @@ def test_a_baseline_is_trained_for_its_episodes_and_measured_at_ten_points(env, 
     assert found.best.fresh.episodes == 3
 
 
+@pytest.mark.slow
 def test_a_baseline_compares_with_a_search_of_the_same_budget(tmp_path):
     ppo = search("CartPole-v1", method="sb3:a2c", runs_dir=tmp_path, **SMALL)
     cma = search("CartPole-v1", method="cma", runs_dir=tmp_path, **SMALL)

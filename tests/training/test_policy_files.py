@@ -75,6 +75,7 @@ def test_a_policy_is_played_where_its_run_was_and_not_where_its_file_says(run, t
     assert not (tmp_path / "owned").exists()
 
 
+@pytest.mark.slow
 def test_videos_show_the_environment_of_the_job_whatever_the_recording_says(run, tmp_path):
     member = run.members()[0]
     evil = tmp_path / "evil.py"
