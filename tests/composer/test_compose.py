@@ -1,5 +1,6 @@
 """From intents to code: rewards that probe well, judges that are not fooled, honest refusals."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -144,4 +145,8 @@ def test_constant_effort_is_no_bad_habit_of_what_drives_on_wheels():
     rover = Path(bench.__file__).parent / "suites" / "robots" / "rover.xml"
     made = compose("drive forward at 1 m/s", make(str(rover), num_envs=1).spec)
     assert set(made.fine) == {"pushes", "pulls"}
-    assert not compose("run forward", make("HalfCheetah-v5", num_envs=1).spec).fine
+    ant = make("Ant-v5", num_envs=1).spec
+    assert ant.robot is not None
+    endless = replace(ant.robot, limbs=tuple(replace(each, range=None) for each in ant.robot.limbs))
+    for legs in (ant, ant.model_copy(update={"robot": endless})):
+        assert not compose("walk forward", legs).fine

@@ -172,16 +172,17 @@ def test_a_report_survives_being_stored():
     assert report.missing == (Part("network", False, "none"),)
 
 
-def test_packages_in_folders_that_a_pth_file_names_can_be_read_and_no_more(tmp_path, monkeypatch):
+@pytest.mark.parametrize("beside", ["mine.egg-info", "src"])
+def test_installed_packages_can_be_read_wherever_a_pth_file_names_them_and_no_project(
+    tmp_path, monkeypatch, beside
+):
     unpacked, project = tmp_path / "unpacked", tmp_path / "project"
-    for folder in (unpacked / "robots", unpacked / "robots-1.0.dist-info", project / "mine"):
+    for folder in (unpacked / "robots-1.0.dist-info", project / "mine", project / beside):
         folder.mkdir(parents=True)
-    for package in (unpacked / "robots", project / "mine"):
-        (package / "__init__.py").touch()
-    (project / "module.py").touch()
-    (project / "notes.txt").touch()
+    for name in ("mine/__init__.py", "settings.py", ".env"):
+        (project / name).touch()
     monkeypatch.setattr(sys, "path", [*sys.path, str(unpacked), str(project), str(tmp_path / "no")])
     found = code_paths()
     assert unpacked.resolve() in found
-    assert {(project / "mine").resolve(), (project / "module.py").resolve()} <= found
-    assert not {project.resolve(), (project / "notes.txt").resolve(), tmp_path.resolve()} & found
+    assert not [path for path in found if path.is_relative_to(project.resolve())]
+    assert not {project.resolve(), tmp_path.resolve()} & found

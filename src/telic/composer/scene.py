@@ -122,11 +122,14 @@ class Scene(NamedTuple):
 
     @property
     def on_wheels(self) -> bool:
-        """Whether each of its joints turns without end, as wheels do."""
+        """Whether each of its joints turns without end, and nothing hangs on it but a wheel.
+
+        Legs whose model names no limits turn without end, too, but have more than one joint.
+        """
         robot = self.spec.robot
-        return (
-            robot is not None and bool(robot.limbs) and not any(each.range for each in robot.limbs)
-        )
+        if robot is None or not robot.limbs or any(each.range for each in robot.limbs):
+            return False
+        return bool(robot.legs) and all(len(leg.qpos) == 1 for leg in robot.legs)
 
     @property
     def starts(self) -> float:

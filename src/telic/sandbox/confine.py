@@ -36,8 +36,6 @@ _FACTS = (
     *("/proc/self", "/proc/cpuinfo", "/proc/meminfo", "/proc/stat", "/proc/driver"),
     *("/sys/devices/system", "/sys/fs/cgroup", "/dev/urandom", "/dev/random", "/dev/zero"),
 )
-_INSTALLED = (".dist-info", ".egg-info")
-"""ends of the folders that an installed package leaves beside its code"""
 _READ_LATER = ("gymnasium", "mujoco", "mujoco_warp", "numpy", "torch", "warp")
 """Packages that read files of their own, loaded or not, and may lie elsewhere than others."""
 
@@ -236,7 +234,7 @@ def code_paths() -> set[Path]:
     """Return the folders that hold the interpreter, its packages and the loaded libraries."""
     folders = {Path(sys.prefix), Path(sys.base_prefix), Path(sys.exec_prefix)}
     folders.add(Path(os.__file__).parent)
-    folders |= {code for each in sys.path if each for code in _code_in(Path(each))}
+    folders |= {Path(each) for each in sys.path if each and _holds_installed(Path(each))}
     folders.add(Path(__file__).parents[1])
     # As with PYTHONPATH, a package need not lie where the others do.
     found = (importlib.util.find_spec(name) for name in _READ_LATER)
@@ -246,20 +244,17 @@ def code_paths() -> set[Path]:
     return {path.resolve() for path in folders if os.path.exists(path)}
 
 
-def _code_in(folder: Path) -> list[Path]:
-    """Return what may be imported from a folder of `sys.path`, as a .pth file adds them, too.
+def _holds_installed(folder: Path) -> bool:
+    """Say whether packages were installed into a folder of `sys.path`, as a .pth file adds them.
 
-    Of a folder that packages were installed into it is all, of any other its packages and modules:
-    a project of the user's own may hold more than code.
+    Not so a project that is installed where it lies (.egg-info): it holds keys and notes, too.
     """
+    if folder.name in ("site-packages", "dist-packages"):
+        return True
     try:
-        inside = list(folder.iterdir())
+        return any(path.suffix == ".dist-info" for path in folder.iterdir())
     except OSError:  # a zip file, or none of our business
-        return []
-    is_site = folder.name in ("site-packages", "dist-packages")
-    if is_site or any(path.suffix in _INSTALLED for path in inside):
-        return [folder]
-    return [path for path in inside if path.suffix == ".py" or (path / "__init__.py").is_file()]
+        return False
 
 
 def _loaded_libraries() -> Iterator[Path]:
