@@ -1,10 +1,7 @@
 """Ground in words: stairs, slopes and rough ground are laid, climbed and judged."""
 
-from pathlib import Path
-
 import pytest
 
-from telic import bench
 from telic.composer.compose import compose
 from telic.composer.parse import parse
 from telic.envs import make
@@ -12,22 +9,6 @@ from telic.errors import BadEnvironment
 from telic.judges.criteria import Motion
 from telic.judges.habits import CLIMBING, look_alikes
 from telic.judges.trial import GOOD, try_here
-from telic.robots.build import build
-from telic.robots.record import guessed
-
-DOG = Path(bench.__file__).parent / "suites" / "robots" / "dog.xml"
-
-
-@pytest.fixture(scope="module")
-def dog(tmp_path_factory):
-    return str(build(guessed(DOG), tmp_path_factory.mktemp("climbing"), "dog"))
-
-
-@pytest.fixture(scope="module")
-def spec(dog):
-    env = make(dog, num_envs=1)
-    env.close()
-    return env.spec
 
 
 @pytest.mark.parametrize(

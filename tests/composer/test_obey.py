@@ -1,12 +1,10 @@
 """Obeying commands: what is read, what is judged, and who is told from whom."""
 
 from itertools import product
-from pathlib import Path
 
 import numpy as np
 import pytest
 
-from telic import bench
 from telic.composer.compose import compose
 from telic.composer.frames import Act
 from telic.composer.parse import parse
@@ -21,23 +19,7 @@ from telic.judges.findings import judge_problems, reward_problems
 from telic.judges.habits import DISOBEDIENT, look_alikes
 from telic.judges.mutants import mutants_of
 from telic.judges.trial import GOOD, try_here
-from telic.robots.build import build
-from telic.robots.record import guessed
 from telic.storage.trajectories import COMMANDS, Trajectory, TrajectoryFacts
-
-DOG = Path(bench.__file__).parent / "suites" / "robots" / "dog.xml"
-
-
-@pytest.fixture(scope="module")
-def dog(tmp_path_factory):
-    return str(build(guessed(DOG), tmp_path_factory.mktemp("driven"), "dog"))
-
-
-@pytest.fixture(scope="module")
-def spec(dog):
-    made = make(dog, num_envs=1)
-    made.close()
-    return made.spec
 
 
 @pytest.fixture(scope="module")
