@@ -192,3 +192,13 @@ def test_the_upper_pose_is_that_of_joints_of_no_leg(recording, pose):
     errors = q.upper_pose_error(recording("Humanoid", qpos=qpos))
     upper = 3 + 6  # of the abdomen and of two arms
     assert errors.tolist() == pytest.approx([0.0, 0.0, upper**-0.5], abs=1e-6)
+
+
+def test_legs_are_splayed_by_the_joints_that_move_them_aside(recording, pose):
+    model = pose("Humanoid").model
+    qpos = torch.tensor(model.qpos0).repeat(4, 1)
+    for row, name in enumerate(("right_knee", "right_hip_x", "left_hip_z"), start=1):
+        qpos[row, model.joint(name).qposadr[0]] += 1.0
+    splayed = q.leg_splay(recording("Humanoid", qpos=qpos))
+    aside = 4  # two axes of each hip
+    assert splayed.tolist() == pytest.approx([0.0, 0.0, aside**-0.5, aside**-0.5], abs=1e-6)

@@ -182,8 +182,14 @@ def carry_oneself(frames: Sequence[Frame], scene: Scene, draft: Draft) -> None:
     draft.add("carriage", code, 0.8, "arms and waist near the pose it stands in", latex)
     if scene.has("uprightness"):
         draft.need("leans = 1.0 - quantities.uprightness(info)")
-        code = f"torch.exp(-leans / {1.0 - math.cos(_LEANS):.3g})"
-        draft.add("poise", code, 1.0, "upright, not swaying", r"e^{-(1 - \cos\theta)/w}")
+        code = f"torch.exp(-leans / {1.0 - math.cos(_LEANS):.3g}) - 2.0 * leans"
+        latex = r"e^{-(1 - \cos\theta)/w} - 2 (1 - \cos\theta)"
+        draft.add("poise", code, 1.0, "upright, not swaying", latex)
+    if scene.has("leg_splay") and len(scene.spec.feet) == 2:
+        draft.need("splayed = quantities.leg_splay(info)")
+        code = f"torch.exp(-((splayed / {_AT_EASE:g}) ** 2)) - splayed.clamp(max=1.0)"
+        latex = rf"e^{{-(s/{_AT_EASE:g})^2}} - s"
+        draft.add("stance", code, 0.6, "legs below it, neither spread nor turned", latex)
 
 
 def cost_of_change(scene: Scene, draft: Draft, weight: float) -> None:

@@ -171,8 +171,12 @@ def _pay(most: CommandRange, scene: Scene, draft: Draft) -> None:
     code = "torch.exp(-4.0 * off.square()) + 0.4 * (1.0 - off).clamp(-1.0)"
     latex = r"e^{-4 \lVert v - v^* \rVert^2} + 0.4 (1 - \lVert v - v^* \rVert)"
     draft.add("obey", code, 2.5, "velocity over the ground close to the commanded one", latex)
-    code = "torch.exp(-4.0 * off_turn.square()) + 0.4 * (1.0 - off_turn).clamp(-1.0)"
-    latex = r"e^{-4 (\omega - \omega^*)^2} + 0.4 (1 - |\omega - \omega^*|)"
+    # Hips that swing with every step drown what turns: only of squares is the mean's part kept.
+    code = (
+        "torch.exp(-4.0 * off_turn.square()) + 0.4 * (1.0 - off_turn).clamp(-1.0)"
+        " - 0.1 * off_turn.square().clamp(max=9.0)"
+    )
+    latex = r"e^{-4 (\omega - \omega^*)^2} + 0.4 (1 - |\omega - \omega^*|) - 0.1 (\omega - \omega^*)^2"
     draft.add("turn", code, 1.5, "turning rate close to the commanded one", latex)
     draft.need(
         "bobbing = quantities.vertical_velocity(info).square()",

@@ -13,6 +13,8 @@ import numpy as np
 from telic.envs.spec import Leg
 from telic.robots.said import ILLEGAL, said
 
+_ACROSS = 0.7
+"""cosine to the direction "left" from which on a joint's axis swings the leg forward and back"""
 _LEAST_BENT = 0.5
 """share of its stretched length that a leg stands at, where the resting pose shows less"""
 
@@ -92,6 +94,11 @@ def _leg(model: mujoco.MjModel, data: mujoco.MjData, torso: int, chain: list[int
         length_m=height,
         stretched_m=stretched,
         qpos=tuple(int(model.jnt_qposadr[joint]) for joint in joints),
+        splay=tuple(
+            int(model.jnt_qposadr[joint])
+            for joint in joints
+            if abs(float(data.xaxis[joint][1])) < _ACROSS
+        ),
         tip=(float(own[0]), float(own[1]), float(own[2])),
     )
 

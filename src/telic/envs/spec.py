@@ -104,6 +104,8 @@ class Leg:
     """from joint to joint to the end of the foot"""
     qpos: tuple[int, ...]
     """columns of its joints"""
+    splay: tuple[int, ...] = ()
+    """those of them that move it aside or turn it about itself in the resting pose"""
     tip: Vector = (0.0, 0.0, 0.0)
     """end of the foot in the foot's own frame"""
     drive_kg: float = 0.0

@@ -28,6 +28,7 @@ from telic.quantities.bodies import (
     joint_position,
     joint_speed,
     joint_velocity,
+    leg_splay,
     power,
     upper_pose_error,
 )
@@ -151,6 +152,7 @@ __all__ = [
     "joint_range_use",
     "joint_speed",
     "joint_velocity",
+    "leg_splay",
     "lateral_velocity",
     "pitch",
     "pitch_rate",

@@ -42,6 +42,10 @@ UPPER = Need(
     "legs, and joints that belong to none of them",
     lambda spec: spec.robot is not None and bool(spec.robot.legs) and bool(_upper(spec.robot)),
 )
+SPLAY = Need(
+    "legs with joints that move them aside",
+    lambda spec: spec.robot is not None and bool(_splay(spec.robot)),
+)
 TARGET = Need(
     "a target in the environment",
     lambda spec: spec.robot is not None and spec.robot.target is not None,
@@ -147,11 +151,24 @@ def _upper(robot: Robot) -> tuple[int, ...]:
 
 
 @lru_cache(maxsize=64)
-def _upper_pose(robot: Robot, device: torch.device, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-    """Return these columns, and where they are in the resting pose."""
-    columns = _upper(robot)
-    rest = torch.tensor([robot.rest_qpos[each] for each in columns], device=device, dtype=dtype)
-    return places(columns, device), rest
+def _splay(robot: Robot) -> tuple[int, ...]:
+    """Return the qpos columns of the joints that move a leg aside or turn it."""
+    return tuple(column for leg in robot.legs for column in leg.splay)
+
+
+@lru_cache(maxsize=64)
+def _rest(
+    robot: Robot, columns: tuple[int, ...], device: torch.device, dtype: torch.dtype
+) -> Tensor:
+    """Return where joints are in the resting pose."""
+    return torch.tensor([robot.rest_qpos[each] for each in columns], device=device, dtype=dtype)
+
+
+def _off_rest(info: Fields, columns: tuple[int, ...]) -> Tensor:
+    """Return the root mean square distance of joints from where they rest."""
+    qpos = info["qpos"]
+    rest = _rest(robot_in(info), columns, qpos.device, qpos.dtype)
+    return (qpos[..., places(columns, qpos.device)] - rest).square().mean(-1).sqrt()
 
 
 @lru_cache(maxsize=64)
@@ -215,9 +232,13 @@ def joint_speed(info: Fields) -> Tensor:
 @instant(unit="rad or m", latex=r"\sqrt{\frac{1}{U}\sum_j (q_j - q_j^0)^2}", need=UPPER)
 def upper_pose_error(info: Fields) -> Tensor:
     """Root mean square distance from the resting pose of the joints of no leg: waist, arms."""
-    qpos = info["qpos"]
-    columns, rest = _upper_pose(robot_in(info), qpos.device, qpos.dtype)
-    return (qpos[..., columns] - rest).square().mean(-1).sqrt()
+    return _off_rest(info, _upper(robot_in(info)))
+
+
+@instant(unit="rad or m", latex=r"\sqrt{\frac{1}{S}\sum_j (q_j - q_j^0)^2}", need=SPLAY)
+def leg_splay(info: Fields) -> Tensor:
+    """Root mean square distance from rest of the joints that move legs aside or turn them."""
+    return _off_rest(info, _splay(robot_in(info)))
 
 
 @instant(unit="1", latex=r"\max_j |2 q_j - u_j - l_j| / (u_j - l_j)", need=LIMITS)
