@@ -52,6 +52,18 @@ def test_an_episode_begins_exactly_on_its_reference_when_it_is_played():
     torch.testing.assert_close(task.qpos[:, 3:].float(), pose.joint_pos)
 
 
+def test_episodes_that_are_played_may_begin_as_far_off_as_in_training():
+    env = make(64, playing=True)
+    task = tracking_task(env)
+    task.begins_off = True
+    assign(env, frame=7)
+    env.reset()
+    pose = task.table.pose(task.table.rows(task.memory["clip"], task.memory["frame"]))
+    off = (task.qpos[:, 3:].float() - pose.joint_pos).abs()
+    most = task.config.command.start_joints
+    assert 0.5 * most < off.max() <= most + 1e-6
+
+
 def test_bodies_of_the_reference_are_those_of_the_model_at_the_moment_they_describe():
     env = make(playing=True)
     assign(env)

@@ -75,6 +75,8 @@ class TrackingTask(Task[TaskArguments]):
         self.description = f"{parts.robot.name} follows {table.clips} reference motions."
         self.members, self.playing = members, playing
         self.assignment: ClipChoice | None = None
+        self.begins_off = not playing
+        """whether episodes begin a little off the reference; to be set before the first one"""
         device, everyone, model = sim.device, sim.num_sims, sim.model
         self.device = device
         self.curriculum = torch.ones(len(CURRICULUM), device=device)
@@ -152,8 +154,8 @@ class TrackingTask(Task[TaskArguments]):
             *(command.start_velocity, command.start_spin),
         )
         loud = [x for a, b in pairs for x in (a, a, b)]
-        self._start_noise = quiet if self.playing else quiet.new_tensor(loud)
-        self._joint_noise = 0.0 if self.playing else command.start_joints
+        self._start_noise = quiet.new_tensor(loud)
+        self._joint_noise = command.start_joints
 
     def _prepare_memory(self, everyone: int, nu: int) -> None:
         config, device = self.config, self.device
@@ -197,11 +199,12 @@ class TrackingTask(Task[TaskArguments]):
         )
         clip, frame, encoder = self._chosen(where, driver)
         pose = self.table.pose(self.table.rows(clip, frame))
-        noise = (2.0 * root - 1.0) * self._start_noise
+        scatter = float(self.begins_off)
+        noise = (2.0 * root - 1.0) * self._start_noise * scatter
         place, turn, moving, spinning = split(noise, [3, 3, 3, 3], dim=1)
         turn = multiply(multiply(about(2, turn[:, 2]), about(1, turn[:, 1])), about(0, turn[:, 0]))
         quat = multiply(turn, pose.root_quat)
-        bent = pose.joint_pos + (2.0 * joints - 1.0) * self._joint_noise
+        bent = pose.joint_pos + (2.0 * joints - 1.0) * self._joint_noise * scatter
         bent = torch.maximum(torch.minimum(bent, self._limits[1]), self._limits[0])
         robot = self.parts.robot
         new_qpos = robot.to_qpos(pose.root_pos + place, quat, bent)
