@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
@@ -62,7 +61,7 @@ def _record(session: Path, row: dict[str, Any] | None) -> Path:
         **_ended(session / "summary.json"),
         "checks": None if row is None else row["checks"],
         "orders": dict(sorted(roles.items())),
-        "commit": _commit(),
+        "commit": _commit(session),
     }
     text = json.dumps(result, indent=2) + "\n"
     (folder / "result.json").write_text(text, encoding="utf-8")
@@ -80,9 +79,11 @@ def _ended(summary: Path) -> dict[str, Any]:
     return {"outcome": outcome, **{key: found.get(key) for key in _KEPT}}
 
 
-def _commit() -> str:
-    command = ("git", "-C", str(RECORDINGS.parent), "rev-parse", "--short", "HEAD")
-    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+def _commit(session: Path) -> str | None:
+    """Return the commit that trained the first policies, whatever is checked out here by now."""
+    for path in sorted(session.glob("iter_*/train/manifest.json")):
+        return json.loads(path.read_text(encoding="utf-8")).get("commit")
+    return None
 
 
 if __name__ == "__main__":

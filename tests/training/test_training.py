@@ -9,6 +9,7 @@ import telic
 from telic.errors import ConfigError, RewardError, TrainingFailed, UsageError
 from telic.storage.files import read_json
 from telic.storage.trajectories import read_trajectory
+from telic.training.machine import source_commit
 from telic.training.run import execute
 from tests.training.small import SPEED, small_job, train_here
 
@@ -135,6 +136,7 @@ def test_a_run_leaves_the_files_it_promises(tmp_path):
     assert list(member.tensorboard_dir.iterdir())
     manifest = read_json(run.manifest)
     assert manifest["versions"]["torch"] and manifest["rewards"]["reward"]
+    assert manifest["commit"] == source_commit()
     assert read_json(member.reward_spec)["terms"][0]["name"] == "speed"
 
 

@@ -213,14 +213,17 @@ def score_near(
     tag: str | None = None,
     after: Leaf | None = None,
 ) -> Leaf:
-    """Judge closeness to a target: full credit within the tolerance, none at four times it."""
+    """Judge closeness to a target: full credit within the tolerance, none at four times it.
+
+    The leaf's value is the distance to the target, and its unit says so: 0.4 m/s off.
+    """
     leaf = score(
         title,
         abs(value - target),
         zero=4.0 * tolerance,
         goal=tolerance,
         weight=weight,
-        unit=unit,
+        unit=f"{unit} off".strip(),
         tag=tag,
         after=after,
     )

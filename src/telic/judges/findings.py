@@ -154,16 +154,26 @@ def unlike_criteria(leaves: Sequence[Leaf], criteria: Sequence[Criterion]) -> It
         elif criterion.is_guard and not leaf.is_guard:
             yield f'"{criterion.title}" is a guard, and the judge does not multiply by it.'
         elif is_kinder(leaf, criterion):
-            yield (
-                f'The judge gives everything for "{criterion.title}" from {leaf.goal:g} on and '
-                f"nothing up to {leaf.zero:g}; agreed are {criterion.goal:g} and "
-                f"{criterion.zero:g}."
-            )
+            yield _kinder_words(leaf, criterion)
         elif leaf.weight / given < _HALF * criterion.weight / agreed:
             yield (
                 f'"{criterion.title}" has {leaf.weight / given:.0%} of the judge\'s weight; '
                 f"agreed are {criterion.weight / agreed:.0%}."
             )
+
+
+def _kinder_words(leaf: Leaf, criterion: Criterion) -> str:
+    zero, goal = criterion.zero or 0.0, criterion.goal or 0.0
+    if criterion.direction == "about":
+        return (
+            f'The judge gives something for "{criterion.title}" up to '
+            f"{max(leaf.goal, leaf.zero):g} away from {goal:g}; agreed is nothing at {zero:g}, "
+            f"which is {abs(goal - zero):g} away."
+        )
+    return (
+        f'The judge gives everything for "{criterion.title}" from {leaf.goal:g} on and '
+        f"nothing up to {leaf.zero:g}; agreed are {goal:g} and {zero:g}."
+    )
 
 
 def leaf_of(leaves: Sequence[Leaf], criterion: Criterion) -> Leaf | None:

@@ -268,7 +268,8 @@ def _lacking(verdict: Verdict) -> str | None:
 
 
 def _leaf_words(leaf: Leaf) -> str:
-    value = "not measured" if leaf.value is None else few_digits(leaf.value)
+    unit = "" if leaf.unit == "1" else leaf.unit
+    value = "not measured" if leaf.value is None else f"{few_digits(leaf.value)} {unit}".strip()
     waits = ", which does not count: what must come before it is lacking" if leaf.waits else ""
     return f"{leaf.title}: {value} earns {leaf.credit:.0%}{waits}"
 

@@ -26,7 +26,7 @@ from telic.storage.layout import DAMAGED, MemberFolder, RunFolder, changed_at, c
 from telic.storage.locks import RunLock, lock_holder
 from telic.storage.workspace import Workspace
 from telic.training.job import TrainJob
-from telic.training.machine import versions
+from telic.training.machine import source_commit, versions
 
 if TYPE_CHECKING:
     from telic.storage.trajectories import Environment  # brings numpy
@@ -105,6 +105,7 @@ def manifest(job: TrainJob) -> dict[str, Any]:
         "key": job.key,
         "created_at": datetime.now(UTC).isoformat(timespec="seconds"),
         "versions": versions(),
+        "commit": source_commit(),
         "python": platform.python_version(),
         "platform": platform.platform(),
         "processors": os.cpu_count(),

@@ -15,6 +15,7 @@ import subprocess
 import sys
 from collections.abc import Generator, Iterable
 from contextlib import contextmanager
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
@@ -167,6 +168,23 @@ def _extra(name: str, modules: tuple[str, ...]) -> MachineCheck:
 def versions() -> dict[str, str | None]:
     """Return the version of every package that decides numbers; None where it is not installed."""
     return {name: _version(name) for name in _PACKAGES}
+
+
+@cache
+def source_commit() -> str | None:
+    """Return the commit telic itself runs from, with `-dirty` where files differ from it.
+
+    None where it is installed and not a checkout: then its version says what it is.
+    """
+    root = Path(__file__).parents[3]
+    if not (root / ".git").exists():
+        return None
+    command = ("git", "-C", str(root), "describe", "--always", "--dirty", "--exclude=*")
+    try:
+        said = subprocess.run(command, capture_output=True, text=True, timeout=30)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return said.stdout.strip() or None
 
 
 def _version(package: str) -> str | None:
