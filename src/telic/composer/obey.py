@@ -176,7 +176,9 @@ def _pay(most: CommandRange, scene: Scene, draft: Draft) -> None:
         "torch.exp(-4.0 * off_turn.square()) + 0.4 * (1.0 - off_turn).clamp(-1.0)"
         " - 0.1 * off_turn.square().clamp(max=9.0)"
     )
-    latex = r"e^{-4 (\omega - \omega^*)^2} + 0.4 (1 - |\omega - \omega^*|) - 0.1 (\omega - \omega^*)^2"
+    latex = (
+        r"e^{-4 (\omega - \omega^*)^2} + 0.4 (1 - |\omega - \omega^*|) - 0.1 (\omega - \omega^*)^2"
+    )
     draft.add("turn", code, 1.5, "turning rate close to the commanded one", latex)
     draft.need(
         "bobbing = quantities.vertical_velocity(info).square()",

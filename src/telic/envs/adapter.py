@@ -11,6 +11,7 @@ import contextlib
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from functools import partial
+from pathlib import Path
 from typing import Any, Literal
 
 import gymnasium
@@ -203,7 +204,7 @@ class GymnasiumEnv:
     def carry(self, tensors: dict[str, Tensor]) -> None:
         """Do nothing."""
 
-    def compile(self) -> None:
+    def compile(self, shared: Path | None = None) -> None:
         """Do nothing."""
 
     def complaints(self) -> dict[str, int]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Generator, Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -192,9 +193,9 @@ class MujocoEnv:
             setattr(self, name, tensors[name])
         self.task.memory = {name: tensors[f"task {name}"] for name in self.task.memory}
 
-    def compile(self) -> None:
+    def compile(self, shared: Path | None = None) -> None:
         """Compile what the simulation may need; see `VecEnv.compile`."""
-        self.sim.compile()
+        self.sim.compile(shared)
 
     def complaints(self) -> dict[str, int]:
         """Return what the simulation could not compute exactly; see `VecEnv.complaints`."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 import torch
@@ -273,8 +274,12 @@ class VecEnv(Protocol):
         """Go on with these tensors instead."""
         ...
 
-    def compile(self) -> None:
-        """Compile what is compiled on demand, before a process confines itself; takes its time."""
+    def compile(self, shared: Path | None = None) -> None:
+        """Compile what is compiled on demand, before a process confines itself; takes its time.
+
+        Args:
+            shared: folder of processes that divide it between them; None: all of it here.
+        """
         ...
 
     def complaints(self) -> dict[str, int]:

@@ -13,6 +13,7 @@ Whatever the reward does to its own process, what is recorded is what the policy
 
 from __future__ import annotations
 
+import json
 import math
 import queue
 import tempfile
@@ -20,7 +21,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple, Protocol, cast
 
 import numpy as np
 import torch
@@ -35,8 +36,9 @@ from telic.errors import Refused, TelicError, UsageError, WorkerDied
 from telic.judges.disturbance import Disturbance, Disturbed, other_physics
 from telic.rewards.load import load_reward
 from telic.rewards.recording import collect
-from telic.sandbox.host import run_worker
+from telic.sandbox.host import LOG_NAME, run_worker
 from telic.sandbox.worker import HostChannel
+from telic.sim.cpu import usable_cpus
 from telic.storage.reading import file_hash
 from telic.storage.trajectories import RECORDED, Trajectory, TrajectoryFacts, write_trajectory
 from telic.training.policy import load_policy
@@ -44,6 +46,8 @@ from telic.training.policy import load_policy
 _UNLIMITED = 1000
 """steps after which an episode without a time limit is cut"""
 _WRITERS = 4
+_EACH = 2
+"""processors for each process that plays"""
 _PLAYING_S = 300.0
 _LARGEST = 1e6
 """numbers of memory beyond this are cut: no honest reward counts so far"""
@@ -88,6 +92,17 @@ def record(orders: Sequence[PlayOrder], folder: Path) -> list[list[RecordedFile]
         UsageError: a policy sees its reward's memory, and the order has no reward.
     """
     folder.mkdir(parents=True, exist_ok=True)
+    # Whoever plays with a reward beside it mostly waits: on many processors several play at once.
+    groups = max(1, min(len(orders), usable_cpus() // _EACH))
+    shares = [orders[first::groups] for first in range(groups)]
+    logs = [folder / (f"worker_{place}.log" if place else LOG_NAME) for place in range(groups)]
+    with ThreadPoolExecutor(groups) as players:
+        own = list(players.map(_record_here, shares, [folder] * groups, logs))
+    return [own[place % groups][place // groups] for place in range(len(orders))]
+
+
+def _record_here(orders: Sequence[PlayOrder], folder: Path, log: Path) -> list[list[RecordedFile]]:
+    """Play orders one after another in one confined process."""
     access = [env_access(order.env, order.env_args) for order in orders]
     policies = {Path(order.policy).absolute().parent for order in orders}
     beside = _Rewards(orders)
@@ -99,6 +114,7 @@ def record(orders: Sequence[PlayOrder], folder: Path) -> list[list[RecordedFile]
             readable=sorted(policies.union(*(each.readable for each in access))),
             python_path=sorted({path for each in access for path in each.python_path}),
             on_message=beside.answer,
+            log=log,
         )
     finally:
         beside.close()
@@ -160,80 +176,98 @@ def is_unchanged(file: RecordedFile) -> bool:
 
 
 class _Rewards:
-    """Answers the recorder's actions with the memory of the policy's reward, one at a time."""
+    """Answers the recorder's actions with the memory of the policy's reward.
+
+    Orders with one and the same reward share its process, one after another.
+    """
 
     def __init__(self, orders: Sequence[PlayOrder]) -> None:
         self._orders = orders
-        self._running: tuple[int, _RewardBeside] | None = None
+        self._running: _RewardBeside | None = None
 
     def answer(self, message: dict[str, Any]) -> dict[str, Any]:
         """Hear the actions of one order; return the memory after them."""
         match message:
             case {"order": int(number), "action": action} if 0 <= number < len(self._orders):
-                if self._running is None or self._running[0] != number:
+                reward = self._orders[number].reward
+                if self._running is None or self._running.reward != reward:
                     self.close()
-                    self._running = number, _RewardBeside(self._orders[number])
-                return {"memory": self._running[1].after(action)}
+                    self._running = _RewardBeside(self._orders, reward)
+                return {"memory": self._running.after(number, action)}
             case _:
                 raise WorkerDied("The recorder broke the protocol.")
 
     def close(self) -> None:
         """End what runs."""
         if self._running is not None:
-            self._running[1].close()
+            self._running.close()
             self._running = None
 
 
 class _RewardBeside:
     """A confined process that follows actions and tells its reward's memory."""
 
-    def __init__(self, order: PlayOrder) -> None:
-        if order.reward is None:
+    def __init__(self, orders: Sequence[PlayOrder], reward: str | None) -> None:
+        if reward is None:
             raise UsageError(
                 "This policy sees its reward's memory, and the reward is not there.",
                 hint="Give the reward that it was trained with.",
             )
-        self._order = order
-        self._actions: queue.Queue[Any] = queue.Queue()
+        self.reward = reward
+        self._orders = orders
+        self._following: int | None = None
+        self._told: queue.Queue[_Told] = queue.Queue()
         self._memories: queue.Queue[Any] = queue.Queue()
         self._thread = threading.Thread(target=self._serve, daemon=True)
         self._thread.start()
 
-    def after(self, action: Any) -> list[list[float]]:
-        """Return the memory after one more action of every episode; None: before the first."""
+    def after(self, number: int, action: Any) -> list[list[float]]:
+        """Return the memory after one more action of an order; None: before the first."""
+        if number != self._following:
+            self._following = number
+            self._told.put(_Told(order=number))
         if action is not None:
-            self._actions.put(action)
+            self._told.put(_Told(action=action))
         try:
             memory = self._memories.get(timeout=_PLAYING_S)
         except queue.Empty:
             raise WorkerDied("The reward gave no memory in time.") from None
         if isinstance(memory, TelicError):
             raise memory
-        return bounded(memory, len(self._order.paths))
+        return bounded(memory, len(self._orders[number].paths))
 
     def close(self) -> None:
-        """Let it end: there are no more actions."""
-        self._actions.put(None)
+        """Let it end: there are no more orders."""
+        self._told.put(_Told())
         self._thread.join()
 
     def _serve(self) -> None:
-        access = env_access(self._order.env, self._order.env_args)
+        access = [env_access(order.env, order.env_args) for order in self._orders]
         with tempfile.TemporaryDirectory() as folder:
             try:
                 run_worker(
                     "telic.judges.recorder",
-                    {"follow": self._order.model_dump(mode="json")},
+                    {"follow": [order.model_dump(mode="json") for order in self._orders]},
                     writable=[Path(folder)],
-                    readable=access.readable,
-                    python_path=access.python_path,
+                    readable=sorted({path for each in access for path in each.readable}),
+                    python_path=sorted({path for each in access for path in each.python_path}),
                     on_message=self._lead,
                 )
             except TelicError as error:
                 self._memories.put(error)
 
     def _lead(self, message: dict[str, Any]) -> dict[str, Any]:
-        self._memories.put(message.get("memory"))
-        return {"action": self._actions.get()}
+        """Answer with an action, or where one order has ended with the number of the next."""
+        if "memory" in message:
+            self._memories.put(message["memory"])
+        return self._told.get()._asdict()
+
+
+class _Told(NamedTuple):
+    """What comes next: an action, another order; with neither, the end."""
+
+    order: int | None = None
+    action: Any = None
 
 
 def bounded(memory: object, rows: int) -> list[list[float]]:
@@ -261,41 +295,83 @@ def prepare(payload: dict[str, Any], channel: HostChannel) -> None:
 def run(state: None, payload: dict[str, Any], channel: HostChannel) -> dict[str, Any]:
     """Record episodes; or follow another process that does, and tell a reward's memory."""
     channel.heartbeat(_PLAYING_S, "playing episodes")
+    # A policy's few rows are soon multiplied; beside a training, threads would wait for each other.
+    torch.set_num_threads(1)
     if "follow" in payload:
-        follow(PlayOrder.model_validate(payload["follow"]), channel)
+        follow([PlayOrder.model_validate(row) for row in payload["follow"]], channel)
         return {}
     hashes: list[list[str]] = []
     for number, row in enumerate(payload["orders"]):
         order = PlayOrder.model_validate(row)
         policy = load_policy(Path(order.policy))
 
-        def memory(action: Tensor | None, number: int = number) -> Tensor:
-            told = None if action is None else numbers(action)
-            return torch.tensor(channel.ask({"order": number, "action": told})["memory"])
-
-        play(policy, order, memory if policy.memory_size else None)
+        play(policy, order, _Memory(channel, number) if policy.memory_size else None)
         hashes.append([file_hash(Path(path)) for path in order.paths])
         channel.heartbeat(_PLAYING_S, "playing episodes")
     return {"sha256": hashes}
 
 
-def follow(order: PlayOrder, channel: HostChannel) -> None:
-    """Run the reward along the actions that the host tells; the simulation is the same."""
+class Memory(Protocol):
+    """A reward's memory, for a policy that sees it."""
+
+    def follow(self, action: Tensor | None) -> None:
+        """Let the reward see one more action of every episode; None: before the first."""
+        ...
+
+    def after(self) -> Tensor:
+        """Return the memory after what was followed last."""
+        ...
+
+
+class _Memory:
+    """That of a reward in another process, which steps while this one does."""
+
+    def __init__(self, channel: HostChannel, order: int) -> None:
+        self._channel, self._order = channel, order
+
+    def follow(self, action: Tensor | None) -> None:
+        told = None if action is None else numbers(action)
+        self._channel.send({"order": self._order, "action": told})
+
+    def after(self) -> Tensor:
+        return torch.tensor(self._channel.reply()["memory"])
+
+
+def follow(orders: Sequence[PlayOrder], channel: HostChannel) -> None:
+    """Run the reward along the actions that the host tells; the simulations are the same."""
+    decided: dict[str, Any] = {}
+    number = channel.ask({})["order"]
+    while number is not None:
+        order = orders[number]
+        where = json.dumps([order.env, order.env_args], sort_keys=True)
+        if where not in decided:
+            decided[where] = _decided(order)
+        number = _follow_one(order, decided[where], channel)
+
+
+def _decided(order: PlayOrder) -> Any:
+    """Return the reward of an order, with what it fixes by a look at the environment."""
     reward = load_reward(order.reward, label="reward_fn.py")
     trial = make(order.env, num_envs=8, seed=0, **order.env_args)
     reward.decide(collect(trial, 64))
     trial.close()
+    return reward
+
+
+def _follow_one(order: PlayOrder, reward: Any, channel: HostChannel) -> int | None:
+    """Follow the actions of one order; return the number of the next."""
     env, disturbed = _open(order)
     obs = env.reset()
     reward.start(len(order.paths), "cpu")
-    while (told := channel.ask({"memory": numbers(reward.memory())})["action"]) is not None:
-        action = disturbed.applied(torch.tensor(told))
+    while (told := channel.ask({"memory": numbers(reward.memory())}))["action"] is not None:
+        action = disturbed.applied(torch.tensor(told["action"]))
         step = env.step(action)
         reward(obs, action, step.final_obs, step.info, step.reward)
         disturbed.push()
         reward.reset(step.terminated | step.truncated)
         obs = step.obs
     env.close()
+    return told["order"]
 
 
 def numbers(tensor: Tensor) -> list[Any]:
@@ -303,15 +379,13 @@ def numbers(tensor: Tensor) -> list[Any]:
     return cast("list[Any]", cast("Any", tensor).tolist())
 
 
-def play(
-    policy: Act, order: PlayOrder, memory: Callable[[Tensor | None], Tensor] | None = None
-) -> None:
+def play(policy: Act, order: PlayOrder, memory: Memory | None = None) -> None:
     """Play one episode per path with the most likely actions, and write them.
 
     Args:
         policy: what acts.
         order: where, from which starts, and where to.
-        memory: gives the reward's memory after an action, for a policy that sees it.
+        memory: that of the reward, for a policy that sees it.
     """
     env, disturbed = _open(order)
     columns, lengths = _tape(policy, env, memory, disturbed)
@@ -350,7 +424,7 @@ def _open(order: PlayOrder) -> tuple[VecEnv, Disturbed]:
 def _tape(
     policy: Act,
     env: VecEnv,
-    memory: Callable[[Tensor | None], Tensor] | None,
+    memory: Memory | None,
     disturbed: Disturbed,
 ) -> tuple[dict[str, np.ndarray[Any, Any]], list[int]]:
     """Return every step of all environments at once, and the length of each one's episode."""
@@ -360,11 +434,14 @@ def _tape(
     live = torch.ones(env.num_envs, dtype=torch.bool)
     lengths = torch.zeros(env.num_envs, dtype=torch.long)
     tape: dict[str, list[Tensor]] = {}
-    action: Tensor | None = None
+    if memory is not None:
+        memory.follow(None)
     for _ in range(env.max_episode_steps or _UNLIMITED):
         shown = disturbed.seen(obs)
-        seen = (shown,) if memory is None else (shown, memory(action))
+        seen = (shown,) if memory is None else (shown, memory.after())
         action = torch.as_tensor(policy(*seen))
+        if memory is not None:
+            memory.follow(action)
         applied = disturbed.applied(action)
         step = env.step(applied)
         row = {
@@ -386,5 +463,7 @@ def _tape(
         obs = step.obs
         if not live.any():
             break
+    if memory is not None:
+        memory.after()  # of the last action: nobody asks, but it is on its way
     columns = {name: torch.stack(values).numpy() for name, values in tape.items()}
     return columns, [int(length) for length in lengths]

@@ -47,6 +47,10 @@ class HostChannel:
     def ask(self, message: Message) -> Message:
         """Send a message and wait for what the host answers to it."""
         self.send(message)
+        return self.reply()
+
+    def reply(self) -> Message:
+        """Wait for the host's answer to a message that was sent before."""
         while True:
             match self.next():
                 case {"kind": "reply", "body": body} if is_record(body):

@@ -42,7 +42,7 @@ _COMPUTED_BY = {
 }
 
 
-def _usable_cpus() -> int:
+def usable_cpus() -> int:
     """Count the CPUs this process may use, which can be fewer than the machine has."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
@@ -104,7 +104,7 @@ class CpuSimulation:
             )
         self.model = model
         self.num_sims = num_sims
-        self.num_threads = num_threads or _usable_cpus()
+        self.num_threads = num_threads or usable_cpus()
         self.device = torch.device("cpu")
         self.notes: list[str] = []
         self.failed: Tensor | None = None
@@ -179,7 +179,7 @@ class CpuSimulation:
         torch.where(where, qvel, self._qvel, out=self._qvel)
         self._require(self._library.mjb_forward(self._batch, *chosen, _ACC))
 
-    def compile(self) -> None:
+    def compile(self, shared: Path | None = None) -> None:
         """Do nothing: it comes compiled."""
 
     def complaints(self) -> dict[str, int]:

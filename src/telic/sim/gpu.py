@@ -16,6 +16,9 @@ docs/explanation/gpu.md has the measured effect on each environment.
 from __future__ import annotations
 
 import copy
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -27,6 +30,7 @@ from telic.core.tensors import integers, split
 from telic.errors import BadEnvironment, ConfigError, MissingExtra, ResourceError, UnknownName
 from telic.sim.cuda_graph import launch
 from telic.sim.room import Room, room_for
+from telic.sim.warp_modules import load_modules
 
 _STATE = ("time", "qpos", "qvel", "act", "qacc_warmstart", "ctrl", "mocap_pos", "mocap_quat")
 
@@ -239,11 +243,17 @@ class GpuSimulation:
         for part, value in zip(self._state, split(state, sizes, dim=1), strict=True):
             part.copy_(value.reshape(part.shape))
 
-    def compile(self) -> None:
-        """Compile all that any field may ever need; takes a minute where nothing is cached."""
-        every = dict.fromkeys((*_MOTION, *_MOTORS, *_ALL, "step", *_COMPUTED_BY.values()))
-        with self._on_stream():
-            self._warm(tuple(every))
+    def compile(self, shared: Path | None = None) -> None:
+        """Compile all that any field may ever need; takes a while where nothing is cached.
+
+        Args:
+            shared: folder of processes that divide it between them; None: all of it here.
+        """
+        every = tuple(dict.fromkeys((*_MOTION, *_MOTORS, *_ALL, "step", *_COMPUTED_BY.values())))
+        with self._on_stream(), self._undone():
+            load_modules(lambda: self._call(every), shared)
+            if shared is None:
+                self._call(every)
 
     def complaints(self) -> dict[str, int]:
         """Return how often there was too little room, by kind, since the last ask; waits."""
@@ -301,8 +311,14 @@ class GpuSimulation:
 
     def _warm(self, calls: tuple[str, ...]) -> None:
         """Make each call once for real, so that its kernels are compiled, and undo it."""
+        with self._undone():
+            self._call(tuple(dict.fromkeys(calls)))
+
+    @contextmanager
+    def _undone(self) -> Generator[None]:
+        """Put everything back afterwards."""
         state, fields = self.state(), {name: view.clone() for name, view in self._fields.items()}
-        self._call(tuple(dict.fromkeys(calls)))
+        yield
         self._warp.synchronize_device(self._place)
         self.load_state(state)
         for name, value in fields.items():

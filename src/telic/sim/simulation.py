@@ -72,8 +72,12 @@ class Simulation(Protocol):
         """
         ...
 
-    def compile(self) -> None:
-        """Compile what any field may need and would otherwise be compiled when asked for."""
+    def compile(self, shared: Path | None = None) -> None:
+        """Compile what any field may need and would otherwise be compiled when asked for.
+
+        Args:
+            shared: folder of processes that divide it between them; None: all of it here.
+        """
         ...
 
     def complaints(self) -> dict[str, int]:

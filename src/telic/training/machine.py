@@ -6,6 +6,7 @@ Warp's cache.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import platform
@@ -13,6 +14,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Generator, Iterable
 from contextlib import contextmanager
 from functools import cache
@@ -30,6 +32,8 @@ if TYPE_CHECKING:
     from telic.envs.vector import VecEnv
 
 _PACKAGES = ("telic", "torch", "mujoco", "gymnasium", "numpy", "pydantic")
+_COMPILERS = 4
+"""processes that compile for a GPU"""
 _EXTRAS = {
     "gpu": ("mujoco_warp", "warp"),
     "export": ("onnx", "onnxruntime"),
@@ -270,17 +274,25 @@ def is_gpu(job: TrainJob) -> bool:
 
 def compile_all(envs: Iterable[VecEnv]) -> None:
     """Compile all that environments on a GPU may need; who comes second finds it in the cache."""
-    import warp
-
-    warp.init()
-    with taking_turns(Path(str(warp.config.kernel_cache_dir)) / "telic.lock"):
-        for env in envs:
+    for env in envs:
+        with _compiling(env):
             env.compile()
 
 
 @contextmanager
+def _compiling(env: VecEnv) -> Generator[None]:
+    """Wait for others that compile for the same environment."""
+    import warp
+
+    warp.init()
+    name = hashlib.sha256(env.spec.id.encode()).hexdigest()[:12]
+    with taking_turns(Path(str(warp.config.kernel_cache_dir)) / f"telic-{name}.lock"):
+        yield
+
+
+@contextmanager
 def compiling_ahead(env: str, env_args: dict[str, Any], device: str) -> Generator[None]:
-    """Compile in another process while this one does something else; on a CPU do nothing.
+    """Compile in other processes while this one does something else; on a CPU do nothing.
 
     Nobody waits for it here: training that begins before it is done waits in `compile_all`.
     """
@@ -296,13 +308,32 @@ def compiling_ahead(env: str, env_args: dict[str, Any], device: str) -> Generato
         process.wait()
 
 
-def main(env: str, env_args: str = "{}", device: str = "cuda") -> None:
-    """Compile for an environment as it is for training; how many there are makes no difference."""
+def main(env: str, env_args: str, device: str, shared: str | None = None) -> None:
+    """Compile for an environment as it is for training; how many there are makes no difference.
+
+    Args:
+        env: the environment.
+        env_args: its arguments, as JSON.
+        device: the GPU.
+        shared: folder of the processes that divide the work; None: start them, and see to the rest.
+    """
     from telic.envs import make
     from telic.sandbox import kernel
+    from telic.sim.cpu import usable_cpus
 
     kernel.die_with_parent()
-    compile_all([make(env, num_envs=16, device=device, **json.loads(env_args))])
+    if shared is not None:
+        make(env, num_envs=16, device=device, **json.loads(env_args)).compile(Path(shared))
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        command = [sys.executable, "-m", __name__, env, env_args, device, folder]
+        others = [subprocess.Popen(command) for _ in range(min(_COMPILERS, usable_cpus() // 2) - 1)]
+        made = make(env, num_envs=16, device=device, **json.loads(env_args))
+        with _compiling(made):
+            made.compile(Path(folder))
+            for other in others:
+                other.wait()
+            made.compile()
 
 
 if __name__ == "__main__":

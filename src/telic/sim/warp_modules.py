@@ -1,0 +1,83 @@
+"""Compile the kernels of a simulation in several processes.
+
+Warp compiles a module when the first of its kernels is launched, one after another: a minute for a
+new robot. Which modules a call needs is found out by making it with nothing launched. Processes
+that share a folder then take one after another of them; whoever comes later finds them in the
+cache. (Threads were tried: eight of them took 26 s where one took 30.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+
+def load_modules(call: Callable[[], object], shared: Path | None = None) -> int:
+    """Compile and load modules that a call launches kernels of; return how many it was.
+
+    Args:
+        call: what launches them; it is made with no kernel running.
+        shared: folder of the processes that divide them; None: all of them here.
+    """
+    with _nothing_launched() as needed:
+        call()
+    own = 0
+    for place, (module, device, block_dim) in enumerate(needed):
+        if shared is None or _take(shared / f"module_{place}"):
+            module.load(device, block_dim)
+            own += 1
+    return own
+
+
+def _take(path: Path) -> bool:
+    """Say whether nobody was here before."""
+    try:
+        path.touch(exist_ok=False)
+    except FileExistsError:
+        return False
+    return True
+
+
+@contextmanager
+def _nothing_launched() -> Generator[list[tuple[Any, Any, int | None]]]:
+    """Let launches only note what they would load: a launch of a module that is not there ends."""
+    import warp as _warp
+
+    warp: Any = _warp
+    needed: dict[tuple[int, int | None], tuple[Any, Any, int | None]] = {}
+    load, suggest = warp.Module.load, warp.get_suggested_block_size
+
+    def note(module: Any, device: Any, block_dim: int | None = None) -> None:
+        needed[id(module), block_dim] = (module, device, block_dim)
+
+    def suggested(*arguments: Any, **named: Any) -> Any:
+        # How wide a block should be, only the compiled kernel tells.
+        warp.Module.load = load
+        try:
+            return suggest(*arguments, **named)
+        finally:
+            warp.Module.load = note
+
+    def either(_condition: Any, on_true: Any = None, on_false: Any = None, **named: Any) -> None:
+        for body in (on_true, on_false):
+            if body is not None:
+                body(**named)
+
+    def once(_condition: Any, while_body: Any, **named: Any) -> None:
+        either(None, while_body, **named)  # no kernel would ever end the loop
+
+    instead = {"get_suggested_block_size": suggested, "capture_if": either, "capture_while": once}
+    kept = {name: getattr(warp, name) for name in instead}
+    found: list[tuple[Any, Any, int | None]] = []
+    warp.Module.load = note
+    for name, function in instead.items():
+        setattr(warp, name, function)
+    try:
+        yield found
+    finally:
+        warp.Module.load = load
+        for name, function in kept.items():
+            setattr(warp, name, function)
+        found.extend(needed.values())
