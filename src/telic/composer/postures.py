@@ -12,6 +12,8 @@ from telic.composer.manners import (
 from telic.composer.parts import bodies_of
 from telic.composer.scene import Scene
 
+_REARED = 0.7
+"""rad, 40 degrees: from there on a torso counts as reared up"""
 _WEIGHT = 2.0
 OWN = {
     Act.SIT: {Posture.LOW, Posture.UPRIGHT},
@@ -167,6 +169,22 @@ def _only(posture: Posture, scene: Scene, draft: Draft, what: str) -> None:
     draft.add("legs", code, 1.5, f"on its {place} feet only", r"[\text{feet}]")
     holds = f"contact[:, {mine}].any(-1) & ~contact[:, {others}].any(-1)"
     _judge_feet(draft, f"is on its {place} feet only", holds)
+    _rear_up(posture, scene, draft)
+
+
+def _rear_up(posture: Posture, scene: Scene, draft: Draft) -> None:
+    """Raise the end of the torso that stands on nothing: balancing with it level is no rearing."""
+    if not scene.has("pitch"):
+        return
+    sign, end = ("-", "front") if posture is Posture.REAR_LEGS else ("", "rear")
+    draft.need(f"reared = {sign}quantities.pitch(info)")
+    code = f"(reared / {_REARED:g}).clamp(-1.0, 1.0)"
+    draft.add("rear", code, 1.0, f"its {end} raised", r"\min(\theta / \theta^*, 1)")
+    draft.measure(f'reared = {sign}episode["pitch"]')
+    title = f"raises its {end}"
+    meaning = f"share of the time with the {end} of its torso raised by {_REARED:.2g} to 2.4 rad"
+    value = f"episode.share((reared > {_REARED:g}) & (reared < 2.4))"
+    draft.leaf(title, meaning, value, 0.2, 0.6, weight=2.0 * _WEIGHT, tag="too_low")
 
 
 def _on_hands(scene: Scene, draft: Draft, what: str) -> None:
