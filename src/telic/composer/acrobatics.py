@@ -6,6 +6,7 @@ import math
 
 from telic.composer.draft import Credit, Draft
 from telic.composer.frames import Act, Degree, Direction, Frame
+from telic.composer.gaits import STEPPING, keep_time, usual_gait
 from telic.composer.hops import jump_in_time
 from telic.composer.manners import (
     allow_height,
@@ -159,9 +160,20 @@ def turn(frame: Frame, scene: Scene, draft: Draft) -> None:
         draft.doubt(f'"{frame.word}" a little is taken as {360 * _BIT:g} degrees')
     if turns is None:
         _spin(frame, draft, which)
+        _step_round(frame, scene, draft)
     else:
         _turn_by(frame, draft, which, turns)
     stay_on_feet(scene, draft)
+
+
+def _step_round(frame: Frame, scene: Scene, draft: Draft) -> None:
+    """Let a robot that is driven by position step to a clock: else it shuffles and hardly turns."""
+    if "commands" not in scene.spec.arguments:
+        return
+    gait = usual_gait(frame.model_copy(update={"verb": Act.GO, "amount": None}), scene)
+    if gait is not None:
+        keep_time(gait, scene, draft)
+        draft.settings |= {"log_std": STEPPING}
 
 
 def _turns_meant(frame: Frame) -> float | None:

@@ -52,6 +52,10 @@ _SWING_LEGS = 0.1
 """how far a foot swings above the others, in lengths of the leg"""
 _BOB = 0.14
 """of sqrt(g L), how fast the body of a walker goes up and down"""
+ANY_GAIT = (None, "walk", "run", "jog", "step", "march")
+"""words that leave open which gait it is"""
+STEPPING = -1.3
+"""log standard deviation of the first actions: it stands from the first step on, and tries"""
 _GENTLE = -2.5
 """log standard deviation of the first actions of a robot whose drives outweigh its body"""
 _LONGER = 2.0
@@ -156,6 +160,14 @@ def _two(name: str, scene: Scene) -> tuple[tuple[float, ...], ...]:
 
 def _count(feet: int) -> str:
     return {1: "one", 2: "two", 3: "three"}.get(feet, str(feet))
+
+
+def usual_gait(frame: Frame, scene: Scene) -> Gait | None:
+    """Return the gait that was asked for, or one that suits its feet: "walk" leaves it open."""
+    feet = len(scene.spec.feet)
+    usual = "trot" if feet == 4 else "walk" if feet > 1 else None
+    name = usual if frame.gait in ANY_GAIT else frame.gait
+    return gait_meant(frame.model_copy(update={"gait": name, "direction": None}), scene)
 
 
 def step_in(gait: Gait, frame: Frame, scene: Scene, draft: Draft) -> None:

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from telic.composer.draft import Draft
 from telic.composer.footing import go_in_steps
 from telic.composer.frames import Direction, Frame
-from telic.composer.gaits import gait_meant, keep_time
+from telic.composer.gaits import STEPPING, gait_meant, keep_time
 from telic.composer.scene import Scene
 from telic.robots.terrain import (
     STAIRS_M,
@@ -32,8 +32,6 @@ _ENOUGH, _LITTLE = 0.75, 0.1
 """of the way up or down: what earns everything, and nothing"""
 _ONTO_TOP_M = 0.4
 _SECONDS = (3.0, 16.0)
-_GENTLE = -1.3
-"""log standard deviation of the first actions: it stands from the first step on, and tries"""
 _GRIP = 0.1
 
 
@@ -77,7 +75,7 @@ def lay_ground(frame: Frame, scene: Scene, draft: Draft, speed: float) -> None:
         "terrain_start": "foot" if way.climbs > 0 else "top",
     }
     draft.practice = max(draft.practice, _PRACTICE)
-    draft.settings |= {"log_std": _GENTLE}
+    draft.settings |= {"log_std": STEPPING}
     draft.doubt(_words(frame, way, scene))
     if way.climbs:
         lasts = (TO_TOP_M + _ONTO_TOP_M) / max(speed, 0.05) + 1.0

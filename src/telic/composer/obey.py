@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from telic.composer.draft import Draft
 from telic.composer.footing import go_in_steps
 from telic.composer.frames import Act, Direction, Frame
-from telic.composer.gaits import Gait, gait_meant, keep_time, step_in
+from telic.composer.gaits import ANY_GAIT, STEPPING, gait_meant, keep_time, step_in, usual_gait
 from telic.composer.manners import cost_of_change, stay_on_feet
 from telic.composer.scene import Scene
 from telic.composer.sizes import FROUDE, GENTLE, froude_speed, speed
@@ -43,10 +43,7 @@ _MOVES, _RESTS = 0.5, 0.25
 """of the largest rates, while it was told to stand"""
 _PRACTICE = 3.0
 """times as long as going at all: there are three rates to learn"""
-_GENTLE = -1.3
-"""log standard deviation of the first actions: it stands from the first step on, and tries"""
 _GRIP = 0.1
-_ANY_GAIT = (None, "walk", "run", "jog", "step", "march")
 
 
 _NAMES = ("forward", "sideways", "turn")
@@ -95,7 +92,7 @@ def obey(frame: Frame, scene: Scene, draft: Draft) -> None:
     }
     draft.seconds = max(_SECONDS, (frame.duration_s or 0.0) + 1.0)
     draft.practice = _PRACTICE
-    draft.settings |= {"log_std": _GENTLE}
+    draft.settings |= {"log_std": STEPPING}
     _pay(most, scene, draft)
     _judge(most, draft)
     _step(frame, most, scene, draft)
@@ -212,25 +209,17 @@ def _step(frame: Frame, most: CommandRange, scene: Scene, draft: Draft) -> None:
         f" > {0.05 * most.ahead:.4g})"
         f' | (info["command_turn"].abs() > {0.05 * most.turn:.4g})).float()',
     )
-    if frame.gait not in _ANY_GAIT:
+    if frame.gait not in ANY_GAIT:
         gait = gait_meant(frame, scene)
         if gait is not None:
             step_in(gait, frame, scene, draft)
-    gait = _usual_gait(frame, scene)
+    gait = usual_gait(frame, scene)
     if gait is not None:
         keep_time(gait, scene, draft, only=" * is_told")
     if scene.has("foot_contact"):
         draft.need("lifts = 1.0 - quantities.foot_contact(info).mean(-1)")
         meaning = "feet in the air while it is told to stand, as a cost"
         draft.add("stand", "-lifts * (1.0 - is_told)", 0.5, meaning, r"-[\text{stand}] (1 - c_i)")
-
-
-def _usual_gait(frame: Frame, scene: Scene) -> Gait | None:
-    """Return the gait that was asked for, or one that suits its feet: "walk" leaves it open."""
-    feet = len(scene.spec.feet)
-    usual = "trot" if feet == 4 else "walk" if feet > 1 else None
-    name = usual if frame.gait in _ANY_GAIT else frame.gait
-    return gait_meant(frame.model_copy(update={"gait": name, "direction": None}), scene)
 
 
 # ---- what is judged
@@ -310,7 +299,7 @@ def _led(told: tuple[float, float, float], frame: Frame, scene: Scene, lasts: fl
     if not any(told):
         return Motion.model_validate(values)
     values |= {"forward_mps": ahead, "left_mps": aside, "turn_rps": turn, "stride_hz": 1.5}
-    gait = _usual_gait(frame, scene)
+    gait = usual_gait(frame, scene)
     if gait is not None:
         values |= {"stride_hz": gait.hertz, "feet": gait.landings, "duty": gait.duty}
     return Motion.model_validate(values)
