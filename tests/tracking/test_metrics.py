@@ -5,14 +5,8 @@ import math
 import pytest
 import torch
 
-from telic.tracking.metrics import (
-    ClipResult,
-    TrackingReport,
-    as_csv,
-    follow_errors,
-    similarity,
-    summarise_encoder,
-)
+from telic.tracking.metrics import follow_errors, similarity
+from telic.tracking.reports import ClipResult, TrackingReport, as_csv, summarise_encoder
 
 DT = 0.02
 

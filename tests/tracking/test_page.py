@@ -12,15 +12,15 @@ from telic.report.markdown import render_markdown
 from telic.storage.layout import RunFolder
 from telic.tracking import sweep as sweeping
 from telic.tracking import train
-from telic.tracking.metrics import (
+from telic.tracking.metrics import follow_errors
+from telic.tracking.page import evaluation_report, sweep_report
+from telic.tracking.reports import (
     ClipResult,
     PairAgreement,
     TokenUse,
     TrackingReport,
-    follow_errors,
     summarise_encoder,
 )
-from telic.tracking.page import evaluation_report, sweep_report
 from telic.tracking.sweep import TokenSize, point_of, sizes
 from telic.tracking.train import TrackingOptions
 from tests.tracking.constructed import library, tiny

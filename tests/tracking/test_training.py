@@ -18,7 +18,8 @@ from telic.tracking.deploy import deploy_tracker
 from telic.tracking.evaluate import ClipPlayer
 from telic.tracking.export import export_tracker
 from telic.tracking.losses import guidance
-from telic.tracking.metrics import TrackingReport
+from telic.tracking.reports import TrackingReport
+from telic.tracking.settle import settle
 from telic.tracking.tracker import load_tracker, save_tracker
 from telic.tracking.train import (
     TrackingOptions,
@@ -290,3 +291,20 @@ def test_a_warm_up_learns_the_guide_and_leaves_weights_of_losses_and_rates_alone
     collecting(alone, 0)()
     warm_up(alone, config)
     torch.testing.assert_close(alone.population.flat[0], population.flat[1], atol=1e-4, rtol=1e-3)
+
+
+def test_encoders_settle_on_the_first_one_and_nothing_else_changes():
+    config = tiny(*CONFIG, "trainer.settle=4", "trainer.ppo.minibatch_size=48")
+    setup = train.build(train.tracking_job(config, [1], threads=1), config, library())
+    networks, population = setup.population.networks, setup.population
+    setup.collector.start(stagger=False)
+    kept = ("robot", "control", "kinematic", "critic")
+    before = {
+        name: [type(x)(*(y.clone() for y in x)) for x in networks.layers(population.views, name)]
+        for name in kept
+    }
+    apart = settle(setup, config)
+    assert len(apart) == 4 and apart[-1] < 0.7 * apart[0]
+    for name in kept:
+        for old, new in zip(before[name], networks.layers(population.views, name), strict=True):
+            assert torch.equal(old.weight, new.weight) and torch.equal(old.bias, new.bias)

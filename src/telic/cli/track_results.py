@@ -8,7 +8,7 @@ from telic.cli.output import console, print_facts, print_rows, view
 
 if TYPE_CHECKING:
     from telic.tracking.export import TrackerExport
-    from telic.tracking.metrics import TrackingReport
+    from telic.tracking.reports import TrackingReport
     from telic.verbs.track import (
         TokenSweep,
         TrackedRun,

@@ -1,7 +1,7 @@
-"""Work done elsewhere, as studies: sessions and searches are found, read, and written as a study.
+"""Work done elsewhere, as studies: sessions, searches and trainings of trackers.
 
-To add a kind (a tracker's training, another tool's sweep), write one module with a class like those
-in `from_session` and `from_search`, and name it in `importers`.
+They are found, read, and written as a study. To add a kind (another tool's sweep), write one module
+with a class like those in `from_session` and `from_search`, and name it in `importers`.
 """
 
 from __future__ import annotations
@@ -43,8 +43,9 @@ def importers() -> tuple[Importer, ...]:
     """Return one importer of each kind; loaded when asked for, as they bring numpy with them."""
     from telic.importers.from_search import SearchImporter
     from telic.importers.from_session import SessionImporter
+    from telic.importers.from_tracking import TrackingImporter
 
-    return SessionImporter(), SearchImporter()
+    return SessionImporter(), SearchImporter(), TrackingImporter()
 
 
 class FoundWork(NamedTuple):
@@ -75,14 +76,16 @@ def find_source(runs_dir: Path, name: str) -> FoundWork:
     works = [FoundWork(each, path) for each in importers() for path in each.listed(runs_dir)]
     if not works:
         raise UsageError(
-            f'There is no session or search "{name}": {runs_dir} holds none yet.',
+            f'There is no session, search or tracking run "{name}": {runs_dir} holds none yet.',
             hint="Name its folder, or the folder of runs with --runs-dir.",
         )
     if name == LATEST:
         return max(works, key=lambda work: work.path.stat().st_mtime)
     matches = [work for work in works if work.starts_with(name)]
     if not matches:
-        raise UnknownName("session or search", name, [work.path.name for work in works])
+        raise UnknownName(
+            "session, search or tracking run", name, [work.path.name for work in works]
+        )
     if len(matches) > 1:
         names = ", ".join(work.path.name for work in matches[:5])
         raise UsageError(

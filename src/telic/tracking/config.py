@@ -288,6 +288,9 @@ class TrainerGroup(Config):
     warm_up: int = Field(
         default=0, ge=0, description="batches that only learn to aim at the reference's joints"
     )
+    settle: int = Field(
+        default=0, ge=0, description="batches at the end that draw encoders to the first one"
+    )
     ppo: PpoSettings = Field(default_factory=PpoSettings, description="of the learning algorithm")
     noise: tuple[float, float] = Field(default=(0.001, 0.5), description="least and most deviation")
     schedules: dict[str, Schedule] = Field(

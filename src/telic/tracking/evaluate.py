@@ -20,16 +20,16 @@ from telic.motions.library import MotionLibrary
 from telic.storage.trajectories import REFERENCE, Trajectory, TrajectoryFacts
 from telic.tracking.config import TrackingConfig
 from telic.tracking.environment import clips_of, make_tracking, tracking_task
-from telic.tracking.metrics import (
+from telic.tracking.metrics import follow_errors
+from telic.tracking.quantiser import agreement, code_use
+from telic.tracking.reports import (
     ClipResult,
     EncoderResult,
     PairAgreement,
     TokenUse,
     TrackingReport,
-    follow_errors,
     summarise_encoder,
 )
-from telic.tracking.quantiser import agreement, code_use
 from telic.tracking.task import ClipChoice
 from telic.tracking.tracker import Tracker
 from telic.training.evaluate import LABELS

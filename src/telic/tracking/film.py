@@ -15,7 +15,7 @@ from telic.rendering.job import Rendering
 from telic.rendering.jobs import render_one
 from telic.storage.trajectories import REFERENCE, Trajectory, TrajectoryFacts, write_trajectory
 from telic.tracking.evaluate import ClipPlayer
-from telic.tracking.metrics import ClipResult
+from telic.tracking.reports import ClipResult
 from telic.tracking.tracker import Tracker
 
 _GHOST = "ghost_"

@@ -9,7 +9,7 @@ from statistics import fmean
 from telic.core.text import MISSING
 from telic.report import document as doc
 from telic.report.charts import ChartLine, LineChart, Point, Row, RowChart
-from telic.tracking.metrics import ClipResult, EncoderResult, TrackingReport
+from telic.tracking.reports import ClipResult, EncoderResult, TrackingReport
 from telic.tracking.sweep import SweepPoint
 
 _WORST = 10

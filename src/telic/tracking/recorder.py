@@ -19,7 +19,8 @@ from telic.storage.trajectories import Trajectory, write_trajectory
 from telic.tracking.config import TrackingConfig
 from telic.tracking.environment import tracking_task
 from telic.tracking.evaluate import ClipPlayer
-from telic.tracking.metrics import TrackingReport
+from telic.tracking.reports import TrackingReport
+from telic.tracking.settle import settle
 from telic.tracking.task import TrackingTask
 from telic.tracking.tokens import LOSSES, TokenNetworks
 from telic.tracking.tracker import Tracker, TrackerFacts, member_tracker, save_tracker
@@ -72,7 +73,13 @@ class TrackEvaluator:
         return member_tracker(self.setup.population, member, self.config, facts)
 
     def evaluate(self, actor: Actor, global_step: int) -> Evaluation:
-        """Measure every member; the score of one is the share of each clip that it followed."""
+        """Measure every member; the score of one is the share of each clip that it followed.
+
+        Before the last time encoders settle: nothing is learned after it.
+        """
+        job = self.setup.job
+        if global_step >= job.iterations * job.settings.batch_size:
+            settle(self.setup, self.config)
         measured = [
             self.player.measure(self.tracker(member, global_step), self.split)
             for member in range(self.setup.population.size)

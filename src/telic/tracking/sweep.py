@@ -18,8 +18,8 @@ from telic.core.config import Record
 from telic.errors import UsageError
 from telic.storage.layout import RunFolder
 from telic.tracking.config import TrackingConfig
-from telic.tracking.metrics import TrackingReport
-from telic.tracking.train import CONFIG, TrackingOptions, latest_reports, read_config, train_tracker
+from telic.tracking.reports import TrackingReport, latest_reports
+from telic.tracking.train import CONFIG, TrackingOptions, read_config, train_tracker
 from telic.training.folder import status_of
 
 

@@ -12,7 +12,8 @@ the same tokens (`losses.py`). It plugs into PPO as `telic.training.networks.Pol
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
 from itertools import pairwise
 from typing import Any, Literal, NamedTuple
 
@@ -244,6 +245,17 @@ class TokenNetworks:
         return self._critic(views.critic, inputs).squeeze(-1)
 
     # ---- learning
+
+    @contextmanager
+    def drawn_to_first(self) -> Generator[None]:
+        """Let encoders be drawn to the first one alone, from all rows, whatever was configured."""
+        usual = self._constant, self._share, self._learns[1]
+        names = range(len(self._constant))
+        self._constant, self._share, self._learns[1] = [place == 0 for place in names], 1.0, True
+        try:
+            yield
+        finally:
+            self._constant, self._share, self._learns[1] = usual
 
     def descend(
         self, views: Views, out: Views, seen: Tensor, inputs: Tensor, judge: Judge[Result]

@@ -31,11 +31,10 @@ from telic.motions.library import MotionLibrary
 from telic.rewards.decide import RunnerChoice
 from telic.rewards.load import load_reward
 from telic.storage.files import read_record, remove_unfinished, write_json
-from telic.storage.layout import MemberFolder, RunFolder
+from telic.storage.layout import RunFolder
 from telic.tracking.config import Schedule, TrackingConfig
 from telic.tracking.environment import clips_of, make_tracking, open_motions, tracking_task
 from telic.tracking.evaluate import ClipPlayer, played_clips
-from telic.tracking.metrics import TrackingReport
 from telic.tracking.processes import SharedCollector, TrainingGroup, share, train_in_processes
 from telic.tracking.recorder import TrackEvaluator, TrackRecorder
 from telic.tracking.task import CURRICULUM, TrackingTask
@@ -327,18 +326,6 @@ def read_config(run: RunFolder) -> TrackingConfig:
         return TrackingConfig.model_validate_json(path.read_bytes())
     except ValidationError as error:
         raise BadFile(f"{path} is no configuration of a tracking run.") from error
-
-
-def reports_of(member: MemberFolder) -> list[TrackingReport]:
-    """Return what was measured of a member while it was trained, by step."""
-    files = (member.path / "evaluations").glob("report_*.json")
-    order = sorted(files, key=lambda path: int(path.stem.partition("_")[2]))
-    return [TrackingReport.model_validate_json(path.read_bytes()) for path in order]
-
-
-def latest_reports(run: RunFolder) -> list[TrackingReport]:
-    """Return the latest report of every member."""
-    return [own[-1] for own in map(reports_of, run.members()) if own]
 
 
 def resume_tracker(run: RunFolder, on_event: Listener, should_stop: Callable[[], bool]) -> Run:

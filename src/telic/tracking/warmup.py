@@ -26,10 +26,7 @@ _RATE = 2e-3
 
 
 def warm_up(setup: Setup, config: TrackingConfig) -> list[float]:
-    """Learn from `trainer.warm_up` batches; returns how far actions were off the guide's in each.
-
-    The optimiser starts anew afterwards: what it knows is of another loss.
-    """
+    """Learn from `trainer.warm_up` batches; returns how far actions were off in each."""
     population, networks = setup.population, setup.population.networks
     assert isinstance(networks, TokenNetworks)
     batches = config.trainer.warm_up
@@ -41,28 +38,48 @@ def warm_up(setup: Setup, config: TrackingConfig) -> list[float]:
     told: list[float] = []
     for number in range(batches):
         population.learning_rate.fill_(_RATE * (1.0 - number / batches))
-        told.append(_imitate(setup, -1 - number))
+        losses = learn_without_rewards(setup, -1 - number, "warm up")
+        told.append(losses[LOSSES.index("guide")].mean().item())
     networks.weights.copy_(usual)
     population.learning_rate.copy_(rate)
-    for moments in (population.adam.first, population.adam.second, population.adam.count):
-        moments.zero_()
+    forget_steps(setup)
     return told
 
 
-def _imitate(setup: Setup, iteration: int) -> float:
-    """Collect a batch and learn its guide's actions; returns how far off they were at the end."""
+def forget_steps(setup: Setup) -> None:
+    """Let the optimiser start anew: what it knows is of another loss."""
+    adam = setup.population.adam
+    for moments in (adam.first, adam.second, adam.count):
+        moments.zero_()
+
+
+def learn_without_rewards(
+    setup: Setup, iteration: int, phase: str, *, normalises: bool = True
+) -> Tensor:
+    """Collect a batch and learn from it by the losses of tokens alone.
+
+    Args:
+        setup: the training.
+        iteration: number of the batch, which noise and shuffles follow from.
+        phase: what this is a part of; shuffles follow from it, too.
+        normalises: whether the batch adds to the statistics that inputs are normalised by.
+
+    Returns:
+        (4, P) the losses of the last minibatch.
+    """
     population, networks = setup.population, setup.population.networks
     assert isinstance(networks, TokenNetworks)
     batch = collecting(setup, iteration)()
     raw = by_member(batch.inputs)
-    population.moments.update(raw, population.alive)
+    if normalises:
+        population.moments.update(raw, population.alive)
     inputs = population.actor().scaling.apply(raw)
     size = population.settings.minibatch_size
     for generation in range(_EPOCHS):
         order = torch.stack(
             [
                 torch.randperm(inputs.shape[1], generator=one, device=one.device)
-                for one in population.generators(f"warm up {generation}", iteration)
+                for one in population.generators(f"{phase} {generation}", iteration)
             ]
         )
         shuffled = inputs.gather(1, order.unsqueeze(-1).expand_as(inputs))
@@ -74,10 +91,10 @@ def _imitate(setup: Setup, iteration: int) -> float:
             grad = population.grad
             adam_step(population, grad, norm(grad, dim=1), population.alive)
     assert networks.latest is not None
-    return networks.latest[LOSSES.index("guide")].mean().item()
+    return networks.latest.clone()
 
 
 def _nothing(outputs: Tensor, values: Tensor) -> tuple[Pull, None]:
-    """Rewards say nothing yet."""
+    """Rewards say nothing."""
     deviation = outputs.new_zeros(outputs.shape[0], outputs.shape[-1])
     return Pull(torch.zeros_like(outputs), deviation, torch.zeros_like(values).unsqueeze(-1)), None

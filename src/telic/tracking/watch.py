@@ -26,7 +26,7 @@ from telic.storage.locks import RunLock
 from telic.tracking.config import TrackingConfig
 from telic.tracking.environment import open_motions
 from telic.tracking.evaluate import ClipPlayer, played_clips
-from telic.tracking.metrics import TrackingReport
+from telic.tracking.reports import TrackingReport
 from telic.tracking.tracker import load_tracker
 from telic.training.folder import status_of
 

@@ -203,14 +203,16 @@ def import_rlxp(request: ImportRequest) -> ImportedTrees:
 
 
 class FromRequest(RootRequest, RunsRequest):
-    """A session or a search to tell as a study."""
+    """A session, a search or a training of trackers to tell as a study."""
 
-    source: str = argument("Session or search: its folder, its id, the start of one, or 'latest'.")
+    source: str = argument(
+        "Session, search or tracking run: its folder, its id, the start of one, or 'latest'."
+    )
 
 
 @study_verb(FromRequest)
 def from_source(request: FromRequest) -> ImportResult:
-    """Tell a session or a search as a study; again, it adds only what is new.
+    """Tell a session, a search or a tracking run as a study; again, it adds only what is new.
 
     The source is read and never written to. The study is made under .telic of --root and becomes
     the active one: telic study report, state, candidate show and ledger verify work on it.

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from telic.motions.clip import Split
     from telic.storage.layout import MemberFolder, RunFolder
     from telic.tracking.export import TrackerExport
-    from telic.tracking.metrics import TrackingReport
+    from telic.tracking.reports import TrackingReport
     from telic.tracking.sweep import SweepPoint
     from telic.tracking.train import TrackingOptions
     from telic.tracking.watch import WatchedTracker
@@ -101,7 +101,8 @@ def train(request: TrackRequest) -> TrackedRun:
     """Train policies that follow reference motions through one space of tokens."""
     from telic.storage.layout import RunFolder
     from telic.tracking.presets import preset
-    from telic.tracking.train import latest_reports, train_tracker
+    from telic.tracking.reports import latest_reports
+    from telic.tracking.train import train_tracker
 
     config = preset(request.preset, _overrides(request))
     run = train_tracker(config, Path(request.runs_dir), _options(request))
@@ -243,10 +244,10 @@ def eval(request: EvalRequest) -> TrackerEvaluation:
     from telic.tracking.environment import open_motions
     from telic.tracking.evaluate import ClipPlayer, played_clips
     from telic.tracking.film import film_clip
-    from telic.tracking.metrics import as_csv
     from telic.tracking.page import evaluation_report
+    from telic.tracking.reports import as_csv, reports_of
     from telic.tracking.tracker import load_tracker
-    from telic.tracking.train import read_config, reports_of
+    from telic.tracking.train import read_config
 
     chosen = _chosen(request)
     config = read_config(chosen.run)

@@ -11,8 +11,8 @@ from telic.motions.robot import motion_robot
 from telic.storage.layout import RunFolder
 from telic.storage.trajectories import Environment
 from telic.tracking.config import MotionsGroup
-from telic.tracking.metrics import ClipResult, EncoderResult, TokenUse, TrackingReport
-from telic.tracking.train import CONFIG, read_config, reports_of
+from telic.tracking.reports import ClipResult, EncoderResult, TokenUse, TrackingReport, reports_of
+from telic.tracking.train import CONFIG, read_config
 from telic.tracking.watch import results
 from telic.web.place import WebPlace
 
