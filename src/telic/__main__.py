@@ -7,13 +7,19 @@ the hook does.
 from __future__ import annotations
 
 import errno
+import gc
 import os
 import sys
+
+_SELDOM = 1_000_000
+"""objects after which a command about a study looks for garbage: it makes many and drops few"""
 
 
 def main() -> None:
     """Run the command line."""
     words = sys.argv[1:]
+    if words[:1] == ["study"]:  # others may train for days
+        gc.set_threshold(_SELDOM)
     if words[:2] == ["plugin", "hook"] and len(words) == 3:
         from telic.plugin.hooks import HOOKS
 

@@ -49,6 +49,21 @@ _DOORS: dict[str, str | VerbGroup] = {
     "mcp": VerbGroup("Serve telic to coding agents.", {"serve": "mcp:serve"}),
 }
 """verbs of the other doors"""
+OWN_FORMS = {
+    "train:train": "terminal:train_on_terminal",
+    "session:run": "terminal:run_on_terminal",
+    "search:search": "terminal:search_on_terminal",
+    "control:note": "terminal:note_on_terminal",
+    "labels:label": "terminal:label_on_terminal",
+    "things:show": "terminal:show_on_terminal",
+    "things:report": "terminal:report_on_terminal",
+    "study_candidates:draft_candidate": "study_terminal:new",
+    "study_candidates:baseline": "study_terminal:baseline",
+    "study_candidates:revise_candidate": "study_terminal:revise",
+    "study_approvals:approve": "study_terminal:approve",
+    "study_runs:launch_candidate": "study_terminal:run",
+}
+"""verbs that the command line has in a form of its own; only that form is loaded"""
 
 
 @runtime_checkable
@@ -233,11 +248,10 @@ def find(path: str) -> Verb[..., Any, Any]:
     package, _, name = path.partition(":")
     if package in ("mcp", "web"):
         return getattr(import_module(f"telic.{package}"), name)
-    if path.startswith("study"):
-        from telic.cli.study_terminal import ON_TERMINAL
-    else:
-        from telic.cli.terminal import ON_TERMINAL
-    return ON_TERMINAL[path] if path in ON_TERMINAL else catalogue.load(path)
+    if path not in OWN_FORMS:
+        return catalogue.load(path)
+    module, _, form = OWN_FORMS[path].partition(":")
+    return getattr(import_module(f"telic.cli.{module}"), form)
 
 
 def options(verb: Verb[..., Any, Any]) -> list[Any]:

@@ -221,6 +221,9 @@ class ApproveOptions(study_approvals.ApproveRequest):
         return study_approvals.import_approvals, source
 
 
+approve = study_approvals.approve.asked_with(ApproveOptions)
+
+
 def _context(request: StudyRequest) -> dict[str, Any]:
     return {name: getattr(request, name) for name in ("root", "actor", "task", "study")}
 
@@ -323,13 +326,3 @@ def _start(request: RunOptions, study: Study, launch_request: LaunchRequest) -> 
     if request.wait and state.status == RunStatus.FINISHED:
         ingest(study, launched.run, request.who)
     return StartedRun(launched, str(state.status), state.why, request.wait)
-
-
-ON_TERMINAL: dict[str, Verb[..., Any, Any]] = {
-    "study_candidates:draft_candidate": new,
-    "study_candidates:baseline": baseline,
-    "study_candidates:revise_candidate": revise,
-    "study_approvals:approve": study_approvals.approve.asked_with(ApproveOptions),
-    "study_runs:launch_candidate": run,
-}
-"""verbs of studies that the command line has in a form of its own"""

@@ -185,13 +185,10 @@ def saved_site(request: TerminalReport) -> SavedSite:
     return write_site(thing, Path(request.runs_dir), Path(request.root), request.site)
 
 
-ON_TERMINAL: dict[str, Verb[..., Any, Any]] = {
-    "train:train": train.asked_with(TerminalTrain),
-    "session:run": run.asked_with(TerminalRun),
-    "search:search": search.asked_with(TerminalSearch),
-    "control:note": note.asked_with(TerminalNote),
-    "labels:label": label.asked_with(TerminalLabel),
-    "things:show": show.asked_with(TerminalShow),
-    "things:report": report.asked_with(TerminalReport),
-}
-"""verbs that the command line has in a form of its own"""
+train_on_terminal = train.asked_with(TerminalTrain)
+run_on_terminal = run.asked_with(TerminalRun)
+search_on_terminal = search.asked_with(TerminalSearch)
+note_on_terminal = note.asked_with(TerminalNote)
+label_on_terminal = label.asked_with(TerminalLabel)
+show_on_terminal = show.asked_with(TerminalShow)
+report_on_terminal = report.asked_with(TerminalReport)

@@ -101,6 +101,24 @@ class Check(Record):
     anchors_of_other_keys: int = 0
 
 
+class LedgerBytes:
+    """What the file of a ledger holds; a beginning of it is hashed once, however often asked."""
+
+    def __init__(self, content: bytes) -> None:
+        self.content = content
+        self._digests: dict[int, Sha] = {}
+        self._hashed, self._size = hashlib.sha256(), 0
+
+    def digest(self, size: int) -> Sha:
+        """Return the hash of the first bytes."""
+        if size not in self._digests:
+            if size < self._size:
+                self._hashed, self._size = hashlib.sha256(), 0
+            self._hashed.update(memoryview(self.content)[self._size : size])
+            self._digests[size], self._size = self._hashed.hexdigest(), size
+        return self._digests[size]
+
+
 class CheckedPart(Record):
     """The first bytes of a ledger, every one of which was checked; known again by their hash."""
 
@@ -112,11 +130,9 @@ class CheckedPart(Record):
     anchors_proven: int = 0
     anchors_of_other_keys: int = 0
 
-    def begins(self, content: bytes) -> bool:
+    def begins(self, file: LedgerBytes) -> bool:
         """Say whether a ledger begins with these very bytes."""
-        if len(content) < self.size:
-            return False
-        return hashlib.sha256(memoryview(content)[: self.size]).hexdigest() == self.digest
+        return self.size <= len(file.content) and file.digest(self.size) == self.digest
 
 
 class BadLine(Exception):
@@ -167,9 +183,10 @@ class ChainCheck:
     def __init__(self, key: SigningKey | None, known: CheckedPart | None = None) -> None:
         self._key, self._known = key, known or CheckedPart()
 
-    def check(self, content: bytes, committed: LedgerHead | None) -> Check:
+    def check(self, file: LedgerBytes, committed: LedgerHead | None) -> Check:
         """Check a ledger; `committed` is the head that the projections have seen."""
-        start = self._known if self._known.begins(content) else CheckedPart()
+        start = self._known if self._known.begins(file) else CheckedPart()
+        content = file.content
         self._head, self._signs = start.head, start.signs
         self._proven, self._others = start.anchors_proven, start.anchors_of_other_keys
         lines = content[start.size :].split(b"\n")
@@ -193,11 +210,11 @@ class ChainCheck:
             anchors_of_other_keys=self._others,
         )
 
-    def checked(self, content: bytes) -> CheckedPart:
+    def checked(self, file: LedgerBytes) -> CheckedPart:
         """Return what a check that found nothing has looked at."""
         return CheckedPart(
-            size=len(content),
-            digest=hashlib.sha256(content).hexdigest(),
+            size=len(file.content),
+            digest=file.digest(len(file.content)),
             head=self._head,
             signs=self._signs,
             anchors_proven=self._proven,

@@ -16,11 +16,12 @@ from telic.studies.documents.base import StudyActor
 from telic.studies.evidence.audit import audit_result
 from telic.studies.evidence.monitor import monitor_run
 from telic.studies.evidence.reflection import reflect_run
-from telic.studies.launch.attempt import TOKEN, LaunchRequest
+from telic.studies.launch.attempt import LaunchRequest
 from telic.studies.launch.launch import launch
 from telic.studies.launch.recovery import reconcile, stop_run
 from telic.studies.next import note_next
 from telic.studies.next_decisions import NextAction
+from telic.studies.queue import TOKEN
 from telic.studies.rules.checks import validate_candidate
 from telic.studies.rules.stops import ingest
 from telic.studies.schedule import advance, more_seeds, plan_candidate, plan_incumbent_check

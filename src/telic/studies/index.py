@@ -14,28 +14,31 @@ import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import compress
 from pathlib import Path
+from typing import Any
 
 from pydantic import BaseModel
-from pydantic_core import from_json, to_json
 
 from telic.core.config import Record
 from telic.errors import TelicError
 from telic.storage.files import write_bytes
 from telic.storage.reading import read_bytes
 from telic.studies.canonical import canonical, existing_key, signing_key
-from telic.studies.chain import CheckedPart, LedgerEvent, decode
+from telic.studies.chain import CheckedPart, LedgerBytes, LedgerEvent, decode
 from telic.studies.documents.base import Sha
 from telic.studies.documents.candidate import Job
 from telic.studies.folder import StudyFolder
 from telic.studies.projector import Projection, Projector
+from telic.studies.queue import OUTCOME, PlannedJobs, queue_of
 from telic.studies.state import EvidenceState, RunState
-from telic.studies.table import RecordTable
+from telic.studies.table import PackedColumns, RecordTable, pack
 
 SMALLEST = 1000
 """lines after which a ledger is worth an index, and after which it is made anew"""
 
 
-_STATE, _JOBS, _RUNS, _EVIDENCE, _PLACES = "state", "jobs", "runs", "evidence", "places of "
+_STATE, _JOBS, _RUNS, _EVIDENCE = "state", "jobs: ", "runs: ", "evidence: "
+_OUTCOMES = "outcomes of jobs: "
+_PLACES = "places of "
 
 
 class LinePlaces(BaseModel):
@@ -73,12 +76,23 @@ class LedgerIndex:
         """Return a projector that has seen the part."""
         seen = Projection.model_validate_json(self.sections[_STATE])
         tables = {
-            "runs": RecordTable(RunState, from_json(self.sections[_RUNS])),
-            "evidence": RecordTable(EvidenceState, from_json(self.sections[_EVIDENCE])),
+            "runs": RecordTable(RunState, self._columns(_RUNS)),
+            "evidence": RecordTable(EvidenceState, self._columns(_EVIDENCE)),
         }
         state = seen.state.model_copy(update=tables)
-        jobs = RecordTable(Job, from_json(self.sections[_JOBS]))
-        return Projector.restored(seen.model_copy(update={"state": state, "jobs": jobs}))
+        jobs = RecordTable(Job, self._columns(_JOBS))
+        settled = jobs.replaced(self._columns(_OUTCOMES))
+        known = {"state": state, "jobs": jobs, "settled": settled, "touched": frozenset[str]()}
+        return Projector.restored(seen.model_copy(update=known))
+
+    def _columns(self, table: str) -> PackedColumns:
+        return PackedColumns(
+            {
+                name.removeprefix(table): section
+                for name, section in self.sections.items()
+                if name.startswith(table)
+            }
+        )
 
     @property
     def types(self) -> list[str]:
@@ -122,8 +136,8 @@ def index_file(folder: StudyFolder) -> Path:
     return folder.path / "ledger.index"
 
 
-def read_index(folder: StudyFolder, content: bytes) -> LedgerIndex | None:
-    """Return the index of a ledger of this content; None without one that this user's key signed.
+def read_index(folder: StudyFolder, ledger: LedgerBytes) -> LedgerIndex | None:
+    """Return the index of a ledger; None without one that this user's key signed.
 
     What is wrong with an index is no error: it is made again from the ledger.
     """
@@ -137,7 +151,7 @@ def read_index(folder: StudyFolder, content: bytes) -> LedgerIndex | None:
         is_ours = (head.study, head.made_by) == (folder.name, _made_by())
         if not is_ours or not key.has_signed(head.signed(), head.sig):
             return None
-        if hashlib.sha256(body).hexdigest() != head.body or not head.part.begins(content):
+        if hashlib.sha256(body).hexdigest() != head.body or not head.part.begins(ledger):
             return None
     except (TelicError, ValueError):
         return None
@@ -172,11 +186,12 @@ def write_index(
     seen = projector.projection()
     sections = {
         _STATE: seen.model_dump_json(
-            exclude={"state": {"runs", "evidence"}, "jobs": True}
+            exclude={"state": {"runs", "evidence"}, "jobs": True, "settled": True, "touched": True}
         ).encode(),
-        _JOBS: to_json(seen.jobs.as_columns()),
-        _RUNS: to_json(seen.state.runs.as_columns()),
-        _EVIDENCE: to_json(seen.state.evidence.as_columns()),
+        **_packed(_JOBS, seen.jobs),
+        **_outcomes(seen),
+        **_packed(_RUNS, seen.state.runs),
+        **_packed(_EVIDENCE, seen.state.evidence),
         **{_PLACES + type: each.model_dump_json().encode() for type, each in found.items()},
     }
     body = b"".join(sections.values())
@@ -192,6 +207,16 @@ def write_index(
         head = unsigned.model_copy(update={"sig": signing_key(folder.root).sign(unsigned.signed())})
         write_bytes(index_file(folder), head.model_dump_json().encode() + b"\n" + body)
     return LedgerIndex(part, sections)
+
+
+def _packed(table: str, records: RecordTable[Any]) -> dict[str, bytes]:
+    return {table + field: pack(column) for field, column in records.as_columns().items()}
+
+
+def _outcomes(seen: Projection) -> dict[str, bytes]:
+    planned = PlannedJobs(seen.policy, seen.jobs, seen.settled, seen.touched)
+    jobs = queue_of(planned, seen.state, seen.run_revisions).table
+    return {_OUTCOMES + field: pack(jobs.column(field)) for field in OUTCOME}
 
 
 def parse_line(line: bytes) -> LedgerEvent:

@@ -7,6 +7,7 @@ process killed before the append changed nothing; after it, the projections are 
 from __future__ import annotations
 
 import contextlib
+import time
 from collections.abc import Callable, Generator, Iterable
 from dataclasses import dataclass
 from datetime import timedelta
@@ -21,6 +22,7 @@ from telic.studies.chain import (
     ChainCheck,
     Check,
     CheckedPart,
+    LedgerBytes,
     LedgerEvent,
     LedgerHead,
     anchored,
@@ -53,6 +55,8 @@ _RETRIES = 5
 _SMALL = 100_000
 """bytes up to which nobody looks for an index"""
 _JUMP = timedelta(seconds=5)
+_TICK_NS = 100_000_000
+"""of a file system's clock, at most: two changes within one look like none"""
 
 
 @dataclass(frozen=True)
@@ -128,21 +132,35 @@ class Ledger:
         """Know what was made of the ledger's beginning, where that is still what it was."""
         if self._read_to or self._size() < _SMALL:
             return
-        index = read_index(self.folder, read_bytes(self.path))
+        index = read_index(self.folder, self._file())
         if index is not None:
             self._index, self._checked = index, index.part
             self._projector, self._read_to = index.projector(), index.part.size
+
+    def _file(self) -> LedgerBytes:
+        """Return what the file holds; read again only when it was written to since."""
+        if not self.path.exists():
+            return LedgerBytes(b"")
+        facts = self.path.stat()
+        # The last is the time of a change of any kind, which nobody can set back.
+        looks = (facts.st_dev, facts.st_ino, facts.st_size, facts.st_mtime_ns, facts.st_ctime_ns)
+        is_settled = time.time_ns() - facts.st_ctime_ns > _TICK_NS
+        if self._bytes is None or self._looks != looks or not is_settled:
+            self._looks, self._bytes = looks, LedgerBytes(read_bytes(self.path))
+        return self._bytes
 
     def _size(self) -> int:
         return self.path.stat().st_size if self.path.exists() else 0
 
     def _renew_index(self) -> None:
         """Keep what was read for whoever comes next, if every byte of it holds."""
-        content = read_bytes(self.path)[: self._read_to]
+        file = self._file()
+        if len(file.content) != self._read_to:  # others write meanwhile
+            file = LedgerBytes(file.content[: self._read_to])
         walk = ChainCheck(existing_key(self.folder.root), self._checked)
-        if not walk.check(content, None).ok:
+        if not walk.check(file, None).ok:
             return
-        self._checked = walk.checked(content)
+        self._checked = walk.checked(file)
         self._index = write_index(
             self.folder, self._checked, self._projector, self._index, self._newest, self._places
         )
@@ -161,14 +179,14 @@ class Ledger:
         return self._check(self._checked)
 
     def _check(self, known: CheckedPart | None) -> Check:
-        content = read_bytes(self.path) if self.path.exists() else b""
+        file = self._file()
         key, noted = existing_key(self.folder.root), noted_head(self.folder)
         walk = ChainCheck(key, known)
-        check = walk.check(content, committed_head(self.folder))
+        check = walk.check(file, committed_head(self.folder))
         if not check.ok:
             return check
-        self._checked = walk.checked(content)
-        hashes = {} if noted is None else _hashes(content, noted, check.head)
+        self._checked = walk.checked(file)
+        hashes = {} if noted is None else _hashes(file.content, noted, check.head)
         if why := why_foreign(noted, hashes, check.head):
             bad = noted.head.seq if noted else 0
             found = {"ok": False, "bad_seq": bad, "why": why, "foreign": True}
@@ -209,7 +227,8 @@ class Ledger:
         if type not in EVENT_TYPES:
             raise StudyError("E_EVENT", f'There is no event of type "{type}".')
         with self.locked():
-            head = self.head
+            head, before = self.head, self.state()
+            is_saved = committed_head(self.folder) == head
             if expect_head is not None and head.hash != expect_head:
                 raise LockTimeout(
                     "E_HEAD", "The ledger has grown since it was read.", hint="Read it again."
@@ -218,7 +237,7 @@ class Ledger:
             event = self._write(NewEvent(type, subject, data, actor))
             if event.type == "decision.recorded" or event.seq % ANCHOR_EVERY == 0:
                 self._write_anchor(event.head)
-            save(self.folder, self.state())
+            save(self.folder, self.state(), before if is_saved else None)
         return event
 
     def append_from(self, make: Callable[[StudyState], NewEvent]) -> LedgerEvent:
@@ -342,6 +361,8 @@ class Ledger:
         self._places: list[int] = []
         self._read_to = 0
         self._checked: CheckedPart | None = None
+        self._bytes: LedgerBytes | None = None
+        self._looks: tuple[int, ...] = ()
 
 
 def _hashes(content: bytes, noted: NotedHead, head: LedgerHead) -> dict[int, str]:

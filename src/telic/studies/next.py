@@ -9,9 +9,9 @@ from collections.abc import Iterator, Sequence
 
 from telic.errors import TelicError
 from telic.studies.errors import StudyError
-from telic.studies.launch.attempt import TOKEN
 from telic.studies.next_decisions import NextAction, doubts, first_of, objections, verdicts
 from telic.studies.outlook import Outlook
+from telic.studies.queue import TOKEN
 from telic.studies.rules.stops import Stop, ledger_problems, record_findings
 from telic.studies.state import WorkSource
 from telic.studies.state_file import save_next

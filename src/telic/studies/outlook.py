@@ -1,37 +1,30 @@
 """What waits for somebody in a study: everything that the choice of the next action looks at.
 
-Reads files and the process table, starts nothing.
+Reads files and the process table, starts nothing. What only drafts, launches or live runs need is
+loaded with them: most looks at a study find none, and loading it would take longer than the look.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from telic.studies.canonical import moment, utc_now
 from telic.studies.contract import check_contract
 from telic.studies.documents.candidate import CandidateStatus, RunStatus
 from telic.studies.evidence.artefacts import altered_artefacts
 from telic.studies.evidence.measurement import Measurement
-from telic.studies.evidence.monitor import WATCH_EVERY
 from telic.studies.evidence.signatures import fatal_alerts
-from telic.studies.launch.machine import (
-    is_alive,
-    is_given_up,
-    is_here,
-    read_exit,
-    read_pid_record,
-    stop_request,
-)
-from telic.studies.launch.recovery import GRACE_S, due_move
 from telic.studies.prospects import Prospects
 from telic.studies.queue import ReadyJob
-from telic.studies.rules.checks import changed_since, check_candidate
 from telic.studies.rules.phases import measured
-from telic.studies.rules.remedies import Remedy, remedy_for
 from telic.studies.rules.stops import Stop, agreement_problems, ledger_problems, standing_stops
 from telic.studies.schedule import lacks_jobs, queue_step
 from telic.studies.study import Study
+
+if TYPE_CHECKING:
+    from telic.studies.rules.remedies import Remedy
 
 _REWARD_WORK = ("reward_tuning", "reward_engineering")
 
@@ -101,6 +94,8 @@ class Outlook(Prospects):
     @cached_property
     def unasked(self) -> tuple[str, ...]:
         """Runs under way that nobody asked to stop yet."""
+        from telic.studies.launch.machine import stop_request
+
         return tuple(run for run in self.live if stop_request(self.study.folder.run(run)) is None)
 
     @cached_property
@@ -115,7 +110,10 @@ class Outlook(Prospects):
     @cached_property
     def unmoved(self) -> tuple[str, ...]:
         """Launched candidates whose runs are over, and that a crash left where they were."""
-        launched = self._with_status(CandidateStatus.LAUNCHED)
+        if not (launched := self._with_status(CandidateStatus.LAUNCHED)):
+            return ()
+        from telic.studies.launch.recovery import due_move
+
         return tuple(name for name in launched if due_move(self.study, name))
 
     @cached_property
@@ -126,6 +124,10 @@ class Outlook(Prospects):
     @cached_property
     def unwatched(self) -> tuple[str, ...]:
         """Live runs that nobody looked at for a while."""
+        if not self.live:
+            return ()
+        from telic.studies.evidence.monitor import WATCH_EVERY
+
         runs, now = self.study.state.runs, moment(utc_now())
         last = {run: runs[run].intent_at for run in self.live}
         for event in self.study.events_of("monitor.alert", about=self.live):
@@ -154,12 +156,14 @@ class Outlook(Prospects):
 
     @property
     def _finished(self) -> list[str]:
-        return self.study.state.runs.where(status=RunStatus.FINISHED)
+        statuses = self.study.state.runs.values_of("status")
+        return [name for name, status in statuses if status == RunStatus.FINISHED]
 
     def _without(self, kind: str, runs: Iterable[str]) -> tuple[str, ...]:
         """Return the runs about which there is no evidence of a kind."""
         sheets = self.study.state.evidence
-        covered = set(sheets.column("run", sheets.where(kind=kind)))
+        rows = zip(sheets.column("kind"), sheets.column("run"), strict=True)
+        covered = {run for each, run in rows if each == kind}
         return tuple(run for run in runs if run not in covered)
 
     @cached_property
@@ -184,15 +188,20 @@ class Outlook(Prospects):
     @cached_property
     def remedy(self) -> Remedy | None:
         """What the first ready job needs before it can start."""
-        return remedy_for(self.study, self.ready[0]) if self.ready else None
+        if not self.ready:
+            return None
+        from telic.studies.rules.remedies import remedy_for
+
+        return remedy_for(self.study, self.ready[0])
 
     @cached_property
     def stale(self) -> tuple[tuple[str, str], ...]:
         """Validated candidates that were checked against something else, with what changed."""
-        changes = (
-            (name, changed_since(self.study, name))
-            for name in self._with_status(CandidateStatus.VALIDATED)
-        )
+        if not (validated := self._with_status(CandidateStatus.VALIDATED)):
+            return ()
+        from telic.studies.rules.checks import changed_since
+
+        changes = ((name, changed_since(self.study, name)) for name in validated)
         return tuple((name, ", ".join(changed)) for name, changed in changes if changed)
 
     @cached_property
@@ -217,7 +226,11 @@ class Outlook(Prospects):
     def _drafts(self) -> dict[str, str | None]:
         """Every draft with the first check that it fails; None when it passes all."""
         faults: dict[str, str | None] = {}
-        for name in self._with_status(CandidateStatus.DRAFT):
+        if not (drafts := self._with_status(CandidateStatus.DRAFT)):
+            return faults
+        from telic.studies.rules.checks import check_candidate
+
+        for name in drafts:
             failed = (each for each in check_candidate(self.study, name) if not each.passed)
             faults[name] = next((f"{each.id}: {each.why}" for each in failed), None)
         return faults
@@ -235,6 +248,15 @@ class Outlook(Prospects):
 
 def _is_over(study: Study, run: str) -> bool:
     """Tell whether a run that the ledger believes alive is not."""
+    from telic.studies.launch.machine import (
+        is_alive,
+        is_given_up,
+        is_here,
+        read_exit,
+        read_pid_record,
+    )
+    from telic.studies.launch.recovery import GRACE_S
+
     folder = study.folder.run(run)
     record = read_pid_record(folder)
     if read_exit(folder) is not None or (record is not None and is_given_up(record)):

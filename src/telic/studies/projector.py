@@ -61,6 +61,10 @@ class Projection(BaseModel):
     policy: QueuePolicy = QueuePolicy()
     jobs: RecordTable[Job] = Field(default_factory=lambda: RecordTable(Job))
     """as they were planned"""
+    settled: RecordTable[Job] | None = None
+    """the first of them, with what had become of them at an earlier line"""
+    touched: frozenset[str] = frozenset()
+    """candidates that lines after it are about"""
 
 
 class Projector:
@@ -84,6 +88,8 @@ class Projector:
         self.run_revisions: dict[str, int] = {}
         """which revision of its candidate each run was started for"""
         self._policy, self._jobs = QueuePolicy(), TableBuilder(Job)
+        self._settled: RecordTable[Job] | None = None
+        self._touched: set[str] = set()
 
     @classmethod
     def restored(cls, seen: Projection) -> Projector:
@@ -99,6 +105,7 @@ class Projector:
         made._protocol_hash = state.protocol_hash
         made.run_revisions = dict(seen.run_revisions)
         made._policy, made._jobs = seen.policy, TableBuilder(Job, seen.jobs)
+        made._settled, made._touched = seen.settled, set(seen.touched)
         made._account = Account(
             limits=state.budget_limits,
             charged_to=dict(seen.charged_to),
@@ -120,6 +127,8 @@ class Projector:
             run_revisions=dict(self.run_revisions),
             policy=self._policy,
             jobs=self._jobs.table(),
+            settled=self._settled,
+            touched=frozenset(self._touched),
         )
 
     def apply(self, event: LedgerEvent) -> None:
@@ -220,6 +229,7 @@ class Projector:
     def _move(self, candidate: str, event: LedgerEvent) -> None:
         """Give a candidate the status, phase and hashes that an event names."""
         held, data = self._candidates.get(candidate), event.data
+        self._touched.add(candidate)
         if held is None:
             return
         names = (*_HASHES, "phase")
@@ -266,6 +276,7 @@ class Projector:
         )
         held = self._candidates.get(run.candidate)
         self._runs.put(data["run"], run)
+        self._touched.add(run.candidate)
         self.run_revisions[data["run"]] = 1 if held is None else held.revision
         self._account.reserve(data["run"], run.candidate, run.phase, reservation)
 
@@ -289,16 +300,22 @@ class Projector:
 
     def _update_run(self, run: str, **changes: Any) -> None:
         if run in self._runs:
-            self._runs.put(run, self._runs[run].model_copy(update=changes))
+            held = self._runs[run]
+            self._runs.put(run, held.model_copy(update=changes))
+            self._touched.add(held.candidate)
 
     def _queue(self, name: str, event: LedgerEvent) -> None:
         data = event.data
         self._policy = QueuePolicy.model_validate(data.get("policy") or self._policy)
         for fields in data.get("jobs", ()):
-            self._jobs.put(fields["job_id"], Job.model_validate(fields))
-        for job, changes in data.get("changes", {}).items():
-            if job in self._jobs:
-                self._jobs.put(job, Job.model_validate({**self._jobs[job].as_data(), **changes}))
+            job = Job.model_validate(fields)
+            self._jobs.put(fields["job_id"], job)
+            self._touched.add(job.candidate)
+        for name, changes in data.get("changes", {}).items():
+            if name in self._jobs:
+                job = self._jobs[name]
+                self._jobs.put(name, Job.model_validate({**job.as_data(), **changes}))
+                self._touched.add(job.candidate)
 
     def _evidence(self, name: str, event: LedgerEvent) -> None:
         data = event.data

@@ -6,7 +6,7 @@ became of it is read off the runs, so that the queue cannot disagree with what h
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from telic.studies.canonical import moment
@@ -24,6 +24,8 @@ from telic.studies.documents.contract import PHASES, ROLES, Contract, Phase, See
 from telic.studies.state import RunState, StudyState
 from telic.studies.table import RecordTable
 
+TOKEN = "RUN_CANDIDATE"
+"""the word of whoever starts a job: it shows that they mean it"""
 MOST_ATTEMPTS = 3
 JOB_OVER: tuple[JobStatus, ...] = ("done", "failed", "cancelled")
 _BUSY: tuple[JobStatus, ...] = ("leased", "running")
@@ -60,6 +62,10 @@ class PlannedJobs(NamedTuple):
 
     policy: QueuePolicy
     jobs: RecordTable[Job]
+    settled: RecordTable[Job] | None = None
+    """the first of them, with what had become of them at an earlier line of the ledger"""
+    touched: frozenset[str] = frozenset()
+    """candidates that lines after it are about; what became of the others' jobs stays as it was"""
 
 
 class JobQueue(NamedTuple):
@@ -100,39 +106,61 @@ def queue_of(planned: PlannedJobs, state: StudyState, revisions: Mapping[str, in
         state: of the study.
         revisions: of its candidate for which each run was started.
     """
-    tries, columns = _tries(state, revisions), planned.jobs.as_columns(_SETTLED)
-    cases = zip(*(columns[x] for x in ("candidate", "phase", "seed")), strict=True)
-    for row, case in enumerate(cases):
-        runs = tries.get(case)
-        if runs and columns["status"][row] != "cancelled" and case[0] in state.candidates:
-            for field, value in zip(_SETTLED, _settled(runs, state), strict=True):
-                columns[field][row] = value
-    return JobQueue(state.study, planned.policy, RecordTable(Job, columns))
+    jobs, settled = planned.jobs, planned.settled
+    count = 0 if settled is None else len(settled)
+    columns = {
+        field: [*(() if settled is None else settled.column(field)), *jobs.column(field)[count:]]
+        for field in OUTCOME
+    }
+    touched = None if settled is None else planned.touched
+    plans, cases = jobs.column("status"), [jobs.column(field) for field in _CASE]
+    tries = _tries(state, revisions, touched)
+    for row in _rows_of(jobs, touched):
+        candidate, phase, seed = (column[row] for column in cases)
+        runs = tries.get((candidate, phase, seed))
+        is_due = runs and plans[row] != "cancelled" and candidate in state.candidates
+        as_planned = (jobs.column(field)[row] for field in OUTCOME)
+        outcome = _settled(runs, state) if runs and is_due else as_planned
+        for field, value in zip(OUTCOME, outcome, strict=True):
+            columns[field][row] = value
+    return JobQueue(state.study, planned.policy, jobs.replaced(columns))
 
 
-def _tries(state: StudyState, revisions: Mapping[str, int]) -> Tries:
+def _rows_of(jobs: RecordTable[Job], candidates: frozenset[str] | None) -> Iterable[int]:
+    """Return the rows of jobs of some candidates, or of all."""
+    if candidates is None:
+        return range(len(jobs))
+    return [jobs.place(name) for each in candidates for name in jobs.where(candidate=each)]
+
+
+def _tries(
+    state: StudyState, revisions: Mapping[str, int], candidates: frozenset[str] | None
+) -> Tries:
     """Return runs of the candidates' present revisions, by candidate, phase and seed.
 
     Of thousands of runs only what tells them apart is looked at.
     """
     found: Tries = {}
     now = {name: held.revision for name, held in state.candidates.items()}
-    columns = (state.runs.values_of(x) for x in ("status", "candidate", "phase", "seed"))
-    for (name, status), (_, candidate), (_, phase), (_, seed) in zip(*columns, strict=True):
+    for name, status, candidate, phase, seed in state.runs.values_of("status", *_CASE):
+        if candidates is not None and candidate not in candidates:
+            continue
         revision = now.get(candidate)
         if status != RunStatus.ABORTED and revisions.get(name, revision) == revision:
             found.setdefault((candidate, phase, seed), []).append((name, status))
     return found
 
 
-_SETTLED = ("status", "run_id", "attempts", "reason")
+_CASE = ("candidate", "phase", "seed")
+"""what tells jobs apart"""
+OUTCOME = ("status", "run_id", "attempts", "reason")
 """what the runs of a job say about it"""
 
 
 def _settled(
     tries: Sequence[tuple[str, RunStatus]], state: StudyState
 ) -> tuple[JobStatus, str, int, str | None]:
-    """Return what the runs of a job make of it: the fields of `_SETTLED`."""
+    """Return what the runs of a job make of it: the fields of `OUTCOME`."""
     for name, status in tries:
         if status == RunStatus.FINISHED:
             return "done", name, len(tries), None

@@ -46,6 +46,8 @@ from telic.studies.table import RecordTable
 
 IMPORTED = "study.imported"
 """the event by which a study takes over work that was done elsewhere"""
+TOLD = 500
+"""runs, and pieces of evidence, that are written down for readers"""
 EMPTY = LedgerHead(seq=0, hash=NO_HASH)
 
 
@@ -198,6 +200,21 @@ class StudyState(Document):
     required_approvals: tuple[ApprovalKey, ...] = ()
     pending_approvals: tuple[str, ...] = ()
     fired_stops: tuple[FiredStop, ...] = ()
+    left_out: dict[str, int] = Field(default={})
+    """how many runs and pieces of evidence are told by the ledger alone"""
+
+    def told(self) -> StudyState:
+        """Return what is written down for readers: of runs and evidence the newest, and all live.
+
+        A file of everything is tens of megabytes in a long study, and written with each line.
+        """
+        runs, evidence = self.runs.newest(TOLD, self.active_runs), self.evidence.newest(TOLD)
+        left_out = {
+            "runs": len(self.runs) - len(runs),
+            "evidence": len(self.evidence) - len(evidence),
+        }
+        told = {"runs": runs, "evidence": evidence, "left_out": left_out}
+        return self.model_copy(update=told) if any(left_out.values()) else self
 
     def runs_of(self, candidate: str, phase: Phase | None = None) -> dict[str, RunState]:
         """Return the runs of a candidate, in one phase or in all."""

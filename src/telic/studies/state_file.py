@@ -48,15 +48,22 @@ def _seen(folder: StudyFolder) -> _Seen | None:
         return None
 
 
-def save(folder: StudyFolder, state: StudyState) -> None:
-    """Write state.json, and into candidates' files the status that the ledger gives them."""
-    _save_state(folder, state)
+def save(folder: StudyFolder, state: StudyState, since: StudyState | None = None) -> None:
+    """Write into candidates' files the status that the ledger gives them, and then state.json.
+
+    That comes last, so what state.json has seen is in the other files, too: of what was saved whole
+    before, as `since`, only candidates that changed are looked at.
+    """
+    known = {} if since is None else since.candidates
     for name, candidate in state.candidates.items():
+        if known.get(name) is candidate:
+            continue
         path = folder.candidate_file(name)
         data = read_table(path) if path.is_file() else None
         now = {key: candidate.as_data()[key] for key in _KEPT}
         if data is not None and any(data.get(key) != value for key, value in now.items()):
             write_json(path, {**data, **now})
+    _save_state(folder, state)
 
 
 def save_next(folder: StudyFolder, state: StudyState, action: dict[str, Any]) -> None:
@@ -71,4 +78,4 @@ def save_next(folder: StudyFolder, state: StudyState, action: dict[str, Any]) ->
 
 
 def _save_state(folder: StudyFolder, state: StudyState) -> None:
-    write_text(folder.state, state.model_dump_json(indent=2) + "\n")
+    write_text(folder.state, state.told().model_dump_json(indent=2) + "\n")

@@ -311,7 +311,8 @@ class Study:
     @fact
     def queue(self) -> JobQueue:
         """The queue that the ledger comes to, within the contract of today."""
-        jobs = PlannedJobs(self._projection.policy, self._projection.jobs)
+        seen = self._projection
+        jobs = PlannedJobs(seen.policy, seen.jobs, seen.settled, seen.touched)
         planned = queue_of(jobs, self.state, self.run_revisions)
         is_written = self.folder.contract.is_file()
         return as_agreed(planned, self.state, self.contract) if is_written else planned

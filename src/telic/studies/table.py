@@ -1,19 +1,63 @@
 """Records by name that are read when they are looked at, and found by what they are about.
 
 A long study has tens of thousands of runs; a command looks at a few. So a table that comes from an
-index holds columns of plain values, and makes a record of a row only when somebody asks for it.
+index holds columns of plain values, reads a column when somebody looks at it, and makes a record of
+a row only when somebody asks for it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Generic, TypeVar, cast, get_args
 
 from pydantic import BaseModel, GetCoreSchemaHandler
-from pydantic_core import CoreSchema, core_schema
+from pydantic_core import CoreSchema, core_schema, from_json, to_json
+
+from telic.core.text import is_dict
 
 Row = TypeVar("Row", bound=BaseModel)
 _NAMES = "names"
+_VALUES, _WHICH = "values", "which"
+
+
+class PackedColumns(Mapping[str, list[Any]]):
+    """Columns as they are written: read at the first look, each on its own.
+
+    A column in which the same values come again and again says which of its values stands in each
+    row, so that tens of thousands of rows are read in a millisecond.
+    """
+
+    def __init__(self, packed: Mapping[str, bytes]) -> None:
+        self._packed = packed
+        self._read: dict[str, list[Any]] = {}
+
+    def __getitem__(self, field: str) -> list[Any]:
+        if field not in self._read:
+            column: Any = from_json(self._packed[field])
+            if is_dict(column):
+                values: list[Any] = column[_VALUES]
+                column = [values[number] for number in column[_WHICH]]
+            self._read[field] = column
+        return self._read[field]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._packed)
+
+    def __len__(self) -> int:
+        return len(self._packed)
+
+
+def pack(column: list[Any]) -> bytes:
+    """Write a column of plain values."""
+    spelled = [to_json(value) for value in column]
+    which = {value: number for number, value in enumerate(dict.fromkeys(spelled))}
+    if 2 * len(which) > len(column):
+        return b"[" + b",".join(spelled) + b"]"
+    rows = to_json([which[value] for value in spelled])
+    return b'{"%s":[%s],"%s":%s}' % (
+        *(_VALUES.encode(), b",".join(which)),
+        *(_WHICH.encode(), rows),
+    )
 
 
 class RecordTable(Mapping[str, Row], Generic[Row]):
@@ -63,18 +107,24 @@ class RecordTable(Mapping[str, Row], Generic[Row]):
 
     # ------------------------------------------------------------------ finding
 
-    def values_of(self, field: str) -> Iterator[tuple[str, Any]]:
-        """Yield every name with its plain value of a field; no record is made for it."""
-        return zip(self._places, self._column(field), strict=True)
+    def values_of(self, *fields: str) -> Iterator[tuple[Any, ...]]:
+        """Yield every name with its plain values of some fields; no record is made for it."""
+        return zip(self._places, *map(self._column, fields), strict=True)
 
-    def column(self, field: str, names: Iterable[str]) -> list[Any]:
-        """Return the plain value of a field for some names; no record is made for it."""
+    def column(self, field: str, names: Iterable[str] | None = None) -> list[Any]:
+        """Return the plain value of a field for some names, or all; no record is made for it."""
         cells = self._column(field)
-        return [cells[self._places[name]] for name in names]
+        return cells if names is None else [cells[self._places[name]] for name in names]
+
+    def place(self, name: str) -> int:
+        """Return the row of a name: where its values stand in every column."""
+        return self._places[name]
 
     def where(self, **wanted: Any) -> list[str]:
         """Return the names of the records whose fields have these values, in order."""
         groups = [self._group(field).get(value, []) for field, value in wanted.items()]
+        if len(groups) == 1:
+            return list(groups[0])
         fewest = min(groups, key=len)
         others = [set(group) for group in groups if group is not fewest]
         return [name for name in fewest if all(name in other for other in others)]
@@ -100,24 +150,37 @@ class RecordTable(Mapping[str, Row], Generic[Row]):
 
     # ------------------------------------------------------------------ growing and writing
 
+    def newest(self, count: int, besides: Iterable[str] = ()) -> RecordTable[Row]:
+        """Return the last records, and some that are named; itself when that is all."""
+        if len(self) <= count:
+            return self
+        kept = {*list(self)[-count:], *besides}
+        return RecordTable(self._kind, None, {name: self[name] for name in self if name in kept})
+
     def grown(self, newer: Mapping[str, Row]) -> RecordTable[Row]:
         """Return a table in which these records came, too, or took the place of others."""
         grown = RecordTable(self._kind, self._columns, {**self._newer, **newer})
         grown._made = self._made  # made of the columns, which both have
         return grown
 
-    def as_columns(self, always: Collection[str] = ()) -> dict[str, list[Any]]:
-        """Return it as plain values, in lists of its own.
+    def replaced(self, columns: Mapping[str, list[Any]]) -> RecordTable[Row]:
+        """Return a table in which some fields have other plain values, in the order of names."""
+        return RecordTable(self._kind, _ReplacedColumns(self, columns))
 
-        Fields that have their default everywhere are left out, except for those named.
-        """
+    @property
+    def fields(self) -> list[str]:
+        """What its records hold."""
+        return list(self._kind.model_fields)
+
+    def as_columns(self) -> dict[str, list[Any]]:
+        """Return it as plain values; fields that have their default everywhere are left out."""
         columns: dict[str, list[Any]] = {_NAMES: list(self)}
         for field, info in self._kind.model_fields.items():
             cells = self._column(field)
-            is_needed = info.is_required() or field in always or field in self._columns
+            is_needed = info.is_required() or field in self._columns
             default = None if is_needed else _plain(info.get_default())
             if is_needed or any(cell != default for cell in cells):
-                columns[field] = list(cells)
+                columns[field] = cells
         return columns
 
     @classmethod
@@ -139,6 +202,25 @@ class RecordTable(Mapping[str, Row], Generic[Row]):
         )
 
 
+class _ReplacedColumns(Mapping[str, list[Any]]):
+    """The columns of a table, some of them replaced; the others are looked at when asked for."""
+
+    def __init__(self, table: RecordTable[Any], replaced: Mapping[str, list[Any]]) -> None:
+        self._table, self._replaced = table, replaced
+
+    def __getitem__(self, field: str) -> list[Any]:
+        if field == _NAMES:
+            return list(self._table)
+        found = self._replaced.get(field)
+        return self._table.column(field) if found is None else found
+
+    def __iter__(self) -> Iterator[str]:
+        return iter((_NAMES, *self._table.fields))
+
+    def __len__(self) -> int:
+        return 1 + len(self._table.fields)
+
+
 class TableBuilder(Generic[Row]):
     """A table under way: what it holds is put in, and `table` is what it came to."""
 
@@ -158,7 +240,7 @@ class TableBuilder(Generic[Row]):
 
     def table(self) -> RecordTable[Row]:
         """Return what was put in so far."""
-        return self._begun.grown(self._newer)
+        return self._begun.grown(self._newer) if self._newer else self._begun
 
 
 def _plain(value: Any) -> Any:

@@ -51,8 +51,8 @@ class StudyStanding(NamedTuple):
     following: NextAction
 
     def as_data(self) -> dict[str, Any]:
-        """Return the state with the next action in it."""
-        return {**self.state.as_data(), "next_action": self.following.as_data()}
+        """Return the state as it is told, with the next action in it."""
+        return {**self.state.told().as_data(), "next_action": self.following.as_data()}
 
     def summary(self) -> StudyView:
         """Return what fits into one look."""

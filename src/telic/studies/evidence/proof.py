@@ -48,7 +48,7 @@ def _state(study: Study) -> Iterator[str]:
     # As a record: one that an earlier version wrote lacks what was added since.
     written = read_record(study.folder.state, StudyState).as_data()
     kept = {name: value for name, value in written.items() if name != "next_action"}
-    now = {k: v for k, v in study.state.as_data().items() if k != "next_action"}
+    now = {k: v for k, v in study.state.told().as_data().items() if k != "next_action"}
     if kept != now:
         yield "state.json is not what the ledger comes to; telic study state --rebuild makes it"
 

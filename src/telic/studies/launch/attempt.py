@@ -37,11 +37,11 @@ from telic.studies.launch.launchers import ON_THIS_MACHINE, launcher_of
 from telic.studies.launch.machine import Machine, look
 from telic.studies.launch.order import Launcher, LaunchOrder, RenderedLaunch
 from telic.studies.launch.supervisor import SEAL_VARIABLE
+from telic.studies.queue import TOKEN
 from telic.studies.rules.checks import check_candidate
 from telic.studies.state import CandidateState
 from telic.studies.study import Study
 
-TOKEN = "RUN_CANDIDATE"
 EVALUATED = "evaluations.json"
 """file of a run that says what is evaluated"""
 ARTEFACTS = "artefacts"

@@ -12,8 +12,6 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-import psutil
-
 from telic.core.config import Record
 from telic.storage.files import read_table, write_json
 from telic.studies.canonical import utc_now
@@ -78,6 +76,8 @@ def look(folder: Path, *, at_gpus: bool) -> Machine:
         folder: on the disk whose free space counts.
         at_gpus: whether to start that program.
     """
+    import psutil  # slow to load, and most commands do not look
+
     memory = psutil.virtual_memory()
     return Machine(
         host=socket.gethostname(),
@@ -224,6 +224,8 @@ def is_alive(record: dict[str, Any]) -> bool:
     """Return whether the recorded process still runs; its number alone proves nothing."""
     if record.get("boot_id") != boot_id():
         return False
+    import psutil
+
     pid = int(record["pid"])
     try:
         if psutil.Process(pid).status() in (psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD):

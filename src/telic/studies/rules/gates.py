@@ -19,9 +19,9 @@ from telic.studies.errors import (
     StudyError,
 )
 from telic.studies.evidence.hacking import is_unreviewed
-from telic.studies.launch.attempt import TOKEN, LaunchAttempt
+from telic.studies.launch.attempt import LaunchAttempt
 from telic.studies.launch.order import LaunchPermit, mint
-from telic.studies.queue import CONTROL_PHASES, why_seed_is_spent
+from telic.studies.queue import CONTROL_PHASES, TOKEN, why_seed_is_spent
 from telic.studies.rules import start_gates
 from telic.studies.rules.case import RuleFinding, broken_invariants, run_rules
 from telic.studies.rules.objections import standing_exploit
