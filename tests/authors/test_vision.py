@@ -414,6 +414,8 @@ def test_close_ups_are_nearer_denser_from_another_side_and_inside_the_episode(
         "from 0.00 s to 1.00 s",
         "from 1.00 s to 2.00 s",
     ]
+    ((_, side),) = footage.close_ups([(0.2, 1.2), (0.25, 1.25)])  # nearly the same: shown once
+    assert side.words.endswith("from 0.10 s to 1.30 s")
 
 
 def test_every_look_shows_other_moments(episodes, pictures, drawings):

@@ -93,6 +93,13 @@ class MemberScore(Record):
         """Score it proves; -1 when it could not be judged."""
         return -1.0 if self.judgement.low is None else self.judgement.low
 
+    @property
+    def median_episode(self) -> int:
+        """Index of the episode in the middle of its scores."""
+        known = [verdict.score for verdict in self.judgement.verdicts]
+        scores = [-1.0 if score is None else score for score in known]
+        return sorted(range(len(scores)), key=scores.__getitem__)[len(scores) // 2]
+
 
 class Selection(Record):
     """How short trials of several variants went, and which one was trained on."""

@@ -26,6 +26,8 @@ from telic.storage.trajectories import Environment, Trajectory, read_evidence
 
 LOOKS = 3
 """times that the same episode can be looked at with other pictures each time"""
+_NEARLY_ALL = 0.9
+"""share of their time that two parts have in common when one sheet shows both"""
 _CLOSELY = "closely, the camera following up and down too"
 _FRAMES, _COLUMNS = 24, 6
 _FEW = 12
@@ -124,7 +126,7 @@ class Footage:
             parts = self._parts(_OWN_PARTS) if is_whole else parts
             return self._own(parts, (look % LOOKS + 0.5) / LOOKS)
         parts = [*self._parts(2), *parts] if is_whole else parts
-        parts = list(dict.fromkeys(parts))[:_MOST_WINDOWS]
+        parts = _distinct(parts)[:_MOST_WINDOWS]
         shift = look % LOOKS / LOOKS
         other = self._side(look + 1)
         near = [
@@ -270,6 +272,20 @@ class _Shot:
             ruler=True,
             caption="time",
         )
+
+
+def _distinct(parts: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
+    """Return parts that are not nearly the same time as one before."""
+    kept: list[tuple[float, float]] = []
+    for start, end in parts:
+        shared = (
+            (min(end, other[1]) - max(start, other[0]))
+            / (max(end, other[1]) - min(start, other[0]))
+            for other in kept
+        )
+        if all(share < _NEARLY_ALL for share in shared):
+            kept.append((start, end))
+    return kept
 
 
 def _between(part: tuple[float, float]) -> str:

@@ -42,6 +42,8 @@ _NOTICED = 0.02
 """change of the score that counts as one"""
 _STUCK_AFTER = 3
 """iterations without a new best after which another approach is asked for"""
+_MET = 0.9
+"""credit from which a criterion is no longer lacking"""
 _ROWS = 12
 _MOST = 12
 _DISPUTES = 3
@@ -216,9 +218,7 @@ class SessionHistory(NamedTuple):
         if quantity is None:
             raise UsageError("Name the quantity to show over time.")
         member = self._best_of(iteration)
-        path = self.folder.iteration(iteration.number).episode(
-            member.member, median_episode(member)
-        )
+        path = self.folder.iteration(iteration.number).episode(member.member, member.median_episode)
         asked = (
             read_facts(self.folder.config, SessionRequestFacts)["env"],
             self.candidates[iteration.number].env_args,
@@ -245,9 +245,6 @@ def judgement_text(iteration: SessionIteration) -> str:
     if best is None:
         return f"There is no policy to judge: {iteration.failure}"
     rows = [_row(best, title, *leaf) for title, leaf in best.judgement.leaves.items()]
-    scores = ", ".join(
-        f"{member.member}: {_known(member.judgement.score)}" for member in iteration.members
-    )
     disputes = [
         _dispute(dispute)
         for verdict in best.judgement.verdicts
@@ -259,8 +256,19 @@ def judgement_text(iteration: SessionIteration) -> str:
         "| criterion | counts | nothing at | all at | measured (median) | credit |\n"
         "|---|---|---|---|---|---|\n"
         + "\n".join(rows)
-        + f"\n\nBy policy: {scores}.{told}{_unjudged(best)}"
+        + "\n\nBy policy, with what it lacks:\n\n"
+        + "\n".join(map(_policy, iteration.members))
+        + f"\n{told}{_unjudged(best)}"
     )
+
+
+def _policy(member: MemberScore) -> str:
+    lacking = (
+        f"{title} {'not measured' if value is None else f'{value:.3g}'} earns {credit:.0%}"
+        for title, (credit, value) in member.judgement.leaves.items()
+        if credit < _MET
+    )
+    return f"- {member.member}: {'; '.join((_known(member.judgement.score), *lacking))}"
 
 
 def _dispute(dispute: Disagreement) -> str:
@@ -308,15 +316,6 @@ def _unjudged(member: MemberScore) -> str:
         f"\n\nNot judged, which says nothing about the reward: {member.judgement.unknown} of "
         f"{member.judgement.episodes} episodes ({'; '.join(sorted(filter(None, reasons)))})."
     )
-
-
-def median_episode(member: MemberScore) -> int:
-    """Return the index of the episode in the middle of a policy's scores."""
-    scores = [
-        verdict.score if verdict.score is not None else -1.0
-        for verdict in member.judgement.verdicts
-    ]
-    return sorted(range(len(scores)), key=lambda index: scores[index])[len(scores) // 2]
 
 
 def _known(score: float | None) -> str:

@@ -14,7 +14,6 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from telic.authors.candidate import MemberScore, RewardCandidate, Selection, SessionIteration
-from telic.authors.history import median_episode
 from telic.core.confidence import ALPHA, fewest_scores, proves, spending
 from telic.core.config import Record
 from telic.errors import TelicError
@@ -306,7 +305,7 @@ def _failure_watched(
     best = max(scores, key=lambda score: score.low, default=None)
     if best is None or best.judgement.score is None or best.low >= work.config.threshold:
         return scores
-    verdicts, middle = list(best.judgement.verdicts), median_episode(best)
+    verdicts, middle = list(best.judgement.verdicts), best.median_episode
     own = verdicts[middle]
     (seen,) = work.author.watch([files.episode(best.member, middle)], [own])
     kept = {name: getattr(seen, name) for name in ("seen", "spread", "by_judge", "disagreements")}
