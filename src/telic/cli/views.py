@@ -286,7 +286,7 @@ class SessionView(TrainingView):
                 lacks = (
                     f"; lacking: {', '.join(event.tags)}" if event.tags and not event.passed else ""
                 )
-                self.say(f"judged: score [bold]{score}[/], {verdict}{lacks}")
+                self.say(f"judged: [bold]{score}[/], the mean of its policies: {verdict}{lacks}")
                 for alarm in (*event.alarms, *event.unjudged):
                     self.say(f"[yellow]![/] {escape(alarm)}")
                 if event.judge_doubted:

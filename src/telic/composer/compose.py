@@ -104,8 +104,6 @@ _EXAMPLES = {
     Act.KICK: "kick",
     Act.OBEY: "obey velocity commands",
 }
-_FORESEEN_S, _DISCOUNT = 2.0, 0.99
-"""how far ahead policies look, and the trainer's discount, which is enough for longer steps"""
 _LONGEST_S = 40.0
 
 
@@ -251,10 +249,6 @@ def _composition(
     if "terminate_when_unhealthy" in spec.arguments:
         env_args["terminate_when_unhealthy"] = scene.ends_fallen
     settings: dict[str, Any] = {}
-    # A fall takes about a second. What is discounted away before it ends cannot be learned from:
-    # a robot with short steps would lunge, since all it sees of falling is the way there.
-    if 1.0 - dt / _FORESEEN_S > _DISCOUNT:
-        settings["gamma"] = round(1.0 - dt / _FORESEEN_S, 4)
     doubts = [*parsed.corrected, *parsed.chosen]
     for draft in everything:
         env_args |= draft.env_args
