@@ -23,14 +23,17 @@ run: $(STAMP)
 	$(TELIC) run "run forward fast" --env HalfCheetah-v5
 
 # Compiled first: tests start hundreds of processes, and where Python may write no bytecode of its own
-# (PYTHONDONTWRITEBYTECODE) each would compile telic anew.
+# (PYTHONDONTWRITEBYTECODE) each would compile telic anew. Plain assertions first: to rewrite those of every file takes
+# each of the two processes as long as a hundred tests; what fails is run again with rewritten ones, to say why.
 test: $(STAMP)
-	@$(BIN)/python -m compileall -q src
-	$(BIN)/python -m pytest -q -n 2 --dist worksteal -m "not long and not slow"
+	@$(BIN)/python -m compileall -q src tests
+	@echo 'pytest -m "not long and not slow"'
+	@$(BIN)/python -m pytest -q -n 2 --dist worksteal --assert=plain -m "not long and not slow" || \
+	{ $(BIN)/python -m pytest -q --last-failed --last-failed-no-failures=none --maxfail=20; exit 1; }
 
 # Ray is 350 MB and takes a minute or two to install: only here, where it is started for real.
 test-all: $(STAMP)
-	@$(BIN)/pip install -qq --disable-pip-version-check -e ".[ray]"
+	@$(PIP) -e ".[ray]"
 	$(BIN)/python -m pytest -q -n 2 --dist worksteal
 
 check: $(STAMP)
@@ -56,14 +59,18 @@ format: $(STAMP)
 setup: $(STAMP)
 
 # torch first: what depends on it then accepts the pinned build instead of fetching another one. What pip cannot
-# install comes meanwhile.
+# install comes meanwhile. A recent pip first, where there is one: it chooses versions in less than half the time. And
+# pip would compile on one processor: what is there is compiled while it fetches the rest, and then the rest on all.
+PIP := $(BIN)/pip install -qq --disable-pip-version-check
+COMPILE := $(BIN)/python -m compileall -qq $(VENV)/lib
 $(STAMP): pyproject.toml scripts/setup-system
 	@test -d $(VENV) || $(PYTHON) -m venv $(VENV)
 	@echo "Installing telic into $(VENV) (one to three minutes the first time) ..."
 	@sh scripts/setup-system & system=$$!; \
-	$(BIN)/pip install -qq --disable-pip-version-check "torch==2.13.0" && \
-	$(BIN)/pip install -qq --disable-pip-version-check -e ".[export,sb3,gpu,llm,mcp,web,slurm,dev]"; \
-	status=$$?; wait $$system; exit $$status
+	$(PIP) --upgrade "pip>=26" || true; \
+	$(PIP) --no-compile "torch==2.13.0" && { $(COMPILE) >/dev/null 2>&1 & compiling=$$!; \
+	$(PIP) --no-compile -e ".[export,sb3,gpu,llm,mcp,web,slurm,dev]"; }; \
+	status=$$?; wait $$compiling; $(COMPILE) -j 0 >/dev/null 2>&1; wait $$system; exit $$status
 	@touch $@
 
 clean:

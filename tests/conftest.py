@@ -1,5 +1,6 @@
 """What every test shares: the same random numbers each time, and processors of its own."""
 
+import gc
 import os
 import random
 
@@ -19,6 +20,14 @@ def pytest_configure():
         everyone = int(os.environ["PYTEST_XDIST_WORKER_COUNT"])
         own = sorted(os.sched_getaffinity(0))[int(number) :: everyone]
         os.sched_setaffinity(0, own or os.sched_getaffinity(0))
+    gc.disable()  # until all tests are collected: a million objects come, and none of them goes
+
+
+def pytest_collection_finish():
+    """Never look again at what importing and collecting made, whenever garbage is collected."""
+    gc.collect()
+    gc.freeze()
+    gc.enable()
 
 
 @pytest.fixture(autouse=True)

@@ -89,11 +89,11 @@ def running(session, tmp_path):
 
 def test_a_session_is_paused_resumed_and_stopped_from_outside(running, tmp_path):
     assert answer("pause", folder=tmp_path) == {"session": NAME, "status": "paused"}
-    assert answer("sessions", folder=tmp_path)[0]["state"] == "paused"
+    assert json.loads(said("sessions", "--json", folder=tmp_path).stdout)[0]["state"] == "paused"
     assert answer("resume", NAME, folder=tmp_path)["status"] == "running"
     assert not running.pause.exists()
     assert answer("stop", "2026", folder=tmp_path) == {"session": NAME, "status": "stopped"}
-    page = telic("sessions", folder=tmp_path).stdout
+    page = said("sessions", folder=tmp_path).stdout
     assert "run forward" in page and "stopped" in page
 
 

@@ -1,7 +1,9 @@
 from contextlib import asynccontextmanager
+from inspect import signature
 
 import pytest
 from mcp import Client
+from mcp.server.mcpserver.tools.base import Tool
 
 from telic.mcp.server import make_server
 from telic.mcp.workplace import Workplace
@@ -13,6 +15,25 @@ from tests.studies.toy import making as point_mass
 @pytest.fixture
 def anyio_backend():
     return "asyncio"
+
+
+@pytest.fixture(autouse=True, scope="session")
+def schemas_once():
+    """Work out what a tool takes and gives once: for fifty tools that takes half a second."""
+    build, known = Tool.from_function.__func__, {}
+
+    def from_function(cls, fn, **options):
+        key = (fn.__qualname__, fn.__name__, fn.__doc__, str(signature(fn)), str(options))
+        if key not in known:
+            known[key] = build(cls, fn, **options)
+        tool = known[key]
+        if tool.resolved_params:  # it holds functions of its own server
+            return build(cls, fn, **options)
+        return tool.model_copy(update={"fn": fn})
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Tool, "from_function", classmethod(from_function))
+        yield
 
 
 @pytest.fixture

@@ -1,6 +1,7 @@
 """Robots by name: fetched once, compared with a hash, driven by position, and standing."""
 
 import hashlib
+import shutil
 import zipfile
 from pathlib import Path
 
@@ -64,8 +65,8 @@ def toy_files():
 
 
 @pytest.fixture
-def toy(tmp_path, monkeypatch):
-    """A package with a robot, on an index of its own, and the robot's name."""
+def indexed(tmp_path, monkeypatch):
+    """A package with a robot, on an index of its own that pip looks at, and the robot's name."""
     wheel = tmp_path / "index" / "toys-1.0-py3-none-any.whl"
     wheel.parent.mkdir()
     info = "toys-1.0.dist-info"
@@ -89,7 +90,19 @@ def toy(tmp_path, monkeypatch):
     return robot
 
 
-def test_a_robot_is_fetched_once_and_only_its_own_files_are(toy, monkeypatch):
+@pytest.fixture
+def toy(indexed, tmp_path, monkeypatch):
+    """The same without pip, which takes most of a second to start: its file is only copied."""
+
+    def copied(package, place):
+        shutil.copy(tmp_path / "index" / package.file, place)
+
+    monkeypatch.setattr(archive, "_download_wheel", copied)
+    return indexed
+
+
+def test_a_robot_is_fetched_once_and_only_its_own_files_are(indexed, monkeypatch):
+    toy = indexed
     assert not is_fetched(toy) and robots().robots[0].model is None
     model = fetch(toy)
     assert model.is_file() and (model.parent / "assets" / "block.obj").is_file()
@@ -123,7 +136,8 @@ def test_a_list_of_robots_opens_no_model(toy):
     assert (line.joints, line.mass_kg, line.height_m) == (8, 5.3, 0.3)
 
 
-def test_a_file_that_is_not_the_one_on_record_is_not_used(toy):
+def test_a_file_that_is_not_the_one_on_record_is_not_used(indexed):
+    toy = indexed
     changed = toy._replace(package=toy.package._replace(sha256="0" * 64))
     with pytest.raises(BadFile, match="not the file on record"):
         fetch(changed)
