@@ -77,6 +77,19 @@ def test_sliding_on_the_head_is_not_running_but_a_short_touch_is_fine(share, pas
     assert (judged(made, run).score >= 0.8) is passes
 
 
+@pytest.mark.parametrize(("pitch", "passes"), [(-1.0, True), (0.0, False), (1.0, False)])
+def test_balancing_level_on_the_hind_foot_is_not_rearing_up(pitch, passes):
+    made = compose("stand on your hind legs", spec_of(CHEETAH))
+    stands = puppet(CHEETAH, made.env_args, [STILL])
+    bodies = spec_of(CHEETAH).body_names
+    stands.columns["cfrc_ext"][:, bodies.index("ffoot")] = 0.0
+    stands.columns["cfrc_ext"][:, bodies.index("bfoot"), 5] = 100.0
+    stands.columns["qpos"][:, 2] = pitch
+    turned = [np.cos(pitch / 2), 0.0, np.sin(pitch / 2), 0.0]
+    stands.columns["xquat"][:, bodies.index("torso")] = turned
+    assert (judged(made, stands).score >= 0.8) is passes
+
+
 def test_low_intents_may_touch_the_ground():
     assert "off the ground" not in compose("lie down", spec_of(CHEETAH)).judge
     assert "off the ground" not in compose("run low", spec_of(HUMANOID)).judge

@@ -1,7 +1,8 @@
 """Episodes for tests, played in this process."""
 
 from telic.core.seeds import derive
-from telic.judges.recorder import PlayOrder, play
+from telic.judges.beside import PlayOrder
+from telic.judges.recorder import play
 
 
 def record(policy, env, env_args, paths, purpose="judge"):

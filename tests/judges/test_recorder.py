@@ -1,6 +1,7 @@
 """Evidence is what the recorder saw; a reward beside it adds bounded numbers or nothing."""
 
 import math
+from pathlib import Path
 
 import pytest
 import torch
@@ -8,8 +9,9 @@ import torch
 from telic.envs import make
 from telic.errors import TelicError, UsageError, WorkerDied
 from telic.judges import recorder
+from telic.judges.beside import PlayOrder, Rewards, bounded
 from telic.judges.disturbance import Disturbed
-from telic.judges.recorder import PlayOrder, RecordedFile, bounded, is_unchanged, play
+from telic.judges.recorder import RecordedFile, is_unchanged, play
 from telic.storage.reading import file_hash
 from telic.storage.trajectories import read_trajectory
 
@@ -96,19 +98,19 @@ def test_a_recorder_that_does_not_name_its_files_is_not_believed(tmp_path, told)
     [{}, {"order": -1, "action": None}, {"order": 5, "action": None}, {"order": "0", "action": []}],
 )
 def test_a_message_of_another_shape_ends_the_recording(tmp_path, message):
-    beside = recorder._Rewards([order(tmp_path)])
+    beside = Rewards([order(tmp_path)])
     with pytest.raises(WorkerDied, match="protocol"):
         beside.answer(message)
 
 
 def test_memory_without_a_reward_is_refused_with_the_reason(tmp_path):
-    beside = recorder._Rewards([order(tmp_path)])
+    beside = Rewards([order(tmp_path)])
     with pytest.raises(UsageError, match="memory"):
         beside.answer({"order": 0, "action": None})
 
 
 def test_a_reward_that_cannot_run_ends_the_recording_with_its_own_words(tmp_path):
-    beside = recorder._Rewards([order(tmp_path, reward="import os\n")])
+    beside = Rewards([order(tmp_path, reward="import os\n")])
     try:
         with pytest.raises(TelicError, match="os"):
             beside.answer({"order": 0, "action": None})
@@ -132,3 +134,19 @@ def test_an_episode_ends_where_its_numbers_explode(tmp_path, kv, explodes):
     full = Disturbed(env, None, seed=1)
     _, lengths = recorder._tape(lambda obs: torch.full((2, 1), 20.0), env, None, full)
     assert all(0 < length < 60 for length in lengths) if explodes else lengths == [60, 60]
+
+
+@pytest.mark.parametrize("cpus", [1, 4, 6, 64])
+def test_policies_that_play_at_once_get_their_own_episodes(tmp_path, monkeypatch, cpus):
+    orders = [order(tmp_path / str(number), count=1) for number in range(5)]
+    logs = []
+
+    def played(own, _folder, log):
+        logs.append(log)
+        return [[RecordedFile(Path(path), "") for path in each.paths] for each in own]
+
+    monkeypatch.setattr(recorder, "usable_cpus", lambda: cpus)
+    monkeypatch.setattr(recorder, "_record_here", played)
+    files = recorder.record(orders, tmp_path)
+    assert [[str(file.path) for file in own] for own in files] == [list(x.paths) for x in orders]
+    assert len(set(logs)) == len(logs) == min(5, max(1, cpus // 2))

@@ -194,3 +194,32 @@ def test_engine_plugins_are_refused():
     fake = type("Fake", (), {"opt": model.opt, "nplugin": 1, "__copy__": lambda self: self})()
     with pytest.raises(BadEnvironment, match="plugins"):
         adapt(fake)
+
+
+def test_processes_that_share_a_folder_divide_what_is_to_be_compiled(tmp_path):
+    """None of the kernels runs while it is found out which there are."""
+    import warp
+
+    from telic.sim.warp_modules import load_modules
+
+    @warp.kernel(module="unique")
+    def add(values: warp.array(dtype=float)):
+        values[warp.tid()] += 1.0
+
+    @warp.kernel(module="unique")
+    def double(values: warp.array(dtype=float)):
+        values[warp.tid()] *= 2.0
+
+    values = warp.zeros(3, dtype=float, device=DEVICE)
+
+    def call():
+        warp.launch(add, dim=3, inputs=[values], device=DEVICE)
+        warp.capture_while(values, lambda: warp.launch(double, 3, [values], device=DEVICE))
+
+    (tmp_path / "module_1").touch()  # another process took the second
+    assert load_modules(call, tmp_path) == 1
+    assert load_modules(call, tmp_path) == 0
+    assert load_modules(call) == 2
+    assert values.numpy().tolist() == [0.0, 0.0, 0.0]
+    warp.launch(add, dim=3, inputs=[values], device=DEVICE)
+    assert values.numpy().tolist() == [1.0, 1.0, 1.0]

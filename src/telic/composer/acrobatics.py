@@ -170,8 +170,7 @@ def _step_round(frame: Frame, scene: Scene, draft: Draft) -> None:
     """Let a robot that is driven by position step to a clock: else it shuffles and hardly turns."""
     if "commands" not in scene.spec.arguments:
         return
-    gait = usual_gait(frame.model_copy(update={"verb": Act.GO, "amount": None}), scene)
-    if gait is not None:
+    if gait := usual_gait(frame.model_copy(update={"verb": Act.GO, "amount": None}), scene):
         keep_time(gait, scene, draft)
         draft.settings |= {"log_std": STEPPING}
 

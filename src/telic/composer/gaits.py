@@ -58,6 +58,7 @@ STEPPING = -1.3
 """log standard deviation of the first actions: it stands from the first step on, and tries"""
 _GENTLE = -2.5
 """log standard deviation of the first actions of a robot whose drives outweigh its body"""
+_COUNT = {1: "one", 2: "two", 3: "three"}
 _LONGER = 2.0
 """times as long as going at all that such a robot practises to walk"""
 ON_GROUND = ("walk", "march", "crawl")
@@ -135,7 +136,8 @@ def _landings(
         by_foot = {foot: times[corner] for corner, foot in corners.items()}
         return tuple((by_foot[foot],) for foot in range(4))
     if name in ("trot", "pace") or (name in _FOUR and not (feet == 2 and _is_fore_and_aft(scene))):
-        why = f"a {name} takes four feet at the corners of the body, and it has {_count(feet)}"
+        has = _COUNT.get(feet, str(feet))
+        why = f"a {name} takes four feet at the corners of the body, and it has {has}"
         raise scene.cannot(name, why)
     if feet == 2:
         return _two(name, scene)
@@ -156,10 +158,6 @@ def _two(name: str, scene: Scene) -> tuple[tuple[float, ...], ...]:
     if name == "pronk":
         return ((0.0,), (0.0,))
     return ((0.0,), (0.3 if name == "gallop" else 0.5,))
-
-
-def _count(feet: int) -> str:
-    return {1: "one", 2: "two", 3: "three"}.get(feet, str(feet))
 
 
 def usual_gait(frame: Frame, scene: Scene) -> Gait | None:
@@ -206,9 +204,7 @@ def keep_time(gait: Gait, scene: Scene, draft: Draft, only: str = "") -> None:
             f"lifted = ((lifted - lifted.mean(-1, keepdim=True)) / {scale:.4g}).clamp(-1.0, 1.0)",
             "in_time = in_time - ((wanted - wanted.mean(-1, keepdim=True)) * lifted).mean(-1)",
         )
-    meaning = (
-        f"feet on the ground and off it as in a {gait.name}, {gait.hertz:.2g} strides a second"
-    )
+    meaning = f"feet on and off the ground as in a {gait.name}, {gait.hertz:.2g} strides a second"
     latex = r"\overline{w_i (c_i - \tfrac12)} - \overline{w_i z_i}"
     draft.add("rhythm", f"in_time{only}", 1.5, meaning, latex)
 

@@ -13,29 +13,30 @@ Whatever the reward does to its own process, what is recorded is what the policy
 
 from __future__ import annotations
 
-import json
-import math
-import queue
-import tempfile
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from telic.core.config import Record
 from telic.core.text import is_row
-from telic.envs import make
 from telic.envs.access import env_access
 from telic.envs.vector import VecEnv
-from telic.errors import Refused, TelicError, UsageError, WorkerDied
-from telic.judges.disturbance import Disturbance, Disturbed, other_physics
-from telic.rewards.load import load_reward
-from telic.rewards.recording import collect
+from telic.errors import Refused, TelicError, WorkerDied
+from telic.judges.beside import (
+    ENTRY,
+    PLAYING_S,
+    MemoryBeside,
+    PlayOrder,
+    RewardMemory,
+    Rewards,
+    follow,
+    open_order,
+)
+from telic.judges.disturbance import Disturbed
 from telic.sandbox.host import LOG_NAME, run_worker
 from telic.sandbox.worker import HostChannel
 from telic.sim.cpu import usable_cpus
@@ -48,28 +49,9 @@ _UNLIMITED = 1000
 _WRITERS = 4
 _EACH = 2
 """processors for each process that plays"""
-_PLAYING_S = 300.0
-_LARGEST = 1e6
-"""numbers of memory beyond this are cut: no honest reward counts so far"""
 
 Act = Callable[..., Any]
 """a policy: (obs) -> action, or (obs, memory) -> action"""
-
-
-class PlayOrder(Record):
-    """What to play. It comes from whoever asks, never from a file that a confined process wrote."""
-
-    policy: str
-    """the policy's file"""
-    env: str
-    env_args: dict[str, Any]
-    seed: int
-    paths: tuple[str, ...]
-    """where the episodes go, one each"""
-    reward: str | None = None
-    """text of the reward it was trained with; run only if the policy sees its memory"""
-    disturbance: Disturbance | None = None
-    """what differs from the conditions of training; None: nothing"""
 
 
 class RecordedFile(NamedTuple):
@@ -105,10 +87,10 @@ def _record_here(orders: Sequence[PlayOrder], folder: Path, log: Path) -> list[l
     """Play orders one after another in one confined process."""
     access = [env_access(order.env, order.env_args) for order in orders]
     policies = {Path(order.policy).absolute().parent for order in orders}
-    beside = _Rewards(orders)
+    beside = Rewards(orders)
     try:
         result = run_worker(
-            "telic.judges.recorder",
+            ENTRY,
             {"orders": [order.model_dump(mode="json") for order in orders]},
             writable=[folder],
             readable=sorted(policies.union(*(each.readable for each in access))),
@@ -172,119 +154,6 @@ def is_unchanged(file: RecordedFile) -> bool:
     return file.path.is_file() and file_hash(file.path) == file.sha256
 
 
-# ------------------------------------------------------------------ rewards beside the recorder
-
-
-class _Rewards:
-    """Answers the recorder's actions with the memory of the policy's reward.
-
-    Orders with one and the same reward share its process, one after another.
-    """
-
-    def __init__(self, orders: Sequence[PlayOrder]) -> None:
-        self._orders = orders
-        self._running: _RewardBeside | None = None
-
-    def answer(self, message: dict[str, Any]) -> dict[str, Any]:
-        """Hear the actions of one order; return the memory after them."""
-        match message:
-            case {"order": int(number), "action": action} if 0 <= number < len(self._orders):
-                reward = self._orders[number].reward
-                if self._running is None or self._running.reward != reward:
-                    self.close()
-                    self._running = _RewardBeside(self._orders, reward)
-                return {"memory": self._running.after(number, action)}
-            case _:
-                raise WorkerDied("The recorder broke the protocol.")
-
-    def close(self) -> None:
-        """End what runs."""
-        if self._running is not None:
-            self._running.close()
-            self._running = None
-
-
-class _RewardBeside:
-    """A confined process that follows actions and tells its reward's memory."""
-
-    def __init__(self, orders: Sequence[PlayOrder], reward: str | None) -> None:
-        if reward is None:
-            raise UsageError(
-                "This policy sees its reward's memory, and the reward is not there.",
-                hint="Give the reward that it was trained with.",
-            )
-        self.reward = reward
-        self._orders = orders
-        self._following: int | None = None
-        self._told: queue.Queue[_Told] = queue.Queue()
-        self._memories: queue.Queue[Any] = queue.Queue()
-        self._thread = threading.Thread(target=self._serve, daemon=True)
-        self._thread.start()
-
-    def after(self, number: int, action: Any) -> list[list[float]]:
-        """Return the memory after one more action of an order; None: before the first."""
-        if number != self._following:
-            self._following = number
-            self._told.put(_Told(order=number))
-        if action is not None:
-            self._told.put(_Told(action=action))
-        try:
-            memory = self._memories.get(timeout=_PLAYING_S)
-        except queue.Empty:
-            raise WorkerDied("The reward gave no memory in time.") from None
-        if isinstance(memory, TelicError):
-            raise memory
-        return bounded(memory, len(self._orders[number].paths))
-
-    def close(self) -> None:
-        """Let it end: there are no more orders."""
-        self._told.put(_Told())
-        self._thread.join()
-
-    def _serve(self) -> None:
-        access = [env_access(order.env, order.env_args) for order in self._orders]
-        with tempfile.TemporaryDirectory() as folder:
-            try:
-                run_worker(
-                    "telic.judges.recorder",
-                    {"follow": [order.model_dump(mode="json") for order in self._orders]},
-                    writable=[Path(folder)],
-                    readable=sorted({path for each in access for path in each.readable}),
-                    python_path=sorted({path for each in access for path in each.python_path}),
-                    on_message=self._lead,
-                )
-            except TelicError as error:
-                self._memories.put(error)
-
-    def _lead(self, message: dict[str, Any]) -> dict[str, Any]:
-        """Answer with an action, or where one order has ended with the number of the next."""
-        if "memory" in message:
-            self._memories.put(message["memory"])
-        return self._told.get()._asdict()
-
-
-class _Told(NamedTuple):
-    """What comes next: an action, another order; with neither, the end."""
-
-    order: int | None = None
-    action: Any = None
-
-
-def bounded(memory: object, rows: int) -> list[list[float]]:
-    """Return numbers that came from foreign code, checked and cut; raises WorkerDied."""
-    if is_row(memory) and len(memory) == rows and all(map(is_row, memory)):
-        numbers = [[_number(value) for value in row] for row in memory]
-        if len({len(row) for row in numbers}) == 1:
-            return numbers
-    raise WorkerDied("The reward's memory is not a row of numbers for each episode.")
-
-
-def _number(value: object) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        raise WorkerDied("The reward's memory holds something that is not a finite number.")
-    return float(min(max(value, -_LARGEST), _LARGEST))
-
-
 # ------------------------------------------------------ the confined side: entry of both workers
 
 
@@ -294,7 +163,7 @@ def prepare(payload: dict[str, Any], channel: HostChannel) -> None:
 
 def run(state: None, payload: dict[str, Any], channel: HostChannel) -> dict[str, Any]:
     """Record episodes; or follow another process that does, and tell a reward's memory."""
-    channel.heartbeat(_PLAYING_S, "playing episodes")
+    channel.heartbeat(PLAYING_S, "playing episodes")
     # A policy's few rows are soon multiplied; beside a training, threads would wait for each other.
     torch.set_num_threads(1)
     if "follow" in payload:
@@ -305,81 +174,13 @@ def run(state: None, payload: dict[str, Any], channel: HostChannel) -> dict[str,
         order = PlayOrder.model_validate(row)
         policy = load_policy(Path(order.policy))
 
-        play(policy, order, _Memory(channel, number) if policy.memory_size else None)
+        play(policy, order, MemoryBeside(channel, number) if policy.memory_size else None)
         hashes.append([file_hash(Path(path)) for path in order.paths])
-        channel.heartbeat(_PLAYING_S, "playing episodes")
+        channel.heartbeat(PLAYING_S, "playing episodes")
     return {"sha256": hashes}
 
 
-class Memory(Protocol):
-    """A reward's memory, for a policy that sees it."""
-
-    def follow(self, action: Tensor | None) -> None:
-        """Let the reward see one more action of every episode; None: before the first."""
-        ...
-
-    def after(self) -> Tensor:
-        """Return the memory after what was followed last."""
-        ...
-
-
-class _Memory:
-    """That of a reward in another process, which steps while this one does."""
-
-    def __init__(self, channel: HostChannel, order: int) -> None:
-        self._channel, self._order = channel, order
-
-    def follow(self, action: Tensor | None) -> None:
-        told = None if action is None else numbers(action)
-        self._channel.send({"order": self._order, "action": told})
-
-    def after(self) -> Tensor:
-        return torch.tensor(self._channel.reply()["memory"])
-
-
-def follow(orders: Sequence[PlayOrder], channel: HostChannel) -> None:
-    """Run the reward along the actions that the host tells; the simulations are the same."""
-    decided: dict[str, Any] = {}
-    number = channel.ask({})["order"]
-    while number is not None:
-        order = orders[number]
-        where = json.dumps([order.env, order.env_args], sort_keys=True)
-        if where not in decided:
-            decided[where] = _decided(order)
-        number = _follow_one(order, decided[where], channel)
-
-
-def _decided(order: PlayOrder) -> Any:
-    """Return the reward of an order, with what it fixes by a look at the environment."""
-    reward = load_reward(order.reward, label="reward_fn.py")
-    trial = make(order.env, num_envs=8, seed=0, **order.env_args)
-    reward.decide(collect(trial, 64))
-    trial.close()
-    return reward
-
-
-def _follow_one(order: PlayOrder, reward: Any, channel: HostChannel) -> int | None:
-    """Follow the actions of one order; return the number of the next."""
-    env, disturbed = _open(order)
-    obs = env.reset()
-    reward.start(len(order.paths), "cpu")
-    while (told := channel.ask({"memory": numbers(reward.memory())}))["action"] is not None:
-        action = disturbed.applied(torch.tensor(told["action"]))
-        step = env.step(action)
-        reward(obs, action, step.final_obs, step.info, step.reward)
-        disturbed.push()
-        reward.reset(step.terminated | step.truncated)
-        obs = step.obs
-    env.close()
-    return told["order"]
-
-
-def numbers(tensor: Tensor) -> list[Any]:
-    """Return a tensor as lists of plain numbers, as they cross between processes."""
-    return cast("list[Any]", cast("Any", tensor).tolist())
-
-
-def play(policy: Act, order: PlayOrder, memory: Memory | None = None) -> None:
+def play(policy: Act, order: PlayOrder, memory: RewardMemory | None = None) -> None:
     """Play one episode per path with the most likely actions, and write them.
 
     Args:
@@ -387,7 +188,7 @@ def play(policy: Act, order: PlayOrder, memory: Memory | None = None) -> None:
         order: where, from which starts, and where to.
         memory: that of the reward, for a policy that sees it.
     """
-    env, disturbed = _open(order)
+    env, disturbed = open_order(order)
     columns, lengths = _tape(policy, env, memory, disturbed)
     env.close()
     spec = env.spec
@@ -414,17 +215,10 @@ def play(policy: Act, order: PlayOrder, memory: Memory | None = None) -> None:
         list(writers.map(write, range(len(lengths))))
 
 
-def _open(order: PlayOrder) -> tuple[VecEnv, Disturbed]:
-    """Make the environments of an order, one per episode, and what disturbs them."""
-    with other_physics(order.disturbance):
-        env = make(order.env, num_envs=len(order.paths), seed=order.seed, **order.env_args)
-    return env, Disturbed(env, order.disturbance, order.seed)
-
-
 def _tape(
     policy: Act,
     env: VecEnv,
-    memory: Memory | None,
+    memory: RewardMemory | None,
     disturbed: Disturbed,
 ) -> tuple[dict[str, np.ndarray[Any, Any]], list[int]]:
     """Return every step of all environments at once, and the length of each one's episode."""
