@@ -18,6 +18,7 @@ from telic.tracking.deploy import deploy_tracker
 from telic.tracking.evaluate import ClipPlayer
 from telic.tracking.export import export_tracker
 from telic.tracking.losses import guidance
+from telic.tracking.renewal import training_clips
 from telic.tracking.reports import TrackingReport
 from telic.tracking.settle import settle
 from telic.tracking.tracker import load_tracker, save_tracker
@@ -291,6 +292,42 @@ def test_a_warm_up_learns_the_guide_and_leaves_weights_of_losses_and_rates_alone
     collecting(alone, 0)()
     warm_up(alone, config)
     torch.testing.assert_close(alone.population.flat[0], population.flat[1], atol=1e-4, rtol=1e-3)
+
+
+def test_other_clips_take_their_place_and_a_resumed_training_loads_the_same(tmp_path, monkeypatch):
+    config = tiny(*CONFIG, "motions.at_once=2", "motions.renew_every=2", "trainer.warm_up=0")
+    loaded: list[list[str]] = []
+
+    class Watched(train.RenewingCollector):
+        def collect(self, *given):
+            batch = super().collect(*given)
+            loaded.append(self._task.table.names)
+            return batch
+
+    monkeypatch.setattr(train, "RenewingCollector", Watched)
+    options = TrackingOptions(name="whole", evaluations=1, threads=1, seeds=(1,))
+    whole = train_tracker(config, tmp_path, options)
+    assert loaded[0] == loaded[1] != loaded[2] == loaded[3]
+    stops = iter([False, False, True])  # in the middle of the second part
+    parts = options._replace(name="parts", should_stop=lambda: next(stops, False))
+    assert train_tracker(config, tmp_path, parts).status == "stopped"
+    resumed = resume_tracker(RunFolder(tmp_path / "parts"), ignore, lambda: False)
+    flat = [
+        torch.cat([part.flatten() for part in load_tracker(found).actor.views.actor[0]])
+        for run in (whole, resumed)
+        for found in run.path.glob("*/checkpoints/tracker_240.pt")
+    ]
+    assert torch.equal(*flat)
+
+
+def test_clips_that_would_not_fit_are_exchanged_for_shorter_ones():
+    config = tiny("motions.at_once=2")
+    names = {clip.name: place for place, clip in enumerate(library().clips)}
+    for renewal in range(1, 6):
+        chosen = training_clips(config, library(), renewal, room_s=3.1)
+        assert chosen == sorted((names["low"], names["high"]))
+    free = {tuple(training_clips(config, library(), renewal)) for renewal in range(6)}
+    assert len(free) == 3
 
 
 def test_encoders_settle_on_the_first_one_and_nothing_else_changes():

@@ -60,6 +60,9 @@ class MotionsGroup(Config):
     families: tuple[str, ...] = Field(default=(), description="kinds to generate; none named: all")
     seed: int = Field(default=0, description="of the generator")
     at_once: int = Field(default=1024, ge=1, description="clips that are loaded at a time")
+    renew_every: int = Field(
+        default=0, ge=0, description="batches after which others are loaded; 0: never"
+    )
     held_share: float = Field(
         default=0.2, ge=0, le=0.9, description="of generated clips: kept for validation and tests"
     )

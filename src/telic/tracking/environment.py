@@ -17,6 +17,9 @@ from telic.tracking.parts import substeps, tracked_parts
 from telic.tracking.reference import ReferenceTable
 from telic.tracking.task import TrackingTask
 
+_SPARE = 0.25
+"""room for clips that take the place of others and are longer"""
+
 
 def open_motions(config: TrackingConfig) -> MotionLibrary:
     """Return the motions of a configuration: of its folder, or generated for its robot."""
@@ -85,6 +88,7 @@ def make_tracking(
         proportions=config.motions.proportions,
         least_points=config.motions.person_points,
         device=sim.device,
+        spare=_SPARE if config.motions.renew_every else 0.0,
     )
     arguments = TaskArguments(
         xml_file=str(parts.robot.file), frame_skip=skip, max_episode_steps=None

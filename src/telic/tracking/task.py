@@ -7,7 +7,7 @@ is its start plus the simulated time, so nothing can come out of step.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -18,6 +18,7 @@ from telic.core.seeds import uniform
 from telic.core.tensors import cross, norm, split
 from telic.envs.task import Outcome, Task, TaskArguments
 from telic.envs.variation import SPREADS, VariedModel
+from telic.motions.library import MotionLibrary
 from telic.motions.turning import about, multiply
 from telic.sim import Simulation
 from telic.tracking import sampler, scores
@@ -160,8 +161,13 @@ class TrackingTask(Task[TaskArguments]):
     def _prepare_memory(self, everyone: int, nu: int) -> None:
         config, device = self.config, self.device
         shares = [each.share for each in config.networks.encoders.values()]
-        self._edges = (self._view.available * torch.tensor(shares, device=device)).cumsum(1)
-        self._pieces = sampler.cut(self.table.frames, round(config.sampling.bin_s / self.dt))
+        self._shares = torch.tensor(shares, device=device)
+        self._edges = (self._view.available * self._shares).cumsum(1)
+        size = round(config.sampling.bin_s / self.dt)
+        self._pieces = sampler.cut(self.table.frames, size)
+        if config.motions.renew_every:
+            most = self.table.room // max(size, 1) + self.table.clips
+            self._pieces = sampler.padded(self._pieces, most)
         counts = sampler.fresh_counts(self._pieces, self.members)
         one = torch.zeros(everyone, dtype=torch.long, device=device)
         floats = torch.zeros(everyone, 1, device=device)
@@ -181,6 +187,20 @@ class TrackingTask(Task[TaskArguments]):
             "played": counts.played,
             "failed": counts.failed,
         }
+        if config.motions.renew_every:
+            self.memory["batches"] = torch.zeros(1, dtype=torch.long, device=device)
+
+    def renew(self, library: MotionLibrary, clips: Sequence[int]) -> None:
+        """Follow other clips from now on; what was counted of the old ones is forgotten.
+
+        Everything stays at its place in memory, for what is recorded on a GPU reads it there.
+        """
+        self.table.renew(library, clips)
+        self._view.find_available()
+        self._edges.copy_((self._view.available * self._shares).cumsum(1))
+        sampler.cut_anew(self._pieces, self.table.frames)
+        fresh = sampler.fresh_counts(self._pieces, self.members)
+        self.memory["played"], self.memory["failed"] = fresh
 
     # ---- episodes
 

@@ -24,7 +24,6 @@ from torch import Tensor
 
 from telic.core.events import Event, Listener, LogMessage, TrainEnd, from_facts, ignore
 from telic.core.seeds import derive
-from telic.core.tensors import integers
 from telic.errors import BadFile, ConfigError, UnknownName, UsageError
 from telic.motions.clip import Split
 from telic.motions.library import MotionLibrary
@@ -33,10 +32,11 @@ from telic.rewards.load import load_reward
 from telic.storage.files import read_record, remove_unfinished, write_json
 from telic.storage.layout import RunFolder
 from telic.tracking.config import Schedule, TrackingConfig
-from telic.tracking.environment import clips_of, make_tracking, open_motions, tracking_task
+from telic.tracking.environment import make_tracking, open_motions, tracking_task
 from telic.tracking.evaluate import ClipPlayer, played_clips
 from telic.tracking.processes import SharedCollector, TrainingGroup, share, train_in_processes
 from telic.tracking.recorder import TrackEvaluator, TrackRecorder
+from telic.tracking.renewal import RenewingCollector, training_clips
 from telic.tracking.task import CURRICULUM, TrackingTask
 from telic.tracking.tokens import LOSSES, TokenNetworks
 from telic.tracking.warmup import warm_up
@@ -123,25 +123,17 @@ def build(
         device=env.device,
     )
     population.on_anneal = partial(apply_schedules, population, networks, task, config)
-    kind = Collector if group is None else SharedCollector
+    renews = config.motions.renew_every > 0
+    kind = RenewingCollector if renews else Collector if group is None else SharedCollector
     collector = kind(env, scoring, population.networks, population.distribution, settings.horizon)
+    if isinstance(collector, RenewingCollector):
+        collector.join(config, library, task)
     tracker = EpisodeTracker(population.size, settings.num_envs, scoring.term_count, env.device)
     health = [Health([], settings.target_kl) for _ in seeds]
     setup = Setup(job, env, scoring, population, collector, tracker, health)
     if group is not None:
         share(setup, group, task)
     return setup
-
-
-def training_clips(config: TrackingConfig, library: MotionLibrary) -> list[int]:
-    """Return the clips that are trained on: where there are too many, evenly drawn ones."""
-    clips = clips_of(library, "train")
-    most = config.motions.at_once
-    if len(clips) <= most:
-        return clips
-    generator = torch.Generator().manual_seed(config.motions.seed)
-    order = integers(torch.randperm(len(clips), generator=generator)[:most])
-    return [clips[place] for place in sorted(order)]
 
 
 # ---- what changes over training
