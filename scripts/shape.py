@@ -80,9 +80,19 @@ def modules() -> dict[str, Path]:
     return out
 
 
+def statements(tree: ast.AST) -> Iterator[ast.AST]:
+    """Yield every statement at any depth; expressions, most of a tree, hold none."""
+    to_visit = [tree]
+    while to_visit:
+        node = to_visit.pop()
+        yield node
+        for field in ("body", "orelse", "finalbody", "handlers", "cases"):
+            to_visit += getattr(node, field, ())
+
+
 def imports(name: str, tree: ast.AST, known: dict[str, Path]) -> Iterator[Import]:
     """Yield what a module imports of telic, inside functions and type blocks too."""
-    for node in ast.walk(tree):
+    for node in statements(tree):
         if isinstance(node, ast.Import):
             for alias in node.names:
                 if alias.name.startswith("telic"):

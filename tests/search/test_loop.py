@@ -132,7 +132,7 @@ def test_every_record_says_that_no_model_was_used(tmp_path):
         ("FrozenLake-v1", "tabular", None),
         ("CartPole-v1", "r2po", "scripted"),
         pytest.param("CartPole-v1", "criticonly", "scripted", marks=pytest.mark.slow),
-        ("FrozenLake-v1", "props+", "scripted"),
+        pytest.param("FrozenLake-v1", "props+", "scripted", marks=pytest.mark.slow),
         pytest.param("CartPole-v1", "hybrid", "scripted", marks=pytest.mark.slow),
         ("Nim-v0", "hybrid", "scripted"),
     ],

@@ -302,7 +302,25 @@ FORGED = {
 }
 
 
-@pytest.mark.parametrize(("forge", "why"), FORGED.items(), ids=lambda x: getattr(x, "__name__", ""))
+RECORDS = (forged_score, forged_trial, forged_marks, no_marks)
+"""what the marks of the steps show by themselves"""
+
+
+@pytest.mark.parametrize("forge", RECORDS)
+def test_a_forged_step_is_doubted(copy, forge):
+    forge(copy)
+    doubts = list(copy.work.records.doubts())
+    assert any(FORGED[forge] in doubt for doubt in doubts), doubts
+
+
+@pytest.mark.parametrize(
+    ("forge", "why"),
+    [
+        pytest.param(*each, marks=[pytest.mark.slow] * (each[0] in RECORDS[1:]))
+        for each in FORGED.items()
+    ],
+    ids=lambda x: getattr(x, "__name__", ""),
+)
 def test_whoever_edits_a_stopped_session_and_goes_on_proves_nothing(copy, forge, why):
     forget_the_end(copy)
     forge(copy)

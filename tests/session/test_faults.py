@@ -121,9 +121,7 @@ GARBAGE = {
 @pytest.mark.parametrize(
     "garbage",
     [
-        pytest.param(
-            fault, marks=[pytest.mark.slow] * (name not in ("not JSON", "cut off")), id=name
-        )
+        pytest.param(fault, marks=[pytest.mark.slow] * (name != "not JSON"), id=name)
         for name, fault in GARBAGE.items()
     ],
 )
@@ -278,6 +276,7 @@ def test_when_the_calls_are_used_up_the_best_is_kept_and_more_calls_go_on(asking
     assert session.summary.outcome == "not_passed" and session.summary.iterations == 2
 
 
+@pytest.mark.slow
 def test_when_the_dollars_are_used_up_the_best_is_kept(asking):
     def priced(request):
         return RawReply(text=json.dumps(FAILING[request.role]), price_usd=0.5)
@@ -287,6 +286,7 @@ def test_when_the_dollars_are_used_up_the_best_is_kept(asking):
     assert_stopped_with_a_policy(session, "budget of 1.9 USD")
 
 
+@pytest.mark.slow
 def test_when_the_hours_are_used_up_the_best_is_kept(asking, home):
     def now():
         return time.monotonic() + 7200 * ("session.judged" in asking.kinds())
