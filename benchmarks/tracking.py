@@ -327,7 +327,7 @@ def follow(
 
 def reported(path: Path) -> dict[str, Any]:
     """Return what was measured of a tracker during training."""
-    from telic.tracking.metrics import TrackingReport
+    from telic.tracking.reports import TrackingReport
 
     step = path.stem.partition("_")[2]
     file = path.parent.parent / "evaluations" / f"report_{step}.json"
