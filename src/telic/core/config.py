@@ -14,9 +14,7 @@ from telic.errors import ConfigError
 class Record(BaseModel):
     """A frozen record that touches disk, API or configuration; one definition for all of them."""
 
-    model_config = ConfigDict(
-        frozen=True, extra="forbid", ser_json_inf_nan="constants", defer_build=True
-    )
+    model_config = ConfigDict(frozen=True, extra="forbid", ser_json_inf_nan="constants")
 
 
 class Config(Record):
