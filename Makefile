@@ -59,7 +59,7 @@ format: $(STAMP)
 setup: $(STAMP)
 
 # torch first: what depends on it then accepts the pinned build instead of fetching another one. What pip cannot
-# install comes meanwhile. A recent pip first, where there is one: it chooses versions in less than half the time. And
+# install comes meanwhile. A recent pip first, where there is one: it chooses versions sooner. And
 # pip would compile on one processor: what is there is compiled while it fetches the rest, and then the rest on all.
 PIP := $(BIN)/pip install -qq --disable-pip-version-check
 COMPILE := $(BIN)/python -m compileall -qq $(VENV)/lib
