@@ -1,8 +1,10 @@
 """A training of motion trackers told as a study: the unit of its claim is a held-out clip."""
 
+from types import SimpleNamespace
+
 import pytest
 
-from telic.importers import find_source
+from telic.importers import find_source, from_tracking
 from telic.storage.files import write_json
 from telic.storage.layout import RunFolder
 from telic.studies.report import write_report
@@ -75,7 +77,7 @@ def test_a_training_is_one_candidate_and_grows_with_its_source(tmp_path):
     told, study = tell(tmp_path, tmp_path / "runs")
     assert (told.ended, told.runs) == (None, 0)
     for seed in (1, 2):
-        measure(folder, seed, 240, [True] * 20)
+        measure(folder, seed, 240, [True] * 200)
     end(folder, 1, 2)
     told, study = tell(tmp_path, tmp_path / "runs", RUN)
     assert study.ledger.verify().ok
@@ -96,3 +98,26 @@ def test_it_passes_only_where_held_out_clips_prove_it(tmp_path, followed, split)
     (candidate,) = find_source(tmp_path / "runs", "latest").read().candidates
     assert candidate.claim.verdict == "target_missed" and candidate.ruling.verdict == "reject"
     assert candidate.claim.measured.n == len(followed)
+
+
+@pytest.mark.parametrize(
+    ("clips", "split", "is_met"),
+    [
+        (1, "test", False),
+        (2, "test", False),
+        (10, "test", False),
+        (200, "test", True),
+        (200, "train", False),
+    ],
+)
+def test_a_few_clips_that_are_all_followed_prove_little(monkeypatch, clips, split, is_met):
+    followed = [SimpleNamespace(clip=str(number), success=True) for number in range(clips)]
+    report = SimpleNamespace(split=split, clips=followed)
+    monkeypatch.setattr(from_tracking, "latest_reports", lambda _folder: [report])
+    reader = object.__new__(from_tracking._TrackingReader)
+    reader.folder, reader.seeds = None, (1,)
+    claim = reader._claim(())
+    assert (claim.verdict == "target_met") is is_met
+    ruling = from_tracking._ruling(claim)
+    assert (ruling.verdict == "accept") is is_met
+    assert is_met or "held out" in ruling.because or "prove at least" in ruling.because

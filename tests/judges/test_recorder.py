@@ -8,7 +8,7 @@ import torch
 
 from telic.envs import make
 from telic.errors import TelicError, UsageError, WorkerDied
-from telic.judges import recorder
+from telic.judges import beside, recorder
 from telic.judges.beside import PlayOrder, Rewards, bounded
 from telic.judges.disturbance import Disturbed
 from telic.judges.recorder import RecordedFile, is_unchanged, play
@@ -150,3 +150,22 @@ def test_policies_that_play_at_once_get_their_own_episodes(tmp_path, monkeypatch
     files = recorder.record(orders, tmp_path)
     assert [[str(file.path) for file in own] for own in files] == [list(x.paths) for x in orders]
     assert len(set(logs)) == len(logs) == min(5, max(1, cpus // 2))
+
+
+def test_only_orders_of_one_policy_share_the_process_of_its_reward(tmp_path, monkeypatch):
+    started, number = [], iter(range(9))
+
+    class Beside(beside._RewardBeside):
+        def _serve(self):
+            started.append(self._first.policy)
+
+        def after(self, _number, _action):
+            return [[float(next(number))]]
+
+    monkeypatch.setattr(beside, "_RewardBeside", Beside)
+    policies = ("a", "a", "b", "b", "a")
+    rewards = Rewards([order(tmp_path, policy=each, reward="text") for each in policies])
+    for place in range(len(policies)):
+        rewards.answer({"order": place, "action": None})
+    rewards.close()
+    assert started == ["a", "b", "a"]

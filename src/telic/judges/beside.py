@@ -7,7 +7,6 @@ at the same time.
 
 from __future__ import annotations
 
-import json
 import math
 import queue
 import tempfile
@@ -67,7 +66,8 @@ def open_order(order: PlayOrder) -> tuple[VecEnv, Disturbed]:
 class Rewards:
     """Answers the recorder's actions with the memory of the policy's reward.
 
-    Orders with one and the same reward share its process, one after another.
+    Orders of one policy share a process, one after another. No two policies do: they start from the
+    same places, and what a reward learned from one could be told to the next.
     """
 
     def __init__(self, orders: Sequence[PlayOrder]) -> None:
@@ -78,10 +78,10 @@ class Rewards:
         """Hear the actions of one order; return the memory after them."""
         match message:
             case {"order": int(number), "action": action} if 0 <= number < len(self._orders):
-                reward = self._orders[number].reward
-                if self._running is None or self._running.reward != reward:
+                order = self._orders[number]
+                if self._running is None or not self._running.is_for(order):
                     self.close()
-                    self._running = _RewardBeside(self._orders, reward)
+                    self._running = _RewardBeside(self._orders, order)
                 return {"memory": self._running.after(number, action)}
             case _:
                 raise WorkerDied("The recorder broke the protocol.")
@@ -96,19 +96,23 @@ class Rewards:
 class _RewardBeside:
     """A confined process that follows actions and tells its reward's memory."""
 
-    def __init__(self, orders: Sequence[PlayOrder], reward: str | None) -> None:
-        if reward is None:
+    def __init__(self, orders: Sequence[PlayOrder], first: PlayOrder) -> None:
+        if first.reward is None:
             raise UsageError(
                 "This policy sees its reward's memory, and the reward is not there.",
                 hint="Give the reward that it was trained with.",
             )
-        self.reward = reward
+        self._first = first
         self._orders = orders
         self._following: int | None = None
         self._told: queue.Queue[_Told] = queue.Queue()
         self._memories: queue.Queue[Any] = queue.Queue()
         self._thread = threading.Thread(target=self._serve, daemon=True)
         self._thread.start()
+
+    def is_for(self, order: PlayOrder) -> bool:
+        """Say whether an order is of the same policy and reward."""
+        return (order.policy, order.reward) == (self._first.policy, self._first.reward)
 
     def after(self, number: int, action: Any) -> list[list[float]]:
         """Return the memory after one more action of an order; None: before the first."""
@@ -207,14 +211,10 @@ class MemoryBeside:
 
 def follow(orders: Sequence[PlayOrder], channel: HostChannel) -> None:
     """Run the reward along the actions that the host tells; the simulations are the same."""
-    decided: dict[str, Any] = {}
     number = channel.ask({})["order"]
     while number is not None:
-        order = orders[number]
-        where = json.dumps([order.env, order.env_args], sort_keys=True)
-        if where not in decided:
-            decided[where] = _decided(order)
-        number = _follow_one(order, decided[where], channel)
+        # Anew each time: what the object of a reward keeps must not reach the next order.
+        number = _follow_one(orders[number], _decided(orders[number]), channel)
 
 
 def _decided(order: PlayOrder) -> Any:
