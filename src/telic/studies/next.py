@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 
 from telic.errors import TelicError
 from telic.studies.errors import StudyError
+from telic.studies.evidence.review import own_praise_counts
 from telic.studies.next_decisions import NextAction, doubts, first_of, objections, verdicts
 from telic.studies.outlook import Outlook
 from telic.studies.queue import TOKEN
@@ -184,7 +185,8 @@ def _results(o: Outlook) -> Iterator[NextAction]:
     yield from first_of(o.unwatched, "monitor", "run", why, "telic study monitor {}")
     why = "its reward may be gamed; is it?"
     asked = "somebody else than its author says whether it is (--no-exploit: it is not)"
-    yield from first_of(o.unreviewed, "review", "candidate", why, _REVIEW, asked)
+    for_people = [asked, *map(own_praise_counts, o.unreviewed[:1])]
+    yield from first_of(o.unreviewed, "review", "candidate", why, _REVIEW, *for_people)
     why = "its runs are measured, its claim is not audited"
     yield from first_of(o.unaudited, "audit", "candidate", why, "telic study audit-result {}")
 

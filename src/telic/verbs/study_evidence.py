@@ -115,9 +115,10 @@ class ReviewRequest(StudyRequest):
 def review(request: ReviewRequest) -> Evidence:
     """Enter a review of a candidate by somebody else than its author.
 
-    One that may come from the author under another name is called a self-review.
+    One that may come from the author under another name is called a self-review: it counts when it
+    finds an exploit, or once a person has approved the candidate after it.
     """
-    from telic.studies.evidence.hacking import review_candidate
+    from telic.studies.evidence.review import review_candidate
 
     study = request.open()
     return review_candidate(

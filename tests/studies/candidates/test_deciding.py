@@ -6,7 +6,7 @@ from telic.studies.decide import decide, revert
 from telic.studies.documents.candidate import Hypothesis
 from telic.studies.errors import BrokenIntegrity, GateRefused, StudyError
 from telic.studies.evidence.audit import audit_result
-from telic.studies.evidence.hacking import review_candidate
+from telic.studies.evidence.review import review_candidate
 from telic.studies.next import next_step
 from telic.studies.outlook import Outlook
 from telic.studies.rules.checks import validate_candidate

@@ -7,17 +7,24 @@ import time
 import pytest
 
 from telic.storage.files import read_json, write_json
+from telic.studies.approvals import Consent, grant
+from telic.studies.canonical import utc_now
 from telic.studies.documents.base import StudyActor, update_yaml
 from telic.studies.errors import GateRefused, StudyError
 from telic.studies.evidence.audit import audit_result
-from telic.studies.evidence.hacking import is_unreviewed, may_be_author, review_candidate
+from telic.studies.evidence.hacking import is_unreviewed
 from telic.studies.evidence.measurement import Measurement, analyze_run
 from telic.studies.evidence.monitor import look_at_run, monitor_run
 from telic.studies.evidence.reflection import reflect_run
+from telic.studies.evidence.review import may_be_author, review_candidate
 from telic.studies.evidence.signatures import fatal_alerts, open_alerts
+from telic.studies.rules.objections import standing_exploit
 from telic.studies.rules.stops import standing_stops
 from tests.studies.candidates.small_study import AGENT, HUMAN, end_run, start_run
 from tests.studies.evidence.claimed_study import BETTER, GAMED, leave_files, log_rows, promoted
+
+TWIN = StudyActor(kind="agent", name="reviewer", session=AGENT.session)
+"""who may be the author by another name"""
 
 
 def measured(study, title="more weight", final=BETTER, **changes):
@@ -157,6 +164,38 @@ def test_a_high_risk_stops_reward_work_until_somebody_else_has_looked(study):
     reflect_run(study, runs[2], AGENT)
     assert not is_unreviewed(study, name)
     assert standing_stops(study) == ()
+
+
+def test_praise_of_its_own_settles_nothing_until_a_person_approves_it_knowingly(study):
+    name, runs = measured(study, "bonus", GAMED, is_gamed=True)
+    review_candidate(study, name, HUMAN, "fine", is_exploit=False)
+    reflect_run(study, runs[0], AGENT)
+    assert is_unreviewed(study, name), "it knew nothing of the reflection"
+    review_candidate(study, name, TWIN, "fine", is_exploit=False)
+    assert is_unreviewed(study, name)
+    assert not audit_result(study, name, AGENT).audit.check("A11").passed
+    grant(study, "experiment", Consent(by="ada", method="tty", at=utc_now()), candidate=name)
+    assert not is_unreviewed(study, name)
+    assert audit_result(study, name, AGENT).audit.check("A11").passed
+
+
+def test_the_same_words_about_a_newer_reflection_are_another_review(study):
+    name, runs = measured(study, "bonus", GAMED, is_gamed=True)
+    review_candidate(study, name, HUMAN, "fine", is_exploit=False)
+    reflect_run(study, runs[0], AGENT)
+    review_candidate(study, name, HUMAN, "fine", is_exploit=False)
+    assert not is_unreviewed(study, name)
+
+
+def test_an_exploit_counts_whoever_finds_it_and_praise_of_its_own_does_not_take_it_back(study):
+    name, runs = measured(study, "bonus", GAMED, is_gamed=True)
+    reflect_run(study, runs[0], AGENT)
+    review_candidate(study, name, TWIN, "it stands still", is_exploit=True)
+    assert not is_unreviewed(study, name) and "it stands still" in standing_exploit(study, name)
+    review_candidate(study, name, TWIN, "on second thoughts, fine", is_exploit=False)
+    assert "it stands still" in standing_exploit(study, name)
+    review_candidate(study, name, HUMAN, "it has to stand still", is_exploit=False)
+    assert standing_exploit(study, name) is None
 
 
 def test_an_honest_run_reflects_well(study):

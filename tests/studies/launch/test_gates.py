@@ -16,7 +16,7 @@ from telic.studies.errors import (
     InvalidDocument,
     StudyBudgetExceeded,
 )
-from telic.studies.evidence.hacking import review_candidate
+from telic.studies.evidence.review import review_candidate
 from telic.studies.evidence.store import add_evidence
 from telic.studies.launch.attempt import TOKEN, LaunchAttempt, LaunchRequest
 from telic.studies.launch.isolation import prepare_tree
@@ -386,21 +386,24 @@ def test_g22_wants_generated_code_allowed_confined_and_reviewed(study):
     }
     name = make_candidate(study, patch=PATCH, **draft(study, **change))
     why = gate(study, name, "G22").why
-    assert "does not allow generated code" in why and "no review of it passed" in why
+    assert (
+        "does not allow generated code" in why and "no review of it by somebody else passed" in why
+    )
     change_contract(study, {"generated_code": {"allowed": True, "sandbox": "process"}})
     content = situation(study, name).candidate.compute_hash()
-    assert gate(study, name, "G22").why == "no review of it passed"
+    assert gate(study, name, "G22").why == "no review of it by somebody else passed"
     for facts, is_open in (
         ({"content_hash": "0" * 64, "passed": True}, False),
         ({"content_hash": content, "passed": True}, True),
         ({"content_hash": content, "passed": False}, False),
+        ({"content_hash": content, "passed": True, "self_review": True}, False),
         ({"content_hash": content, "passed": True, "finding": "mended"}, True),
     ):
         sheet = add_evidence(study, "review", facts, HUMAN, candidate=name)
         assert gate(study, name, "G22").passed == is_open, facts
     path = study.folder.evidence_file(sheet.id)
     path.write_text(path.read_text().replace("mended", "invented"))
-    assert gate(study, name, "G22").why == "no review of it passed"
+    assert gate(study, name, "G22").why == "no review of it by somebody else passed"
     path.write_text(path.read_text().replace("invented", "mended"))
     change_contract(study, {"generated_code": {"sandbox": "confined"}})
     assert "wants it confined" in gate(study, name, "G22").why

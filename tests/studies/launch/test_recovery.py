@@ -11,7 +11,7 @@ from telic.studies.candidates import read_candidate
 from telic.studies.contract import amend
 from telic.studies.documents.base import update_yaml
 from telic.studies.errors import StudyError
-from telic.studies.evidence.hacking import review_candidate
+from telic.studies.evidence.review import review_candidate
 from telic.studies.launch import isolation, machine, recovery
 from telic.studies.launch import launch as launching
 from telic.studies.launch.attempt import TOKEN, LaunchRequest

@@ -7,8 +7,9 @@ from telic.studies.contract import ALWAYS_REQUIRED, amend, hash_evaluator
 from telic.studies.decide import decide, revert
 from telic.studies.documents.base import read_yaml, update_yaml, write_yaml
 from telic.studies.evidence.audit import audit_result
-from telic.studies.evidence.hacking import review_candidate
 from telic.studies.evidence.measurement import analyze_run
+from telic.studies.evidence.review import review_candidate
+from telic.studies.evidence.store import add_evidence
 from telic.studies.launch.recovery import reconcile, stop_run
 from telic.studies.rules.checks import validate_candidate
 from telic.studies.schedule import (
@@ -20,7 +21,7 @@ from telic.studies.schedule import (
     reorder,
 )
 from tests.studies.launch.toy_study import EVALUATOR
-from tests.studies.walk.person import AGENT, HUMAN, consent, new_idea
+from tests.studies.walk.person import AGENT, HUMAN, TWIN, consent, new_idea
 
 CHANGES = (
     {"budget": {"launches": 30}},
@@ -149,6 +150,14 @@ def end_run(world, study):
             return
 
 
+def call_risk_high(world, study):
+    name = _some(world, study.state.runs)
+    if name is not None:
+        facts = {"hacking": {"level": "high"}}
+        candidate = study.state.runs[name].candidate
+        add_evidence(study, "reflection", facts, AGENT, run=name, candidate=candidate)
+
+
 MOVES = {
     "edit contract": edit_contract,
     "amend": amend_contract,
@@ -186,6 +195,10 @@ MOVES = {
     "review": lambda world, study: review_candidate(
         study, _candidate(world, study), HUMAN, "look", is_exploit=world.luck.random() < 0.5
     ),
+    "self-review": lambda world, study: review_candidate(
+        study, _candidate(world, study), TWIN, "look", is_exploit=world.luck.random() < 0.3
+    ),
+    "risk is high": call_risk_high,
     "decide": lambda world, study: decide(
         study,
         _candidate(world, study),

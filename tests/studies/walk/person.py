@@ -4,20 +4,23 @@ import shlex
 
 from telic.studies.administration import close_study, resume_study
 from telic.studies.approvals import Consent, grant
-from telic.studies.candidates import new_candidate, revise_candidate, withdraw
+from telic.studies.candidates import Attachments, new_candidate, revise_candidate, withdraw
 from telic.studies.canonical import utc_now
 from telic.studies.contract import amend
 from telic.studies.decide import decide, revert
 from telic.studies.documents.adapter import confirm_field
 from telic.studies.documents.base import StudyActor, rewrite_yaml, update_yaml
 from telic.studies.errors import GateRefused
-from telic.studies.evidence.hacking import review_candidate
 from telic.studies.evidence.measurement import analyze_run
+from telic.studies.evidence.review import review_candidate
+from telic.studies.next import next_step
 from telic.studies.schedule import fresh_seeds
-from tests.studies.launch.toy_study import CONTRACT, EVALUATOR
+from tests.studies.launch.toy_study import CONTRACT, EVALUATOR, PATCH
 
 HUMAN = StudyActor(kind="human", name="ada")
 AGENT = StudyActor(kind="agent", name="coder", session="s1")
+TWIN = StudyActor(kind="agent", name="reviewer", session="s1")
+"""who may be the author by another name"""
 COST = {"wall_clock_h": 0.01}
 
 
@@ -73,8 +76,17 @@ def _repair(world, study, said) -> None:
 
 
 def _review(world, study, said) -> None:
-    name = said.args["candidate"]
-    review_candidate(study, name, HUMAN, "it is what it says", is_exploit=False)
+    _look(world, study, said.args["candidate"])
+
+
+def _look(world, study, name) -> None:
+    """Somebody else looks at a candidate, or its author does and a person lets that count."""
+    if world.luck.random() < 0.5:
+        review_candidate(study, name, HUMAN, "it is what it says", is_exploit=False)
+        return
+    review_candidate(study, name, TWIN, "it is what it says", is_exploit=False)
+    assert next_step(study.refresh()).action in ("review", "stop"), "an author's praise counted"
+    grant(study, "experiment", consent(), candidate=name)
 
 
 def _mend(world, study, said) -> None:
@@ -130,7 +142,22 @@ def new_idea(world, study) -> str:
     }
     if world.luck.random() < 0.1:
         draft["plan"]["phases"] = ["smoke", "short_trial"]
+    if world.luck.random() < 0.3:
+        return _new_code(study, draft)
     return new_candidate(study, "idea", draft, AGENT).id
+
+
+def _new_code(study, draft) -> str:
+    """Propose what a model wrote: somebody else has to look at it."""
+    code = {
+        "kind": "code",
+        "change": {},
+        "isolation": {"mode": "worktree"},
+        "origin": {"engine": "coder", "model": "some-model"},
+    }
+    patch = study.root.parent / "change.diff"
+    patch.write_text(PATCH)
+    return new_candidate(study, "idea", {**draft, **code}, AGENT, Attachments(patch=patch)).id
 
 
 def _decide(world, study, said) -> None:
@@ -148,8 +175,7 @@ def _decide(world, study, said) -> None:
 def _stop(world, study, said) -> None:
     verb = said.command.split()[2]
     if verb == "review":
-        name = said.command.split()[3]
-        review_candidate(study, name, HUMAN, "it is what it says", is_exploit=False)
+        _look(world, study, said.command.split()[3])
     elif verb == "resume":
         resume_study(study, consent(), "go on")
     elif world.luck.random() < 0.5 and said.args["rule"] != "target_reached":

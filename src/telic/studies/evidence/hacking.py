@@ -1,4 +1,4 @@
-"""How likely a reward is being gamed, and the review that settles it.
+"""How likely a reward is being gamed, and whether a review settled it.
 
 Five signals make one number: h = 1 - (1 - 0.65 A)(1 - 0.3 B)(1 - 0.5 C)(1 - 0.4 D)(1 - 0.3 E)
 """
@@ -9,12 +9,10 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal
 
-from telic.studies.documents.base import DocumentPart, StudyActor
-from telic.studies.documents.candidate import Evidence
+from telic.studies.documents.base import DocumentPart
 from telic.studies.documents.metrics import Guardrail
-from telic.studies.errors import GateRefused, StudyError
+from telic.studies.evidence.review import last_review, reviews
 from telic.studies.evidence.statistics import Series, gain, mean
-from telic.studies.evidence.store import add_evidence
 
 if TYPE_CHECKING:
     from telic.studies.study import Study
@@ -189,65 +187,13 @@ def degenerate_signs(series: Mapping[str, Series]) -> Degenerate:
 def judge_conflict(study: Study, candidate: str) -> JudgeConflict:
     """Return what judges and reviewers made of the candidate, where evidence says so."""
     judged = study.latest("judgment", candidate=candidate)
-    review = study.latest("review", candidate=candidate)
+    review = last_review(study, candidate)
     scores = judged.payload if judged else {}
     return JudgeConflict(
         code=scores.get("code"),
         visual=scores.get("visual"),
         is_flagged=bool(review and review.payload.get("exploit")),
     )
-
-
-def review_candidate(
-    study: Study, candidate: str, actor: StudyActor, finding: str, *, is_exploit: bool
-) -> Evidence:
-    """Enter a review of a candidate as it is now; nobody reviews their own.
-
-    A name proves little: a review by what may be its author under another name, such as a second
-    agent of the same session, is called a self-review wherever it is told.
-
-    It settles a high hacking risk, and gate G22 asks for one before generated code is run.
-
-    Raises GateRefused E_OWN_REVIEW for the author, StudyError E_REASON without a finding.
-    """
-    author = study.candidate_state(candidate).author
-    if not finding.strip():
-        raise StudyError("E_REASON", "A review says what was found.", hint="Add --says TEXT.")
-    if actor.label == author:
-        raise GateRefused(
-            "E_OWN_REVIEW",
-            f"{actor.label} wrote {candidate} and cannot review it.",
-            hint="Ask a person or another agent.",
-        )
-    is_self = may_be_author(study.candidate(candidate).created_by, actor)
-    # The hash keeps a review from standing for a candidate that was changed since.
-    facts = {
-        "finding": finding,
-        "exploit": is_exploit,
-        "passed": not is_exploit,
-        "self_review": is_self,
-        "content_hash": study.candidate(candidate).compute_hash(),
-    }
-    return add_evidence(
-        study,
-        "review",
-        facts,
-        actor,
-        candidate=candidate,
-        producer=actor.label,
-        summary=f"{'self-review: ' if is_self else ''}{'exploit' if is_exploit else 'no exploit'}",
-    )
-
-
-def may_be_author(author: StudyActor, reviewer: StudyActor) -> bool:
-    """Return whether a reviewer may be the author by another name.
-
-    A person is not an agent. Two agents are two only where both name their sessions, and other
-    ones; two people only by their names, which is all that is known of them.
-    """
-    if "human" in (author.kind, reviewer.kind):
-        return author.label == reviewer.label
-    return author.session is None or reviewer.session in (None, author.session)
 
 
 def newest_level(study: Study, runs: Iterable[str]) -> str | None:
@@ -270,20 +216,20 @@ def hacking_levels(study: Study) -> tuple[str, ...]:
 
 
 def is_reviewed(study: Study, candidate: str) -> bool:
-    """Tell whether somebody reviewed a candidate, as it is now, since its risk was called high.
+    """Tell whether a review of a candidate, as it is now, counts since its risk was called high.
 
     One review settles it: further runs of what was reviewed only say the same again.
     """
-    is_risky, now = False, study.state.candidates[candidate].content_hash
-    entries = study.state.evidence
-    names = study.evidence_names("reflection", candidate=candidate)
-    names += study.evidence_names("review", candidate=candidate)
-    for name in sorted(names, key=lambda name: entries[name].seq):
-        if entries[name].kind == "reflection":
-            is_risky = is_risky or _level(study, name) == "high"
-        elif is_risky and study.sheet(name).payload.get("content_hash") == now:
-            return True
-    return False
+    entries, now = study.state.evidence, study.state.candidates[candidate].content_hash
+    reflections = study.evidence_names("reflection", candidate=candidate)
+    risky = next((name for name in reflections if _level(study, name) == "high"), None)
+    if risky is None:
+        return False
+    return any(
+        entries[review.id].seq > entries[risky].seq
+        for review in reviews(study, candidate)
+        if review.payload.get("content_hash") == now
+    )
 
 
 def is_unreviewed(study: Study, candidate: str) -> bool:

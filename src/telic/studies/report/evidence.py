@@ -260,7 +260,7 @@ def last_audit(facts: StudyFacts) -> list[doc.Block]:
     return [
         doc.Text((verdict, f" {_conclusion(audit)}")),
         *([doc.Items(tuple(reasons))] if reasons else []),
-        doc.FactSheet(_numbers(audit), heads=("number", "value")),
+        doc.FactSheet(_numbers(audit, _expected(facts, audit)), heads=("number", "value")),
         doc.Table(("arm", "n", "IQM", "95 %", "seeds", "scores"), arms),
         doc.Heading("Checks"),
         doc.Items(tuple(checks), "checks"),
@@ -269,7 +269,15 @@ def last_audit(facts: StudyFacts) -> list[doc.Block]:
     ]
 
 
-def _numbers(audit: Audit) -> list[tuple[str, str]]:
+def _expected(facts: StudyFacts, audit: Audit) -> float | None:
+    """Return the gain that the author of a candidate foretold; None when they named none."""
+    records = (each.record for each in facts.candidates if each.name == audit.candidate)
+    record = next(records, None)
+    expected = record.hypothesis.expected if record else None
+    return expected.magnitude if expected else None
+
+
+def _numbers(audit: Audit, expected: float | None) -> list[tuple[str, str]]:
     stats = audit.stats
     name = ("audit", f"{audit.id}, {audit.label}")
     if audit.label == "target_claim":
@@ -279,6 +287,7 @@ def _numbers(audit: Audit) -> list[tuple[str, str]]:
     return [
         ("runs per arm", " against ".join(str(arm.n) for arm in audit.arms.values())),
         ("Δ (IQM)", signed(stats.delta)),
+        *([] if expected is None else [("size of Δ that its author expected", figure(expected))]),
         ("95 % interval", span(stats.ci)),
         ("smallest Δ that counts", figure(stats.delta_min)),
         (test, _chance(stats.welch_p)),

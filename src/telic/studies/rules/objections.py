@@ -16,6 +16,7 @@ from telic.studies.documents.contract import Phase
 from telic.studies.evidence.claims import oriented
 from telic.studies.evidence.curriculum import Curriculum
 from telic.studies.evidence.measurement import Measurement
+from telic.studies.evidence.review import is_approved_knowing, last_review
 from telic.studies.evidence.statistics import difference_interval, iqm, seed_of
 from telic.studies.queue import JOB_OVER
 from telic.studies.rules.phases import measured, run_facts
@@ -28,20 +29,18 @@ from telic.studies.study import Study, fact
 def standing_exploit(study: Study, candidate: str) -> str | None:
     """Return the finding of the last review of a candidate as it is now, if it says exploit.
 
-    Such a candidate is not launched. None once a person has approved that very candidate after the
-    review: they knew.
+    Such a candidate is not launched, and its author's praise does not take it back. None once a
+    person has approved that very candidate after the review: they knew.
     """
-    review = study.latest("review", candidate=candidate)
+    review = last_review(study, candidate)
     now = study.candidate_state(candidate).content_hash
     if review is None or review.payload.get("content_hash") != now:
         return None
     if not review.payload.get("exploit"):
         return None
-    knowing = any(
-        event.seq > study.state.evidence[review.id].seq and event.data["key"] == "experiment"
-        for event in study.events_of("approval.granted", about=(candidate,))
-    )
-    return None if knowing else f"{review.id} calls it an exploit: {review.payload['finding']}"
+    if is_approved_knowing(study, review):
+        return None
+    return f"{review.id} calls it an exploit: {review.payload['finding']}"
 
 
 # ---------------------------------------------------------------------------- conditions

@@ -13,6 +13,7 @@ from typing import Any, Literal, NamedTuple
 
 from telic.studies.canonical import run_id
 from telic.studies.documents.candidate import CandidateStatus, CheckResult
+from telic.studies.evidence.review import own_praise_counts
 from telic.studies.launch.attempt import LaunchAttempt, LaunchRequest
 from telic.studies.queue import ReadyJob
 from telic.studies.rules.gates import GATES, evaluate, shut
@@ -100,7 +101,8 @@ def _reviewed(attempt: LaunchAttempt, gate: CheckResult) -> Remedy:
     name = attempt.request.candidate
     if "no review" in gate.why and ";" not in gate.why:
         command = f"telic study review {name} --no-exploit --says TEXT"
-        return Remedy("review", gate.why, command, ("somebody else than its author looks at it",))
+        asks = ("somebody else than its author looks at it", own_praise_counts(name))
+        return Remedy("review", gate.why, command, asks)
     return _ask(attempt, gate)
 
 

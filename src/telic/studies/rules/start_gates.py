@@ -10,6 +10,7 @@ from telic.storage.reading import file_hash
 from telic.studies import git_read
 from telic.studies.budget import shortfalls
 from telic.studies.documents.metrics import Protocol
+from telic.studies.evidence.review import last_review
 from telic.studies.launch.attempt import LaunchAttempt, launcher_is_confirmed
 from telic.studies.launch.command import shell_problems
 from telic.studies.launch.isolation import is_made, mode_of, tree_problems
@@ -180,7 +181,7 @@ def network_is_settled(attempt: LaunchAttempt) -> RuleFinding:
 
 
 def generated_code_is_reviewed(attempt: LaunchAttempt) -> RuleFinding:
-    """G22: code that a model wrote was allowed, and somebody has looked at it."""
+    """G22: code that a model wrote was allowed, and somebody else has looked at it."""
     study, candidate = attempt.study, attempt.candidate
     brings_code = bool(candidate.change.patch or candidate.change.files)
     is_generated = candidate.origin.model is not None or candidate.kind in WRITES_CODE
@@ -195,7 +196,7 @@ def generated_code_is_reviewed(attempt: LaunchAttempt) -> RuleFinding:
     elif allowed.sandbox == "confined" and options.get("sandbox") != "confined":
         problems.append("the contract wants it confined, and this launcher does not confine")
     if not _is_reviewed(attempt):
-        problems.append("no review of it passed")
+        problems.append("no review of it by somebody else passed")
     return RuleFinding(problems)
 
 
@@ -247,9 +248,9 @@ def _provenance(attempt: LaunchAttempt, name: str) -> str:
 
 
 def _is_reviewed(attempt: LaunchAttempt) -> bool:
-    """Return whether the latest review is of this candidate as it is now, and found nothing."""
+    """Return whether the last review that counts is of what it is now, and found nothing."""
     study = attempt.study
-    sheet = study.latest("review", candidate=attempt.request.candidate)
+    sheet = last_review(study, attempt.request.candidate)
     if sheet is None or study.altered([sheet.id]):
         return False
     is_same = sheet.payload.get("content_hash") == attempt.candidate.compute_hash()

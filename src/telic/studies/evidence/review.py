@@ -1,0 +1,113 @@
+"""What somebody found in a candidate, and which reviews count.
+
+Nobody's passing word on their own work counts: it does once a person, who could read it, has
+approved the candidate after it. Whoever finds an exploit counts, whoever they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from telic.studies.documents.base import StudyActor
+from telic.studies.documents.candidate import Evidence
+from telic.studies.errors import GateRefused, StudyError
+from telic.studies.evidence.store import add_evidence
+
+if TYPE_CHECKING:
+    from telic.studies.study import Study
+
+
+def review_candidate(
+    study: Study, candidate: str, actor: StudyActor, finding: str, *, is_exploit: bool
+) -> Evidence:
+    """Enter a review of a candidate as it is now; nobody reviews their own.
+
+    A name proves little: a review by what may be its author under another name, such as a second
+    agent of the same session, is called a self-review wherever it is told.
+
+    Raises GateRefused E_OWN_REVIEW for the author, StudyError E_REASON without a finding.
+    """
+    author = study.candidate_state(candidate).author
+    if not finding.strip():
+        raise StudyError("E_REASON", "A review says what was found.", hint="Add --says TEXT.")
+    if actor.label == author:
+        raise GateRefused(
+            "E_OWN_REVIEW",
+            f"{actor.label} wrote {candidate} and cannot review it.",
+            hint="Ask a person or another agent.",
+        )
+    is_self = may_be_author(study.candidate(candidate).created_by, actor)
+    reflections = study.evidence_names("reflection", candidate=candidate)
+    # The hash keeps a review from standing for a candidate that was changed since; what it knew
+    # makes the same words about a newer reflection another review.
+    facts = {
+        "finding": finding,
+        "exploit": is_exploit,
+        "passed": not is_exploit,
+        "self_review": is_self,
+        "knew": reflections[-1] if reflections else None,
+        "content_hash": study.candidate(candidate).compute_hash(),
+    }
+    return add_evidence(
+        study,
+        "review",
+        facts,
+        actor,
+        candidate=candidate,
+        producer=actor.label,
+        summary=f"{'self-review: ' if is_self else ''}{'exploit' if is_exploit else 'no exploit'}",
+    )
+
+
+def may_be_author(author: StudyActor, reviewer: StudyActor) -> bool:
+    """Return whether a reviewer may be the author by another name.
+
+    A person is not an agent. Two agents are two only where both name their sessions, and other
+    ones; two people only by their names, which is all that is known of them.
+    """
+    if "human" in (author.kind, reviewer.kind):
+        return author.label == reviewer.label
+    return author.session is None or reviewer.session in (None, author.session)
+
+
+# ---------------------------------------------------------------------------- which count
+
+
+def reviews(study: Study, candidate: str) -> Iterator[Evidence]:
+    """Give the reviews of a candidate that count, the newest first; some may be of older content.
+
+    They settle a high hacking risk, and gate G22 asks for one before generated code is run.
+    """
+    for name in reversed(study.evidence_names("review", candidate=candidate)):
+        review = study.sheet(name)
+        if not is_own_praise(review) or is_approved_knowing(study, review):
+            yield review
+
+
+def last_review(study: Study, candidate: str) -> Evidence | None:
+    """Return the newest review of a candidate that counts; None without one."""
+    return next(reviews(study, candidate), None)
+
+
+def is_own_praise(review: Evidence) -> bool:
+    """Tell whether a review passes what its writer may have written."""
+    return bool(review.payload.get("self_review")) and not review.payload.get("exploit")
+
+
+def own_praise_counts(candidate: str) -> str:
+    """Return how a person lets a passing self-review count, in words for them."""
+    approve = f"telic study approve experiment --candidate {candidate}"
+    return f"after a self-review that passed, a person may let it count: {approve}"
+
+
+def is_approved_knowing(study: Study, review: Evidence) -> bool:
+    """Tell whether a person approved the reviewed candidate after a review of it: they knew."""
+    entry = study.state.evidence[review.id]
+    candidate = entry.candidate
+    if candidate is None or study.standing("experiment", candidate).status != "approved":
+        return False
+    return any(
+        event.seq > entry.seq and event.data["key"] == "experiment"
+        for event in study.events_of("approval.granted", about=(candidate,))
+    )
