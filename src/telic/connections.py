@@ -6,19 +6,22 @@ that is slow about it gives way to a new one when there are many.
 
 from __future__ import annotations
 
+import asyncio
 import ipaddress
+import logging
 import os
 import secrets
 import socket
 from typing import Any
 
 import h11
+import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from telic.errors import UsageError
 
-HEADER_BYTES = 16 << 10
-LEAVING_S = 3
+_HEADER_BYTES = 16 << 10
+_LEAVING_S = 3
 _LEAST_LENGTH = 16
 """of a token"""
 _PATIENCE_S: dict[object, float] = {h11.IDLE: 10.0, h11.SEND_BODY: 30.0}
@@ -111,6 +114,29 @@ def listen(host: str, port: int) -> socket.socket:
         raise UsageError(f"Port {port} of {host} is not free: {error.strerror}.") from None
     made.listen()
     return made
+
+
+def answer_until_stopped(
+    app: Any, listening: socket.socket, leaving_s: int = _LEAVING_S, **options: Any
+) -> None:
+    """Answer requests until the process is stopped; who then still waits is told nothing more."""
+    config = uvicorn.Config(
+        app,
+        ws="none",
+        h11_max_incomplete_event_size=_HEADER_BYTES,
+        timeout_graceful_shutdown=leaving_s,
+        log_level="warning",
+        access_log=False,
+        **options,
+    )
+    logging.getLogger("uvicorn.error").addFilter(_is_no_farewell)
+    uvicorn.Server(config).run(sockets=[listening])
+
+
+def _is_no_farewell(record: logging.LogRecord) -> bool:
+    """Say whether a line of the log is about anything but answers cut off by the server's end."""
+    cut_off = record.exc_info and isinstance(record.exc_info[1], asyncio.CancelledError)
+    return not cut_off and "graceful shutdown" not in record.getMessage()
 
 
 def is_loopback(host: str) -> bool:

@@ -7,7 +7,7 @@ import subprocess
 import sys
 import threading
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import httpx2
 import pytest
@@ -162,3 +162,31 @@ def test_no_answer_waits_for_its_last_packet():
         listening.accept()[0] as accepted,
     ):
         assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+
+
+CUT_OFF = """
+import os, signal, sys, threading, time
+from fastapi import FastAPI
+from telic.connections import answer_until_stopped, listen
+
+app, listening = FastAPI(), listen("127.0.0.1", 0)
+
+@app.get("/slow")
+def slow():
+    threading.Timer(0.1, os.kill, [os.getpid(), signal.SIGTERM]).start()
+    time.sleep(2)
+
+print(listening.getsockname()[1], flush=True)
+signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+answer_until_stopped(app, listening, leaving_s=1)
+"""
+
+
+def test_who_ends_the_server_reads_no_traceback_of_answers_that_were_cut_off():
+    pipe = subprocess.PIPE
+    with subprocess.Popen([sys.executable, "-c", CUT_OFF], stdout=pipe, stderr=pipe) as server:
+        port = int(server.stdout.readline())
+        with suppress(httpx2.HTTPError):
+            assert httpx2.get(f"http://127.0.0.1:{port}/slow", timeout=10).status_code >= 500
+        said = server.communicate(timeout=10)[1].decode()
+    assert "Traceback" not in said and "ERROR" not in said

@@ -2,6 +2,9 @@
 
 export const UNKNOWN = "–";
 
+/** made once: a table that is scrolled writes hundreds of numbers a second */
+const DECIMALS = Array.from({ length: 7 }, (_, most) => new Intl.NumberFormat("en-GB", { maximumFractionDigits: most }));
+
 export function number(value: number | null | undefined, digits = 3): string {
   if (value === null || value === undefined || Number.isNaN(value)) return UNKNOWN;
   if (!Number.isFinite(value)) return value > 0 ? "∞" : "−∞";
@@ -9,11 +12,11 @@ export function number(value: number | null | undefined, digits = 3): string {
   const size = Math.abs(value);
   if (size !== 0 && (size < 1e-3 || size >= 1e7)) return minus(value.toExponential(Math.max(0, digits - 1)));
   const decimals = size >= 10 ** digits || Number.isInteger(value) ? 0 : Math.max(0, digits - 1 - Math.floor(Math.log10(size || 1)));
-  return minus(value.toLocaleString("en-GB", { maximumFractionDigits: Math.min(decimals, 6) }));
+  return minus(DECIMALS[Math.min(decimals, 6)]!.format(value));
 }
 
 export function count(value: number | null | undefined): string {
-  return value === null || value === undefined ? UNKNOWN : Math.round(value).toLocaleString("en-GB");
+  return value === null || value === undefined ? UNKNOWN : DECIMALS[0]!.format(Math.round(value));
 }
 
 /** 750000 as 750k, for axes and narrow cells. */

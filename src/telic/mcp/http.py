@@ -5,13 +5,12 @@ from __future__ import annotations
 import hmac
 import socket
 
-import uvicorn
 from mcp.server.transport_security import TransportSecuritySettings
 from starlette.datastructures import Headers
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from telic.connections import HEADER_BYTES, LEAVING_S, BoundedConnection
+from telic.connections import BoundedConnection, answer_until_stopped
 from telic.mcp.workplace import Server
 
 PATH = "/mcp"
@@ -70,14 +69,5 @@ def application(server: Server, token: str, port: int) -> ASGIApp:
 def serve(server: Server, listening: socket.socket, token: str) -> None:
     """Answer requests until the process is stopped."""
     port = listening.getsockname()[1]
-    config = uvicorn.Config(
-        application(server, token, port),
-        http=BoundedConnection,
-        ws="none",
-        h11_max_incomplete_event_size=HEADER_BYTES,
-        timeout_graceful_shutdown=LEAVING_S,
-        log_level="warning",
-        lifespan="on",
-        access_log=False,
-    )
-    uvicorn.Server(config).run(sockets=[listening])
+    app = application(server, token, port)
+    answer_until_stopped(app, listening, http=BoundedConnection, lifespan="on")

@@ -12,7 +12,6 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-import uvicorn
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import FileResponse, JSONResponse, PlainTextResponse
@@ -22,7 +21,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp
 
 from telic import __version__
-from telic.connections import HEADER_BYTES, LEAVING_S, BoundedConnection
+from telic.connections import BoundedConnection, answer_until_stopped
 from telic.core.config import Record
 from telic.errors import MissingFile, Refused, TelicError, UnknownName, UsageError
 from telic.robots.catalogue import cache_folder
@@ -229,19 +228,10 @@ def serve_until_stopped(
     """
     place = WebPlace(runs_dir.absolute(), root.absolute())
     threading.Thread(target=_look_around, args=[place], daemon=True).start()
-    config = uvicorn.Config(
-        gated(place, token),
-        http=ViewerConnection,
-        ws="none",
-        h11_max_incomplete_event_size=HEADER_BYTES,
-        timeout_graceful_shutdown=LEAVING_S,
-        log_level="warning",
-        access_log=False,
-        server_header=False,
-    )
     if opens is not None:
         threading.Timer(0.5, webbrowser.open, [opens]).start()
-    uvicorn.Server(config).run(sockets=[listening])
+    app = gated(place, token)
+    answer_until_stopped(app, listening, http=ViewerConnection, server_header=False)
 
 
 def _look_around(place: WebPlace) -> None:

@@ -1,5 +1,5 @@
 /** A table of thousands of rows of which only the seen ones exist; keys go through it. */
-import { memo, useEffect, useLayoutEffect, useMemo, useRef, useState, type KeyboardEvent, type ReactNode } from "react";
+import { memo, useCallback, useEffect, useLayoutEffect, useMemo, useRef, useState, type KeyboardEvent, type ReactNode } from "react";
 
 export interface TableColumn<Row> {
   key: string;
@@ -30,11 +30,14 @@ interface VirtualTableProps<Row> {
 
 export const ROW_HEIGHT = 36;
 const SPARE = 8;
+/** rows are drawn and dropped by so many at a time: most frames of a scroll change nothing */
+const STEP = 6;
 
-/** The first and one past the last row to draw. */
+/** The first and one past the last row to draw; the same until scrolled by a step of rows. */
 export function visibleRows(top: number, height: number, count: number): [number, number] {
-  const first = Math.max(0, Math.floor(top / ROW_HEIGHT) - SPARE);
-  return [first, Math.min(count, Math.ceil((top + height) / ROW_HEIGHT) + SPARE)];
+  const first = Math.floor(top / ROW_HEIGHT / STEP) * STEP;
+  const shown = Math.ceil(height / ROW_HEIGHT) + STEP;
+  return [Math.max(0, first - SPARE), Math.min(count, first + shown + SPARE)];
 }
 
 /** How narrow a column may be, from "5rem" or "minmax(5rem, 1fr)". */
@@ -66,20 +69,23 @@ const Line = memo(function Line({ row, columns, index, state, template, width, o
 export function VirtualTable<Row>(props: VirtualTableProps<Row>) {
   const { columns, rows, sorting } = props;
   const scroller = useRef<HTMLDivElement>(null);
-  const [view, setView] = useState({ top: 0, height: 600 });
+  const [view, setView] = useState(() => visibleRows(0, 600, rows.length));
   const [focus, setFocus] = useState(-1);
   const template = useMemo(() => columns.map((column) => column.width).join(" "), [columns]);
   const width = `max(100%, ${columns.reduce((sum, column) => sum + leastRem(column.width), 0)}rem)`;
-  useLayoutEffect(() => {
+  const look = useCallback(() => {
     const place = scroller.current;
-    if (!place) return undefined;
-    const measure = () => setView({ top: place.scrollTop, height: place.clientHeight });
-    measure();
-    const observer = new ResizeObserver(measure);
-    observer.observe(place);
+    if (!place) return;
+    const seen = visibleRows(place.scrollTop, place.clientHeight, rows.length);
+    setView((before) => (before[0] === seen[0] && before[1] === seen[1] ? before : seen));
+  }, [rows.length]);
+  useLayoutEffect(() => {
+    look();
+    const observer = new ResizeObserver(look);
+    observer.observe(scroller.current!);
     return () => observer.disconnect();
-  }, []);
-  const [first, last] = visibleRows(view.top, view.height, rows.length);
+  }, [look]);
+  const [first, last] = view;
   useEffect(() => {
     if (rows.length > 0 && last >= rows.length - SPARE) props.onEnd?.();
   }, [last, rows.length]);
@@ -103,7 +109,7 @@ export function VirtualTable<Row>(props: VirtualTableProps<Row>) {
     <div className="vtable">
       <div
         ref={scroller} className="scroller" tabIndex={0} role="table" aria-label={props.label} aria-rowcount={rows.length + 1} onKeyDown={keys}
-        onScroll={(event) => setView({ top: event.currentTarget.scrollTop, height: event.currentTarget.clientHeight })}
+        onScroll={look}
       >
         <div role="rowgroup" className="heads-group" style={{ position: "sticky", top: 0, zIndex: 2 }}>
           <div className="heads" role="row" style={{ gridTemplateColumns: template, width }}>
