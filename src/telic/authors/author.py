@@ -31,6 +31,7 @@ from telic.storage.layout import SessionFolder
 
 if TYPE_CHECKING:
     from telic.authors.ranking import TriedReward
+    from telic.composer.reference import Reference
     from telic.envs.spec import EnvSpec
     from telic.judges.trial import Trial
 
@@ -78,6 +79,8 @@ class Brief:
     """rewards to try at most; None: nobody said"""
     steps: int | None = None
     """steps per policy that were asked for, and are nobody else's to change"""
+    reference: Reference | None = None
+    """the motion that the composer's reward shall follow; None: words alone"""
     device: str = "cpu"
     """where policies are trained, which decides how many steps are usual"""
     model: str | None = None
@@ -149,6 +152,7 @@ def try_written(brief: Brief, written: Composition) -> Trial:
             brief.threshold,
             brief.folder.path / "trial",
             written.criteria,
+            written.shown,
         )
     except TelicError as error:
         return failure(error)

@@ -37,7 +37,7 @@ from telic.composer.compose import compose
 from telic.composer.notes import Wish, read_wish
 from telic.composer.shapes import SHAPES
 from telic.errors import NotUnderstood
-from telic.judges.criteria import Composition
+from telic.judges.criteria import Composition, Criterion
 from telic.judges.trial import Trial
 from telic.judges.verdict import Verdict
 from telic.storage.files import read_json_lines, read_record
@@ -55,7 +55,7 @@ class ComposerAuthor:
 
     def read(self) -> MeasurableIntent:
         """Read the intent by the composer's grammar."""
-        composed = compose(self._brief.intent, self._brief.spec, self._brief.criteria)
+        composed = self._composed(self._brief.criteria)
         return MeasurableIntent(
             criteria=composed.criteria,
             doubts=composed.doubts,
@@ -66,9 +66,13 @@ class ComposerAuthor:
 
     def write(self, wanted: MeasurableIntent) -> Composition:
         """Write both files from the words and the agreed criteria."""
-        composed = compose(self._brief.intent, self._brief.spec, wanted.criteria)
+        composed = self._composed(wanted.criteria)
         steps = composed.steps * steps_factor(self._brief.device)
         return composed.model_copy(update={"steps": steps})
+
+    def _composed(self, criteria: Sequence[Criterion] | None) -> Composition:
+        brief = self._brief
+        return compose(brief.intent, brief.spec, criteria, brief.reference)
 
     def review(self, written: Composition, trial: Trial) -> Composition | None:
         """Rules do not change by being told; what the trial found stands in the report."""

@@ -167,12 +167,14 @@ class StructureSearch:
         self, text: str, have: tuple[str, ...], shapes: Iterable[RewardShape]
     ) -> Iterator[tuple[RewardShape, str]]:
         """Yield rewards with one more shape; none where the present one is not the composer's."""
-        intent, spec = self._brief.intent, self._brief.spec
-        present = reshaped(intent, spec, have)
+        intent, spec, shown = self._brief.intent, self._brief.spec, self._brief.reference
+        present = reshaped(intent, spec, have, shown)
         if present is None or program_text(present) != program_text(text):
             return  # a note, a person or an earlier version had a hand in it
         for shape in shapes:
-            other = None if shape.name in have else reshaped(intent, spec, (*have, shape.name))
+            if shape.name in have:
+                continue
+            other = reshaped(intent, spec, (*have, shape.name), shown)
             if other is not None:
                 yield shape, other
 

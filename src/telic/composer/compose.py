@@ -5,29 +5,25 @@ size when the behaviour is right, so that weights near 1 are sensible. Every beh
 against its look-alikes (falling forward is not running) and says when it is done, for what comes
 after it.
 
-What is done together is a phase; phases follow one another. How a robot led by hand would do it
-(`ideal`) is a motion of the torso only (`telic.judges.criteria.Motion`), so what is asked of limbs
-or postures has no ideal here; neither has reaching for a target.
+What is done together is a phase; phases follow one another. How a robot led by hand would do it is
+in `telic.composer.ideal`, or a motion to follow (`telic.composer.reference`).
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-from pydantic import ValidationError
-
 from telic.composer.acrobatics import flip, jump, roll, turn
 from telic.composer.conflict import not_understood, require_consistent, require_possible
 from telic.composer.draft import Draft, edit
-from telic.composer.frames import Act, Direction, Frame, LimitKind, ParsedIntent
-from telic.composer.gaits import gait_meant
-from telic.composer.hops import beats, hop
+from telic.composer.frames import Act, Frame, LimitKind, ParsedIntent
+from telic.composer.hops import hop
+from telic.composer.ideal import ideal, right_habits
 from telic.composer.limbs import kick, lift, reach, swing
 from telic.composer.manners import be_quiet, carry_oneself, respect
-from telic.composer.obey import led_as_told, obey, require_alone
+from telic.composer.obey import obey, require_alone
 from telic.composer.observed import compose_observed, is_observed
 from telic.composer.parse import parse
 from telic.composer.phases import (
@@ -37,15 +33,14 @@ from telic.composer.phases import (
     goes_low,
     limits_of,
     rest_at_home,
-    way_back,
 )
 from telic.composer.postures import do_it, hold
+from telic.composer.reference import Reference, follow, is_shown, shown_motions, wave_as_shown
 from telic.composer.resting import balance, lie, sit, stand, stand_up
 from telic.composer.scene import Scene
 from telic.composer.scope import audit, lost_gaits, still_covered
 from telic.composer.shapes import shaped
-from telic.composer.sizes import jump_height
-from telic.composer.travel import circle, go, speed_meant
+from telic.composer.travel import circle, go
 from telic.composer.write import (
     ORDINALS,
     judge_file,
@@ -56,14 +51,8 @@ from telic.composer.write import (
 )
 from telic.envs.spec import EnvSpec
 from telic.errors import BadEnvironment, Refused
-from telic.judges.criteria import Composition, Criterion, Motion
+from telic.judges.criteria import Composition, Criterion
 
-_AT_REST = (Act.STAND, Act.STOP, Act.BALANCE)
-_PHASE_S = 3.0
-_TURN_RPS = 1.5
-_HOPS_PER_S = 1.6
-_STRIDE_HZ = 1.5
-_CIRCLE_RPS = 0.8
 BEHAVIOURS: dict[Act, Callable[[Frame, Scene, Draft], None]] = {
     Act.GO: go,
     Act.CIRCLE: circle,
@@ -107,7 +96,12 @@ _EXAMPLES = {
 _LONGEST_S = 40.0
 
 
-def compose(intent: str, spec: EnvSpec, criteria: Sequence[Criterion] | None = None) -> Composition:
+def compose(
+    intent: str,
+    spec: EnvSpec,
+    criteria: Sequence[Criterion] | None = None,
+    reference: Reference | None = None,
+) -> Composition:
     """Write criteria, reward and judge for an intent on an environment.
 
     Args:
@@ -115,6 +109,7 @@ def compose(intent: str, spec: EnvSpec, criteria: Sequence[Criterion] | None = N
         spec: the environment.
         criteria: as an earlier call gave them and a person changed them: their zero, goal and
             weight are the judge's, and those left out are not judged. Guards stay.
+        reference: a motion to follow.
 
     Raises:
         Refused: nothing of the intent was understood, or it needs what is not composed yet.
@@ -125,17 +120,20 @@ def compose(intent: str, spec: EnvSpec, criteria: Sequence[Criterion] | None = N
         return compose_observed(intent, spec, criteria)
     parsed = parse(intent, spec)
     require_possible(parsed, _scene(parsed, spec))
-    return _scoped(parsed, _compose(parsed, spec), spec, criteria)
+    build = partial(_compose, spec=spec, reference=reference)
+    return _scoped(parsed, build, spec, criteria)
 
 
-def reshaped(intent: str, spec: EnvSpec, shapes: Sequence[str]) -> str | None:
+def reshaped(
+    intent: str, spec: EnvSpec, shapes: Sequence[str], reference: Reference | None = None
+) -> str | None:
     """Return the reward of an intent with its terms changed by shapes (`telic.composer.shapes`).
 
     None: it has no other structure, being about what is observed.
     """
     if is_observed(intent, spec):
         return None
-    return _compose(parse(intent, spec), spec, shapes=shapes).reward
+    return _compose(parse(intent, spec), spec, shapes=shapes, reference=reference).reward
 
 
 def _compose(
@@ -143,10 +141,11 @@ def _compose(
     spec: EnvSpec,
     criteria: Sequence[Criterion] | None = None,
     shapes: Sequence[str] = (),
+    reference: Reference | None = None,
 ) -> Composition:
     """Compose what was read, whatever words of it carry nothing."""
     phases = arrange(parsed)
-    scene = _scene(parsed, spec)
+    scene = _scene(parsed, spec)._replace(reference=reference)
     _refuse(parsed, phases, scene)
     try:
         drafts = [_phase(phase, scene) for phase in phases]
@@ -160,7 +159,8 @@ def _compose(
             respect(limit, scene, always)
         if scene.has("effort"):
             be_quiet(always)
-        carry_oneself([frame for phase in phases for frame in phase], scene, always)
+        if reference is None:
+            carry_oneself([frame for phase in phases for frame in phase], scene, always)
     except BadEnvironment as error:
         raise BadEnvironment(error.message, hint=_can(scene)) from None
     everything = drafts
@@ -175,6 +175,9 @@ def _compose(
     seconds = made.env_args["max_episode_steps"] * (spec.dt_s or 1.0)
     # Who is led by hand walks at full height, so nobody can show how to keep low.
     is_low = any(limit.kind is LimitKind.LOW_HEIGHT for limit in parsed.limits)
+    if reference is not None:
+        shown = shown_motions(reference, seconds)
+        return made.model_copy(update={"shown": shown, "fine": right_habits(phases, scene)})
     return made.model_copy(
         update={
             "motions": () if is_low else ideal(phases, scene, seconds),
@@ -190,19 +193,19 @@ def _scene(parsed: ParsedIntent, spec: EnvSpec) -> Scene:
 
 def _scoped(
     parsed: ParsedIntent,
-    made: Composition,
+    build: Callable[..., Composition],
     spec: EnvSpec,
     criteria: Sequence[Criterion] | None,
 ) -> Composition:
-    """Say what of the words is judged; refuse what lost its verb."""
-    build, scene = partial(_compose, spec=spec), _scene(parsed, spec)
+    """Compose, say what of the words is judged; refuse what lost its verb."""
+    made, scene = build(parsed), _scene(parsed, spec)
     lost = [*parsed.lost, *lost_gaits(parsed, scene, made, build)]
     if lost:
         raise not_understood(parsed, lost, spec, able(scene))
     made = audit(parsed, scene, made, build)
     if criteria is None:
         return made
-    return still_covered(made, _compose(parsed, spec, criteria))
+    return still_covered(made, build(parsed, criteria=criteria))
 
 
 def able(scene: Scene) -> list[str]:
@@ -230,12 +233,16 @@ def _phase(frames: Sequence[Frame], scene: Scene) -> Draft:
         elif frame.verb is Act.GO:
             if frame is going[0]:
                 go(frame, scene, draft, aside=going[1] if len(going) > 1 else None)
+        elif is_shown(frame, scene):
+            wave_as_shown(frame, scene, draft)
         else:
             BEHAVIOURS[frame.verb](frame, scene, draft)
         for posture in frame.postures:
             hold(posture, frame, scene, draft)
         for style in frame.styles:
             do_it(style, frame, scene, draft)
+    if scene.reference is not None:
+        follow(scene.reference, scene, draft)
     return draft
 
 
@@ -289,107 +296,3 @@ def _refuse(parsed: ParsedIntent, phases: Sequence[Sequence[Frame]], scene: Scen
 def _can(scene: Scene) -> str:
     found = able(scene)
     return f"{scene.spec.id} can: {', '.join(found)}." if found else "Try another environment."
-
-
-def ideal(phases: Sequence[Sequence[Frame]], scene: Scene, seconds: float) -> tuple[Motion, ...]:
-    """Return the motions one after another; empty when a part of it is not one of the torso."""
-    found: list[Motion] = []
-    if phases[0][0].verb is Act.OBEY:
-        return led_as_told(phases[0][0], scene, seconds)
-    for index, frames in enumerate(phases):
-        lasts = max(frame.duration_s or _PHASE_S for frame in frames)
-        lasts = seconds if index == len(phases) - 1 else lasts
-        if found and any(map(comes_home, frames)):
-            found += way_back(found, lasts)
-            continue
-        values: dict[str, Any] = {"seconds": min(max(lasts, 0.1), 60.0)}
-        for frame in frames:
-            motion = None if frame.postures or frame.bodies else _motion(frame, scene, lasts)
-            if motion is None or set(motion) & set(values):
-                return ()
-            values |= motion
-        each = values.pop("seconds_each", None)
-        if each is not None:
-            values["seconds"] = each * values["jumps"]
-        try:
-            found.append(Motion.model_validate(values))
-        except ValidationError:
-            return ()  # more than a hand can lead it through: 12 m up
-        if each is not None:
-            found.append(Motion(seconds=1.0))  # stands after its last landing
-    return tuple(found)
-
-
-def right_habits(phases: Sequence[Sequence[Frame]], scene: Scene) -> tuple[str, ...]:
-    """Return the bad habits that are just what is asked for."""
-    verbs = {frame.verb for frames in phases for frame in frames}
-    if verbs <= {Act.LIE}:
-        return ("does nothing", "lies on its back", "topples over")
-    if verbs <= {Act.STAND, Act.STOP, Act.SIT}:
-        return ("does nothing", "pushes", "pulls")  # constant force holds a pose, too
-    if verbs <= {Act.GO, Act.TURN} and scene.on_wheels:
-        return ("pushes", "pulls")  # a wheel that is told one speed drives, and does it well
-    return ("does nothing",) if verbs <= {*_AT_REST, Act.SIT} else ()
-
-
-def _motion(frame: Frame, scene: Scene, seconds: float) -> dict[str, Any] | None:
-    """Return what a frame adds to a motion; None if the torso alone does not show it."""
-    if frame.verb in _AT_REST:
-        return {}
-    if frame.verb is Act.GO:
-        return _going(frame, scene)
-    if frame.verb is Act.CIRCLE:
-        speed = speed_meant(frame, scene, Draft()).value
-        return {
-            "forward_mps": 1.05 * speed,
-            "turn_rps": _side(frame) * _CIRCLE_RPS,
-            "circle": True,
-            "stride_hz": _STRIDE_HZ,
-        }
-    if frame.verb is Act.TURN and frame.amount is None and frame.count is None:
-        return {"turn_rps": _side(frame) * _TURN_RPS, "stride_hz": _STRIDE_HZ}
-    if frame.verb is Act.JUMP and frame.dimension != "distance" and frame.direction is None:
-        height = 1.3 * jump_height(frame, scene).value + 0.1
-        if frame.period_s is not None:
-            count = beats(frame.period_s)
-            return {"jumps": count, "height_m": height, "seconds_each": frame.period_s}
-        return {"jumps": frame.count or 1, "height_m": height, "seconds_each": 1.5}
-    if frame.verb is Act.FLIP:
-        count = float(frame.count or 1)
-        sign = 1.0 if frame.direction is Direction.FORWARD else -1.0
-        return {
-            "jumps": int(count),
-            "height_m": 1.0,
-            "pitch_turns": sign * count,
-            "seconds_each": 2.0,
-        }
-    if frame.verb is Act.HOP:
-        hops = max(1, math.floor(_HOPS_PER_S * seconds))
-        going = {} if frame.direction in (None, Direction.IN_PLACE) else _going(frame, scene)
-        height = jump_height(frame, scene).value if frame.dimension == "height" else 0.12
-        return None if going is None else {**going, "jumps": hops, "height_m": max(0.12, height)}
-    return None
-
-
-def _going(frame: Frame, scene: Scene) -> dict[str, Any] | None:
-    if frame.direction is Direction.IN_PLACE or (frame.amount and frame.amount.unit == "m"):
-        return None
-    goal = speed_meant(frame, scene, Draft())
-    speed = goal.value * (1.0 if goal.is_exact else 1.1)
-    gait = gait_meant(frame, scene)
-    steps: dict[str, Any] = {"stride_hz": _STRIDE_HZ}
-    if gait is not None:
-        steps = {"stride_hz": gait.hertz, "feet": gait.landings, "duty": gait.duty}
-    match frame.direction:
-        case Direction.LEFT | Direction.SIDEWAYS:
-            return {"left_mps": speed, **steps}
-        case Direction.RIGHT:
-            return {"left_mps": -speed, **steps}
-        case Direction.BACKWARD:
-            return {"forward_mps": -speed, **steps}
-        case _:
-            return {"forward_mps": speed, **steps}
-
-
-def _side(frame: Frame) -> float:
-    return -1.0 if frame.direction in (Direction.RIGHT, Direction.CLOCKWISE) else 1.0

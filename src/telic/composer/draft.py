@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, TypedDict, Unpack
@@ -145,6 +146,18 @@ class Draft:
     def remember(self, name: str, width: int | None = None) -> None:
         """Declare memory of the reward: one number, or a row of them."""
         self.memory[name] = width
+
+    def keep_beat(self, turn: float) -> None:
+        """Keep a clock, as a point on a circle that a step turns so far; the policy sees it."""
+        self.remember("beat", 2)
+        self.is_seen = True
+        self.need(
+            'first = (self.memory["beat"].abs().sum(-1) == 0).float()',
+            'beat_x, beat_y = self.memory["beat"][:, 0] + first, self.memory["beat"][:, 1]',
+            f"beat_x, beat_y = ({math.cos(turn):.8g} * beat_x - {math.sin(turn):.8g} * beat_y, "
+            f"{math.sin(turn):.8g} * beat_x + {math.cos(turn):.8g} * beat_y)",
+            'self.memory["beat"] = torch.stack((beat_x, beat_y), -1)',
+        )
 
     def measure(self, *lines: str) -> None:
         """Add statements of the judge that are not there yet."""

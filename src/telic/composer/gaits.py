@@ -183,16 +183,10 @@ def step_in(gait: Gait, frame: Frame, scene: Scene, draft: Draft) -> None:
 def keep_time(gait: Gait, scene: Scene, draft: Draft, only: str = "") -> None:
     """Pay feet for being where a clock wants them, `only` where a factor says; it is seen."""
     turn = 2.0 * math.pi * gait.hertz * (scene.spec.dt_s or 1.0)
-    draft.remember("beat", 2)
-    draft.is_seen = True
+    draft.keep_beat(turn)
     edge = math.cos(math.pi * gait.duty)
     wants = [_largest([_stance(each, gait.duty) for each in foot]) for foot in gait.landings]
     draft.need(
-        'first = (self.memory["beat"].abs().sum(-1) == 0).float()',
-        'beat_x, beat_y = self.memory["beat"][:, 0] + first, self.memory["beat"][:, 1]',
-        f"beat_x, beat_y = ({math.cos(turn):.8g} * beat_x - {math.sin(turn):.8g} * beat_y, "
-        f"{math.sin(turn):.8g} * beat_x + {math.cos(turn):.8g} * beat_y)",
-        'self.memory["beat"] = torch.stack((beat_x, beat_y), -1)',
         f"wanted = torch.tanh({_SHARP:g} * (torch.stack(({', '.join(wants)},), -1) - {edge:.4g}))",
         "in_time = 0.5 * (wanted * (2.0 * quantities.foot_contact(info) - 1.0)).mean(-1)",
     )

@@ -5,12 +5,15 @@ from __future__ import annotations
 import functools
 import tomllib
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from telic.composer.parts import bodies_of
 from telic.envs.spec import EnvSpec
 from telic.errors import BadEnvironment
 from telic.quantities import QUANTITIES
+
+if TYPE_CHECKING:
+    from telic.composer.reference import Reference
 
 _LEARNS = 400_000
 """steps to learn to go, for robots without a calibration of their own"""
@@ -36,14 +39,17 @@ class Scene(NamedTuple):
     known: dict[str, Any]
     may_fall: bool = False
     """whether what is asked for needs poses in which the environment would end the episode"""
+    reference: Reference | None = None
+    """the motion to follow, where there is one"""
 
     @classmethod
-    def of(cls, spec: EnvSpec, may_fall: bool = False) -> Scene:
+    def of(cls, spec: EnvSpec, may_fall: bool = False, reference: Reference | None = None) -> Scene:
         """Return the scene of an environment."""
         robot = spec.robot
         on_two = robot is not None and robot.root.kind == "free" and len(robot.feet) == 2
         learns = _LEARNS * (_ON_TWO if on_two else 1)
-        return cls(spec, {"learns": learns, **calibrations().get(spec.id, {})}, may_fall)
+        known = {"learns": learns, **calibrations().get(spec.id, {})}
+        return cls(spec, known, may_fall, reference)
 
     def has(self, *quantities: str) -> bool:
         """Say whether the environment has all of these quantities."""

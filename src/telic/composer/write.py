@@ -178,7 +178,7 @@ def _reward(
     weights = ", ".join(f'"{term.name}": {term.weight:g}' for term in terms)
     kept = "".join(f'        "{name}": {_zeros(width)},\n' for name, width in memory.items())
     meanings = "".join(f'        "{term.name}": "{term.words}",\n' for term in terms)
-    latex = " + ".join(rf"w_{{\text{{{term.name}}}}} {_factor(term.latex)}" for term in terms)
+    latex = " + ".join(map(_summand, terms))
     return (
         f'"""{_plain(intent)} ({env}). Written by the composer."""\n\n'
         "import torch\n\nfrom telic import RewardFunction, quantities\n\n\n"
@@ -192,6 +192,11 @@ def _reward(
         f'    description = "{_plain(intent)}"\n\n'
         f"{methods}"
     )
+
+
+def _summand(term: Term) -> str:
+    name = term.name.replace("_", " ")  # an underscore would set what follows as an index
+    return rf"w_{{\text{{{name}}}}} {_factor(term.latex)}"
 
 
 def _factor(latex: str) -> str:

@@ -82,6 +82,22 @@ class Motion(Record):
     )
 
 
+class JointCourse(Record):
+    """How a joint moves again and again: its mean, then cosine and sine of each harmonic."""
+
+    joint: str
+    terms: tuple[FiniteFloat, ...] = Field(min_length=1, description="radians or metres")
+
+
+class ShownMotion(Record):
+    """A motion whose joints are led by hand, too: a reference, or what looks like it."""
+
+    name: str
+    motion: Motion
+    joints: tuple[JointCourse, ...] = Field(description="led in time with the motion's stride_hz")
+    is_good: bool = False
+
+
 _GATE = 0.5
 
 
@@ -121,6 +137,8 @@ class Composition(Record):
     """which words each criterion stands for; empty: its author does not say"""
     motions: tuple[Motion, ...] = ()
     """how a robot led by hand would do it, to try reward and judge on; empty: unknown"""
+    shown: tuple[ShownMotion, ...] = ()
+    """a reference motion and its look-alikes, led by hand in place of `motions`"""
     fine: tuple[str, ...] = ()
     """bad habits that are right here: standing still may be all that is asked"""
     others: tuple[str, ...] = ()

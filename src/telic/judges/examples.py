@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,7 +20,7 @@ from telic.envs.mujoco import MujocoEnv
 from telic.envs.spec import EnvSpec, Robot
 from telic.envs.vector import Info, VecEnv
 from telic.errors import UsageError
-from telic.judges.criteria import Motion
+from telic.judges.criteria import JointCourse, Motion
 from telic.judges.puppet import Below, Poses, Solved, lead
 from telic.quantities import QUANTITIES
 from telic.rewards.recording import Transition, TransitionRecording, keep
@@ -86,17 +86,27 @@ def puppet(env_id: str, env_args: dict[str, Any], motions: Sequence[Motion]) -> 
 
 
 def good_examples(
-    env_id: str, env_args: dict[str, Any], motions: dict[str, tuple[Motion, ...]]
+    env_id: str,
+    env_args: dict[str, Any],
+    motions: dict[str, tuple[Motion, ...]],
+    joints: Mapping[str, Sequence[JointCourse]] | None = None,
 ) -> Examples:
-    """Return puppets: from every pose on the way the environment makes one real step."""
+    """Return puppets: from every pose on the way the environment makes one real step.
+
+    `joints` are led in the motions of those names.
+    """
+    led = joints or {}
     look = _posed(env_id, env_args, 1)
     steps = length_of(look)
     rest = _standing(_posed(env_id, {**env_args, "max_episode_steps": MOST_STEPS}, 1))
     rest, below = set_down(look, rest), ground_below(look)
     solved: Solved = {}
     poses = [
-        lead(look.model, look.robot, motion, look.dt or 1.0, steps, rest, solved, below)
-        for motion in motions.values()
+        lead(
+            *(look.model, look.robot, motion, look.dt or 1.0, steps, rest, solved, below),
+            joints=led.get(name, ()),
+        )
+        for name, motion in motions.items()
     ]
     look.close()
     env = _posed(env_id, env_args, min(_AT_ONCE, steps * len(poses)))

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
 from telic.envs.spec import Leg, Robot, Root
-from telic.judges.criteria import Motion
+from telic.judges.criteria import JointCourse, Motion
 
 _GRAVITY = 9.81
 _HOVER_M, _MOVING = 0.012, 0.1
@@ -71,6 +71,7 @@ def lead(
     rest: np.ndarray | None = None,
     solved: Solved | None = None,
     below: Below | None = None,
+    joints: Sequence[JointCourse] = (),
 ) -> Poses:
     """Return `steps` poses, one per control step, of a robot led through motions one by one.
 
@@ -85,6 +86,7 @@ def lead(
         rest: pose to start from, (nq,); None: the robot's resting pose.
         solved: steps of legs that were solved already from the same pose; more are added.
         below: the ground where it is not flat; the pose to start from lies over it.
+        joints: how single joints move in time with the strides, whatever legs would do.
     """
     path = _path(motions, dt, steps + 1)
     start = np.asarray(robot.rest_qpos) if rest is None else rest
@@ -99,9 +101,11 @@ def lead(
         if motion.feet and during.any():
             legs = np.tile(start, (int(during.sum()), 1))
             phase = np.nan_to_num(path.stride[during]) / (2.0 * np.pi)
-            step(legs, model, robot, motion, phase, solved)
+            if not joints:
+                step(legs, model, robot, motion, phase, solved)
             poses[during] = legs
             feet[during, : len(motion.feet)] = foot_times(motion, phase).is_down
+    _follow(poses, robot, path, joints)
     _move(poses, robot.root, path)
     _put_on_ground(model, robot.root, poses, path.lift, below, max(1, round(_LOOK_S / dt)))
     qvel = np.zeros((steps, model.nv))
@@ -166,6 +170,19 @@ def _swing(poses: np.ndarray, robot: Robot, path: _Path) -> None:
         offset = _STRIDE_RAD * np.sin(path.stride + np.pi * (index % 2))
         values = poses[:, limb.qpos] + np.nan_to_num(offset)
         poses[:, limb.qpos] = values if limb.range is None else np.clip(values, *limb.range)
+
+
+def _follow(poses: np.ndarray, robot: Robot, path: _Path, joints: Sequence[JointCourse]) -> None:
+    """Lead joints through their courses; where nothing strides they are as at its beginning."""
+    columns = {limb.name: limb.qpos for limb in robot.limbs}
+    phase = np.nan_to_num(path.stride)
+    for course in joints:
+        mean, *waves = course.terms
+        value = np.full(len(poses), mean)
+        for place, size in enumerate(waves):
+            angle = (place // 2 + 1) * phase
+            value += size * (np.sin(angle) if place % 2 else np.cos(angle))
+        poses[:, columns[course.joint]] = value
 
 
 def _move(poses: np.ndarray, root: Root, path: _Path) -> None:

@@ -23,7 +23,14 @@ from telic.envs.access import env_access
 from telic.envs.mujoco import MujocoEnv
 from telic.errors import ResourceError, TelicError, WorkerDied
 from telic.judges.code import JudgeCode
-from telic.judges.criteria import Criterion, Leaf, Motion, is_consistent, total
+from telic.judges.criteria import (
+    Criterion,
+    Leaf,
+    Motion,
+    ShownMotion,
+    is_consistent,
+    total,
+)
 from telic.judges.episode import MeasuredTogether
 from telic.judges.examples import Examples, good_examples, open_env
 from telic.judges.findings import (
@@ -91,6 +98,7 @@ def try_out(
     threshold: float,
     folder: Path,
     criteria: Sequence[Criterion] = (),
+    shown: Sequence[ShownMotion] = (),
 ) -> Trial:
     """Try both files in a confined worker.
 
@@ -104,6 +112,7 @@ def try_out(
         threshold: score that passes, so that no bad habit may have it.
         folder: where the worker may write.
         criteria: what was agreed on, which the judge must measure.
+        shown: a reference motion and its look-alikes, led in place of `motions`.
 
     Raises:
         TelicError: the reward or the judge fails; says where and how to mend it.
@@ -117,6 +126,7 @@ def try_out(
         "reward": reward,
         "judge": judge,
         "motions": [motion.model_dump() for motion in motions],
+        "shown": [motion.model_dump() for motion in shown],
         "fine": list(fine),
     }
     access = env_access(env, env_args)
@@ -161,13 +171,14 @@ def try_here(
     motions: Sequence[Motion],
     fine: Sequence[str] = (),
     goes_on: Callable[[], object] = lambda: None,
+    shown: Sequence[ShownMotion] = (),
 ) -> tuple[tuple[ExampleResult, ...], tuple[str, ...]]:
     """Try both files in this process; for the worker, and for code of our own.
 
     Returns what became of every example, and the bad habits that are no different from fine ones.
     `goes_on` is told between its parts.
     """
-    groups = _groups(env, env_args, motions)
+    groups = _groups(env, env_args, motions, shown)
     goes_on()
     paying, judging = load_reward(reward, label="reward_fn.py"), JudgeCode(judge)
     first = groups[0].recording.transitions[:_DECIDED_ON]
@@ -194,12 +205,19 @@ def try_here(
     return tuple(asked.values()), tuple(no_different(groups[0], fine))
 
 
-def _groups(env: str, env_args: dict[str, Any], motions: Sequence[Motion]) -> list[Examples]:
+def _groups(
+    env: str, env_args: dict[str, Any], motions: Sequence[Motion], shown: Sequence[ShownMotion]
+) -> list[Examples]:
     """Return the bad habits, and what is led by hand where that can be."""
     look = open_env(env, env_args, 1)
     look.close()
     groups = [bad_habits(env, env_args)]
-    if motions and isinstance(look, MujocoEnv):
+    if shown and isinstance(look, MujocoEnv):
+        names = [GOOD if motion.is_good else motion.name for motion in shown]
+        led = {name: (each.motion,) for name, each in zip(names, shown, strict=True)}
+        joints = {name: each.joints for name, each in zip(names, shown, strict=True)}
+        groups.append(good_examples(env, env_args, led, joints))
+    elif motions and isinstance(look, MujocoEnv):
         led = {**look_alikes(look, motions), GOOD: tuple(motions)}
         groups.append(good_examples(env, env_args, led))
     return groups
@@ -307,5 +325,6 @@ def run(state: None, payload: dict[str, Any], channel: Any) -> dict[str, Any]:
         motions,
         payload["fine"],
         goes_on,
+        [ShownMotion.model_validate(row) for row in payload["shown"]],
     )
     return {"examples": [result.model_dump(mode="json") for result in tried], "fine": list(fine)}

@@ -357,7 +357,7 @@ def reach(body: Measures, p: Parameters) -> MotionPlan:
 
 def walk_wave(body: Measures, p: Parameters) -> MotionPlan:
     """Walk, and wave with one hand."""
-    plan = walk(body, {**p, "rhythm": 1.0, "lift": 0.08})
+    plan = walk(body, {"rhythm": 1.0, **p, "lift": 0.08})
     _wave_hand(plan, p)
     return plan
 

@@ -201,6 +201,11 @@ def make_clip(
     return Generated(clip.replace(human=person_like(maker.figure, clip)), off)
 
 
+def measures_of(robot: MotionRobot) -> Measures:
+    """Return what plans know of a robot's body."""
+    return _maker(robot).measures
+
+
 @functools.lru_cache(maxsize=8)
 def _maker(robot: MotionRobot) -> _Maker:
     return _Maker(robot)

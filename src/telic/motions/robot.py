@@ -27,12 +27,10 @@ from telic.motions.kinematics import Kinematics
 from telic.motions.turning import about, conjugate, multiply, rotate
 from telic.rendering.job import Rendering
 from telic.rendering.jobs import render_one
-from telic.robots import robot_names, robot_path
+from telic.robots import OWN, robot_names, robot_path
 from telic.sim import load_model
 from telic.storage.trajectories import Trajectory, TrajectoryFacts, write_trajectory
 
-PLANAR_BIPED = "planar-biped"
-_OWN = {PLANAR_BIPED: Path(__file__).parent / "planar_biped.xml"}
 _MODELS = (".xml", ".mjcf", ".urdf", ".mjb", ".toml")
 _AXES = ("x", "y", "z")
 
@@ -215,11 +213,11 @@ def _model(name: str) -> tuple[Path, mujoco.MjModel, str | None]:
         file = TASKS[name].Arguments.parse({}).xml_file
         assets = Path(gymnasium.__file__).parent / "envs" / "mujoco" / "assets"
         return assets / file, load_model(file), name.partition("-v")[0]
-    file = _OWN.get(name) or robot_path(name)
+    file = robot_path(name)
     if file is None and name.endswith(_MODELS):
         file = Path(name).expanduser()
     if file is None:
-        known = [*_OWN, *robot_names(), *TASKS]
+        known = [*OWN, *robot_names(), *TASKS]
         raise UnknownName("robot", name, known, see="telic robots")
     return file, read_model(str(file))[0], None
 

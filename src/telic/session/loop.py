@@ -42,7 +42,7 @@ from telic.judges.doubt import judge_doubted
 from telic.judges.trial import Trial, text_hash
 from telic.llm import BudgetExceeded, Cancelled
 from telic.sandbox.nursery import prewarmed
-from telic.session import ENV, WORKERS
+from telic.session import ENV, WORKERS, motion
 from telic.session.branch import inherited
 from telic.session.budget import Allowance, AllowanceUsedUp, SessionAccount
 from telic.session.certificate import certify, sealed
@@ -369,6 +369,7 @@ def _brief(
         threshold=config.threshold,
         iterations=config.iterations,
         steps=config.steps,
+        reference=motion.chosen(config, env.spec),
         device=config.device,
         model=config.model,
         model_for=config.model_for,

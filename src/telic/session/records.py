@@ -58,6 +58,11 @@ class SessionConfig(Config):
         description="where judged episodes start; None: drawn anew for every session",
     )
     steps: int | None = Field(default=None, description="steps per policy; None: the author's")
+    motion: str | None = Field(
+        default=None,
+        description="reference motion of the reward: a family, a library's folder, FOLDER/CLIP, "
+        "or none; None: one is made where words ask for it",
+    )
     device: str = Field(default="cpu", description="cpu or cuda")
     model: str | None = Field(
         default=None,
@@ -111,6 +116,8 @@ class SessionConfig(Config):
                 "models and efforts of single roles need a model for the others: without one the "
                 "composer writes, which asks nobody; name one with --model"
             )
+        if self.model is not None and self.motion not in (None, "none"):
+            raise ValueError("a motion is followed by rewards of the composer: leave --model out")
         return self
 
     @field_validator("intent")
@@ -152,6 +159,7 @@ class IntentOptions(TypedDict, total=False):
     episodes: int
     start_seed: int | None
     steps: int | None
+    motion: str | None
     device: str
     model: str | None
     model_for: Mapping[str, str] | None

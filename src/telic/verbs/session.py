@@ -84,6 +84,11 @@ class IntentRequest(SessionOptions, RunsRequest, WatchedRequest):
 
     intent: str = argument("What the robot should do, in words.")
     env: str = option("Environment id or path of an MJCF file.", default=ENV)
+    motion: str | None = option(
+        "Reference motion that the reward follows: a family (walk, wave, bow, ...), a library's "
+        "folder, FOLDER/CLIP, or none. None: one is made where a hand shall wave.",
+        default=None,
+    )
     vision: bool = option("Let the model watch episodes too.", "--vision/--no-vision", default=True)
     model_for: Mapping[str, str] | None = option(
         "Another model for one role, e.g. vision=google:gemini-2.5-pro. Roles: reader, reward, "

@@ -1,0 +1,304 @@
+"""A reference motion in a reward and a judge: joints follow its cycle, a hand waves as it does.
+
+What is followed is a cycle: for every joint a mean and some harmonics, so that a reward holds it as
+plain numbers and keeps its place in it with the clock that gaits step by. The judge compares at
+whatever place in the cycle fits best: it asks for the motion, not for the clock. Where motions come
+from is not known here (`telic.session.motion`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from pydantic import Field, PositiveFloat
+
+from telic.composer.draft import Draft
+from telic.composer.frames import Act, Direction, Frame, ParsedIntent
+from telic.composer.gaits import gait_meant
+from telic.composer.manners import do_it_on_purpose, stay_on_feet
+from telic.composer.scene import Scene
+from telic.composer.travel import speed_meant
+from telic.core.config import Record
+from telic.judges.criteria import JointCourse, Motion, ShownMotion
+
+_WIDTH_RAD = 0.3
+"""root of the mean squared error of a limb's joints at which it earns 1/e"""
+_SMALL_RAD = 0.004
+"""waves of a joint below this are left out of a reward"""
+_SHIFTS = 36
+_STILL, _CLOSE = 0.9, 0.5
+"""of the error of who rests: worth nothing, and everything"""
+_LEAST_RAD = 0.03
+"""a motion that hardly differs from rest is followed when it is this close"""
+_UP, _SWUNG = 0.5, 0.5
+"""of a hand's rise, and of its swing, from which it counts"""
+_RHYTHM = ("first = ", "beat_x, ", 'self.memory["beat"]', "wanted = ", "in_time = ", "lifted = ")
+"""how lines begin by which a gait keeps its time"""
+_SIDES = {"left": "right", "right": "left"}
+_FASTER = 1.1
+"""of a speed that is asked for at least, so that who follows has it"""
+
+
+class HandCourse(Record):
+    """What the hand that waves does, as seen from the torso."""
+
+    body: str
+    other: str = Field(description="the hand that does not wave")
+    rest_m: float = Field(description="height of the resting hand above the torso")
+    high_m: float = Field(description="mean height while it waves")
+    swing_m: PositiveFloat = Field(description="how far to either side it goes")
+
+
+class Reference(Record):
+    """A motion that a reward may follow, as one cycle."""
+
+    name: str
+    source: str = Field(description="where it is from, in words")
+    hertz: PositiveFloat = Field(description="cycles a second")
+    limbs: dict[str, tuple[JointCourse, ...]] = Field(description='joints by limb: "right arm"')
+    rest: dict[str, float] = Field(description="joints as the robot stands")
+    forward_mps: float = 0.0
+    landings: tuple[tuple[float, ...], ...] = Field(
+        default=(), description="for each foot, when it lands in a cycle; empty: both stand"
+    )
+    duty: float = 1.0
+    hand: HandCourse | None = Field(default=None, description="of a motion that waves")
+    mirrored: dict[str, tuple[JointCourse, ...]] = Field(
+        default={}, description="what its arms do in a mirror"
+    )
+
+    @property
+    def joints(self) -> tuple[JointCourse, ...]:
+        """All joints that are led."""
+        return tuple(course for courses in self.limbs.values() for course in courses)
+
+
+class MotionWish(Record):
+    """What words ask of a motion."""
+
+    waves: str | None = Field(default=None, description='"left" or "right"; None: nothing waves')
+    forward_mps: float | None = Field(default=None, description="None: it stays where it is")
+    hertz: float | None = Field(default=None, description="strides a second, where it goes")
+
+
+def motion_wanted(parsed: ParsedIntent, scene: Scene) -> MotionWish | None:
+    """Return what the words ask of a motion; None: no motion could be about all of them."""
+    if {frame.phase for frame in parsed.frames} != {0}:
+        return None
+    wish: dict[str, object] = {}
+    for frame in parsed.frames:
+        side = waving_side(frame, scene)
+        if side is not None:
+            wish["waves"] = side
+        elif frame.verb is Act.GO and frame.direction in (None, Direction.FORWARD):
+            goal = speed_meant(frame, scene, Draft())
+            gait = gait_meant(frame, scene)
+            wish["forward_mps"] = goal.value * (1.0 if goal.is_exact else _FASTER)
+            wish["hertz"] = gait.hertz if gait else None
+        elif frame.verb not in (Act.STAND, Act.STOP, Act.SIT):
+            return None
+    return MotionWish.model_validate(wish)
+
+
+def waving_side(frame: Frame, scene: Scene) -> str | None:
+    """Return the side of the hand that a frame waves; None: it waves none."""
+    if frame.verb is not Act.SWING:
+        return None
+    said = (frame.part or "", *frame.bodies)
+    if frame.bodies and all(body in scene.spec.feet for body in frame.bodies):
+        return None
+    sides = [side for side in _SIDES if any(side in words for words in said)]
+    if frame.part is not None and not frame.bodies:
+        return None
+    return sides[0] if len(sides) == 1 else "right"
+
+
+# ---- what is paid and judged
+
+
+def wave(frame: Frame, hand: HandCourse, draft: Draft) -> None:
+    """Judge a hand that is up and goes to and fro, and the other one that does not."""
+    name = frame.part or "hand"
+    rises = hand.high_m - hand.rest_m
+    up_m = hand.rest_m + _UP * rises
+    heights = ", ".join(
+        f'episode.quantity("body_height", "{body}")' for body in (hand.body, hand.other)
+    )
+    far = f"{_SWUNG * hand.swing_m:.4g}"
+    draft.measure(
+        f'raised = np.stack(({heights}), -1) - episode["height"][:, None] > {up_m:.4g}',
+        f'hand = episode.quantity("body_position", "{hand.body}")',
+        'ahead_of, beside = hand[:, 0] - episode["x_position"], hand[:, 1] - episode["y_position"]',
+        'to_side = beside * np.cos(episode["heading"]) - ahead_of * np.sin(episode["heading"])',
+        "held = to_side[raised[:, 0]] if raised[:, 0].any() else to_side",
+        "to_side = to_side - 0.5 * (np.quantile(held, 0.05) + np.quantile(held, 0.95))",
+        f"waved = episode.count(raised[:, 0] & (to_side > {far}), to_side < -{far})",
+    )
+    title = f"holds its {name} up"
+    meaning = f"share of the time it is {_UP * rises:.2g} m or more above where it hangs"
+    value = "episode.share(raised[:, 0])"
+    draft.leaf(title, meaning, value, 0.2, 0.75, weight=3.0, tag="too_low")
+    title = f"waves its {name} to and fro"
+    meaning = f"times it goes {_SWUNG * hand.swing_m:.2g} m to both sides while it is up, a second"
+    value = "float(waved[-1]) / episode.full_seconds"
+    draft.total(title, meaning, value, 0.1, 0.6, weight=5.0, unit="1/s", tag="too_low")
+    meaning = "share of the time that the other hand is up"
+    value = "episode.share(raised[:, 1])"
+    draft.guard("does not hold the other hand up", meaning, value, 0.7, 0.3, tag="one_sided")
+
+
+def is_shown(frame: Frame, scene: Scene) -> bool:
+    """Say whether a frame is what the hand of the reference does."""
+    has_hand = scene.reference is not None and scene.reference.hand is not None
+    return has_hand and waving_side(frame, scene) is not None
+
+
+def wave_as_shown(frame: Frame, scene: Scene, draft: Draft) -> None:
+    """Wave with a hand as a reference does."""
+    assert scene.reference is not None and scene.reference.hand is not None
+    wave(frame, scene.reference.hand, draft)
+    do_it_on_purpose(scene, draft)
+    stay_on_feet(scene, draft)
+
+
+def follow(reference: Reference, scene: Scene, draft: Draft) -> None:
+    """Pay joints for following the reference, limb by limb, and judge how far off they are."""
+    _keep_one_clock(reference, scene, draft)
+    most = max(len(course.terms) // 2 for course in reference.joints)
+    draft.need("wave_x1, wave_y1 = beat_x, beat_y")
+    for k in range(2, most + 1):
+        draft.need(
+            f"wave_x{k}, wave_y{k} = (wave_x{k - 1} * beat_x - wave_y{k - 1} * beat_y, "
+            f"wave_x{k - 1} * beat_y + wave_y{k - 1} * beat_x)"
+        )
+    weight = 2.5 / len(reference.limbs)
+    for limb, courses in reference.limbs.items():
+        name = f"shown_{limb.replace(' ', '_')}"
+        off = ", ".join(
+            f'(quantities.joint_position(info, "{course.joint}") - ({_formula(course)})).square()'
+            for course in courses
+        )
+        draft.need(f"{name} = torch.stack(({off},), -1).mean(-1)")
+        code = f"torch.exp(-{name} / {_WIDTH_RAD**2:.4g}) - 0.3 * {name}.clamp(max=2.0)"
+        off = r"\overline{(q - q^*)^2}"
+        latex = rf"(e^{{-{off} / {_WIDTH_RAD**2:.2g}}} - 0.3 {off})"
+        draft.add(name, code, weight, f"{limb} as in the motion {reference.name}", latex)
+    _judge_closeness(reference, draft)
+    draft.doubt(f"it follows the motion {reference.name}: {reference.source}")
+
+
+def _keep_one_clock(reference: Reference, scene: Scene, draft: Draft) -> None:
+    """Step by the reference's clock; a gait's own rhythm goes where it is another one."""
+    turn = 2.0 * math.pi * reference.hertz * (scene.spec.dt_s or 1.0)
+    clock = Draft()
+    clock.keep_beat(turn)
+    if "beat" in draft.memory and not set(clock.lines) <= set(draft.lines):
+        draft.lines = [line for line in draft.lines if not line.startswith(_RHYTHM)]
+        draft.terms = [term for term in draft.terms if term.name != "rhythm"]
+    draft.keep_beat(turn)
+
+
+def _formula(course: JointCourse) -> str:
+    mean, *waves = course.terms
+    parts = [f"{mean:.4g}"]
+    for place, size in enumerate(waves):
+        if abs(size) >= _SMALL_RAD:
+            axis = "y" if place % 2 else "x"
+            parts.append(f"{size:.4g} * wave_{axis}{place // 2 + 1}")
+    return " + ".join(parts)
+
+
+def _judge_closeness(reference: Reference, draft: Draft) -> None:
+    joints = reference.joints
+    most = max(len(course.terms) for course in joints)
+    rows = [[*course.terms, *[0.0] * (most - len(course.terms))] for course in joints]
+    table = ", ".join("[" + ", ".join(f"{value:.4g}" for value in row) + "]" for row in rows)
+    done = ", ".join(f'episode.quantity("joint_position", "{each.joint}")' for each in joints)
+    waves = ", ".join(
+        f"np.{wave}({k}.0 * shown_at)" for k in range(1, most // 2 + 1) for wave in ("cos", "sin")
+    )
+    turn = f"{2.0 * math.pi * reference.hertz:.6g}"
+    draft.measure(
+        f"done_joints = np.stack(({done},), -1)",
+        f"shown_at = {turn} * episode.dt * np.arange(1, len(done_joints) + 1)",
+        f"shown_at = shown_at + {2.0 * math.pi / _SHIFTS:.6g} * np.arange({_SHIFTS})[:, None]",
+        f"waves_shown = np.stack((np.ones_like(shown_at), {waves}), -1)",
+        f"shown_joints = waves_shown @ np.array([{table}]).T",
+        "off_shown = float(np.abs(done_joints - shown_joints).mean((1, 2)).min())",
+    )
+    rests = _off_at_rest(reference)
+    title = f"moves as in the motion {reference.name}"
+    meaning = "mean distance of its joints from the motion, at the place in it that fits best"
+    zero, goal = max(_STILL * rests, 4.0 * _LEAST_RAD), max(_CLOSE * rests, _LEAST_RAD)
+    draft.leaf(title, meaning, "off_shown", zero, goal, weight=2.0, unit="rad", tag="wrong_gait")
+
+
+def _off_at_rest(reference: Reference) -> float:
+    """Return the mean distance of the joints of who rests, in radians."""
+    total = 0.0
+    for course in reference.joints:
+        total += sum(abs(reference.rest[course.joint] - at) for at in _cycle(course)) / _SHIFTS
+    return total / len(reference.joints)
+
+
+def _cycle(course: JointCourse) -> list[float]:
+    """Return a joint at places of its cycle."""
+    mean, *waves = course.terms
+    places: list[float] = []
+    for step in range(_SHIFTS):
+        angle = 2.0 * math.pi * step / _SHIFTS
+        parts = (
+            size * (math.sin if place % 2 else math.cos)((place // 2 + 1) * angle)
+            for place, size in enumerate(waves)
+        )
+        places.append(mean + sum(parts))
+    return places
+
+
+# ---- what it looks like, and what looks like it
+
+
+def shown_motions(reference: Reference, seconds: float) -> tuple[ShownMotion, ...]:
+    """Return the motion led by hand, and who leaves out or exchanges a part of it."""
+    moves = Motion(
+        seconds=min(max(seconds, 0.1), 60.0),
+        forward_mps=reference.forward_mps,
+        stride_hz=reference.hertz,
+        feet=reference.landings,
+        duty=min(max(reference.duty, 0.05), 0.95),
+    )
+    stays = Motion(seconds=moves.seconds, stride_hz=reference.hertz)
+    arms = [limb for limb in reference.limbs if limb.endswith("arm")]
+    everything = {course.joint: course for course in reference.joints}
+    still = {joint: JointCourse(joint=joint, terms=(at,)) for joint, at in reference.rest.items()}
+
+    def among(limbs: Sequence[str]) -> dict[str, JointCourse]:
+        return {joint.joint: joint for limb in limbs for joint in reference.limbs[limb]}
+
+    found = [_shown("as in the motion", moves, everything, is_good=True)]
+    found.append(_shown("stands through the motion", stays, still))
+    if reference.hand is not None:
+        hangs = {joint: still[joint] for joint in among(arms)}
+        other = {course.joint: course for limb in reference.mirrored.values() for course in limb}
+        if other:
+            found.append(_shown("waves with the other hand", moves, {**everything, **other}))
+        found.append(_shown("does not wave", moves, {**everything, **hangs}))
+        held = {
+            course.joint: JointCourse(joint=course.joint, terms=course.terms[:1])
+            for course in among(arms).values()
+        }
+        found.append(_shown("holds its hand still", moves, {**everything, **held}))
+    if reference.forward_mps > 0.1:
+        legs = [limb for limb in reference.limbs if limb not in arms]
+        stands = {joint: still[joint] for joint in among(legs)}
+        if arms:
+            found.append(_shown("stays where it is", stays, {**everything, **stands}))
+        found.append(_shown("steps on the spot", stays, everything))
+    return tuple(found)
+
+
+def _shown(
+    name: str, motion: Motion, courses: dict[str, JointCourse], is_good: bool = False
+) -> ShownMotion:
+    return ShownMotion(name=name, motion=motion, joints=tuple(courses.values()), is_good=is_good)

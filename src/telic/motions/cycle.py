@@ -1,0 +1,238 @@
+"""A clip as a cycle that a session's reward can follow: a period, and waves for every joint.
+
+What a clip does again and again between its beginning and its end is one period; where nothing
+comes again, the whole clip is. Each joint becomes a mean and a few harmonics
+
+    q(t) = m + sum over k of a_k cos(2 pi k t / P) + b_k sin(2 pi k t / P)
+
+fitted by least squares. Time begins where the first foot lands, as a gait's clock does.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import mujoco
+import numpy as np
+
+from telic.composer.reference import HandCourse, Reference
+from telic.core.tensors import from_numpy
+from telic.errors import BadEnvironment, UsageError
+from telic.judges.criteria import JointCourse
+from telic.motions.clip import MotionClip
+from telic.motions.figure import SIDES, RobotFigure, Side
+from telic.motions.mirror import symmetry
+from telic.motions.robot import MotionRobot
+
+_ENDS_S = 1.0
+"""at both ends of a longer clip, where it gets into the motion and out of it"""
+_SHORTEST_S = 0.4
+_SAME = 0.2
+"""of the size of a motion: how far two of its periods may be apart"""
+_STILL_RAD, _STILL_M = 0.01, 0.01
+_WAVES = 8
+"""harmonics at most"""
+_CLOSE_RAD, _FAR_RAD = 0.01, 0.08
+"""root mean squared error of a fit that needs no more waves, and of one that is none"""
+
+
+def cycle_of(
+    robot: MotionRobot,
+    clip: MotionClip,
+    *,
+    hertz: float | None = None,
+    waves: str | None = None,
+    source: str = "",
+) -> Reference:
+    """Return a clip as what a reward follows.
+
+    Args:
+        robot: whose clip it is.
+        clip: the motion.
+        hertz: periods a second, where that is known.
+        waves: the side of a hand that waves in it.
+        source: where it is from, in words.
+
+    Raises:
+        UsageError: a few waves do not hold it.
+    """
+    ends = round(_ENDS_S * clip.fps)
+    core = clip.cut(ends, clip.frames - ends) if clip.frames > 4 * ends else clip
+    period_s = 1.0 / hertz if hertz else _period_s(core)
+    whole = max(1, int(core.duration_s / period_s + 1e-6)) * period_s
+    core = core.cut(0, min(core.frames, round(whole * core.fps) + 1))
+    turned = 2.0 * math.pi * np.arange(core.frames) / core.fps / period_s
+    landings = _landings(core, turned)
+    if landings:
+        turned = turned - 2.0 * math.pi * landings[0][0]
+        landings = tuple(((foot[0] - landings[0][0]) % 1.0,) for foot in landings)
+    courses = _courses(clip, core.joint_pos, turned, robot)
+    travelled = core.root_pos[-1] - core.root_pos[0]
+    seconds = (core.frames - 1) / core.fps
+    return Reference(
+        name=clip.name,
+        source=source or _source(clip),
+        hertz=1.0 / period_s,
+        limbs=_by_limb(robot, courses),
+        rest=dict(zip(robot.joint_names, map(float, robot.home.joint_pos), strict=True)),
+        forward_mps=float(travelled[0]) / seconds,
+        landings=landings,
+        duty=1.0 if core.contacts is None else float(np.mean(core.contacts)),
+        hand=None if waves is None else _hand(robot, core, "left" if waves == "left" else "right"),
+        mirrored={} if waves is None else _mirrored_arms(robot, courses),
+    )
+
+
+def _source(clip: MotionClip) -> str:
+    licence = clip.origin.licence or "nobody said"
+    return f"{clip.origin.source or 'a clip'}, licence {licence}"
+
+
+# ---- periods and waves
+
+
+def _period_s(core: MotionClip) -> float:
+    """Return after how many seconds a motion comes again; its whole length if it does not."""
+    track: np.ndarray = core.joint_pos - core.joint_pos.mean(0)
+    size = _rms(track)
+    least = round(_SHORTEST_S * core.fps)
+    lags = range(least, len(track) // 2 + 1)
+    if size < _STILL_RAD or len(lags) < 3:
+        return core.duration_s
+    apart = [_rms(track[lag:] - track[:-lag]) for lag in lags]
+    for place in range(1, len(apart) - 1):
+        before, here, after = apart[place - 1 : place + 2]
+        if here <= min(before, after) and here < _SAME * size * math.sqrt(2.0):
+            bent = before - 2.0 * here + after
+            off = 0.5 * (before - after) / bent if bent > 0.0 else 0.0
+            return (least + place + off) / core.fps
+    return core.duration_s
+
+
+def _rms(values: np.ndarray) -> float:
+    return float(np.sqrt(np.square(values).mean()))
+
+
+def _courses(
+    clip: MotionClip, track: np.ndarray, turned: np.ndarray, robot: MotionRobot
+) -> dict[str, JointCourse]:
+    """Return the waves of every joint, as few as come close to it."""
+    off, sizes = math.inf, np.zeros((1, track.shape[1]))
+    for most in range(1, _WAVES + 1):
+        parts = [np.ones_like(turned)]
+        for k in range(1, most + 1):
+            parts += [np.cos(k * turned), np.sin(k * turned)]
+        basis = np.stack(parts, axis=1)
+        sizes, *_ = np.linalg.lstsq(basis, track.astype(float), rcond=None)
+        off = _rms(basis @ sizes - track)
+        if off < _CLOSE_RAD:
+            break
+    else:
+        if off > _FAR_RAD:
+            raise UsageError(
+                f"{clip.name} is too long or too rich for a reward: {_WAVES} waves for each joint "
+                f"are {off:.2g} rad off.",
+                hint="Name a shorter one, or follow it with a tracker: telic track train.",
+            )
+    values = np.round(sizes.T, 5).tolist()
+    return {
+        name: JointCourse(joint=name, terms=tuple(terms))
+        for name, terms in zip(robot.joint_names, values, strict=True)
+    }
+
+
+def _landings(core: MotionClip, turned: np.ndarray) -> tuple[tuple[float, ...], ...]:
+    """Return when in the period each foot lands; empty where one never does."""
+    if core.contacts is None:
+        return ()
+    found: list[tuple[float, ...]] = []
+    for stands in np.asarray(core.contacts, dtype=bool).T:
+        lands = np.flatnonzero(stands[1:] & ~stands[:-1]) + 1
+        if not len(lands):
+            return ()
+        angle = float(np.angle(np.exp(1j * turned[lands]).mean()))
+        found.append(((angle / (2.0 * math.pi)) % 1.0,))
+    return tuple(found)
+
+
+# ---- limbs
+
+
+def _by_limb(
+    robot: MotionRobot, courses: dict[str, JointCourse]
+) -> dict[str, tuple[JointCourse, ...]]:
+    limbs: dict[str, list[JointCourse]] = {}
+    for name, limb in _limbs(robot).items():
+        limbs.setdefault(limb, []).append(courses[name])
+    return {limb: tuple(own) for limb, own in limbs.items()}
+
+
+def _limbs(robot: MotionRobot) -> dict[str, str]:
+    """Return for every joint the limb that it moves."""
+    figure, model = RobotFigure(robot), robot.model
+    bodies = robot.kinematics().bodies
+    tips = dict.fromkeys(robot.facts.feet, "legs")
+    if figure.has_arms:
+        tips |= {int(bodies[figure.points[f"{side}_hand"].body]): f"{side} arm" for side in SIDES}
+    moved: dict[int, str] = {}
+    for tip, limb in tips.items():
+        body = tip
+        while body > 0 and body != robot.root:
+            # What several limbs hang on, such as a waist, is none of them.
+            moved[body] = limb if moved.get(body, limb) == limb else "trunk"
+            body = int(model.body_parentid[body])
+    owners: Any = model.jnt_bodyid
+    return {
+        name: moved.get(int(owners[joint]), "trunk")
+        for name, joint in zip(robot.joint_names, robot.joints, strict=True)
+    }
+
+
+def _hand(robot: MotionRobot, core: MotionClip, side: Side) -> HandCourse | None:
+    """Return what a hand does in a clip; None: the robot has none, or it does not move."""
+    figure = RobotFigure(robot)
+    if not figure.has_arms:
+        return None
+    own, other = (figure.points[f"{each}_hand"].body for each in (side, _other(side)))
+    names = robot.body_names
+    columns = (from_numpy(each) for each in (core.root_pos, core.root_quat, core.joint_pos))
+    places, _ = robot.kinematics().poses(*columns)
+    seen = places[:, own].numpy() - core.root_pos
+    data = mujoco.MjData(robot.model)
+    data.qpos[:] = robot.facts.rest_qpos
+    mujoco.mj_kinematics(robot.model, data)
+    body = robot.kinematics().bodies[own]
+    low, high = np.quantile(seen[:, 1], (0.05, 0.95)).tolist()
+    swing = 0.5 * (high - low)
+    if swing < _STILL_M:
+        return None
+    return HandCourse(
+        body=names[own],
+        other=names[other],
+        rest_m=round(float(data.xpos[body][2] - data.xpos[robot.root][2]), 4),
+        high_m=round(float(seen[:, 2].mean()), 4),
+        swing_m=round(swing, 4),
+    )
+
+
+def _other(side: Side) -> Side:
+    return "right" if side == "left" else "left"
+
+
+def _mirrored_arms(
+    robot: MotionRobot, courses: dict[str, JointCourse]
+) -> dict[str, tuple[JointCourse, ...]]:
+    """Return what arms do where left and right are exchanged; nothing where that is not known."""
+    try:
+        sides, limbs = symmetry(robot), _limbs(robot)
+    except BadEnvironment:
+        return {}  # its sides differ: there is no such look-alike to try
+    found: dict[str, list[JointCourse]] = {}
+    for place, name in enumerate(robot.joint_names):
+        if not limbs[name].endswith("arm"):
+            continue
+        partner, sign = robot.joint_names[sides.joints[place]], sides.signs[sides.joints[place]]
+        terms = tuple(sign * value for value in courses[partner].terms)
+        found.setdefault(limbs[name], []).append(JointCourse(joint=name, terms=terms))
+    return {limb: tuple(own) for limb, own in found.items()}

@@ -1,0 +1,166 @@
+"""Which reference motion a session follows: made for the words, or found in a library by them.
+
+    --motion none           words alone
+    --motion walk           a family of motions, made for this robot at the speed that was asked for
+    --motion FOLDER         a library: the clip whose name and origin have most of the words
+    --motion FOLDER/CLIP    this clip
+
+Without the option a motion is made where words ask for what rewards hardly find by themselves: a
+hand that waves, on a robot that telic drives by position. The session says which it is before
+anything is trained.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+from telic.composer.observed import is_observed
+from telic.composer.parse import parse
+from telic.composer.reference import MotionWish, Reference, motion_wanted
+from telic.composer.scene import Scene
+from telic.envs.spec import EnvSpec
+from telic.errors import Refused, TelicError, UnknownName, UsageError
+from telic.motions.clip import MotionClip
+from telic.motions.cycle import cycle_of
+from telic.motions.families import families
+from telic.motions.generate import family_names, make_clip, measures_of
+from telic.motions.library import MotionLibrary
+from telic.motions.robot import MotionRobot, motion_robot
+from telic.session.records import SessionConfig
+
+NONE = "none"
+_SECONDS = 4.5
+_WAVES_HZ = 1.1
+_WIDE = 0.3
+"""in lengths of an arm, how far to either side a hand waves: wider than a body sways"""
+_WORD = re.compile(r"[a-z]+")
+_EMPTY = {"a", "an", "and", "as", "at", "the", "to", "with", "while", "its", "your", "for", "of"}
+"""words that choose no clip"""
+
+
+def chosen(config: SessionConfig, spec: EnvSpec) -> Reference | None:
+    """Return the motion that a session's reward follows; None: words alone.
+
+    Raises TelicError: what was asked for is not there, or cannot be followed.
+    """
+    intent, env, asked = config.intent, config.env, config.motion
+    if asked == NONE or config.model is not None:
+        return None
+    if asked is None and not _is_driven(spec):
+        return None
+    wish = _wish(intent, spec)
+    if asked is None:
+        return None if wish is None or wish.waves is None else _made(motion_robot(env), wish, None)
+    if wish is None:
+        raise Refused(
+            f'A motion cannot be followed in "{intent}": only what is done at once, standing, '
+            "going ahead or waving a hand, can.",
+            hint="Leave --motion out, or ask for less.",
+        )
+    robot = motion_robot(env)
+    place = Path(asked).expanduser()
+    if os.sep in asked or os.path.isdir(place):
+        return _found(robot, place, intent, wish)
+    return _made(robot, wish, asked)
+
+
+def _is_driven(spec: EnvSpec) -> bool:
+    return "commands" in spec.arguments
+
+
+def _wish(intent: str, spec: EnvSpec) -> MotionWish | None:
+    """Return what words ask of a motion; what cannot even be read is the composer's to refuse."""
+    try:
+        if is_observed(intent, spec):
+            return None
+        return motion_wanted(parse(intent, spec), Scene.of(spec))
+    except TelicError:
+        return None
+
+
+# ---- made
+
+
+def _made(robot: MotionRobot, wish: MotionWish, family: str | None) -> Reference:
+    """Return a motion of a family, with the speed and the strides that words ask for."""
+    name = family or ("walk_wave" if wish.forward_mps else "wave")
+    able = family_names(robot)
+    if name not in able:
+        raise UnknownName(f"family of motions for {robot.name}", name, able)
+    ranges = families()[name].ranges
+    values = {each: (span.low + span.high) / 2.0 for each, span in ranges.items()}
+    values["seconds"] = _SECONDS
+    hertz = None
+    if "speed" in ranges and wish.forward_mps:
+        body = measures_of(robot)
+        values["speed"] = wish.forward_mps / body.speed
+        if wish.hertz:
+            hertz = wish.hertz
+            usual_s = 2.0 * body.rhythm_s * 0.72 * (1.25 - 0.2 * abs(values["speed"]))
+            values["rhythm"] = 1.0 / (hertz * usual_s)
+    if "left" in ranges:
+        values["left"] = float(wish.waves == "left")
+        values["wide"] = _WIDE
+        # One clock for both: a wave for every stride.
+        values["hertz"] = hertz or _WAVES_HZ
+        hertz = values["hertz"]
+    clip = make_clip(robot, name, values, name=name).clip
+    told = [f"made for this robot, family {name}"]
+    told += [f"{wish.forward_mps:.2g} m/s"] if "speed" in ranges and wish.forward_mps else []
+    told += [f"with the {wish.waves} hand"] if wish.waves and "left" in ranges else []
+    side = wish.waves if "left" in ranges else None
+    return cycle_of(robot, clip, hertz=hertz, waves=side, source=", ".join(told))
+
+
+# ---- found in a library
+
+
+def _found(robot: MotionRobot, place: Path, intent: str, wish: MotionWish) -> Reference:
+    """Return a clip of a library, by name or by the words of the intent."""
+    if (place / "library.json").is_file():
+        library, name = MotionLibrary.open(place), None
+    elif (place.parent / "library.json").is_file():
+        library, name = MotionLibrary.open(place.parent), place.name
+    else:
+        raise UsageError(
+            f"{place} is no library of motions, nor a clip in one.",
+            hint="Name a family (telic motions families), a library's folder, or FOLDER/CLIP.",
+        )
+    if library.head.joint_names != robot.joint_names:
+        raise UsageError(
+            f"The motions of {place} are for {library.head.robot}, which has other joints.",
+            hint="Bring them to this robot: telic motions retarget.",
+        )
+    clip = library.clip(name or nearest(library, intent))
+    return cycle_of(robot, clip, waves=wish.waves, source=f"of {library_words(place, clip)}")
+
+
+def nearest(library: MotionLibrary, intent: str) -> str:
+    """Return the clip whose name and source have most of the words; the shortest of equals."""
+    wanted = _words(intent)
+    scored = [
+        (len(wanted & _words(f"{line.name} {line.origin.source}")), -len(line.name), line.name)
+        for line in library.clips
+    ]
+    most = max(scored)
+    if not most[0]:
+        names = ", ".join(line.name for line in library.clips[:8])
+        raise UsageError(
+            f'No motion of the library is about "{intent}".',
+            hint=f"Name one as FOLDER/CLIP. It has: {names}{' …' if len(scored) > 8 else ''}",
+        )
+    return most[2]
+
+
+def library_words(place: Path, clip: MotionClip) -> str:
+    """Say where a clip is from."""
+    licence = clip.origin.licence or "not said"
+    return f"{place.name}: {clip.origin.source or clip.name}, licence {licence}"
+
+
+def _words(text: str) -> set[str]:
+    """Return the words of a text that say something, without their endings."""
+    found = set(_WORD.findall(text.lower())) - _EMPTY
+    return {re.sub(r"(?<=[a-z]{3})(ing|ed|s|e)$", "", word) for word in found}

@@ -1,0 +1,138 @@
+"""Rewards and judges that follow a reference motion tell it from what looks like it."""
+
+import math
+
+import pytest
+import torch
+
+from telic.composer.compose import compose, reshaped
+from telic.composer.reference import Reference, shown_motions
+from telic.envs import make
+from telic.errors import Refused, UnknownName, UsageError
+from telic.judges.criteria import JointCourse
+from telic.judges.findings import judge_problems, reward_problems
+from telic.judges.trial import GOOD, try_here
+from telic.rewards.load import load_reward
+from telic.session import motion
+from telic.session.records import SessionConfig
+
+BIPED, HUMANOID = "planar-biped", "Humanoid-v5"
+WAVE = "wave with the right hand while walking"
+SHORT_S = 2.4
+"""a little more than two strides"""
+
+
+@pytest.fixture(scope="module")
+def specs():
+    envs = {name: make(name, num_envs=1) for name in (BIPED, HUMANOID)}
+    yield {name: env.spec for name, env in envs.items()}
+    for env in envs.values():
+        env.close()
+
+
+def chosen(specs, intent, asked, env=BIPED):
+    return motion.chosen(SessionConfig(intent=intent, env=env, motion=asked), specs[env])
+
+
+def tried(specs, env, intent, reference):
+    made = compose(intent, specs[env], None, reference)
+    short = {**made.env_args, "max_episode_steps": round(SHORT_S / specs[env].dt_s)}
+    shown = shown_motions(reference, SHORT_S)
+    results, fine = try_here(env, short, made.reward, made.judge, (), made.fine, shown=shown)
+    return made, {each.name: each for each in results}, (*made.fine, *fine)
+
+
+@pytest.fixture(scope="module")
+def waving(specs):
+    return tried(specs, HUMANOID, WAVE, chosen(specs, WAVE, "walk_wave", HUMANOID))
+
+
+def test_a_wave_while_walking_is_recognised_and_its_look_alikes_are_not(waving):
+    made, results, fine = waving
+    assert results[GOOD].score > 0.8  # too few strides to say that feet alternate
+    for name in (
+        "stands through the motion",
+        "does not wave",
+        "waves with the other hand",
+        "holds its hand still",
+        "stays where it is",
+        "steps on the spot",
+    ):
+        assert results[name].score < 0.8, name
+        assert results[name].pay < results[GOOD].pay, name
+    assert not judge_problems(tuple(results.values()), fine, 0.8, made.criteria)
+    assert not reward_problems(tuple(results.values()), fine)
+
+
+def test_what_is_followed_is_said_and_judged(waving):
+    made = waving[0]
+    assert any("it follows the motion walk_wave: made for this robot" in x for x in made.doubts)
+    titles = [each.title for each in made.criteria]
+    assert "moves as in the motion walk_wave" in titles
+    assert "waves its right hand to and fro" in titles and "stays where it is" not in titles
+
+
+def constant(joint: str, *terms: float) -> JointCourse:
+    return JointCourse(joint=joint, terms=terms)
+
+
+def test_a_reward_pays_joints_for_being_where_the_clock_shows_them(specs):
+    """By hand: one joint, one wave, a clock of a quarter turn a step."""
+    spec = specs[BIPED]
+    reference = Reference(
+        name="nod",
+        source="by hand",
+        hertz=1.0 / (4.0 * spec.dt_s),
+        limbs={"legs": (constant("left_hip", 0.1, 0.3, 0.2),)},
+        rest={"left_hip": 0.0},
+    )
+    paying = load_reward(compose("stand still", spec, None, reference).reward, label="reward_fn.py")
+    env = make(BIPED, num_envs=1)
+    env.reset()
+    paying.start(1, "cpu")
+    for step in range(1, 6):
+        obs, action = env.exact_obs.float(), env.action_rest[None]
+        made = env.step(action)
+        pay = paying(obs, action, made.final_obs, made.info, made.reward)
+        turned = step * math.pi / 2.0
+        wanted = 0.1 + 0.3 * math.cos(turned) + 0.2 * math.sin(turned)
+        off = (float(made.info["qpos"][0, 3]) - wanted) ** 2
+        expected = 2.5 * (math.exp(-off / 0.09) - 0.3 * min(off, 2.0))
+        assert float(pay.terms["shown_legs"]) == pytest.approx(expected, abs=1e-4)
+    env.close()
+
+
+def test_strides_of_another_rhythm_replace_the_gait_s_own(specs):
+    reference = chosen(specs, "walk forward", "walk")
+    same = compose("walk forward", specs[BIPED], None, reference).reward
+    other = reference.model_copy(update={"hertz": 1.3 * reference.hertz})
+    changed = compose("walk forward", specs[BIPED], None, other).reward
+    assert '"rhythm"' in same and '"rhythm"' not in changed
+    assert changed.count("beat_x, beat_y = (") == same.count("beat_x, beat_y = (") == 1
+
+
+def test_other_structures_of_a_reward_follow_the_motion_too(specs):
+    reference = chosen(specs, "walk forward", "walk")
+    assert "shown_legs" in reshaped("walk forward", specs[BIPED], (), reference)
+
+
+def test_no_motion_is_used_unless_words_or_the_option_ask_for_it(specs):
+    assert chosen(specs, "walk forward", None) is None
+    assert chosen(specs, WAVE, None, HUMANOID) is None  # telic does not drive it by position
+    assert chosen(specs, "walk forward", "none") is None
+    assert torch.isclose(
+        torch.tensor(chosen(specs, "walk forward at 0.6 m/s", "walk").forward_mps),
+        torch.tensor(0.6),
+        atol=0.1,
+    )
+
+
+def test_what_cannot_be_followed_is_refused_with_a_reason(specs):
+    with pytest.raises(UnknownName, match="wave"):
+        chosen(specs, "walk forward", "wave")  # it has no arms
+    with pytest.raises(Refused, match="cannot be followed"):
+        chosen(specs, "walk forward, then do a backflip", "walk")
+    with pytest.raises(UsageError, match="no library"):
+        chosen(specs, "walk forward", "nowhere/walk-1")
+    with pytest.raises(Exception, match="composer"):
+        SessionConfig(intent="walk", env=BIPED, motion="walk", model="host")

@@ -1,0 +1,91 @@
+"""Clips become cycles: periods are found, waves are exact, limbs are told apart."""
+
+import math
+
+import numpy as np
+import pytest
+
+from telic.errors import UsageError
+from telic.motions.cycle import cycle_of
+from telic.motions.library import MotionLibrary
+from telic.motions.robot import motion_robot
+from telic.motions.shelf import LibraryWriter, head_for
+from telic.session import motion
+from tests.motions.quick import wavy
+
+FPS = 50.0
+
+
+@pytest.fixture(scope="module")
+def biped():
+    return motion_robot("planar-biped")
+
+
+def swinging(biped, hertz, seconds=6.0, **more):
+    """Return a clip whose left hip has two waves, going ahead at 0.5 m/s."""
+    time = np.arange(round(seconds * FPS)) / FPS
+    joints = np.tile(biped.home.joint_pos, (len(time), 1))
+    turned = 2.0 * math.pi * hertz * time
+    joints[:, 0] = 0.1 + 0.2 * np.cos(turned) - 0.3 * np.sin(turned) + 0.05 * np.cos(2 * turned)
+    root = np.tile(biped.home.root_pos, (len(time), 1))
+    root[:, 0] = 0.5 * time
+    quat = np.tile(biped.home.root_quat, (len(time), 1))
+    clip = wavy(biped, frames=len(time), name="swinging")
+    return clip.replace(
+        root_pos=root, root_quat=quat, joint_pos=joints, contacts=None, human=None, **more
+    )
+
+
+def amplitude(course, k):
+    cosine, sine = course.terms[2 * k - 1 : 2 * k + 1]
+    return math.hypot(cosine, sine)
+
+
+def test_a_period_and_its_waves_are_found(biped):
+    cycle = cycle_of(biped, swinging(biped, 0.9))
+    assert cycle.hertz == pytest.approx(0.9, rel=0.01)
+    assert cycle.forward_mps == pytest.approx(0.5, rel=1e-4)
+    hip = cycle.limbs["legs"][0]
+    assert hip.joint == "left_hip" and hip.terms[0] == pytest.approx(0.1, abs=0.01)
+    assert amplitude(hip, 1) == pytest.approx(math.hypot(0.2, 0.3), abs=0.01)
+    assert amplitude(hip, 2) == pytest.approx(0.05, abs=0.01)
+
+
+def test_time_begins_where_the_first_foot_lands(biped):
+    clip = swinging(biped, 1.0)
+    time = np.arange(clip.frames) / FPS
+    share = np.stack(((time - 0.3) % 1.0, (time - 0.8) % 1.0), axis=1)
+    cycle = cycle_of(biped, clip.replace(contacts=share < 0.6), hertz=1.0)
+    (first,), (other,) = cycle.landings
+    assert first == 0.0 and other == pytest.approx(0.5, abs=0.03)
+    assert cycle.duty == pytest.approx(0.6, abs=0.03)
+    # A clip that is cut begins 1.0 s in, so the foot lands 0.3 s later: cos(2 pi (t + 0.3)).
+    phase = 2.0 * math.pi * 0.3
+    expected = 0.2 * math.cos(phase) - 0.3 * math.sin(phase)
+    assert cycle.limbs["legs"][0].terms[1] == pytest.approx(expected, abs=0.02)
+
+
+def test_what_never_comes_again_is_one_cycle_of_its_length(biped):
+    clip = swinging(biped, 0.3, seconds=3.0)
+    assert cycle_of(biped, clip).hertz == pytest.approx(1.0 / clip.duration_s)
+
+
+def test_a_clip_that_waves_cannot_hold_is_refused(biped):
+    clip = swinging(biped, 0.2)
+    noise = np.random.default_rng(0).normal(size=clip.joint_pos.shape) * 0.3
+    with pytest.raises(UsageError, match="too long or too rich"):
+        cycle_of(biped, clip.replace(joint_pos=clip.joint_pos + noise))
+
+
+def test_a_library_is_searched_by_the_words_of_an_intent(biped, tmp_path):
+    clips = [
+        swinging(biped, 1.0).replace(name=name) for name in ("squat-1", "walk-slow", "walk-fast-2")
+    ]
+    with LibraryWriter(tmp_path / "some", head_for(biped, clips)) as writer:
+        for clip in clips:
+            writer.add(clip)
+    library = MotionLibrary.open(tmp_path / "some")
+    assert motion.nearest(library, "walking fast") == "walk-fast-2"
+    assert motion.nearest(library, "walk") == "walk-slow"
+    with pytest.raises(UsageError, match="No motion of the library is about"):
+        motion.nearest(library, "do a cartwheel")
