@@ -12,6 +12,7 @@ from telic.tracking.presets import preset
 
 TINY = (
     "trainer.warm_up=0",
+    "trainer.settle=0",
     "trainer.ppo.num_envs=6",
     "trainer.ppo.horizon=8",
     "trainer.ppo.minibatch_size=24",

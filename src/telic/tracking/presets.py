@@ -134,6 +134,7 @@ def planar() -> TrackingConfig:
         trainer=TrainerGroup(
             steps=1_500_000,
             warm_up=12,
+            settle=10,
             # The second half is for accuracy: policies stay ever nearer to what they were.
             schedules={"target_kl": Schedule(start=0.03, end=0.008, begins=0.5)},
             ppo=PpoSettings(
