@@ -46,6 +46,7 @@ def brief(tmp_path, spec):
     )
     write_json(folder.trial, trial)
     return SimpleNamespace(
+        reference=None,
         intent=INTENT,
         env=spec.id,
         spec=spec,

@@ -206,7 +206,10 @@ def try_here(
 
 
 def _groups(
-    env: str, env_args: dict[str, Any], motions: Sequence[Motion], shown: Sequence[ShownMotion]
+    env: str,
+    env_args: dict[str, Any],
+    motions: Sequence[Motion],
+    shown: Sequence[ShownMotion] = (),
 ) -> list[Examples]:
     """Return the bad habits, and what is led by hand where that can be."""
     look = open_env(env, env_args, 1)
