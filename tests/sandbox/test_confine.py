@@ -140,6 +140,15 @@ def test_secrets_leave_the_environment_of_python_and_of_c(act):
     assert not found["c"]
 
 
+def test_packages_that_pythonpath_names_are_there_and_projects_are_not(tmp_path):
+    packages, project = tmp_path / "packages", tmp_path / "project"
+    for made in (packages / "found-1.0.dist-info", project / "found.egg-info"):
+        made.mkdir(parents=True)
+    base = {"PYTHONPATH": os.pathsep.join(["", str(packages), str(project), "nowhere"])}
+    made = clean_environment(Path("/run"), python_path=(Path("/a"),), base=base)
+    assert made["PYTHONPATH"] == f"/a{os.pathsep}{packages}"
+
+
 def test_a_clean_environment_has_allowed_names_only():
     base = {
         "PATH": "/bin",

@@ -64,6 +64,12 @@ def fall_silent(state, payload, channel):
     time.sleep(60)
 
 
+def ask_and_think(state, payload, channel):
+    channel.ask({"event": "question"})
+    time.sleep(0.3)
+    return {}
+
+
 def keep_beating(state, payload, channel):
     for _ in range(15):
         channel.heartbeat(0.5)

@@ -121,7 +121,7 @@ def compose_observed(
         criteria=tuple(part.criterion() for part in draft.parts),
         reward=reward_file(intent, spec.id, draft),
         judge=judge_file(intent, spec.id, draft),
-        env_args={} if steps else {"max_episode_steps": _UNLIMITED_STEPS},
+        env_args={"max_episode_steps": steps or _UNLIMITED_STEPS},
         settings=draft.settings,
         steps=family_of(spec).learns,
         doubts=tuple(draft.doubts),

@@ -55,3 +55,12 @@ def numbers(tensor: Any) -> list[float]:
 def table(tensor: Any) -> list[list[float]]:
     """Return numbers (N, k) as a list of lists."""
     return tensor.tolist()
+
+
+def use_one_thread() -> None:
+    """Compute on one thread from now on.
+
+    For work on a few rows beside a training: its threads would spend their time waiting for each
+    other, each of them for a processor.
+    """
+    torch.set_num_threads(1)

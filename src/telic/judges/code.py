@@ -21,6 +21,7 @@ from typing import Any, Protocol, cast
 from pydantic import ValidationError
 
 from telic.core.plugins import load_plugin, plugin_names
+from telic.core.tensors import use_one_thread
 from telic.core.text import is_row
 from telic.envs import make
 from telic.envs.access import EnvAccess, env_access
@@ -289,6 +290,7 @@ def prepare(payload: dict[str, Any], channel: Any) -> None:
 
 def run(state: None, payload: dict[str, Any], channel: Any) -> dict[str, Any]:
     """Judge every episode."""
+    use_one_thread()
     paths = [Path(path) for path in payload["paths"]]
     alive = partial(channel.heartbeat, _JUDGE_S, "judging")
     verdicts = judge_here(payload["source"], paths, payload["environment"], alive)

@@ -18,6 +18,7 @@ import torch
 from torch import Tensor
 
 from telic.core.config import Record
+from telic.core.tensors import use_one_thread
 from telic.core.text import is_mapping, is_row
 from telic.envs import make
 from telic.envs.access import env_access
@@ -102,6 +103,7 @@ def prepare(payload: dict[str, Any], channel: Any) -> None:
 
 def run(state: None, payload: dict[str, Any], channel: Any) -> dict[str, Any]:
     """Play episodes again and reward them."""
+    use_one_thread()
     pays: list[list[dict[str, Any] | None]] = []
     reward = load_reward(payload["reward"], label="reward_fn.py")
     for number, row in enumerate(payload["orders"]):

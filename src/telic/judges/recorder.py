@@ -22,6 +22,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from telic.core.tensors import use_one_thread
 from telic.core.text import is_row
 from telic.envs.access import env_access
 from telic.envs.vector import VecEnv
@@ -164,8 +165,7 @@ def prepare(payload: dict[str, Any], channel: HostChannel) -> None:
 def run(state: None, payload: dict[str, Any], channel: HostChannel) -> dict[str, Any]:
     """Record episodes; or follow another process that does, and tell a reward's memory."""
     channel.heartbeat(PLAYING_S, "playing episodes")
-    # A policy's few rows are soon multiplied; beside a training, threads would wait for each other.
-    torch.set_num_threads(1)
+    use_one_thread()
     if "follow" in payload:
         follow([PlayOrder.model_validate(row) for row in payload["follow"]], channel)
         return {}

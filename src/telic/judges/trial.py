@@ -18,6 +18,7 @@ from pydantic import Field
 
 from telic.core.config import Record
 from telic.core.seeds import derive
+from telic.core.tensors import use_one_thread
 from telic.core.text import few_digits
 from telic.envs.access import env_access
 from telic.envs.mujoco import MujocoEnv
@@ -314,6 +315,7 @@ def prepare(payload: dict[str, Any], channel: Any) -> None:
 
 def run(state: None, payload: dict[str, Any], channel: Any) -> dict[str, Any]:
     """Make the examples, reward and judge them."""
+    use_one_thread()
 
     def goes_on() -> None:
         channel.heartbeat(_TRIAL_S, "trying reward and judge on examples")

@@ -279,16 +279,19 @@ def clean_environment(
     Args:
         folder: where temporary files may go.
         python_path: folders to import from, besides the interpreter's own.
-        base: the environment to take allowed variables from, by default that of this process.
+        base: the environment to take allowed variables from, by default that of this process; of
+            its PYTHONPATH only folders that packages were installed into.
     """
     base = os.environ if base is None else base
     kept = {name: value for name, value in base.items() if name in ALLOWED}
+    named = map(Path, filter(None, base.get("PYTHONPATH", "").split(os.pathsep)))
+    packages = [path.absolute() for path in named if _holds_installed(path)]
     return {
         **kept,
         # numpy's linear algebra starts threads at import, before the process is confined.
         "OPENBLAS_NUM_THREADS": "1",
         "PYTHONHASHSEED": "0",
-        "PYTHONPATH": os.pathsep.join(map(str, python_path)),
+        "PYTHONPATH": os.pathsep.join(map(str, (*python_path, *packages))),
         "TMPDIR": str(folder),
         # Libraries that ask who is running read the list of users unless this says it.
         "USER": "telic",

@@ -12,14 +12,13 @@ import selectors
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypedDict, Unpack
 
 from telic.sandbox.cgroups import WorkerGroup, group_for
 from telic.sandbox.confine import ConfinementReport, clean_environment
-from telic.sandbox.limits import Limits, Watch, too_much_memory
+from telic.sandbox.limits import Limits, Watch, running_clock, too_much_memory
 from telic.sandbox.nursery import OPTIONS, PACKAGE, WorkerProcess, fork_worker
 from telic.sandbox.wire import (
     LOG_FLAGS,
@@ -188,18 +187,19 @@ class Worker:
         should_stop: Callable[[], bool] | None,
         log_start: int,
     ) -> dict[str, Any]:
-        watch = Watch(conversation.process.pid, self._limits, self._writable)
-        heard_at = time.monotonic()
+        pid = conversation.process.pid
+        watch = Watch(pid, self._limits, self._writable)
+        heard_at = running_clock(pid)
         stop_sent = False
         while True:
             if should_stop is not None and should_stop() and not stop_sent:
                 conversation.say({"kind": "stop"})
                 stop_sent = True
             for message in conversation.exchange(POLL_S):
-                heard_at = time.monotonic()
                 last_word = self._hear(message, conversation, on_message, log_start)
                 if last_word is not None:
                     return last_word
+                heard_at = running_clock(pid)  # what its listener took is not the worker's silence
             if conversation.is_over:
                 code = conversation.exit_code()
                 if self._group is not None and self._group.was_out_of_memory:
@@ -208,7 +208,7 @@ class Worker:
                 tail = read_tail(self.log, log_start)
                 raise ended(code, self._limits.cpu_s, self.log, tail)
             watch.check()
-            if time.monotonic() - heard_at > self._patience_s:
+            if running_clock(pid) - heard_at > self._patience_s:
                 raise silent(self._patience_s, self._doing)
 
     def _hear(

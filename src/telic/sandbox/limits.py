@@ -112,6 +112,18 @@ class Watch:
             )
 
 
+def running_clock(pid: int) -> float:
+    """Return seconds by a clock that stands still while a process waits for a processor.
+
+    Who has run for a minute without a word is stuck; who was not let run for a minute is not.
+    """
+    try:
+        waited_ns = int(Path(f"/proc/{pid}/schedstat").read_text().split()[1])
+    except (OSError, IndexError, ValueError):  # ended meanwhile, or a system that does not count
+        waited_ns = 0
+    return time.monotonic() - waited_ns / 1e9
+
+
 def disk_usage(folders: Sequence[Path]) -> int:
     """Return the bytes that folders take on disk."""
     total = 0
