@@ -18,6 +18,7 @@ _SELDOM = 1_000_000
 def main() -> None:
     """Run the command line."""
     words = sys.argv[1:]
+    gc.disable()  # what is loaded stays; a verb switches it on again
     if words[:1] == ["study"]:  # others may train for days
         gc.set_threshold(_SELDOM)
     if words[:2] == ["plugin", "hook"] and len(words) == 3:
@@ -35,6 +36,8 @@ def main() -> None:
             raise
         sys.stderr.write("✗ The disk is full: what there is to say could not be written.\n")
         os._exit(1)  # the rest of the output would fail in the same way on the way out
+    finally:
+        gc.freeze()  # nobody looks for garbage among what the end of the process gives back at once
 
 
 def _run_hook(name: str) -> None:

@@ -12,8 +12,8 @@ import pytest
 from click.testing import Result
 from typer.testing import CliRunner
 
+from telic.cli.console import console
 from telic.cli.main import app
-from telic.cli.output import console
 from telic.cli.views import SessionView
 from telic.core.events import PersonNote, SessionAdmitted, SessionNotes, SessionResumed, decode
 from telic.session.budget import Allowance, SessionAccount

@@ -1,11 +1,13 @@
 """What anybody may have named is read within bounds."""
 
+import json
 import os
+import random
 
 import pytest
 
 from telic.errors import BadFile
-from telic.storage.reading import files_below
+from telic.storage.reading import files_below, is_plain, parse_json
 
 
 def test_files_below_a_folder_are_found_in_order_and_a_whole_disk_is_not_searched(
@@ -21,3 +23,37 @@ def test_files_below_a_folder_are_found_in_order_and_a_whole_disk_is_not_searche
     monkeypatch.setattr("telic.storage.reading._MOST_FILES", 5)
     with pytest.raises(BadFile, match="holds more than 5 files"):
         files_below(tmp_path, "*.csv")
+
+
+PIECES = (
+    *(
+        "1",
+        "-",
+        "0.000000000000000000012",
+        "1234567890123456789",
+        "1" * 18,
+        "1" * 25,
+        "e12",
+        "E+999",
+    ),
+    *("e308", "1e-999", "[", "]", ",", " ", "\n", "\t", ":", "{", "}", '"', "a", "7e123", ".5"),
+    *("\\ud800", "\\u0000", "\\u00e9"),
+)
+
+
+def test_no_number_and_no_character_slips_through_that_nothing_can_hold():
+    luck, refused, read = random.Random(5), 0, 0
+    for _ in range(6000):
+        text = "".join(luck.choices(PIECES, k=luck.randint(1, 6)))
+        try:
+            value = json.loads(text, parse_constant=lambda _: None)
+        except ValueError:
+            continue
+        if is_plain(value):
+            read += 1
+            assert parse_json(text, "it") == value
+        else:
+            refused += 1
+            with pytest.raises(BadFile):
+                parse_json(text, "it")
+    assert refused > 50 and read > 200

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import gc
 import inspect
 import shlex
 import sys
@@ -17,7 +18,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
-from telic.cli.output import console, fail, print_json, show
+from telic.cli.output import fail, print_json, show
 from telic.cli.stop_signals import StopSignal, stoppable
 from telic.core.request import RequestField
 from telic.core.text import is_row, printable
@@ -55,8 +56,8 @@ OWN_FORMS = {
     "search:search": "terminal:search_on_terminal",
     "control:note": "terminal:note_on_terminal",
     "labels:label": "terminal:label_on_terminal",
-    "things:show": "terminal:show_on_terminal",
-    "things:report": "terminal:report_on_terminal",
+    "things:show": "terminal_looks:show_on_terminal",
+    "things:report": "terminal_looks:report_on_terminal",
     "study_candidates:draft_candidate": "study_terminal:new",
     "study_candidates:baseline": "study_terminal:baseline",
     "study_candidates:revise_candidate": "study_terminal:revise",
@@ -315,6 +316,7 @@ def call(verb: Verb[..., Any, Any], **values: Any) -> None:
     """Do a verb with what was read from the command line, and leave with its exit code."""
     as_json, debug = values.pop(_JSON, False), values.pop(_DEBUG, False)
     saves = any(field.name == "should_stop" for field in verb.fields)
+    gc.enable()
     try:
         with telling_places(), stoppable(saves=saves) as stopping, ExitStack() as stack:
             filled = _inner(verb, values, as_json, stack, stopping)
@@ -380,6 +382,8 @@ def _inner(
     if "on_event" in names:
         out["on_event"] = stack.enter_context(progress_of(verb, values, as_json))
     if "on_step" in names:
+        from telic.cli.console import console
+
         out["on_step"] = stack.enter_context(console.status("working")).update
     if "command" in names:
         out["command"] = shlex.join(["telic", *sys.argv[1:]])

@@ -24,8 +24,6 @@ from types import FrameType
 
 import typer
 
-from telic.cli.output import errors
-
 _ASKING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _TERMINAL = (0, 1, 2)
 _ECHO_S = 0.2
@@ -103,6 +101,8 @@ def stoppable(*, saves: bool) -> Generator[StopSignal]:
             raise
         how = "Run the same command again to go on from the last save." if saves else ""
         with suppress(OSError):
+            from telic.cli.console import errors
+
             errors.print(f"stopped by {request.asked_by.name}. {how}".rstrip())
         raise typer.Exit(request.exit_code) from None
     finally:

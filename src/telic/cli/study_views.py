@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 from rich.markup import escape
 
-from telic.cli.output import console, errors, print_facts, print_rows, view
+from telic.cli.console import console, errors, print_facts, print_rows
+from telic.cli.output import view
 from telic.core.text import number
 
 if TYPE_CHECKING:

@@ -7,24 +7,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal
 
+from telic.cli.terminal_looks import Meaning
 from telic.core.request import argument, option
-from telic.core.verb import Verb, verb
 from telic.errors import UsageError
-from telic.training.job import TrainRequest
+from telic.training.request import TrainRequest
 from telic.verbs.control import SessionNoteRequest, note
 from telic.verbs.labels import LabelRequest, label
 from telic.verbs.search import SearchRequest, search
 from telic.verbs.session import IntentRequest, run
-from telic.verbs.things import ReportRequest, ThingShowRequest, report, show
 from telic.verbs.train import train
 
 if TYPE_CHECKING:
-    from telic.web.site import SavedSite
-
-Meaning = tuple[Verb[..., Any, Any], Any]
+    pass
 
 
 class TerminalTrain(TrainRequest):
@@ -128,67 +124,8 @@ class TerminalLabel(LabelRequest):
         return label, replace(self, answer=answer, session=session, words=())
 
 
-class TerminalShow(ThingShowRequest):
-    """A run, or the command that made it."""
-
-    command_line: bool = option(
-        "Print only the command that made this run.", "--command", default=False
-    )
-
-    def meaning(self) -> Meaning:
-        """Tell a look at a thing from the question for its command."""
-        return (command_of if self.command_line else show), self
-
-
-class CommandLine(NamedTuple):
-    """The command that made a run."""
-
-    command: str
-
-
-@verb(TerminalShow)
-def command_of(request: TerminalShow) -> CommandLine:
-    """Say which command made a run."""
-    from telic.storage.facts import ManifestFacts
-    from telic.storage.files import read_facts
-
-    manifest = read_facts(request.find("run").path / "manifest.json", ManifestFacts)
-    return CommandLine(manifest.get("command") or "")
-
-
-class TerminalReport(ReportRequest):
-    """A report, or the dashboard's pages of a thing as files."""
-
-    site: Path | None = option(
-        "Write the dashboard's pages of it into this folder instead: they open from disk, with "
-        "curves and episodes in 3-D, and can be sent to anybody.",
-        "--site",
-        default=None,
-        metavar="DIR",
-    )
-
-    def meaning(self) -> Meaning:
-        """Tell a report from a site."""
-        return (report if self.site is None else saved_site), self
-
-
-@verb(TerminalReport)
-def saved_site(request: TerminalReport) -> SavedSite:
-    """Write the dashboard's pages of a thing as files that open from disk."""
-    from telic.web import require_web
-
-    require_web()
-    from telic.web.site import write_site
-
-    assert request.site is not None
-    thing = request.find("session", "run", "search", "study")
-    return write_site(thing, Path(request.runs_dir), Path(request.root), request.site)
-
-
 train_on_terminal = train.asked_with(TerminalTrain)
 run_on_terminal = run.asked_with(TerminalRun)
 search_on_terminal = search.asked_with(TerminalSearch)
 note_on_terminal = note.asked_with(TerminalNote)
 label_on_terminal = label.asked_with(TerminalLabel)
-show_on_terminal = show.asked_with(TerminalShow)
-report_on_terminal = report.asked_with(TerminalReport)

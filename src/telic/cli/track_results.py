@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from telic.cli.output import console, print_facts, print_rows, view
+from telic.cli.console import console, print_facts, print_rows
+from telic.cli.output import view
 
 if TYPE_CHECKING:
     from telic.tracking.export import TrackerExport

@@ -13,7 +13,8 @@ import typer
 from rich.markup import escape
 from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn
 
-from telic.cli.output import FindingLines, console
+from telic.cli.console import console
+from telic.cli.output import FindingLines
 from telic.core.events import (
     BenchCase,
     BenchEvent,
@@ -66,8 +67,7 @@ OUTCOMES = {
 }
 """what became of a case of a benchmark"""
 _LINE_EVERY_S = 5.0
-# A term that stays zero matters to who wrote the reward; in a session that is not the person who
-# looks on, and a composed cost that is never due is as it should be. The run's records keep it.
+# A term that stays zero matters to who wrote the reward, in a session nobody who looks on.
 _DEAD = "dead_term"
 
 

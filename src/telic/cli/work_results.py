@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 from rich.markup import escape
 
-from telic.cli.output import console, print_facts, print_rows, view
+from telic.cli.console import console, print_facts, print_rows
+from telic.cli.output import view
 from telic.core.text import duration, number, sparkline
 from telic.session.outcome import OUTCOMES, Outcome, outcome_words
 
 if TYPE_CHECKING:
-    from telic.cli.terminal import CommandLine
+    from telic.cli.terminal_looks import CommandLine
     from telic.llm.work_orders import WorkOrder
     from telic.session.loop import Session
     from telic.session.records import SessionSummary

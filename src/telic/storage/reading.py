@@ -38,11 +38,14 @@ _KINDS = {
     stat.S_IFCHR: "a device",
     stat.S_IFBLK: "a device",
 }
-# What plain values cannot hold leaves a trace in the text; nearly no file has one.
-_NUMBER = rb"(?:^|[\[:,\s])-?[0-9]"
-_SUSPICIOUS = re.compile(
-    _NUMBER + rb"(?:[0-9]{18}|[0-9]*(?:\.[0-9]+)?[eE]\+?[0-9]{3})|\\u(?:[dD][89a-fA-F]|0000)"
-)
+# What plain values cannot hold leaves a trace in the text; nearly no file has one: digits by the
+# dozen, exponents of three digits, halves of characters.
+_LARGE = re.compile(rb"[\[:,\s]-?[0-9](?:[0-9]{18}|[0-9]*(?:\.[0-9]+)?[eE]\+?[0-9]{3})")
+_HALVES = re.compile(rb"\\u(?:[dD][89a-fA-F]|0000)")
+# The first pattern costs more than parsing does. Whatever it finds has one of these shapes, which
+# are looked for at once: every digit a 0, a comma for what a number may follow.
+_SHAPE = bytes.maketrans(b"123456789E[: \t\n\r\v\f-", b"000000000e,,,,,,,,,")
+_SHAPES = (b"," + b"0" * 19, b"0e000", b"0e+000")
 
 
 def check_file(path: Path, limit: int = LARGEST) -> int:
@@ -115,9 +118,16 @@ def parse_json(content: bytes | str, where: str) -> Any:
     except ValueError as error:
         raise BadFile(f"{where} is not valid JSON: {error}.") from None
     brackets = content.count(b"[") + content.count(b"{")
-    if _SUSPICIOUS.search(content) or (brackets >= _DEEPEST and _is_deep(value)):
+    if _is_suspicious(content) or (brackets >= _DEEPEST and _is_deep(value)):
         _check_plain(value, where)
     return value
+
+
+def _is_suspicious(content: bytes) -> bool:
+    content = b" " + content  # a number may be all there is
+    shape = content.translate(_SHAPE)
+    may_be_large = any(each in shape for each in _SHAPES)
+    return bool((may_be_large and _LARGE.search(content)) or _HALVES.search(content))
 
 
 def parse_toml(text: str, where: str) -> dict[str, Any]:

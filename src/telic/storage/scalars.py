@@ -74,14 +74,19 @@ def read_rows(path: Path, kind: Kind = "all") -> list[Row]:
     rows = [
         row
         for row in read_json_lines(path)
-        if kind == "all" or (row.get("type") == "eval") == (kind == "eval")
+        if kind == "all" or is_evaluation(row) == (kind == "eval")
     ]
     for row in rows:
-        if row.get("type") == "eval":
+        if is_evaluation(row):
             as_facts(row, EvaluationFacts, str(path))
         elif not _is_number(row.get("global_step")):
             raise BadFile(f"{path} has a row without its step.", hint=_MEND)
     return rows
+
+
+def is_evaluation(row: Row) -> bool:
+    """Say whether a row tells of an evaluation, and not of training."""
+    return row.get("type") == "eval"
 
 
 def read_columns(
@@ -91,7 +96,11 @@ def read_columns(
 
     Without `names`, every name that has a number in some row is returned.
     """
-    rows = read_rows(path, kind)
+    return columns_of(read_rows(path, kind), names)
+
+
+def columns_of(rows: Sequence[Row], names: Iterable[str] | None = None) -> dict[str, Column]:
+    """Return the series of rows that were read, as `read_columns` does."""
     if names is None:
         names = dict.fromkeys(
             name for row in rows for name, value in row.items() if _is_number(value)

@@ -22,13 +22,12 @@ from telic.storage.layout import file_name
 from telic.storage.reading import read_text
 from telic.training.job import (
     MEMBER_FIELDS,
-    JobRequest,
     Member,
     PpoSettings,
-    Reward,
     RewardSource,
     TrainJob,
 )
+from telic.training.request import JobRequest, Reward
 
 OWN = "default"
 """name of the environment's own reward"""

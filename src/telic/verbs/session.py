@@ -16,7 +16,10 @@ from telic.session import ENV, EPISODES, FIRST_REWARDS, ITERATIONS, SEEDS, THRES
 if TYPE_CHECKING:
     from telic.judges.criteria import Criterion
     from telic.llm.work_orders import WorkOrder, WorkOrderLine
+    from telic.session.branch import BranchOrigin
+    from telic.session.labels import EpisodeLabel
     from telic.session.loop import Session
+    from telic.storage.facts import JudgedFacts
     from telic.storage.layout import SessionFolder
 
 _EXAMPLES = """
@@ -225,19 +228,25 @@ def session_line(folder: SessionFolder) -> SessionLine:
         return SessionLine(folder.name, str(folder.path), error.message, "", DAMAGED, 0, None, None)
 
 
-def session_facts(folder: SessionFolder) -> SessionLine:
-    """Return what a list says of a session."""
-    from telic.session.branch import origin_of
-    from telic.session.labels import read_labels, standing
+def judged_facts(folder: SessionFolder) -> list[JudgedFacts]:
+    """Return what is known of every iteration that was judged."""
+    from telic.storage.facts import JudgedFacts
+    from telic.storage.files import read_facts
+
+    files = [folder.iteration(number).judgment for number in folder.iterations()]
+    return [read_facts(file, JudgedFacts) for file in files if file.exists()]
+
+
+def session_facts(folder: SessionFolder, judged: list[JudgedFacts] | None = None) -> SessionLine:
+    """Return what a list says of a session; its judgements may have been read already."""
     from telic.session.records import state_of
-    from telic.storage.facts import JudgedFacts, SessionRequestFacts
+    from telic.storage.facts import SessionRequestFacts
     from telic.storage.files import read_facts
 
     request = read_facts(folder.config, SessionRequestFacts)
-    files = [folder.iteration(number).judgment for number in folder.iterations()]
-    judged = [read_facts(file, JudgedFacts) for file in files if file.exists()]
+    judged = judged_facts(folder) if judged is None else judged
     scores = [each["score"] for each in judged if each["score"] is not None]
-    origin, labels = origin_of(folder), standing(read_labels(folder))
+    origin, labels = _origin(folder), _labels(folder)
     return SessionLine(
         session=folder.name,
         path=str(folder.path),
@@ -250,6 +259,24 @@ def session_facts(folder: SessionFolder) -> SessionLine:
         labels=len(labels),
         disputed=sum(label.disagrees for label in labels),
     )
+
+
+def _origin(folder: SessionFolder) -> BranchOrigin | None:
+    """Return where a session was branched from; few are, and only then is what reads it loaded."""
+    if not folder.origin.exists():
+        return None
+    from telic.session.branch import origin_of
+
+    return origin_of(folder)
+
+
+def _labels(folder: SessionFolder) -> list[EpisodeLabel]:
+    """Return the labels that count; without any, what reads them is not loaded."""
+    if not folder.labels.exists():
+        return []
+    from telic.session.labels import read_labels, standing
+
+    return standing(read_labels(folder))
 
 
 class OrdersRequest(RunsRequest):

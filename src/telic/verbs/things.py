@@ -11,7 +11,7 @@ from telic.core.request import RunsRequest, argument, option, place
 from telic.core.verb import Wrapped, verb
 from telic.errors import UsageError
 from telic.storage.workspace import WORK, Kind, Thing, Workspace
-from telic.verbs.session import SessionLine, session_facts
+from telic.verbs.session import SessionLine, judged_facts, session_facts
 
 if TYPE_CHECKING:
     from telic.search.records import SearchSummary
@@ -174,16 +174,18 @@ def _policy_page(thing: Thing, member: str | None) -> RunPage:
 def _member(folder: MemberFolder) -> dict[str, Any]:
     from telic.storage.facts import MemberResultFacts, RewardFacts
     from telic.storage.files import read_facts
-    from telic.storage.scalars import read_columns, read_rows
+    from telic.storage.scalars import columns_of, is_evaluation, read_rows
 
     has_result, has_reward = folder.summary.exists(), folder.reward_spec.exists()
-    columns = read_columns(folder.scalars, ["episodic_return"], kind="train")
+    rows = read_rows(folder.scalars)
+    evaluations = [row for row in rows if is_evaluation(row)]
+    columns = columns_of([row for row in rows if not is_evaluation(row)], ["episodic_return"])
     return {
         "member": folder.name,
         "path": str(folder.path),
         "summary": read_facts(folder.summary, MemberResultFacts) if has_result else None,
         "reward": read_facts(folder.reward_spec, RewardFacts) if has_reward else None,
-        "evaluations": read_rows(folder.scalars, "eval"),
+        "evaluations": evaluations,
         "curve": columns["episodic_return"],
         "videos": [str(video.path) for video in folder.videos()],
         "checkpoints": [str(checkpoint.path) for checkpoint in folder.checkpoints()],
@@ -192,19 +194,14 @@ def _member(folder: MemberFolder) -> dict[str, Any]:
 
 def _session_page(thing: Thing, member: str | None) -> SessionPage:
     from telic.session.records import is_running, read_summary
-    from telic.storage.facts import JudgedFacts
-    from telic.storage.files import read_facts
     from telic.storage.layout import SessionFolder
 
     folder = SessionFolder(thing.path)
-    files = [folder.iteration(number).judgment for number in folder.iterations()]
+    judged = judged_facts(folder)
     shown = ("number", "change", "score", "passed", "best", "tags", "steps", "failure")
-    tried = [
-        {name: judged.get(name) for name in shown}
-        for judged in (read_facts(file, JudgedFacts) for file in files if file.exists())
-    ]
+    tried = [{name: facts.get(name) for name in shown} for facts in judged]
     report = next((path for path in (folder.page, folder.report) if path.exists()), None)
-    facts, place = session_facts(folder), None if report is None else str(report)
+    facts, place = session_facts(folder, judged), None if report is None else str(report)
     if not folder.summary.exists() or is_running(folder):
         return SessionPage(facts, tried, place)
     summary = read_summary(folder)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from telic.core.request import RunsRequest, VerbRequest, argument, option
 from telic.core.verb import Wrapped, verb
 from telic.errors import TelicError
-from telic.training.job import TrainRequest
+from telic.training.request import TrainRequest
 
 if TYPE_CHECKING:
     from telic.storage.layout import RunFolder
