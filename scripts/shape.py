@@ -29,6 +29,7 @@ LAYERS = {
     "storage": 2,
     "sandbox": 2.1,
     "report": 2.2,
+    "jobs": 2.3,
     "sim": 3,
     "robots": 3.05,
     "envs": 3.1,

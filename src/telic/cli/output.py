@@ -21,6 +21,7 @@ _VIEW_MODULES = (
     "work_results",
     "label_results",
     "tool_results",
+    "job_results",
     "motion_results",
     "track_results",
     "study_views",

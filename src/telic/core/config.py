@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, Self
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from telic.core.text import closest, read_value
+from telic.core.text import closest, is_mapping, read_value
 from telic.errors import ConfigError
 
 
@@ -44,6 +44,17 @@ class Config(Record):
     def replace(self, **changes: Any) -> Self:
         """Return a checked copy with some fields changed."""
         return self.parse({**self.model_dump(), **changes})
+
+
+def dotted(values: Mapping[str, Any], before: str = "") -> dict[str, Any]:
+    """Return nested settings by their dotted names."""
+    out: dict[str, Any] = {}
+    for name, value in values.items():
+        if is_mapping(value) and value:
+            out |= dotted(value, f"{before}{name}.")
+        else:
+            out[f"{before}{name}"] = value
+    return out
 
 
 def _assign(values: dict[str, Any], key: str, value: Any) -> None:

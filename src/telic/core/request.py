@@ -249,6 +249,16 @@ class WatchedRequest(VerbRequest):
     )
 
 
+class PlacedRequest(RunsRequest, WatchedRequest):
+    """A request for work that can be done on another machine."""
+
+    on: str | None = place(
+        "Do it there, and bring home what it makes: local, ray, ray://HOST:PORT, slurm.",
+        "--on",
+        default=None,
+    )
+
+
 @cache
 def _choices_of(request: type[Any]) -> list[tuple[RequestField, tuple[str, ...]]]:
     """Return the fields that take one of a few words, with these words."""

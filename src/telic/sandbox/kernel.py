@@ -16,6 +16,7 @@ import stat
 import struct
 import sys
 from collections.abc import Iterable
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -66,15 +67,20 @@ def call(number: int, *arguments: int | ctypes.c_void_p | None) -> int:
     Raises:
         OSError: the kernel refused; errno says why.
     """
-    libc = ctypes.CDLL(None, use_errno=True)
+    libc = _libc()
     libc.syscall.restype = ctypes.c_long
     wide = [ctypes.c_long(each) if isinstance(each, int) else each for each in arguments]
     return _checked(libc.syscall(ctypes.c_long(number), *wide))
 
 
+@cache
+def _libc() -> ctypes.CDLL:
+    return ctypes.CDLL(None, use_errno=True)
+
+
 def prctl(option: int, *arguments: int) -> int:
     """Set a property of this process; raises OSError when the kernel refuses."""
-    libc = ctypes.CDLL(None, use_errno=True)
+    libc = _libc()
     padded = [ctypes.c_ulong(each) for each in (*arguments, 0, 0, 0, 0)[:4]]
     return _checked(libc.prctl(option, *padded))
 

@@ -12,7 +12,96 @@ from typing import Any, Literal
 from pydantic import Field, model_validator
 
 from telic.core.config import Config, Record
+<<<<<<< HEAD
 from telic.training.request import JobRequest
+=======
+from telic.core.request import PlacedRequest, VerbRequest, argument, inner, option
+from telic.core.text import crossed, integers, pairs, read_count
+
+Reward = str | Path | type | None
+"""a file, a name of the library, source text or a RewardFunction class; None: the task's own"""
+Videos = Literal["best", "last", "all", "none"]
+
+
+class JobRequest(VerbRequest):
+    """A population to train: every combination of rewards, variants and seeds is a member."""
+
+    env: str = argument("Environment id, module:Class, or path of an MJCF file.")
+    reward: Reward | Sequence[Reward] = argument(
+        "Reward file; repeat to compare. None: the task's own.",
+        "--reward",
+        "-r",
+        default=None,
+        many=True,
+    )
+    steps: int | None = option("Steps per member, e.g. 500k, 2M.", default=None, read=read_count)
+    seeds: Sequence[int] = option(
+        "Training seeds: 1,2,3 or 1-3.", default=(1,), read=integers, shown="1"
+    )
+    preset: str = option("Settings to start from; see: telic presets", default="default")
+    settings: Mapping[str, Any] | Sequence[str] = option(
+        "Change a setting: --set gamma=0.98; repeatable.", "--set", default=(), many=True
+    )
+    weights: Mapping[str, float] | None = option(
+        "Change a reward weight: --weight speed=2; repeatable.",
+        "--weight",
+        default=None,
+        many=True,
+        read=pairs,
+    )
+    variants: Sequence[Mapping[str, Any]] = option(
+        "Train each value as its own member: --vary gamma=0.98,0.99; repeatable.",
+        "--vary",
+        default=({},),
+        many=True,
+        read=crossed,
+    )
+    env_args: Mapping[str, Any] | None = option(
+        "Constructor argument: --env-arg max_episode_steps=200; repeatable.",
+        "--env-arg",
+        default=None,
+        many=True,
+        read=pairs,
+    )
+    evaluations: int = option("Evaluations during training.", default=4, minimum=1)
+    eval_episodes: int = option("Episodes per evaluation.", default=10, minimum=1)
+    device: str = option("cpu or cuda.", default="cpu")
+    threads: int | None = option("Physics threads; default all cores.", default=None)
+    trusted: bool = option(
+        "The reward is yours: skip the code allow-list.", "--trust", default=False
+    )
+    ours: bool = inner(
+        "The rewards are telic's own templates: they may share a process.", default=False
+    )
+    tensorboard: bool = option("Also write TensorBoard files.", default=False)
+    save_every_s: float = inner("Seconds between resumable saves.", default=10.0)
+    starts: Mapping[tuple[int, int], Path] | None = inner(
+        "By reward's index and seed, the policy that a member goes on from.", default=None
+    )
+
+    @property
+    def rewards(self) -> list[Reward]:
+        """What was asked for as a list."""
+        if isinstance(self.reward, Sequence) and not isinstance(self.reward, str):
+            return list(self.reward)
+        return [self.reward]
+
+
+class TrainRequest(JobRequest, PlacedRequest):
+    """A population to train, and the run folder for it."""
+
+    videos: Videos = option(
+        "best: p10, median, p90 of the best evaluation; last; all; none.", default="best"
+    )
+    trainer: Literal["telic", "sb3"] = option(
+        "telic, or sb3 (Stable-Baselines3 PPO, for comparison).", default="telic"
+    )
+    name: str | None = option("Name of the run folder.", default=None)
+    fresh: bool = option("Start anew instead of going on.", default=False)
+    confined: bool = inner("Train in the confined worker; False: in this process.", default=True)
+    command: str | None = inner("The command line that asked for it.", default=None)
+
+>>>>>>> 91a8bcb (Work goes to other machines and comes home: --on for run, train, search, track and bench, telic jobs, Ray, Slurm, retries with reasons)
 
 MEMBER_FIELDS = (
     *("learning_rate", "gamma", "gae_lambda", "clip"),

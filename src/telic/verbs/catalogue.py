@@ -71,6 +71,11 @@ _MOTIONS = VerbGroup(
         "play": "motions:play_motion",
     },
 )
+_JOBS = VerbGroup(
+    "Jobs on other machines: list them, read their logs, stop one, do one once more.",
+    {"logs": "jobs:logs", "stop": "jobs:stop", "retry": "jobs:retry"},
+    own="jobs:jobs",
+)
 _HOOK = VerbGroup(
     "What hosts call; JSON on standard input.",
     {"before-shell": "machine:before_shell", "at-stop": "machine:at_stop"},
@@ -193,6 +198,7 @@ VERBS: dict[str, str | VerbGroup] = {
     "presets": "train:presets",
     "doctor": "machine:doctor",
     "bench": _BENCH,
+    "jobs": _JOBS,
     "plugin": _PLUGIN,
 }
 PANELS: dict[str, str] = {

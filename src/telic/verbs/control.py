@@ -243,13 +243,13 @@ def watch(request: WatchRequest) -> WorkState:
     position = 0
     while True:
         is_over = not thing.is_running  # asked first: what is written until then is shown, too
-        position = _tell_from(folder.events, position, request.on_event)
+        position = tell_from(folder.events, position, request.on_event)
         if is_over or request.should_stop():
             return WorkState(thing.kind, thing.name, state_of(thing))
         time.sleep(0.2)
 
 
-def _tell_from(path: Path, position: int, listener: Listener) -> int:
+def tell_from(path: Path, position: int, listener: Listener) -> int:
     """Tell the whole lines after a position of a log; returns where they end."""
     from telic.core.events import read_events
     from telic.storage.reading import check_file, parse_json

@@ -5,13 +5,14 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from telic.core.request import (
+    PlacedRequest,
     RunsRequest,
     VerbRequest,
-    WatchedRequest,
     argument,
     inner,
     option,
@@ -195,7 +196,7 @@ Run the same command again to go on with what is not finished.
 """
 
 
-class IntentsRequest(SessionOptions, RunsRequest, WatchedRequest):
+class IntentsRequest(SessionOptions, PlacedRequest):
     """Cases of a suite, each of which is run as a session."""
 
     suite: str = option("core, exotic, or a TOML file.", default="core")
@@ -230,16 +231,23 @@ def intents(request: IntentsRequest) -> Benchmark:
         seed=request.sample_seed,
     )
     request.on_event(LogMessage(message=f"{len(cases)} cases chosen"))
-    return bench_intents(
+    bench = partial(
+        bench_intents,
         suite,
         cases,
         runs_dir=request.runs_dir,
         fresh=request.fresh,
-        jobs=request.jobs,
         on_event=request.on_event,
         should_stop=request.should_stop,
         **request.options(),
     )
+    if request.on is None:
+        return bench(jobs=request.jobs)
+    from telic.verbs.elsewhere import SessionsElsewhere
+
+    with SessionsElsewhere(request) as elsewhere:
+        jobs = request.jobs if request.jobs > 1 else elsewhere.room
+        return bench(jobs=jobs, run_session=elsewhere.run_session)
 
 
 class JudgesRequest(RunsRequest):

@@ -7,7 +7,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from telic.core.request import RunsRequest, VerbRequest, WatchedRequest, argument, option
+from telic.core.request import (
+    PlacedRequest,
+    RunsRequest,
+    VerbRequest,
+    WatchedRequest,
+    argument,
+    option,
+)
 from telic.core.text import pairs
 from telic.core.verb import Wrapped, verb
 
@@ -34,7 +41,7 @@ Run the same command again to go on with an interrupted search.
 """
 
 
-class SearchRequest(RunsRequest, WatchedRequest):
+class SearchRequest(PlacedRequest):
     """A task, a method, and what may be spent."""
 
     env: str = argument("Task: see telic search envs.", "--env")
@@ -89,6 +96,10 @@ def _stopped(search: Search) -> int:
 @verb(SearchRequest, examples=EXAMPLES, exit_code=_stopped)
 def search(request: SearchRequest) -> Search:
     """Search for the numbers of a small policy."""
+    if request.on is not None:
+        from telic.verbs.elsewhere import do_elsewhere, search_in
+
+        return do_elsewhere(request, ("search",), "search:search", search_in)
     from telic.search.records import SearchConfig
     from telic.search.runner import run_search
 

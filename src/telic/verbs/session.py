@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from telic.core.request import RunsRequest, VerbRequest, WatchedRequest, argument, option
+from telic.core.request import PlacedRequest, RunsRequest, VerbRequest, argument, option
 from telic.core.text import integers, read_count, texts
 from telic.core.verb import Wrapped, verb
 from telic.errors import TelicError, UsageError
@@ -82,7 +82,7 @@ def read_criteria(path: str, option: str) -> tuple[Criterion, ...]:
     return parse_criteria(parse_json(given_text(path, option), path))
 
 
-class IntentRequest(SessionOptions, RunsRequest, WatchedRequest):
+class IntentRequest(SessionOptions, PlacedRequest):
     """An intent, and how much to spend on it."""
 
     intent: str = argument("What the robot should do, in words.")
@@ -156,6 +156,10 @@ def run(request: IntentRequest) -> Session:
         raise UsageError(
             "What should the robot do?", hint='For example: telic run "run forward fast"'
         )
+    if request.on is not None:
+        from telic.verbs.elsewhere import do_elsewhere, session_in
+
+        return do_elsewhere(request, ("run",), "session:run", session_in)
     from telic.sandbox.nursery import prewarmed
     from telic.session import WORKERS
 

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from telic.core.request import RunsRequest, VerbRequest, WatchedRequest, argument, option
-from telic.core.text import file_name, integers, is_mapping
+from telic.core.request import (
+    PlacedRequest,
+    RunsRequest,
+    VerbRequest,
+    WatchedRequest,
+    argument,
+    option,
+)
+from telic.core.text import file_name, integers
 from telic.core.verb import Wrapped, verb
 from telic.errors import UsageError
 
@@ -38,7 +45,7 @@ telic track export latest                              ONNX: encoders, decoder, 
 """
 
 
-class TrackRequest(RunsRequest, WatchedRequest):
+class TrackRequest(PlacedRequest):
     """Trackers to train."""
 
     preset: str = option("What to start from: planar, quarter, release.", default="planar")
@@ -99,6 +106,10 @@ def _unfinished(run: TrackedRun) -> int:
 @verb(TrackRequest, examples=_EXAMPLES, exit_code=_unfinished)
 def train(request: TrackRequest) -> TrackedRun:
     """Train policies that follow reference motions through one space of tokens."""
+    if request.on is not None:
+        from telic.verbs.elsewhere import do_elsewhere, tracked_in
+
+        return do_elsewhere(request, ("track", "train"), "track:train", tracked_in)
     from telic.storage.layout import RunFolder
     from telic.tracking.presets import preset
     from telic.tracking.reports import latest_reports
@@ -383,16 +394,7 @@ class TrackSettings(Wrapped):
 @verb(TrackConfigRequest, examples=_EXAMPLES)
 def config(request: TrackConfigRequest) -> TrackSettings:
     """Show every setting of tracking as a preset and overrides resolve it."""
+    from telic.core.config import dotted
     from telic.tracking.presets import preset
 
-    return TrackSettings(_flat(preset(request.preset, request.settings).model_dump(mode="json")))
-
-
-def _flat(values: Mapping[str, Any], before: str = "") -> dict[str, Any]:
-    out: dict[str, Any] = {}
-    for name, value in values.items():
-        if is_mapping(value) and value:
-            out |= _flat(value, f"{before}{name}.")
-        else:
-            out[f"{before}{name}"] = value
-    return out
+    return TrackSettings(dotted(preset(request.preset, request.settings).model_dump(mode="json")))

@@ -36,6 +36,10 @@ def _failed(run: Run) -> int:
 @verb(TrainRequest, examples=_EXAMPLES, exit_code=_failed)
 def train(request: TrainRequest) -> Run:
     """Train a policy for every reward, variant and seed, all of a reward together."""
+    if request.on is not None:
+        from telic.verbs.elsewhere import do_elsewhere, run_in
+
+        return do_elsewhere(request, ("train",), "train:train", run_in)
     from telic.training.plan import plan
     from telic.training.videos import draw_run, find_undrawn, finished_run
 

@@ -14,7 +14,8 @@ from pydantic import ValidationError
 
 from telic.core import plugins
 from telic.errors import MissingExtra, UnknownName
-from telic.storage.job import JOB_FILE, JobSpec, slurm_script
+from telic.jobs.slurm import slurm_script
+from telic.jobs.spec import JOB_FILE, JobSpec
 from telic.studies.documents.adapter import LauncherSpec
 from telic.studies.errors import EnvironmentBlocked, GateRefused, InvalidDocument
 from telic.studies.launch import machine
@@ -367,7 +368,7 @@ def test_ray_without_the_package_says_how_to_get_it(tmp_path, monkeypatch):
 def test_a_ray_entrypoint_arrives_word_by_word(tmp_path):
     made = order(tmp_path, "ray", argv=("python", "a b", "$HOME", "it's"))
     rendered = launcher_of("ray", {}).render(made)
-    assert shlex.split(rendered.argv[-1])[1:4] == ["-m", "telic.storage.job", "run"]
+    assert shlex.split(rendered.argv[-1])[1:4] == ["-m", "telic.jobs.worker", "run"]
     spec = JobSpec.model_validate_json(rendered.document)
     assert spec.argv[-4:] == ("python", "a b", "$HOME", "it's") and spec.env == made.changed
 

@@ -12,7 +12,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, cast
 
-from telic.storage.job import JOB_FILE, JobSpec, job_command, slurm_script
+from telic.jobs.slurm import slurm_script
+from telic.jobs.spec import JOB_FILE, JobSpec, job_command
 from telic.studies.errors import EnvironmentBlocked
 from telic.studies.launch.launchers import LocalLauncher, call, submit
 from telic.studies.launch.order import (

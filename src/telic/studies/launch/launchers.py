@@ -12,8 +12,8 @@ from typing import Any, Literal, get_args
 
 from telic.core.plugins import load_plugin, plugin_names
 from telic.errors import MissingExtra, UnknownName
+from telic.jobs.spec import JOB_FILE, JobSpec, job_command
 from telic.storage.files import write_text
-from telic.storage.job import JOB_FILE, JobSpec, job_command
 from telic.studies.documents.adapter import LAUNCHERS
 from telic.studies.errors import EnvironmentBlocked, InvalidDocument
 from telic.studies.launch.machine import (

@@ -1,0 +1,178 @@
+"""The table of jobs: what was started in a folder of runs, what became of it, and what to do."""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+from pathlib import Path
+
+import psutil
+
+from telic.core.config import Record
+from telic.errors import Refused, UnknownName
+from telic.jobs.spec import (
+    JOB_FILE,
+    JOBS,
+    JobBeat,
+    JobDriver,
+    JobFolder,
+    JobRecord,
+    JobSpec,
+)
+from telic.storage.files import read_record, write_json
+from telic.storage.locks import taking_turns
+
+_LOG_TAIL = 1 << 14
+INTERRUPTED = "interrupted"
+"""the state of a job whose driver is gone: asking for the same again goes on with it"""
+
+
+class JobLine(Record):
+    """What a list of jobs says of one."""
+
+    job: str
+    place: str
+    state: str
+    attempts: int
+    node: str | None
+    seconds: float
+    code: int | None
+    reason: str | None
+    command: str
+    created: float
+
+
+def this_driver() -> JobDriver:
+    """Return who this process is."""
+    process = psutil.Process()
+    return JobDriver(host=socket.gethostname(), pid=process.pid, started=process.create_time())
+
+
+def is_driven(record: JobRecord) -> bool:
+    """Say whether somebody looks after a job; of another machine's processes nobody knows."""
+    if record.is_over:
+        return False
+    driver = record.driver
+    if driver.host != socket.gethostname():
+        return True
+    try:
+        process = psutil.Process(driver.pid)
+        return process.create_time() == driver.started and process.status() != "zombie"
+    except psutil.Error:
+        return False
+
+
+class JobBoard:
+    """The jobs of a folder of runs."""
+
+    def __init__(self, runs_dir: Path) -> None:
+        self.path = runs_dir / JOBS
+
+    def folder(self, name: str) -> JobFolder:
+        """Return the files of a job."""
+        return JobFolder(self.path / name)
+
+    def take(self, spec: JobSpec, place: str) -> tuple[JobSpec, JobRecord]:
+        """Put a job on the board, or go on with an unfinished one of the same key.
+
+        Raises Refused when somebody is doing it already.
+        """
+        self.path.mkdir(parents=True, exist_ok=True)
+        with taking_turns(self.path / "door"):
+            known = self._known(spec)
+            if known is not None:
+                if is_driven(known) and known.driver != this_driver():
+                    raise Refused(
+                        f"{known.name} is being done by process {known.driver.pid}.",
+                        hint="Wait for it, or end it with: telic jobs stop " + known.name,
+                    )
+                spec = spec.model_copy(update={"name": known.name})
+            folder = self.folder(spec.name)
+            folder.path.mkdir(parents=True, exist_ok=True)
+            folder.stop.unlink(missing_ok=True)
+            record = JobRecord(
+                name=spec.name,
+                place=place,
+                created=time.time() if known is None else known.created,
+                driver=this_driver(),
+                attempts=() if known is None else known.attempts,
+            )
+            write_json(folder.spec, spec)
+            write_json(folder.record, record)
+        return spec, record
+
+    def _known(self, spec: JobSpec) -> JobRecord | None:
+        """Return the job of that name, or an unfinished one that is the same work."""
+        own = self.folder(spec.name).record
+        if own.exists():
+            return read_record(own, JobRecord)
+        if not spec.key:
+            return None
+        for path in sorted(self.path.glob(f"*/{JOB_FILE}"), reverse=True):
+            folder = JobFolder(path.parent)
+            if not folder.record.exists() or read_record(path, JobSpec).key != spec.key:
+                continue
+            record = read_record(folder.record, JobRecord)
+            if record.state != "done":
+                return record
+        return None
+
+    def lines(self) -> list[JobLine]:
+        """Return all jobs, the newest first."""
+        folders = [JobFolder(path.parent) for path in self.path.glob("*/job.json")]
+        return sorted(map(_line, folders), key=lambda line: line.created, reverse=True)
+
+    def find(self, name: str) -> JobFolder:
+        """Return a job by its name, the start of it, or `latest`; raises UnknownName."""
+        names = [line.job for line in self.lines()]
+        chosen = names[:1] if name == "latest" else [each for each in names if each == name]
+        chosen = chosen or [each for each in names if each.startswith(name)]
+        if len(chosen) != 1:
+            raise UnknownName("job", name, names)
+        return self.folder(chosen[0])
+
+    def log(self, name: str) -> str:
+        """Return the end of what the latest attempt at a job printed."""
+        folder = self.find(name)
+        attempts = read_record(folder.record, JobRecord).attempts
+        path = folder.log(attempts[-1].number) if attempts else folder.log(1)
+        if not path.exists():
+            return ""
+        with path.open("rb") as log:
+            log.seek(max(0, os.fstat(log.fileno()).st_size - _LOG_TAIL))
+            return log.read().decode(errors="replace")
+
+    def stop(self, name: str) -> JobLine:
+        """Ask a job to save and end; one that nobody drives is over at once."""
+        folder = self.find(name)
+        record = read_record(folder.record, JobRecord)
+        if is_driven(record):
+            folder.stop.touch()
+        elif not record.is_over:
+            stopped = {"state": "stopped", "reason": "asked to stop"}
+            write_json(folder.record, record.model_copy(update=stopped))
+        return _line(folder)
+
+
+def _line(folder: JobFolder) -> JobLine:
+    record = read_record(folder.record, JobRecord)
+    spec = read_record(folder.spec, JobSpec)
+    last = record.attempts[-1] if record.attempts else None
+    node = last.node if last else None
+    if node is None and last is not None and folder.beat(last.number).exists():
+        node = read_record(folder.beat(last.number), JobBeat).node
+    running_s = time.time() - last.started if last and last.seconds is None else 0.0
+    is_lost = not record.is_over and not is_driven(record)
+    return JobLine(
+        job=record.name,
+        place=record.place,
+        state=INTERRUPTED if is_lost else record.state,
+        attempts=len(record.attempts),
+        node=node,
+        seconds=round(record.seconds + (0.0 if is_lost or record.is_over else running_s), 3),
+        code=record.code,
+        reason=record.reason or (last.ended if last and record.state != "done" else None),
+        command=spec.command or " ".join(spec.argv),
+        created=record.created,
+    )

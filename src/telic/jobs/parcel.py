@@ -1,0 +1,118 @@
+"""Files that travel: what a job needs goes along, what it makes comes home, whole and in order.
+
+A parcel is one zip file of the files that changed since the last one. A running job writes while it
+is packed, so packing is repeated until nothing changed meanwhile: what arrives is what lay on that
+disk at one moment, which is all that going on after a crash ever needs. Names are those below the
+job's working folder; one that leads out of it is refused.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import zipfile
+from collections.abc import Iterable, Mapping
+from pathlib import Path, PurePosixPath
+from typing import NamedTuple
+
+from telic.errors import BadFile
+from telic.storage.files import TEMPORARY_MARK, write_bytes
+
+_TRIES = 5
+_REMOVED = ".removed.json"
+_STEADY_DATE = (1980, 1, 1, 0, 0, 0)
+
+Marks = Mapping[str, tuple[int, int]]
+"""by name below the working folder: when a file was written, and how long it is"""
+
+
+class Parcel(NamedTuple):
+    """Some files, packed."""
+
+    content: bytes
+    names: tuple[str, ...]
+    """what is in it; also what was removed since"""
+    marks: Marks
+    """of everything that was there, for the next parcel"""
+
+
+def marks_of(cwd: Path, parts: Iterable[str]) -> dict[str, tuple[int, int]]:
+    """Return what lies in files, or below folders, of a working folder."""
+    marks: dict[str, tuple[int, int]] = {}
+    for part in parts:
+        start = cwd / part
+        paths = [start] if start.is_file() else sorted(start.rglob("*"))
+        for path in paths:
+            if path.name.startswith(TEMPORARY_MARK) or path.name == "lock" or path.is_symlink():
+                continue
+            try:
+                facts = path.stat()
+            except FileNotFoundError:  # replaced at this very moment
+                continue
+            if path.is_file():
+                marks[path.relative_to(cwd).as_posix()] = (facts.st_mtime_ns, facts.st_size)
+    return marks
+
+
+def pack(cwd: Path, parts: Iterable[str], known: Marks | None = None) -> Parcel | None:
+    """Return what differs from what is known; None when that never stood still.
+
+    Args:
+        cwd: the working folder.
+        parts: files and folders below it.
+        known: marks of what the receiver has; everything is packed if left out.
+    """
+    parts, known = list(parts), known or {}
+    for _ in range(_TRIES):
+        marks = marks_of(cwd, parts)
+        names = [name for name, mark in marks.items() if known.get(name) != mark]
+        removed = [name for name in known if name not in marks]
+        content = _zip(cwd, names, removed)
+        if content is not None and marks_of(cwd, parts) == marks:
+            return Parcel(content, (*names, *removed), marks)
+    return None
+
+
+def _zip(cwd: Path, names: list[str], removed: list[str]) -> bytes | None:
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
+        for name in names:
+            try:
+                content = (cwd / name).read_bytes()
+            except FileNotFoundError:
+                return None
+            archive.writestr(zipfile.ZipInfo(name, _STEADY_DATE), content, zipfile.ZIP_DEFLATED)
+        archive.writestr(zipfile.ZipInfo(_REMOVED, _STEADY_DATE), json.dumps(removed))
+    return out.getvalue()
+
+
+class Unpacked(NamedTuple):
+    """What a parcel changed below a folder."""
+
+    written: tuple[str, ...]
+    removed: tuple[str, ...]
+
+
+def unpack(content: bytes, cwd: Path) -> Unpacked:
+    """Write the files of a parcel below a folder, and remove those that it says are gone.
+
+    Raises BadFile for a name that leads out of the folder: what comes from another machine is not
+    believed to be harmless.
+    """
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        written = tuple(name for name in archive.namelist() if name != _REMOVED)
+        removed = tuple(str(name) for name in json.loads(archive.read(_REMOVED)))
+        for name in (*written, *removed):
+            _check(name, cwd)
+        for name in written:
+            write_bytes(cwd / name, archive.read(name))
+    for name in removed:
+        (cwd / name).unlink(missing_ok=True)
+    return Unpacked(written, removed)
+
+
+def _check(name: str, cwd: Path) -> None:
+    parts = PurePosixPath(name)
+    is_inside = (cwd / name).resolve().is_relative_to(cwd.resolve())
+    if parts.is_absolute() or ".." in parts.parts or "\\" in name or not is_inside:
+        raise BadFile(f'A file named "{name[:100]}" came with a job and leads elsewhere.')

@@ -1,0 +1,281 @@
+"""THE MAIN FLOW of jobs: start as many as there is room for, listen, retry, and settle each once.
+
+One thread drives; whoever submits waits for a future. A job is settled by this process alone and
+only for its current attempt, so nothing is lost and nothing counts twice: an attempt that was given
+up may run on somewhere, but nobody listens to it. Attempts end in one of three ways: the process
+came to an end (whatever its code says, that is the result), it was asked to stop, or it died, fell
+silent or vanished with its node; only the last is tried again, from what came home.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import Future
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from telic.core.events import Listener, LogMessage, ignore
+from telic.errors import TelicError
+from telic.jobs.board import JobBoard
+from telic.jobs.launcher import JobLauncher, JobPlace, launcher_for
+from telic.jobs.spec import AttemptReport, JobAttempt, JobFolder, JobOutcome, JobRecord, JobSpec
+from telic.jobs.worker import GRACE_S
+from telic.storage.files import write_json
+
+_ROUND_S = 0.02
+_LOOK_S = 0.5
+_STOP_S = GRACE_S + 15.0
+"""seconds after which a job that was asked to stop is ended"""
+
+
+@dataclass(slots=True)
+class _Work:
+    """A job on its way."""
+
+    spec: JobSpec
+    folder: JobFolder
+    record: JobRecord
+    future: Future[JobRecord]
+    earlier: int
+    """attempts of drivers before this one, which do not count against its own"""
+    heard: float = 0.0
+    """when it last gave a sign of life, by the clock of this process"""
+    beat: float = 0.0
+    """when its beat file was last written"""
+    stopping: str | None = None
+    """why it was asked to end"""
+    asked: float = 0.0
+
+    @property
+    def attempt(self) -> int:
+        return self.record.attempts[-1].number
+
+    def change(self, **values: Any) -> None:
+        self.record = self.record.model_copy(update=values)
+        write_json(self.folder.record, self.record)
+
+    def change_attempt(self, **values: Any) -> None:
+        last = self.record.attempts[-1].model_copy(update=values)
+        self.record = self.record.model_copy(
+            update={"attempts": (*self.record.attempts[:-1], last)}
+        )
+
+
+class JobPool:
+    """Jobs at a place, within its budget.
+
+    Example:
+        with JobPool(read_place("ray://head:10001"), runs_dir) as pool:
+            record = pool.submit(spec).result()
+    """
+
+    def __init__(
+        self,
+        place: JobPlace,
+        runs_dir: Path,
+        *,
+        on_event: Listener = ignore,
+        should_stop: Callable[[], bool] = lambda: False,
+        launcher: JobLauncher | None = None,
+    ) -> None:
+        """Prepare to run jobs.
+
+        Args:
+            place: where, and what they may take.
+            runs_dir: where the table of jobs is.
+            on_event: hears why attempts ended and what follows.
+            should_stop: polled; True asks what runs to save and end, and starts no more.
+            launcher: instead of the place's own.
+        """
+        self.place, self.board = place, JobBoard(runs_dir)
+        self._tell, self._should_stop = on_event, should_stop
+        self._launcher = launcher
+        self.at_once = place.at_once or 1
+        self._new: queue.SimpleQueue[_Work] = queue.SimpleQueue()
+        self._waiting: deque[_Work] = deque()
+        self._running: dict[str, _Work] = {}
+        self._spent_s, self._looked = 0.0, 0.0
+        self._is_closed = threading.Event()
+        self._failure: Exception | None = None
+        self._thread = threading.Thread(target=self._drive, name="telic-jobs", daemon=True)
+
+    def __enter__(self) -> Self:
+        self._connected = self._launcher or launcher_for(self.place)
+        self.at_once = self.place.at_once or self._connected.room
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._is_closed.set()
+        self._thread.join()
+
+    def submit(self, spec: JobSpec) -> Future[JobRecord]:
+        """Put a job on the board and run it; the future holds its settled record.
+
+        Raises Refused when somebody is doing the same work already.
+        """
+        if self._failure is not None:
+            raise self._failure
+        asked = {
+            name: getattr(self.place, name)
+            for name in ("cores", "gpus", "minutes", "cluster", "asks")
+        }
+        spec, record = self.board.take(spec.model_copy(update=asked), self.place.title)
+        work = _Work(spec, self.board.folder(spec.name), record, Future(), len(record.attempts))
+        self._new.put(work)
+        return work.future
+
+    # ------------------------------------------------------------------------ the driving thread
+
+    def _drive(self) -> None:
+        try:
+            while not self._is_closed.is_set() or self._running:
+                self._round()
+                time.sleep(_ROUND_S)
+        except Exception as error:  # the boundary of the thread: whoever waits hears of it
+            self._failure = error
+            for work in [*self._running.values(), *self._all_waiting()]:
+                work.future.set_exception(error)
+        else:
+            for work in self._all_waiting():
+                self._settle(work, "stopped", "the driver ended")
+        finally:
+            self._connected.close()
+
+    def _round(self) -> None:
+        """Listen, and start what there is room for."""
+        reason = self._reason_to_end()
+        if reason is not None:
+            for work in self._all_waiting():
+                self._settle(work, "stopped", reason)
+            for work in self._running.values():
+                self._ask_to_stop(work, reason)
+        is_time = time.monotonic() - self._looked > _LOOK_S
+        if is_time:
+            self._looked = time.monotonic()
+        for work in list(self._running.values()):
+            self._listen(work)
+            if is_time and work.spec.name in self._running:
+                self._watch(work)
+        for work in self._all_waiting() if reason is None else ():
+            if len(self._running) < self.at_once:
+                self._waiting.remove(work)
+                self._start(work)
+
+    def _all_waiting(self) -> list[_Work]:
+        while not self._new.empty():
+            self._waiting.append(self._new.get())
+        return list(self._waiting)
+
+    def _reason_to_end(self) -> str | None:
+        if self._is_closed.is_set() or self._should_stop():
+            return "asked to stop"
+        limit_s = self.place.seconds
+        if limit_s is None:
+            return None
+        now = time.time()
+        running_s = sum(now - work.record.attempts[-1].started for work in self._running.values())
+        is_spent = self._spent_s + running_s >= limit_s
+        return f"the budget of {limit_s:g} s of all jobs is spent" if is_spent else None
+
+    def _start(self, work: _Work) -> None:
+        if work.folder.stop.exists():
+            self._settle(work, "stopped", "asked to stop")
+            return
+        number = len(work.record.attempts) + 1
+        attempt = JobAttempt(number=number, started=time.time())
+        work.change(state="running", attempts=(*work.record.attempts, attempt))
+        work.heard = work.beat = 0.0
+        self._running[work.spec.name] = work
+        try:
+            handle = self._connected.start(work.spec, work.folder, number)
+        except (OSError, RuntimeError, TelicError) as error:
+            self._again(work, f"it could not be started: {error}")
+            return
+        work.change_attempt(handle=handle)
+
+    def _listen(self, work: _Work) -> None:
+        """See what became of the current attempt."""
+        report = self._connected.look(work.spec, work.folder, work.attempt)
+        if report.state == "gone":
+            self._again(work, report.detail)
+        elif report.state == "done":
+            self._finish(work, report)
+
+    def _finish(self, work: _Work, report: AttemptReport) -> None:
+        end = report.end
+        assert end is not None
+        work.change_attempt(node=end.node, seconds=end.seconds)
+        died = end.died
+        if work.stopping is not None or (end.was_stopped and died is None):
+            work.change_attempt(ended="stopped")
+            self._settle(work, "stopped", work.stopping or "asked to stop", end.code)
+        elif died is not None:
+            self._again(work, died)
+        else:
+            work.change_attempt(ended=f"code {end.code}")
+            self._settle(work, "done", None, end.code)
+
+    def _watch(self, work: _Work) -> None:
+        """Give up an attempt that fell silent; pass on that somebody wants it to end."""
+        beat, now = work.folder.beat(work.attempt), time.monotonic()
+        written = beat.stat().st_mtime if beat.exists() else 0.0
+        if written != work.beat:
+            work.beat, work.heard = written, now
+        if work.folder.stop.exists():
+            self._ask_to_stop(work, "asked to stop")
+        if work.stopping is not None and now - work.asked > _STOP_S:
+            self._connected.stop(work.spec, now=True)
+            self._settle(work, "stopped", f"{work.stopping}, and it did not end by itself")
+        elif work.heard and now - work.heard > self.place.silence_s:
+            self._connected.stop(work.spec, now=True)
+            self._again(work, f"no sign of life for {self.place.silence_s:g} s")
+
+    def _ask_to_stop(self, work: _Work, reason: str) -> None:
+        if work.stopping is None:
+            work.stopping, work.asked = reason, time.monotonic()
+            work.folder.stop.touch()
+            self._connected.stop(work.spec, now=False)
+
+    def _again(self, work: _Work, reason: str) -> None:
+        """Try a job again, unless that was the last of its attempts."""
+        attempt = work.record.attempts[-1]
+        seconds = time.time() - attempt.started if attempt.seconds is None else attempt.seconds
+        work.change_attempt(ended=reason, seconds=seconds)
+        if work.stopping is not None:
+            self._settle(work, "stopped", work.stopping)
+            return
+        tries = len(work.record.attempts) - work.earlier
+        if tries >= self.place.attempts:
+            self._tell(LogMessage(message=f"{work.spec.name} failed: {reason}"))
+            self._settle(work, "failed", f"{reason} (attempt {tries} of {self.place.attempts})")
+            return
+        self._tell(LogMessage(message=f"{work.spec.name}: {reason}; it goes on elsewhere"))
+        self._leave(work)
+        work.change(state="waiting")
+        self._waiting.appendleft(work)
+
+    def _leave(self, work: _Work) -> None:
+        if self._running.pop(work.spec.name, None) is not None:
+            self._spent_s += work.record.attempts[-1].seconds or 0.0
+
+    def _settle(
+        self, work: _Work, state: JobOutcome, reason: str | None, code: int | None = None
+    ) -> None:
+        self._leave(work)
+        if work in self._waiting:
+            self._waiting.remove(work)
+        work.change(state=state, reason=reason, code=code)
+        work.folder.stop.unlink(missing_ok=True)
+        work.future.set_result(work.record)

@@ -1,0 +1,218 @@
+"""A job: one file that says what to run, and what is known of each attempt at it.
+
+Whoever wants work done elsewhere writes such a file; what runs it (`worker.py`) need not know what
+it is, and what starts it (`launcher.py`) need not either. Files hold no secrets: those are in the
+environment that a worker finds.
+
+    runs/jobs/<name>/
+        job_spec.json          what to run
+        job.json               how far it is: every attempt, why it ended, what came home
+        attempt_<n>.log        what an attempt printed
+        attempt_<n>.beat.json  when it was last alive, and where
+        attempt_<n>.end.json   how it ended
+        parcel.zip             files on their way home
+        stop                   its existence asks the job to end
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import Field
+
+from telic.core.config import Record
+
+Cluster = Literal["slurm", "local"]
+AttemptState = Literal["waiting", "running", "done", "gone", "stopped"]
+JobOutcome = Literal["waiting", "running", "done", "failed", "stopped"]
+JOB_FILE = "job_spec.json"
+JOBS = "jobs"
+PYTHON = "python"
+"""as the first word of a command: the interpreter that the worker itself runs in"""
+
+
+class JobSpec(Record):
+    """One process to run, and what is asked of a scheduler for it."""
+
+    name: str
+    """under which a scheduler knows it"""
+    argv: tuple[str, ...]
+    cwd: str
+    env: dict[str, str] = Field(default={})
+    """set on top of the environment that it finds"""
+    cluster: Cluster = "slurm"
+    """local runs it on this machine, through the same package"""
+    asks: dict[str, Any] = Field(default={})
+    """directives for Slurm; True stands for one without a value"""
+    minutes: int = 0
+    """after which the scheduler ends it; 0 is never"""
+    cores: float = 1.0
+    gpus: float = 0.0
+    folder: str | None = None
+    """below cwd: what it makes, which comes home from where no file system is shared"""
+    sends: tuple[str, ...] = ()
+    """below cwd: files, or folders with all they hold, that go along"""
+    key: str = ""
+    """unfinished jobs of one key are the same work, so that asking again goes on with it"""
+    command: str = ""
+    """what does the same in a terminal"""
+
+    def as_text(self) -> str:
+        """Return the file's content."""
+        return self.model_dump_json(indent=2) + "\n"
+
+    def words(self) -> list[str]:
+        """Return the command as this machine runs it."""
+        first, *rest = self.argv
+        return [sys.executable if first == PYTHON else first, *rest]
+
+
+class JobBeat(Record):
+    """That an attempt is alive."""
+
+    time: float
+    node: str
+    pid: int
+
+
+class AttemptEnd(Record):
+    """How a process ended; one that was killed has a signal and no code."""
+
+    code: int | None
+    signal: int | None = None
+    seconds: float
+    node: str
+    was_stopped: bool = False
+    """somebody asked for it"""
+    error: str | None = None
+    """why it could not be started, or its files not be brought home"""
+
+    @property
+    def died(self) -> str | None:
+        """Why the process did not come to an end of its own; None when it did."""
+        if self.error is not None:
+            return self.error
+        if self.signal is not None:
+            return f"killed by signal {self.signal} on {self.node}"
+        # What a shell or a container makes of SIGKILL, the memory killer's.
+        return f"killed (code 137) on {self.node}" if self.code == 137 else None
+
+
+class AttemptReport(Record):
+    """What a launcher knows of an attempt."""
+
+    state: AttemptState
+    detail: str = ""
+    """why it is gone"""
+    end: AttemptEnd | None = None
+    """when it is done"""
+
+
+class JobAttempt(Record):
+    """One attempt at a job."""
+
+    number: int
+    started: float
+    handle: str = ""
+    """how the scheduler knows it"""
+    seconds: float | None = None
+    node: str | None = None
+    ended: str | None = None
+    """why, in words; None while it runs"""
+
+
+class JobDriver(Record):
+    """The process that started a job and looks after it."""
+
+    host: str
+    pid: int
+    started: float
+    """when the process began, which tells it from a later one of the same number"""
+
+
+class JobRecord(Record):
+    """How far a job is."""
+
+    schema_version: Literal[1] = 1
+    name: str
+    place: str
+    """where it was sent"""
+    state: JobOutcome = "waiting"
+    code: int | None = None
+    reason: str | None = None
+    """why it failed or was stopped"""
+    created: float
+    driver: JobDriver
+    attempts: tuple[JobAttempt, ...] = ()
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing is going to happen with it by itself."""
+        return self.state in ("done", "failed", "stopped")
+
+    @property
+    def seconds(self) -> float:
+        """What all attempts took."""
+        return sum(attempt.seconds or 0.0 for attempt in self.attempts)
+
+
+@dataclass(frozen=True, slots=True)
+class JobFolder:
+    """The files of one job."""
+
+    path: Path
+
+    @property
+    def spec(self) -> Path:
+        """What to run."""
+        return self.path / JOB_FILE
+
+    @property
+    def record(self) -> Path:
+        """How far it is."""
+        return self.path / "job.json"
+
+    @property
+    def stop(self) -> Path:
+        """Its existence asks the job to end."""
+        return self.path / "stop"
+
+    @property
+    def parcel(self) -> Path:
+        """Files on their way home."""
+        return self.path / "parcel.zip"
+
+    @property
+    def brought(self) -> Path:
+        """The names of the files that came home."""
+        return self.path / "brought.json"
+
+    @property
+    def lock(self) -> Path:
+        """Held by whoever drives the job."""
+        return self.path / "lock"
+
+    def log(self, attempt: int) -> Path:
+        """What an attempt printed."""
+        return self.path / f"attempt_{attempt}.log"
+
+    def beat(self, attempt: int) -> Path:
+        """When an attempt was last alive."""
+        return self.path / f"attempt_{attempt}.beat.json"
+
+    def end(self, attempt: int) -> Path:
+        """How an attempt ended."""
+        return self.path / f"attempt_{attempt}.end.json"
+
+
+Beats = Callable[[JobBeat], bool]
+"""hears that an attempt is alive; returns whether it shall end"""
+
+
+def job_command(verb: Literal["run", "submit"], path: Path) -> tuple[str, ...]:
+    """Return the words that run or submit the job in a file."""
+    return (sys.executable, "-m", "telic.jobs.worker", verb, str(path))

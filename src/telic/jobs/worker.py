@@ -1,0 +1,193 @@
+"""The one worker entry: run the job of a file here, to its end, and say that it is alive.
+
+    python -m telic.jobs.worker run FILE              the process alone, as a scheduler starts it
+    python -m telic.jobs.worker attempt FOLDER N      one attempt: heartbeats, log, how it ended
+    python -m telic.jobs.worker submit FILE           hand it to Slurm; prints how that knows it
+
+A job that is asked to end (by its stop file, or by a signal to the worker, which is how schedulers
+preempt) gets TERM, time to save, and only then is killed. When the worker is killed the kernel asks
+the job to end, so nothing works on for a driver that has given it up.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Generator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import IO
+
+from telic.jobs.spec import AttemptEnd, AttemptReport, Beats, JobBeat, JobFolder, JobSpec
+from telic.sandbox.kernel import die_with_parent
+from telic.storage.files import read_record, write_json
+
+BEAT_S = 2.0
+GRACE_S = 30.0
+"""seconds in which a job may save before it is killed"""
+_SOON_S = 0.01
+
+
+def node_name() -> str:
+    """Return how this machine is told from others."""
+    return socket.gethostname()
+
+
+def run_job(path: str) -> int:
+    """Run the job of a file to its end; returns its exit code."""
+    spec = JobSpec.model_validate_json(Path(path).read_bytes())
+    return subprocess.call(spec.words(), cwd=spec.cwd, env={**os.environ, **spec.env})
+
+
+def run_attempt_in(path: str, attempt: int) -> int:
+    """Make an attempt at the job of a folder that driver and worker share."""
+    folder = JobFolder(Path(path))
+    spec = read_record(folder.spec, JobSpec)
+
+    def beat(alive: JobBeat) -> bool:
+        write_json(folder.beat(attempt), alive)
+        return folder.stop.exists()
+
+    with folder.log(attempt).open("ab") as log:
+        end = run_attempt(spec, Path(spec.cwd), log, beat)
+    write_json(folder.end(attempt), end)
+    return 1 if end.code is None else end.code
+
+
+def finished_report(folder: JobFolder, attempt: int) -> AttemptReport | None:
+    """Return how an attempt ended, from its file; None while there is none."""
+    path = folder.end(attempt)
+    if not path.exists():
+        return None
+    return AttemptReport(state="done", end=read_record(path, AttemptEnd))
+
+
+def run_attempt(
+    spec: JobSpec,
+    cwd: Path,
+    log: IO[bytes],
+    beat: Beats,
+    *,
+    node: str | None = None,
+    holds: tuple[int, ...] = (),
+) -> AttemptEnd:
+    """Run a job's process to its end.
+
+    Args:
+        spec: what to run.
+        cwd: where, on this machine.
+        log: where what it prints goes.
+        beat: told at once and then every `BEAT_S` that it is alive; says whether it shall end.
+        node: how this machine is called; its host name if left out.
+        holds: open files that the process holds too, such as the lock of its folder.
+    """
+    began, node = time.monotonic(), node or node_name()
+    try:
+        process = subprocess.Popen(
+            spec.words(),
+            cwd=cwd,
+            env={**os.environ, **spec.env},
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+            preexec_fn=_end_with_worker,
+            pass_fds=holds,
+        )
+    except OSError as error:
+        why = f"it could not be started on {node}: {error}"
+        return AttemptEnd(code=None, seconds=0.0, node=node, error=why)
+
+    def is_asked() -> bool:
+        return beat(JobBeat(time=time.time(), node=node, pid=process.pid))
+
+    was_stopped = False
+    try:
+        with _signals_noted() as signalled:
+            was_stopped = _wait(process, lambda: is_asked() or bool(signalled))
+            is_preempted = bool(signalled)
+    finally:
+        _kill_group(process)
+    code = process.returncode
+    seconds = time.monotonic() - began
+    if is_preempted:
+        why = f"preempted on {node}"
+        return AttemptEnd(code=None, seconds=seconds, node=node, error=why)
+    return AttemptEnd(
+        code=code if code >= 0 else None,
+        signal=None if code >= 0 else -code,
+        seconds=seconds,
+        node=node,
+        was_stopped=was_stopped,
+    )
+
+
+def _wait(process: subprocess.Popen[bytes], should_end: Callable[[], bool]) -> bool:
+    """Wait for a process, beating; returns whether it was asked to end."""
+    deadline: float | None = None
+    next_beat = time.monotonic()
+    while True:
+        now = time.monotonic()
+        if now >= next_beat:
+            next_beat = now + BEAT_S
+            if should_end() and deadline is None:
+                deadline = now + GRACE_S
+                process.send_signal(signal.SIGTERM)
+        if deadline is not None and now > deadline:
+            _kill_group(process)
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(max(_SOON_S, next_beat - time.monotonic()))
+            return deadline is not None
+
+
+def _end_with_worker() -> None:
+    die_with_parent(signal.SIGTERM)
+
+
+def _kill_group(process: subprocess.Popen[bytes]) -> None:
+    """End what a job may have left behind."""
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGKILL)
+
+
+@contextmanager
+def _signals_noted() -> Generator[list[int]]:
+    """Yield a list that fills with the signals by which a scheduler asks the worker to end."""
+    signalled: list[int] = []
+    try:
+        before = signal.signal(signal.SIGTERM, lambda number, frame: signalled.append(number))
+    except ValueError:  # only a main thread can hear signals
+        yield signalled
+        return
+    try:
+        yield signalled
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def main(words: list[str]) -> int:
+    """Do what the command line says."""
+    match words:
+        case ["run", path]:
+            return run_job(path)
+        case ["attempt", folder, number]:
+            return run_attempt_in(folder, int(number))
+        case ["submit", path]:
+            from telic.jobs.slurm import submit_job
+
+            sys.stdout.write(submit_job(Path(path)) + "\n")
+            return 0
+        case _:
+            sys.stderr.write("usage: python -m telic.jobs.worker run|attempt|submit ...\n")
+            return 2
+
+
+if __name__ == "__main__":
+    # submitit pickles by name, and the name of a program is __main__
+    from telic.jobs import worker
+
+    sys.exit(worker.main(sys.argv[1:]))

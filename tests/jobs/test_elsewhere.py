@@ -1,0 +1,232 @@
+"""What is done elsewhere ends as it does here: verbs, what travels, and what a dead node leaves."""
+
+import json
+import os
+import subprocess
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from telic.errors import MissingExtra, TelicError, UsageError
+from telic.jobs import ray_cluster, worker
+from telic.jobs.launcher import launcher_for, read_place
+from telic.jobs.pool import JobPool
+from telic.jobs.slurm import slurm_script
+from telic.jobs.spec import JobSpec
+from telic.verbs.elsewhere import verb_job
+from telic.verbs.search import search
+from telic.verbs.session import run
+
+SMALL = {"env": "CartPole-v1", "method": "random", "episodes": 100, "fresh_episodes": 10}
+
+
+def test_a_search_elsewhere_has_the_numbers_of_one_here(tmp_path):
+    here = search(**SMALL, runs_dir=tmp_path / "here", jobs=1)
+    told = []
+    there = search(**SMALL, runs_dir=tmp_path / "there", jobs=1, on="local", on_event=told.append)
+    assert there.path.parent == tmp_path / "there"
+    assert [each.best for each in there.summary.runs] == [each.best for each in here.summary.runs]
+    assert there.best.fresh == here.best.fresh
+    assert "SearchStart" in {type(event).__name__ for event in told}
+
+
+def test_an_error_elsewhere_is_the_error_here(tmp_path):
+    with pytest.raises(TelicError, match="CartPole-v9") as raised:
+        search("CartPole-v9", runs_dir=tmp_path, on="local")
+    assert raised.value.exit_code == 2
+
+
+def test_nobody_waits_for_an_answer_that_cannot_come(tmp_path):
+    with pytest.raises(UsageError, match="Nobody could answer"):
+        run("walk", runs_dir=tmp_path, model="host", on="ray://head:10001")
+
+
+def test_files_that_a_request_names_go_along(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("reward.py").write_text("")
+    values = {"env": "Ant-v5", "rewards": ["reward.py", "../other.py"], "seeds": [1]}
+    job = verb_job(("train",), "train:train", values, Path("runs"))
+    assert job.spec.cwd == str(tmp_path) and job.spec.folder == "runs"
+    assert job.spec.sends == (job.spec.argv[-1], "reward.py")
+    assert json.loads(Path(job.spec.argv[-1]).read_text())["values"] == values
+    again = verb_job(("train",), "train:train", values, Path("runs"))
+    assert again.spec.key == job.spec.key and again.spec.name != job.spec.name
+
+
+def test_ray_is_asked_for_by_name(monkeypatch):
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(MissingExtra, match="telic\\[ray\\]"):
+        launcher_for(read_place("ray"))
+
+
+class ActorInThread:
+    """An actor, called at once."""
+
+    def __init__(self, actor):
+        self._actor = actor
+
+    def __getattr__(self, name):
+        return SimpleNamespace(remote=lambda *args: [getattr(self._actor, name)(*args)])
+
+
+class ThreadsForRay:
+    """As much of Ray as a launcher needs, in threads of this process."""
+
+    class RayError(Exception):
+        """What Ray raises for a task whose node died."""
+
+    def __init__(self):
+        self.exceptions = SimpleNamespace(RayError=self.RayError)
+        self.pool, self.lock = ThreadPoolExecutor(4), threading.Lock()
+        self.asked, self.die_after = [], []
+
+    def is_initialized(self):
+        return True
+
+    def cluster_resources(self):
+        return {"CPU": 2.0}
+
+    def get_runtime_context(self):
+        return SimpleNamespace(get_node_id=lambda: "node" * 4)
+
+    def remote(self, work):
+        made = SimpleNamespace(remote=lambda *args: self._call(work, args))
+        made.options = lambda **options: self.asked.append(options) or made
+        return made
+
+    def _call(self, work, args):
+        if isinstance(work, type):
+            return ActorInThread(work(*args))
+        return self.pool.submit(work, *args)
+
+    def get(self, ref):
+        if isinstance(ref, list):
+            return ref[0]
+        done = ref.result()
+        if self.die_after and self.die_after.pop(0):
+            raise self.RayError("NodeDiedError: the node is gone")
+        return done
+
+    def wait(self, refs, num_returns, timeout):
+        return [ref for ref in refs if ref.done()], []
+
+    def cancel(self, ref, force):
+        pass
+
+    def kill(self, actor):
+        self.pool.shutdown()
+
+
+@pytest.fixture
+def threads(monkeypatch):
+    ray = ThreadsForRay()
+    monkeypatch.setattr(ray_cluster, "_ray", lambda: ray)
+    monkeypatch.setattr(ray_cluster, "_MAIL_S", 0.02)
+    return ray
+
+
+GROWS = """
+import pathlib, sys, time
+print("from", pathlib.Path("given").read_text(), flush=True)
+lines = pathlib.Path("out/lines")
+lines.parent.mkdir(exist_ok=True)
+before = lines.read_text() if lines.exists() else ""
+lines.write_text(before + "x")
+pathlib.Path("out/passing").touch() if not before else pathlib.Path("out/passing").unlink()
+time.sleep(0.6)
+"""
+
+
+def test_what_came_home_goes_along_to_the_next_node(tmp_path, threads, monkeypatch):
+    monkeypatch.setattr(worker, "BEAT_S", 0.1)
+    (tmp_path / "given").write_text("home")
+    threads.die_after = [True, False]  # its files came home with its heartbeats, its end did not
+    spec = JobSpec(
+        name="grows",
+        argv=("python", "-c", GROWS),
+        cwd=str(tmp_path),
+        folder="out",
+        sends=("given",),
+    )
+    with JobPool(read_place("ray?cores=2"), tmp_path / "runs") as pool:
+        record = pool.submit(spec).result(20)
+        log = pool.board.log("grows")
+    assert record.state == "done" and record.attempts[0].ended.startswith("RayError: NodeDied")
+    assert (tmp_path / "out" / "lines").read_text() == "xx" and log == "from home\n"
+    assert not (tmp_path / "out" / "passing").exists()  # what is removed there is removed here
+    assert threads.asked[-1]["num_cpus"] == 2 and threads.asked[-1]["max_retries"] == 0
+    assert not pool.board.folder("grows").parcel.exists()
+
+
+def test_nobody_listens_to_an_attempt_that_was_given_up(tmp_path, threads):
+    launcher = ray_cluster.RayJobs()
+    folder = SimpleNamespace(log=lambda n: tmp_path / f"{n}.log", beat=lambda n: tmp_path / f"{n}")
+    task = ray_cluster._Task(None, 2, folder, tmp_path)
+    launcher._tasks["job"] = task
+    beat = json.dumps({"time": 1.0, "node": "n", "pid": 1})
+    for attempt in (1, 2):
+        launcher._mailbox.put.remote(ray_cluster.Letter("job", attempt, beat, b"said", None))
+    launcher._read_mail()
+    assert not (tmp_path / "1.log").exists() and (tmp_path / "2.log").read_text() == "said"
+    launcher._tasks.clear()
+    launcher.close()
+
+
+def test_slurm_is_given_one_job_with_its_directives(tmp_path):
+    pytest.importorskip("submitit")
+    place = read_place("slurm?partition=gpu&gres=gpu:1&minutes=90")
+    spec = JobSpec(
+        name="population", argv=("true",), cwd="/", minutes=place.minutes, asks=place.asks
+    )
+    script = slurm_script(spec, tmp_path / "job_spec.json")
+    lines = [line for line in script.splitlines() if line.startswith("#SBATCH")]
+    for wanted in ("--job-name=population", "--time=90", "--partition=gpu", "--gres=gpu:1"):
+        assert f"#SBATCH {wanted}" in lines
+
+
+@pytest.mark.slow
+def test_submitit_runs_a_population(tmp_path):
+    pytest.importorskip("submitit")
+    words = [
+        "train",
+        "InvertedPendulum-v5",
+        "--seeds",
+        "1,2",
+        "--steps",
+        "4000",
+        "--videos",
+        "none",
+    ]
+    results = {}
+    for where in ([], ["--on", "slurm?cluster=local"]):
+        place = ["--runs-dir", str(tmp_path / f"runs{len(where)}"), "--json"]
+        done = subprocess.run(
+            [sys.executable, "-m", "telic", *words, *where, *place],
+            capture_output=True,
+            check=True,
+            text=True,
+            env={**os.environ, "OMP_NUM_THREADS": "1"},
+        )
+        results[len(where)] = json.loads(done.stdout)
+    assert results[2]["best_return"] == results[0]["best_return"]
+    assert Path(results[2]["path"]).parent == tmp_path / "runs2"
+
+
+@pytest.mark.long
+def test_a_killed_node_of_a_real_cluster_loses_nothing():
+    pytest.importorskip("ray", reason="ray is not installed")
+    path = Path(__file__).parents[2] / "benchmarks" / "jobs.py"
+    done = subprocess.run(
+        [sys.executable, str(path), "--count", "40"],
+        capture_output=True,
+        check=True,
+        text=True,
+        timeout=300,
+    )
+    told = json.loads(done.stdout[done.stdout.index('{\n  "jobs"') :])
+    assert told["done"] == 40 and told["lost"] == told["settled_twice"] == 0
+    assert told["wrong_at_home"] == 0

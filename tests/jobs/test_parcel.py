@@ -1,0 +1,57 @@
+"""What travels arrives whole, and nothing leads out of the folder it arrives in."""
+
+import io
+import json
+import zipfile
+
+import pytest
+
+from telic.errors import BadFile
+from telic.jobs import parcel
+from telic.jobs.parcel import pack, unpack
+
+
+def test_only_what_changed_travels_and_what_was_removed_goes(tmp_path):
+    here, there = tmp_path / "here", tmp_path / "there"
+    (here / "out").mkdir(parents=True)
+    for name in ("a", "b"):
+        (here / "out" / name).write_text(name)
+    (here / "out" / ".unfinished-1-c").write_text("half")
+    (here / "out" / "lock").write_text("1")
+    first = pack(here, ["out"])
+    assert unpack(first.content, there).written == ("out/a", "out/b")
+    (here / "out" / "a").write_text("longer")
+    (here / "out" / "b").unlink()
+    second = pack(here, ["out"], first.marks)
+    assert unpack(second.content, there) == (("out/a",), ("out/b",))
+    assert [path.name for path in (there / "out").iterdir()] == ["a"]
+    assert (there / "out" / "a").read_text() == "longer"
+    assert pack(here, ["out"], second.marks).names == ()
+
+
+def test_what_never_stands_still_is_not_sent(tmp_path, monkeypatch):
+    (tmp_path / "a").write_text("")
+    zipped = parcel._zip
+
+    def while_it_writes(*args):
+        with (tmp_path / "a").open("a") as file:
+            file.write("x")
+        return zipped(*args)
+
+    monkeypatch.setattr(parcel, "_zip", while_it_writes)
+    assert pack(tmp_path, ["."]) is None
+
+
+@pytest.mark.parametrize("name", ["../a", "/tmp/a", "b/../../a", "link/a"])
+def test_a_name_that_leads_elsewhere_is_refused(tmp_path, name):
+    home = tmp_path / "home"
+    home.mkdir()
+    (home / "link").symlink_to(tmp_path)
+    for written, removed in ((name, []), ("fine", [name])):
+        content = io.BytesIO()
+        with zipfile.ZipFile(content, "w") as archive:
+            archive.writestr(written, "x")
+            archive.writestr(".removed.json", json.dumps(removed))
+        with pytest.raises(BadFile, match="leads elsewhere"):
+            unpack(content.getvalue(), home)
+    assert list(home.iterdir()) == [home / "link"]

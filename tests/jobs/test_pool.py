@@ -1,0 +1,211 @@
+"""Jobs come to their end once: they are retried with reasons, stopped, counted, gone on with."""
+
+import os
+import time
+from concurrent.futures import Future
+
+import pytest
+
+from telic.core.events import LogMessage
+from telic.errors import Refused, UnknownName, UsageError
+from telic.jobs.board import JobBoard
+from telic.jobs.launcher import read_place
+from telic.jobs.pool import JobPool
+from telic.jobs.spec import AttemptEnd, AttemptReport, JobRecord, JobSpec
+from telic.storage.files import read_record, write_json
+
+
+class Scripted:
+    """A launcher whose attempts end as a list says, so that no process is needed."""
+
+    is_shared = True
+    room = 2
+
+    def __init__(self, *reports):
+        self.reports = list(reports)
+        self.started, self.stopped, self.most, self.live = [], [], 0, {}
+
+    def start(self, spec, folder, attempt):
+        self.started.append((spec.name, attempt))
+        self.live[spec.name] = self.reports.pop(0) if self.reports else done()
+        self.most = max(self.most, len(self.live))
+        if self.live[spec.name] == "refused":
+            raise OSError("no such queue")
+        return "handle"
+
+    def look(self, spec, folder, attempt):
+        report = self.live[spec.name]
+        if report == "asked":
+            report = done(was_stopped=True) if spec.name in self.stopped else RUNNING
+        if report.state != "running":
+            del self.live[spec.name]
+        return report
+
+    def stop(self, spec, *, now):
+        self.stopped.append(spec.name)
+
+    def close(self):
+        self.stopped.append("closed")
+
+
+RUNNING = AttemptReport(state="running")
+
+
+def done(code=0, **more):
+    return AttemptReport(state="done", end=AttemptEnd(code=code, seconds=0.5, node="there", **more))
+
+
+def gone(why):
+    return AttemptReport(state="gone", detail=why)
+
+
+def spec(name="job", **more):
+    return JobSpec(name=name, argv=("true",), cwd="/", **more)
+
+
+def settled(tmp_path, launcher, *specs, place="local", **more):
+    with JobPool(read_place(place), tmp_path, launcher=launcher, **more) as pool:
+        return [future.result(5) for future in [pool.submit(each) for each in specs]]
+
+
+def test_a_lost_node_is_a_reason_to_try_again(tmp_path):
+    told = []
+    launcher = Scripted(gone("NodeDiedError: it is gone"), done(code=None, signal=9), done(1))
+    (record,) = settled(tmp_path, launcher, spec(), on_event=told.append)
+    assert record.state == "done" and record.code == 1  # its own code is a result, not a death
+    why = [attempt.ended for attempt in record.attempts]
+    assert why == ["NodeDiedError: it is gone", "killed by signal 9 on there", "code 1"]
+    assert [type(event) for event in told] == [LogMessage, LogMessage]
+    assert launcher.started == [("job", 1), ("job", 2), ("job", 3)]
+    assert read_record(tmp_path / "jobs" / "job" / "job.json", JobRecord) == record
+
+
+def test_the_last_attempt_ends_it(tmp_path):
+    (record,) = settled(
+        tmp_path, Scripted("refused", gone("gone")), spec(), place="local?attempts=2"
+    )
+    assert record.state == "failed" and record.reason == "gone (attempt 2 of 2)"
+    assert record.attempts[0].ended == "it could not be started: no such queue"
+
+
+def test_no_more_run_at_once_than_asked_for(tmp_path):
+    launcher = Scripted()
+    records = settled(
+        tmp_path, launcher, *(spec(f"job{n}") for n in range(9)), place="local?at_once=3"
+    )
+    assert {record.state for record in records} == {"done"} and launcher.most <= 3
+    assert sorted(launcher.started) == [(f"job{n}", 1) for n in range(9)]
+
+
+def test_a_spent_budget_starts_nothing_more_and_stops_what_runs(tmp_path):
+    launcher = Scripted("asked")
+    first, second = settled(
+        tmp_path, launcher, spec("a"), spec("b"), place="local?at_once=1&seconds=0.2"
+    )
+    assert (first.state, second.state) == ("stopped", "stopped")
+    assert "budget of 0.2 s" in second.reason and launcher.started == [("a", 1)]
+
+
+def test_a_silent_attempt_is_given_up(tmp_path):
+    class Silent(Scripted):
+        def start(self, spec, folder, attempt):
+            folder.beat(attempt).write_text("{}")
+            return super().start(spec, folder, attempt)
+
+    launcher = Silent(RUNNING)
+    (record,) = settled(tmp_path, launcher, spec(), place="local?silence_s=0.6")
+    assert record.state == "done" and launcher.stopped[0] == "job"
+    assert record.attempts[0].ended == "no sign of life for 0.6 s"
+
+
+def test_the_same_work_goes_on_under_its_name(tmp_path):
+    failed = settled(
+        tmp_path, Scripted(gone("x")), spec("first", key="k"), place="local?attempts=1"
+    )
+    assert failed[0].state == "failed"
+    (record,) = settled(tmp_path, Scripted(), spec("second", key="k"), place="local?attempts=1")
+    assert record.name == "first" and [each.number for each in record.attempts] == [1, 2]
+    (other,) = settled(tmp_path, Scripted(), spec("third", key="k"))
+    assert other.name == "third"  # what is done is done
+
+
+def test_what_another_process_does_is_not_done_twice(tmp_path):
+    settled(tmp_path, Scripted(gone("x")), spec(key="k"), place="local?attempts=1")
+    path = tmp_path / "jobs" / "job" / "job.json"
+    record = read_record(path, JobRecord)
+    parent = record.driver.model_copy(update={"pid": os.getppid(), "started": _began(os.getppid())})
+    write_json(path, record.model_copy(update={"state": "running", "driver": parent}))
+    with pytest.raises(Refused, match="is being done by process"):
+        settled(tmp_path, Scripted(), spec("other", key="k"))
+    write_json(path, record.model_copy(update={"state": "running"}))
+    gone_driver = record.driver.model_copy(update={"started": 1.0})
+    write_json(path, record.model_copy(update={"state": "running", "driver": gone_driver}))
+    assert JobBoard(tmp_path).lines()[0].state == "interrupted"
+    assert JobBoard(tmp_path).stop("job").state == "stopped"
+
+
+def _began(pid):
+    import psutil
+
+    return psutil.Process(pid).create_time()
+
+
+def test_a_broken_launcher_is_told_to_whoever_waits(tmp_path):
+    class Broken(Scripted):
+        def look(self, spec, folder, attempt):
+            raise KeyError("a bug")
+
+    with JobPool(read_place("local"), tmp_path, launcher=Broken()) as pool:
+        future: Future[JobRecord] = pool.submit(spec())
+        with pytest.raises(KeyError, match="a bug"):
+            future.result(5)
+
+
+def test_real_processes_print_stop_and_are_retried(tmp_path):
+    (tmp_path / "given").write_text("there")
+    code = "import pathlib, signal, sys, time; print(pathlib.Path('given').read_text(), flush=True)"
+    dies = (
+        "import os; open('n', 'a').write('x'); os.path.getsize('n') < 2 and os.kill(os.getpid(), 9)"
+    )
+    waits = f"{code}; signal.signal(15, lambda *a: sys.exit(5)); time.sleep(60)"
+    work = {"cwd": str(tmp_path)}
+    with JobPool(read_place("local?at_once=3"), tmp_path) as pool:
+        futures = {
+            name: pool.submit(JobSpec(name=name, argv=("python", "-c", words), **work))
+            for name, words in {"prints": code, "dies": dies, "waits": waits}.items()
+        }
+        board = JobBoard(tmp_path)
+        while "there" not in board.log("waits"):
+            time.sleep(0.05)
+        board.stop("waits")
+        records = {name: future.result(30) for name, future in futures.items()}
+    assert records["prints"].state == "done" and board.log("pri") == "there\n"
+    assert [each.ended for each in records["dies"].attempts][1:] == ["code 0"]
+    assert "killed by signal 9" in records["dies"].attempts[0].ended
+    assert records["waits"].state == "stopped" and records["waits"].code == 5
+    assert {line.job for line in board.lines()} == {"prints", "dies", "waits"}
+    with pytest.raises(UnknownName, match="prints"):
+        board.find("print5")
+
+
+@pytest.mark.parametrize(
+    ("text", "match"),
+    [
+        ("rey://head", "ray"),
+        ("ray://", "no place"),
+        ("local://x", "no place"),
+        ("ray?partition=gpu", "partition"),
+        ("local?at_once=0", "at_once"),
+    ],
+)
+def test_what_is_no_place_says_what_is(text, match):
+    with pytest.raises(UsageError, match=match):
+        read_place(text)
+
+
+def test_a_place_says_what_jobs_may_take():
+    place = read_place("ray://head:10001?at_once=8&seconds=3600&cores=0.5&gpus=1")
+    assert (place.kind, place.address, place.at_once) == ("ray", "ray://head:10001", 8)
+    assert (place.seconds, place.cores, place.gpus) == (3600, 0.5, 1)
+    slurm = read_place("slurm?partition=gpu&minutes=90&mem=8G")
+    assert slurm.asks == {"partition": "gpu", "mem": "8G"} and slurm.minutes == 90
