@@ -12,7 +12,6 @@ import psutil
 from telic.core.config import Record
 from telic.errors import Refused, UnknownName
 from telic.jobs.spec import (
-    JOB_FILE,
     JOBS,
     JobBeat,
     JobDriver,
@@ -20,8 +19,9 @@ from telic.jobs.spec import (
     JobRecord,
     JobSpec,
 )
-from telic.storage.files import read_record, write_json
+from telic.storage.files import read_record, write_json, write_text
 from telic.storage.locks import taking_turns
+from telic.storage.reading import read_text
 
 _LOG_TAIL = 1 << 14
 INTERRUPTED = "interrupted"
@@ -100,6 +100,8 @@ class JobBoard:
             )
             write_json(folder.spec, spec)
             write_json(folder.record, record)
+            if spec.key:
+                write_text(self._key(spec.key), spec.name)
         return spec, record
 
     def _known(self, spec: JobSpec) -> JobRecord | None:
@@ -107,16 +109,15 @@ class JobBoard:
         own = self.folder(spec.name).record
         if own.exists():
             return read_record(own, JobRecord)
-        if not spec.key:
+        named = self._key(spec.key)
+        if not spec.key or not named.exists():
             return None
-        for path in sorted(self.path.glob(f"*/{JOB_FILE}"), reverse=True):
-            folder = JobFolder(path.parent)
-            if not folder.record.exists() or read_record(path, JobSpec).key != spec.key:
-                continue
-            record = read_record(folder.record, JobRecord)
-            if record.state != "done":
-                return record
-        return None
+        record = read_record(self.folder(read_text(named)).record, JobRecord)
+        return None if record.state == "done" else record
+
+    def _key(self, key: str) -> Path:
+        """Return the file that names the latest job of a key: nobody reads all jobs to find one."""
+        return self.path / "keys" / key
 
     def lines(self) -> list[JobLine]:
         """Return all jobs, the newest first."""

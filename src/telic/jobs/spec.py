@@ -10,8 +10,10 @@ environment that a worker finds.
         attempt_<n>.log        what an attempt printed
         attempt_<n>.beat.json  when it was last alive, and where
         attempt_<n>.end.json   how it ended
+        brought.json           which files came home
         parcel.zip             files on their way home
         stop                   its existence asks the job to end
+    runs/jobs/keys/<key>       the latest job that does this work
 """
 
 from __future__ import annotations
