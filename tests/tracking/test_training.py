@@ -9,10 +9,20 @@ import pytest
 import torch
 
 from telic.core.events import ignore
-from telic.errors import BadFile, ConfigError, MissingFile, Refused, UnknownName, UsageError
+from telic.envs import make
+from telic.envs.tokens import write_decoder
+from telic.errors import (
+    BadFile,
+    ConfigError,
+    MissingFile,
+    Refused,
+    TelicError,
+    UnknownName,
+    UsageError,
+)
 from telic.storage.layout import RunFolder
 from telic.storage.locks import RunLock
-from telic.tracking import environment, train, watch
+from telic.tracking import environment, token_robot, train, watch
 from telic.tracking.config import Schedule
 from telic.tracking.deploy import deploy_tracker
 from telic.tracking.evaluate import ClipPlayer
@@ -125,6 +135,21 @@ def test_a_deployed_tracker_follows_in_plain_mujoco_as_it_does_here(trained, tmp
     code = (tmp_path / "deploy" / "run.py").read_text()
     assert "import telic" not in code and "from telic" not in code
     assert {path.name for path in (tmp_path / "deploy").iterdir()} >= {"scene.xml", "LICENCE.txt"}
+
+
+def test_a_robot_moved_by_tokens_moves_as_the_tracker_does(trained, tmp_path, monkeypatch):
+    tracker = load_tracker(trained / "tracker_seed_1" / "checkpoints" / f"tracker_{STEPS}.pt")
+    file = token_robot.write_token_robot(tracker, library(), tmp_path / "tokens")
+    env = make(file, num_envs=2)
+    assert env.act_dim == tracker.shape.width and bool((env.action_low < env.action_high).all())
+    env.close()
+
+    def off(path, facts, values):
+        write_decoder(path, facts, {**values, "bias_0": values["bias_0"] + 0.5})
+
+    monkeypatch.setattr(token_robot, "write_decoder", off)
+    with pytest.raises(TelicError, match="off what the tracker does"):
+        token_robot.write_token_robot(tracker, library(), tmp_path / "other")
 
 
 def test_a_file_that_is_no_tracker_is_refused(trained, tmp_path):

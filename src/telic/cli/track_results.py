@@ -127,6 +127,8 @@ def show_tracker_export(done: TrackerExport) -> None:
     ]
     print_rows(["file", "largest deviation", "rows compared", "on an edge"], rows)
     console.print(f"\nfolder  {done.folder}", soft_wrap=True)
+    if done.robot is not None:
+        console.print(f'telic run "walk forward" --env {done.robot}', soft_wrap=True)
     if (own := done.deployment) is not None:
         console.print(f"python {own.folder}/run.py", soft_wrap=True)
         console.print(

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from telic.core.plugins import plugin_home
-from telic.robots import robot_path
+from telic.robots import TOKENS, robot_path
 
 MODEL_FILES = (".xml", ".mjcf", ".urdf", ".mjb")
 _READABLE_MODELS = (".xml", ".mjcf", ".urdf")
@@ -131,7 +131,8 @@ def _names(root: ElementTree.Element) -> Iterator[tuple[str, str]]:
             name = value.removeprefix("file://").removeprefix("package://")
             # What a model has no business with: a mesh is not a hidden file.
             is_hidden = any(part.startswith(".") for part in Path(name).parts if part != "..")
-            if key.startswith("file") and name and not is_hidden:
+            is_file = key.startswith("file") or (key, each.get("name")) == ("data", TOKENS)
+            if is_file and name and not is_hidden:
                 yield each.tag, name
 
 

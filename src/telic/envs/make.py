@@ -15,6 +15,7 @@ from telic.envs.mujoco import MujocoEnv
 from telic.envs.own_robot import CustomArguments, CustomTask, TravelTask
 from telic.envs.reach import ReachArguments, ReachTask, reaches
 from telic.envs.tasks import TASKS
+from telic.envs.tokens import TokenDriver, read_decoder, token_file
 from telic.envs.vector import VecEnv
 from telic.robots import robot_path
 from telic.robots.terrain import ground_in
@@ -113,6 +114,9 @@ def make_mjcf(
     """
     model, notes = read_model(path, ground_in(arguments))
     skip = frame_skip or max(1, math.ceil(_CONTROL_STEP_S / model.opt.timestep - 1e-9))
+    decoder = token_file(model, path)
+    if decoder is not None:  # it knows one rhythm only
+        skip = max(1, round(read_decoder(decoder)[0].control_s / model.opt.timestep))
     root = robot_of(model).root
     travels = root.kind in ("free", "planar") and "x" in root.moves
     sim = simulate(model, num_envs, device=device, num_threads=num_threads)
@@ -123,4 +127,5 @@ def make_mjcf(
         task = ReachTask(ReachArguments.parse(given), sim, notes)
     else:
         task = (TravelTask if travels else CustomTask)(CustomArguments.parse(given), sim, notes)
-    return MujocoEnv(sim, task, seed=seed)
+    driver = None if decoder is None else TokenDriver(decoder, sim, task.robot)
+    return MujocoEnv(sim, task, seed=seed, driver=driver)

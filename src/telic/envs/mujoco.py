@@ -18,6 +18,7 @@ from telic.envs.anatomy import action_names, body_names, joints, robot_of
 from telic.envs.models import is_position
 from telic.envs.spec import EnvSpec
 from telic.envs.task import AnyTask, LatestTransition, offered
+from telic.envs.tokens import TokenDriver
 from telic.envs.vector import Info, InfoSchema, Step, seed_rows
 from telic.errors import ConfigError, TelicError, UsageError
 from telic.sim import Simulation, copy_fields, put_back_fields
@@ -49,9 +50,19 @@ class MujocoEnv:
     num_actions: int | None = None
     dt: float | None
 
-    def __init__(self, sim: Simulation, task: AnyTask, *, seed: int | Sequence[int] = 0) -> None:
+    def __init__(
+        self,
+        sim: Simulation,
+        task: AnyTask,
+        *,
+        seed: int | Sequence[int] = 0,
+        driver: TokenDriver | None = None,
+    ) -> None:
         self.sim = sim
         self.task = task
+        self.driver = driver
+        if driver is not None:
+            task.memory |= driver.memory(sim.num_sims)
         self.model = sim.model
         self.num_envs = sim.num_sims
         self.device = sim.device
@@ -105,7 +116,10 @@ class MujocoEnv:
         """Make one control step everywhere; see `VecEnv.step`."""
         self._check(action)
         action = action.detach() if action.requires_grad else action
-        self._transition.make(action, self.task.control(action), self._fresh)
+        asked = action
+        if self.driver is not None:
+            asked = self.driver.control(action, self._fresh, self.task.memory)
+        self._transition.make(action, self.task.control(asked), self._fresh)
         tracked = self.task.track()
         judged = self.task.outcome(self._applied, tracked - self._tracked)
         reward, terminated, values, cut = judged
@@ -265,7 +279,9 @@ class MujocoEnv:
         """Return the action of doing nothing: no force, and positions as they are at rest."""
         limits = zip(self.spec.action_low, self.spec.action_high, strict=True)
         return [
-            (low + high) / 2.0 if is_position(self.model, i) else min(max(0.0, low), high)
+            (low + high) / 2.0
+            if self.driver is not None or is_position(self.model, i)
+            else min(max(0.0, low), high)
             for i, (low, high) in enumerate(limits)
         ]
 
@@ -276,12 +292,15 @@ class MujocoEnv:
         limited = model.actuator_ctrllimited[:, None].astype(bool)
         limits = np.where(limited, model.actuator_ctrlrange, (-1.0, 1.0))
         limits = limits if task.action_limits is None else task.action_limits
+        actions = action_names(model)
+        if self.driver is not None:
+            limits, actions = self.driver.limits, self.driver.names
         low, high = limits.astype(np.float32).T.tolist()
         return EnvSpec(
             id=task.id,
             description=task.description,
             obs_names=task.obs_names,
-            action_names=action_names(model),
+            action_names=actions,
             action_low=tuple(low),
             action_high=tuple(high),
             dt_s=task.dt,

@@ -26,17 +26,18 @@ def say(spec: mujoco.MjSpec, name: str, values: Sequence[str | float]) -> None:
 
 def said(model: mujoco.MjModel, name: str) -> list[str] | None:
     """Return what a model says under a name; None: nothing."""
-    text = _text(model, name)
+    text = said_text(model, name)
     return None if text is None else [str(each) for each in json.loads(text)]
 
 
 def said_numbers(model: mujoco.MjModel, name: str) -> list[float] | None:
     """Return the numbers that a model says under a name; None: none."""
-    text = _text(model, name)
+    text = said_text(model, name)
     return None if text is None else [float(each) for each in json.loads(text)]
 
 
-def _text(model: mujoco.MjModel, name: str) -> str | None:
+def said_text(model: mujoco.MjModel, name: str) -> str | None:
+    """Return a text of a model as it is; None: it has none of that name."""
     number = mujoco.mj_name2id(model, mujoco.mjtObj.mjOBJ_TEXT, name)
     if number < 0:
         return None

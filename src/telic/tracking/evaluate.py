@@ -14,6 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from telic.core.quantiser import agreement, code_use
 from telic.core.tensors import flags, integers, norm
 from telic.motions.clip import Split
 from telic.motions.library import MotionLibrary
@@ -21,7 +22,6 @@ from telic.storage.trajectories import REFERENCE, Trajectory, TrajectoryFacts
 from telic.tracking.config import TrackingConfig
 from telic.tracking.environment import clips_of, make_tracking, tracking_task
 from telic.tracking.metrics import follow_errors
-from telic.tracking.quantiser import agreement, code_use
 from telic.tracking.reports import (
     ClipResult,
     EncoderResult,

@@ -68,6 +68,9 @@ class TrackerExport(Record):
     deployment: TrackerDeployment | None = Field(
         default=None, description="the folder that runs without telic; None: none was asked for"
     )
+    robot: str | None = Field(
+        default=None, description="a model whose actions are tokens; None: none was asked for"
+    )
 
 
 class _Graph:

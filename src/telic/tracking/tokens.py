@@ -20,10 +20,10 @@ from typing import Any, Literal, NamedTuple
 import torch
 from torch import Tensor
 
+from telic.core.quantiser import Quantiser
 from telic.core.tensors import split
 from telic.errors import UsageError
 from telic.tracking.losses import Distance, alignment, cycle, guidance, reconstruction
-from telic.tracking.quantiser import Quantiser
 from telic.training.networks import InputMask, Judge, Layer, Networks, Result, Shape, Views
 
 ResidualMode = Literal["post_quantization", "pre_quantization", "pre_quantization_replace"]

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
+<<<<<<< HEAD
 from telic.core.request import (
     PlacedRequest,
     RunsRequest,
@@ -15,6 +16,9 @@ from telic.core.request import (
     argument,
     option,
 )
+=======
+from telic.core.request import RunsRequest, VerbRequest, WatchedRequest, argument, option
+>>>>>>> 0f597fe (A tracker's tokens are the actions of a session: the robot is exported with its frozen decoder)
 from telic.core.text import file_name, integers
 from telic.core.verb import Wrapped, verb
 from telic.errors import UsageError
@@ -41,7 +45,7 @@ telic track sweep --dims 4,8 --levels 4,8,32            tokens that can say more
 
 telic track watch latest                               measure trackers as they appear
 
-telic track export latest                              ONNX: encoders, decoder, whole
+telic track export latest --tokens                     ONNX; and the robot with tokens as actions
 """
 
 
@@ -353,6 +357,11 @@ class ExportTrackerRequest(TrackerRequest):
         "Folder for the files; default: beside the tracker.", "--output", "-o", default=None
     )
     clip: str | None = option("Also a folder that follows this clip without telic.", default=None)
+    tokens: bool = option(
+        "Also tokens/robot.xml, the robot with tokens as actions: telic run ... --env FILE.",
+        "--tokens",
+        default=False,
+    )
 
 
 @verb(ExportTrackerRequest, examples=_EXAMPLES)
@@ -361,15 +370,21 @@ def export(request: ExportTrackerRequest) -> TrackerExport:
     from telic.tracking.deploy import deploy_tracker
     from telic.tracking.environment import open_motions
     from telic.tracking.export import export_tracker
+    from telic.tracking.token_robot import write_token_robot
     from telic.tracking.tracker import load_tracker
 
     chosen = _chosen(request)
     folder = Path(request.output) if request.output else chosen.member.path / "onnx"
     tracker = load_tracker(chosen.path)
     done = export_tracker(tracker, folder)
-    if request.clip is None:
+    if request.clip is None and not request.tokens:
         return done
     library = open_motions(tracker.config)
+    if request.tokens:
+        robot = write_token_robot(tracker, library, folder / "tokens")
+        done = done.model_copy(update={"robot": str(robot)})
+    if request.clip is None:
+        return done
     whole = folder / "tracker.onnx"
     deployed = deploy_tracker(tracker, library, request.clip, whole, folder / "deploy")
     return done.model_copy(update={"deployment": deployed})
@@ -397,4 +412,8 @@ def config(request: TrackConfigRequest) -> TrackSettings:
     from telic.core.config import dotted
     from telic.tracking.presets import preset
 
+<<<<<<< HEAD
     return TrackSettings(dotted(preset(request.preset, request.settings).model_dump(mode="json")))
+=======
+    return TrackSettings(preset(request.preset, request.settings).dotted())
+>>>>>>> 0f597fe (A tracker's tokens are the actions of a session: the robot is exported with its frozen decoder)

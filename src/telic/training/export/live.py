@@ -175,6 +175,12 @@ def _endless(environment: Environment) -> dict[str, Any]:
 def _made(env_id: str, count: int, arguments: dict[str, Any]) -> MujocoEnv:
     env = make(env_id, num_envs=count, seed=0, **arguments)
     assert isinstance(env, MujocoEnv)
+    if env.driver is not None:
+        raise UsageError(
+            "The policy gives tokens, and the decoder that moves the robot by them does not run in "
+            "a browser.",
+            hint="Watch its recorded episodes.",
+        )
     return env
 
 

@@ -213,6 +213,11 @@ def _require_base(environment: Environment) -> None:
     env = make(environment[0], num_envs=1, **environment[1])
     is_free = isinstance(env, MujocoEnv) and isinstance(env.task, RobotTask)
     env.close()
+    if isinstance(env, MujocoEnv) and env.driver is not None:
+        raise UsageError(
+            "The policy gives tokens, and run.py has not the decoder that moves the robot by them.",
+            hint="policy.onnx and the card say what the policy sees and does.",
+        )
     if not is_free:
         raise UsageError(
             f"{Path(environment[0]).stem} has no base that moves freely, and run.py knows only "

@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from telic.tracking.quantiser import Quantiser, agreement, code_use
+from telic.core.quantiser import Quantiser, agreement, code_use
 
 LEVELS = [2, 3, 5, 8, 15, 16, 32, 255, 256, 300]
 

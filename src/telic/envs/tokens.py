@@ -1,0 +1,184 @@
+"""Robots that are moved by tokens: a policy chooses what to do, a frozen decoder does it.
+
+A tracker that follows motions has a decoder from a token and the robot's own senses to targets of
+its joints. `telic track export --tokens` writes that decoder beside a copy of the robot's model,
+whose text names the file; whoever makes an environment of that model gets one whose actions are
+tokens before they are rounded, each number between the values that motions were seen to use.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import mujoco
+import numpy as np
+import torch
+from torch import Tensor
+
+from telic.core.config import Record
+from telic.core.quantiser import Quantiser
+from telic.core.tensors import split
+from telic.envs.driven import down, to_body
+from telic.envs.spec import Robot
+from telic.errors import BadFile
+from telic.robots import TOKENS
+from telic.robots.said import said_text
+from telic.sim import Simulation
+
+SENSES = (
+    *("angular_velocity", "linear_velocity", "gravity"),
+    *("joint_position", "joint_velocity", "last_action"),
+)
+"""what a decoder may sense"""
+_PAST, _LAST = "token past", "token action"
+_AXES = "xyz"
+_CLIP = 10.0
+"""of a sense in units of its spread, as in training"""
+
+
+class DecoderFacts(Record):
+    """What a decoder's file says about itself."""
+
+    schema_version: int = 1
+    source: str
+    """the tracker it is from"""
+    control_s: float
+    levels: int
+    senses: tuple[str, ...]
+    """in their order"""
+    history: int
+    qpos: tuple[int, ...]
+    """columns of the joints that are sensed"""
+    dofs: tuple[int, ...]
+    layers: int
+
+
+class TokenDriver:
+    """Turns tokens into controls; what it remembers lies in the task's memory."""
+
+    def __init__(self, file: Path, sim: Simulation, robot: Robot) -> None:
+        self.facts, values = read_decoder(file)
+        device = sim.device
+        self._fields = sim.field("qpos"), sim.field("qvel")
+        self._root = robot.root
+        tensors = {
+            name: torch.as_tensor(np.asarray(value, dtype=np.float32), device=device)
+            for name, value in values.items()
+        }
+        self._rest, self._shift, self._scale = (tensors[n] for n in ("rest", "shift", "scale"))
+        self._base, self._reach = tensors["base"], tensors["reach"]
+        count = self.facts.layers
+        self._layers = [(tensors[f"weight_{i}"], tensors[f"bias_{i}"]) for i in range(count)]
+        self._qpos = torch.tensor(self.facts.qpos, device=device)
+        self._dofs = torch.tensor(self.facts.dofs, device=device)
+        self._axis = torch.zeros(3, device=device)
+        if self._root.hinge is not None:
+            self._axis[_AXES.index(self._root.hinge.axis)] = 1.0
+        self.quantiser = Quantiser(self.facts.levels)
+        self.limits = np.stack((values["low"], values["high"]), axis=1)
+        """(width, 2) that a policy chooses from"""
+        if len(self._base) != int(sim.model.nu):
+            raise BadFile(
+                f"{file} drives {len(self._base)} joints, and the robot has {sim.model.nu} drives.",
+                hint="Write both again: telic track export --tokens.",
+            )
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """A name for every number of an action."""
+        return tuple(f"token {place}" for place in range(len(self.limits)))
+
+    def memory(self, num_envs: int) -> dict[str, Tensor]:
+        """Return what it remembers of N robots at first."""
+        width = len(self._shift) // self.facts.history
+        past = torch.zeros(num_envs, self.facts.history - 1, width, device=self._shift.device)
+        return {_PAST: past, _LAST: past.new_zeros(num_envs, len(self._base))}
+
+    def control(self, action: Tensor, fresh: Tensor, memory: dict[str, Tensor]) -> Tensor:
+        """Return the joints to aim at, (N, nu), for tokens (N, width) before they are rounded.
+
+        Where `fresh`, an episode begins: nothing was done yet, and what is sensed was always so.
+        """
+        begins = fresh[:, None]
+        last = memory[_LAST].masked_fill(begins, 0.0)
+        now = self._senses(last)
+        past = torch.where(begins[:, None], now[:, None], memory[_PAST])
+        # Oldest first, and term by term, as trackers have them.
+        history = torch.cat((now[:, None], past), dim=1).flip(1)
+        parts = split(history, self._widths(), dim=2)
+        senses = torch.cat([part.flatten(1) for part in parts], dim=1)
+        seen = ((senses - self._shift) * self._scale).clamp(-_CLIP, _CLIP)
+        x = torch.cat((self.quantiser.snap(action.float()), seen), dim=1)
+        for weight, bias in self._layers[:-1]:
+            x = torch.nn.functional.silu(torch.addmm(bias, x, weight))
+        weight, bias = self._layers[-1]
+        done = torch.addmm(bias, x, weight).clamp(-1.0, 1.0)
+        memory[_LAST] = done
+        if self.facts.history > 1:
+            memory[_PAST] = torch.cat((now[:, None], past[:, :-1]), dim=1)
+        return (self._base + done * self._reach).to(self._fields[0].dtype)
+
+    def _widths(self) -> list[int]:
+        joints, driven = len(self._qpos), len(self._base)
+        sizes = dict(zip(SENSES, (3, 3, 3, joints, joints, driven), strict=True))
+        return [sizes[name] for name in self.facts.senses]
+
+    def _senses(self, last: Tensor) -> Tensor:
+        """Return what the robots sense now, (N, k)."""
+        qpos, qvel = (field.float() for field in self._fields)
+        root = self._root
+        if root.quaternion is not None and root.spin is not None:
+            quaternion = qpos[:, root.quaternion : root.quaternion + 4]
+            turning = qvel[:, root.spin : root.spin + 3]
+        else:
+            quaternion = torch.zeros(len(qpos), 4, device=qpos.device)
+            quaternion[:, 0] = 1.0
+            turning = torch.zeros(len(qpos), 3, device=qpos.device)
+            if root.hinge is not None:
+                half = 0.5 * (root.hinge.offset + root.hinge.sign * qpos[:, root.hinge.qpos])
+                quaternion[:, 0] = half.cos()
+                quaternion[:, 1:] = half.sin()[:, None] * self._axis
+                # Its only axis stays where it is when it turns.
+                turning = root.hinge.sign * qvel[:, root.hinge.dof, None] * self._axis
+        moving = torch.zeros(len(qpos), 3, device=qpos.device)
+        for slide in root.slides:
+            moving[:, _AXES.index(slide.axis)] = slide.sign * qvel[:, slide.dof]
+        values = {
+            "angular_velocity": turning,
+            "linear_velocity": to_body(quaternion, moving),
+            "gravity": down(quaternion),
+            "joint_position": qpos[:, self._qpos] - self._rest,
+            "joint_velocity": qvel[:, self._dofs],
+            "last_action": last,
+        }
+        return torch.cat([values[name] for name in self.facts.senses], dim=1)
+
+
+def token_file(model: mujoco.MjModel, path: str) -> Path | None:
+    """Return the decoder that moves a model; None: it is moved as usual."""
+    name = said_text(model, TOKENS)
+    return None if name is None else Path(path).expanduser().absolute().parent / name
+
+
+def write_decoder(file: Path, facts: DecoderFacts, values: dict[str, np.ndarray]) -> None:
+    """Write a decoder as plain numbers."""
+    told: dict[str, Any] = {"facts": np.array(facts.model_dump_json()), **values}
+    np.savez(file, **told)
+
+
+def read_decoder(file: Path) -> tuple[DecoderFacts, dict[str, np.ndarray]]:
+    """Read a decoder; raises BadFile, and runs nothing of what it reads."""
+    try:
+        with np.load(file, allow_pickle=False) as found:
+            values = {name: np.asarray(found[name]) for name in found.files}
+        facts = DecoderFacts.model_validate(json.loads(str(values.pop("facts"))))
+    except (OSError, ValueError, KeyError) as error:
+        raise BadFile(
+            f"{file} is no decoder of tokens, or is damaged ({type(error).__name__}).",
+            hint="Write it again: telic track export --tokens.",
+        ) from error
+    if unknown := [name for name in facts.senses if name not in SENSES]:
+        raise BadFile(f"{file} senses {unknown[0]}, which no robot here can.")
+    return facts, values

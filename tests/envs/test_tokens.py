@@ -1,0 +1,125 @@
+"""A robot that is moved by tokens: what a policy chooses from, what the decoder makes of it."""
+
+import math
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+import torch
+
+from telic.composer.compose import compose
+from telic.envs import make
+from telic.envs.access import model_files
+from telic.envs.tokens import DecoderFacts, write_decoder
+from telic.errors import BadFile
+from telic.robots import OWN, PLANAR_BIPED, TOKENS
+
+LEVELS, WIDTH, JOINTS = 5, 2, 6
+REST = np.array([-0.2, 0.4, -0.2, -0.2, 0.4, -0.2])
+REACH = 0.5
+
+
+def token_robot(folder, senses=("gravity", "last_action"), history=1, **changes):
+    """Write a decoder of one layer: joint 0 follows token 0, joint 1 the first sense."""
+    width = history * sum({"gravity": 3, "last_action": JOINTS}[name] for name in senses)
+    weight = np.zeros((WIDTH + width, JOINTS))
+    weight[0, 0], weight[WIDTH, 1] = 1.0, 1.0
+    facts = DecoderFacts(
+        source="by hand",
+        control_s=0.02,
+        levels=LEVELS,
+        senses=senses,
+        history=history,
+        qpos=tuple(range(3, 9)),
+        dofs=tuple(range(3, 9)),
+        layers=1,
+    )
+    values = {
+        "low": -np.ones(WIDTH),
+        "high": np.ones(WIDTH),
+        "rest": REST,
+        "base": REST,
+        "reach": np.full(JOINTS, REACH),
+        "shift": np.zeros(width),
+        "scale": np.ones(width),
+        "weight_0": weight,
+        "bias_0": np.zeros(JOINTS),
+    }
+    folder.mkdir(exist_ok=True)
+    write_decoder(folder / "tokens.npz", facts, {**values, **changes})
+    root = ElementTree.parse(OWN[PLANAR_BIPED]).getroot()
+    custom = ElementTree.SubElement(root, "custom")
+    ElementTree.SubElement(custom, "text", {"name": TOKENS, "data": "tokens.npz"})
+    (folder / "robot.xml").write_text(ElementTree.tostring(root, encoding="unicode"))
+    return str(folder / "robot.xml")
+
+
+def controls(env) -> torch.Tensor:
+    return env.sim.field("ctrl").clone()
+
+
+def test_tokens_are_rounded_and_decoded_into_targets_of_joints(tmp_path):
+    env = make(token_robot(tmp_path), num_envs=3)
+    assert env.spec.action_names == ("token 0", "token 1") and env.act_dim == WIDTH
+    env.reset()
+    env.step(torch.tensor([[0.0, 0.0], [0.6, 0.0], [-0.2, 0.0]]))
+    # Five levels are -1, -0.5, 0, 0.5, 1; who stands upright senses no gravity ahead.
+    aimed = REST[0] + REACH * np.array([0.0, 0.5, 0.0])
+    assert controls(env)[:, 0].numpy() == pytest.approx(aimed, abs=1e-6)
+    env.close()
+
+
+def test_it_senses_where_down_is_as_its_body_sees_it(tmp_path):
+    env = make(token_robot(tmp_path, senses=("gravity",)), num_envs=1)
+    env.reset()
+    tilted = torch.tensor([[0.0, 1.5, 0.3, *REST]], dtype=torch.float64)
+    env.place(tilted, torch.zeros(1, 9, dtype=torch.float64))
+    env.step(torch.zeros(1, WIDTH))
+    # A body that leans ahead by 0.3 rad has down at (sin 0.3, 0, -cos 0.3).
+    expected = REST[1] + REACH * math.sin(0.3)
+    assert float(controls(env)[0, 1]) == pytest.approx(expected, abs=1e-5)
+    env.close()
+
+
+def test_what_was_done_is_remembered_until_the_episode_ends(tmp_path):
+    weight = np.zeros((WIDTH + JOINTS, JOINTS))
+    weight[0, 0], weight[WIDTH, 1] = 1.0, 1.0  # joint 1 does what joint 0 did the step before
+    robot = token_robot(tmp_path, senses=("last_action",), weight_0=weight)
+    env = make(robot, num_envs=1, max_episode_steps=2, terminate_when_unhealthy=False)
+    env.reset()
+    done = []
+    for _ in range(4):
+        env.step(torch.tensor([[1.0, 0.0]]))
+        done.append(float(env.task.memory["token action"][0, 1]))
+    assert done == [0.0, 1.0, 0.0, 1.0]
+    env.close()
+
+
+def test_a_state_that_was_saved_goes_on_the_same(tmp_path):
+    robot = token_robot(tmp_path, history=3)
+    env, other = (make(robot, num_envs=2, seed=4) for _ in range(2))
+    env.reset(), other.reset()
+    actions = torch.rand(6, 2, WIDTH, generator=torch.Generator().manual_seed(0)) * 2.0 - 1.0
+    for action in actions[:3]:
+        env.step(action)
+    other.load_state_dict(env.state_dict())
+    for action in actions[3:]:
+        assert torch.equal(env.step(action).obs, other.step(action).obs)
+    env.close(), other.close()
+
+
+def test_sessions_can_be_held_on_it_and_workers_may_read_its_decoder(tmp_path):
+    robot = token_robot(tmp_path)
+    env = make(robot, num_envs=1)
+    made = compose("walk forward", env.spec)
+    assert any("moves forward" in each.title for each in made.criteria)
+    env.close()
+    assert (tmp_path / "tokens.npz").resolve() in model_files(tmp_path / "robot.xml")
+
+
+def test_a_decoder_that_does_not_fit_is_refused(tmp_path):
+    with pytest.raises(BadFile, match="6 drives"):
+        make(token_robot(tmp_path, base=np.zeros(3)), num_envs=1)
+    (tmp_path / "tokens.npz").write_bytes(b"nonsense")
+    with pytest.raises(BadFile, match="no decoder"):
+        make(str(tmp_path / "robot.xml"), num_envs=1)
