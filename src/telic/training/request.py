@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-from telic.core.request import RunsRequest, VerbRequest, WatchedRequest, argument, inner, option
+from telic.core.request import PlacedRequest, VerbRequest, argument, inner, option
 from telic.core.text import crossed, integers, pairs, read_count
 
 Reward = str | Path | type | None
@@ -81,7 +81,7 @@ class JobRequest(VerbRequest):
         return [self.reward]
 
 
-class TrainRequest(JobRequest, RunsRequest, WatchedRequest):
+class TrainRequest(JobRequest, PlacedRequest):
     """A population to train, and the run folder for it."""
 
     videos: Videos = option(
