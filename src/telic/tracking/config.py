@@ -6,13 +6,11 @@ names of bodies, joints and terms are resolved against the robot when the enviro
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
 from telic.core.config import Config
-from telic.core.text import is_mapping
 from telic.envs.variation import Level
 from telic.tracking.losses import Distance
 from telic.tracking.tokens import LossWeights
@@ -334,17 +332,3 @@ class TrackingConfig(Config):
     losses: LossesGroup = Field(description="what tokens learn")
     trainer: TrainerGroup = Field(description="how it learns")
     evaluation: EvaluationGroup = Field(description="how it is measured")
-
-    def dotted(self) -> dict[str, Any]:
-        """Return every setting by its dotted name."""
-        return _flat(self.model_dump(mode="json"))
-
-
-def _flat(values: Mapping[str, Any], before: str = "") -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for name, value in values.items():
-        if is_mapping(value) and value:
-            found |= _flat(value, f"{before}{name}.")
-        else:
-            found[f"{before}{name}"] = value
-    return found

@@ -23,12 +23,14 @@ from telic.motions.library import MotionLibrary
 from telic.robots.scene import ASSETS, write_licence, write_scene
 from telic.storage.files import write_json, write_text
 from telic.storage.reading import read_text
+from telic.tracking.environment import open_motions
 from telic.tracking.evaluate import ClipPlayer
-from telic.tracking.export import TrackerDeployment
+from telic.tracking.export import TrackerDeployment, TrackerExport, export_tracker
 from telic.tracking.observations import local_points
 from telic.tracking.parts import substeps
 from telic.tracking.reference import BodyFrames
 from telic.tracking.task import TrackingTask
+from telic.tracking.token_robot import write_token_robot
 from telic.tracking.tracker import Tracker
 
 _RUNNER = Path(__file__).with_name("run_tracker.py")
@@ -92,6 +94,19 @@ def deploy_tracker(
         joint_rad=off(there),
         joint_rad_here=off(here),
     )
+
+
+def export_with(tracker: Tracker, folder: Path, clip: str | None, *, tokens: bool) -> TrackerExport:
+    """Export a tracker; with what follows a clip without telic, or with the robot of its tokens."""
+    done = export_tracker(tracker, folder)
+    if tokens:
+        robot = write_token_robot(tracker, open_motions(tracker.config), folder / "tokens")
+        done = done.model_copy(update={"robot": str(robot)})
+    if clip is not None:
+        whole, library = folder / "tracker.onnx", open_motions(tracker.config)
+        deployed = deploy_tracker(tracker, library, clip, whole, folder / "deploy")
+        done = done.model_copy(update={"deployment": deployed})
+    return done
 
 
 def _run(folder: Path) -> np.ndarray:

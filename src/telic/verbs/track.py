@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-<<<<<<< HEAD
 from telic.core.request import (
     PlacedRequest,
     RunsRequest,
@@ -16,9 +15,6 @@ from telic.core.request import (
     argument,
     option,
 )
-=======
-from telic.core.request import RunsRequest, VerbRequest, WatchedRequest, argument, option
->>>>>>> 0f597fe (A tracker's tokens are the actions of a session: the robot is exported with its frozen decoder)
 from telic.core.text import file_name, integers
 from telic.core.verb import Wrapped, verb
 from telic.errors import UsageError
@@ -367,27 +363,12 @@ class ExportTrackerRequest(TrackerRequest):
 @verb(ExportTrackerRequest, examples=_EXAMPLES)
 def export(request: ExportTrackerRequest) -> TrackerExport:
     """Write a tracker as ONNX: each encoder, the decoder, the whole; each is run and compared."""
-    from telic.tracking.deploy import deploy_tracker
-    from telic.tracking.environment import open_motions
-    from telic.tracking.export import export_tracker
-    from telic.tracking.token_robot import write_token_robot
+    from telic.tracking.deploy import export_with
     from telic.tracking.tracker import load_tracker
 
     chosen = _chosen(request)
     folder = Path(request.output) if request.output else chosen.member.path / "onnx"
-    tracker = load_tracker(chosen.path)
-    done = export_tracker(tracker, folder)
-    if request.clip is None and not request.tokens:
-        return done
-    library = open_motions(tracker.config)
-    if request.tokens:
-        robot = write_token_robot(tracker, library, folder / "tokens")
-        done = done.model_copy(update={"robot": str(robot)})
-    if request.clip is None:
-        return done
-    whole = folder / "tracker.onnx"
-    deployed = deploy_tracker(tracker, library, request.clip, whole, folder / "deploy")
-    return done.model_copy(update={"deployment": deployed})
+    return export_with(load_tracker(chosen.path), folder, request.clip, tokens=request.tokens)
 
 
 class TrackConfigRequest(VerbRequest):
@@ -412,8 +393,4 @@ def config(request: TrackConfigRequest) -> TrackSettings:
     from telic.core.config import dotted
     from telic.tracking.presets import preset
 
-<<<<<<< HEAD
     return TrackSettings(dotted(preset(request.preset, request.settings).model_dump(mode="json")))
-=======
-    return TrackSettings(preset(request.preset, request.settings).dotted())
->>>>>>> 0f597fe (A tracker's tokens are the actions of a session: the robot is exported with its frozen decoder)
