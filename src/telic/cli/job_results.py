@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from rich.markup import escape
 
-from telic.cli.output import console, print_rows, view
+from telic.cli.console import console, print_rows
+from telic.cli.output import view
 from telic.core.text import duration
 
 if TYPE_CHECKING:
