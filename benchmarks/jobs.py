@@ -47,18 +47,22 @@ with open(witness, "a") as ends:
 
 
 @contextmanager
-def two_nodes(client_port: int | None = None) -> Generator[Any]:
-    """Yield a Ray cluster on loopback, and its second node: one processor each."""
+def two_nodes(client_port: int | None = None, *, spare: int = 0) -> Generator[Any]:
+    """Yield a Ray cluster on loopback, and its second node: one processor each.
+
+    With a spare the head takes no jobs, and there are so many nodes more that do.
+    """
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
     from ray.cluster_utils import Cluster
 
     small = {"num_cpus": 1, "object_store_memory": STORE_BYTES, "node_ip_address": LOOPBACK}
-    head = {**small, "include_dashboard": False}
+    head = {**small, "include_dashboard": False, "num_cpus": 0 if spare else 1}
     if client_port is not None:
         head["ray_client_server_port"] = client_port
     cluster = Cluster(initialize_head=True, head_node_args=head)
     try:
-        yield cluster, cluster.add_node(**small)
+        nodes = [cluster.add_node(**small) for _ in range(1 + spare)]
+        yield cluster, nodes[0]
     finally:
         cluster.shutdown()
 

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 from telic.errors import BadFile, MissingExtra, Refused
 from telic.jobs.parcel import Marks, Unpacked, marks_of, pack, unpack
 from telic.jobs.spec import AttemptEnd, AttemptReport, JobBeat, JobFolder, JobSpec
-from telic.jobs.worker import run_attempt
+from telic.jobs.worker import keep_beat, run_attempt
 from telic.storage.files import read_json, write_bytes, write_json
 from telic.storage.locks import try_hold
 
@@ -177,7 +177,7 @@ class RayJobs:
             # First the parcel as one file: dying while unpacking leaves no half of a state.
             write_bytes(task.folder.parcel, letter.parcel)
             _take_in(task.folder, letter.parcel, task.cwd)
-        write_json(task.folder.beat(letter.attempt), beat)
+        keep_beat(task.folder.beat(letter.attempt), beat)
 
 
 def _take_in(folder: JobFolder, content: bytes, cwd: Path) -> Unpacked:

@@ -24,7 +24,7 @@ from typing import IO
 
 from telic.jobs.spec import AttemptEnd, AttemptReport, Beats, JobBeat, JobFolder, JobSpec
 from telic.sandbox.kernel import die_with_parent
-from telic.storage.files import read_record, write_json
+from telic.storage.files import TEMPORARY_MARK, read_record, write_json
 
 BEAT_S = 2.0
 GRACE_S = 30.0
@@ -49,13 +49,20 @@ def run_attempt_in(path: str, attempt: int) -> int:
     spec = read_record(folder.spec, JobSpec)
 
     def beat(alive: JobBeat) -> bool:
-        write_json(folder.beat(attempt), alive)
+        keep_beat(folder.beat(attempt), alive)
         return folder.stop.exists()
 
     with folder.log(attempt).open("ab") as log:
         end = run_attempt(spec, Path(spec.cwd), log, beat)
     write_json(folder.end(attempt), end)
     return 1 if end.code is None else end.code
+
+
+def keep_beat(path: Path, beat: JobBeat) -> None:
+    """Write a heartbeat without waiting for the disk: after a power cut nobody needs it."""
+    fresh = path.with_name(f"{TEMPORARY_MARK}{path.name}")
+    fresh.write_text(beat.model_dump_json())
+    os.replace(fresh, path)
 
 
 def finished_report(folder: JobFolder, attempt: int) -> AttemptReport | None:
