@@ -178,14 +178,14 @@ def test_nobody_listens_to_an_attempt_that_was_given_up(tmp_path, threads):
 
 def test_slurm_is_given_one_job_with_its_directives(tmp_path):
     pytest.importorskip("submitit")
-    place = read_place("slurm?partition=gpu&gres=gpu:1&minutes=90")
-    spec = JobSpec(
-        name="population", argv=("true",), cwd="/", minutes=place.minutes, asks=place.asks
-    )
+    place = read_place("slurm?partition=gpu&gpus=1&cores=8&minutes=90")
+    asked = {name: getattr(place, name) for name in ("minutes", "asks", "cores", "gpus")}
+    spec = JobSpec(name="population", argv=("true",), cwd="/", **asked)
     script = slurm_script(spec, tmp_path / "job_spec.json")
     lines = [line for line in script.splitlines() if line.startswith("#SBATCH")]
-    for wanted in ("--job-name=population", "--time=90", "--partition=gpu", "--gres=gpu:1"):
-        assert f"#SBATCH {wanted}" in lines
+    given = ("job-name=population", "time=90", "partition=gpu", "gres=gpu:1", "cpus-per-task=8")
+    for wanted in given:
+        assert f"#SBATCH --{wanted}" in lines
 
 
 @pytest.mark.slow

@@ -67,7 +67,7 @@ class JobBoard:
     """The jobs of a folder of runs."""
 
     def __init__(self, runs_dir: Path) -> None:
-        self.path = runs_dir / JOBS
+        self.path = (runs_dir / JOBS).absolute()  # a scheduler starts workers anywhere
 
     def folder(self, name: str) -> JobFolder:
         """Return the files of a job."""

@@ -7,6 +7,7 @@ submitit's local executor runs the same jobs on this machine: a way to try one w
 from __future__ import annotations
 
 import importlib
+import math
 import sys
 from pathlib import Path
 from typing import Any
@@ -93,6 +94,10 @@ def _folder(path: Path) -> Path:
 
 def _parameters(spec: JobSpec) -> dict[str, Any]:
     asks = {name.replace("_", "-"): value for name, value in spec.asks.items()}
+    if spec.cores > 1:
+        asks.setdefault("cpus-per-task", math.ceil(spec.cores))
+    if spec.gpus > 0:
+        asks.setdefault("gres", f"gpu:{math.ceil(spec.gpus)}")
     return {"job_name": spec.name, "time": spec.minutes, "additional_parameters": asks}
 
 
