@@ -12,6 +12,7 @@ anything is trained.
 
 from __future__ import annotations
 
+import functools
 import os
 import re
 from pathlib import Path
@@ -83,6 +84,12 @@ def _wish(intent: str, spec: EnvSpec) -> MotionWish | None:
 # ---- made
 
 
+@functools.lru_cache(maxsize=8)
+def _clip(robot: MotionRobot, family: str, *parameters: tuple[str, float]) -> MotionClip:
+    """Return a clip; poses take seconds to solve, and a page asks again and again."""
+    return make_clip(robot, family, dict(parameters), name=family).clip
+
+
 def _made(robot: MotionRobot, wish: MotionWish, family: str | None) -> Reference:
     """Return a motion of a family, with the speed and the strides that words ask for."""
     name = family or ("walk_wave" if wish.forward_mps else "wave")
@@ -106,7 +113,7 @@ def _made(robot: MotionRobot, wish: MotionWish, family: str | None) -> Reference
         # One clock for both: a wave for every stride.
         values["hertz"] = hertz or _WAVES_HZ
         hertz = values["hertz"]
-    clip = make_clip(robot, name, values, name=name).clip
+    clip = _clip(robot, name, *values.items())
     told = [f"made for this robot, family {name}"]
     told += [f"{wish.forward_mps:.2g} m/s"] if "speed" in ranges and wish.forward_mps else []
     told += [f"with the {wish.waves} hand"] if wish.waves and "left" in ranges else []

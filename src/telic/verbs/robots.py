@@ -132,11 +132,18 @@ def show(request: ShowRobotRequest) -> RobotPage:
 
 def _simulated(name: str) -> Path:
     """Return the model that is simulated for a name, a description, or a model as it is found."""
-    from telic.robots import robot_path
+    from telic.robots import OWN, robot_path
     from telic.robots.build import build
     from telic.robots.catalogue import cache_folder
     from telic.robots.record import RobotRecord
+    from telic.storage.files import write_text
+    from telic.storage.reading import read_text
 
+    if name in OWN:  # pictures and facts are kept beside a model, and not among the programs
+        copy = cache_folder() / "robots" / "own" / OWN[name].name
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        write_text(copy, read_text(OWN[name]))
+        return copy
     if (path := robot_path(name)) is not None:
         return path
     model = _model_file(name)
@@ -204,6 +211,7 @@ class RobotText(NamedTuple):
 def describe(request: DescribeRequest) -> RobotText:
     """Print all that is known of a robot, guessed where its model does not say, as a TOML file."""
     from telic.envs.robot_facts import known_facts
+    from telic.robots import OWN
     from telic.robots.build import named_record
     from telic.robots.catalogue import robot_names
     from telic.robots.described import as_toml
@@ -214,7 +222,8 @@ def describe(request: DescribeRequest) -> RobotText:
     elif request.robot.endswith(".toml"):
         record = RobotRecord.read(_model_file(request.robot))
     else:
-        record = RobotRecord.parse({"model": str(_model_file(request.robot).absolute())})
+        model = _model_file(str(OWN.get(request.robot, request.robot)))
+        record = RobotRecord.parse({"model": str(model.absolute())})
     record = guessed(Path(record.model), record.model_dump(exclude={"model"}))
     facts = known_facts(_simulated(request.robot))
     return RobotText(as_toml(record, facts.model_dump()))
