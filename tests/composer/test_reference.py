@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from telic.composer.compose import compose, reshaped
+from telic.composer.notes import read_wish
 from telic.composer.reference import Reference, shown_motions
 from telic.envs import make
 from telic.errors import Refused, UnknownName, UsageError
@@ -114,6 +115,12 @@ def test_strides_of_another_rhythm_replace_the_gait_s_own(specs):
 def test_other_structures_of_a_reward_follow_the_motion_too(specs):
     reference = chosen(specs, "walk forward", "walk")
     assert "shown_legs" in reshaped("walk forward", specs[BIPED], (), reference)
+
+
+def test_a_note_changes_what_is_taught_and_the_motion_is_still_followed(specs):
+    reference = chosen(specs, "walk forward", "walk")
+    wish = read_wish("less shaking", "walk forward", specs[BIPED], reference)
+    assert "shown_legs" in wish.reward and '"smooth"' in wish.reward
 
 
 def test_no_motion_is_used_unless_words_or_the_option_ask_for_it(specs):

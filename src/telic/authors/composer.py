@@ -143,7 +143,7 @@ class ComposerAuthor:
         intent = self._brief.intent
         for note in notes:
             try:
-                wish = read_wish(note, intent, self._brief.spec)
+                wish = read_wish(note, intent, self._brief.spec, self._brief.reference)
             except NotUnderstood as error:
                 told.append(error.message)
                 continue

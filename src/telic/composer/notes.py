@@ -16,6 +16,7 @@ from telic.composer.compose import compose
 from telic.composer.frames import Act, Degree, LimitKind, ParsedIntent, Posture, Style, WordClaim
 from telic.composer.observed import is_observed
 from telic.composer.parse import parse
+from telic.composer.reference import Reference
 from telic.composer.words import read_tokens
 from telic.envs.spec import EnvSpec
 from telic.errors import NotUnderstood, TelicError
@@ -80,8 +81,8 @@ class Wish(NamedTuple):
     """the reward of the intent with the wish added; None: the same as without"""
 
 
-def read_wish(note: str, intent: str, spec: EnvSpec) -> Wish:
-    """Return what a note asks for.
+def read_wish(note: str, intent: str, spec: EnvSpec, reference: Reference | None = None) -> Wish:
+    """Return what a note asks for; the reward goes on following a reference motion.
 
     Raises:
         NotUnderstood: the composer can make nothing of it; says what it heeds.
@@ -102,7 +103,7 @@ def read_wish(note: str, intent: str, spec: EnvSpec) -> Wish:
         if claim.slot == "verb" and claim.value not in (*known, Act.STAND):
             raise _unread(note, f"“{claim.words}” is something else to do, for another session")
     tags = tuple(dict.fromkeys(tag for claim in claims for tag in _tags(claim, read)))
-    reward = _reward(together, plain, spec, note)
+    reward = _reward(together, plain, spec, note, reference)
     if reward is None and not tags:
         raise _unread(note, "nothing that it teaches would change by it")
     return Wish(words, tags, reward)
@@ -141,11 +142,13 @@ def _tags(claim: WordClaim, read: ParsedIntent) -> Iterator[str]:
             return
 
 
-def _reward(together: str, intent: str, spec: EnvSpec, note: str) -> str | None:
+def _reward(
+    together: str, intent: str, spec: EnvSpec, note: str, reference: Reference | None
+) -> str | None:
     """Return the reward of an intent and a wish; None: the wish adds no term and moves no goal."""
-    plain = compose(intent, spec)
+    plain = compose(intent, spec, reference=reference)
     try:
-        made = compose(together, spec)
+        made = compose(together, spec, reference=reference)
     except NotUnderstood:
         return None
     except TelicError as error:
