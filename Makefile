@@ -7,14 +7,15 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 TELIC := $(BIN)/telic
 
-.PHONY: web help run test test-all check bench bench-gpu setup format clean
+.PHONY: web help run test test-all check bench bench-compare bench-gpu setup format clean
 
 help:
 	@echo "make run     set up, then teach HalfCheetah to run forward fast, with report and video (about 2 minutes)"
 	@echo "make test    run the tests"
 	@echo "make test-all  the same with whole studies, more kills and hours of attack"
 	@echo "make check   formatting, lint, types, layers"
-	@echo "make bench   speed and learning, side by side with Stable-Baselines3 (about 35 minutes)"
+	@echo "make bench   speed and learning, side by side with Stable-Baselines3 (at most 12 minutes; the first table after four)"
+	@echo "make bench-compare REF=COMMIT  what is faster or slower than at a commit, beyond noise (about 8 minutes)"
 	@echo "make bench-gpu  the same on an NVIDIA GPU, with rsl_rl (about 12 minutes)"
 	@echo "make web     build the dashboard's pages from web/ (needs Node 20 or newer; the built copy is in the repository)"
 	@echo "make setup   only create .venv and install"
@@ -44,6 +45,9 @@ check: $(STAMP)
 
 bench: $(STAMP)
 	$(BIN)/python benchmarks/cpu.py
+
+bench-compare: $(STAMP)
+	$(BIN)/python benchmarks/compare.py $(REF)
 
 bench-gpu: $(STAMP)
 	$(BIN)/python benchmarks/gpu.py
