@@ -5,13 +5,14 @@ import os
 import subprocess
 import sys
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
-from telic.errors import MissingExtra, TelicError, UsageError
+from telic.errors import MissingExtra, Refused, TelicError, UsageError
 from telic.jobs import ray_cluster, worker
 from telic.jobs.launcher import launcher_for, read_place
 from telic.jobs.pool import JobPool
@@ -84,8 +85,10 @@ class ThreadsForRay:
         self.pool, self.lock = ThreadPoolExecutor(4), threading.Lock()
         self.asked, self.die_after = [], []
 
+    is_there = True
+
     def is_initialized(self):
-        return True
+        return self.is_there
 
     def cluster_resources(self):
         return {"CPU": 2.0}
@@ -174,6 +177,21 @@ def test_nobody_listens_to_an_attempt_that_was_given_up(tmp_path, threads):
     assert not (tmp_path / "1.log").exists() and (tmp_path / "2.log").read_text() == "said"
     launcher._tasks.clear()
     launcher.close()
+
+
+def test_a_lost_cluster_is_said_and_nothing_is_started_instead(tmp_path, threads):
+    (tmp_path / "given").write_text("home")
+    spec = JobSpec(name="lost", argv=("python", "-c", GROWS), cwd=str(tmp_path), sends=("given",))
+    with JobPool(read_place("ray"), tmp_path / "runs") as pool:
+        future = pool.submit(spec)
+        while not threads.asked:
+            time.sleep(0.01)
+        threads.is_there = False
+        with pytest.raises(Refused, match="connection to the Ray cluster is lost"):
+            future.result(10)
+        with pytest.raises(Refused, match="is lost"):
+            pool.submit(spec)
+    threads.pool.shutdown()
 
 
 def test_slurm_is_given_one_job_with_its_directives(tmp_path):

@@ -140,7 +140,9 @@ class RayJobs:
             del self._tasks[spec.name]
 
     def close(self) -> None:
-        """Cancel what still runs and leave the cluster."""
+        """Cancel what still runs and leave the cluster, if it is still there."""
+        if not self._ray.is_initialized():
+            return
         for task in self._tasks.values():
             self._ray.cancel(task.ref, force=True)
         self._tasks.clear()
@@ -161,6 +163,11 @@ class RayJobs:
         now = time.monotonic()
         if now - self._fetched < _MAIL_S:
             return
+        if not self._ray.is_initialized():
+            raise Refused(
+                "The connection to the Ray cluster is lost.",
+                hint="What came home is kept: run the same command again when it is back.",
+            )
         self._fetched = now
         for letter in self._ray.get(self._mailbox.take.remote()):
             task = self._tasks.get(letter.name)
@@ -212,6 +219,8 @@ def _first_line(error: BaseException) -> str:
 
 
 def _ray() -> Any:
+    # Else a call after the connection is lost would start a cluster of its own on this machine.
+    os.environ.setdefault("RAY_ENABLE_AUTO_CONNECT", "0")
     try:
         return importlib.import_module("ray")
     except ImportError:

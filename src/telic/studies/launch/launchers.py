@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import importlib
-import shlex
 import shutil
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal, get_args
 
 from telic.core.plugins import load_plugin, plugin_names
-from telic.errors import MissingExtra, UnknownName
-from telic.jobs.spec import JOB_FILE, JobSpec, job_command
+from telic.errors import UnknownName
+from telic.jobs.ray_submission import RaySubmissions
+from telic.jobs.spec import JOB_FILE, JobSpec
 from telic.storage.files import write_text
 from telic.studies.documents.adapter import LAUNCHERS
 from telic.studies.errors import EnvironmentBlocked, InvalidDocument
@@ -37,12 +37,6 @@ from telic.studies.launch.order import (
 ON_THIS_MACHINE = frozenset({"local", "tmux", "torchrun", "accelerate"})
 """kinds whose runs can be found in the process table"""
 _START_S = 60
-_RAY = "http://127.0.0.1:8265"
-_RAY_STATES: dict[str, JobState] = {
-    "PENDING": "waiting",
-    "RUNNING": "running",
-    **dict.fromkeys(("STOPPED", "SUCCEEDED", "FAILED"), "ended"),
-}
 _WORDS: dict[str, JobState] = {state: state for state in get_args(JobState)}
 
 
@@ -255,34 +249,20 @@ class RayLauncher:
     """
 
     def __init__(self, address: str | None = None) -> None:
-        self.address = address or _RAY
+        self._ray = RaySubmissions(address)
 
     def render(self, order: LaunchOrder) -> RenderedLaunch:
         """Return the submission as the `ray` command would make it."""
-        words = ["ray", "job", "submit", f"--address={self.address}", "--no-wait"]
-        words += [f"--submission-id={order.job_name}", f"--entrypoint-num-gpus={len(order.gpus)}"]
-        spec = JobSpec(
-            name=order.job_name,
-            argv=supervised(order),
-            cwd=str(order.folder),
-            env=order.changed,
-        )
-        # Ray takes one string and gives it to a shell; quoting makes each argument arrive as it is.
-        entry = shlex.join(job_command("run", order.folder / JOB_FILE))
-        return RenderedLaunch((*words, "--", entry), spec.as_text(), JOB_FILE)
+        spec = _ray_job(order)
+        words = self._ray.words(spec, order.folder / JOB_FILE)
+        return RenderedLaunch(words, spec.as_text(), JOB_FILE)
 
     def start(self, permit: LaunchPermit, order: LaunchOrder) -> JobHandle:
         """Submit it."""
         permit.spend(order.nonce, order.argv_hash)
-        client, rendered = self._client(), self.render(order)
-        write_text(order.folder / JOB_FILE, str(rendered.document))
         try:
-            client.submit_job(
-                entrypoint=rendered.argv[-1],
-                submission_id=order.job_name,
-                entrypoint_num_gpus=len(order.gpus) or None,
-                metadata=order.labels,
-            )
+            with self._reached():
+                self._ray.submit(_ray_job(order), order.folder / JOB_FILE, order.labels)
         except (RuntimeError, ValueError) as error:
             raise EnvironmentBlocked(
                 "E_LAUNCHER", f"Ray did not take job {order.job_name}: {error}"
@@ -291,26 +271,31 @@ class RayLauncher:
 
     def report(self, nonce: str, folder: Path) -> JobReport:
         """Ask for the job's status."""
-        name, client = f"telic-{nonce}", self._client()
-        if all(job.submission_id != name for job in client.list_jobs()):
-            return JobReport("unknown", f"Ray knows no job {name}")
-        status = str(client.get_job_status(name).value)
-        return JobReport(_RAY_STATES.get(status, "unknown"), f"Ray says {status}")
+        with self._reached():
+            return JobReport(*self._ray.state(f"telic-{nonce}"))
 
     def stop(self, nonce: str, folder: Path) -> None:
         """Stop it."""
-        self._client().stop_job(f"telic-{nonce}")
+        with self._reached():
+            self._ray.stop(f"telic-{nonce}")
 
-    def _client(self) -> Any:
+    @contextmanager
+    def _reached(self) -> Generator[None]:
         try:
-            jobs = importlib.import_module("ray.job_submission")
-        except ImportError:
-            raise MissingExtra("ray", "ray", "Starting runs on Ray") from None
-        try:
-            return jobs.JobSubmissionClient(self.address)
+            yield
         except ConnectionError as error:
             raise EnvironmentBlocked(
                 "E_LAUNCHER",
-                f"There is no Ray cluster at {self.address}: {error}",
+                f"There is no Ray cluster at {self._ray.address}: {error}",
                 hint="Start one with: ray start --head",
             ) from None
+
+
+def _ray_job(order: LaunchOrder) -> JobSpec:
+    return JobSpec(
+        name=order.job_name,
+        argv=supervised(order),
+        cwd=str(order.folder),
+        env=order.changed,
+        gpus=len(order.gpus),
+    )
