@@ -2,6 +2,7 @@
 
 import json
 
+from telic.robots.catalogue import named_robot, robot_names
 from telic.web import index
 from telic.web.index import ThingIndex
 from tests.web.conftest import client_of
@@ -152,3 +153,16 @@ def test_bands_are_means_over_seeds_with_their_interval(client):
     # seeds 1 and 2 give 10 and 20: mean 15, and t(1) x s / sqrt(2) = 12.706 x 7.0711 / 1.4142
     assert band["mean"][place] == 15.0 and band["seeds"][place] == 2
     assert abs(band["high"][place] - (15.0 + 12.706 * 5.0)) < 0.01
+
+
+def test_every_environment_and_robot_has_a_picture_before_anything_is_fetched(
+    client, tmp_path, monkeypatch
+):
+    monkeypatch.setenv("TELIC_CACHE_DIR", str(tmp_path))
+    free = [name for name in robot_names() if "ND" not in named_robot(name).licence]
+    assert len(free) == len(robot_names()) - 1  # a drawing of Talos may not be handed on
+    for name in [*free, "Ant-v5"]:
+        answer = client.get(f"/api/pictures/{name}")
+        assert answer.status_code == 200, name
+        assert answer.headers["content-type"] == "image/jpeg" and answer.content[:2] == b"\xff\xd8"
+    assert client.get("/api/pictures/talos").status_code == 422

@@ -1,8 +1,8 @@
 """Before a start: what an intent would be measured by and take, and how a robot looks.
 
 The composer reads the intent, which costs nothing and leaves nothing behind; with a model, its own
-reading may differ, and is shown on the session's page. Pictures are drawn once and kept in the
-user's cache, not in the workspace, by the model they show.
+reading may differ, and is shown on the session's page. Pictures of known robots come with telic
+(scripts/pictures.py); others are drawn once and kept in the user's cache, by the model they show.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from telic.training.plan import steps_factor
 from telic.web.place import WebPlace
 from telic.web.verb_routes import check_env
 
+PICTURES = Path(__file__).parent / "pictures"
 _NOWHERE = "preview"
 _turn = threading.Lock()
 """one picture at a time: each takes a process that draws"""
@@ -92,7 +93,9 @@ def model_of(env: str) -> Path:
 
 
 def portrait(env: str) -> Path:
-    """Return a picture of an environment, drawn if it is not there yet."""
+    """Return a picture of an environment: one that came with telic, or one drawn here."""
+    if (known := PICTURES / f"{env}.jpg").parent == PICTURES and known.is_file():
+        return known
     from telic.rendering.portrait import draw_portraits
     from telic.robots.catalogue import cache_folder
     from telic.storage.reading import file_hash
@@ -120,11 +123,11 @@ def routes(place: WebPlace) -> APIRouter:
         "/pictures/{env}",
         tags=["pictures"],
         response_class=FileResponse,
-        responses={200: {"content": {"image/png": {}}}},
+        responses={200: {"content": {"image/png": {}, "image/jpeg": {}}}},
     )
     def env_picture(env: str) -> FileResponse:
         """Return a picture of an environment or a robot as it starts."""
         headers = {"cache-control": "private, max-age=86400"}
-        return FileResponse(portrait(env), media_type="image/png", headers=headers)
+        return FileResponse(portrait(env), headers=headers)
 
     return router
