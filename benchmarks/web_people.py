@@ -1,0 +1,164 @@
+"""People at the dashboard: how long a newcomer takes, and what fifty onlookers cost a training.
+
+    python benchmarks/web_people.py newcomer --pictures FOLDER
+    python benchmarks/web_people.py onlookers --viewers 50 --rounds 3
+
+A newcomer opens the page in a real browser, presses what it offers and waits for a policy that
+passed and its film; nothing is read or set. Onlookers follow a live session from a second process:
+the same training, with and without them in turn, and whether each heard every event in order.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import multiprocessing
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import httpx2
+
+sys.path.insert(0, str(Path(__file__).parent.parent))
+from benchmarks.web import started
+
+INTENT = "run forward fast"
+_FILM = """() => [...document.querySelectorAll('video')].some((film) => film.readyState >= 2)"""
+
+
+def newcomer(pictures: Path | None) -> None:
+    """Say when what is seen, from opening the page to a policy that passed with its film."""
+    from playwright.sync_api import sync_playwright
+    from tests.web.browser.conftest import chromium
+
+    with tempfile.TemporaryDirectory() as place, sync_playwright() as playwright:
+        process, address, token = started(Path(place) / "runs")
+        browser = playwright.chromium.launch(
+            executable_path=chromium(), args=["--no-sandbox", "--disable-gpu"]
+        )
+        page = browser.new_page(viewport={"width": 1280, "height": 860})
+        page.set_default_timeout(900_000)
+        began = time.perf_counter()
+
+        def seen(what: str, name: str = "") -> None:
+            print(f"{time.perf_counter() - began:6.1f} s  {what}", flush=True)
+            if pictures is not None and name:
+                pictures.mkdir(parents=True, exist_ok=True)
+                page.wait_for_timeout(1_500)
+                page.screenshot(path=pictures / f"dashboard-{name}.png")
+
+        try:
+            page.goto(f"{address}/?token={token}")
+            page.get_by_role("button", name=INTENT).first.click()
+            page.get_by_role("checkbox", name="use: ").first.wait_for()
+            seen("the page says what will be measured", "start")
+            page.get_by_role("button", name="Start", exact=True).click()
+            page.get_by_role("img", name="Training curve").wait_for()
+            seen("the first curve")
+            page.wait_for_timeout(12_000)
+            seen("it trains", "training")
+            page.get_by_role("list", name="Stages").get_by_text("passed").first.wait_for()
+            seen("it passed")
+            page.wait_for_function(_FILM)
+            seen("its film can be watched", "passed")
+        finally:
+            browser.close()
+            process.terminate()
+            process.wait(timeout=20)
+
+
+def train(runs: Path) -> tuple[float, Path]:
+    """Train a session of one try; return its steps per second and its folder."""
+    words = ["run", INTENT, "--env", "HalfCheetah-v5", "--seeds", "1", "--iterations", "1"]
+    words += ["--steps", "400k", "--runs-dir", str(runs), "--json"]
+    subprocess.run([sys.executable, "-m", "telic", *words], check=False, stdout=subprocess.DEVNULL)
+    session = max(runs.glob("session_*"), key=lambda path: path.stat().st_mtime)
+    for line in reversed((session / "events.jsonl").read_text().splitlines()):
+        event = json.loads(line)
+        if event["event"] == "train.end":
+            return float(event["steps_per_second"]), session
+    raise SystemExit(f"{session} was not trained")
+
+
+def look_on(address: str, token: str, many: int, known: set[str], told: Any, heard: Any) -> None:
+    """Follow, from a process of their own, the session that begins next."""
+    headers = {"authorization": f"Bearer {token}"}
+    with httpx2.Client(base_url=address, headers=headers, timeout=60) as client:
+        while True:
+            lines = client.get("/api/things").json()["lines"]
+            new = [line["id"] for line in lines if line["id"] not in known]
+            if new:
+                break
+            time.sleep(0.2)
+    numbers: list[list[int]] = [[] for _ in range(many)]
+
+    def follow(own: list[int]) -> None:
+        path = f"{address}/api/things/{new[0]}/stream"
+        with httpx2.stream("GET", path, headers=headers, timeout=None) as answer:
+            for line in answer.iter_lines():
+                if line.startswith("id: "):
+                    own.append(int(line[4:]))  # noqa: PERF401  others read it meanwhile
+
+    for own in numbers:
+        threading.Thread(target=follow, args=[own], daemon=True).start()
+    told.wait()
+    time.sleep(2.0)
+    same = sum(own == numbers[0] and own == sorted(set(own)) for own in numbers)
+    heard.put((same, len(numbers[0])))
+
+
+def onlookers(many: int, rounds: int) -> None:
+    """Train with and without onlookers in turn, and print what they cost."""
+    print(f"load of the machine before: {os.getloadavg()[0]:.1f}")
+    rates: dict[bool, list[float]] = {False: [], True: []}
+    with tempfile.TemporaryDirectory() as place:
+        runs = Path(place) / "runs"
+        process, address, token = started(runs)
+        try:
+            train(runs)  # the first one compiles and reads everything
+            for is_watched in [False, True] * rounds:
+                known = {path.name for path in runs.glob("session_*")}
+                told, heard = multiprocessing.Event(), multiprocessing.Queue()
+                watching = multiprocessing.Process(
+                    target=look_on, args=(address, token, many, known, told, heard)
+                )
+                if is_watched:
+                    watching.start()
+                rate, _ = train(runs)
+                rates[is_watched].append(rate)
+                said = ""
+                if is_watched:
+                    told.set()
+                    same, events = heard.get(timeout=60)
+                    watching.join()
+                    said = f"; {same} of {many} heard the same {events} events in order"
+                print(f"{'watched' if is_watched else 'alone':8} {rate:8,.0f} steps/s{said}")
+        finally:
+            process.terminate()
+            process.wait(timeout=20)
+    slower = 1.0 - statistics.median(rates[True]) / statistics.median(rates[False])
+    print(f"{many} onlookers: slower by {slower:.1%} (medians of {rounds})")
+
+
+def main() -> None:
+    """Do what the command line says."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("part", choices=["newcomer", "onlookers"])
+    parser.add_argument("--pictures", type=Path)
+    parser.add_argument("--viewers", type=int, default=50)
+    parser.add_argument("--rounds", type=int, default=3)
+    asked = parser.parse_args()
+    if asked.part == "newcomer":
+        newcomer(asked.pictures)
+    else:
+        onlookers(asked.viewers, asked.rounds)
+
+
+if __name__ == "__main__":
+    main()
