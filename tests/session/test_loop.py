@@ -47,7 +47,7 @@ def author(monkeypatch):
     asked = []
 
     def use(goal):
-        def compose(intent, spec, criteria=None):
+        def compose(intent, spec, criteria=None, reference=None):
             asked.append(intent)
             return composition(goal)
 
