@@ -21,7 +21,7 @@ from telic.composer.compose import compose
 from telic.core.config import Record
 from telic.envs.catalogue import describe
 from telic.errors import UsageError
-from telic.session import ENV, ITERATIONS, SEEDS
+from telic.session import ENV, ITERATIONS, SEEDS, motion
 from telic.session.budget import Allowance
 from telic.session.forecast import Forecast, session_forecast
 from telic.session.records import SessionConfig
@@ -56,7 +56,8 @@ def preview(place: WebPlace, query: PreviewQuery) -> IntentPreview:
     """Read an intent by rules; starts, writes and fetches nothing."""
     _require_here(query.env, "They are fetched when you press Start; criteria are shown then.")
     config = SessionConfig.parse(query.model_dump())
-    written = compose(query.intent, describe(query.env))
+    spec = describe(query.env)
+    written = compose(query.intent, spec, reference=motion.chosen(config, spec))
     folder = SessionFolder(place.runs_dir / _NOWHERE)  # only its parent is looked at
     steps = written.steps * steps_factor(config.device)
     return IntentPreview(
