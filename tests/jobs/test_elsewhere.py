@@ -6,7 +6,7 @@ import subprocess
 import sys
 import threading
 import time
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -14,11 +14,15 @@ import pytest
 
 from telic.errors import MissingExtra, Refused, TelicError, UsageError
 from telic.jobs import ray_cluster, worker
+from telic.jobs.board import JobBoard
 from telic.jobs.launcher import launcher_for, read_place
 from telic.jobs.pool import JobPool
-from telic.jobs.slurm import slurm_script
+from telic.jobs.slurm import SlurmJobs, slurm_script
 from telic.jobs.spec import JobSpec
-from telic.verbs.elsewhere import verb_job
+from telic.storage.files import write_json
+from telic.testing import JobLauncherContract
+from telic.verbs.background import JobProgress
+from telic.verbs.elsewhere import thing_of, verb_job
 from telic.verbs.search import search
 from telic.verbs.session import run
 
@@ -36,9 +40,18 @@ def test_a_search_elsewhere_has_the_numbers_of_one_here(tmp_path):
 
 
 def test_an_error_elsewhere_is_the_error_here(tmp_path):
-    with pytest.raises(TelicError, match="CartPole-v9") as raised:
-        search("CartPole-v9", runs_dir=tmp_path, on="local")
-    assert raised.value.exit_code == 2
+    job = verb_job(("search",), "search:search", {"env": "CartPole-v9"}, tmp_path / "runs")
+    future = Future()
+    record = JobBoard(tmp_path / "runs").take(job.spec, "ray")[1]
+    future.set_result(record.model_copy(update={"state": "failed", "reason": "no room"}))
+    with pytest.raises(Refused, match=r"failed on ray: no room.*telic jobs logs search_"):
+        thing_of(job, future, print)  # it never began
+    told = {"error": "No task named CartPole-v9.", "hint": "Closest: CartPole-v1."}
+    progress = JobProgress(pid=1, started=0.0, state="failed", exit_code=2, **told)
+    write_json(job.state, progress)
+    with pytest.raises(TelicError, match="No task named CartPole-v9") as raised:
+        thing_of(job, future, print)
+    assert (raised.value.exit_code, raised.value.hint) == (2, "Closest: CartPole-v1.")
 
 
 def test_nobody_waits_for_an_answer_that_cannot_come(tmp_path):
@@ -129,7 +142,30 @@ def threads(monkeypatch):
     ray = ThreadsForRay()
     monkeypatch.setattr(ray_cluster, "_ray", lambda: ray)
     monkeypatch.setattr(ray_cluster, "_MAIL_S", 0.02)
+    monkeypatch.setattr(worker, "BEAT_S", 0.1)
     return ray
+
+
+class TestRayJobs(JobLauncherContract):
+    """What travels does so as the contract says; the cluster itself is tried in a long test."""
+
+    @pytest.fixture(autouse=True)
+    def without_a_cluster(self, threads):
+        pass
+
+    def make(self):
+        return ray_cluster.RayJobs()
+
+
+@pytest.mark.slow
+class TestSlurmJobs(JobLauncherContract):
+    """Through submitit's local executor."""
+
+    cluster = "local"
+
+    def make(self):
+        pytest.importorskip("submitit")
+        return SlurmJobs()
 
 
 GROWS = """
@@ -144,8 +180,7 @@ time.sleep(0.6)
 """
 
 
-def test_what_came_home_goes_along_to_the_next_node(tmp_path, threads, monkeypatch):
-    monkeypatch.setattr(worker, "BEAT_S", 0.1)
+def test_what_came_home_goes_along_to_the_next_node(tmp_path, threads):
     (tmp_path / "given").write_text("home")
     threads.die_after = [True, False]  # its files came home with its heartbeats, its end did not
     spec = JobSpec(

@@ -1,7 +1,6 @@
 """Jobs come to their end once: they are retried with reasons, stopped, counted, gone on with."""
 
 import os
-import time
 from concurrent.futures import Future
 
 import pytest
@@ -9,16 +8,16 @@ import pytest
 from telic.core.events import LogMessage
 from telic.errors import Refused, UnknownName, UsageError
 from telic.jobs.board import JobBoard
-from telic.jobs.launcher import read_place
+from telic.jobs.launcher import LocalJobs, read_place
 from telic.jobs.pool import JobPool
 from telic.jobs.spec import AttemptEnd, AttemptReport, JobRecord, JobSpec
 from telic.storage.files import read_record, write_json
+from telic.testing import JobLauncherContract
 
 
 class Scripted:
     """A launcher whose attempts end as a list says, so that no process is needed."""
 
-    is_shared = True
     room = 2
 
     def __init__(self, *reports):
@@ -161,29 +160,18 @@ def test_a_broken_launcher_is_told_to_whoever_waits(tmp_path):
             future.result(5)
 
 
-def test_real_processes_print_stop_and_are_retried(tmp_path):
-    (tmp_path / "given").write_text("there")
-    code = "import pathlib, signal, sys, time; print(pathlib.Path('given').read_text(), flush=True)"
-    dies = (
-        "import os; open('n', 'a').write('x'); os.path.getsize('n') < 2 and os.kill(os.getpid(), 9)"
-    )
-    waits = f"{code}; signal.signal(15, lambda *a: sys.exit(5)); time.sleep(60)"
-    work = {"cwd": str(tmp_path)}
-    with JobPool(read_place("local?at_once=3"), tmp_path) as pool:
-        futures = {
-            name: pool.submit(JobSpec(name=name, argv=("python", "-c", words), **work))
-            for name, words in {"prints": code, "dies": dies, "waits": waits}.items()
-        }
-        board = JobBoard(tmp_path)
-        while "there" not in board.log("waits"):
-            time.sleep(0.05)
-        board.stop("waits")
-        records = {name: future.result(30) for name, future in futures.items()}
-    assert records["prints"].state == "done" and board.log("pri") == "there\n"
-    assert [each.ended for each in records["dies"].attempts][1:] == ["code 0"]
-    assert "killed by signal 9" in records["dies"].attempts[0].ended
-    assert records["waits"].state == "stopped" and records["waits"].code == 5
-    assert {line.job for line in board.lines()} == {"prints", "dies", "waits"}
+class TestLocalJobs(JobLauncherContract):
+    """Processes of this machine hold what every launcher holds."""
+
+    def make(self):
+        return LocalJobs()
+
+
+def test_a_job_is_found_by_the_start_of_its_name(tmp_path):
+    settled(tmp_path, Scripted(), spec("prints"), spec("waits"))
+    board = JobBoard(tmp_path)
+    assert board.find("pri").path.name == "prints" and board.log("prints") == ""
+    assert {line.job for line in board.lines()} == {"prints", "waits"}
     with pytest.raises(UnknownName, match="prints"):
         board.find("print5")
 

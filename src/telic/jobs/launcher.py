@@ -83,8 +83,6 @@ def read_place(text: str) -> JobPlace:
 class JobLauncher(Protocol):
     """Starts attempts at jobs, and says what became of them. All calls come from one thread."""
 
-    is_shared: bool
-    """whether jobs there see the files of this machine; else what they need travels"""
     room: int
     """jobs that it makes sense to have there at a time"""
 
@@ -120,8 +118,6 @@ def launcher_for(place: JobPlace) -> JobLauncher:
 
 class LocalJobs:
     """Attempts as processes of this machine."""
-
-    is_shared = True
 
     def __init__(self) -> None:
         self.room = len(usable_cores())

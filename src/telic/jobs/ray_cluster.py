@@ -81,8 +81,6 @@ class RayJobs:
         address: as `ray.init` takes it; None for the cluster that this machine belongs to.
     """
 
-    is_shared = False
-
     def __init__(self, address: str | None = None) -> None:
         self._ray = _ray()
         self._is_ours = not self._ray.is_initialized()

@@ -42,7 +42,6 @@ def slurm_script(spec: JobSpec, path: Path) -> str:
 class SlurmJobs:
     """Attempts as jobs of Slurm, or of submitit's local executor."""
 
-    is_shared = True
     room = 200
 
     def __init__(self) -> None:
@@ -61,7 +60,8 @@ class SlurmJobs:
         job = self._jobs[spec.name]
         state = str(job.state).split(" ")[0]
         report = finished_report(folder, attempt)
-        if report is not None:
+        # Here the process is ours, and somebody has to see it end.
+        if report is not None and (spec.cluster != "local" or job.done()):
             return report
         if state in _WAITING or state in _RUNNING:
             is_running = folder.beat(attempt).exists()

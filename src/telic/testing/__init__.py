@@ -12,11 +12,17 @@ pytest runs what the class inherits. It is the same for the parts that telic has
 """
 
 from telic.testing.contracts import EnvironmentContract, JudgeContract, ProposerContract
-from telic.testing.services import AuthorContract, LauncherContract, ProviderContract
+from telic.testing.services import (
+    AuthorContract,
+    JobLauncherContract,
+    LauncherContract,
+    ProviderContract,
+)
 
 __all__ = [
     "AuthorContract",
     "EnvironmentContract",
+    "JobLauncherContract",
     "JudgeContract",
     "LauncherContract",
     "ProposerContract",

@@ -16,6 +16,9 @@ from telic.authors.candidate import RewardCandidate, SessionIteration
 from telic.core.config import Record
 from telic.envs import make
 from telic.envs.catalogue import describe
+from telic.jobs.launcher import JobLauncher, JobPlace
+from telic.jobs.pool import JobPool
+from telic.jobs.spec import Cluster, JobSpec
 from telic.judges.code import JudgeCode
 from telic.judges.criteria import Composition
 from telic.llm import CallLimits, Models, Provider, RawReply, Request
@@ -245,3 +248,59 @@ class LauncherContract:
             labels={"study": "contract", "candidate": "c-0001-x"},
             grace_s=1.0,
         )
+
+
+class JobLauncherContract:
+    """What every launcher of jobs holds; see `telic.jobs.launcher.JobLauncher`."""
+
+    cluster: ClassVar[Cluster] = "slurm"
+    """what jobs ask for of submitit"""
+
+    def make(self) -> JobLauncher:
+        """Return the launcher that is tested."""
+        raise NotImplementedError
+
+    def test_a_job_gets_its_file_brings_home_another_and_ends_with_its_code(
+        self, tmp_path: Path
+    ) -> None:
+        (tmp_path / "given").write_text("given")
+        made = "import pathlib; given = pathlib.Path('given').read_text(); print(given)"
+        write = f"{made}; pathlib.Path('out/made').write_text(given + '!'); raise SystemExit(3)"
+        with self._pool(tmp_path) as pool:
+            record = pool.submit(self._job("makes", write, tmp_path)).result(60)
+            log = pool.board.log("makes")
+        assert (record.state, record.code, len(record.attempts)) == ("done", 3, 1)
+        assert (tmp_path / "out" / "made").read_text() == "given!" and log == "given\n"
+
+    def test_a_job_that_dies_goes_on_with_what_it_had(self, tmp_path: Path) -> None:
+        die = "len(had) < 2 and os.kill(os.getpid(), 9)"
+        grow = "open('out/had', 'a').write('x'); had = open('out/had').read()"
+        with self._pool(tmp_path) as pool:
+            job = self._job("dies", f"import os; {grow}; {die}", tmp_path)
+            record = pool.submit(job).result(60)
+        assert (record.state, record.code, len(record.attempts)) == ("done", 0, 2)
+        assert "killed by signal 9" in str(record.attempts[0].ended)
+        assert (tmp_path / "out" / "had").read_text() == "xx"
+
+    def test_a_job_that_is_stopped_may_save_first(self, tmp_path: Path) -> None:
+        save = "(open('out/saved', 'w').close(), sys.exit(5))"
+        wait = "open('out/begun', 'w').close(); time.sleep(60)"
+        code = f"import signal, sys, time; signal.signal(15, lambda *_: {save}); {wait}"
+        with self._pool(tmp_path) as pool:
+            future = pool.submit(self._job("waits", code, tmp_path))
+            while not (tmp_path / "out" / "begun").exists():
+                time.sleep(0.05)
+            pool.board.stop("waits")
+            record = future.result(60)
+        assert (record.state, record.code) == ("stopped", 5)
+        assert (tmp_path / "out" / "saved").exists()
+
+    def _pool(self, folder: Path) -> JobPool:
+        place = JobPlace(at_once=2, cluster=self.cluster)
+        return JobPool(place, folder / "runs", launcher=self.make())
+
+    def _job(self, name: str, code: str, cwd: Path) -> JobSpec:
+        (cwd / "out").mkdir(exist_ok=True)
+        sends = ("given",) if (cwd / "given").exists() else ()
+        argv = ("python", "-c", code)
+        return JobSpec(name=name, argv=argv, cwd=str(cwd), folder="out", sends=sends)
