@@ -25,11 +25,11 @@ def derive(*path: int | str) -> int:
 
 def _scramble(x: Tensor) -> Tensor:
     """Mix 32-bit integers held in int64 (the "lowbias32" finaliser of Wellons, 2018)."""
-    x = x ^ (x >> 16)
-    x = (x * 0x7FEB352D) & _MASK32
-    x = x ^ (x >> 15)
-    x = (x * 0x846CA68B) & _MASK32
-    return x ^ (x >> 16)
+    x = x ^ (x >> 16)  # a tensor of its own from here on
+    x.mul_(0x7FEB352D).bitwise_and_(_MASK32)
+    x.bitwise_xor_(x >> 15)
+    x.mul_(0x846CA68B).bitwise_and_(_MASK32)
+    return x.bitwise_xor_(x >> 16)
 
 
 def uniform(seed: Tensor, counter: Tensor, size: int, stream: int = 0) -> Tensor:

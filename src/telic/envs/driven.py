@@ -33,6 +33,8 @@ from telic.sim import Simulation
 
 _DRAWS, _NOISE, _PUSH, _FALL = 11, 12, 13, 14
 """streams of random numbers"""
+_LATE, _ENCODER, _COMMANDS = 1, 2, 4
+"""places of what is drawn for an episode, in `_sizes`"""
 _FALLEN_RAD = math.radians(70.0)
 _DROP = 2.0
 """heights of the standing robot from which one is dropped: clear of the ground in any attitude"""
@@ -224,8 +226,9 @@ class RobotTask(TravelTask):
         asked, self.memory["asked"] = self.memory["asked"], action.to(self.memory["asked"].dtype)
         if self._spread is None:
             return action
-        _, late, encoder, *_ = self._drawn()
+        encoder = self._drawn(_ENCODER)
         if self._spread.late:
+            late = self._drawn(_LATE)
             action = torch.where(late < self._spread.late, asked, action.to(asked.dtype))
         self._push()
         return action - self._off(encoder)
@@ -238,6 +241,8 @@ class RobotTask(TravelTask):
         key = self._key()
         # Half way between two pushes at first: an episode begins in peace.
         is_due = (age % every) == every // 2
+        if self.qvel.device.type == "cpu" and not bool(is_due.any()):
+            return  # as at most steps; what is recorded for a GPU may not look
         u = uniform(key, age, 2, stream=_PUSH).to(self.qvel.dtype)
         speed = self._spread.push * math.sqrt(_GRAVITY * self._leg_m) * u[:, :1]
         angle = math.tau * u[:, 1:]
@@ -254,10 +259,9 @@ class RobotTask(TravelTask):
     def _measured(self) -> Tensor:
         """Return what the robot measures, its command and its last action."""
         quaternion = self.qpos[:, self._turned : self._turned + 4]
-        encoder = self._drawn()[2]
         position = self.qpos[:, self._joints] - self._rest
         if self._spread is not None:
-            position = position + self._off(encoder)
+            position = position + self._off(self._drawn(_ENCODER))
         parts = [self.qvel[:, self._spin : self._spin + 3], down(quaternion)]
         if self.arguments.sees_velocity:
             parts.append(to_body(quaternion, self.qvel[:, :3]))
@@ -276,7 +280,7 @@ class RobotTask(TravelTask):
         if self.told is not None:
             return self.told
         quaternion = self.qpos[:, self._turned : self._turned + 4]
-        return self._commander.at(self._drawn()[4], time, heading(quaternion))
+        return self._commander.at(self._drawn(_COMMANDS), time, heading(quaternion))
 
     def outcome(self, action: Tensor, moved: Tensor) -> Outcome:
         """Reward obeying the command, or speed where there is none; charge effort."""
@@ -304,8 +308,10 @@ class RobotTask(TravelTask):
 
     # ---- what was drawn
 
-    def _drawn(self) -> tuple[Tensor, ...]:
-        return split(self.memory["drawn"], self._sizes, dim=1)
+    def _drawn(self, part: int) -> Tensor:
+        """Return one part of what was drawn for the episode, by its place in `_sizes`."""
+        before = sum(self._sizes[:part])
+        return self.memory["drawn"][:, before : before + self._sizes[part]]
 
     def _key(self) -> Tensor:
         return (self.memory["drawn"][:, 0] * 2.0**24).long()
