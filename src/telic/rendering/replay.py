@@ -312,7 +312,9 @@ def own_frames(trajectory: Trajectory, rows: np.ndarray, job: RenderJob) -> Iter
     from telic.envs.foreign import builder
 
     facts = trajectory.facts
-    env: Any = builder(facts.env_id, {**facts.env_kwargs, "render_mode": "rgb_array"})()
+    # The time limit is ours; whoever made the environment need not know of it.
+    own = {name: value for name, value in facts.env_kwargs.items() if name != "max_episode_steps"}
+    env: Any = builder(facts.env_id, {**own, "render_mode": "rgb_array"})()
     repeats = np.bincount(rows, minlength=len(trajectory))
     try:
         for row in _played_again(env, trajectory):
