@@ -61,8 +61,7 @@ def scene(tmp_path) -> Path:
     (outside / "secret").write_text("secret")
     text = ENVIRONMENT.format(outside=str(outside), report=str(inside / "videos" / "report"))
     (inside / "drawn.py").write_text(text)
-    limit = {"max_episode_steps": 100}  # telic's, of which the environment knows nothing
-    facts = TrajectoryFacts(env_id="HalfCheetah-v5", dt_s=0.5, seed=1, env_kwargs=limit)
+    facts = TrajectoryFacts(env_id="HalfCheetah-v5", dt_s=0.5, seed=1)
     columns = {"next_obs": np.zeros((3, 1)), "obs": np.zeros((3, 1)), "action": np.ones((3, 1))}
     write_trajectory(inside / "told.npz", Trajectory(columns, facts))
     return inside
@@ -74,9 +73,9 @@ def test_an_environment_that_draws_itself_can_do_nothing_else(scene, monkeypatch
     monkeypatch.setenv("MY_SECRET_KEY", "x")
     video = scene / "videos" / "own.mp4"
     env = f"{scene / 'drawn.py'}:Env"
-    (drawn,) = render(
-        [RenderJob(trajectory=scene / "told.npz", output=video, env=env)], backend="rays"
-    )
+    limit = {"max_episode_steps": 100}  # telic's, of which the environment knows nothing
+    job = RenderJob(trajectory=scene / "told.npz", output=video, env=env, env_args=limit)
+    (drawn,) = render([job], backend="rays")
     assert drawn.error is None and drawn.frames == 3 and video.stat().st_size > 500
     assert drawn.backend == "gymnasium"  # not a chart of what was recorded
     assert (scene / "videos" / "report").read_text() == "[]"
