@@ -2,6 +2,7 @@
 
 import io
 import json
+import tempfile
 import zipfile
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from telic.errors import BadFile
 from telic.jobs import parcel
 from telic.jobs.parcel import pack, unpack
+from telic.jobs.ray_cluster import _own_folder
 
 
 def test_only_what_changed_travels_and_what_was_removed_goes(tmp_path):
@@ -55,3 +57,14 @@ def test_a_name_that_leads_elsewhere_is_refused(tmp_path, name):
         with pytest.raises(BadFile, match="leads elsewhere"):
             unpack(content.getvalue(), home)
     assert list(home.iterdir()) == [home / "link"]
+
+
+def test_a_folder_that_somebody_else_laid_out_for_jobs_is_not_used(tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    with _own_folder("mine") as (folder, _):
+        assert folder.is_dir()
+    base = folder.parent
+    base.rmdir()
+    base.symlink_to(tmp_path)
+    with pytest.raises(PermissionError, match="not ours"), _own_folder("mine"):
+        pass

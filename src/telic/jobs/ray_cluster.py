@@ -11,6 +11,7 @@ import importlib
 import logging
 import os
 import shutil
+import stat
 import tempfile
 import time
 from collections.abc import Generator
@@ -286,6 +287,9 @@ def _own_folder(name: str) -> Generator[tuple[Path, int]]:
     """
     base = Path(tempfile.gettempdir()) / f"telic-jobs-{os.getuid()}"
     base.mkdir(mode=0o700, exist_ok=True)
+    facts = base.lstat()
+    if facts.st_uid != os.getuid() or not stat.S_ISDIR(facts.st_mode):
+        raise PermissionError(f"{base} is not ours: somebody else made it first")
     began = time.monotonic()
     while (lock := _hold(base / f"{name}.lock")) is None:
         if time.monotonic() - began > _PATIENCE_S:
