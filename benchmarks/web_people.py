@@ -75,8 +75,18 @@ def newcomer(pictures: Path | None) -> None:
 
 def train(runs: Path) -> tuple[float, Path]:
     """Train a session of one try; return its steps per second and its folder."""
-    words = ["run", INTENT, "--env", "HalfCheetah-v5", "--seeds", "1", "--iterations", "1"]
-    words += ["--steps", "400k", "--runs-dir", str(runs), "--json"]
+    words = [
+        "run",
+        INTENT,
+        "--env",
+        "HalfCheetah-v5",
+        "--seeds",
+        "1",
+        "--iterations",
+        "1",
+        "--no-robustness",
+    ]
+    words += ["--steps", "200k", "--runs-dir", str(runs), "--json"]
     subprocess.run([sys.executable, "-m", "telic", *words], check=False, stdout=subprocess.DEVNULL)
     session = max(runs.glob("session_*"), key=lambda path: path.stat().st_mtime)
     for line in reversed((session / "events.jsonl").read_text().splitlines()):
@@ -91,8 +101,8 @@ def look_on(address: str, token: str, many: int, known: set[str], told: Any, hea
     headers = {"authorization": f"Bearer {token}"}
     with httpx2.Client(base_url=address, headers=headers, timeout=60) as client:
         while True:
-            lines = client.get("/api/things").json()["lines"]
-            new = [line["id"] for line in lines if line["id"] not in known]
+            things = client.get("/api/things").json()["things"]
+            new = [thing["id"] for thing in things if thing["id"] not in known]
             if new:
                 break
             time.sleep(0.2)
