@@ -54,7 +54,7 @@ function Now({ machine }: { machine: MachineNow }) {
   return (
     <div className="column">
       <div className="cores" role="img" aria-label={`cores in use: ${machine.cores.map((share) => `${Math.round(share)} percent`).join(", ")}`}>
-        {machine.cores.map((share, core) => <div key={core} className="core" style={machine.usable.includes(core) ? undefined : { opacity: 0.45 }} title={`core ${core}${machine.usable.includes(core) ? "" : ", not ours to use"}`}><i style={{ height: `${share}%` }} /><span>{Math.round(share)}%</span></div>)}
+        {machine.cores.map((share, core) => <div key={core} className={machine.usable.includes(core) ? "core" : "core away"} title={`core ${core}${machine.usable.includes(core) ? "" : ", not ours to use"}`}><i style={{ height: `${share}%` }} /><span>{Math.round(share)}%</span></div>)}
       </div>
       {room("memory", machine.memory)}
       {room("disk of the runs", machine.disk)}
