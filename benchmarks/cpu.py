@@ -1,6 +1,6 @@
 """Speed and learning on a CPU, side by side with Stable-Baselines3, in one run.
 
-    python benchmarks/cpu.py                 everything, in at most 12 minutes
+    python benchmarks/cpu.py                 everything, in 12 to 20 minutes
     python benchmarks/cpu.py rates return    only some parts: rates, return, population, memory
     python benchmarks/cpu.py --long          half an hour: longer, and with more seeds
 
