@@ -8,7 +8,6 @@ import torch
 from telic import quantities as q
 from telic.core.seeds import derive
 from telic.envs import make
-from telic.envs.foreign import own_limit
 from telic.errors import BadEnvironment, ConfigError, UnknownName, UsageError
 
 OWN = '''
@@ -189,38 +188,6 @@ def test_the_time_limit_may_be_changed_or_lifted():
     free = make("Pendulum-v1", num_envs=1, max_episode_steps=None)
     free.reset()
     assert not any(free.step(torch.zeros(1, 1)).truncated.item() for _ in range(210))
-
-
-class Ends(gymnasium.Env):
-    """Ends by a clock, by a rule, by failure, or never."""
-
-    observation_space = gymnasium.spaces.Box(-1.0, 1.0, (1,))
-    action_space = gymnasium.spaces.Box(-1.0, 1.0, (1,))
-
-    def __init__(self, clock=None, leaves=None, fails=None):
-        self.clock, self.leaves, self.fails = clock, leaves, fails
-
-    def reset(self, *, seed=None, options=None):
-        super().reset(seed=seed)
-        self.steps, self.place = 0, self.np_random.uniform(-0.5, 0.5)
-        return np.zeros(1, np.float32), {}
-
-    def step(self, action):
-        self.steps += 1
-        self.place += float(action[0])
-        is_cut_off = self.steps == self.clock or (self.leaves and abs(self.place) > self.leaves)
-        has_failed = bool(self.fails and abs(self.place) > self.fails)
-        return np.zeros(1, np.float32), 0.0, has_failed, bool(is_cut_off), {}
-
-
-def test_an_environment_s_own_clock_is_found_and_a_rule_is_not_taken_for_one():
-    for clock in (1, 7, 60, 100, 333, 499):
-        assert own_limit(Ends(clock)) == clock
-    assert own_limit(Ends()) is None
-    assert own_limit(Ends(clock=501)) is None  # two such episodes are longer than it is tried
-    assert own_limit(Ends(leaves=2.0)) is None
-    assert own_limit(Ends(clock=5, fails=1.5)) in (5, None)
-    assert own_limit(Ends(fails=0.6)) is None
 
 
 def test_stagger_spreads_the_clocks():

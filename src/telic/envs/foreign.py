@@ -9,7 +9,6 @@ import inspect
 import io
 import re
 import sys
-import time
 import warnings
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -32,6 +31,7 @@ from telic.envs.anatomy import (
     velocity_names,
 )
 from telic.envs.catalogue import known_ids
+from telic.envs.own_clock import own_limit
 from telic.envs.spaces import CLASSIC, action_codec, observation_codec, resume_problem
 from telic.envs.spec import EnvSpec
 from telic.envs.task import FIELDS
@@ -44,8 +44,6 @@ Reader = Callable[[Any], Any]
 # Fields of MuJoCo that info offers where the environment is built on it.
 _OFFERED = ("qpos", "qvel", "xpos", "xquat", "cvel", "subtree_com", "cfrc_ext", "time")
 _FIELDS = {name: FIELDS[name] for name in _OFFERED}
-_LIMIT_STEPS, _LIMIT_S = 1_000, 10.0
-"""steps and seconds, at most, that an environment is tried for a time limit of its own"""
 
 
 class Probe(NamedTuple):
@@ -227,31 +225,6 @@ def _try(
         if array is not None and array.dtype.kind in "biuf":
             shapes[name] = array.shape
     return shapes
-
-
-def own_limit(env: gymnasium.Env) -> int | None:
-    """Return after how many steps an environment cuts off its episodes itself; None: not found.
-
-    Two episodes of random actions that are cut off at the same step show a clock. One that is cut
-    off elsewhere shows a rule, which whoever learns may come to break or to keep.
-    """
-    limit, left, seed = None, _LIMIT_STEPS, 0
-    until = time.monotonic() + _LIMIT_S
-    while left > 0:
-        env.reset(seed=seed)
-        env.action_space.seed(seed)
-        steps, is_over, is_cut_off = 0, False, False
-        while not is_over and steps < left:
-            if time.monotonic() > until:
-                return None
-            _, _, is_terminated, is_cut_off, _ = env.step(env.action_space.sample())
-            steps, is_over = steps + 1, bool(is_terminated or is_cut_off)
-        if is_cut_off and limit is not None:
-            return steps if steps == limit else None
-        if is_cut_off:
-            limit = steps
-        left, seed = left - steps, seed + 1
-    return None
 
 
 def _readers(core: Any, model: mujoco.MjModel | None) -> dict[str, Reader]:
