@@ -199,7 +199,7 @@ class OurStarts:
         self.ends = [task.parts.body_names.index(name) for name in ENDS]
 
     @torch.no_grad()
-    def play(self, path: Path) -> dict[str, float]:
+    def play(self, path: Path) -> dict[str, Any]:
         """Return how a tracker does."""
         from telic.tracking.tracker import load_tracker
 

@@ -125,7 +125,7 @@ class Peer:
         self.starts = (self.wrap(env), command, begin)
 
     @torch.inference_mode()  # as its own training steps the environment
-    def play(self) -> dict[str, float]:
+    def play(self) -> dict[str, Any]:
         """Return how the policy does from fresh starts."""
         from mjlab.utils.lab_api.math import quat_error_magnitude
 

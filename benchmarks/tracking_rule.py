@@ -51,6 +51,7 @@ class Judge:
         """`frames` (N,) are how many steps each start plays."""
         self.left, self.ends = frames.to(device), ends
         self.failed = torch.zeros_like(self.left, dtype=torch.bool)
+        self.reasons: dict[str, torch.Tensor] = {}
         self.off_m = torch.zeros(len(frames), device=device)
         self.played = torch.zeros_like(self.off_m)
 
@@ -61,17 +62,31 @@ class Judge:
         apart = (robot - target).norm(dim=-1).mean(-1)
         # The error of the motion itself: bodies as seen from the pelvis.
         local = (robot - robot[:, :1] - target + target[:, :1]).norm(dim=-1).mean(-1)
-        bad = (high[:, 0] > HEIGHT_M) | (high[:, self.ends].amax(1) > HEIGHT_M)
-        bad |= (turned > TURN_RAD) | (apart > PLACE_M)
+        wrong = {
+            "pelvis height": high[:, 0] > HEIGHT_M,
+            "ankle or wrist height": high[:, self.ends].amax(1) > HEIGHT_M,
+            "turned": turned > TURN_RAD,
+            "elsewhere": apart > PLACE_M,
+        }
+        bad = torch.stack(list(wrong.values())).any(0)
+        for reason, who in wrong.items():
+            self.reasons[reason] = self.reasons.get(reason, 0) + (live & who).sum()
         self.off_m += torch.where(live & ~bad, local, 0.0)
         self.played += (live & ~bad).float()
         self.failed |= live & bad
         self.left -= 1
 
-    def row(self) -> dict[str, float]:
-        """Return the share of successes, and the mean error of bodies while followed."""
+    def row(self) -> dict[str, Any]:
+        """Return the share of successes, the mean error of bodies while followed, and why not."""
         off = (self.off_m.sum() / self.played.sum().clamp_min(1.0)).item()
-        return {"success": 1.0 - self.failed.float().mean().item(), "mpjpe_l_mm": 1_000.0 * off}
+        return {
+            "success": 1.0 - self.failed.float().mean().item(),
+            "mpjpe_l_mm": 1_000.0 * off,
+            "failed": {reason: int(count) for reason, count in self.reasons.items()},
+            "failed_after_steps": self.played[self.failed].median().item()
+            if self.failed.any()
+            else None,
+        }
 
 
 def spread_starts(frames: int, count: int) -> torch.Tensor:

@@ -33,7 +33,7 @@ import torch
 RESULTS = Path(os.environ.get("TELIC_BENCH_OUT", Path(__file__).parent / "results"))
 BATCH, MEASURED, MEASURED_STEPS, EPISODE = 24, 1_024, 300, 1_000
 COMMANDS = {"forward": [-1.0, 1.0], "sideways": [-1.0, 1.0], "turn": [-0.5, 0.5], "every_s": 5.0}
-LOOKS = 3
+LOOKS, _STRIDE = 3, 25
 WORDS = {"go1": "trot as commanded, up to 1 m/s", "g1": "walk as commanded, up to 1 m/s"}
 PEER_TASK = {"go1": "Mjlab-Velocity-Flat-Unitree-Go1", "g1": "Mjlab-Velocity-Flat-Unitree-G1"}
 
@@ -69,19 +69,25 @@ class Errors:
     def __init__(self) -> None:
         self._speed: list[float] = []
         self._turn: list[float] = []
+        self._strayed: list[torch.Tensor] = []
         self.falls = 0
 
     def add(self, speeds: torch.Tensor, turn: torch.Tensor, told: torch.Tensor) -> None:
         """Add a step of all robots: speeds ahead and aside, turning rate, command (N, 3)."""
         self._speed.append((speeds - told[:, :2]).norm(dim=1).mean().item())
         self._turn.append((turn - told[:, 2]).abs().mean().item())
+        self._strayed.append((torch.cat((speeds, turn[:, None]), 1) - told).cpu())
 
     def row(self, robots: int) -> dict[str, float]:
         """Return the means, and falls per hour of one robot."""
         hours = robots * len(self._speed) * 0.02 / 3_600.0
+        # Hips sway with every step: what is left over half a second is where it goes.
+        means = torch.stack(self._strayed).unfold(0, _STRIDE, 1).mean(-1)
         return {
             "speed_error": statistics.mean(self._speed),
             "turn_error": statistics.mean(self._turn),
+            "speed_error_of_means": means[..., :2].norm(dim=-1).mean().item(),
+            "turn_error_of_means": means[..., 2].abs().mean().item(),
             "falls_per_hour": self.falls / hours,
         }
 

@@ -19,7 +19,9 @@ from telic.judges.findings import judge_problems, reward_problems
 from telic.judges.habits import DISOBEDIENT, look_alikes
 from telic.judges.mutants import mutants_of
 from telic.judges.trial import GOOD, try_here
+from telic.rewards.load import load_reward
 from telic.storage.trajectories import COMMANDS, Trajectory, TrajectoryFacts
+from telic.training.export.memory_law import column_names, told_by_the_world
 
 
 @pytest.fixture(scope="module")
@@ -31,6 +33,16 @@ def told_spec(dog, made):
     env = make(dog, num_envs=1, **made.env_args)
     env.close()
     return env.spec
+
+
+def test_what_a_biped_remembers_of_the_world_is_hidden_from_its_policy(spec):
+    """Hips sway: its errors are means, which a robot that knows no speed cannot keep."""
+    biped = spec.model_copy(update={"feet": spec.feet[:2]})
+    reward = compose("walk as commanded", biped).reward
+    names, seen = column_names(reward), load_reward(reward).seen_memory
+    assert told_by_the_world(reward) == {"strayed"}
+    assert {names[column].partition(" ")[0] for column in seen} == {"last", "beat"}
+    assert "strayed" not in compose("walk as commanded", spec).reward
 
 
 VERBS = ("obey", "follow", "track", "respond to", "listen to", "execute")

@@ -96,6 +96,9 @@ def test_weights_are_in_place_before_init_reads_them(small):
         ("class R(RewardFunction):\n  def __init__(self):\n    {}['x']\n", 'line 3: no key "x"'),
         ("class R(RewardFunction):\n  weights = {'a': 'b'}\n", "dictionary of numbers"),
         ("class R(RewardFunction):\n  memory_to = 'all'\n", 'memory_to is "all"'),
+        ("class R(RewardFunction):\n  memory_to = ('beat',)\n", "memory_to is "),
+        ("class R(RewardFunction):\n  memory = {'beat': 0.0}\n  memory_to = 'beat'\n", '"beat"'),
+        ("class R(RewardFunction):\n  memory = {'beat': 0.0}\n  memory_to = 7\n", 'is "7"'),
     ],
 )
 def test_what_cannot_be_a_reward_is_explained(text, message):

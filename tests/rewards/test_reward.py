@@ -88,7 +88,7 @@ def test_memory_is_shown_only_where_it_is_declared(small):
     reward = load_reward("backflip_memory")
     reward.decide(small)
     reward.start(8, "cpu")
-    assert (reward.memory_size, reward.memory_to) == (8, "critic")
+    assert (reward.memory_size, reward.seen_memory) == (8, ())
     assert reward.memory().shape == (8, 8)
     stateful = load_reward(REFERENCE / "closure_progress.py")
     stateful.decide(small)

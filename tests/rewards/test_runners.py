@@ -44,7 +44,7 @@ def test_memory_lasts_until_its_row_is_reset():
     assert runner.memory().tolist() == [[1, 1, 1, 0], [3, 1, 1, 2], [5, 1, 1, 4]]
     runner.reset(torch.tensor([False, True, False]))
     assert runner.memory().tolist() == [[1, 1, 1, 0], [1, 0, 0, 0], [5, 1, 1, 4]]
-    assert runner.memory_size == 4
+    assert sum(runner.memory_widths.values()) == 4
     assert runner.memory().dtype is torch.float32
 
 

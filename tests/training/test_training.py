@@ -125,6 +125,18 @@ def test_reward_memory_reaches_the_critic_and_only_on_request_the_policy(tmp_pat
         assert not np.allclose(early, late)
 
 
+def test_a_policy_sees_the_memory_that_is_named_and_no_other(tmp_path):
+    named = PHASES.replace('"MEMORY_TO"', '("phase",)').replace(
+        'memory = {"phase": 0.0}', 'memory = {"hidden": (0.5, 0.5), "phase": 0.0}'
+    )
+    run = train_here(small_job(reward=[named]), tmp_path)
+    policy = telic.load_policy(run.members()[0].path)
+    seen, hidden = np.array([0.0, 0.0, 1.0]), np.array([9.0, -9.0, 0.0])
+    plain = policy(np.ones(17), np.zeros(3))
+    assert not np.allclose(policy(np.ones(17), seen), plain)
+    assert np.array_equal(policy(np.ones(17), hidden), plain)
+
+
 def test_a_run_leaves_the_files_it_promises(tmp_path):
     run = train_here(small_job(reward=[SPEED], tensorboard=True), tmp_path)
     member = run.members()[0]

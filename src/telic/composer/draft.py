@@ -115,6 +115,8 @@ class Draft:
     """statements of the reward before the terms"""
     memory: dict[str, int | None] = field(default_factory=dict[str, int | None])
     """by name, its width; None: one number. All memory starts at 0"""
+    hidden: set[str] = field(default_factory=set[str])
+    """names of memory that no policy sees"""
     is_seen: bool = False
     """whether the policy must see the memory, too: a clock to step by"""
     parts: list[JudgePart] = field(default_factory=list[JudgePart])
@@ -143,9 +145,14 @@ class Draft:
         """Add statements of the reward that are not there yet."""
         self.lines += [line for line in lines if line not in self.lines]
 
-    def remember(self, name: str, width: int | None = None) -> None:
-        """Declare memory of the reward: one number, or a row of them."""
+    def remember(self, name: str, width: int | None = None, *, is_hidden: bool = False) -> None:
+        """Declare memory of the reward: one number, or a row of them.
+
+        Hidden memory is never seen by the policy: a robot cannot keep what only a simulation knows.
+        """
         self.memory[name] = width
+        if is_hidden:
+            self.hidden.add(name)
 
     def keep_beat(self, turn: float) -> None:
         """Keep a clock, as a point on a circle that a step turns so far; the policy sees it."""

@@ -44,6 +44,8 @@ _MOVES, _RESTS = 0.5, 0.25
 _PRACTICE = 3.0
 """times as long as going at all: there are three rates to learn"""
 _GRIP = 0.1
+_SWAYING, _MEAN_S = 2, 0.4
+"""of so many feet its hips sway; seconds that errors are then averaged over"""
 
 
 _NAMES = ("forward", "sideways", "turn")
@@ -161,9 +163,12 @@ def _pay(most: CommandRange, scene: Scene, draft: Draft) -> None:
         *_over_ground(scene),
         'off_ahead = (ahead - info["command_forward"]) / ' + f"{most.ahead:.4g}",
         'off_aside = (aside - info["command_sideways"]) / ' + f"{most.ahead:.4g}",
-        "off = (off_ahead.square() + off_aside.square() + 1e-8).sqrt()",
-        'off_turn = ((quantities.heading_rate(info) - info["command_turn"]) / '
-        f"{most.turn:.4g}).abs()",
+        'off_turn = (quantities.heading_rate(info) - info["command_turn"]) / ' + f"{most.turn:.4g}",
+    )
+    if len(scene.feet()) <= _SWAYING:
+        _take_means(scene, draft)
+    draft.need(
+        "off = (off_ahead.square() + off_aside.square() + 1e-8).sqrt()", "off_turn = off_turn.abs()"
     )
     code = "torch.exp(-4.0 * off.square()) + 0.4 * (1.0 - off).clamp(-1.0)"
     latex = r"e^{-4 \lVert v - v^* \rVert^2} + 0.4 (1 - \lVert v - v^* \rVert)"
@@ -186,6 +191,22 @@ def _pay(most: CommandRange, scene: Scene, draft: Draft) -> None:
     draft.add("level", code, 0.5, "going up and down, rolling and pitching, as a cost", latex)
     if scene.has("action_change"):
         cost_of_change(scene, draft, 0.1)
+
+
+def _take_means(scene: Scene, draft: Draft) -> None:
+    """Measure errors over a stride: with every step, the hips of a biped sway and turn.
+
+    The sway is larger than what is commanded. Paid by the moment, a policy holds its hips still
+    instead of going where it is told.
+    """
+    keep = math.exp(-(scene.spec.dt_s or 1.0) / _MEAN_S)
+    draft.remember("strayed", 3, is_hidden=True)
+    draft.need(
+        "strayed = torch.stack((off_ahead, off_aside, off_turn), -1)",
+        f'strayed = {keep:.6g} * self.memory["strayed"] + {1.0 - keep:.6g} * strayed',
+        'self.memory["strayed"] = strayed',
+        "off_ahead, off_aside, off_turn = strayed.unbind(-1)",
+    )
 
 
 def _over_ground(scene: Scene) -> tuple[str, ...]:

@@ -75,7 +75,10 @@ def _weigh_alike(drafts: Sequence[Draft]) -> None:
 def reward_file(intent: str, env: str, draft: Draft) -> str:
     """Return the text of a reward for one behaviour."""
     body = [*draft.lines, *_term_lines(draft.terms), "return sum(terms.values()), terms"]
-    seen_by = "actor" if draft.is_seen else "critic"
+    seen_by = '"actor"' if draft.is_seen else None
+    if draft.is_seen and draft.hidden:
+        seen = "".join(f'"{name}", ' for name in draft.memory if name not in draft.hidden)
+        seen_by = f"({seen.rstrip()})"
     return _reward(intent, env, draft.terms, draft.memory, seen_by, _method(_COMPUTE, None, body))
 
 
@@ -172,7 +175,7 @@ def _reward(
     env: str,
     terms: Sequence[Term],
     memory: dict[str, int | None],
-    seen_by: str,
+    seen_by: str | None,
     methods: str,
 ) -> str:
     weights = ", ".join(f'"{term.name}": {term.weight:g}' for term in terms)
@@ -186,7 +189,7 @@ def _reward(
         f'    """{_plain(intent)}"""\n\n'
         f"    weights = {{{weights}}}\n"
         + (f"    memory = {{\n{kept}    }}\n" if kept else "")
-        + (f'    memory_to = "{seen_by}"\n' if kept and seen_by != "critic" else "")
+        + (f"    memory_to = {seen_by}\n" if kept and seen_by else "")
         + f"    terms = {{\n{meanings}    }}\n"
         f'    latex = r"r = {latex}"\n'
         f'    description = "{_plain(intent)}"\n\n'

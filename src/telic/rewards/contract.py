@@ -43,7 +43,8 @@ class RewardFunction:
         memory       named values that last for one episode, read and replaced by compute as
                      self.memory["turns"]. A number is the initial value of a tensor (N,), a
                      tuple of floats that of (N, k); ints such as (3,) are a shape: zeros (N, 3)
-        memory_to    who sees the memory beside the observation: "critic", or "actor" for both
+        memory_to    who sees the memory beside the observation: "critic", or "actor" for both;
+                     names, as ("beat",): the policy sees these, the critic everything
         terms        {name: what it rewards}
         latex        the formula
         description  one or two sentences
@@ -52,7 +53,7 @@ class RewardFunction:
     # What rewards inherit is read-only: one dictionary serves them all. People write plain ones.
     weights: dict[str, float] = cast("dict[str, float]", MappingProxyType({}))
     memory: dict[str, Any] = cast("dict[str, Any]", MappingProxyType({}))
-    memory_to: Literal["critic", "actor"] = "critic"
+    memory_to: Literal["critic", "actor"] | tuple[str, ...] = "critic"
     terms: dict[str, str] = cast("dict[str, str]", MappingProxyType({}))
     latex: str = ""
     description: str = ""

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from telic.core.text import closest, is_dict
+from telic.core.text import closest, is_dict, is_row
 from telic.envs.vector import Info
 from telic.errors import ConfigError, RewardError
 from telic.rewards.contract import Device, RewardSpec, RewardStep, describe
@@ -47,7 +47,8 @@ class Reward:
         self.weights: dict[str, float] = {}
         self.term_names: tuple[str, ...] = ()
         self.memory_size = 0
-        self.memory_to: Literal["critic", "actor"] = "critic"
+        self.seen_memory: tuple[int, ...] = ()
+        """columns of the memory that the policy sees, too"""
         self.decision: RunnerChoice | None = None
         self._runner: Runner | None = None
         self._num_envs = 0
@@ -115,7 +116,8 @@ class Reward:
         self.decision = decision
         self.term_names = decision.term_names
         if decision.mode != "batched":
-            self.memory_size = 0  # state of a per-step reward is not shown to anybody
+            # State of a per-step reward is not shown to anybody.
+            self.memory_size, self.seen_memory = 0, ()
         self._runner = None
 
     def start(self, num_envs: int, device: Device) -> None:
@@ -200,16 +202,25 @@ class Reward:
                 f"{self.name}.weights must be a dictionary of numbers, not {weights!r}."
             )
         self.weights = {str(name): float(value) for name, value in weights.items()}
-        self.memory_to = getattr(owner, "memory_to", "critic")
-        if self.memory_to not in ("critic", "actor"):
-            raise RewardError(
-                f'{self.name}.memory_to is "{self.memory_to}".',
-                hint='Write "critic", or "actor" to show the memory to the policy too.',
-            )
-        self.memory_size = BatchedRunner(definition, self.new_weights, None).memory_size
+        widths = BatchedRunner(definition, self.new_weights, None).memory_widths
+        self.memory_size = sum(widths.values())
+        self.seen_memory = self._seen(getattr(owner, "memory_to", "critic"), widths)
         source = definition.source
         declared = tuple(term.name for term in self.spec.terms)
         self.term_names = declared or tuple(source.scan.terms if source else ())
+
+    def _seen(self, memory_to: object, widths: Mapping[str, int]) -> tuple[int, ...]:
+        """Return the columns of the memory that `memory_to` shows to the policy."""
+        shown = {"critic": (), "actor": tuple(widths)}.get(str(memory_to), memory_to)
+        if not is_row(shown) or not set(shown) <= set(widths):
+            known = ", ".join(f'"{name}"' for name in widths) or "there is none"
+            raise RewardError(
+                f'{self.name}.memory_to is "{memory_to}".',
+                hint='Write "critic", or "actor" to show the memory to the policy too, or the '
+                f"names of what it shall see, as a tuple (memory: {known}).",
+            )
+        columns = [name for name, width in widths.items() for _ in range(width)]
+        return tuple(column for column, name in enumerate(columns) if name in shown)
 
     def _first(self, obs: Tensor, action: Tensor, next_obs: Tensor, info: Info) -> Runner:
         if self._num_envs == 0:

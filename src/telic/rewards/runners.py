@@ -167,9 +167,9 @@ class BatchedRunner:
         self._lent_from: InfoSchema | None = None
 
     @property
-    def memory_size(self) -> int:
-        """Numbers of memory per environment."""
-        return sum(row.numel() for row in self._initial_cpu.values())
+    def memory_widths(self) -> dict[str, int]:
+        """Numbers of memory per environment, by name."""
+        return {name: row.numel() for name, row in self._initial_cpu.items()}
 
     def start(self, num_envs: int, device: Device) -> None:
         """Begin anew; see `Runner.start`."""

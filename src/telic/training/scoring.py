@@ -59,9 +59,7 @@ class Scoring:
         self.extra_size = sum(
             self._field(env.present(), name).shape[1] for name in self.critic_sees
         )
-        to_actor = any(
-            group.reward.memory_to == "actor" and group.reward.memory_size for group in self.groups
-        )
+        to_actor = any(group.reward.seen_memory for group in self.groups)
         self.actor_inputs = self.obs_dim + (self.memory_size if to_actor else 0)
         self.critic_inputs = self.obs_dim + self.memory_size + self.extra_size
 
@@ -104,8 +102,9 @@ class Scoring:
             critic = torch.ones(self.critic_inputs, dtype=torch.bool)
             critic[own:end] = False
             actor = critic[: self.actor_inputs].clone()
-            if group.reward.memory_to != "actor":
-                actor[self.obs_dim :] = False
+            actor[self.obs_dim :] = False
+            for column in group.reward.seen_memory if len(actor) > self.obs_dim else ():
+                actor[self.obs_dim + column] = True
             out += [InputMask(actor, critic)] * group.members
         return out
 
