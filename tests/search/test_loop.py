@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+import telic
 from telic.core.seeds import derive
 from telic.llm import Budget, Models, Scripted
 from telic.search.history import History
@@ -438,7 +439,8 @@ def test_a_deterministic_task_plays_each_candidate_once(tmp_path):
 def test_the_manifest_freezes_protocol_switches_and_versions(tmp_path):
     found = search(runs_dir=tmp_path, **small(method="random", episodes=40))
     manifest = read_json(found.path / "manifest.json")
-    assert manifest["protocol"]["env"] == "CartPole-v1" and "numpy" in manifest["versions"]
+    assert manifest["protocol"]["env"] == "CartPole-v1"
+    assert manifest["versions"]["telic"] == telic.__version__ and "numpy" in manifest["versions"]
     assert manifest["protocol_key"] == found.summary.protocol.key
     events = [each["event"] for each in read_json_lines(found.path / "events.jsonl")]
     assert events[0] == "search.start" and "search.run" in events

@@ -5,6 +5,7 @@ from __future__ import annotations
 from importlib.metadata import version
 from typing import NamedTuple
 
+from telic import __version__
 from telic.core.plugins import load_plugin, plugin_names
 from telic.core.seeds import derive
 from telic.errors import ConfigError, UnknownName
@@ -24,7 +25,7 @@ from telic.search.task import SearchTask
 from telic.search.worlds import find_task, make_world
 
 BASELINE = "sb3:"
-_PACKAGES = ("telic", "numpy", "cma", "gymnasium", "mujoco", "torch")
+_PACKAGES = ("numpy", "cma", "gymnasium", "mujoco", "torch")
 _RESERVE, _RESERVE_OF_A_MODEL = 0.15, 0.1  # shares of the budget
 _CONFIRM = 4  # times its usual episodes that a numeric candidate needs to be believed
 
@@ -206,7 +207,8 @@ def _check_fit(proposer: str, task: SearchTask) -> None:
 
 def versions() -> dict[str, str]:
     """Return the versions of everything that decides a number."""
-    return {name: version(name) for name in _PACKAGES}
+    # telic itself may run from a checkout that nothing was installed from
+    return {"telic": __version__, **{name: version(name) for name in _PACKAGES}}
 
 
 def _changed(base: Switches, changes: dict[str, object]) -> Switches:
