@@ -9,6 +9,7 @@ from typing import Any
 
 from telic.core.plugins import load_plugin
 from telic.envs.anatomy import robot_of
+from telic.envs.block import BlockTask
 from telic.envs.driven import RobotArguments, RobotTask, is_driven
 from telic.envs.models import read_model
 from telic.envs.mujoco import MujocoEnv
@@ -124,7 +125,8 @@ def make_mjcf(
     if root.kind == "free" and is_driven(model):
         task = RobotTask(RobotArguments.parse(given), sim, notes)
     elif reaches(model):
-        task = ReachTask(ReachArguments.parse(given), sim, notes)
+        arm = ReachArguments.parse(given)
+        task = (ReachTask if arm.task == "reach" else BlockTask)(arm, sim, notes)
     else:
         task = (TravelTask if travels else CustomTask)(CustomArguments.parse(given), sim, notes)
     driver = None if decoder is None else TokenDriver(decoder, sim, task.robot)

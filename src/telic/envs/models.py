@@ -51,7 +51,7 @@ def read_model(path: str, ground: Ground = _FLAT) -> tuple[mujoco.MjModel, list[
         model = _read_compiled(file)
     else:  # an absolute path, for a bare name could also mean one of Gymnasium's own models
         model = load_model(os.path.abspath(file))
-        if ground.kind != "flat":
+        if ground != _FLAT:
             model = lay(mujoco.MjSpec.from_file(os.path.abspath(file)), ground)
     if model.nu == 0:
         raise BadEnvironment(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import mujoco
 import torch
@@ -23,12 +23,16 @@ from telic.sim import Simulation
 _GOALS = 14
 """stream of random numbers"""
 _AXES = "xyz"
+ArmTask = Literal["reach", "push", "pick"]
 
 
 class ReachArguments(CustomArguments):
     """Arguments of an arm that reaches."""
 
     max_episode_steps: PositiveInt | None = Field(150, description="time limit; None: unlimited")
+    task: ArmTask = Field(
+        "reach", description="with the hand to the target, or with a block: push or pick it there"
+    )
     goal: Box | None = Field(
         None, description="x, y and z of targets, lowest and highest, m; None: the robot's own"
     )

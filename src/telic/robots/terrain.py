@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 TerrainKind = Literal["flat", "rough", "slopes", "stairs"]
 TERRAINS: tuple[TerrainKind, ...] = ("rough", "slopes", "stairs")
 """those that are laid"""
+HANDLING = ("push", "pick")
+"""tasks of arms with a block"""
 ROWS, COLUMNS = 5, 4
 FIELD_M = 8.0
 _CELL_M = 0.05
@@ -45,12 +47,14 @@ NAME = "telic_terrain"
 
 
 class Ground(NamedTuple):
-    """Which ground: its kind, how hard its hardest fields are, and what it is drawn from."""
+    """Which ground: its kind, how hard its hardest fields are, what it is drawn from, and on it."""
 
     kind: TerrainKind = "flat"
     hardest: float = 1.0
     """0 to 1"""
     seed: int = 0
+    block: bool = False
+    """whether a block lies on it, before an arm"""
 
 
 class Terrain(NamedTuple):
@@ -73,7 +77,7 @@ def ground_in(arguments: Mapping[str, Any]) -> Ground:
     )
     ground = next((Ground(kind) for kind in TERRAINS if kind == named), None)
     if ground is None:
-        return Ground()
+        return Ground(block=arguments.get("task") in HANDLING)
     if isinstance(hardest, int | float) and 0.0 < hardest <= 1.0:
         ground = ground._replace(hardest=float(hardest))
     if isinstance(seed, int) and 0 <= seed < _MOST_SEED:
@@ -115,6 +119,11 @@ def terrain(ground: Ground, tall_m: float) -> Terrain:
 def lay(spec: mujoco.MjSpec, ground: Ground) -> mujoco.MjModel:
     """Lay the ground into a model that has a floor and a pose to start from; return it compiled."""
     plain = spec.compile()
+    if ground.block:
+        from telic.robots.block import add_block  # here, as mujoco below
+
+        add_block(spec, plain)
+        return spec.compile()
     if ground.kind == "flat":
         return plain
     board = terrain(ground, standing_m(plain)).heights
