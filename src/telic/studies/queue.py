@@ -107,6 +107,8 @@ def queue_of(planned: PlannedJobs, state: StudyState, revisions: Mapping[str, in
         revisions: of its candidate for which each run was started.
     """
     jobs, settled = planned.jobs, planned.settled
+    if settled is not None and len(settled) == len(jobs) and not planned.touched:
+        return JobQueue(state.study, planned.policy, settled)  # as it was found at the last line
     count = 0 if settled is None else len(settled)
     columns = {
         field: [*(() if settled is None else settled.column(field)), *jobs.column(field)[count:]]

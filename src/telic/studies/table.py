@@ -7,7 +7,8 @@ a row only when somebody asks for it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from functools import cached_property
 from typing import Any, Generic, TypeVar, cast, get_args
 
 from pydantic import BaseModel, GetCoreSchemaHandler
@@ -79,11 +80,20 @@ class RecordTable(Mapping[str, Row], Generic[Row]):
         self._kind, self._columns = kind, columns or {_NAMES: []}
         self._newer = dict(newer or {})
         self._made: dict[str, Row] = {}
-        self._places = {name: place for place, name in enumerate(self._columns[_NAMES])}
-        for name in self._newer:
-            self._places.setdefault(name, len(self._places))
         self._cells: dict[str, list[Any]] = {}
         self._groups: dict[str, dict[Any, list[str]]] = {}
+
+    @cached_property
+    def _places(self) -> dict[str, int]:
+        """The row of every name; who only looks at columns needs none of them."""
+        places = {name: place for place, name in enumerate(self._columns[_NAMES])}
+        for name in self._newer:
+            places.setdefault(name, len(places))
+        return places
+
+    @property
+    def _names(self) -> Collection[str]:
+        return self._places if self._newer else self._columns[_NAMES]
 
     def __getitem__(self, name: str) -> Row:
         found = self._newer.get(name) or self._made.get(name)
@@ -97,10 +107,10 @@ class RecordTable(Mapping[str, Row], Generic[Row]):
         return name in self._places
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._places)
+        return iter(self._names)
 
     def __len__(self) -> int:
-        return len(self._places)
+        return len(self._names)
 
     def __repr__(self) -> str:
         return repr(dict(self))
@@ -109,7 +119,7 @@ class RecordTable(Mapping[str, Row], Generic[Row]):
 
     def values_of(self, *fields: str) -> Iterator[tuple[Any, ...]]:
         """Yield every name with its plain values of some fields; no record is made for it."""
-        return zip(self._places, *map(self._column, fields), strict=True)
+        return zip(self._names, *map(self._column, fields), strict=True)
 
     def column(self, field: str, names: Iterable[str] | None = None) -> list[Any]:
         """Return the plain value of a field for some names, or all; no record is made for it."""
@@ -134,7 +144,7 @@ class RecordTable(Mapping[str, Row], Generic[Row]):
         if field not in self._cells:
             count, info = len(self._columns[_NAMES]), self._kind.model_fields[field]
             old = self._columns.get(field) or [_plain(info.get_default())] * count
-            cells = [*old, *([None] * (len(self._places) - count))]
+            cells = [*old, *([None] * (len(self) - count))]
             for name, record in self._newer.items():
                 cells[self._places[name]] = _plain(getattr(record, field))
             self._cells[field] = cells

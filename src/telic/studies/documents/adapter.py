@@ -1,7 +1,5 @@
 """How a repository trains, evaluates and logs: what was found, and how sure we are."""
 
-from __future__ import annotations
-
 import re
 import shlex
 from typing import Annotated, Any, Literal, cast

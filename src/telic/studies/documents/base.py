@@ -1,7 +1,5 @@
 """What every document of a study has in common: closed fields, a content hash, and its file."""
 
-from __future__ import annotations
-
 import functools
 import io
 import os

@@ -1,7 +1,5 @@
 """What is tried and what came of it: candidates, jobs, runs, evidence and decisions."""
 
-from __future__ import annotations
-
 from enum import StrEnum
 from typing import Any, ClassVar, Literal
 

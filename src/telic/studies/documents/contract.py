@@ -1,7 +1,5 @@
 """What may be tried, with what, for how much, and how it is judged; approved part by part."""
 
-from __future__ import annotations
-
 from typing import Any, Literal
 
 from pydantic import ConfigDict, Field, field_validator

@@ -1,7 +1,5 @@
 """What is measured, in which direction, and under which protocol."""
 
-from __future__ import annotations
-
 from typing import Any, Literal
 
 from pydantic import Field
