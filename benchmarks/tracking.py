@@ -33,6 +33,7 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import shutil
 import statistics
 import tempfile
 import time
@@ -71,6 +72,7 @@ def main() -> None:
     parser.add_argument("--clips", type=int, default=64, help="of `multi`")
     parser.add_argument("--preset", help="another preset than that of the part")
     parser.add_argument("--set", action="append", default=[], help="another setting: a.b=value")
+    parser.add_argument("--keep", type=Path, help="folder for the latest tracker")
     parser.add_argument("--disturbed", action="store_true", help="with pushes and variation")
     parser.add_argument("--device", default="cuda")
     asked = parser.parse_args()
@@ -247,6 +249,9 @@ def follow(
         (path,) = runs.rglob(f"tracker_{step}.pt")
         found = measure(path)
         asked.say(**told, step=step, seconds=seconds, **found)
+        if asked.keep:
+            asked.keep.mkdir(parents=True, exist_ok=True)
+            shutil.copy(path, asked.keep / f"{asked.part}-{told['envs']}-{told['seed']}.pt")
         return asked.part == "single" and found["success"] >= ENOUGH
 
     watch = Watch(look, asked.seconds)
