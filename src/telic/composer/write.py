@@ -75,10 +75,9 @@ def _weigh_alike(drafts: Sequence[Draft]) -> None:
 def reward_file(intent: str, env: str, draft: Draft) -> str:
     """Return the text of a reward for one behaviour."""
     body = [*draft.lines, *_term_lines(draft.terms), "return sum(terms.values()), terms"]
-    seen_by = '"actor"' if draft.is_seen else None
+    seen_by: str | list[str] = "actor" if draft.is_seen else "critic"
     if draft.is_seen and draft.hidden:
-        seen = "".join(f'"{name}", ' for name in draft.memory if name not in draft.hidden)
-        seen_by = f"({seen.rstrip()})"
+        seen_by = [name for name in draft.memory if name not in draft.hidden]
     return _reward(intent, env, draft.terms, draft.memory, seen_by, _method(_COMPUTE, None, body))
 
 
@@ -175,11 +174,13 @@ def _reward(
     env: str,
     terms: Sequence[Term],
     memory: dict[str, int | None],
-    seen_by: str | None,
+    seen_by: str | list[str],
     methods: str,
 ) -> str:
     weights = ", ".join(f'"{term.name}": {term.weight:g}' for term in terms)
     kept = "".join(f'        "{name}": {_zeros(width)},\n' for name, width in memory.items())
+    names = "".join(f'"{name}", ' for name in seen_by).rstrip()
+    seen = f'"{seen_by}"' if isinstance(seen_by, str) else f"({names})"
     meanings = "".join(f'        "{term.name}": "{term.words}",\n' for term in terms)
     latex = " + ".join(map(_summand, terms))
     return (
@@ -189,7 +190,7 @@ def _reward(
         f'    """{_plain(intent)}"""\n\n'
         f"    weights = {{{weights}}}\n"
         + (f"    memory = {{\n{kept}    }}\n" if kept else "")
-        + (f"    memory_to = {seen_by}\n" if kept and seen_by else "")
+        + (f"    memory_to = {seen}\n" if kept and seen_by != "critic" else "")
         + f"    terms = {{\n{meanings}    }}\n"
         f'    latex = r"r = {latex}"\n'
         f'    description = "{_plain(intent)}"\n\n'
