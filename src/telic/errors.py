@@ -16,6 +16,7 @@
     │       └── BudgetExceeded    the next model call does not fit into what may still be spent
     ├── BadFile                   a file cannot be read, or holds something else than it should
     │   └── MissingFile           there is none
+    ├── SimulatorError            a simulator in a process of its own failed, died or hung
     ├── WorkerDied                the confined process ended without a result
     └── TrainingFailed            training stopped and says why
 
@@ -146,6 +147,10 @@ class BadFile(TelicError):
 
 class MissingFile(BadFile):
     """There is no file where one was expected."""
+
+
+class SimulatorError(TelicError):
+    """A simulator in a process of its own failed, ended or gave no answer."""
 
 
 class WorkerDied(TelicError):

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from telic.core.plugins import plugin_home
+from telic.envs.simulators.names import located_task, simulated
 from telic.robots import TOKENS, robot_path
 
 MODEL_FILES = (".xml", ".mjcf", ".urdf", ".mjb")
@@ -42,6 +43,8 @@ def env_access(env: str, env_args: dict[str, Any]) -> EnvAccess:
 
 def located(env: str) -> str:
     """Return an environment's name that means the same in every folder, as workers need it."""
+    if simulated(env):
+        return located_task(env)
     file, colon, name = env.rpartition(":")
     if colon and file.endswith(".py") and os.path.isfile(Path(file).expanduser()):
         return f"{Path(file).expanduser().absolute()}:{name}"
@@ -65,7 +68,7 @@ def import_folders(env: str) -> list[Path]:
 
 def is_class(env: str) -> bool:
     """Say whether an environment is given as module:Class."""
-    return ":" in env and not os.path.exists(env)
+    return ":" in env and not simulated(env) and not os.path.exists(env)
 
 
 def _class_file(env: str) -> Path | None:

@@ -15,6 +15,7 @@ from telic.envs.models import read_model
 from telic.envs.mujoco import MujocoEnv
 from telic.envs.own_robot import CustomArguments, CustomTask, TravelTask
 from telic.envs.reach import ReachArguments, ReachTask, reaches
+from telic.envs.simulators.names import located_task, simulated, with_python
 from telic.envs.tasks import TASKS
 from telic.envs.tokens import TokenDriver, read_decoder, token_file
 from telic.envs.vector import VecEnv
@@ -36,8 +37,9 @@ def make(
     Args:
         name: an environment id ("HalfCheetah-v5", any other Gymnasium id, or one that an installed
             package brings), a class as
-            "module:Class", a robot's name ("unitree-go1"), or the path of an MJCF file or of a
-            robot's description ("robot.xml", "robot.toml").
+            "module:Class", a robot's name ("unitree-go1"), the path of an MJCF file or of a
+            robot's description ("robot.xml", "robot.toml"), or a task of a simulator in a Python
+            of its own ("mjlab:TASK", with python="DIR/bin/python").
         num_envs: environments in the batch.
         device: where it is simulated and tensors live: "cpu" or "cuda".
         seed: one seed, or one per member of a population: equal slices of the batch.
@@ -48,7 +50,14 @@ def make(
         env = make("Ant-v5", num_envs=256, terminate_when_unhealthy=False)
         obs = env.reset()
     """
-    name = str(robot_path(str(name)) or name)
+    name = with_python(str(name), arguments.get("python"))
+    if simulated(name):
+        from telic.envs.simulators.env import make_simulated
+
+        return make_simulated(
+            located_task(name), num_envs=num_envs, device=device, seed=seed, **arguments
+        )
+    name = str(robot_path(name) or name)
     if name in TASKS:
         return make_task(name, num_envs=num_envs, device=device, seed=seed, **arguments)
     if name.endswith((".xml", ".mjcf", ".mjb", ".urdf")):

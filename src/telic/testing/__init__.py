@@ -18,6 +18,7 @@ from telic.testing.services import (
     LauncherContract,
     ProviderContract,
 )
+from telic.testing.simulators import SimulatorContract
 
 __all__ = [
     "AuthorContract",
@@ -27,4 +28,5 @@ __all__ = [
     "LauncherContract",
     "ProposerContract",
     "ProviderContract",
+    "SimulatorContract",
 ]

@@ -66,6 +66,7 @@ class EnvironmentContract:
         env = self.make(2)
         limit = env.max_episode_steps
         if limit is None or limit > 2000:
+            env.close()
             pytest.skip("its episodes have no time limit worth waiting for")
         env.reset()
         for number in range(limit + 1):
@@ -81,6 +82,7 @@ class EnvironmentContract:
     def test_a_saved_state_goes_on_bit_for_bit(self) -> None:
         env = self.make(2)
         if not getattr(env, "resumable", True):
+            env.close()
             pytest.skip("it says that it cannot be saved: a resumed run goes on with new episodes")
         env.reset()
         env.step(_actions(env, 0))

@@ -15,6 +15,7 @@ from typing import Any
 from telic.core.config import Record
 from telic.core.verb import verb
 from telic.envs.access import located
+from telic.envs.simulators.names import absolute_python, with_python
 from telic.errors import BadFile, ConfigError, MissingFile, RefusedCode, RewardError, UnknownName
 from telic.rewards.library import LIBRARY, library_names
 from telic.sandbox.source import check_source
@@ -39,7 +40,11 @@ _TAKEN_OVER = ("device", "threads", "evaluations", "eval_episodes", "save_every_
 def plan(request: JobRequest) -> TrainJob:
     """Return the job for a request."""
     # The worker runs in another folder.
-    env, device, seeds = located(request.env), request.device, request.seeds
+    env = located(with_python(request.env, request.python))
+    env_args = dict(request.env_args or {})
+    if request.python is not None:
+        env_args["python"] = absolute_python(request.python)
+    device, seeds = request.device, request.seeds
     if device != "cpu":
         from telic.sim.simulation import require_gpu
 
@@ -67,7 +72,7 @@ def plan(request: JobRequest) -> TrainJob:
     return TrainJob.parse(
         {
             "env": env,
-            "env_args": dict(request.env_args or {}),
+            "env_args": env_args,
             "steps": request.steps or chosen.steps,
             "rewards": [source.model_dump() for source in sources],
             "members": [member.model_dump() for member in _members(request, sources, shared)],

@@ -20,7 +20,9 @@ Videos = Literal["best", "last", "all", "none"]
 class JobRequest(VerbRequest):
     """A population to train: every combination of rewards, variants and seeds is a member."""
 
-    env: str = argument("Environment id, module:Class, or path of an MJCF file.")
+    env: str = argument(
+        "Environment id, module:Class, path of an MJCF file, or SIMULATOR:TASK (mjlab, isaaclab)."
+    )
     reward: Reward | Sequence[Reward] = argument(
         "Reward file; repeat to compare. None: the task's own.",
         "--reward",
@@ -56,6 +58,10 @@ class JobRequest(VerbRequest):
         default=None,
         many=True,
         read=pairs,
+    )
+    python: str | None = option(
+        "Python of the simulator's own environment, for mjlab:TASK, isaaclab:TASK or vector:ID.",
+        default=None,
     )
     evaluations: int = option("Evaluations during training.", default=4, minimum=1)
     eval_episodes: int = option("Episodes per evaluation.", default=10, minimum=1)

@@ -188,6 +188,11 @@ class Collector:
         self._obs = state["obs"].clone()
         self.env.load_state_dict(state["env"])
         self.scoring.load_state_dict(state["scoring"])
+        if not getattr(self.env, "resumable", True):  # it has started new episodes
+            restarted: Any = self.env
+            self._obs = restarted.exact_obs.float()
+            everyone = torch.ones(self.members, self.num_envs, dtype=torch.bool)
+            self.scoring.reset(everyone.to(self.env.device))
 
 
 class ActionMap:

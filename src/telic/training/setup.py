@@ -8,6 +8,7 @@ from __future__ import annotations
 import itertools
 import pickle
 import struct
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -15,6 +16,7 @@ from typing import Any, NamedTuple
 import torch
 
 from telic.envs import make
+from telic.envs.simulators.names import simulated
 from telic.envs.vector import VecEnv
 from telic.errors import TrainingFailed
 from telic.rewards.load import load_reward
@@ -54,6 +56,7 @@ class Environments(NamedTuple):
     """All environments of a run."""
 
     probe: VecEnv
+    """where rewards are tried; of a simulator, those of the evaluation"""
     training: VecEnv
     evaluation: VecEnv
 
@@ -61,6 +64,12 @@ class Environments(NamedTuple):
 def make_environments(job: TrainJob) -> Environments:
     """Make all environments of a run."""
     seeds = [member.seed for member in job.members]
+    if simulated(job.env):
+        # Simulators take their time to start: both at once, and rewards are probed on the second.
+        training = start_env(job, job.settings.num_envs, seeds)
+        evaluation = start_env(job, job.eval_episodes, Evaluator.seeds(job))
+        opened = training(), evaluation()
+        return Environments(opened[1], *opened)
     return Environments(
         make_env(job, PROBE_ENVS, [0]),
         make_env(job, job.settings.num_envs, seeds),
@@ -106,6 +115,15 @@ def make_env(job: TrainJob, per_member: int, seeds: list[int]) -> VecEnv:
     if job.threads is not None:
         args["num_threads"] = job.threads
     return make(job.env, num_envs=per_member * len(seeds), device=job.device, seed=seeds, **args)
+
+
+def start_env(job: TrainJob, per_member: int, seeds: list[int]) -> Callable[[], VecEnv]:
+    """Start a simulator for the members' environments; the result waits until it is ready."""
+    from telic.envs.simulators.env import start_simulated
+
+    return start_simulated(
+        job.env, num_envs=per_member * len(seeds), device=job.device, seed=seeds, **job.env_args
+    )
 
 
 def make_scoring(job: TrainJob, env: VecEnv, rewards: list[Reward]) -> Scoring:

@@ -12,6 +12,7 @@ import pydantic.type_adapter  # noqa: F401  # pyright: ignore[reportUnusedImport
 import torch
 
 from telic.core.events import EvalDone, Event, LogMessage, ProbeDone, TrainEnd, encode, from_facts
+from telic.envs.simulators.names import simulated
 from telic.envs.vector import VecEnv
 from telic.errors import ResourceError, TrainingFailed
 from telic.rewards.contract import RewardSpec, TermSpec
@@ -64,14 +65,15 @@ class Prepared(NamedTuple):
 
     job: TrainJob
     envs: Environments | None
-    """on a GPU, whose device is opened and whose kernels are compiled before"""
+    """on a GPU, whose device is opened and whose kernels are compiled before, and of simulators"""
 
 
 def prepare(payload: dict[str, Any], channel: Channel) -> Prepared:
     """Read the order and open a GPU; called before confinement."""
     job = TrainJob.model_validate(payload["job"])
-    # On the CPU, physics threads must start confined.
-    return Prepared(job, open_gpu(job, channel) if is_gpu(job) else None)
+    # On the CPU, physics threads must start confined; a simulator's process cannot.
+    early = is_gpu(job) or simulated(job.env)
+    return Prepared(job, open_environments(job, channel) if early else None)
 
 
 def run(prepared: Prepared, payload: dict[str, Any], channel: Channel) -> dict[str, Any]:
@@ -80,19 +82,48 @@ def run(prepared: Prepared, payload: dict[str, Any], channel: Channel) -> dict[s
     return train_job(prepared.job, folder, state, channel, prepared.envs).model_dump()
 
 
+def open_environments(job: TrainJob, channel: Channel) -> Environments:
+    """Make the environments of a run wherever they are simulated."""
+    if simulated(job.env):
+        return open_simulators(job, channel)
+    return open_gpu(job, channel) if is_gpu(job) else make_environments(job)
+
+
+def open_simulators(job: TrainJob, channel: Channel) -> Environments:
+    """Start the simulators' processes and wait until they are ready."""
+    channel.heartbeat(_COMPILE_S, f"starting the simulator of {job.env}")
+    started = time.perf_counter()
+    channel.send(_log(f"starting the simulator of {job.env} (a minute or two the first time) ..."))
+    if is_gpu(job):
+        _set_up_gpu()
+    envs = make_environments(job)
+    if is_gpu(job):
+        _warm_up_gpu(job.device)
+    how = envs.training.spec.notes[0]
+    channel.send(_log(f"ready after {time.perf_counter() - started:.0f} s. {how}"))
+    return envs
+
+
+def _set_up_gpu() -> None:
+    torch.set_num_threads(1)
+    torch.backends.cuda.matmul.allow_tf32 = True  # ten bits of mantissa are plenty for learning
+
+
+def _warm_up_gpu(device: str) -> None:
+    """Load what torch loads at first use, before the process may open no more files."""
+    torch.linspace(0, 1, 8, device=device).view(1, 4, 2).bmm(torch.ones(1, 2, 3, device=device))
+    torch.cuda.synchronize()
+
+
 def open_gpu(job: TrainJob, channel: Channel) -> Environments:
     """Make the environments on a GPU and compile all that they may need."""
     channel.heartbeat(_COMPILE_S, "compiling for the GPU")
     started = time.perf_counter()
     channel.send(_log(f"preparing the GPU for {job.env} (a minute or two the first time) ..."))
-    torch.set_num_threads(1)
-    torch.backends.cuda.matmul.allow_tf32 = True  # ten bits of mantissa are plenty for learning
+    _set_up_gpu()
     envs = make_environments(job)
     compile_all(envs)
-    torch.linspace(0, 1, 8, device=job.device).view(1, 4, 2).bmm(
-        torch.ones(1, 2, 3, device=job.device)
-    )
-    torch.cuda.synchronize()
+    _warm_up_gpu(job.device)
     channel.send(_log(f"the GPU is ready after {time.perf_counter() - started:.0f} s"))
     return envs
 
@@ -130,13 +161,15 @@ def _train_job(
 ) -> RunSummary:
     if envs is None:
         channel.heartbeat(START_S)
-        envs = open_gpu(job, channel) if is_gpu(job) else make_environments(job)
+        envs = open_environments(job, channel)
     channel.heartbeat(START_S)
     if job.device == "cpu":
         torch.set_num_threads(1)  # the other processors simulate meanwhile
     seal = CodeSeal()  # before foreign code is loaded: what it replaces later is noticed
     rewards = load_rewards(job)
     probes = probe_all(job, rewards, channel, envs.probe)
+    if envs.probe is not envs.evaluation:
+        envs.probe.close()
     channel.heartbeat(START_S)
     setup = build(job, rewards, envs.training)
     unfit = warm_start(setup)
@@ -208,15 +241,12 @@ def _require_memory(setup: Setup) -> None:
 def probe_all(
     job: TrainJob, rewards: list[Reward], channel: Channel, env: VecEnv
 ) -> list[dict[str, Any] | None]:
-    """Probe every reward on a small environment, which is closed, before anything else is built."""
+    """Probe every reward on a small environment before anything else is built."""
     channel.heartbeat(_PROBE_S)
     reports: list[dict[str, Any] | None] = []
-    try:
-        for source, reward in zip(job.rewards, rewards, strict=True):
-            channel.heartbeat(_PROBE_S, f"probing the reward {source.name}")
-            report = probe(reward, env).model_dump(mode="json")
-            channel.send(encode(from_facts(ProbeDone, report, reward=source.name)))
-            reports.append(report)
-    finally:
-        env.close()
+    for source, reward in zip(job.rewards, rewards, strict=True):
+        channel.heartbeat(_PROBE_S, f"probing the reward {source.name}")
+        report = probe(reward, env).model_dump(mode="json")
+        channel.send(encode(from_facts(ProbeDone, report, reward=source.name)))
+        reports.append(report)
     return reports

@@ -58,7 +58,9 @@ def train_members(
     """Do the whole job in this process; after every member the summary is up to date."""
     channel.heartbeat(START_S)
     rewards = load_rewards(job)
-    probes = probe_all(job, rewards, channel, make_env(job, PROBE_ENVS, [0]))
+    probe_env = make_env(job, PROBE_ENVS, [0])
+    probes = probe_all(job, rewards, channel, probe_env)
+    probe_env.close()
     missing = not_honoured(job.settings)
     if missing:
         text = f"{ALGORITHM} does not have: {', '.join(missing)}."

@@ -1,0 +1,381 @@
+"""N environments of a foreign simulator behind the contract of `VecEnv`.
+
+Every member of a population has a simulator process of its own, so that no member can influence
+another however the simulator draws its random numbers; the processes step at the same time. The
+simulator's own reward is the reward. What it does not show cannot be measured: there are no
+quantities beyond observation groups, action and reward.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from telic.core.seeds import derive, uniform
+from telic.core.tensors import from_numpy, integers
+from telic.envs.simulators.names import ADAPTERS, simulated
+from telic.envs.simulators.process import ANSWER_S, Hello, SimulatorOrder, SimulatorProcess
+from telic.envs.spec import EnvSpec
+from telic.envs.vector import Info, InfoSchema, Step, seed_rows
+from telic.errors import BadEnvironment, ConfigError, UsageError
+from telic.sim.cuda_graph import is_recording
+from telic.sim.simulation import require_gpu
+
+_STAGGER = 101  # the same stream of random numbers as the other environments use
+
+
+def make_simulated(name: str, **options: Any) -> SimulatorEnv:
+    """Return N environments of a simulator's task; see `start_simulated` for the options."""
+    return start_simulated(name, **options)()
+
+
+def start_simulated(
+    name: str,
+    *,
+    num_envs: int,
+    device: str = "cpu",
+    seed: int | Sequence[int] = 0,
+    python: str | None = None,
+    answer_s: float = ANSWER_S,
+    num_threads: int | None = None,
+    **arguments: Any,
+) -> Callable[[], SimulatorEnv]:
+    """Start a simulator; the function that is returned waits until it is ready.
+
+    Args:
+        name: "mjlab:TASK", "isaaclab:TASK", "vector:ID" or "vector:path/to/file.py:Class".
+        num_envs: environments in the batch.
+        device: where it is simulated and tensors live: "cpu" or "cuda".
+        seed: one seed, or one per member of a population; each has a process of its own.
+        python: the Python of the simulator's own environment; None: the one telic runs in.
+        answer_s: seconds that a step may take before the simulator counts as hung.
+        num_threads: taken for uniformity; a simulator decides by itself.
+        **arguments: of a Gymnasium environment, its constructor's; of mjlab and Isaac Lab,
+            attributes of the task's configuration with dots between them.
+    """
+    what = simulated(name)
+    if what is None:
+        raise BadEnvironment(
+            f'"{name}" is not a task of a simulator.', hint=f"Begin with {', '.join(ADAPTERS)}:"
+        )
+    if device != "cpu":
+        require_gpu(device)
+    seeds = [seed] if isinstance(seed, int) else list(seed)
+    if num_envs < 1 or num_envs % len(seeds):
+        raise ConfigError(f"num_envs={num_envs} cannot be cut into {len(seeds)} equal parts.")
+    chosen = str(Path(python).expanduser()) if python else sys.executable
+    processes: list[SimulatorProcess] = []
+    try:
+        for one in seeds:
+            order = SimulatorOrder(
+                what, num_envs // len(seeds), device, one % 2**31, arguments, chosen
+            )
+            processes.append(SimulatorProcess(order, answer_s))
+    except BaseException:
+        _close(processes)
+        raise
+    return lambda: _opened(name, processes, seeds, device, arguments)
+
+
+def _opened(
+    name: str,
+    processes: list[SimulatorProcess],
+    seeds: list[int],
+    device: str,
+    arguments: dict[str, Any],
+) -> SimulatorEnv:
+    try:
+        hellos = [process.open() for process in processes]
+        return SimulatorEnv(name, processes, hellos[0], seeds, torch.device(device), arguments)
+    except BaseException:
+        _close(processes)
+        raise
+
+
+def _close(processes: Iterable[SimulatorProcess]) -> None:
+    for process in processes:
+        process.close()
+
+
+class Present(NamedTuple):
+    """What the simulators show now, after any new start."""
+
+    obs: Tensor
+    groups: dict[str, Tensor]
+
+
+class SimulatorEnv:
+    """N environments in simulator processes. Implements `telic.envs.vector.VecEnv`."""
+
+    resumable = False
+    """a simulator's state is its own: a resumed run goes on with new episodes"""
+
+    def __init__(
+        self,
+        name: str,
+        processes: Sequence[SimulatorProcess],
+        hello: Hello,
+        seeds: Sequence[int],
+        device: torch.device,
+        arguments: dict[str, Any],
+    ) -> None:
+        self.hello = hello
+        self._processes = list(processes)
+        self._shared = [
+            {key: from_numpy(array) for key, array in process.shared.arrays.items()}
+            for process in processes
+        ]
+        self.is_pinned = device.type == "cuda" and _pin(self._shared)
+        copied = processes[0].copied
+        if device.type == "cuda" and not self.is_pinned:
+            copied += " (not pinned on telic's side: copies take longer)"
+        self.spec = spec = _spec(name, hello, copied, arguments)
+        self.device = device
+        self.num_actions = spec.num_actions
+        self.obs_dim, self.act_dim = spec.obs_dim, spec.act_dim
+        self.action_low = torch.tensor(spec.action_low, device=device)
+        self.action_high = torch.tensor(spec.action_high, device=device)
+        self.dt, self.max_episode_steps = spec.dt_s, spec.max_episode_steps
+        self._schema = InfoSchema(spec.info_keys, {}, None, spec)
+        self.num_envs = sum(len(block["obs"]) for block in self._shared)
+        self._seed = seed_rows(seeds, self.num_envs, torch.device("cpu"))
+        self._now: Present | None = None
+        self._begun = 0
+        """episodes begun by `reset`, and steps made: what a resumed run draws its new seeds by"""
+        self._clock = torch.zeros(self.num_envs, dtype=torch.int64, device=device)
+        self._fresh = torch.ones(self.num_envs, dtype=torch.bool, device=device)
+
+    @property
+    def processes(self) -> list[int]:
+        """The simulators' processes, one per member."""
+        return [process.pid for process in self._processes]
+
+    @property
+    def exact_obs(self) -> Tensor:
+        """The observation to act on next."""
+        return self._present().obs
+
+    def reset(self, seed: int | Sequence[int] | None = None) -> Tensor:
+        """Start new episodes everywhere; see `VecEnv.reset`."""
+        if seed is not None:
+            self._seed, self._begun = seed_rows(seed, self.num_envs, torch.device("cpu")), 0
+        return self._restart("again")
+
+    def step(self, action: Tensor) -> Step:
+        """Make one step everywhere; see `VecEnv.step`."""
+        if is_recording():
+            raise UsageError("A simulator in a process of its own cannot be part of a recording.")
+        before = self._present()
+        expected = self._action_shape()
+        if action.shape != expected:
+            raise ConfigError(
+                f"An action of shape {tuple(action.shape)} does not fit {self.num_envs} x "
+                f"{self.spec.id}: expected {expected}."
+            )
+        first = 0
+        for process, block in zip(self._processes, self._shared, strict=True):
+            rows = len(block["action"])
+            # On a GPU this waits for all that was asked of it, so nobody still reads what the step
+            # overwrites.
+            block["action"].copy_(action[first : first + rows])
+            process.tell("step")
+            first += rows
+        self._wait()
+        self._begun += 1
+        now = self._now = self._read()
+        reward, terminated, truncated = map(self._take, ("reward", "terminated", "truncated"))
+        done = terminated | truncated
+        final, groups = now.obs, now.groups
+        if self.hello.shows_final:
+            final = self._take("final_obs")
+        else:
+            final = torch.where(done[:, None], before.obs, now.obs)
+        groups = {
+            name: torch.where(done[:, None], before.groups[name], rows)
+            for name, rows in groups.items()
+        }
+        self._clock = self._clock + 1
+        values = {
+            "action": action.detach().clone(),
+            "env_reward": reward.double(),
+            "episode_start": self._fresh,
+            **{name: rows.double() for name, rows in groups.items()},
+            **self._times(),
+        }
+        self._clock = torch.where(done, 0, self._clock)
+        self._fresh = done
+        info = Info.of(values, self._schema)
+        return Step(now.obs, reward, terminated, truncated, info, final)
+
+    def present(self) -> Info:
+        """Return the observation groups as they are now."""
+        now = self._now or self._read()  # before the first reset, only its sizes mean something
+        groups = {name: rows.double() for name, rows in now.groups.items()}
+        return Info.of({**groups, **self._times()}, self._schema)
+
+    def stagger(self) -> None:
+        """Set each episode's age at random where the simulator allows it; see `VecEnv.stagger`."""
+        if not self.hello.can_stagger or self.max_episode_steps is None:
+            return
+        age = uniform(self._seed, torch.zeros_like(self._seed), 1, stream=_STAGGER)[:, 0]
+        age = (age * self.max_episode_steps).long()
+        first = 0
+        for process, block in zip(self._processes, self._shared, strict=True):
+            rows = len(block["age"])
+            block["age"].copy_(age[first : first + rows])
+            process.tell("stagger")
+            first += rows
+        self._wait()
+        self._clock = age.to(self.device)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return what new episodes of a resumed run are drawn by."""
+        return {"id": self.spec.id, "seed": self._seed.clone(), "begun": self._begun}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Start new episodes; `exact_obs` is then the observation to act on next."""
+        if state["id"] != self.spec.id or len(state["seed"]) != self.num_envs:
+            raise ConfigError(
+                f"A state of {len(state['seed'])} x {state['id']} does not fit "
+                f"{self.num_envs} x {self.spec.id}.",
+                hint="Make the environment as it was when the state was saved.",
+            )
+        self._seed, self._begun = state["seed"].cpu().clone(), int(state["begun"])
+        self._restart("resume")
+
+    def foreseeing(self) -> AbstractContextManager[None]:
+        """Do nothing."""
+        return contextlib.nullcontext()
+
+    def carried(self) -> dict[str, Tensor]:
+        """Return nothing: a simulator's steps cannot be recorded."""
+        return {}
+
+    def carry(self, tensors: dict[str, Tensor]) -> None:
+        """Do nothing."""
+
+    def compile(self, shared: Path | None = None) -> None:
+        """Do nothing: it is compiled when it says hello."""
+
+    def complaints(self) -> dict[str, int]:
+        """Return nothing."""
+        return {}
+
+    def close(self) -> None:
+        """End the processes."""
+        if self.is_pinned:
+            _unpin(self._shared)
+            self.is_pinned = False
+        self._shared = []
+        _close(self._processes)
+
+    def _restart(self, why: str) -> Tensor:
+        """Start new episodes: from the seeds themselves at first, then from others that follow."""
+        seeds = integers(self._seed)
+        if self._begun or why == "resume":
+            seeds = [derive(seed, why, self._begun) for seed in seeds]
+        self._begun += 1
+        first = 0
+        for process, block in zip(self._processes, self._shared, strict=True):
+            rows = len(block["obs"])
+            process.tell("reset", seeds=seeds[first : first + rows])
+            first += rows
+        self._wait()
+        self._now = self._read()
+        self._clock = torch.zeros_like(self._clock)
+        self._fresh = torch.ones_like(self._fresh)
+        return self._now.obs
+
+    def _wait(self) -> None:
+        """Wait until every simulator has done what it was told."""
+        for process in self._processes:
+            process.answer()
+
+    def _read(self) -> Present:
+        groups = {name: self._take(f"group:{name}") for name in self.hello.groups}
+        return Present(self._take("obs"), groups)
+
+    def _take(self, name: str) -> Tensor:
+        """Return a copy of a shared array, all members' rows in a row."""
+        parts = [
+            block[name].to(self.device, non_blocking=True, copy=True) for block in self._shared
+        ]
+        return parts[0] if len(parts) == 1 else torch.cat(parts)
+
+    def _present(self) -> Present:
+        if self._now is None:
+            raise UsageError("step was called before reset.", hint="Call env.reset() once first.")
+        return self._now
+
+    def _times(self) -> dict[str, Tensor]:
+        if self.dt is None:
+            return {}
+        return {"time": self._clock * self.dt, "dt": torch.full_like(self._clock, 1.0) * self.dt}
+
+    def _action_shape(self) -> tuple[int, ...]:
+        return (self.num_envs,) if self.num_actions else (self.num_envs, self.act_dim)
+
+
+def _spec(name: str, hello: Hello, copied: str, arguments: dict[str, Any]) -> EnvSpec:
+    keys = {
+        "action": "the action of this step",
+        "env_reward": "the simulator's own reward",
+        "episode_start": "whether this is the first step of an episode",
+    }
+    if hello.dt_s is not None:
+        keys |= {"time": "seconds since the start of the episode", "dt": "seconds per step"}
+    keys |= {group: f"the simulator's observations for its {group}" for group in hello.groups}
+    return EnvSpec(
+        id=name,
+        description=hello.description or f"{name}, simulated by {hello.simulator}.",
+        obs_names=hello.obs_names,
+        action_names=hello.action_names,
+        action_low=hello.action_low,
+        action_high=hello.action_high,
+        num_actions=hello.num_actions,
+        dt_s=hello.dt_s,
+        max_episode_steps=hello.max_episode_steps,
+        info_keys=keys,
+        notes=(
+            f"Simulated by {hello.simulator} in a process of its own; tensors go through {copied}.",
+            "Its own reward is the reward; quantities of the robot cannot be measured.",
+            "A resumed run goes on with new episodes.",
+            *hello.notes,
+        ),
+        arguments=dict(arguments),
+    )
+
+
+def _pin(blocks: Sequence[dict[str, Tensor]]) -> bool:
+    """Let the GPU copy straight from and to shared memory; returns whether it can."""
+    codes = {_register(array) for block in blocks for array in block.values()}
+    if codes == {0}:
+        return True
+    with contextlib.suppress(RuntimeError):  # a refusal is raised once more by what comes next
+        torch.zeros(1, device="cuda")
+    return False
+
+
+def _cudart() -> Any:
+    torch_cuda: Any = torch.cuda
+    return torch_cuda.cudart()
+
+
+def _register(array: Tensor) -> int:
+    return int(
+        _cudart().cudaHostRegister(array.data_ptr(), array.numel() * array.element_size(), 0)
+    )
+
+
+def _unpin(blocks: Sequence[dict[str, Tensor]]) -> None:
+    torch.cuda.synchronize()
+    for block in blocks:
+        for array in block.values():
+            _cudart().cudaHostUnregister(array.data_ptr())

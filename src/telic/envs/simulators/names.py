@@ -1,0 +1,106 @@
+"""The names of simulated environments, "mjlab:TASK", and what is known of the simulators.
+
+Light: whoever asks whether an environment is one of these loads nothing else.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+from typing import NamedTuple
+
+_HERE = Path(__file__).parent
+
+
+class SimulatorAdapter(NamedTuple):
+    """How environments of one simulator are made."""
+
+    file: Path
+    """run by the simulator's own Python"""
+    meaning: str
+    tasks: tuple[str, ...]
+    """some names of tasks; the simulator itself knows them all"""
+
+
+ADAPTERS = {
+    "vector": SimulatorAdapter(
+        _HERE / "vector_adapter.py",
+        "any Gymnasium id, vector environment or class of another Python",
+        ("CartPole-v1", "my_env.py:MyVectorEnv"),
+    ),
+    "mjlab": SimulatorAdapter(
+        _HERE / "lab_adapter.py",
+        "a task of mjlab",
+        (
+            "Mjlab-Velocity-Flat-Unitree-Go1",
+            "Mjlab-Velocity-Rough-Unitree-Go1",
+            "Mjlab-Velocity-Flat-Unitree-G1",
+            "Mjlab-Velocity-Rough-Unitree-G1",
+            "Mjlab-Cartpole-Balance",
+            "Mjlab-Cartpole-Swingup",
+            "Mjlab-Lift-Cube-Yam",
+        ),
+    ),
+    "isaaclab": SimulatorAdapter(
+        _HERE / "lab_adapter.py",
+        "a task of Isaac Lab",
+        (
+            "Isaac-Cartpole-v0",
+            "Isaac-Ant-v0",
+            "Isaac-Humanoid-v0",
+            "Isaac-Velocity-Flat-Anymal-C-v0",
+            "Isaac-Velocity-Rough-Anymal-C-v0",
+            "Isaac-Velocity-Flat-Anymal-D-v0",
+            "Isaac-Velocity-Rough-Anymal-D-v0",
+            "Isaac-Velocity-Flat-Unitree-Go1-v0",
+            "Isaac-Velocity-Flat-Unitree-Go2-v0",
+            "Isaac-Velocity-Flat-Unitree-A1-v0",
+            "Isaac-Velocity-Flat-G1-v0",
+            "Isaac-Velocity-Flat-H1-v0",
+            "Isaac-Velocity-Flat-Spot-v0",
+            "Isaac-Reach-Franka-v0",
+            "Isaac-Lift-Cube-Franka-v0",
+            "Isaac-Open-Drawer-Franka-v0",
+        ),
+    ),
+}
+"""the simulators that telic speaks to, by the word before the colon"""
+
+
+class SimulatedTask(NamedTuple):
+    """An environment of a simulator in a process of its own."""
+
+    simulator: str
+    task: str
+
+
+def simulated(env: str) -> SimulatedTask | None:
+    """Return what a name like "mjlab:TASK" means; None: it is another environment."""
+    simulator, colon, task = env.partition(":")
+    return SimulatedTask(simulator, task) if colon and simulator in ADAPTERS and task else None
+
+
+def with_python(env: str, python: str | None) -> str:
+    """Return the environment that is meant by a name and the Python that it shall run in."""
+    return env if python is None or simulated(env) else f"vector:{env}"
+
+
+def absolute_python(python: str) -> str:
+    """Return the path of a Python that means the same in every folder."""
+    if os.sep not in python:
+        found = shutil.which(python)
+        return python if found is None else found
+    # Not resolved: what makes a virtual environment one is where its link lies.
+    return os.path.abspath(os.path.expanduser(python))
+
+
+def located_task(env: str) -> str:
+    """Return a simulated environment's name that means the same in every folder."""
+    known = simulated(env)
+    assert known is not None
+    file, _, name = known.task.rpartition(":")
+    path = Path(file if file.endswith(".py") else f"{file}.py").expanduser()
+    if file and os.path.isfile(path):
+        return f"{known.simulator}:{path.absolute()}:{name}"
+    return env

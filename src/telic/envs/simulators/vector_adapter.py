@@ -1,0 +1,229 @@
+"""Any Gymnasium vector environment, in the simulator's process.
+
+A registered id, a vector environment's class, or a class of one environment, of which as many are
+made as are asked for. Imports numpy and gymnasium, never telic.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import inspect
+import sys
+from pathlib import Path
+from typing import Any
+
+import gymnasium as _gymnasium
+import numpy as np
+from gymnasium import spaces as _spaces
+from gymnasium import vector as _vector
+
+# Its generics say nothing here, and an older release has others.
+gymnasium: Any = _gymnasium
+spaces: Any = _spaces
+vector: Any = _vector
+
+_UNBOUNDED = 1e6
+"""an action range wider than this is none"""
+
+
+def open_simulator(order: dict[str, Any]) -> VectorSimulator:
+    """Make the environments that an order asks for."""
+    return VectorSimulator(_make(order), order)
+
+
+def _make(order: dict[str, Any]) -> Any:
+    task, count, arguments = order["task"], order["num_envs"], order["arguments"]
+    place, colon, name = task.rpartition(":")
+    if colon and (place.endswith(".py") or not _is_registered(task)):
+        return _of_class(getattr(_module(place), name), count, arguments)
+    if "vectorization_mode" in arguments:  # whoever chooses one chooses its settings, too
+        return gymnasium.make_vec(task, num_envs=count, **arguments)
+    same_step = {"autoreset_mode": vector.AutoresetMode.SAME_STEP}
+    return gymnasium.make_vec(
+        task, num_envs=count, vectorization_mode="sync", vector_kwargs=same_step, **arguments
+    )
+
+
+def _is_registered(task: str) -> bool:
+    try:
+        gymnasium.spec(task)
+    except (gymnasium.error.Error, ImportError):
+        return False
+    return True
+
+
+def _module(place: str) -> Any:
+    if not place.endswith(".py"):
+        return importlib.import_module(place)
+    spec = importlib.util.spec_from_file_location(Path(place).stem, place)
+    if spec is None or spec.loader is None or not Path(place).is_file():
+        raise FileNotFoundError(f"there is no file {place}")
+    sys.path.insert(0, str(Path(place).resolve().parent))  # what lies beside it can be imported
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def _of_class(maker: Any, count: int, arguments: dict[str, Any]) -> Any:
+    if _makes_one(maker):
+        return vector.SyncVectorEnv(
+            [lambda: maker(**arguments)] * count, autoreset_mode=vector.AutoresetMode.SAME_STEP
+        )
+    made = maker(num_envs=count, **arguments)
+    if not isinstance(made, vector.VectorEnv):
+        raise TypeError(
+            f"{maker} gave a {type(made).__name__}; it must be a gymnasium.vector.VectorEnv, or a "
+            "class that derives from gymnasium.Env."
+        )
+    return made
+
+
+def _makes_one(maker: object) -> bool:
+    return inspect.isclass(maker) and issubclass(maker, gymnasium.Env)
+
+
+class VectorSimulator:
+    """A vector environment that starts ended episodes within the step, or lets itself be reset."""
+
+    def __init__(self, env: Any, order: dict[str, Any]) -> None:
+        self._env = env
+        self._mode = env.metadata.get("autoreset_mode")
+        if self._mode not in (vector.AutoresetMode.SAME_STEP, vector.AutoresetMode.DISABLED):
+            raise ValueError(
+                f"The vector environment {order['task']} starts ended episodes with the step after "
+                f"(autoreset mode {getattr(self._mode, 'value', self._mode)}), so that some steps "
+                "are none. Make it with AutoresetMode.SAME_STEP or DISABLED, and say so in its "
+                'metadata["autoreset_mode"].'
+            )
+        self._obs_space, action = env.single_observation_space, env.single_action_space
+        self._discrete = isinstance(action, spaces.Discrete)
+        if not (self._discrete or isinstance(action, spaces.Box)):
+            raise TypeError(f"Actions of a {type(action).__name__} space are not supported.")
+        self._action = action
+        self.facts = self._facts(order)
+
+    def _facts(self, order: dict[str, Any]) -> dict[str, Any]:
+        env, action = self._env, self._action
+        notes: list[str] = []
+        if self._discrete:
+            low, high, names = [0.0], [float(action.n - 1)], ["choice"]
+        else:
+            low, high = action.low.ravel().tolist(), action.high.ravel().tolist()
+            if any(abs(number) > _UNBOUNDED for number in (*low, *high)):
+                low, high = [-1.0] * len(low), [1.0] * len(high)
+                notes.append("The action space has no limits; actions are scaled to [-1, 1].")
+            names = [f"action_{column}" for column in range(len(low))]
+        spec = getattr(env, "spec", None)
+        return {
+            "simulator": f"gymnasium {gymnasium.__version__}",
+            "description": _description(_first(env)),
+            "obs_names": _names(self._obs_space, "obs"),
+            "action_names": names,
+            "action_low": low,
+            "action_high": high,
+            "num_actions": int(action.n) if self._discrete else None,
+            "dt_s": _seconds_per_step(_first(env)),
+            "max_episode_steps": getattr(spec, "max_episode_steps", None),
+            "seeding": "rows",
+            "shows_final": True,
+            "can_stagger": False,
+            "groups": {},
+            "notes": notes,
+        }
+
+    def attach(self, arrays: dict[str, np.ndarray]) -> str:
+        """Take the shared arrays."""
+        self._arrays = arrays
+        return "shared memory"
+
+    def reset(self, seeds: list[int]) -> None:
+        """Start new episodes; the environments go on by their own generators afterwards."""
+        obs, _ = self._env.reset(seed=seeds)
+        self._arrays["obs"][:] = _rows(self._obs_space, obs)
+
+    def stagger(self) -> None:
+        """Refuse: nobody outside can set the clock of a Gymnasium environment."""
+        raise NotImplementedError
+
+    def step(self) -> None:
+        """Step, and start anew what has ended."""
+        arrays = self._arrays
+        obs, reward, terminated, truncated, info = self._env.step(self._native(arrays["action"]))
+        rows = _rows(self._obs_space, obs)
+        final, done = rows.copy(), np.asarray(terminated) | np.asarray(truncated)
+        if done.any():
+            if self._mode == vector.AutoresetMode.SAME_STEP:
+                for row in np.flatnonzero(done):
+                    final[row] = _row(self._obs_space, info["final_obs"][row])
+            else:
+                obs, _ = self._env.reset(options={"reset_mask": done})
+                rows = _rows(self._obs_space, obs)
+        arrays["obs"][:] = rows
+        arrays["final_obs"][:] = final
+        arrays["reward"][:] = reward
+        arrays["terminated"][:] = terminated
+        arrays["truncated"][:] = truncated
+
+    def close(self) -> None:
+        """Close the environments."""
+        self._env.close()
+
+    def _native(self, action: np.ndarray) -> np.ndarray:
+        if self._discrete:
+            return action + self._action.start
+        return action.reshape(-1, *self._action.shape).astype(self._action.dtype)
+
+
+def _first(env: Any) -> Any:
+    """Return one environment of the batch, or the batch where it is not made of any."""
+    envs = getattr(env, "envs", None)
+    return envs[0].unwrapped if envs else env.unwrapped
+
+
+def _description(env: Any) -> str:
+    """Return the first sentence that its class says of itself, without headings."""
+    lines = (env.__doc__ or "").splitlines()
+    said = (line.strip() for line in lines)
+    return next((line for line in said if line and not line.startswith("#")), "")
+
+
+def _seconds_per_step(env: Any) -> float | None:
+    seconds = getattr(env, "dt", None) or getattr(env, "tau", None)
+    return float(seconds) if isinstance(seconds, int | float) else None
+
+
+def _parts(space: Any) -> dict[str, Any]:
+    """Return the spaces that a Dict or a Tuple is made of."""
+    if isinstance(space, spaces.Dict):
+        return dict(space.spaces.items())
+    return {str(place): part for place, part in enumerate(space.spaces)}
+
+
+def _is_whole(space: Any) -> bool:
+    return isinstance(space, (spaces.Dict, spaces.Tuple))
+
+
+def _names(space: Any, stem: str) -> list[str]:
+    if _is_whole(space):
+        return [name for key, part in _parts(space).items() for name in _names(part, str(key))]
+    size = spaces.flatdim(space)
+    return [stem] if size == 1 else [f"{stem}_{column}" for column in range(size)]
+
+
+def _rows(space: Any, batch: Any) -> np.ndarray:
+    """Return a batch of observations as rows of numbers, (N, columns)."""
+    if _is_whole(space):
+        keys = list(space.spaces) if isinstance(space, spaces.Dict) else range(len(space.spaces))
+        parts = zip(_parts(space).values(), keys, strict=True)
+        return np.concatenate([_rows(part, batch[key]) for part, key in parts], axis=1)
+    batch = np.asarray(batch)
+    if isinstance(space, spaces.Discrete):
+        return np.eye(int(space.n), dtype=np.float32)[batch - space.start]
+    if isinstance(space, (spaces.Box, spaces.MultiBinary)):
+        return batch.reshape(len(batch), -1).astype(np.float32)
+    raise TypeError(f"Observations of a {type(space).__name__} space are not supported.")
+
+
+def _row(space: Any, observation: Any) -> np.ndarray:
+    return spaces.flatten(space, observation)

@@ -1,0 +1,303 @@
+"""Simulators in processes of their own: the protocol, its adapters, and training through it."""
+
+import ast
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from pathlib import Path
+
+import gymnasium
+import numpy as np
+import pytest
+import torch
+from gymnasium.vector import AutoresetMode, SyncVectorEnv
+
+from telic.envs import make
+from telic.envs.access import located
+from telic.envs.simulators import names, process
+from telic.envs.simulators.env import make_simulated
+from telic.envs.simulators.names import ADAPTERS, SimulatorAdapter, simulated, with_python
+from telic.errors import BadEnvironment, ConfigError, SimulatorError
+from telic.storage.layout import RunFolder
+from telic.testing import SimulatorContract
+from telic.training.policy import load_policy
+from tests.training.small import small_job, train_here
+
+TOY = SimulatorAdapter(Path(__file__).with_name("toy_adapter.py"), "counts up", ())
+
+
+@pytest.fixture(autouse=True)
+def _toy(monkeypatch):
+    monkeypatch.setitem(ADAPTERS, "toy", TOY)
+    monkeypatch.setattr(process, "_CLOSE_S", 0.5)
+
+
+class TestToy(SimulatorContract):
+    env = "toy:counts"
+
+
+class TestToyThatShowsTheEnd(SimulatorContract):
+    env = "toy:final"
+
+
+@pytest.mark.slow
+class TestVector(SimulatorContract):
+    env = "vector:CartPole-v1"
+
+
+# ---- the protocol
+
+
+def test_the_last_observation_is_the_one_before_where_a_simulator_shows_none():
+    shown, hidden = (make_simulated(f"toy:{task}", num_envs=2, seed=5) for task in ("final", "x"))
+    push = torch.ones(2, 1)
+    for env in (shown, hidden):
+        env.reset()
+    starts = shown.exact_obs[:, 0].clone()
+    for _ in range(7):
+        one, other = shown.step(push), hidden.step(push)
+    assert one.truncated.all() and other.truncated.all()
+    assert torch.equal(one.final_obs[:, 0], starts + 7)
+    assert torch.equal(other.final_obs[:, 0], starts + 6)
+    assert torch.equal(other.info["critic"][:, 0], -(starts + 6))
+    assert torch.equal(hidden.present()["critic"][:, 0], -hidden.exact_obs[:, 0])
+    assert torch.equal(one.obs[:, 0], starts[:1].expand(2)), "a new episode has begun"
+    assert torch.equal(one.info["time"], torch.full((2,), 0.7))
+    shown.close()
+    hidden.close()
+
+
+def test_ages_of_episodes_are_set_in_the_simulator_too():
+    env = make_simulated("toy:counts", num_envs=64, seed=1)
+    env.reset()
+    env.stagger()
+    step = env.step(torch.zeros(64, 1))
+    ages = step.final_obs[:, 1][~step.truncated] - 1
+    assert 3 < len(set(ages.tolist())) <= 7 and 0 < int(step.truncated.sum()) < 32
+    env.close()
+
+
+@pytest.mark.parametrize(
+    "task, kind, words",
+    [
+        ("raises", SimulatorError, r"failed: ValueError: no contact \(.*toy_adapter.py, line \d+"),
+        ("dies", SimulatorError, r"ended by itself \(exit code 7\).*cannot go on"),
+        ("hangs", SimulatorError, r"no answer for 0.5 s.*thinking"),
+    ],
+)
+def test_what_goes_wrong_in_a_simulator_is_one_paragraph_with_its_last_words(task, kind, words):
+    env = make_simulated(f"toy:{task}", num_envs=2, answer_s=0.5)
+    env.reset()
+    with pytest.raises(kind, match=words) as caught:
+        env.step(torch.zeros(2, 1))
+    assert "\n" not in caught.value.message
+    if task == "raises":
+        assert "the ground gave way" in caught.value.message
+    (number,) = env.processes
+    env.close()
+    with pytest.raises(ProcessLookupError):
+        os.kill(number, 0)
+
+
+def test_what_a_simulator_prints_is_never_taken_for_an_answer():
+    env = make_simulated("toy:talks", num_envs=2)
+    env.reset()
+    for _ in range(3):
+        step = env.step(torch.ones(2, 1))
+    assert step.reward.tolist() == (env.exact_obs[:, 0]).tolist()
+    env.close()
+
+
+def test_a_simulator_that_does_not_close_is_ended():
+    env = make_simulated("toy:stays", num_envs=1)
+    (number,) = env.processes
+    env.close()
+    with pytest.raises(ProcessLookupError):
+        os.kill(number, 0)
+
+
+def test_what_cannot_be_started_says_why(tmp_path):
+    with pytest.raises(SimulatorError, match="No module named 'toy'"):
+        make_simulated("toy:absent", num_envs=1)
+    with pytest.raises(BadEnvironment, match="obs_names"):
+        make_simulated("toy:unclear", num_envs=1)
+    with pytest.raises(BadEnvironment, match=r"nowhere.*No such file") as caught:
+        make_simulated("toy:counts", num_envs=1, python=str(tmp_path / "nowhere"))
+    assert "--python" in str(caught.value)
+    with pytest.raises(BadEnvironment, match="isaaclab is not installed") as caught:
+        make("isaaclab:Isaac-Ant-v0", num_envs=1)
+    assert "Isaac Sim" in str(caught.value)
+    with pytest.raises(ConfigError, match="equal parts"):
+        make_simulated("toy:counts", num_envs=3, seed=[1, 2])
+
+
+def test_a_simulator_ends_with_its_parent_even_while_it_hangs(tmp_path):
+    script = f"""
+        import sys, pathlib
+        sys.path.insert(0, {str(Path(__file__).parents[3])!r})
+        from telic.envs.simulators.names import ADAPTERS, SimulatorAdapter
+        from telic.envs.simulators.env import make_simulated
+        ADAPTERS["toy"] = SimulatorAdapter(pathlib.Path({str(TOY.file)!r}), "", ())
+        env = make_simulated("toy:hangs", num_envs=1)
+        env.reset()
+        print(env.processes[0], flush=True)
+        import torch
+        env.step(torch.zeros(1, 1))
+    """
+    command = [sys.executable, "-c", textwrap.dedent(script)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as parent:
+        number = int(parent.stdout.readline())
+        os.kill(number, 0)
+        parent.send_signal(signal.SIGKILL)
+        parent.wait()
+    for _ in range(100):
+        try:
+            os.kill(number, 0)
+        except ProcessLookupError:
+            return
+        time.sleep(0.05)
+    pytest.fail("the simulator goes on without its parent")
+
+
+def test_the_simulators_side_imports_nothing_of_telic():
+    folder = Path(names.__file__).parent
+    for name in ("server.py", "vector_adapter.py", "lab_adapter.py"):
+        for node in ast.walk(ast.parse((folder / name).read_text())):
+            if isinstance(node, ast.Import):
+                assert not any(each.name.startswith("telic") for each in node.names), name
+            if isinstance(node, ast.ImportFrom):
+                assert not (node.module or "").startswith("telic") and not node.level, name
+
+
+def test_a_simulator_is_given_no_secrets(monkeypatch):
+    monkeypatch.setenv("SOME_API_KEY", "abc")
+    monkeypatch.setenv("PYTHONPATH", "ours")
+    given = process._environment()
+    assert "SOME_API_KEY" not in given and "PYTHONPATH" not in given and given["HOME"]
+
+
+def test_names_mean_the_same_in_every_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine.py").write_text("")
+    assert located("vector:mine.py:Env") == f"vector:{tmp_path}/mine.py:Env"
+    assert located("vector:mine:Env") == f"vector:{tmp_path}/mine.py:Env"
+    assert located("mjlab:Mjlab-Cartpole-Balance") == "mjlab:Mjlab-Cartpole-Balance"
+    assert with_python("CartPole-v1", "python3") == "vector:CartPole-v1"
+    assert with_python("mjlab:X", "python3") == "mjlab:X" and with_python("CartPole-v1", None)
+    assert simulated("table.py:Puck") is None and simulated("mjlab:") is None
+
+
+# ---- Gymnasium
+
+OWN = '''
+import gymnasium
+import numpy as np
+from gymnasium import spaces
+from gymnasium.vector import AutoresetMode, VectorEnv
+
+
+class Rows(VectorEnv):
+    """Counts, all rows at once, and lets itself be reset."""
+
+    metadata = {"autoreset_mode": AutoresetMode.DISABLED}
+
+    def __init__(self, num_envs, limit=3):
+        self.num_envs, self.limit = num_envs, limit
+        self.single_observation_space = spaces.Dict(
+            count=spaces.Box(-np.inf, np.inf, (1,)), odd=spaces.Discrete(2)
+        )
+        self.single_action_space = spaces.Box(-np.inf, np.inf, (2,))
+
+    def observe(self):
+        return {"count": self.count[:, None], "odd": self.count.astype(int) % 2}, {}
+
+    def reset(self, *, seed=None, options=None):
+        mask = np.ones(self.num_envs, bool) if not options else options["reset_mask"]
+        if seed is not None:
+            self.seeds = np.array(seed) % 100
+            self.count = np.zeros(self.num_envs)
+        self.count = np.where(mask, self.seeds, self.count)
+        return self.observe()
+
+    def step(self, action):
+        self.count = self.count + 1
+        ended = self.count >= self.seeds + self.limit
+        return self.observe()[0], action.sum(1), ended, ended & False, {}
+
+
+class Late(Rows):
+    metadata = {"autoreset_mode": AutoresetMode.NEXT_STEP}
+
+
+def nothing(num_envs):
+    return "no environment"
+'''
+
+
+def test_a_gymnasium_id_gives_what_its_vector_environment_gives():
+    env = make_simulated("vector:CartPole-v1", num_envs=3, seed=4)
+    theirs = SyncVectorEnv(
+        [lambda: gymnasium.make("CartPole-v1")] * 3, autoreset_mode=AutoresetMode.SAME_STEP
+    )
+    obs, _ = theirs.reset(seed=[int(seed) for seed in env.state_dict()["seed"]])
+    assert np.array_equal(env.reset().numpy(), obs)
+    ends = 0
+    for number in range(60):
+        action = np.array([number % 2, 1, 0])
+        step, (obs, reward, terminated, truncated, info) = (
+            env.step(torch.as_tensor(action)),
+            theirs.step(action),
+        )
+        assert np.array_equal(step.obs.numpy(), obs) and np.array_equal(step.reward, reward)
+        assert np.array_equal(step.terminated, terminated)
+        assert np.array_equal(step.truncated, truncated)
+        for row in np.flatnonzero(terminated | truncated):
+            assert np.array_equal(step.final_obs[row], info["final_obs"][row])
+            ends += 1
+    assert ends > 3
+    assert env.dt == 0.02 and env.max_episode_steps == 500 and env.num_actions == 2
+    env.close()
+
+
+def test_a_vector_environment_of_ones_own_is_reset_where_it_has_ended(tmp_path):
+    (tmp_path / "mine.py").write_text(OWN)
+    env = make_simulated(f"vector:{tmp_path}/mine.py:Rows", num_envs=2, seed=1, limit=2)
+    start = env.reset()
+    assert env.spec.obs_names == ("count", "odd_0", "odd_1")
+    assert env.action_low.tolist() == [-1.0, -1.0] and "no limits" in " ".join(env.spec.notes)
+    env.step(torch.ones(2, 2))
+    step = env.step(torch.ones(2, 2))
+    assert step.terminated.all() and step.reward.tolist() == [2.0, 2.0]
+    assert torch.equal(step.obs, start) and torch.equal(step.final_obs[:, 0], start[:, 0] + 2)
+    env.close()
+    with pytest.raises(SimulatorError, match=r"step after.*NextStep.*SAME_STEP or DISABLED"):
+        make_simulated(f"vector:{tmp_path}/mine.py:Late", num_envs=2)
+    with pytest.raises(SimulatorError, match=r"gave a str.*VectorEnv"):
+        make_simulated(f"vector:{tmp_path}/mine.py:nothing", num_envs=2)
+
+
+# ---- training
+
+
+def test_a_simulator_is_trained_saved_resumed_and_played(tmp_path):
+    job = small_job("toy:counts", steps=1024, env_args={}, seeds=(1, 2), evaluations=1)
+    asked = iter([False, True])
+    stopped = train_here(job, tmp_path, should_stop=lambda: next(asked, True))
+    assert stopped.state.exists()
+    run = train_here(job, tmp_path)
+    assert run.path == stopped.path, "the same command goes on"
+    policy = load_policy(run.path)
+    assert policy(np.zeros((1, 2), np.float32)).shape == (1, 1)
+    with_critic = small_job("toy:x", env_args={}, settings={"critic_sees": ("critic",)}, steps=256)
+    assert RunFolder(train_here(with_critic, tmp_path).path).summary.exists()
+
+
+def test_members_in_simulators_are_what_they_are_alone(tmp_path):
+    together = train_here(small_job("toy:x", steps=512, env_args={}, seeds=(1, 2)), tmp_path / "a")
+    alone = train_here(small_job("toy:x", steps=512, env_args={}, seeds=(2,)), tmp_path / "b")
+    policies = [load_policy(run.path / "default_seed_2") for run in (together, alone)]
+    obs = np.linspace(-3, 3, 8, dtype=np.float32).reshape(4, 2)
+    assert np.array_equal(policies[0](obs), policies[1](obs))
