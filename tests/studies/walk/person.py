@@ -58,6 +58,8 @@ def _ask(world, study, said) -> None:
             world.commit(ours_only=False)
         case "G19":
             (study.root / "evaluate.py").write_text(EVALUATOR)
+        case "G08" if "the evaluator" in said.why:
+            (study.root / "evaluate.py").write_text(EVALUATOR)
         case "G20":
             field = said.command.split()[3]
             adapter = confirm_field(study.adapter, field)

@@ -82,6 +82,8 @@ def _check_again(attempt: LaunchAttempt, gate: CheckResult) -> Remedy:
         return Remedy("validate", gate.why, f"telic study candidate validate {name}")
     if status == CandidateStatus.LAUNCHED:
         return Remedy("abandon", gate.why, f"telic study candidate withdraw {name} --because TEXT")
+    if "the evaluator" in gate.why:  # which is nobody's candidate
+        return Remedy("ask", gate.why, None, (_QUESTIONS["G19"],))
     restore = f"restore what {name} was when it was accepted; state --rebuild does it for its files"
     return Remedy("repair", gate.why, "telic study state --rebuild", (restore,))
 
