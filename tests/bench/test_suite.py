@@ -42,7 +42,7 @@ def test_exotic_has_the_published_balance():
     }
 
 
-@pytest.mark.parametrize("name", ["core", "exotic", "files", "legged"])
+@pytest.mark.parametrize("name", ["arms", "core", "exotic", "files", "legged"])
 def test_every_case_is_checked_by_the_suite_itself(name):
     assert [each.id for each in load_suite(name).case if not each.checks] == []
 

@@ -14,6 +14,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
+from telic.composer.blocks import compose_block, is_about_block
 from telic.composer.draft import Draft, edit
 from telic.composer.observables import (
     Observable,
@@ -78,8 +79,8 @@ _RETURN_HIGH = (
 
 
 def is_observed(intent: str, spec: EnvSpec) -> bool:
-    """Say whether an intent is about what is observed: no robot, a goal, a column, the return."""
-    if spec.robot is None:
+    """Say whether an intent is about what is observed: no robot, a goal, a block, a column."""
+    if spec.robot is None or is_about_block(intent, spec):
         return True
     text = _plain(intent)
     goal = has_goal(spec) and _matches(family_of(spec).phrases[0].pattern, text)
@@ -95,6 +96,8 @@ def compose_observed(
     Raises:
         Refused: nothing of the intent was understood; says what can be asked here.
     """
+    if is_about_block(intent, spec):
+        return compose_block(intent, spec, criteria)
     reading = _Reading(_plain(intent), spec)
     if not reading.wants:
         raise Refused(

@@ -1,0 +1,268 @@
+"""Intents of arms with a block: push it to the goal, pick it up and lift it there, lift it.
+
+    push the block to the goal · slide the cube to the target quickly
+    pick up the block and lift it to the goal · lift the block 20 cm without dropping it
+
+The words decide what the environment puts there: a goal on the table to push to, or one in the air.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Literal, NamedTuple
+
+from telic.composer.draft import Draft, edit
+from telic.composer.words import ignored_words
+from telic.composer.write import judge_file, reward_file
+from telic.envs.spec import EnvSpec
+from telic.errors import Refused
+from telic.judges.criteria import Composition, Covered, Criterion
+
+EXAMPLES = ("push the block to the goal", "pick up the block and lift it to the goal")
+_THE = r"(?:(?:the|a|that|this|its|your) )?"
+_THING = rf"{_THE}(?:(?:little|small|blue) )?(?:block|cube|box|object|brick)"
+_TABLE = rf"{_THE}(?:table|floor|ground)"
+_GOAL = (
+    rf"(?:(?:over|up|all the way) )?(?:to|onto|into|on|at|towards?) {_THE}"
+    r"(?:red )?(?:goal|target|marker|ball|dot)(?: position)?"
+)
+_PUSH = rf"(?:push|shove|slide|nudge|move|bring|drag|get)(?:ing)? {_THING}"
+_ALONG = rf"(?: (?:along|across|over|on) {_TABLE})?"
+_PUSHED = rf"{_PUSH}{_ALONG}(?: {_GOAL})?{_ALONG}"
+_PICK = rf"(?:pick|lift|raise|grasp|grab|carry|take)(?:ing)?(?: up)? {_THING}(?: up)?"
+_NEXT = r",?(?: and)?(?: then)? (?:lift|raise|bring|carry|move|take|hold)(?:ing)? it(?: up)?"
+_PICKED = rf"{_PICK}(?:{_NEXT})?(?: {_GOAL})?"
+_HIGH = rf"(?: (?:high|up|into {_THE}air|above {_TABLE}|off {_TABLE}))?"
+_AMOUNT = rf"(?:by |to )?({{}}) ?(cm|centimet(?:er|re)s|m|met(?:er|re)s?){_HIGH}"
+_NUMBER = r"\d+(?:\.\d+)?|\.\d+"
+_OFF = rf"high|off {_TABLE}|into {_THE}air"
+_KEPT = (
+    r"(?:and )?(?:keep|hold|leave)(?:ing)? it(?: up)?(?: there| still| in place| in the air)?|"
+    r"(?:and )?stay there"
+)
+_NOT_DROPPED = (
+    r"without (?:dropping it|letting it (?:fall|go|drop))|"
+    r"(?:do not|don't|never) (?:drop it|let it (?:fall|go|drop))"
+)
+_QUICK = r"(?:as )?(?:quickly|fast|swiftly|rapidly)(?: as (?:possible|you can|it can))?"
+_NOT = r"(?:not|never|don't|doesn't|without|no|avoid)"
+_LIFT_M = 0.15
+_MOST_LIFT_M = 0.3
+_SECONDS = {"push": 4.0, "pick": 5.0}
+_STEPS = {"push": 4_000_000, "pick": 20_000_000}
+_LOG_STD = -1.0
+"""actions are wide: who starts with large ones throws the block off the table"""
+_MAIN, _WHERE, _HEIGHT, _KEEPS, _HOLDS, _SOON = "main", "where", "height", "keeps", "holds", "soon"
+
+
+class BlockWish(NamedTuple):
+    """What is wanted of the block."""
+
+    task: Literal["push", "pick"]
+    lift_m: float | None
+    """how high; None: to the goal"""
+    words: dict[str, str]
+    """by what they ask for"""
+    doubts: tuple[str, ...]
+    unread: tuple[str, ...]
+
+
+def is_about_block(intent: str, spec: EnvSpec) -> bool:
+    """Say whether an intent wants something of a block that this arm can be given."""
+    if "task" not in spec.arguments:
+        return False
+    return any(_find(pattern, _plain(intent)) for pattern in (_PUSHED, _PICKED))
+
+
+def compose_block(
+    intent: str, spec: EnvSpec, criteria: Sequence[Criterion] | None = None
+) -> Composition:
+    """Write criteria, reward and judge for an intent about a block; see `compose`."""
+    wish = _read(intent)
+    draft = Draft(doubts=list(wish.doubts))
+    titles = _push(draft) if wish.task == "push" else _pick(wish, draft)
+    if _SOON in wish.words:
+        titles[_SOON] = _be_quick(draft)
+    draft.add("calm", "-quantities.effort(info)", 0.05, "effort", r"-\overline{a^2}")
+    if criteria is not None:
+        edit([draft], criteria)
+    left = {part.title for part in draft.parts}
+    carried = {
+        words: tuple(title for title in titles.get(about, ()) if title in left)
+        for about, words in wish.words.items()
+    }
+    steps = round(_SECONDS[wish.task] / (spec.dt_s or 0.02))
+    return Composition(
+        intent=intent,
+        env=spec.id,
+        criteria=tuple(part.criterion() for part in draft.parts),
+        reward=reward_file(intent, spec.id, draft),
+        judge=judge_file(intent, spec.id, draft),
+        env_args={"task": wish.task, "max_episode_steps": steps},
+        settings={"log_std": _LOG_STD},
+        steps=_STEPS[wish.task],
+        doubts=tuple(draft.doubts),
+        not_understood=wish.unread,
+        covered=tuple(Covered(words=words, criteria=own) for words, own in carried.items() if own),
+        dropped=tuple(words for words, own in carried.items() if not own),
+    )
+
+
+# ----------------------------------------------------------------------------------- what is read
+
+
+def _plain(intent: str) -> str:
+    """Return an intent in small letters, single spaces, and without marks that end sentences."""
+    text = re.sub(r"[\s_]+", " ", intent.lower().replace("’", "'"))
+    text = re.sub(r"(?<!\d)[.](?!\d)|[.](?=\s|$)|[!?;:,\"]", " ", text)
+    return " ".join(text.split())
+
+
+def _find(pattern: str, text: str) -> re.Match[str] | None:
+    return re.search(rf"(?<![\w.])(?:{pattern})(?![\w]|\.\d)", text)
+
+
+def _read(intent: str) -> BlockWish:
+    text, words, doubts = _plain(intent), dict[str, str](), list[str]()
+
+    def take(pattern: str, about: str) -> re.Match[str] | None:
+        nonlocal text
+        found = _find(pattern, text)
+        if found is not None:
+            text = " ".join(f"{text[: found.start()]} · {text[found.end() :]}".split())
+            words[about] = found.group()
+        return found
+
+    take(_NOT_DROPPED, _HOLDS)
+    task = "pick" if _find(_PICKED, text) else "push"
+    main = take(_PICKED if task == "pick" else _PUSHED, _MAIN)
+    if main is None or re.search(rf"(?<!\w){_NOT}(?: \w+)? ·", text):
+        raise Refused(
+            f'"{intent}" does not say what to do with the block.',
+            hint=f"Ask for example: {', '.join(EXAMPLES)}.",
+        )
+    is_to_goal = bool(_find(_GOAL, main.group()) or take(_GOAL, _WHERE))
+    lift: float | None = None
+    if task == "pick" and not is_to_goal:
+        amount = take(_AMOUNT.format(_NUMBER), _HEIGHT)
+        lift = _LIFT_M
+        if amount is not None:
+            lift = float(amount[1]) * (0.01 if amount[2].startswith("c") else 1.0)
+        else:
+            take(_OFF, _HEIGHT)
+            doubts.append(f"how high is not said: {lift:g} m above where it lay is taken")
+        if not 0.0 < lift <= _MOST_LIFT_M:
+            raise Refused(
+                f"A block is lifted up to {_MOST_LIFT_M:g} m, not {lift:g} m.",
+                hint=f'Say for example "lift the block {100 * _LIFT_M:g} cm".',
+            )
+    elif not is_to_goal:
+        doubts.append("where to is not said: to the goal, the red ball, is taken")
+    take(_KEPT, _KEEPS)
+    take(_QUICK, _SOON)
+    known = ignored_words() | {"and", "then", "it", "arm", "gripper", "robot", "·"}
+    unread = tuple(word for word in text.split() if word not in known)
+    return BlockWish(task, lift, words, tuple(doubts), unread)
+
+
+# ------------------------------------------------------------------------------ what is asked for
+
+
+def _see(draft: Draft) -> None:
+    """Define how far the block is from the goal and from the hand, and how far it rose."""
+    draft.remember("lay", 2)
+    draft.need(
+        'block = quantities.body_position(info, "block")',
+        'away = (block - quantities.body_position(info, "target")).norm(dim=-1)',
+        'near = (block - quantities.body_position(info, "fingertip")).norm(dim=-1)',
+        'is_known = self.memory["lay"][:, :1]',
+        'lay = torch.where(is_known > 0.0, self.memory["lay"][:, 1:], block[:, 2:])',
+        'self.memory["lay"] = torch.cat((torch.ones_like(is_known), lay), dim=-1)',
+        "rise = block[:, 2] - lay[:, 0]",
+    )
+    draft.measure(
+        'block = episode.quantity("body_position", "block")',
+        'away = np.linalg.norm(block - episode.quantity("body_position", "target"), axis=-1)',
+        'near = np.linalg.norm(block - episode.quantity("body_position", "fingertip"), axis=-1)',
+        "rise = block[:, 2] - block[0, 2]",
+        "last = slice(-max(1, round(1.0 / episode.dt)), None)",
+    )
+
+
+def _go_near(draft: Draft) -> None:
+    draft.add(
+        "near", "torch.exp(-8.0 * near) - near", 0.5, "hand close to the block", "(e^{-8 d}-d)"
+    )
+
+
+def _be_there(draft: Draft, farthest: float) -> tuple[str, ...]:
+    """Pay and judge that the block gets to the goal and stays there."""
+    code = "torch.exp(-10.0 * away) - away"
+    draft.add("bring", code, 4.0, "block close to the goal", "(e^{-10 d}-d)")
+    draft.add("there", "(away < 0.05).float()", 2.0, "block at the goal", "[d < 5 cm]")
+    title, meaning = "brings the block to the goal", "distance to the goal over the last second"
+    value = "float(np.mean(away[last]))"
+    draft.leaf(title, meaning, value, farthest, 0.04, weight=3.0, unit="m", tag="too_far")
+    meaning = "share of the time within 0.05 m of the goal"
+    value = "episode.share(away < 0.05)"
+    draft.leaf("keeps it there", meaning, value, 0.05, 0.4, weight=2.0, tag="drifts")
+    return title, "keeps it there"
+
+
+def _push(draft: Draft) -> dict[str, tuple[str, ...]]:
+    """Push the block along the table to the goal."""
+    _see(draft)
+    _go_near(draft)
+    there = _be_there(draft, 0.07)
+    title = "pushes it along the table"
+    meaning = "share of the time less than 0.03 m above where it lay, and not below the table"
+    value = "episode.share(np.abs(rise) < 0.03)"
+    draft.guard(title, meaning, value, 0.7, 0.95, tag="flails")
+    return {_MAIN: (*there, title), _WHERE: there, _KEEPS: there[1:], _HOLDS: there}
+
+
+def _pick(wish: BlockWish, draft: Draft) -> dict[str, tuple[str, ...]]:
+    """Lift the block with the gripper: to the goal, or so high."""
+    _see(draft)
+    _go_near(draft)
+    height = wish.lift_m or 0.1
+    code = f"torch.exp(-8.0 * near) * (rise / {height:.4g}).clamp(0.0, 1.0)"
+    draft.add("lift", code, 4.0, "block off the table, in the hand", r"e^{-8d} h / h^*")
+    title = f"lifts the block {height:.2g} m"
+    meaning = "highest above where it lay"
+    value = "float(np.max(rise))"
+    low, high = 0.2 * height, 0.9 * height
+    draft.total(title, meaning, value, low, high, weight=1.5, unit="m", tag="too_low")
+    if wish.lift_m is None:
+        there = _be_there(draft, 0.1)
+    else:
+        up = f"rise > {0.7 * height:.4g}"
+        draft.add("up", f"({up}).float()", 2.0, "block up", r"[h > 0.7 h^*]")
+        meaning = f"share of the time more than {0.7 * height:.2g} m above where it lay"
+        draft.leaf("keeps it up", meaning, f"episode.share({up})", 0.05, 0.4, weight=3.0)
+        there = (title, "keeps it up")
+    holds = "holds it"
+    meaning = "share of the time off the table with the hand within 0.08 m of it"
+    value = "float(np.mean(near[rise > 0.03] < 0.08)) if np.any(rise > 0.03) else 0.0"
+    draft.guard(holds, meaning, value, 0.5, 0.9, tag="too_far")
+    return {
+        _MAIN: (title, *there, holds),
+        _WHERE: there,
+        _HEIGHT: (title,),
+        _KEEPS: there[1:],
+        _HOLDS: (holds, there[1]),
+    }
+
+
+def _be_quick(draft: Draft) -> tuple[str, ...]:
+    """Judge how soon the block is first where it belongs."""
+    is_up = any(term.name == "up" for term in draft.terms)
+    done = (
+        next(term.code for term in draft.terms if term.name == "up") if is_up else "(away < 0.05)"
+    )
+    done = done.removesuffix(".float()")
+    title, meaning = "is quick", "share of the time until it is first there"
+    value = f"float(np.argmax({done})) / len(away) if np.any({done}) else 1.0"
+    draft.leaf(title, meaning, value, 0.8, 0.4, weight=1.0, tag="too_slow")
+    return (title,)

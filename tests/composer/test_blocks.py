@@ -1,0 +1,72 @@
+"""Words about a block: what they mean, what carries them, and what is refused."""
+
+import pytest
+
+from telic.composer.blocks import EXAMPLES
+from telic.composer.compose import able, compose
+from telic.composer.scene import Scene
+from telic.envs import make
+from telic.errors import Refused
+from telic.judges.trial import try_out
+from tests.envs.test_block import arm  # noqa: F401 - a fixture
+
+
+@pytest.fixture(scope="module")
+def spec(arm):  # noqa: F811
+    return make(arm(), num_envs=1).spec
+
+
+@pytest.mark.parametrize(
+    ("intent", "task", "title"),
+    [
+        ("Push the block to the goal.", "push", "brings the block to the goal"),
+        ("slide the cube along the table to the target", "push", "brings the block to the goal"),
+        ("push the block", "push", "brings the block to the goal"),
+        ("Pick up the block and lift it to the goal.", "pick", "brings the block to the goal"),
+        ("grab the cube, carry it to the goal and hold it there", "pick", "keeps it there"),
+        ("lift the block", "pick", "lifts the block 0.15 m"),
+        ("lift the box 20 cm off the table", "pick", "lifts the block 0.2 m"),
+        ("pick the block up without dropping it", "pick", "holds it"),
+    ],
+)
+def test_words_decide_the_task_and_all_of_them_are_carried(spec, intent, task, title):
+    made = compose(intent, spec)
+    assert made.env_args["task"] == task
+    assert title in [criterion.title for criterion in made.criteria]
+    assert not made.not_understood and not made.dropped
+    assert all(f'"{name}"' in made.reward for name in ("block", "target", "fingertip"))
+
+
+def test_what_is_left_open_or_not_understood_is_told(spec):
+    assert "how high is not said" in compose("lift the block", spec).doubts[0]
+    assert "where to is not said" in compose("push the block", spec).doubts[0]
+    assert compose("push the block to the goal like a cat", spec).not_understood == ("like", "cat")
+    quick = compose("push the block to the goal quickly", spec)
+    assert "is quick" in [criterion.title for criterion in quick.criteria]
+
+
+@pytest.mark.parametrize(
+    "intent", ["don't push the block to the goal", "never lift the block", "lift the block 2 m"]
+)
+def test_the_opposite_and_the_impossible_are_refused(spec, intent):
+    with pytest.raises(Refused):
+        compose(intent, spec)
+
+
+def test_criteria_can_be_edited_and_examples_are_offered(spec):
+    made = compose(EXAMPLES[0], spec)
+    edited = [
+        each.model_copy(update={"goal": 0.01}) if each.unit == "m" else each
+        for each in made.criteria
+    ]
+    assert "goal=0.01" in compose(EXAMPLES[0], spec, criteria=edited).judge
+    assert set(EXAMPLES) <= set(able(Scene.of(spec)))
+
+
+@pytest.mark.parametrize("intent", [*EXAMPLES, "lift the block"])
+def test_no_bad_habit_passes_for_it(arm, spec, intent, tmp_path):  # noqa: F811
+    made = compose(intent, spec)
+    args = {**made.env_args, "max_episode_steps": 60}
+    trial = try_out(arm(), args, made.reward, made.judge, (), made.fine, 0.7, tmp_path)
+    assert trial.was_run and not trial.judge_problems and not trial.reward_problems
+    assert all(example.score is not None and example.score < 0.3 for example in trial.examples)
