@@ -51,7 +51,10 @@ def train(request: TrainRequest) -> Run:
         run = finished_run(undrawn)
         return draw_run(run, wanted, request.on_event, request.should_stop)
     if request.trainer == "sb3":
+        from telic.envs.simulators.names import refuse_simulated
         from telic.training.sb3 import execute_sb3 as execute
+
+        refuse_simulated(job.env, "Stable-Baselines3")
     else:
         from telic.training.run import execute
     run = execute(

@@ -10,6 +10,8 @@ import shutil
 from pathlib import Path
 from typing import NamedTuple
 
+from telic.errors import UsageError
+
 _HERE = Path(__file__).parent
 
 
@@ -84,6 +86,16 @@ def simulated(env: str) -> SimulatedTask | None:
 def with_python(env: str, python: str | None) -> str:
     """Return the environment that is meant by a name and the Python that it shall run in."""
     return env if python is None or simulated(env) else f"vector:{env}"
+
+
+def refuse_simulated(env: str, who: str) -> None:
+    """Raise UsageError for an environment of another simulator, where it cannot be used."""
+    if simulated(env):
+        raise UsageError(
+            f"{who} cannot use {env}: it runs in a process of its own, which confined work may not "
+            "start, and shows nothing that words could be measured by.",
+            hint=f"Train it with its own reward: telic train {env}",
+        )
 
 
 def absolute_python(python: str) -> str:
