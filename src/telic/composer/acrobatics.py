@@ -9,6 +9,7 @@ from telic.composer.frames import Act, Degree, Direction, Frame
 from telic.composer.gaits import STEPPING, keep_time, usual_gait
 from telic.composer.hops import jump_in_time
 from telic.composer.manners import (
+    ALIVE,
     allow_height,
     be_quiet,
     do_it_on_purpose,
@@ -45,7 +46,8 @@ def jump(frame: Frame, scene: Scene, draft: Draft) -> None:
     if is_far:
         _leap(frame, scene, draft)
     allow_height(scene, draft, scene.stands + 2.0 * target + 0.5)
-    stay_on_feet(scene, draft)
+    # To stand must not pay so well that nobody dares to jump.
+    stay_on_feet(scene, draft, alive=ALIVE)
     draft.seconds = 5.0 if frame.count is None else max(3.0, 1.5 * frame.count + 1.5)
 
 
@@ -68,8 +70,10 @@ def _rise(scene: Scene, draft: Draft, goal: Goal, count: int | None) -> None:
         draft.need(f'over = (self.memory["jumps"] > {count - 0.5:g}).float()')
         left = "(1.0 - over)"
         rest_after(scene, draft, "over")
+        # The last landing is what ends it: counted already, and paid as the others are.
+        is_due = f'(self.memory["jumps"] < {count + 0.5:g}).float()'
         draft.add(
-            "land", f"5.0 * down * {left}", 1.0, "once per jump: down again", r"[\text{land}]"
+            "land", f"5.0 * down * {is_due}", 1.0, "once per jump: down again", r"[\text{land}]"
         )
     most = "" if goal.is_open else ", 1.0" if goal.is_exact else ", 2.0"
     code = f"{left} * (leap / {target:.4g}).clamp(0.0{most})"

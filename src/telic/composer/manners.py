@@ -14,6 +14,8 @@ from telic.composer.parts import bodies_of
 from telic.composer.scene import Scene
 from telic.core.text import is_row
 
+ALIVE = 0.3
+"""paid for every step that a robot has not fallen, where little is enough"""
 _RESTS_ON = 5.0
 """contact thresholds, of 1 % of the weight each, from which a body carries weight"""
 _OF_LEGS = (Act.GO, Act.CIRCLE, Act.TURN, Act.STAND, Act.STOP, Act.OBEY)
@@ -73,11 +75,14 @@ def rest_height(scene: Scene, draft: Draft) -> None:
     draft.leaf("keeps its height", meaning, value, 0.3, 0.8, weight=1.5, tag="falls")
 
 
-def stay_on_feet(scene: Scene, draft: Draft) -> None:
-    """Guard against sliding along, against shaking, and against ending early."""
+def stay_on_feet(scene: Scene, draft: Draft, *, alive: float | None = None) -> None:
+    """Guard against sliding along, against shaking, and against ending early.
+
+    `alive` is what each step is paid for not having fallen; None: by how tall it is.
+    """
     if scene.ends_fallen:
         # What is tall falls by lunging, and lunging must not pay for the rest of the episode.
-        weight = 1.0 if scene.is_tall else 0.3
+        weight = alive or (1.0 if scene.is_tall else ALIVE)
         draft.add("alive", "torch.ones_like(action[:, 0])", weight, "still on its feet", "1")
         value = "episode.seconds / episode.full_seconds"
         draft.guard("does not end early", "share of the full length", value, 0.2, 0.9, tag="falls")

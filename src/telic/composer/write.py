@@ -23,6 +23,10 @@ def put_in_order(drafts: Sequence[Draft], always: Draft) -> None:
 
     Judged throughout is only what the phases do not all judge by themselves.
     """
+    for draft in drafts[:-1]:
+        if not any(end.seconds for end in draft.reached):
+            # It goes on when something was done. To be paid for waiting is a reason not to do it.
+            draft.terms = [term for term in draft.terms if term.name != "alive"]
     own = [{part.title for part in draft.parts} for draft in drafts]
     always.parts = [
         part for part in always.parts if not all(part.title in titles for titles in own)
