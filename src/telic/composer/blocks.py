@@ -171,15 +171,18 @@ def _read(intent: str) -> BlockWish:
 
 def _see(draft: Draft) -> None:
     """Define how far the block is from the goal and from the hand, and how far it rose."""
-    draft.remember("lay", 2)
+    draft.remember("began", 3)
     draft.need(
         'block = quantities.body_position(info, "block")',
         'away = (block - quantities.body_position(info, "target")).norm(dim=-1)',
         'near = (block - quantities.body_position(info, "fingertip")).norm(dim=-1)',
-        'is_known = self.memory["lay"][:, :1]',
-        'lay = torch.where(is_known > 0.0, self.memory["lay"][:, 1:], block[:, 2:])',
-        'self.memory["lay"] = torch.cat((torch.ones_like(is_known), lay), dim=-1)',
-        "rise = block[:, 2] - lay[:, 0]",
+        'is_known = self.memory["began"][:, :1]',
+        "now = torch.stack((block[:, 2], away), dim=-1)",
+        'began = torch.where(is_known > 0.0, self.memory["began"][:, 1:], now)',
+        'self.memory["began"] = torch.cat((torch.ones_like(is_known), began), dim=-1)',
+        "rise = block[:, 2] - began[:, 0]",
+        # Of the way that this episode has: how far it is by chance is not to the policy's credit.
+        "way = (1.0 - away / began[:, 1].clamp_min(0.02)).clamp(-1.0, 1.0)",
     )
     draft.measure(
         'block = episode.quantity("body_position", "block")',
@@ -192,14 +195,13 @@ def _see(draft: Draft) -> None:
 
 def _go_near(draft: Draft) -> None:
     draft.add(
-        "near", "torch.exp(-8.0 * near) - near", 0.5, "hand close to the block", "(e^{-8 d}-d)"
+        "near", "torch.exp(-8.0 * near) - near", 1.0, "hand close to the block", "(e^{-8 d}-d)"
     )
 
 
 def _be_there(draft: Draft, farthest: float) -> tuple[str, ...]:
     """Pay and judge that the block gets to the goal and stays there."""
-    code = "torch.exp(-10.0 * away) - away"
-    draft.add("bring", code, 4.0, "block close to the goal", "(e^{-10 d}-d)")
+    draft.add("bring", "way", 4.0, "share of the block's way to the goal", "(1 - d / d_0)")
     draft.add("there", "(away < 0.05).float()", 2.0, "block at the goal", "[d < 5 cm]")
     title, meaning = "brings the block to the goal", "distance to the goal over the last second"
     value = "float(np.mean(away[last]))"
