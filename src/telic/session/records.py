@@ -10,7 +10,6 @@ from pydantic import Field, ValidationInfo, field_validator, model_validator
 from typing_extensions import TypedDict
 
 from telic.core.config import Config, Record
-from telic.envs.simulators.names import refuse_simulated
 from telic.errors import BadFile, UsageError
 from telic.judges.criteria import Criterion
 from telic.session import EPISODES, FIRST_REWARDS, ITERATIONS, SEEDS, THRESHOLD
@@ -127,12 +126,6 @@ class SessionConfig(Config):
         if not any(map(str.isalnum, intent)):
             raise ValueError('What should the robot do? For example: "run forward fast".')
         return intent
-
-    @field_validator("env")
-    @classmethod
-    def _can_be_measured(cls, env: str) -> str:
-        refuse_simulated(env, "A session")
-        return env
 
     @field_validator("seeds")
     @classmethod

@@ -164,9 +164,11 @@ def run(request: IntentRequest) -> Session:
     from telic.session import WORKERS
 
     with prewarmed(WORKERS):
+        from telic.envs.simulators.names import refuse_simulated
         from telic.session.loop import run as run_session  # while the workers import, too
         from telic.session.records import IntentOptions
 
+        refuse_simulated(request.env, "A session")
         options = {name: getattr(request, name) for name in IntentOptions.__annotations__}
         return run_session(
             request.intent,

@@ -20,7 +20,6 @@ from telic.envs.simulators import names, process
 from telic.envs.simulators.env import make_simulated
 from telic.envs.simulators.names import ADAPTERS, SimulatorAdapter, simulated, with_python
 from telic.errors import BadEnvironment, ConfigError, SimulatorError, UsageError
-from telic.session.loop import run
 from telic.testing import SimulatorContract
 from telic.training.policy import load_policy
 from tests.training.small import small_job, train_here
@@ -189,7 +188,7 @@ def test_names_mean_the_same_in_every_folder(tmp_path, monkeypatch):
 
 def test_what_simulators_cannot_do_is_refused_at_once(tmp_path):
     with pytest.raises(UsageError, match=r"A session cannot use mjlab:X.*telic train mjlab:X"):
-        run("walk", env="mjlab:X", runs_dir=tmp_path)
+        telic.run("walk", env="mjlab:X", runs_dir=tmp_path)
     with pytest.raises(UsageError, match="Stable-Baselines3 cannot use vector:CartPole-v1"):
         telic.train("CartPole-v1", python=sys.executable, trainer="sb3", runs_dir=tmp_path)
     assert not list(tmp_path.iterdir())
