@@ -1,5 +1,7 @@
 """A whole session on a tiny budget: every step recorded, resumable, and judged honestly."""
 
+import threading
+
 import pytest
 
 import telic
@@ -9,13 +11,17 @@ from telic.authors.revision import next_candidate
 from telic.errors import ConfigError, RewardError
 from telic.judges.criteria import Composition, Criterion, leaf
 from telic.judges.verdict import judged, together, unknown
+from telic.rendering.job import Rendering
+from telic.session import certificate, loop
 from telic.session.judgement import decide as decide_on
 from telic.session.loop import run
 from telic.session.records import SessionConfig
+from telic.session.report import best
 from telic.session.robustness import read_card
 from telic.storage.files import read_json
 from telic.storage.layout import SessionFolder
 from tests.heard import Heard
+from tests.session.quick import PASSING
 from tests.training.small import SPEED
 
 JUDGE = """
@@ -234,3 +240,25 @@ def test_an_impossible_request_starts_nothing(tmp_path):
     with pytest.raises(ConfigError):
         run("", runs_dir=tmp_path)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_pass_is_drawn_once_and_meanwhile_certified(asking, home):
+    begun, drawn = threading.Event(), []
+
+    def render(jobs):
+        begun.set()
+        drawn.extend(job.output.name for job in jobs)
+        for job in jobs:
+            job.output.parent.mkdir(parents=True, exist_ok=True)
+            job.output.write_bytes(b"picture")
+        return [Rendering(output=job.output, backend="osmesa") for job in jobs]
+
+    def certify(*args):
+        assert begun.wait(10), "the pictures wait for the certificate"
+        return certificate.certify(*args)
+
+    home.setattr(best, "render", render)
+    home.setattr(loop, "certify", certify)
+    session, _ = asking.run(PASSING)
+    assert "<video" in (session.path / "report.html").read_text()
+    assert sorted(drawn) == ["median.mp4", *(f"strip_{x}.png" for x in ("median", "p10", "p90"))]

@@ -119,6 +119,13 @@ def _standing(score: MemberScore, threshold: float) -> tuple[bool, float, float]
     return score.low >= threshold, chosen, score.low
 
 
+def looks_otherwise(passed: SessionIteration) -> tuple[str, ...]:
+    """Say where most pictures show less than the judge's code measured, also at a closer look."""
+    verdicts = [verdict for member in passed.members for verdict in member.judgement.verdicts]
+    doubt = judge_doubted(verdicts, only_less=True)
+    return () if doubt is None else (doubt,)
+
+
 def mean_score(scores: Sequence[MemberScore]) -> float | None:
     """Return the mean score of policies; None when none could be judged."""
     values = [score.judgement.score for score in scores if score.judgement.score is not None]

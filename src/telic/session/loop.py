@@ -38,7 +38,6 @@ from telic.envs.access import located
 from telic.errors import Refused, RewardError, TelicError, TrainingFailed, UsageError
 from telic.judges.code import find_judge
 from telic.judges.criteria import Composition
-from telic.judges.doubt import judge_doubted
 from telic.judges.trial import Trial, text_hash
 from telic.llm import BudgetExceeded, Cancelled
 from telic.sandbox.nursery import prewarmed
@@ -49,11 +48,12 @@ from telic.session.certificate import certify, sealed
 from telic.session.control import SessionControl, SessionStopped, SessionWork
 from telic.session.forecast import MeasuredForecast, session_forecast
 from telic.session.fresh import start_seed
-from telic.session.judgement import judge, untrained
+from telic.session.judgement import judge, looks_otherwise, untrained
 from telic.session.labels import vetoed_before
 from telic.session.outcome import ONE_SEED, Ending, ending_of_pass
 from telic.session.records import IntentOptions, SessionConfig, SessionSummary
 from telic.session.rejudge import reconsidered
+from telic.session.report.best import PicturesAhead
 from telic.session.report.document import write_report
 from telic.session.robustness import robustness_card
 from telic.session.seal import StepRecords, seal
@@ -223,7 +223,9 @@ def run_loop(work: SessionWork) -> SessionSummary:
             work.tell(from_facts(SessionJudged, iteration.model_dump()))
             control.account.report(work.tell, number)
             if iteration.passed:
-                return _finish(work, written, history, _ending(work, written, iteration))
+                with PicturesAhead(folder, config.env, candidate, iteration) as pictures:
+                    ending = _ending(work, written, iteration)
+                    return _finish(work, written, history, ending, pictures=pictures)
         return _finish(work, written, history, Ending("not_passed"))
     except (SessionStopped, AllowanceUsedUp, BudgetExceeded, Cancelled) as ended:
         return _finish(work, written, history, Ending("stopped"), ended)
@@ -291,18 +293,11 @@ def _ending(work: SessionWork, written: Composition, passed: SessionIteration) -
     certificate = certify(work, written, passed)
     write_json(work.folder.certificate, certificate)
     return ending_of_pass(
-        (*vetoed_before(work.folder), *certificate.doubts, *_looks_otherwise(passed)),
+        (*vetoed_before(work.folder), *certificate.doubts, *looks_otherwise(passed)),
         (*written.not_understood, *written.dropped),
         (*((ONE_SEED,) if len(work.config.seeds) == 1 else ()), *certificate.limits),
         accept_partial=work.config.accept_partial,
     )
-
-
-def _looks_otherwise(passed: SessionIteration) -> tuple[str, ...]:
-    """Say where most pictures show less than the judge's code measured, also at a closer look."""
-    verdicts = [verdict for member in passed.members for verdict in member.judgement.verdicts]
-    doubt = judge_doubted(verdicts, only_less=True)
-    return () if doubt is None else (doubt,)
 
 
 def _finish(
@@ -311,6 +306,7 @@ def _finish(
     history: list[SessionIteration],
     ending: Ending,
     ended: TelicError | None = None,
+    pictures: PicturesAhead | None = None,
 ) -> SessionSummary:
     """Sum up, report, and only then say that the session is over."""
     trained = [iteration for iteration in history if iteration.members]
@@ -343,7 +339,9 @@ def _finish(
     if ending.outcome != "stopped":
         work.author.analyse(history)
     robustness_card(work.folder, work.config, summary, work.tell)
-    write_report(work.folder, work.config, written, history, summary, work.tell)
+    told = work.config, written, history, summary
+    redraws = pictures is None or not pictures.are_of(best)
+    write_report(work.folder, *told, work.tell, redraws=redraws)
     # Last: a session with a summary is over, and one that was killed before goes on to its report.
     text = json_text(summary)
     policy = None if best is None or best.best is None else (best.number, best.best)

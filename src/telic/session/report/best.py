@@ -6,10 +6,11 @@ Its median episode is shown as a video; a poor, the median and a good one as str
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Self
 
-from telic.authors.candidate import MemberScore, SessionIteration
+from telic.authors.candidate import MemberScore, RewardCandidate, SessionIteration
 from telic.core.text import count, figure, percent
 from telic.judges.verdict import Judgement, Verdict
 from telic.rendering import RenderJob, render
@@ -121,6 +122,47 @@ def draw_pictures(
         inline=small,
         score=verdicts[chosen["median"]].score,
     )
+
+
+class PicturesAhead:
+    """Pictures of the policy that passed, drawn while other work goes on, by another process.
+
+    with PicturesAhead(folder, env, candidate, passed) as pictures:
+        ...  # what need not wait for them
+        write_report(..., redraws=not pictures.are_of(best))
+
+    Whoever leaves waits for them: nobody else may write the same files.
+    """
+
+    def __init__(
+        self, folder: SessionFolder, env: str, candidate: RewardCandidate, passed: SessionIteration
+    ) -> None:
+        assert passed.best_member is not None  # a pass is somebody's
+        self._passed, self._troubles = passed, list[str]()
+        self._pool = ThreadPoolExecutor(1)
+        self._drawing = self._pool.submit(
+            draw_pictures,
+            folder,
+            folder.iteration(passed.number),
+            passed.best_member,
+            (env, candidate.env_args),
+            self._troubles.append,
+        )
+
+    def are_of(self, best: SessionIteration | None) -> bool:
+        """Wait for them, and say whether they all show the best policy of this iteration.
+
+        If not, the report draws its own, and says what cannot be drawn. A branch may hand out a
+        policy of the session that it came from.
+        """
+        is_whole = self._drawing.exception() is None and not self._troubles
+        return is_whole and best is self._passed
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._pool.shutdown()
 
 
 def choose_episodes(verdicts: Sequence[Verdict]) -> dict[str, int]:
