@@ -9,7 +9,7 @@ import torch
 
 from telic.envs import make
 from telic.envs.models import read_model
-from telic.errors import BadEnvironment, ConfigError
+from telic.errors import BadEnvironment, ConfigError, UsageError
 from telic.rendering.look import load_dressed
 from telic.robots.block import BLOCK, HALF_M, bench_of, has_gripper
 from telic.robots.build import build
@@ -183,6 +183,13 @@ def test_films_show_the_block_where_it_was(arm):
     env = make(arm(), num_envs=1, **arguments)
     drawn = load_dressed(Path(env.task.arguments.xml_file), ground=ground_in(arguments))
     assert drawn.nq == env.model.nq and drawn.body(BLOCK).id == env.model.body(BLOCK).id
+
+
+def test_a_browser_is_told_that_it_cannot_have_the_block(arm):
+    from telic.training.export.live import live_policy
+
+    with pytest.raises(UsageError, match="does not travel"):
+        live_policy(None, None, (arm(), {"task": "push"}))
 
 
 @pytest.mark.slow  # compiles kernels of elliptic cones: half a minute, once

@@ -37,6 +37,7 @@ from telic.robots.terrain import (
     TERRAINS,
     Ground,
     TerrainKind,
+    ground_in,
     standing_m,
     terrain,
 )
@@ -129,6 +130,11 @@ def live_policy(
     """
     env_id, arguments = environment[0], _endless(environment)
     _require_model(env_id)
+    if ground_in(arguments).block:
+        raise UsageError(
+            "The block that the arm handles is not in the arm's file, and does not travel.",
+            hint="Watch its recorded episodes.",
+        )
     law = law_of(policy, reward, environment)
     flat = _made(env_id, 1, arguments)
     files = travelling_scene(_model_file(env_id, arguments), flat.model, ground)
