@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, get_args
 
 from telic.composer.draft import Draft, edit
 from telic.composer.words import ignored_words
@@ -18,6 +18,7 @@ from telic.composer.write import judge_file, reward_file
 from telic.envs.spec import EnvSpec
 from telic.errors import Refused
 from telic.judges.criteria import Composition, Covered, Criterion
+from telic.robots.terrain import ArmTask
 
 EXAMPLES = ("push the block to the goal", "pick up the block and lift it to the goal")
 _THE = r"(?:(?:the|a|that|this|its|your) )?"
@@ -70,9 +71,16 @@ class BlockWish(NamedTuple):
 
 def is_about_block(intent: str, spec: EnvSpec) -> bool:
     """Say whether an intent wants something of a block that this arm can be given."""
-    if "task" not in spec.arguments:
-        return False
-    return any(_find(pattern, _plain(intent)) for pattern in (_PUSHED, _PICKED))
+    return can_have_block(spec) and any(
+        _find(pattern, _plain(intent)) for pattern in (_PUSHED, _PICKED)
+    )
+
+
+def can_have_block(spec: EnvSpec) -> bool:
+    """Say whether an environment is an arm that telic can lay a block before."""
+    # A class of the user's own may have an argument of that name, too.
+    is_arm = spec.robot is not None and spec.robot.target is not None
+    return is_arm and spec.arguments.get("task") in get_args(ArmTask)
 
 
 def compose_block(

@@ -16,7 +16,7 @@ from functools import partial
 from typing import Any
 
 from telic.composer.acrobatics import flip, jump, roll, turn
-from telic.composer.blocks import EXAMPLES
+from telic.composer.blocks import EXAMPLES, can_have_block
 from telic.composer.conflict import not_understood, require_consistent, require_possible
 from telic.composer.draft import Draft, edit
 from telic.composer.frames import Act, Frame, LimitKind, ParsedIntent
@@ -220,7 +220,7 @@ def able(scene: Scene) -> list[str]:
         except BadEnvironment:
             continue
         found.append(example)
-    return [*found, *(EXAMPLES if "task" in scene.spec.arguments else ())]
+    return [*found, *(EXAMPLES if can_have_block(scene.spec) else ())]
 
 
 def _phase(frames: Sequence[Frame], scene: Scene) -> Draft:

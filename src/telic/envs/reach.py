@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 import mujoco
 import torch
@@ -18,12 +18,12 @@ from telic.envs.task import Outcome
 from telic.errors import ConfigError
 from telic.robots.reaching import HAND, TARGET, Box
 from telic.robots.said import GOAL, said_numbers
+from telic.robots.terrain import ArmTask
 from telic.sim import Simulation
 
 _GOALS = 14
 """stream of random numbers"""
 _AXES = "xyz"
-ArmTask = Literal["reach", "push", "pick"]
 
 
 class ReachArguments(CustomArguments):

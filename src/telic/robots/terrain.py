@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 TerrainKind = Literal["flat", "rough", "slopes", "stairs"]
 TERRAINS: tuple[TerrainKind, ...] = ("rough", "slopes", "stairs")
 """those that are laid"""
-HANDLING = ("push", "pick")
+ArmTask = Literal["reach", "push", "pick"]
+HANDLING: tuple[ArmTask, ...] = ("push", "pick")
 """tasks of arms with a block"""
 ROWS, COLUMNS = 5, 4
 FIELD_M = 8.0
