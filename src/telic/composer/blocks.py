@@ -51,7 +51,7 @@ _NOT = r"(?:not|never|don't|doesn't|without|no|avoid)"
 _LIFT_M = 0.15
 _MOST_LIFT_M = 0.3
 _SECONDS = {"push": 4.0, "pick": 5.0}
-_STEPS = {"push": 4_000_000, "pick": 20_000_000}
+_STEPS = {"push": 1_500_000, "pick": 5_000_000}
 _LOG_STD = -1.0
 """actions are wide: who starts with large ones throws the block off the table"""
 _MAIN, _WHERE, _HEIGHT, _KEEPS, _HOLDS, _SOON = "main", "where", "height", "keeps", "holds", "soon"
