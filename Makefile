@@ -14,7 +14,7 @@ help:
 	@echo "make test    run the tests"
 	@echo "make test-all  the same with whole studies, more kills and hours of attack"
 	@echo "make check   formatting, lint, types, layers"
-	@echo "make bench   speed and learning, side by side with Stable-Baselines3 (12 to 20 minutes; the table of rates first, after four to seven)"
+	@echo "make bench   speed and learning, side by side with Stable-Baselines3 (at most 12 minutes; the table of rates first, after four or five)"
 	@echo "make bench-compare REF=COMMIT  what is faster or slower than at a commit, beyond noise (8 minutes or more)"
 	@echo "make bench-gpu  the same on an NVIDIA GPU, with rsl_rl (about 12 minutes)"
 	@echo "make web     build the dashboard's pages from web/ (needs Node 20 or newer; the built copy is in the repository)"
