@@ -64,3 +64,14 @@ def use_one_thread() -> None:
     other, each of them for a processor.
     """
     torch.set_num_threads(1)
+
+
+def learn_beside_simulation() -> None:
+    """Compute as suits small networks while the other processors simulate.
+
+    On one thread, and without oneDNN: on ARM it prepares every product of small matrices anew,
+    which takes longer than the product; elsewhere such products do not come to it.
+    """
+    torch.set_num_threads(1)
+    mkldnn: Any = torch.backends.mkldnn
+    mkldnn.set_flags(False)

@@ -24,6 +24,7 @@ from torch import Tensor
 
 from telic.core.events import Event, Listener, LogMessage, TrainEnd, from_facts, ignore
 from telic.core.seeds import derive
+from telic.core.tensors import learn_beside_simulation
 from telic.errors import BadFile, ConfigError, UnknownName, UsageError
 from telic.motions.clip import Split
 from telic.motions.library import MotionLibrary
@@ -257,10 +258,7 @@ def _work(
     cell = cells_of(job, folder)[0]
     prepare_folders(cell, folder)
     if job.device == "cpu":
-        torch.set_num_threads(1)  # the other processors simulate meanwhile
-        # Without it, products of small matrices are up to twice as fast on ARM; idle elsewhere.
-        mkldnn: Any = torch.backends.mkldnn
-        mkldnn.set_flags(False)
+        learn_beside_simulation()
     else:
         torch.backends.cuda.matmul.allow_tf32 = True
     group = options.group

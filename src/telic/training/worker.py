@@ -12,6 +12,7 @@ import pydantic.type_adapter  # noqa: F401  # pyright: ignore[reportUnusedImport
 import torch
 
 from telic.core.events import EvalDone, Event, LogMessage, ProbeDone, TrainEnd, encode, from_facts
+from telic.core.tensors import learn_beside_simulation
 from telic.envs.simulators.names import simulated
 from telic.envs.vector import VecEnv
 from telic.errors import ResourceError, TrainingFailed
@@ -164,7 +165,7 @@ def _train_job(
         envs = open_environments(job, channel)
     channel.heartbeat(START_S)
     if job.device == "cpu":
-        torch.set_num_threads(1)  # the other processors simulate meanwhile
+        learn_beside_simulation()
     seal = CodeSeal()  # before foreign code is loaded: what it replaces later is noticed
     rewards = load_rewards(job)
     probes = probe_all(job, rewards, channel, envs.probe)
