@@ -5,8 +5,14 @@ import platform
 import pytest
 import torch
 
+from telic.core.events import TrainProgress
+from telic.errors import ConfigError
+from telic.storage.files import read_json
+from telic.storage.layout import RunFolder
 from telic.storage.scalars import read_rows
+from telic.training.cells import JointProgress, processes
 from telic.training.job import MEMBER_FIELDS
+from telic.training.run import execute
 from tests.training.small import CONTROL, small_job, train_here
 
 TIMES = ("sps", "elapsed_time", "train_time")
@@ -66,8 +72,67 @@ def test_a_member_learns_alone_exactly_what_it_learns_among_others(tmp_path, env
         tmp_path / "many",
     )
     assert len(many.members()) == 8
-    twin = next(each for each in many.members() if each.name == "default_seed_2")
-    one = alone.members()[0]
+    same_member(alone.members()[0], many)
+
+
+def test_a_member_that_ended_its_epochs_is_left_alone_while_others_go_on(tmp_path):
+    settings = {"target_kl": 1e-3, "learning_rate": 3e-3}
+    options = {"env": "InvertedPendulum-v5", "settings": settings, "evaluations": 1}
+    alone = train_here(small_job(seeds=(2,), **options), tmp_path / "alone")
+    many = train_here(small_job(seeds=(1, 2, 3), **options), tmp_path / "many")
+    same_member(alone.members()[0], many)
+    taken = [row["steps"] for row in read_rows(alone.members()[0].scalars, "train")]
+    most = 3 * 256 // 64
+    assert any(0 < updates < most for updates in taken), "some epochs were ended early"
+
+
+@pytest.mark.parametrize("confined", [True, pytest.param(False, marks=pytest.mark.slow)])
+def test_members_learn_on_several_devices_what_they_learn_on_one(tmp_path, confined):
+    options = {"env": "InvertedPendulum-v5", "steps": 512, "seeds": (1, 2, 3), "evaluations": 1}
+    job = small_job(devices=("cpu", "cpu"), **options)
+    assert job.device == "cpu" and job.key == small_job(**options).key
+    run = execute(job, tmp_path / "two", confined=confined)
+    two, one = RunFolder(run.path), train_here(small_job(**options), tmp_path / "one")
+    assert read_json(two.manifest)["processes"] == [
+        ["default_seed_1", "default_seed_2"],
+        ["default_seed_3"],
+    ]
+    assert read_json(two.summary)["members"] == read_json(one.summary)["members"]
+    assert run.status == "completed" and run.summary["total_timesteps"] == 3 * 512
+    for member in one.members():
+        same_member(member, two)
+
+
+def test_members_are_spread_over_devices_as_evenly_as_can_be():
+    def spread(seeds, devices):
+        job = small_job(seeds=tuple(range(seeds)), devices=("cpu",) * devices)
+        return [len(cell) for cell in processes(job)]
+
+    assert spread(8, 3) == [3, 2, 3] and spread(2, 4) == [1, 1] and spread(4, 1) == [4]
+    with pytest.raises(ConfigError, match=r'device="cuda:0" cannot|different kinds'):
+        small_job(devices=("cpu", "cuda:0"))
+
+
+def test_progress_on_several_devices_is_that_of_the_whole_run():
+    def progress(step, rate, left):
+        return TrainProgress(
+            step=step,
+            total_steps=100,
+            steps_per_second=rate,
+            seconds_left=left,
+            returns={f"after {step}": 1.0},
+        )
+
+    joint = JointProgress([2, 1])
+    assert joint.retell(0, progress(30, 10.0, 7.0)).step == 20
+    both = joint.retell(1, progress(90, 4.0, 1.0))
+    assert (both.step, both.steps_per_second, both.seconds_left) == (50, 14.0, 7.0)
+    assert list(both.returns) == ["after 30", "after 90"]
+
+
+def same_member(one, run):
+    """Hold a member against the one of its name in a run of several."""
+    twin = next(each for each in run.members() if each.name == one.name)
     if platform.machine() == "x86_64":
         assert torch.equal(weights(one), weights(twin))
         assert numbers(one) == numbers(twin)

@@ -89,7 +89,7 @@ def learn_without_rewards(
                 population.views, population.grad_views, batch.actor.part(rows), rows, _nothing
             )
             grad = population.grad
-            adam_step(population, grad, norm(grad, dim=1), population.alive)
+            adam_step(population, grad, norm(grad, dim=1), population.alive, population.alive)
     assert networks.latest is not None
     return networks.latest.clone()
 

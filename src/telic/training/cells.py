@@ -5,6 +5,9 @@ it learn. So rewards that differ in more than their weights are trained by one p
 one after the other. What telic wrote itself shares one, as does the environment's own reward; that
 is said by the job that the host made, never by a reward's text.
 
+Members that are spread over several devices are cells, too: those of different devices are trained
+at the same time. No member influences another, so each learns what it would have learned on one.
+
 On a GPU a population is one recording of policy, physics and all rewards: there it stays together,
 and the manifest says that the process is shared.
 """
@@ -12,6 +15,8 @@ and the manifest says that the process is shared.
 from __future__ import annotations
 
 import ast
+import itertools
+import threading
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -19,6 +24,7 @@ from typing import NamedTuple
 
 from telic.core.events import Event, TrainEnd, TrainProgress
 from telic.errors import BadFile
+from telic.sim.cpu import usable_cpus
 from telic.storage.facts import ManifestFacts
 from telic.storage.files import read_facts, read_record
 from telic.storage.layout import RunFolder
@@ -50,18 +56,25 @@ class Cell(NamedTuple):
 
 def processes(job: TrainJob, *, confined: bool = True) -> list[list[str]]:
     """Return the names of the members of each process, as the manifest keeps them."""
-    if is_gpu(job) or not confined:
-        return [[member.name for member in job.members]]
-    programs = [program_of(reward) for reward in job.rewards]
+    walls = not is_gpu(job) and confined
     cells: dict[str, list[str]] = {}
     for member in job.members:
-        cells.setdefault(programs[member.reward], []).append(member.name)
-    return list(cells.values())
+        program = program_of(job.rewards[member.reward]) if walls else _OWN
+        cells.setdefault(program, []).append(member.name)
+    return [part for cell in cells.values() for part in _spread(cell, len(job.devices) or 1)]
+
+
+def _spread(names: list[str], places: int) -> list[list[str]]:
+    """Return neighbours together, in as many parts of nearly the same size as there are places."""
+    cuts = [round(len(names) * place / places) for place in range(places + 1)]
+    parts = [names[start:end] for start, end in itertools.pairwise(cuts)]
+    return [part for part in parts if part]
 
 
 def is_shared(job: TrainJob, cells: list[list[str]]) -> bool:
     """Say whether rewards that are different programs are trained by one process."""
-    return len(cells) == 1 and len({program_of(reward) for reward in job.rewards}) > 1
+    programs = {member.name: program_of(job.rewards[member.reward]) for member in job.members}
+    return any(len({programs[name] for name in cell}) > 1 for cell in cells)
 
 
 def program_of(reward: RewardSource) -> str:
@@ -107,9 +120,18 @@ def cells_of(job: TrainJob, run: RunFolder) -> list[Cell]:
     if len(groups) == 1:
         return [Cell(job, run.state, run.summary)]
     return [
-        Cell(_part(job, group), run.cell_state(number), run.cell_result(number))
+        Cell(_on_device(_part(job, group), number), run.cell_state(number), run.cell_result(number))
         for number, group in enumerate(groups, 1)
     ]
+
+
+def _on_device(job: TrainJob, number: int) -> TrainJob:
+    """Return the job of a cell on the device whose turn it is, with its share of processors."""
+    if not job.devices:
+        return job
+    device = job.devices[(number - 1) % len(job.devices)]
+    threads = job.threads or max(1, usable_cpus() // len(job.devices))
+    return job.model_copy(update={"device": device, "devices": (), "threads": threads})
 
 
 def _part(job: TrainJob, names: Sequence[str]) -> TrainJob:
@@ -149,4 +171,37 @@ class Share(NamedTuple):
             step=(self.before * total + self.members * event.step) // self.all_members,
             seconds=event.seconds + self.seconds,
             seconds_left=left + waiting / rate if rate and left is not None else None,
+        )
+
+
+class JointProgress:
+    """Tells of cells that are trained at the same time as of one run."""
+
+    def __init__(self, members: Sequence[int]) -> None:
+        """Take how many members each cell has."""
+        self._members = members
+        self._latest: dict[int, TrainProgress] = {}
+        self._lock = threading.Lock()
+
+    def retell(self, cell: int, event: Event) -> Event | None:
+        """Return what an event of a cell means for the run; None: nothing yet."""
+        if isinstance(event, TrainEnd):
+            return None
+        if not isinstance(event, TrainProgress):
+            return event
+        with self._lock:
+            self._latest[cell] = event
+            latest = dict(self._latest)
+        steps = sum(self._members[number] * known.step for number, known in latest.items())
+        rates = [known.steps_per_second for known in latest.values()]
+        left = [known.seconds_left for known in latest.values()]
+        return replace(
+            event,
+            step=steps // sum(self._members),
+            steps_per_second=sum(rate for rate in rates if rate is not None)
+            if any(rates)
+            else None,
+            seconds=max(known.seconds for known in latest.values()),
+            returns={name: one for known in latest.values() for name, one in known.returns.items()},
+            seconds_left=None if None in left else max(one for one in left if one is not None),
         )

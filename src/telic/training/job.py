@@ -139,6 +139,9 @@ class TrainJob(Config):
     rewards: tuple[RewardSource, ...] = Field(min_length=1)
     members: tuple[Member, ...] = Field(min_length=1)
     device: str = JobRequest.device
+    devices: tuple[str, ...] = Field(
+        default=(), description="that the members are spread over; empty: all are on `device`"
+    )
     threads: int | None = JobRequest.threads
     evaluations: int = Field(default=JobRequest.evaluations, ge=1)
     eval_episodes: int = Field(default=JobRequest.eval_episodes, ge=1)
@@ -182,7 +185,9 @@ class TrainJob(Config):
             member.model_copy(update={"start": _place(member.start)}) for member in self.members
         )
         moved = self.model_copy(update={"members": members})
-        decides_nothing: Any = dict.fromkeys(("save_every_s", "tensorboard", "threads"), True)
+        decides_nothing: Any = dict.fromkeys(
+            ("save_every_s", "tensorboard", "threads", "devices"), True
+        )
         decides_nothing["rewards"] = {"__all__": {"ours"}}
         text = moved.model_dump_json(exclude=decides_nothing)
         return hashlib.sha256(text.encode()).hexdigest()[:16]

@@ -32,7 +32,7 @@ from telic.training.request import JobRequest, Reward
 
 OWN = "default"
 """name of the environment's own reward"""
-_TAKEN_OVER = ("device", "threads", "evaluations", "eval_episodes", "save_every_s", "tensorboard")
+_TAKEN_OVER = ("threads", "evaluations", "eval_episodes", "save_every_s", "tensorboard")
 """options that a job keeps as they are"""
 
 
@@ -44,11 +44,7 @@ def plan(request: JobRequest) -> TrainJob:
     env_args = dict(request.env_args or {})
     if request.python is not None:
         env_args["python"] = absolute_python(request.python)
-    device, seeds = request.device, request.seeds
-    if device != "cpu":
-        from telic.sim.simulation import require_gpu
-
-        require_gpu(device)
+    device, seeds = device_of(request), request.seeds
     if len(set(seeds)) != len(seeds) or not seeds:
         raise ConfigError(f"seeds={list(seeds)} must be different numbers, at least one.")
     sources = _distinct(
@@ -77,8 +73,25 @@ def plan(request: JobRequest) -> TrainJob:
             "rewards": [source.model_dump() for source in sources],
             "members": [member.model_dump() for member in _members(request, sources, shared)],
             **{name: getattr(request, name) for name in _TAKEN_OVER},
+            "device": device,
+            "devices": request.devices,
         }
     )
+
+
+def device_of(request: JobRequest) -> str:
+    """Return the device of a request, or the kind of those that its members are spread over."""
+    for device in {request.device, *request.devices} - {"cpu"}:
+        from telic.sim.simulation import require_gpu
+
+        require_gpu(device)
+    kinds = {device.partition(":")[0] for device in request.devices}
+    if len(kinds) > 1:
+        raise ConfigError(
+            f"devices={','.join(request.devices)} are of different kinds.",
+            hint="Members are compared with one another: name processors only, or GPUs only.",
+        )
+    return kinds.pop() if kinds else request.device
 
 
 def _members(

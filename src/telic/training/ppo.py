@@ -251,12 +251,13 @@ def update(
             # What is counted and changed for a member depends on that member alone.
             sums += torch.where(active, torch.stack((*losses, grad_norm)), 0.0)
             steps += active
+            learning = active.clone()
             sound = grad_norm.isfinite()
             finite &= sound | ~active
             active &= sound
             if settings.schedule != "adaptive":
                 active &= losses.kl <= _KL_STOP * population.target_kl[:, 0]
-            adam_step(population, grad, grad_norm, active)
+            adam_step(population, grad, grad_norm, active, learning)
             if can_look and not active.any():
                 break
         else:
@@ -327,23 +328,36 @@ def toward_outputs(
     return Pull(toward.outputs, toward.log_std, toward_value), losses
 
 
-def adam_step(population: Population, grad: Tensor, grad_norm: Tensor, active: Tensor) -> None:
+def adam_step(
+    population: Population, grad: Tensor, grad_norm: Tensor, active: Tensor, learning: Tensor
+) -> None:
     """Take one clipped Adam step for the active members only; uses up `grad`.
+
+    Moments age for those that were `learning` until now: of a member that ended its epochs before,
+    nothing may change while the others go on.
 
     g <- g * min(max_norm / |g|, 1);  m <- b1 m + (1 - b1) g;  v <- b2 v + (1 - b2) g^2
     w <- w - rate * sqrt(1 - b2^k) / (1 - b1^k) * m / (sqrt(v) + eps)
     """
     step = active.unsqueeze(1)
     factor = (population.max_grad_norm / (grad_norm.unsqueeze(1) + 1e-6)).clamp_(max=1.0)
-    if grad.device.type != "cpu" or not bool(active.all()):
+    together = grad.device.type == "cpu" and bool(active.all())
+    if not together:
         # where, not a product: 0 * NaN would carry a member's NaN into its weights
         grad = torch.where(step, grad, 0.0)
     grad.mul_(factor)
     adam = population.adam
     adam.count += step
     keep1, keep2 = _BETAS
-    adam.first.lerp_(grad, 1.0 - keep1)
-    adam.second.mul_(keep2).addcmul_(grad, grad, value=1.0 - keep2)
+    if together:
+        adam.first.lerp_(grad, 1.0 - keep1)
+        adam.second.mul_(keep2).addcmul_(grad, grad, value=1.0 - keep2)
+    else:
+        ages = learning.unsqueeze(1)
+        first = adam.first.lerp(grad, 1.0 - keep1)
+        second = (adam.second * keep2).addcmul_(grad, grad, value=1.0 - keep2)
+        adam.first.copy_(torch.where(ages, first, adam.first))
+        adam.second.copy_(torch.where(ages, second, adam.second))
     correction = (1.0 - keep2**adam.count).sqrt_().div_(1.0 - keep1**adam.count)
     rate = torch.where(step, population.learning_rate * correction, 0.0)
     population.flat.addcdiv_(adam.first * rate, adam.second.sqrt().add_(_EPSILON), value=-1.0)

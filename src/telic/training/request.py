@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from telic.core.request import PlacedRequest, VerbRequest, argument, inner, option
-from telic.core.text import crossed, integers, pairs, read_count
+from telic.core.text import crossed, integers, names, pairs, read_count
 
 Reward = str | Path | type | None
 """a file, a name of the library, source text or a RewardFunction class; None: the task's own"""
@@ -66,6 +66,11 @@ class JobRequest(VerbRequest):
     evaluations: int = option("Evaluations during training.", default=4, minimum=1)
     eval_episodes: int = option("Episodes per evaluation.", default=10, minimum=1)
     device: str = option("cpu or cuda.", default="cpu")
+    devices: Sequence[str] = option(
+        "Spread the members over several, trained at once: cuda:0,cuda:1 or cpu,cpu.",
+        default=(),
+        read=names,
+    )
     threads: int | None = option("Physics threads; default all cores.", default=None)
     trusted: bool = option(
         "The reward is yours: skip the code allow-list.", "--trust", default=False

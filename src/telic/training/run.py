@@ -8,26 +8,36 @@ from __future__ import annotations
 
 import json
 import os
+import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from telic.core.events import Listener, LogMessage, TrainEnd, from_facts, ignore
+from telic.core.events import Event, Listener, LogMessage, TrainEnd, from_facts, ignore
 from telic.envs.access import env_access, import_folders
-from telic.errors import Refused, TelicError, TrainingFailed, UsageError, WorkerDied
+from telic.errors import (
+    Refused,
+    SimulatorError,
+    TelicError,
+    TrainingFailed,
+    UsageError,
+    WorkerDied,
+)
 from telic.sandbox.limits import Limits
 from telic.storage.files import remove_unfinished, write_json
 from telic.storage.layout import RunFolder
-from telic.training.cells import Cell, Share, cells_of
+from telic.training.cells import Cell, JointProgress, Share, cells_of
 from telic.training.folder import create, find_unfinished, new_run, set_status, working_on
 from telic.training.job import TrainJob
 from telic.training.machine import device_files, is_gpu
 from telic.training.results import RunKeeper, RunSummary, combined, member_folders
 
 _MEMORY_SHARE = 0.75
-_OF_A_CELL = (UsageError, Refused, WorkerDied, TrainingFailed)
+_OF_A_CELL = (UsageError, Refused, SimulatorError, WorkerDied, TrainingFailed)
 """what a reward or its process can be the cause of"""
 _ARENA_BYTES = 64 << 20
 """more than MuJoCo sets aside for a simulation of any common robot; hardly any of it is used"""
@@ -132,6 +142,8 @@ def work(
     from telic.sandbox.nursery import prewarmed
 
     with prewarmed((entry,)) if confined else nullcontext():  # they import once, not each
+        if job.devices and confined:
+            return _work_at_once(job, cells, order, on_event).model_dump()
         return _work_apart(job, cells, order, on_event).model_dump()
 
 
@@ -145,28 +157,82 @@ def _work_apart(job: TrainJob, cells: list[Cell], order: Order, on_event: Listen
     failures: list[TelicError] = []
     before = 0
     for cell in cells:
-        summary = cell.finished()
         members = len(cell.job.members)
         share = Share(before, members, len(job.members), sum(p.training_time_s for p in parts))
-        if summary is None:
-            with RunKeeper(
-                cell.job, folder, on_event, result=cell.result, retell=share.retell
-            ) as keeper:
-                try:
-                    _work_on(cell, order, keeper)
-                    summary = keeper.summary()
-                except _OF_A_CELL as error:
-                    failures.append(error)
-                    names = ", ".join(reward.name for reward in cell.job.rewards)
-                    keeper.tell(LogMessage(message=f"{names} cannot be trained: {error}"))
-        if summary is not None:
-            parts.append(summary)
-            if summary.status == "stopped":
+        result = _cell_result(cell, order, on_event, share.retell)
+        if isinstance(result, TelicError):
+            failures.append(result)
+        else:
+            parts.append(result)
+            if result.status == "stopped":
                 break
         before += members
+    return _whole(job, cells, folder, parts, failures, on_event)
+
+
+def _work_at_once(job: TrainJob, cells: list[Cell], order: Order, on_event: Listener) -> RunSummary:
+    """Train on all devices at once, the cells of one device one after the other.
+
+    Raises the first failure once the others are trained.
+    """
+    joint = JointProgress([len(cell.job.members) for cell in cells])
+    one_at_a_time = threading.Lock()
+
+    def listen(event: Event) -> None:
+        with one_at_a_time:
+            on_event(event)
+
+    def train_on(place: int) -> list[RunSummary | TelicError]:
+        results: list[RunSummary | TelicError] = []
+        for number in range(place, len(cells), len(job.devices)):
+            retell = partial(joint.retell, number)
+            results.append(_cell_result(cells[number], order, listen, retell))
+            if isinstance(results[-1], RunSummary) and results[-1].status == "stopped":
+                break
+        return results
+
+    with ThreadPoolExecutor(len(job.devices), thread_name_prefix="device") as pool:
+        by_device = list(pool.map(train_on, range(len(job.devices))))
+    results = [result for device in by_device for result in device]
+    parts = [result for result in results if isinstance(result, RunSummary)]
+    failures = [result for result in results if isinstance(result, TelicError)]
+    times = [
+        sum(result.training_time_s for result in device if isinstance(result, RunSummary))
+        for device in by_device
+    ]
+    return _whole(job, cells, order.folder, parts, failures, on_event, max(times))
+
+
+def _cell_result(
+    cell: Cell, order: Order, on_event: Listener, retell: Callable[[Event], Event | None]
+) -> RunSummary | TelicError:
+    """Train a cell unless that is done; return its result, or why there is none."""
+    summary = cell.finished()
+    if summary is not None:
+        return summary
+    with RunKeeper(cell.job, order.folder, on_event, result=cell.result, retell=retell) as keeper:
+        try:
+            _work_on(cell, order, keeper)
+            return keeper.summary()
+        except _OF_A_CELL as error:
+            names = ", ".join(reward.name for reward in cell.job.rewards)
+            keeper.tell(LogMessage(message=f"{names} cannot be trained: {error}"))
+            return error
+
+
+def _whole(
+    job: TrainJob,
+    cells: list[Cell],
+    folder: RunFolder,
+    parts: list[RunSummary],
+    failures: list[TelicError],
+    on_event: Listener,
+    seconds: float | None = None,
+) -> RunSummary:
+    """Write the summary of all cells; raise the first failure."""
     is_whole = len(parts) == len(cells) and all(part.status == "completed" for part in parts)
     status = "failed" if failures else "completed" if is_whole else "stopped"
-    whole = combined(job, folder, parts, status)
+    whole = combined(job, folder, parts, status, seconds)
     with RunKeeper(job, folder, on_event) as keeper:
         if parts:
             write_json(folder.summary, whole)

@@ -96,7 +96,7 @@ def open_simulators(job: TrainJob, channel: Channel) -> Environments:
     started = time.perf_counter()
     channel.send(_log(f"starting the simulator of {job.env} (a minute or two the first time) ..."))
     if is_gpu(job):
-        _set_up_gpu()
+        _set_up_gpu(job.device)
     envs = make_environments(job)
     if is_gpu(job):
         _warm_up_gpu(job.device)
@@ -105,7 +105,9 @@ def open_simulators(job: TrainJob, channel: Channel) -> Environments:
     return envs
 
 
-def _set_up_gpu() -> None:
+def _set_up_gpu(device: str) -> None:
+    if ":" in device:  # what names no device means this one
+        torch.cuda.set_device(device)
     torch.set_num_threads(1)
     torch.backends.cuda.matmul.allow_tf32 = True  # ten bits of mantissa are plenty for learning
 
@@ -121,7 +123,7 @@ def open_gpu(job: TrainJob, channel: Channel) -> Environments:
     channel.heartbeat(_COMPILE_S, "compiling for the GPU")
     started = time.perf_counter()
     channel.send(_log(f"preparing the GPU for {job.env} (a minute or two the first time) ..."))
-    _set_up_gpu()
+    _set_up_gpu(job.device)
     envs = make_environments(job)
     compile_all(envs)
     _warm_up_gpu(job.device)

@@ -95,7 +95,7 @@ def test_mjlabs_go1_is_trained_through_its_own_python(tmp_path):
     job = small_job(
         "mjlab:Mjlab-Velocity-Flat-Unitree-Go1",
         steps=256,
-        env_args={},
+        env_args={"episode_length_s": 1.0},
         python=MJLAB_PYTHON,
         evaluations=1,
         settings={"horizon": 8, "minibatch_size": 32, "critic_sees": ("critic",)},
