@@ -34,18 +34,16 @@ def jump(frame: Frame, scene: Scene, draft: Draft) -> None:
     scene.require("height", "jump")
     is_far = frame.dimension == "distance" or frame.direction in AHEAD
     if frame.period_s is not None and not is_far:
-        jump_in_time(frame, scene, draft)
-        return
+        return jump_in_time(frame, scene, draft)
     goal = jump_height(frame, scene)
     if goal.source != "as said":
         if is_far:  # a leap forward need not be as high
             goal = goal._replace(value=0.7 * goal.value)
         draft.doubt(told(f'"{frame.word}"', goal, "m above standing"))
-    target = goal.value
     _rise(scene, draft, goal, frame.count)
     if is_far:
         _leap(frame, scene, draft)
-    allow_height(scene, draft, scene.stands + 2.0 * target + 0.5)
+    allow_height(scene, draft, scene.stands + 2.0 * goal.value + 0.5)
     # To stand must not pay so well that nobody dares to jump.
     stay_on_feet(scene, draft, alive=ALIVE)
     draft.seconds = 5.0 if frame.count is None else max(3.0, 1.5 * frame.count + 1.5)
@@ -53,8 +51,7 @@ def jump(frame: Frame, scene: Scene, draft: Draft) -> None:
 
 def _rise(scene: Scene, draft: Draft, goal: Goal, count: int | None) -> None:
     """Reward and judge getting up, and coming down again if jumps are counted."""
-    target = goal.value
-    low = 0.3 * target
+    target, low = goal.value, 0.3 * goal.value
     draft.remember("is_up")
     draft.remember("jumps")
     draft.need(
@@ -280,8 +277,7 @@ def flip(frame: Frame, scene: Scene, draft: Draft) -> None:
     if frame.direction in (Direction.SIDEWAYS, Direction.LEFT, Direction.RIGHT):
         scene.require("roll_turns", "flip sideways")
         sign = "-" if frame.direction is Direction.LEFT else ""
-        _somersault(frame, scene, draft, "roll_turns", sign, "sideways")
-        return
+        return _somersault(frame, scene, draft, "roll_turns", sign, "sideways")
     scene.require("pitch_turns", "flip")
     is_forward = frame.direction is Direction.FORWARD
     sign, which = ("", "forward") if is_forward else ("-", "backward")
