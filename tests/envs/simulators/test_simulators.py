@@ -129,6 +129,8 @@ def test_what_cannot_be_started_says_why(tmp_path):
     with pytest.raises(BadEnvironment, match="isaaclab is not installed") as caught:
         make("isaaclab:Isaac-Ant-v0", num_envs=1)
     assert "Isaac Sim" in str(caught.value)
+    with pytest.raises(BadEnvironment, match=r"names no task.*Mjlab-Velocity-Flat-Unitree-Go1"):
+        make("mjlab:", num_envs=1)
     with pytest.raises(ConfigError, match="equal parts"):
         make_simulated("toy:counts", num_envs=3, seed=[1, 2])
 
@@ -183,7 +185,7 @@ def test_names_mean_the_same_in_every_folder(tmp_path, monkeypatch):
     assert located("mjlab:Mjlab-Cartpole-Balance") == "mjlab:Mjlab-Cartpole-Balance"
     assert with_python("CartPole-v1", "python3") == "vector:CartPole-v1"
     assert with_python("mjlab:X", "python3") == "mjlab:X" and with_python("CartPole-v1", None)
-    assert simulated("table.py:Puck") is None and simulated("mjlab:") is None
+    assert simulated("table.py:Puck") is None
 
 
 def test_what_simulators_cannot_do_is_refused_at_once(tmp_path):

@@ -65,6 +65,12 @@ def start_simulated(
         raise BadEnvironment(
             f'"{name}" is not a task of a simulator.', hint=f"Begin with {', '.join(ADAPTERS)}:"
         )
+    adapter = ADAPTERS[what.simulator]
+    if not what.task:
+        raise BadEnvironment(
+            f'"{name}" names no task: after the colon comes {adapter.meaning}.',
+            hint=f"Some are: {', '.join(adapter.tasks)}.",
+        )
     if device != "cpu":
         require_gpu(device)
     seeds = [seed] if isinstance(seed, int) else list(seed)

@@ -78,9 +78,12 @@ class SimulatedTask(NamedTuple):
 
 
 def simulated(env: str) -> SimulatedTask | None:
-    """Return what a name like "mjlab:TASK" means; None: it is another environment."""
+    """Return what a name like "mjlab:TASK" means; None: it is another environment.
+
+    The task may be missing: whoever starts the simulator says which there are.
+    """
     simulator, colon, task = env.partition(":")
-    return SimulatedTask(simulator, task) if colon and simulator in ADAPTERS and task else None
+    return SimulatedTask(simulator, task) if colon and simulator in ADAPTERS else None
 
 
 def with_python(env: str, python: str | None) -> str:
