@@ -205,8 +205,12 @@ def _take_means(scene: Scene, draft: Draft) -> None:
         "strayed = torch.stack((off_ahead, off_aside, off_turn), -1)",
         f'strayed = {keep:.6g} * self.memory["strayed"] + {1.0 - keep:.6g} * strayed',
         'self.memory["strayed"] = strayed',
+        "swing = off_turn - strayed[:, 2]",
         "off_ahead, off_aside, off_turn = strayed.unbind(-1)",
     )
+    # What no mean sees is charged: a policy that is paid by means alone turns to and fro.
+    meaning = "turning to and fro with every step, as a cost"
+    draft.add("sway", "-swing.square().clamp(max=9.0)", 0.1, meaning, r"-(\omega - \bar\omega)^2")
 
 
 def _over_ground(scene: Scene) -> tuple[str, ...]:
