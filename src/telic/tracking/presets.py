@@ -260,7 +260,11 @@ def single() -> TrackingConfig:
                 policy={**ObservationsGroup().policy, "linear_velocity": 0.5}, history=1
             ),
             "terminations": TerminationsGroup(
-                anchor_height_m=0.25, anchor_turn_rad=0.8, end_height_m=0.25, foot_place_m=None
+                anchor_height_m=0.25,
+                anchor_turn_rad=0.8,
+                end_height_m=0.25,
+                foot_place_m=None,
+                anchor_place_m=0.5,
             ),
             "events": EventsGroup(),
             "sampling": SamplingGroup(),
