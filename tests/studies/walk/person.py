@@ -56,6 +56,8 @@ def _ask(world, study, said) -> None:
             amend(study, HUMAN, "it may cost more")
         case "G18":
             world.commit(ours_only=False)
+        case "G19" if (said.command or "").startswith("telic study candidate withdraw"):
+            withdraw(study, said.args["candidate"], HUMAN, "its evaluator is of before")
         case "G19":
             (study.root / "evaluate.py").write_text(EVALUATOR)
         case "G08" if "the evaluator" in said.why:

@@ -16,6 +16,7 @@ from telic.studies.documents.candidate import CandidateStatus, CheckResult
 from telic.studies.evidence.review import own_praise_counts
 from telic.studies.launch.attempt import LaunchAttempt, LaunchRequest
 from telic.studies.queue import ReadyJob
+from telic.studies.rules.change import changed_evaluators
 from telic.studies.rules.gates import GATES, evaluate, shut
 from telic.studies.study import Study
 
@@ -116,6 +117,18 @@ def _move(attempt: LaunchAttempt, gate: CheckResult) -> Remedy:
     return Remedy("agree", gate.why, command, (gate.why,))
 
 
+def _measure(attempt: LaunchAttempt, gate: CheckResult) -> Remedy:
+    """Where only the candidate's own tree is of before, to restore the repository's is vain."""
+    study, name = attempt.study, attempt.request.candidate
+    tree, is_accepted = attempt.tree, attempt.held.status == CandidateStatus.ACCEPTED
+    is_own = tree.is_dir() and bool(changed_evaluators(study, tree))
+    if is_accepted or not is_own or changed_evaluators(study, study.root):
+        return _ask(attempt, gate)
+    revise = f"telic study candidate revise {name} --draft FILE"
+    asks = (f"shall it start from a commit that has the agreed evaluator? {revise}", _give_up(name))
+    return Remedy("ask", gate.why, f"telic study candidate withdraw {name} --because TEXT", asks)
+
+
 def _ask(attempt: LaunchAttempt, gate: CheckResult) -> Remedy:
     question = _QUESTIONS.get(gate.id, "what shall be done about it?")
     name, status = attempt.request.candidate, attempt.held.status
@@ -155,6 +168,7 @@ _REMEDIES: dict[str, Callable[[LaunchAttempt, CheckResult], Remedy]] = {
     "G09": _check_again,
     "G11": _check_again,
     "G12": _check_again,
+    "G19": _measure,
     "G20": _confirm,
     "G22": _reviewed,
     "G23": _move,
