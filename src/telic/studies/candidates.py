@@ -54,7 +54,7 @@ AUTHORED = (
 )
 """what an author may write; everything else is kept by the system"""
 _INVARIANTS = ({"check": "metric_untouched"}, {"check": "eval_untouched"})
-_REVISABLE = (CandidateStatus.DRAFT, CandidateStatus.VALIDATED, CandidateStatus.DEBUG)
+REVISABLE = (CandidateStatus.DRAFT, CandidateStatus.VALIDATED, CandidateStatus.DEBUG)
 
 
 @dataclass(frozen=True)
@@ -134,7 +134,7 @@ def withdraw(study: Study, candidate: str, actor: StudyActor, reason: str) -> No
     """
     with study.locked():
         status = study.candidate_state(candidate).status
-        if status not in (*_REVISABLE, CandidateStatus.LAUNCHED) or status == CandidateStatus.DEBUG:
+        if status not in (*REVISABLE, CandidateStatus.LAUNCHED) or status == CandidateStatus.DEBUG:
             raise GateRefused(
                 "E_TRANSITION",
                 f"{candidate} is {status}: what was tried is decided on, not withdrawn.",
@@ -159,7 +159,7 @@ def withdraw(study: Study, candidate: str, actor: StudyActor, reason: str) -> No
 def _require_revisable(
     candidate: str, held: CandidateState, actor: StudyActor, base_revision: int | None
 ) -> None:
-    if held.status not in _REVISABLE:
+    if held.status not in REVISABLE:
         raise GateRefused(
             "E_TRANSITION",
             f"{candidate} is {held.status} and is not changed any more.",

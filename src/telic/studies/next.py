@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 
 from telic.errors import TelicError
 from telic.studies.errors import StudyError
-from telic.studies.evidence.review import own_praise_counts
+from telic.studies.evidence.review import REVIEW, ask_for_review
 from telic.studies.next_decisions import NextAction, doubts, first_of, objections, verdicts
 from telic.studies.outlook import Outlook
 from telic.studies.queue import TOKEN
@@ -18,7 +18,6 @@ from telic.studies.state import WorkSource
 from telic.studies.state_file import save_next
 from telic.studies.study import Study
 
-_REVIEW = "telic study review {} --exploit --says TEXT"
 _REVISE = "telic study candidate revise {} --draft FILE"
 
 
@@ -102,6 +101,10 @@ def _obstacles(o: Outlook) -> Iterator[NextAction]:
     yield from first_of(o.crashed, "reconcile", "run", why, "telic study run --reconcile")
     why = "its runs are over, and it was not sent on"
     yield from first_of(o.unmoved, "reconcile", "candidate", why, "telic study run --reconcile")
+    why = "its reward may be gamed, and its files were edited: what ran is to be reviewed"
+    put_back = "the files are put back; what they say now can be a candidate of its own"
+    rebuild = "telic study state --rebuild"
+    yield from first_of(o.disguised, "repair", "candidate", why, rebuild, put_back)
     yield from _stopped(o, [each for each in o.stops if each.effect in ("pause", "close")])
     if o.unwritten is not None and o.is_agreed:
         scans = o.unwritten == "adapter.yaml"
@@ -145,7 +148,7 @@ def _stopped(o: Outlook, stops: Sequence[Stop]) -> Iterator[NextAction]:
 def _way_out(o: Outlook, stop: Stop) -> str:
     """Return what lets a study go on after a stop, or ends it."""
     if stop.rule == "hacking_high" and o.unreviewed:
-        return _REVIEW.format(o.unreviewed[0])
+        return REVIEW.format(o.unreviewed[0])
     verb = "resume" if stop.effect in ("pause", "ask") else "close"
     return f"telic study {verb} --reason TEXT"
 
@@ -184,9 +187,8 @@ def _results(o: Outlook) -> Iterator[NextAction]:
     why = "it runs, and nobody looked at it for a while"
     yield from first_of(o.unwatched, "monitor", "run", why, "telic study monitor {}")
     why = "its reward may be gamed; is it?"
-    asked = "somebody else than its author says whether it is (--no-exploit: it is not)"
-    for_people = [asked, *map(own_praise_counts, o.unreviewed[:1])]
-    yield from first_of(o.unreviewed, "review", "candidate", why, _REVIEW, *for_people)
+    for_people = ask_for_review(o.unreviewed[0]) if o.unreviewed else ()
+    yield from first_of(o.unreviewed, "review", "candidate", why, REVIEW, *for_people)
     why = "its runs are measured, its claim is not audited"
     yield from first_of(o.unaudited, "audit", "candidate", why, "telic study audit-result {}")
 
@@ -202,6 +204,16 @@ def _work(o: Outlook) -> Iterator[NextAction]:
         yield NextAction(action="advance", args=args, why=step.why, command=advance)
     why = "reward work goes on from what its terms did"
     yield from first_of(o.unreflected, "reflect", "run", why, "telic study reflect {}")
+    if o.changed_evaluators:
+        from telic.studies.rules.remedies import EVALUATOR_CHANGED
+
+        # Before anything is checked or given up for it: no revision of a candidate mends that.
+        yield NextAction(
+            action="ask",
+            args={"gate": "G19"},
+            why=f"{', '.join(o.changed_evaluators)} is not the evaluator of the protocol",
+            blocking=(EVALUATOR_CHANGED,),
+        )
     for name, changed in o.stale:
         yield NextAction(
             action="validate",

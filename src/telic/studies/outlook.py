@@ -195,6 +195,16 @@ class Outlook(Prospects):
         return remedy_for(self.study, self.ready[0])
 
     @cached_property
+    def changed_evaluators(self) -> tuple[str, ...]:
+        """Evaluators that are not those of the protocol, where something waits to be measured."""
+        waits = (CandidateStatus.DRAFT, CandidateStatus.VALIDATED)
+        if not self.ready and not any(map(self._with_status, waits)):
+            return ()
+        from telic.studies.rules.change import changed_evaluators
+
+        return tuple(changed_evaluators(self.study, self.study.root))
+
+    @cached_property
     def stale(self) -> tuple[tuple[str, str], ...]:
         """Validated candidates that were checked against something else, with what changed."""
         if not (validated := self._with_status(CandidateStatus.VALIDATED)):

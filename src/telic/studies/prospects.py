@@ -10,6 +10,7 @@ from functools import cached_property
 
 from telic.errors import TelicError
 from telic.studies.budget import shortfalls
+from telic.studies.candidates import REVISABLE
 from telic.studies.decide import previous_incumbent, standing_audits
 from telic.studies.documents.candidate import CandidateStatus
 from telic.studies.documents.contract import Amounts, Phase
@@ -256,13 +257,22 @@ class Prospects:
 
     @cached_property
     def unreviewed(self) -> tuple[str, ...]:
-        """Open candidates whose reward may be gamed, at which nobody but the author has looked.
+        """Open candidates whose reward may be gamed, at which nobody but the author has looked."""
+        return tuple(name for name in self._risky if self._is_as_recorded(name))
 
-        Not where a file was changed by hand since: whoever looks would look at something else than
-        what was run. It is mended, checked anew or given up, as its gates say.
+    @cached_property
+    def disguised(self) -> tuple[str, ...]:
+        """Those of them whose files say something else than what ran, which is still there.
+
+        Where it is not, whoever looks would look at something else: it is audited, and fails that.
         """
-        risky = (name for name in self.open_candidates if is_unreviewed(self.study, name))
-        return tuple(name for name in risky if self._is_as_recorded(name))
+        held, can_be_put_back = self.study.state.candidates, self.study.can_be_put_back
+        tried = (name for name in self._risky if held[name].status not in REVISABLE)
+        return tuple(name for name in tried if can_be_put_back(name))
+
+    @cached_property
+    def _risky(self) -> tuple[str, ...]:
+        return tuple(name for name in self.open_candidates if is_unreviewed(self.study, name))
 
     def _is_as_recorded(self, name: str) -> bool:
         recorded = self.study.state.candidates[name].content_hash

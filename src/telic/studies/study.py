@@ -14,13 +14,19 @@ from functools import wraps
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 
-from telic.errors import UnknownName
+from telic.errors import BadFile, UnknownName
 from telic.storage.facts import RevisionFacts
-from telic.storage.files import read_facts, read_record
+from telic.storage.files import read_facts, read_json, read_record
 from telic.storage.keys import SigningKey
 from telic.studies import approvals, git_read
 from telic.studies.approvals import Standing
-from telic.studies.candidates import read_candidate, revision_folder, show_revision
+from telic.studies.candidates import (
+    REVISABLE,
+    files_of,
+    read_candidate,
+    revision_folder,
+    show_revision,
+)
 from telic.studies.canonical import content_hash, existing_key
 from telic.studies.chain import LedgerEvent
 from telic.studies.contract import contract_hash, protocol_hash, required_approvals
@@ -29,6 +35,7 @@ from telic.studies.documents.base import Sha, StudyActor, read_yaml
 from telic.studies.documents.candidate import Candidate, Evidence, EvidenceKind
 from telic.studies.documents.contract import ApprovalKey, Contract, Phase
 from telic.studies.documents.metrics import MetricSpec, Protocol
+from telic.studies.errors import InvalidDocument
 from telic.studies.evidence.claims import Audit
 from telic.studies.evidence.store import altered, read_evidence
 from telic.studies.folder import Registry, StudyFolder, read_registry
@@ -271,6 +278,33 @@ class Study:
         if name not in candidates:
             raise UnknownName("candidate", name, list(candidates), see="telic study candidate show")
         return candidates[name]
+
+    def can_be_put_back(self, name: str) -> bool:
+        """Tell whether a candidate's files were edited, and those that the ledger knows are kept.
+
+        A draft that was edited by hand and then checked is known as it was then, and not kept so.
+        """
+        held = self.candidate_state(name)
+        own = revision_folder(self.folder, name, held.revision)
+        if not own.is_dir():  # of a study that was imported
+            return False
+        kept = Candidate.parse(read_json(own / "candidate.json"), str(own))
+        if kept.compute_hash() != held.content_hash:
+            return False
+        try:
+            shown = self.candidate(name)
+            files = files_of(shown, self.folder.candidate(name))
+        except (BadFile, InvalidDocument):
+            return True
+        return shown.compute_hash() != held.content_hash or files != files_of(kept, own)
+
+    def put_back_candidates(self) -> None:
+        """Put back edited files of what was tried; what may be revised is its author's to edit."""
+        with self.locked():
+            for name, held in self.state.candidates.items():
+                if held.status not in REVISABLE and self.can_be_put_back(name):
+                    show_revision(self, name)
+        self.refresh()
 
     # ------------------------------------------------------------------ approvals
 

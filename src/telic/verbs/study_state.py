@@ -22,7 +22,9 @@ if TYPE_CHECKING:
 class StateRequest(StudyRequest):
     """Where a study stands."""
 
-    rebuild: bool = option("Make state.json again from the ledger.", default=False)
+    rebuild: bool = option(
+        "Make state.json and edited files of tried candidates again from the ledger.", default=False
+    )
 
 
 class StudyView(Record):
@@ -83,6 +85,8 @@ def state(request: StateRequest) -> StudyStanding:
     study = request.open()
     found = study.state
     if request.rebuild or committed_head(study.folder) != found.ledger_head:
+        if request.rebuild:
+            study.put_back_candidates()
         found = study.ledger.rebuild()
     return StudyStanding(found, next_step(study))
 

@@ -15,6 +15,7 @@ from telic.studies.evidence.measurement import analyze_run
 from telic.studies.evidence.review import review_candidate
 from telic.studies.next import next_step
 from telic.studies.schedule import fresh_seeds
+from telic.verbs.study_state import state
 from tests.studies.launch.toy_study import CONTRACT, EVALUATOR, PATCH
 
 HUMAN = StudyActor(kind="human", name="ada")
@@ -56,11 +57,7 @@ def _ask(world, study, said) -> None:
             amend(study, HUMAN, "it may cost more")
         case "G18":
             world.commit(ours_only=False)
-        case "G19" if (said.command or "").startswith("telic study candidate withdraw"):
-            withdraw(study, said.args["candidate"], HUMAN, "its evaluator is of before")
         case "G19":
-            (study.root / "evaluate.py").write_text(EVALUATOR)
-        case "G08" if "the evaluator" in said.why:
             (study.root / "evaluate.py").write_text(EVALUATOR)
         case "G20":
             field = said.command.split()[3]
@@ -74,7 +71,7 @@ def _repair(world, study, said) -> None:
     if "run" in said.args:
         analyze_run(study, said.args["run"], HUMAN, is_unusable=True)
     elif said.command == "telic study state --rebuild":
-        study.ledger.rebuild()
+        state(root=world.root, rebuild=True)
     else:
         raise AssertionError(f"nobody can repair {said}")
 

@@ -7,13 +7,19 @@ import random
 
 import pytest
 
+from telic.studies.contract import amend, hash_evaluator
 from telic.studies.evidence.store import add_evidence
-from telic.studies.schedule import plan_incumbent_check
+from telic.studies.rules.remedies import remedy_for
+from telic.studies.schedule import plan_incumbent_check, queue_step
+from telic.verbs.study_state import state
 from tests.studies.launch.toy_study import EVALUATOR
 from tests.studies.walk import walking, world
-from tests.studies.walk.person import AGENT
+from tests.studies.walk.moves import approve_all
+from tests.studies.walk.person import AGENT, HUMAN
 from tests.studies.walk.walking import Walk, explore
 from tests.studies.walk.world import World
+
+BASELINE = "c-0001-baseline"
 
 
 def test_a_study_does_not_get_stuck(tmp_path):
@@ -62,6 +68,86 @@ def test_a_risky_candidate_that_was_edited_by_hand_is_not_reviewed_for_ever(walk
     path.write_text(path.read_text().replace('"reward.weight"', '"reward.width"'))
     for _ in range(12):  # raises where one of them leads nowhere
         walk.step()
+
+
+def call_risky(study, name):
+    facts = {"hacking": {"level": "high"}}
+    run = next(iter(study.state.runs_of(name)))
+    add_evidence(study, "reflection", facts, AGENT, run=run, candidate=name)
+
+
+def edit(study, name):
+    path = study.folder.candidate_file(name)
+    path.write_text(path.read_text().replace("luck alone", "skill alone"))
+    return path
+
+
+def with_status(status):
+    return lambda state: any(x.status == status for x in state.candidates.values())
+
+
+def change_evaluator(walk, *, is_agreed):
+    (walk.world.root / "evaluate.py").write_text(EVALUATOR + "# better\n")
+    if is_agreed:
+        hash_evaluator(walk.world.study)
+        amend(walk.world.study, HUMAN, "another evaluator")
+        approve_all(walk.world, walk.world.study)
+
+
+def test_whatever_shuts_the_gates_of_an_incumbent_can_be_answered(walk):
+    go_on(walk, lambda state: state.incumbent is not None)
+    study, before = walk.world.study, len(walk.world.study.state.runs)
+    plan_incumbent_check(study, AGENT)
+
+    call_risky(study, BASELINE)
+    ready = queue_step(study).ready[0]
+    job = ready.job.model_copy(update={"phase": "promotion"})  # beside somebody else
+    assert remedy_for(study, ready.model_copy(update={"job": job})).action == "review"
+
+    path = edit(study, BASELINE)
+    go_on(walk, lambda state: len(state.runs) > before, most=4)
+    assert "luck alone" in path.read_text()
+
+    walk.world.commit(ours_only=False)
+    walk.world.commits.remove("c" * 40)
+    go_on(walk, with_status("reverted"), most=8)
+
+
+def test_what_was_edited_before_it_was_checked_is_not_put_back(walk):
+    go_on(walk, with_status("draft"))
+    path = edit(walk.world.study, BASELINE)
+    go_on(walk, with_status("completed"))
+    state(root=walk.world.root, rebuild=True)
+    assert "skill alone" in path.read_text()
+
+
+def test_an_edit_by_hand_does_not_spare_a_finished_candidate_its_review(walk):
+    go_on(walk, with_status("completed"))
+    call_risky(walk.world.study, BASELINE)
+    path = edit(walk.world.study, BASELINE)
+    go_on(walk, lambda state: any(x.kind == "review" for x in state.evidence.values()), most=6)
+    assert "luck alone" in path.read_text()  # what ran was reviewed
+
+
+def test_a_changed_evaluator_is_asked_about_before_a_draft_is_mended_for_it(walk):
+    go_on(walk, with_status("draft"))
+    change_evaluator(walk, is_agreed=False)
+    go_on(walk, with_status("validated"), most=3)
+    assert not any(line.startswith("next: mend") for line in walk.story)
+
+
+@pytest.mark.parametrize("is_trusted", [False, True])
+def test_a_tree_with_an_older_evaluator_leads_on(walk, is_trusted):
+    go_on(walk, with_status("draft"))
+    walk.world.commit(ours_only=False)  # from now on it runs in a tree of its own
+    if is_trusted:
+        go_on(walk, lambda state: state.incumbent is not None)
+        plan_incumbent_check(walk.world.study, AGENT)
+    else:
+        go_on(walk, lambda state: state.candidates[BASELINE].phase == "incumbent_validation")
+    change_evaluator(walk, is_agreed=True)
+    before = len(walk.world.study.state.runs)
+    go_on(walk, lambda state: len(state.runs) > before, most=12)
 
 
 @pytest.mark.long

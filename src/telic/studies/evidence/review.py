@@ -17,6 +17,8 @@ from telic.studies.evidence.store import add_evidence
 if TYPE_CHECKING:
     from telic.studies.study import Study
 
+REVIEW = "telic study review {} --exploit --says TEXT"
+
 
 def review_candidate(
     study: Study, candidate: str, actor: StudyActor, finding: str, *, is_exploit: bool
@@ -93,6 +95,12 @@ def last_review(study: Study, candidate: str) -> Evidence | None:
 def is_own_praise(review: Evidence) -> bool:
     """Tell whether a review passes what its writer may have written."""
     return bool(review.payload.get("self_review")) and not review.payload.get("exploit")
+
+
+def ask_for_review(candidate: str) -> tuple[str, ...]:
+    """Return what somebody is asked about a candidate whose reward may be gamed."""
+    asked = "somebody else than its author says whether it is (--no-exploit: it is not)"
+    return asked, own_praise_counts(candidate)
 
 
 def own_praise_counts(candidate: str) -> str:

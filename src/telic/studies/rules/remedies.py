@@ -12,8 +12,9 @@ from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
 
 from telic.studies.canonical import run_id
+from telic.studies.decide import NOBODY, previous_incumbent
 from telic.studies.documents.candidate import CandidateStatus, CheckResult
-from telic.studies.evidence.review import own_praise_counts
+from telic.studies.evidence.review import REVIEW, ask_for_review, own_praise_counts
 from telic.studies.launch.attempt import LaunchAttempt, LaunchRequest
 from telic.studies.queue import ReadyJob
 from telic.studies.rules.change import changed_evaluators
@@ -23,12 +24,16 @@ from telic.studies.study import Study
 _LOOKED_AT = tuple(code for code in GATES if code not in ("G01", "G03"))
 """the word of whoever launches is not given yet, and the ledger is looked at before all else"""
 _AMEND = "telic study contract amend --reason TEXT"
+EVALUATOR_CHANGED = (
+    "restore the evaluator, or agree on the new one: telic study contract evaluator, then "
+    f"{_AMEND}; what was measured before is then measured anew"
+)
 
 
 class Remedy(NamedTuple):
     """What to do about a launch that would be refused."""
 
-    action: Literal["agree", "validate", "abandon", "repair", "review", "ask"]
+    action: Literal["agree", "validate", "mend", "abandon", "repair", "review", "decide", "ask"]
     why: str
     command: str | None = None
     asks: tuple[str, ...] = ()
@@ -55,7 +60,8 @@ def remedy_for(study: Study, ready: ReadyJob) -> Remedy | None:
     first = closed[0]
     found = _REMEDIES.get(first.id, _ask)(attempt, first)
     args = {"gate": first.id, "candidate": job.candidate, "phase": job.phase, "seed": job.seed}
-    return found._replace(why=f"{job.job_id} cannot start: {first.id} {found.why}", args=args)
+    why = f"{job.job_id} cannot start: {first.id} {found.why}"
+    return found._replace(why=why, args={**args, **found.args})
 
 
 # ---------------------------------------------------------------------------- one by one
@@ -83,10 +89,12 @@ def _check_again(attempt: LaunchAttempt, gate: CheckResult) -> Remedy:
         return Remedy("validate", gate.why, f"telic study candidate validate {name}")
     if status == CandidateStatus.LAUNCHED:
         return Remedy("abandon", gate.why, f"telic study candidate withdraw {name} --because TEXT")
-    if "the evaluator" in gate.why:  # which is nobody's candidate
-        return Remedy("ask", gate.why, None, (_QUESTIONS["G19"],))
-    restore = f"restore what {name} was when it was accepted; state --rebuild does it for its files"
-    return Remedy("repair", gate.why, "telic study state --rebuild", (restore,))
+    if attempt.study.can_be_put_back(name):
+        put_back = "its files are put back to what was accepted"
+        return Remedy("repair", gate.why, "telic study state --rebuild", (put_back,))
+    restore = f"restore what {name} needs, or a person takes it back"
+    revert = _take_back(attempt.study, name)
+    return Remedy("decide", gate.why, revert, (restore,), {"verdict": "revert"})
 
 
 def _confirm(attempt: LaunchAttempt, gate: CheckResult) -> Remedy:
@@ -98,6 +106,26 @@ def _confirm(attempt: LaunchAttempt, gate: CheckResult) -> Remedy:
         return _ask(attempt, gate)
     confirm = f"telic study confirm {named[0]}"
     return Remedy("ask", gate.why, confirm, (f"is {named[0]} in adapter.yaml right?",))
+
+
+def _in_turn(attempt: LaunchAttempt, gate: CheckResult) -> Remedy:
+    if "gamed" not in gate.why:
+        return _ask(attempt, gate)
+    name = attempt.request.candidate
+    return Remedy("review", gate.why, REVIEW.format(name), ask_for_review(name))
+
+
+def _measured(attempt: LaunchAttempt, gate: CheckResult) -> Remedy:
+    """A tree of its own is as old as its commit: a newer evaluator gets there by a newer tree."""
+    study, tree, name = attempt.study, attempt.tree, attempt.request.candidate
+    is_old = tree.is_dir() and changed_evaluators(study, tree)
+    if not is_old or changed_evaluators(study, study.root):
+        return _ask(attempt, gate)
+    if attempt.held.status != CandidateStatus.VALIDATED:
+        return _check_again(attempt, gate)
+    revise = f"telic study candidate revise {name} --draft FILE"
+    newer = "the draft names as base_commit a commit that has the evaluator of the protocol"
+    return Remedy("mend", gate.why, revise, (newer, _give_up(name)))
 
 
 def _reviewed(attempt: LaunchAttempt, gate: CheckResult) -> Remedy:
@@ -117,24 +145,23 @@ def _move(attempt: LaunchAttempt, gate: CheckResult) -> Remedy:
     return Remedy("agree", gate.why, command, (gate.why,))
 
 
-def _measure(attempt: LaunchAttempt, gate: CheckResult) -> Remedy:
-    """Where only the candidate's own tree is of before, to restore the repository's is vain."""
-    study, name = attempt.study, attempt.request.candidate
-    tree, is_accepted = attempt.tree, attempt.held.status == CandidateStatus.ACCEPTED
-    is_own = tree.is_dir() and bool(changed_evaluators(study, tree))
-    if is_accepted or not is_own or changed_evaluators(study, study.root):
-        return _ask(attempt, gate)
-    revise = f"telic study candidate revise {name} --draft FILE"
-    asks = (f"shall it start from a commit that has the agreed evaluator? {revise}", _give_up(name))
-    return Remedy("ask", gate.why, f"telic study candidate withdraw {name} --because TEXT", asks)
-
-
 def _ask(attempt: LaunchAttempt, gate: CheckResult) -> Remedy:
     question = _QUESTIONS.get(gate.id, "what shall be done about it?")
     name, status = attempt.request.candidate, attempt.held.status
-    instead = () if status == CandidateStatus.ACCEPTED else (_give_up(name),)
+    is_trusted = status == CandidateStatus.ACCEPTED
+    give_up = (
+        f"or take it back: {_take_back(attempt.study, name)}" if is_trusted else _give_up(name)
+    )
     command = _AMEND if gate.id in _AMENDED else None
-    return Remedy("ask", gate.why, command, (question, *instead))
+    return Remedy("ask", gate.why, command, (question, give_up))
+
+
+def _take_back(study: Study, name: str) -> str:
+    trusted = study.incumbent
+    others = trusted is not None and trusted.candidate != name
+    has_successor = others or previous_incumbent(study.state, name) is not None
+    to = "" if has_successor else f" --to {NOBODY}"
+    return f"telic study revert {name}{to} --because TEXT"
 
 
 def _give_up(name: str) -> str:
@@ -151,8 +178,7 @@ _QUESTIONS = {
     "G16": "wait, or stop one of the runs: telic study run --stop RUN",
     "G17": "can this machine be given what it lacks?",
     "G18": "commit, stash or remove what is in no commit, or fetch the commit that is gone",
-    "G19": "restore the evaluator, or agree on the new one: telic study contract evaluator, then "
-    f"{_AMEND}; what was measured before is then measured anew",
+    "G19": EVALUATOR_CHANGED,
     "G20": "what is the command? telic study confirm commands.train COMMAND",
     "G21": "may it reach the network? Else take the setting out of adapter.yaml",
     "G22": "may code that a model wrote be run? Then say so in the contract's generated_code",
@@ -166,9 +192,10 @@ _REMEDIES: dict[str, Callable[[LaunchAttempt, CheckResult], Remedy]] = {
     "G07": _check_again,
     "G08": _check_again,
     "G09": _check_again,
+    "G10": _in_turn,
     "G11": _check_again,
     "G12": _check_again,
-    "G19": _measure,
+    "G19": _measured,
     "G20": _confirm,
     "G22": _reviewed,
     "G23": _move,
