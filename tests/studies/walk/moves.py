@@ -21,7 +21,7 @@ from telic.studies.schedule import (
     reorder,
 )
 from tests.studies.launch.toy_study import EVALUATOR
-from tests.studies.walk.person import AGENT, HUMAN, TWIN, consent, new_idea
+from tests.studies.walk.person import AGENT, BETTER_EVALUATOR, HUMAN, TWIN, consent, new_idea
 
 CHANGES = (
     {"budget": {"launches": 30}},
@@ -113,7 +113,7 @@ def change_adapter(world, study):
 
 
 def change_evaluator(world, study):
-    text = world.luck.choice((EVALUATOR, EVALUATOR + "# better\n"))
+    text = world.luck.choice((EVALUATOR, BETTER_EVALUATOR))
     (study.root / "evaluate.py").write_text(text)
     if world.luck.random() < 0.3:
         hash_evaluator(study)

@@ -14,6 +14,7 @@ from telic.studies.errors import GateRefused
 from telic.studies.evidence.measurement import analyze_run
 from telic.studies.evidence.review import review_candidate
 from telic.studies.next import next_step
+from telic.studies.rules.change import changed_evaluators
 from telic.studies.schedule import fresh_seeds
 from telic.verbs.study_state import state
 from tests.studies.launch.toy_study import CONTRACT, EVALUATOR, PATCH
@@ -22,6 +23,7 @@ HUMAN = StudyActor(kind="human", name="ada")
 AGENT = StudyActor(kind="agent", name="coder", session="s1")
 TWIN = StudyActor(kind="agent", name="reviewer", session="s1")
 """who may be the author by another name"""
+BETTER_EVALUATOR = EVALUATOR + "# better\n"
 COST = {"wall_clock_h": 0.01}
 
 
@@ -58,7 +60,9 @@ def _ask(world, study, said) -> None:
         case "G18":
             world.commit(ours_only=False)
         case "G19":
-            (study.root / "evaluate.py").write_text(EVALUATOR)
+            for text in (BETTER_EVALUATOR, EVALUATOR):  # whichever was agreed on
+                if changed_evaluators(study, study.root):
+                    (study.root / "evaluate.py").write_text(text)
         case "G20":
             field = said.command.split()[3]
             adapter = confirm_field(study.adapter, field)

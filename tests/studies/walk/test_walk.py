@@ -15,7 +15,7 @@ from telic.verbs.study_state import state
 from tests.studies.launch.toy_study import EVALUATOR
 from tests.studies.walk import walking, world
 from tests.studies.walk.moves import approve_all
-from tests.studies.walk.person import AGENT, HUMAN
+from tests.studies.walk.person import AGENT, BETTER_EVALUATOR, HUMAN
 from tests.studies.walk.walking import Walk, explore
 from tests.studies.walk.world import World
 
@@ -50,7 +50,7 @@ def go_on(walk, is_there, most=60):
 def test_an_incumbent_under_another_evaluator_is_a_question(walk):
     go_on(walk, lambda state: state.incumbent is not None)
     plan_incumbent_check(walk.world.study, AGENT)
-    (walk.world.root / "evaluate.py").write_text(EVALUATOR + "# better\n")
+    (walk.world.root / "evaluate.py").write_text(BETTER_EVALUATOR)
     before = len(walk.world.study.state.runs)
     go_on(walk, lambda state: len(state.runs) > before, most=6)
     assert any(line.startswith("next: ask") for line in walk.story)
@@ -87,7 +87,7 @@ def with_status(status):
 
 
 def change_evaluator(walk, *, is_agreed):
-    (walk.world.root / "evaluate.py").write_text(EVALUATOR + "# better\n")
+    (walk.world.root / "evaluate.py").write_text(BETTER_EVALUATOR)
     if is_agreed:
         hash_evaluator(walk.world.study)
         amend(walk.world.study, HUMAN, "another evaluator")
@@ -133,6 +133,9 @@ def test_a_changed_evaluator_is_asked_about_before_a_draft_is_mended_for_it(walk
     go_on(walk, with_status("draft"))
     change_evaluator(walk, is_agreed=False)
     go_on(walk, with_status("validated"), most=3)
+    change_evaluator(walk, is_agreed=True)  # and the way back is asked about, too
+    (walk.world.root / "evaluate.py").write_text(EVALUATOR)
+    go_on(walk, lambda state: bool(state.runs), most=6)
     assert not any(line.startswith("next: mend") for line in walk.story)
 
 
