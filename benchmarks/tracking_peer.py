@@ -4,49 +4,17 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import importlib.machinery
 import sys
 import tempfile
 import time
-import types
 from pathlib import Path
-from typing import Any, ClassVar
-from unittest.mock import MagicMock
+from typing import Any
 
 import numpy as np
 import torch
 from tracking_rule import CLIP, ENDS, ENOUGH, Judge, spread_starts
 
 PEER_TASK = "Mjlab-Tracking-Flat-Unitree-G1"
-ONLY_FOR_LOOKING = ("wandb", "viser", "mjviser", "mediapy", "torchrunx")
-
-
-class StandIn(types.ModuleType):
-    """A package that is only for looking, and is not there."""
-
-    __path__: ClassVar[list[str]] = []
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):
-            raise AttributeError(name)
-        return type(name, (), {}) if name[0].isupper() else MagicMock()
-
-
-class StandIns:
-    """Finds stand-ins for packages that only show things."""
-
-    def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
-        """Return a stand-in, or None."""
-        if name.split(".")[0] in ONLY_FOR_LOOKING:
-            return importlib.machinery.ModuleSpec(name, self, is_package=True)
-        return None
-
-    def create_module(self, spec: Any) -> Any:
-        """Return the module."""
-        return StandIn(spec.name)
-
-    def exec_module(self, module: Any) -> None:
-        """Nothing is in it."""
 
 
 class Peer:
@@ -55,8 +23,8 @@ class Peer:
     def __init__(self, asked: argparse.Namespace, envs: int, seed: int) -> None:
         if not CLIP.is_file():
             raise SystemExit(f"{CLIP} is missing. Make it: python {sys.argv[0]} clip")
-        sys.meta_path.append(StandIns())
-        import mujoco  # noqa: F401, I001  before mjlab, which asks for EGL
+        import stand_ins.sitecustomize  # noqa: F401, I001  for what mjlab only shows things with
+        import mujoco  # noqa: F401  before mjlab, which asks for EGL
         import mjlab.tasks  # noqa: F401  registers the tasks
         from dataclasses import asdict
         from mjlab.rl import MjlabOnPolicyRunner, RslRlVecEnvWrapper

@@ -7,11 +7,8 @@ but general. The loop keeps each transition's info as it was before the autorese
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Sequence
-from contextlib import AbstractContextManager
 from functools import partial
-from pathlib import Path
 from typing import Any, Literal
 
 import gymnasium
@@ -23,7 +20,7 @@ from telic.core.seeds import derive, uniform
 from telic.core.tensors import from_numpy, integers
 from telic.envs.foreign import Probe, builder, examine
 from telic.envs.spaces import capture, restore, stack
-from telic.envs.vector import Info, InfoSchema, Step, seed_rows
+from telic.envs.vector import Info, InfoSchema, Step, Unrecorded, seed_rows
 from telic.errors import ConfigError, UsageError
 
 _STAGGER = 101  # the same stream of random numbers as the batched environments use
@@ -63,7 +60,7 @@ def make_gymnasium(
     return GymnasiumEnv(envs, probe, seed=seed, device=torch.device(device))
 
 
-class GymnasiumEnv:
+class GymnasiumEnv(Unrecorded):
     """N Python environments. Implements `telic.envs.vector.VecEnv`.
 
     `resumable` says whether `state_dict` was shown to hold everything; otherwise a resumed run goes
@@ -192,24 +189,6 @@ class GymnasiumEnv:
         self._clock = state["clock"].clone().numpy()
         self._fresh = state["fresh"].clone().numpy()
         self.exact_obs = self.exact_final_obs = state["obs"].to(self.device)
-
-    def foreseeing(self) -> AbstractContextManager[None]:
-        """Do nothing."""
-        return contextlib.nullcontext()
-
-    def carried(self) -> dict[str, Tensor]:
-        """Return nothing: Python environments cannot be recorded."""
-        return {}
-
-    def carry(self, tensors: dict[str, Tensor]) -> None:
-        """Do nothing."""
-
-    def compile(self, shared: Path | None = None) -> None:
-        """Do nothing."""
-
-    def complaints(self) -> dict[str, int]:
-        """Return nothing."""
-        return {}
 
     def close(self) -> None:
         """Close every environment."""

@@ -7,7 +7,7 @@ of the transition that rewards read.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
@@ -289,6 +289,28 @@ class VecEnv(Protocol):
     def close(self) -> None:
         """Free threads and memory."""
         ...
+
+
+class Unrecorded:
+    """What environments answer that cannot be part of a recording: nothing to keep or compile."""
+
+    def foreseeing(self) -> AbstractContextManager[None]:
+        """Do nothing."""
+        return nullcontext()
+
+    def carried(self) -> dict[str, Tensor]:
+        """Return nothing."""
+        return {}
+
+    def carry(self, tensors: dict[str, Tensor]) -> None:
+        """Do nothing."""
+
+    def compile(self, shared: Path | None = None) -> None:
+        """Do nothing."""
+
+    def complaints(self) -> dict[str, int]:
+        """Return nothing."""
+        return {}
 
 
 def seed_rows(seed: int | Sequence[int], num_envs: int, device: torch.device) -> Tensor:

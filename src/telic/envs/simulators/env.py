@@ -11,7 +11,6 @@ from __future__ import annotations
 import contextlib
 import sys
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -23,7 +22,7 @@ from telic.core.tensors import from_numpy, integers
 from telic.envs.simulators.names import ADAPTERS, simulated
 from telic.envs.simulators.process import ANSWER_S, Hello, SimulatorOrder, SimulatorProcess
 from telic.envs.spec import EnvSpec
-from telic.envs.vector import Info, InfoSchema, Step, seed_rows
+from telic.envs.vector import Info, InfoSchema, Step, Unrecorded, seed_rows
 from telic.errors import BadEnvironment, ConfigError, UsageError
 from telic.sim.cuda_graph import is_recording
 from telic.sim.simulation import require_gpu
@@ -117,7 +116,7 @@ class Present(NamedTuple):
     groups: dict[str, Tensor]
 
 
-class SimulatorEnv:
+class SimulatorEnv(Unrecorded):
     """N environments in simulator processes. Implements `telic.envs.vector.VecEnv`."""
 
     resumable = False
@@ -185,15 +184,9 @@ class SimulatorEnv:
                 f"An action of shape {tuple(action.shape)} does not fit {self.num_envs} x "
                 f"{self.spec.id}: expected {expected}."
             )
-        first = 0
-        for process, block in zip(self._processes, self._shared, strict=True):
-            rows = len(block["action"])
-            # On a GPU this waits for all that was asked of it, so nobody still reads what the step
-            # overwrites.
-            block["action"].copy_(action[first : first + rows])
-            process.tell("step")
-            first += rows
-        self._wait()
+        # On a GPU this waits for all that was asked of it, so nobody still reads what the step
+        # overwrites.
+        self._hand_out("action", action, "step")
         self._begun += 1
         now = self._now = self._read()
         reward, terminated, truncated = map(self._take, ("reward", "terminated", "truncated"))
@@ -232,13 +225,7 @@ class SimulatorEnv:
             return
         age = uniform(self._seed, torch.zeros_like(self._seed), 1, stream=_STAGGER)[:, 0]
         age = (age * self.max_episode_steps).long()
-        first = 0
-        for process, block in zip(self._processes, self._shared, strict=True):
-            rows = len(block["age"])
-            block["age"].copy_(age[first : first + rows])
-            process.tell("stagger")
-            first += rows
-        self._wait()
+        self._hand_out("age", age, "stagger")
         self._clock = age.to(self.device)
 
     def state_dict(self) -> dict[str, Any]:
@@ -255,24 +242,6 @@ class SimulatorEnv:
             )
         self._seed, self._begun = state["seed"].cpu().clone(), int(state["begun"])
         self._restart("resume")
-
-    def foreseeing(self) -> AbstractContextManager[None]:
-        """Do nothing."""
-        return contextlib.nullcontext()
-
-    def carried(self) -> dict[str, Tensor]:
-        """Return nothing: a simulator's steps cannot be recorded."""
-        return {}
-
-    def carry(self, tensors: dict[str, Tensor]) -> None:
-        """Do nothing."""
-
-    def compile(self, shared: Path | None = None) -> None:
-        """Do nothing: it is compiled when it says hello."""
-
-    def complaints(self) -> dict[str, int]:
-        """Return nothing."""
-        return {}
 
     def close(self) -> None:
         """End the processes."""
@@ -298,6 +267,16 @@ class SimulatorEnv:
         self._clock = torch.zeros_like(self._clock)
         self._fresh = torch.ones_like(self._fresh)
         return self._now.obs
+
+    def _hand_out(self, name: str, rows: Tensor, order: str) -> None:
+        """Give every simulator its rows of an array, and wait until all have done the order."""
+        first = 0
+        for process, block in zip(self._processes, self._shared, strict=True):
+            count = len(block[name])
+            block[name].copy_(rows[first : first + count])
+            process.tell(order)
+            first += count
+        self._wait()
 
     def _wait(self) -> None:
         """Wait until every simulator has done what it was told."""
