@@ -9,6 +9,7 @@ from telic.judges.criteria import Motion
 from telic.judges.episode import RecordedEpisode
 from telic.judges.examples import good_examples
 from telic.judges.mutants import CUT, FROZEN, counts, mutants_of, quantities_of
+from telic.quantities.quantity import Accumulated
 
 RUN = (Motion(seconds=60, forward_mps=2.0, left_mps=0.5, turn_rps=0.5, stride_hz=1.5),)
 JUDGE = """
@@ -91,6 +92,29 @@ def test_a_criterion_is_told_from_one_that_notices_nothing(example):
     # Who is upright is so in every mirror, too: there is nothing to notice.
     assert found["upright"].caught == 0 and found["upright"].changed == 0
     assert found["at 2 m/s (within 0.2 of 2)"].caught >= 3
+
+
+def test_what_adds_up_is_measured_once_for_all_mutants(example, monkeypatch):
+    trajectory, spec = example
+    text = JUDGE.replace('episode.mean("uprightness")', 'episode.last("flight_share")')
+    judge = JudgeCode(text.replace("zero=0.0, goal=0.8", "zero=2.0, goal=0.0"))
+    family = {
+        name: (mutant, judge(mutant, spec)) for name, mutant in mutants_of(trajectory, spec).items()
+    }
+    original = (trajectory, judge(trajectory, spec))
+    whole, folded = Accumulated.over, []
+
+    def over(quantity, recording):
+        folded.append(quantity.name)
+        return whole(quantity, recording)
+
+    monkeypatch.setattr(Accumulated, "over", over)
+    alone = counts(text, [original], [family], spec)
+    assert folded == ["flight_share"]
+    twice = counts(text, [original, original], [family, family], spec)
+    assert folded == ["flight_share"] * 2
+    assert [each.changed and each.changed * 2 for each in alone] == [each.changed for each in twice]
+    assert alone[3].total == len(family)
 
 
 def test_what_a_leaf_measures_is_read_from_the_judge_through_its_variables():

@@ -10,6 +10,7 @@ measured here, with `telic.quantities`, and not by the judge.
 from __future__ import annotations
 
 import ast
+import itertools
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
@@ -19,7 +20,7 @@ from telic.core.seeds import derive
 from telic.envs.spec import EnvSpec
 from telic.errors import TelicError
 from telic.judges.criteria import Leaf
-from telic.judges.episode import RecordedEpisode
+from telic.judges.episode import MeasuredTogether, RecordedEpisode
 from telic.judges.verdict import Verdict
 from telic.quantities import QUANTITIES
 from telic.storage.trajectories import COMMANDS, Trajectory
@@ -149,20 +150,26 @@ def counts(
     """
     measured = quantities_of(judge)
     titles = [leaf.title for leaf in originals[0][1].leaves] if originals else []
+    families = [[verdict for _, verdict in family.values()] for family in mutants]
+    episodes = [
+        [whole, *(mutant for mutant, _ in family.values())]
+        for (whole, _), family in zip(originals, mutants, strict=True)
+    ]
+    seen = _measured_together(episodes, spec)
     out: list[MutantCount] = []
     for place, title in enumerate(titles):
         caught = changed = total = 0
         names = measured.get(title, frozenset())
-        for (whole, verdict), family in zip(originals, mutants, strict=True):
+        for (_, verdict), verdicts, (whole, *others) in zip(originals, families, seen, strict=True):
             before = _leaf(verdict, place)
             if before is None or before.counted < _LOSES:
                 continue
-            for mutant, after in family.values():
+            for after, mutant in zip(verdicts, others, strict=True):
                 now = _leaf(after, place)
                 total += 1
                 caught += now is None or now.counted <= before.counted - _LOSES
                 if _are_measured(names):
-                    changed += _is_changed(whole, mutant, names, spec)
+                    changed += _is_changed(whole, mutant, names)
         out.append(
             MutantCount(
                 criterion=title,
@@ -183,11 +190,20 @@ def _are_measured(names: frozenset[str]) -> bool:
     return bool(names) and not any(QUANTITIES[name].arguments for name in names)
 
 
-def _is_changed(
-    original: Trajectory, mutant: Trajectory, names: frozenset[str], spec: EnvSpec
-) -> bool:
+def _measured_together(
+    families: Sequence[Sequence[Trajectory]], spec: EnvSpec
+) -> list[list[RecordedEpisode]]:
+    """Return episodes whose quantities are measured once each, and all in one go."""
+    together = MeasuredTogether([each for family in families for each in family], spec)
+    places = itertools.count()
+    return [
+        [RecordedEpisode(each, spec, among=(together, next(places))) for each in family]
+        for family in families
+    ]
+
+
+def _is_changed(before: RecordedEpisode, after: RecordedEpisode, names: frozenset[str]) -> bool:
     """Say whether a mutant changed the mean, or what came of it, of a quantity beyond doubt."""
-    before, after = RecordedEpisode(original, spec), RecordedEpisode(mutant, spec)
     for name in names:
         try:
             old, new = before[name], after[name]
