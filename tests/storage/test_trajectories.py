@@ -46,11 +46,11 @@ def episode(steps=5, chained=True) -> Trajectory:
     return Trajectory(columns, facts)
 
 
-@pytest.mark.parametrize("chained", [True, False])
-def test_an_episode_is_read_as_written_in_float32(tmp_path, chained):
+@pytest.mark.parametrize(("chained", "is_kept"), [(True, True), (False, True), (True, False)])
+def test_an_episode_is_read_as_written_in_float32(tmp_path, chained, is_kept):
     path = tmp_path / "t.npz"
     written = episode(chained=chained)
-    write_trajectory(path, written)
+    write_trajectory(path, written, is_kept=is_kept)
     read = read_trajectory(path)
     assert set(read.columns) == {*written.columns, "step", "timestamp"}
     for name, column in written.columns.items():

@@ -51,6 +51,8 @@ class PlayOrder(Record):
     """text of the reward it was trained with; run only if the policy sees its memory"""
     disturbance: Disturbance | None = None
     """what differs from the conditions of training; None: nothing"""
+    is_kept: bool = True
+    """whether the episodes stay after they were judged"""
 
 
 def open_order(order: PlayOrder) -> tuple[VecEnv, Disturbed]:

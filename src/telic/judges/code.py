@@ -13,7 +13,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache, partial
+from itertools import pairwise
 from pathlib import Path
 from types import CodeType
 from typing import Any, Protocol, cast
@@ -32,11 +34,20 @@ from telic.judges.episode import MeasuredTogether, RecordedEpisode
 from telic.judges.verdict import Verdict, judged, unknown
 from telic.sandbox.source import compile_source, namespace
 from telic.sandbox.wire import printable
-from telic.storage.trajectories import Environment, Trajectory, read_trajectory, require_registered
+from telic.sim.cpu import usable_cpus
+from telic.storage.trajectories import (
+    Environment,
+    Trajectory,
+    read_evidence,
+    read_trajectory,
+    require_registered,
+)
 
 _JUDGE_S = 60.0
-_TOGETHER = 64
-"""episodes that are measured in one go"""
+_TOGETHER = 64_000
+"""steps that are measured in one go, those of shorter episodes counted as if they went on"""
+_WORTH_A_WORKER = 32
+"""episodes, fewer of which are not judged by a process of their own"""
 _TRIES = 2
 """workers that may die over the same episodes before nobody knows"""
 OFFERED = {
@@ -123,7 +134,7 @@ def judge_files(
 
     The worker may read only the folders of the episodes and of the environment's model. If it dies,
     which need not be the judge's fault, another one tries again; if that dies too, every score is
-    unknown.
+    unknown. Many episodes are divided among as many workers as there are processors.
 
     Args:
         source: the judge.
@@ -132,6 +143,19 @@ def judge_files(
         environment: what they were played in, its id and arguments; None: what the files say, for
             files that no foreign code could write.
     """
+    count = max(1, min(usable_cpus(), len(paths) // _WORTH_A_WORKER))
+    bounds = [len(paths) * place // count for place in range(count + 1)]
+    shares = [paths[first:end] for first, end in pairwise(bounds)]
+    folders = [folder, *(folder.with_name(f"{folder.name}_{place}") for place in range(1, count))]
+    judge = partial(_judge_share, source, environment)
+    with ThreadPoolExecutor(count) as judges:
+        return [verdict for own in judges.map(judge, shares, folders) for verdict in own]
+
+
+def _judge_share(
+    source: str, environment: Environment | None, paths: Sequence[Path], folder: Path
+) -> list[Verdict]:
+    """Judge some episodes in one worker, or in another one where it dies."""
     folder.mkdir(parents=True, exist_ok=True)
     reason = ""
     for _ in range(_TRIES):
@@ -251,25 +275,26 @@ def judge_here(
         alive: called before every few of them.
     """
     verdicts: list[Verdict] = []
-    for first in range(0, len(paths), _TOGETHER):
-        verdicts += _judge_some(source, paths[first : first + _TOGETHER], environment, alive)
-    return verdicts
-
-
-def _judge_some(
-    source: str,
-    paths: Sequence[Path],
-    environment: Environment | None,
-    alive: Callable[[], None],
-) -> list[Verdict]:
+    some: list[Trajectory] = []
+    longest = 0
     alive()
-    trajectories = [read_trajectory(path, environment) for path in paths]
-    specs: list[EnvSpec] = []
-    for path, trajectory in zip(paths, trajectories, strict=True):
-        facts = trajectory.facts
-        if environment is None:
-            require_registered(facts, path)
-        specs.append(_spec_of(facts.env_id, json.dumps(facts.env_kwargs, sort_keys=True)))
+    for path in paths:
+        trajectory = read_evidence(path, environment)
+        longest = max(longest, len(trajectory))
+        if some and (len(some) + 1) * longest > _TOGETHER:
+            verdicts += _judge_some(source, some)
+            some, longest = [], len(trajectory)
+            alive()
+        some.append(trajectory)
+    return verdicts + _judge_some(source, some)
+
+
+def _judge_some(source: str, trajectories: Sequence[Trajectory]) -> list[Verdict]:
+    """Judge episodes that are measured in one go."""
+    specs = [
+        _spec_of(facts.env_id, json.dumps(facts.env_kwargs, sort_keys=True))
+        for facts in (trajectory.facts for trajectory in trajectories)
+    ]
     # What was played elsewhere, and what has no steps, is measured alone.
     fit = [i for i, each in enumerate(trajectories) if len(each) and specs[i] is specs[0]]
     together = MeasuredTogether([trajectories[i] for i in fit], specs[0]) if fit else None

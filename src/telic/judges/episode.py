@@ -27,7 +27,7 @@ class MeasuredTogether:
 
     def __init__(self, trajectories: Sequence[Trajectory], spec: EnvSpec) -> None:
         self._lengths = [len(trajectory) for trajectory in trajectories]
-        fields = [_fields(trajectory) for trajectory in trajectories]
+        self.fields = fields = [_fields(trajectory) for trajectory in trajectories]
         shared = set[str].intersection(*(set(own) for own in fields)) if fields else set[str]()
         stacked = {name: self._stacked([own[name] for own in fields]) for name in shared}
         self._recording = Recording({n: v for n, v in stacked.items() if v is not None}, spec)
@@ -85,7 +85,8 @@ class RecordedEpisode:
         self._trajectory = trajectory
         self._full_seconds = full_seconds
         self._among = among
-        self._recording = Recording(_fields(trajectory), spec)
+        fields = among[0].fields[among[1]] if among else _fields(trajectory)
+        self._recording = Recording(fields, spec)
         self._spec = spec
         self._known: dict[tuple[Any, ...], np.ndarray] = {}
 

@@ -48,8 +48,6 @@ from telic.training.policy import load_policy
 _UNLIMITED = 1000
 """steps after which an episode without a time limit is cut"""
 _WRITERS = 4
-_EACH = 2
-"""processors for each process that plays"""
 
 Act = Callable[..., Any]
 """a policy: (obs) -> action, or (obs, memory) -> action"""
@@ -75,8 +73,8 @@ def record(orders: Sequence[PlayOrder], folder: Path) -> list[list[RecordedFile]
         UsageError: a policy sees its reward's memory, and the order has no reward.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    # Whoever plays with a reward beside it mostly waits: on many processors several play at once.
-    groups = max(1, min(len(orders), usable_cpus() // _EACH))
+    # Simulations use all processors, and what lies between their steps uses one.
+    groups = max(1, min(len(orders), usable_cpus()))
     shares = [orders[first::groups] for first in range(groups)]
     logs = [folder / (f"worker_{place}.log" if place else LOG_NAME) for place in range(groups)]
     with ThreadPoolExecutor(groups) as players:
@@ -209,7 +207,7 @@ def play(policy: Act, order: PlayOrder, memory: RewardMemory | None = None) -> N
         )
         cut = {key: np.ascontiguousarray(column[:length, index]) for key, column in columns.items()}
         path.parent.mkdir(parents=True, exist_ok=True)
-        write_trajectory(path, Trajectory(cut, facts))
+        write_trajectory(path, Trajectory(cut, facts), is_kept=order.is_kept)
 
     with ThreadPoolExecutor(_WRITERS) as writers:  # compressing leaves the interpreter free
         list(writers.map(write, range(len(lengths))))

@@ -113,9 +113,12 @@ def play(
             names = range(starts.first, starts.first + starts.episodes)
             own = [folder / member.name / f"episode_{index:02d}.npz" for index in names]
             reward = read_text(member.reward_code)
-            orders[member.name] = play_order(
+            order = play_order(
                 checkpoint.path, reward, work.config, candidate.judged_args, own, seed
             )
+            # Those for choosing are removed once they are judged (`telic.session.judgement`).
+            is_kept = starts.purpose != CHOOSE
+            orders[member.name] = order.model_copy(update={"is_kept": is_kept})
     played, why = record_each(orders, folder)
     recorded = [file for own in played.values() for file in own]
     paths = [file.path for file in recorded]

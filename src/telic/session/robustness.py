@@ -133,6 +133,7 @@ def _measure(
                 paths=_paths(place, number),
                 reward=read_text(member.reward_code),
                 disturbance=CONDITIONS[number].disturbance,
+                is_kept=False,
             )
             for number in possible
         ]

@@ -27,6 +27,7 @@ import zipfile
 import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -142,10 +143,11 @@ class Trajectory:
             yield row
 
 
-def write_trajectory(path: Path, trajectory: Trajectory) -> None:
+def write_trajectory(path: Path, trajectory: Trajectory, *, is_kept: bool = True) -> None:
     """Write an episode in one stroke; "step" and "timestamp" are added when missing.
 
-    The same episode always gives the same bytes.
+    The same episode always gives the same bytes. What is not kept, but read once and removed, is
+    not compressed.
     """
     columns = {name: _storable(column) for name, column in trajectory.columns.items()}
     columns.setdefault("step", np.arange(len(trajectory), dtype=np.int32))
@@ -154,13 +156,14 @@ def write_trajectory(path: Path, trajectory: Trajectory) -> None:
         columns.setdefault("timestamp", times)
     facts = json.dumps(plain(trajectory.facts), allow_nan=False).encode()
     arrays = _without_repetition(columns) | {_FACTS: np.frombuffer(facts, dtype=np.uint8)}
+    method = zipfile.ZIP_DEFLATED if is_kept else zipfile.ZIP_STORED
     with replacing(path) as temporary, zipfile.ZipFile(temporary, "w") as archive:
         for name, array in arrays.items():
             buffer = io.BytesIO()
             np.lib.format.write_array(buffer, array, allow_pickle=False)
             # A ZipInfo without a date: equal content, equal bytes.
             entry = zipfile.ZipInfo(f"{name}.npy")
-            archive.writestr(entry, buffer.getbuffer(), zipfile.ZIP_DEFLATED, _COMPRESSION)
+            archive.writestr(entry, buffer.getbuffer(), method, _COMPRESSION)
 
 
 def read_trajectory(path: Path, environment: Environment | None = None) -> Trajectory:
@@ -260,18 +263,34 @@ def _array(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> np.ndarray:
         raise ValueError(f"{entry.file_size:,} bytes of facts are too much")
     with archive.open(entry) as file:
         content = file.read(entry.file_size)
-    stream = io.BytesIO(content)
-    version = np.lib.format.read_magic(stream)
-    if version not in _HEADS:
-        raise ValueError(f"{entry.filename} has the format {version}")
-    shape, fortran, dtype = _HEADS[version](stream)
+    head = content[: _length_of_head(content)]
+    shape, fortran, dtype = _read_head(head)
     if dtype.kind not in "fiub":
         raise ValueError(f"{entry.filename} holds {dtype}, not numbers")
     count = math.prod(shape)
-    if not shape or count * dtype.itemsize != len(content) - stream.tell():
+    if not shape or count * dtype.itemsize != len(content) - len(head):
         raise ValueError(f"{entry.filename} does not hold what its head says")
-    array = np.frombuffer(content, dtype, count, stream.tell())
+    array = np.frombuffer(content, dtype, count, len(head))
     return array.reshape(shape, order="F" if fortran else "C").copy()
+
+
+def _length_of_head(content: bytes) -> int:
+    """Return where the numbers of an array begin: magic, version, a length, and a text as long."""
+    size = 2 if content[6:8] == bytes((1, 0)) else 4
+    return 8 + size + int.from_bytes(content[8 : 8 + size], "little")
+
+
+@lru_cache(maxsize=256)
+def _read_head(head: bytes) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+    """Return shape, order and type; remembered, for a hundred episodes have the same heads."""
+    stream = io.BytesIO(head)
+    version = np.lib.format.read_magic(stream)
+    if version not in _HEADS:
+        raise ValueError(f"an array has the format {version}")
+    shape, fortran, dtype = _HEADS[version](stream)
+    if stream.tell() != len(head):
+        raise ValueError("the head of an array is longer than it says")
+    return shape, fortran, dtype
 
 
 def _storable(column: Any) -> np.ndarray:
