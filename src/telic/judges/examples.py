@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -35,7 +36,7 @@ _SETTLE_S = 2.0
 _SLOW, _UP = 0.1, 0.9
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Examples:
     """Several episodes of one environment side by side, T steps each."""
 
@@ -47,23 +48,31 @@ class Examples:
     lengths: tuple[int, ...]
     """steps until each one's episode ends"""
 
+    @cached_property
+    def columns(self) -> dict[str, np.ndarray]:
+        """What is recorded of all of them, (T, K, ...) each."""
+        moments = self.recording.transitions
+        columns = {
+            "obs": [moment.obs for moment in moments],
+            "action": [moment.action for moment in moments],
+            "next_obs": [moment.next_obs for moment in moments],
+            "env_reward": [moment.env_reward for moment in moments],
+            "terminated": [moment.ended for moment in moments],
+            "truncated": [torch.zeros_like(moment.ended) for moment in moments],
+            **{
+                field: [moment.info[field] for moment in moments]
+                for field in RECORDED
+                if field in self.spec.info_keys
+            },
+        }
+        return {name: torch.stack(column).numpy() for name, column in columns.items()}
+
     def trajectory(self, name: str) -> Trajectory:
         """Return one of them as a recorded episode."""
         row = self.names.index(name)
         length = self.lengths[row]
-        moments = self.recording.transitions[:length]
         columns = {
-            "obs": [moment.obs[row] for moment in moments],
-            "action": [moment.action[row] for moment in moments],
-            "next_obs": [moment.next_obs[row] for moment in moments],
-            "env_reward": [moment.env_reward[row] for moment in moments],
-            "terminated": [moment.ended[row] for moment in moments],
-            "truncated": [torch.zeros_like(moment.ended[row]) for moment in moments],
-            **{
-                field: [moment.info[field][row] for moment in moments]
-                for field in RECORDED
-                if field in self.spec.info_keys
-            },
+            key: np.ascontiguousarray(column[:length, row]) for key, column in self.columns.items()
         }
         facts = TrajectoryFacts(
             env_id=self.env_id,
@@ -75,9 +84,7 @@ class Examples:
             body_names=self.spec.body_names,
             joint_names=self.spec.joint_names,
         )
-        return Trajectory(
-            {key: torch.stack(value).numpy() for key, value in columns.items()}, facts
-        )
+        return Trajectory(columns, facts)
 
 
 def puppet(env_id: str, env_args: dict[str, Any], motions: Sequence[Motion]) -> Trajectory:

@@ -189,20 +189,23 @@ def try_here(
     for examples, together in zip(groups, measured, strict=True):
         results += _tried(examples, together, paying, judging)
         goes_on()
-    asked = {result.name: result for result in results}
     # Those that matter most: the good one, what comes nearest to it, and the first of all.
     nearest = sorted(results, key=lambda result: (result.is_good, result.score or 0.0))
-    for name in dict.fromkeys(result.name for result in (*nearest[-_ASKED_AGAIN:], results[0])):
-        number = next(k for k, each in enumerate(groups) if name in each.names)
-        examples = groups[number]
-        episode, among = examples.trajectory(name), (measured[number], examples.names.index(name))
-        other = nudged(episode)
-        asked[name] = asked[name].model_copy(
-            update={
-                "again": judging(episode, examples.spec, among).score,
-                "nudged": JudgeCode(judge)(other, examples.spec).score,
-            }
-        )
+    names = {result.name for result in (*nearest[-_ASKED_AGAIN:], results[0])}
+    asked = {result.name: result for result in results}
+    for examples, together in zip(groups, measured, strict=True):
+        own = [name for name in examples.names if name in names]
+        others = [nudged(examples.trajectory(name)) for name in own]
+        among = MeasuredTogether(others, examples.spec)
+        for place, (name, other) in enumerate(zip(own, others, strict=True)):
+            row, judging_anew = examples.names.index(name), JudgeCode(judge)
+            again = judging(examples.trajectory(name), examples.spec, (together, row))
+            asked[name] = asked[name].model_copy(
+                update={
+                    "again": again.score,
+                    "nudged": judging_anew(other, examples.spec, (among, place)).score,
+                }
+            )
     return tuple(asked.values()), tuple(no_different(groups[0], fine))
 
 

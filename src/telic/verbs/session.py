@@ -160,13 +160,14 @@ def run(request: IntentRequest) -> Session:
         from telic.verbs.elsewhere import do_elsewhere, session_in
 
         return do_elsewhere(request, ("run",), "session:run", session_in)
-    from telic.sandbox.nursery import prewarmed
+    from telic.sandbox.nursery import loading, prewarmed
     from telic.session import WORKERS
 
     with prewarmed(WORKERS):
-        from telic.envs.simulators.names import refuse_simulated
-        from telic.session.loop import run as run_session  # while the workers import, too
-        from telic.session.records import IntentOptions
+        with loading():
+            from telic.envs.simulators.names import refuse_simulated
+            from telic.session.loop import run as run_session  # while the workers import, too
+            from telic.session.records import IntentOptions
 
         refuse_simulated(request.env, "A session")
         options = {name: getattr(request, name) for name in IntentOptions.__annotations__}
