@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 import time
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -91,6 +92,23 @@ def test_a_stop_asked_for_is_a_clean_end(folder):
     seen = []
     result = make(folder, "wait_for_stop").run(seen.append, lambda: bool(seen))
     assert result == {"stopped": True}
+
+
+def test_who_must_wait_stands_still_and_is_not_called_silent(folder):
+    heard, asked = [], []
+
+    def should_wait():
+        if len(heard) < 3:
+            return False
+        asked.append(time.monotonic())
+        return asked[-1] - asked[0] < 0.8
+
+    worker = make(folder, "tick_until_stopped", beat_s=0.4)
+    ended = worker.run(
+        lambda _: heard.append(time.monotonic()), lambda: len(heard) > 20, should_wait
+    )
+    assert ended == {"stopped": True}
+    assert max(later - earlier for earlier, later in pairwise(heard)) > 0.6
 
 
 def test_silence_is_ended_and_says_what_went_on(folder):

@@ -52,6 +52,14 @@ def raise_memory_error(state, payload, channel):
     raise MemoryError
 
 
+def tick_until_stopped(state, payload, channel):
+    while not channel.should_stop():
+        channel.send({"event": "tick"})
+        channel.heartbeat(payload["beat_s"])
+        time.sleep(0.02)
+    return {"stopped": True}
+
+
 def wait_for_stop(state, payload, channel):
     channel.send({"event": "waiting"})
     while not channel.should_stop():

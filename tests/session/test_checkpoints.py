@@ -55,8 +55,26 @@ def test_checkpoints_are_judged_before_training_ends_and_the_last_one_afterwards
         assert member["choosing"] >= max(scores.values())
 
 
-def test_training_ends_as_soon_as_its_policies_pass(asking, at_once):
+def test_training_ends_as_soon_as_its_policies_pass(asking, at_once, monkeypatch):
+    held, run_job = {}, training.run_job
+
+    def run(*arguments, should_wait=None, **more):
+        for name in ("choose", "confirm", "watched"):
+            own = getattr(looks, name)
+
+            def noted(*given, name=name, own=own):
+                held[name] = should_wait()
+                return own(*given)
+
+            monkeypatch.setattr(looks, name, noted)
+        ran = run_job(*arguments, should_wait=should_wait, **more)
+        held["afterwards"] = should_wait()
+        return ran
+
+    monkeypatch.setattr(training, "run_job", run)
     asking.run(PASSING, steps=STEPS)
+    # Episodes are played while training stands still; who looks at pictures may take a minute.
+    assert held == {"choose": True, "confirm": True, "watched": False, "afterwards": False}
     files = asking.folder.iteration(1)
     proof, judged = read_record(files.proof, Proof), read_json(files.judgment)
     assert proof.step < STEPS / 2 and judged["passed"]

@@ -42,6 +42,7 @@ LAST_WORDS_S = 5.0
 
 Listener = Callable[[Message], Message | None]
 """hears what a worker sends; what it returns is the answer to one that asked"""
+Check = Callable[[], bool]
 
 
 def ignore(message: Message) -> None:
@@ -71,11 +72,13 @@ def run_worker(
     *,
     writable: Sequence[Path],
     on_message: Listener = ignore,
-    should_stop: Callable[[], bool] | None = None,
+    should_stop: Check | None = None,
+    should_wait: Check | None = None,
     **options: Unpack[WorkerOptions],
 ) -> dict[str, Any]:
     """Run an entry module in a confined process and return its result; see `Worker`."""
-    return Worker(entry, payload, writable=writable, **options).run(on_message, should_stop)
+    worker = Worker(entry, payload, writable=writable, **options)
+    return worker.run(on_message, should_stop, should_wait)
 
 
 class Worker:
@@ -138,20 +141,27 @@ class Worker:
         process = self._process
         if process is None or process.returncode is not None:
             return
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
+        self._signal(signal.SIGKILL)
         process.wait()
+
+    def _signal(self, number: signal.Signals) -> None:
+        """Send a signal to the worker and all that it started."""
+        assert self._process is not None  # it was launched
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self._process.pid, number)
 
     def run(
         self,
         on_message: Listener = ignore,
-        should_stop: Callable[[], bool] | None = None,
+        should_stop: Check | None = None,
+        should_wait: Check | None = None,
     ) -> dict[str, Any]:
         """Run to the end and return the worker's result.
 
         Args:
             on_message: called with each object the worker sends; returns the answer, if any.
             should_stop: asked about twenty times a second; True asks the worker to finish early.
+            should_wait: asked as often; as long as it is True, the worker stands still.
 
         Raises:
             TelicError: what the worker raised, rebuilt here.
@@ -161,7 +171,7 @@ class Worker:
         log_start = self.log.stat().st_size if self.log.exists() else 0
         conversation = Conversation(self._launch(), self._start_message)
         try:
-            return self._converse(conversation, on_message, should_stop, log_start)
+            return self._converse(conversation, on_message, should_stop, should_wait, log_start)
         finally:
             self.kill()
             conversation.close()
@@ -184,14 +194,18 @@ class Worker:
         self,
         conversation: Conversation,
         on_message: Listener,
-        should_stop: Callable[[], bool] | None,
+        should_stop: Check | None,
+        should_wait: Check | None,
         log_start: int,
     ) -> dict[str, Any]:
         pid = conversation.process.pid
         watch = Watch(pid, self._limits, self._writable)
         heard_at = running_clock(pid)
-        stop_sent = False
+        stop_sent = is_held = False
         while True:
+            if should_wait is not None and should_wait() != is_held:
+                is_held = not is_held
+                self._signal(signal.SIGSTOP if is_held else signal.SIGCONT)
             if should_stop is not None and should_stop() and not stop_sent:
                 conversation.say({"kind": "stop"})
                 stop_sent = True
@@ -208,6 +222,8 @@ class Worker:
                 tail = read_tail(self.log, log_start)
                 raise ended(code, self._limits.cpu_s, self.log, tail)
             watch.check()
+            if is_held:
+                heard_at = running_clock(pid)  # who must stand still has nothing to say
             if running_clock(pid) - heard_at > self._patience_s:
                 raise silent(self._patience_s, self._doing)
 

@@ -1,9 +1,10 @@
 """Look at policies while they learn, and end their training as soon as they pass.
 
 Every evaluation of a training saves its policies. A thread judges them as they come, on the fresh
-episodes for choosing, and training does not wait for it. Policies that promise to pass are judged
-on more episodes, which nothing was chosen on, and by eye where a model can see. Once that proves
-enough of them, `proof.json` is written, and training has nothing more to do.
+episodes for choosing. Policies that promise to pass are judged on more episodes, which nothing was
+chosen on, and by eye where a model can see. Once that proves enough of them, `proof.json` is
+written, and training has nothing more to do. While episodes are played, a training on the same
+processors stands still: what it would do beside them is wasted if they pass, and no loss if not.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import contextlib
 import queue
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from types import TracebackType
 from typing import Self
 
@@ -66,6 +67,7 @@ class CheckpointJudge:
         self._candidate = candidate
         self._end = 0
         self._is_refused = False
+        self._playing = threading.Event()
         self._since = time.monotonic()
         self._steps: queue.SimpleQueue[int | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._serve, daemon=True)
@@ -91,6 +93,18 @@ class CheckpointJudge:
         self._steps.put(None)
         if kind is None:  # an interrupted training does not wait for what it no longer needs
             self._thread.join()
+
+    def is_playing(self) -> bool:
+        """Say whether episodes are played and scored at this moment."""
+        return self._playing.is_set()
+
+    @contextlib.contextmanager
+    def _at_play(self) -> Generator[None]:
+        self._playing.set()
+        try:
+            yield
+        finally:
+            self._playing.clear()
 
     def _is_long(self) -> bool:
         return time.monotonic() - self._since > _LONG_S
@@ -118,7 +132,8 @@ class CheckpointJudge:
             PolicyAt(member, next((x for x in member.checkpoints() if x.step == step), None))
             for member in self._files.run.members()
         ]
-        scores = choose(work, number, candidate, policies)
+        with self._at_play():
+            scores = choose(work, number, candidate, policies)
         known = {score.member: score.judgement.score for score in scores}
         reasons = unjudged([each for score in scores for each in score.judgement.verdicts])
         self._record(Checkpoint(step=step, scores=known, unjudged=reasons))
@@ -127,10 +142,9 @@ class CheckpointJudge:
             return
         place = max(1, round((LOOKS + 1) * step / self._end))
         people = calibration_of(work.folder, work.config.threshold)
-        confirmed = [
-            as_people_ask(score, people)
-            for score in confirm(work, number, candidate, policies, alpha, place)
-        ]
+        with self._at_play():
+            confirmed = confirm(work, number, candidate, policies, alpha, place)
+        confirmed = [as_people_ask(score, people) for score in confirmed]
         if not self._pass(confirmed):
             return
         confirmed = [watched(work, self._files, score) for score in confirmed]

@@ -213,7 +213,9 @@ def _run(
     if name != _TRAIN:  # short, and judged at its end
         return run(work.tell)
     with CheckpointJudge(work, number, candidate) as watching:
-        return run(watching, is_enough=files.proof.exists)
+        # A GPU trains on beside it; processors are better given to one of them at a time.
+        should_wait = watching.is_playing if job.device == "cpu" else None
+        return run(watching, is_enough=files.proof.exists, should_wait=should_wait)
 
 
 def run_job(
@@ -224,6 +226,7 @@ def run_job(
     name: str,
     on_event: Listener,
     is_enough: StopCheck = lambda: False,
+    should_wait: StopCheck | None = None,
 ) -> Run:
     """Return the finished run of a job, done with processors of its own, through all pauses.
 
@@ -242,9 +245,15 @@ def run_job(
         control.account.check()
         with control.admitted(need_of(job, spec)) as is_admitted:
             if is_admitted:
-                should_stop = _break(control, is_enough)
                 try:
-                    execute(job, folder, name=name, on_event=on_event, should_stop=should_stop)
+                    execute(
+                        job,
+                        folder,
+                        name=name,
+                        on_event=on_event,
+                        should_stop=_break(control, is_enough),
+                        should_wait=should_wait,
+                    )
                 except _Abandoned:
                     raise SessionStopped("The session was stopped during an update.") from None
         if is_enough() and status_of(files) == "stopped":

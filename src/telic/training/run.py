@@ -81,6 +81,7 @@ def execute(
     confined: bool = True,
     on_event: Listener = ignore,
     should_stop: Callable[[], bool] = lambda: False,
+    should_wait: Callable[[], bool] | None = None,
     command: str | None = None,
     videos: str | None = None,
 ) -> Run:
@@ -94,6 +95,7 @@ def execute(
         confined: work in the confined worker; False: in this process.
         on_event: called with every event.
         should_stop: polled between updates.
+        should_wait: polled; as long as it is True, a confined worker stands still.
         command: the command line that asked for this, kept in the manifest.
         videos: those that are drawn afterwards; until they are, the run's status says so.
     """
@@ -105,7 +107,7 @@ def execute(
         remove_unfinished(folder.path)
         folder.stop.unlink(missing_ok=True)
         entry = "telic.training.worker"
-        summary = work(entry, job, folder, on_event, should_stop, confined=confined)
+        summary = work(entry, job, folder, on_event, should_stop, should_wait, confined=confined)
         set_status(folder, summary["status"], videos=videos)
     return Run(folder.path, summary)
 
@@ -117,6 +119,7 @@ class Order(NamedTuple):
     """module of the worker"""
     folder: RunFolder
     should_stop: Callable[[], bool]
+    should_wait: Callable[[], bool] | None
     confined: bool
     more: dict[str, Any]
     """what else the worker is told"""
@@ -128,12 +131,13 @@ def work(
     folder: RunFolder,
     on_event: Listener,
     should_stop: Callable[[], bool],
+    should_wait: Callable[[], bool] | None = None,
     *,
     confined: bool,
     **more: Any,
 ) -> dict[str, Any]:
     """Do a job in workers whose module is `entry`; return the run's summary."""
-    order = Order(entry, folder, should_stop, confined, more)
+    order = Order(entry, folder, should_stop, should_wait, confined, more)
     cells = cells_of(job, folder)
     if len(cells) == 1:
         with RunKeeper(job, folder, on_event) as keeper:
@@ -270,6 +274,7 @@ def _work_on(cell: Cell, order: Order, keeper: RunKeeper) -> None:
         limits=worker_limits(job),
         on_message=keeper.hear,
         should_stop=order.should_stop,
+        should_wait=order.should_wait,
     )
 
 
