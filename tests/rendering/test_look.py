@@ -54,7 +54,7 @@ def test_joints_and_bodies_of_every_task_stay_as_they_were(task, tmp_path, monke
     assert np.array_equal(dressed.qpos0, plain.qpos0)
     assert np.array_equal(dressed.jnt_bodyid, plain.jnt_bodyid)
     assert np.array_equal(dressed.body_pos, plain.body_pos)
-    assert dressed.nlight == 1
+    assert dressed.nlight == 1 and dressed.ntex == 2  # sky and floor: nothing that nobody sees
     assert floor_height(dressed) is not None
     assert 0.01 < tile_size_m(dressed) <= 2
 

@@ -78,6 +78,8 @@ def dress(spec: mujoco.MjSpec, plain: mujoco.MjModel, *, repaint: bool) -> None:
     _show_what_is_hidden(spec)
     for body in spec.worldbody.bodies:
         _paint(body, _BODY, repaint, is_chain=not _branches(body))
+    if repaint:
+        _drop_unused(spec)
     spec.visual.quality.offsamples = 0
     spec.visual.quality.shadowsize = 0  # the painter lays its own shadows; a map takes long to make
     spec.visual.quality.numslices = 20
@@ -213,6 +215,18 @@ def _paint(
         else:
             shade = colour
         _paint(child, _side(child.name, shade), repaint, is_chain, level + 1 + i)
+
+
+def _drop_unused(spec: mujoco.MjSpec) -> None:
+    """Drop what repainted geoms wore: a software renderer compiles code for every texture."""
+    worn = {geom.material for geom in spec.geoms}
+    for material in list(spec.materials):
+        if material.name not in worn:
+            spec.delete(material)
+    used = {name for material in spec.materials for name in material.textures}
+    for texture in list(spec.textures):
+        if texture.name not in used and texture.type != mujoco.mjtTexture.mjTEXTURE_SKYBOX:
+            spec.delete(texture)
 
 
 def _branches(body: mujoco.MjsBody) -> bool:
