@@ -19,7 +19,7 @@ def from_numpy(array: np.ndarray) -> Tensor:
 
 def norm(vectors: Any, dim: int = -1, *, keepdim: bool = False) -> Tensor:
     """Return the length of vectors that lie along a dimension."""
-    return vectors.norm(dim=dim, keepdim=keepdim)
+    return _linalg.vector_norm(vectors, dim=dim, keepdim=keepdim)
 
 
 def cross(left: Tensor, right: Tensor) -> Tensor:

@@ -278,7 +278,7 @@ def foot_contact(info: Fields) -> Tensor:
     """1 for each foot that touches something with over 1 % of the robot's weight, else 0."""
     robot = robot_in(info)
     force = touch(info)
-    on_feet = force[..., places(robot.feet, force.device)]
+    on_feet = force.index_select(-1, places(robot.feet, force.device))
     return (on_feet > robot.contact_threshold).to(on_feet.dtype)
 
 

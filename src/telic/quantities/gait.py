@@ -54,7 +54,7 @@ def flight_share(state: Tensor, info: Fields) -> Update:
     A robot that slides on its shins has no foot on the ground either, and does not fly.
     """
     robot, force = robot_in(info), touch(info)
-    own = force[..., places(_own_bodies(robot), force.device)]
+    own = force.index_select(-1, places(_own_bodies(robot), force.device))
     return _share(state, own.amax(-1) <= robot.contact_threshold)
 
 
@@ -93,8 +93,8 @@ def foot_height(info: Fields) -> Tensor:
     """Height of the end of each foot above the world's zero level."""
     robot, xpos = robot_in(info), info["xpos"]
     rows = places(robot.feet, xpos.device)
-    turned = rotate(info["xquat"][..., rows, :], _tips(robot, xpos.device, xpos.dtype))
-    return xpos[..., rows, 2] + turned[..., 2]
+    turned = rotate(info["xquat"].index_select(-2, rows), _tips(robot, xpos.device, xpos.dtype))
+    return xpos[..., 2].index_select(-1, rows) + turned[..., 2]
 
 
 @instant(unit="m/s", latex=r"c_i\,\|v_{\text{end of foot } i}^{xy}\|", need=LEGS, per="foot")
@@ -102,10 +102,11 @@ def foot_slip(info: Fields) -> Tensor:
     """Speed of the end of each foot over the ground while it touches it, 0 while it does not."""
     robot, xpos = robot_in(info), info["xpos"]
     rows = places(robot.feet, xpos.device)
-    tip = rotate(info["xquat"][..., rows, :], _tips(robot, xpos.device, xpos.dtype))
-    turning, moving = info["cvel"][..., rows, :3], info["cvel"][..., rows, 3:]
-    centre = info["subtree_com"][..., places(_foot_roots(robot), xpos.device), :]
-    velocity = moving + cross(turning, xpos[..., rows, :] + tip - centre)
+    tip = rotate(info["xquat"].index_select(-2, rows), _tips(robot, xpos.device, xpos.dtype))
+    motion = info["cvel"].index_select(-2, rows)
+    centre = info["subtree_com"].index_select(-2, places(_foot_roots(robot), xpos.device))
+    arm = xpos.index_select(-2, rows) + tip - centre
+    velocity = motion[..., 3:] + cross(motion[..., :3], arm)
     return foot_contact.function(info) * norm(velocity[..., :2])
 
 
@@ -141,8 +142,8 @@ def slide_share(state: Tensor, info: Fields) -> Update:
     """
     robot, xpos = robot_in(info), info["xpos"]
     rows = places(robot.feet, xpos.device)
-    tip = rotate(info["xquat"][..., rows, :], _tips(robot, xpos.device, xpos.dtype))
-    feet = (xpos[..., rows, :] + tip)[..., :2].to(state.dtype)
+    tip = rotate(info["xquat"].index_select(-2, rows), _tips(robot, xpos.device, xpos.dtype))
+    feet = (xpos.index_select(-2, rows) + tip)[..., :2].to(state.dtype)
     body = xpos[..., robot.torso or 0, :2].to(state.dtype)
     down = foot_contact.function(info).to(state.dtype)
     count = feet.shape[-2]

@@ -62,6 +62,9 @@ class Recording(Fields):
             raise NotRecorded(name, list(self._fields))
         return self._fields[name]
 
+    def __contains__(self, name: object) -> bool:
+        return name in self._fields  # without reading it, as a mapping would
+
     def __iter__(self) -> Iterator[str]:
         return iter(self._fields)
 
@@ -70,14 +73,20 @@ class Recording(Fields):
 
 
 class _Moment(Recording):
-    """One time of a recording."""
+    """One time of a recording; `columns` are cut into times once for all moments."""
 
-    def __init__(self, fields: Fields, spec: EnvSpec, time: int) -> None:
+    def __init__(
+        self, fields: Fields, spec: EnvSpec, time: int, columns: dict[str, tuple[Tensor, ...]]
+    ) -> None:
         super().__init__(fields, spec)
         self._time = time
+        self._columns = columns
 
     def __getitem__(self, name: str) -> Tensor:
-        return self._fields[name][self._time]
+        column = self._columns.get(name)
+        if column is None:
+            column = self._columns[name] = self._fields[name].unbind(0)
+        return column[self._time]
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,8 +190,9 @@ class Accumulated(Quantity):
         any_field = recording["qpos" if "qpos" in recording else "action"]
         state = any_field.new_zeros((*any_field.shape[1:-1], self._width(spec)))
         values: list[Tensor] = []
+        columns: dict[str, tuple[Tensor, ...]] = {}
         for time in range(any_field.shape[0]):
-            state, value = self.update(state, _Moment(recording, spec, time))
+            state, value = self.update(state, _Moment(recording, spec, time, columns))
             values.append(value)
         return torch.stack(values)
 
