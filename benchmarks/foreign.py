@@ -126,7 +126,7 @@ class Ours:
         from telic.training.cells import cells_of
         from telic.training.folder import create, new_run
         from telic.training.plan import plan
-        from telic.training.run import LocalChannel, prepare_folders
+        from telic.training.workers import LocalChannel, prepare_folders
 
         self.asked = asked
         job = plan(

@@ -8,41 +8,9 @@ import torch
 from telic.core.events import ignore
 from telic.motions.shelf import LibraryWriter, head_for
 from telic.storage.layout import RunFolder
-from telic.tracking.processes import SharedMoments
 from telic.tracking.tracker import load_tracker
 from telic.tracking.train import TrackingOptions, read_config, resume_tracker, train_tracker
-from telic.training.population import Moments
 from tests.tracking.constructed import library, tiny
-
-
-@pytest.mark.parametrize("seed", range(4))
-def test_moments_of_two_processes_are_those_of_all_they_saw(seed):
-    generator = torch.Generator().manual_seed(seed)
-    alive = torch.tensor([True, False])
-    whole = Moments(2, 3)
-    parts = [SharedMoments(Moments(2, 3), lambda x: x) for _ in range(2)]
-    for _ in range(5):
-        batches = [3.0 + 2.0 * torch.randn(2, 40, 3, generator=generator) for _ in parts]
-        whole.update(torch.cat(batches, dim=1), alive)
-        asked: list[torch.Tensor] = []
-
-        def total(own: torch.Tensor, others=batches, asked=asked) -> torch.Tensor:
-            """What an exchange gives: first counts and sums, then squares about the mean of all."""
-            asked.append(own)
-            if len(asked) == 1:
-                counts = torch.full((2, 1), 80.0, dtype=torch.float64)
-                return torch.cat((counts, sum(x.double().sum(1) for x in others)), dim=1)
-            mean = sum(x.double().sum(1) for x in others) / 80.0
-            return sum((x.double() - mean.unsqueeze(1)).square().sum(1) for x in others)
-
-        for part, batch in zip(parts, batches, strict=True):
-            asked.clear()
-            part._total = total
-            part.update(batch, alive)
-    for part in parts:
-        torch.testing.assert_close(part.mean, whole.mean, atol=1e-6, rtol=1e-6)
-        torch.testing.assert_close(part.var, whole.var, atol=1e-6, rtol=1e-6)
-        assert torch.equal(part.count, whole.count)
 
 
 @pytest.mark.slow

@@ -178,6 +178,24 @@ def test_a_confined_run_trains_and_both_devices_agree_on_the_policy(tmp_path):
 
 @needs_gpu
 @pytest.mark.gpu
+def test_two_processes_on_one_gpu_share_a_policy(tmp_path):
+    job = gpu_job(reward=[SPEED], devices=("cuda:0", "cuda:0"), steps=65536)
+    events = Heard()
+    run = execute(job, tmp_path, on_event=events)
+    assert run.status == "completed" and run.summary["total_timesteps"] >= 65536
+    told = [each["message"] for each in events if each["event"] == "log"]
+    assert any("as one recording" in each for each in told)
+    state = RunFolder(run.path).state
+    first, second = state, max(state.parent.glob("state-1-*.pt"))
+    one, other = (
+        torch.load(path, weights_only=True, map_location="cpu") for path in (first, second)
+    )
+    assert one["iteration"] == other["iteration"]
+    assert torch.equal(one["population"]["flat"], other["population"]["flat"])
+
+
+@needs_gpu
+@pytest.mark.gpu
 def test_a_stopped_run_goes_on(tmp_path):
     job = gpu_job(steps=65536)
     seen = Heard()

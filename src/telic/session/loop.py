@@ -58,13 +58,13 @@ from telic.session.report.document import write_report
 from telic.session.robustness import robustness_card
 from telic.session.seal import StepRecords, seal
 from telic.session.training import alarms, train
-from telic.sim.simulation import require_gpu
 from telic.storage.files import JsonLines, json_text, read_record, write_json, write_text
 from telic.storage.layout import SessionFolder, new_session
 from telic.storage.locks import RunLock
 from telic.storage.reading import read_text
 from telic.storage.workspace import Workspace, has_begun
 from telic.training.machine import compiling_ahead
+from telic.training.plan import plan
 from telic.training.policy import Policy
 
 _REWRITES = 2
@@ -354,8 +354,8 @@ def _brief(
     config: SessionConfig, folder: SessionFolder, control: SessionControl, tell: Listener
 ) -> Brief:
     """Return what the author of a session is asked for; raises where nothing could be trained."""
-    if config.device != "cpu":
-        require_gpu(config.device)
+    # Devices that are not there, or cannot share a policy, are refused before anything is written.
+    plan(config.env, seeds=config.seeds, device=config.device, devices=config.devices)
     env = make(config.env, num_envs=1)
     env.close()
     return Brief(

@@ -64,6 +64,9 @@ class SessionConfig(Config):
         "or none; None: one is made where words ask for it",
     )
     device: str = Field(default="cpu", description="cpu or cuda")
+    devices: tuple[str, ...] = Field(
+        default=(), description="that policies are trained on at once; empty: all on `device`"
+    )
     model: str | None = Field(
         default=None,
         description="who writes: provider:model, host for work orders; None: the composer",
@@ -108,6 +111,12 @@ class SessionConfig(Config):
                 if info.field_name == "effort_for":
                     check_effort(word)
         return given
+
+    @model_validator(mode="before")
+    @classmethod
+    def _has_the_device_of_devices(cls, given: dict[str, Any]) -> dict[str, Any]:
+        devices = given.get("devices")
+        return {**given, "device": devices[0].partition(":")[0]} if devices else given
 
     @model_validator(mode="after")
     def _has_a_model_to_vary(self) -> Self:
@@ -161,6 +170,7 @@ class IntentOptions(TypedDict, total=False):
     steps: int | None
     motion: str | None
     device: str
+    devices: Sequence[str]
     model: str | None
     model_for: Mapping[str, str] | None
     effort_for: Mapping[str, str] | None

@@ -207,6 +207,7 @@ def _run(
         starts=starts,
         evaluations=1 if name != _TRAIN else LOOKS + 1,
         device=work.config.device,
+        devices=work.config.devices,
     )
     files = work.folder.iteration(number)
     run = partial(run_job, work.control, job, work.brief.spec, files.path, name)

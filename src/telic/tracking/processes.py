@@ -1,37 +1,30 @@
-"""One training by several processes: each has environments of its own, all have the same weights.
+"""One tracker trained by several processes: what they exchange beside gradients and statistics.
 
     train_in_processes   the first process is this one and keeps the run; others have their own
-      TrainingGroup      sums numbers of all processes (torch.distributed: gloo, or nccl on GPUs)
-      share              makes a training part of a group
+      share              makes a training part of a group (`training.group`)
 
-Gradients, losses and KL are means over processes, so every process takes the same step; statistics
-of inputs and returns are those of all samples, merged exactly; failures are counted together. Each
-process normalises advantages over its own samples.
+Failures are counted together, so that all processes draw their starts by the same chances.
 """
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
-from datetime import timedelta
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import torch
 from torch import Tensor
 
 from telic.core.config import Record
-from telic.core.seeds import derive
-from telic.core.tensors import numbers
 from telic.errors import TrainingFailed
 from telic.storage.files import make_folder
 from telic.tracking.config import TrackingConfig
 from telic.tracking.task import TrackingTask
-from telic.tracking.tokens import TokenNetworks
-from telic.training.population import Actor, Moments, Population
+from telic.training.group import Nccl, SharedMemory, Sums, TrainingGroup
+from telic.training.population import Actor
 from telic.training.rollout import Batch, Collector
 from telic.training.run import Run
 from telic.training.setup import Setup
@@ -39,70 +32,19 @@ from telic.training.setup import Setup
 if TYPE_CHECKING:
     from telic.tracking.train import TrackingOptions
 
-_PATIENCE = timedelta(minutes=10)
 _GOODBYE_S = 20.0
-_distributed: Any = torch.distributed
 
 
-class TrainingGroup:
-    """Processes that train together."""
-
-    def __init__(self, rank: int, size: int, meeting: Path, device: str) -> None:
-        """Meet the other processes in a file that all of them can write."""
-        self.rank, self.size = rank, size
-        kind = "nccl" if device.startswith("cuda") else "gloo"
-        where = f"file://{meeting.absolute()}"
-        _distributed.init_process_group(
-            kind, init_method=where, rank=rank, world_size=size, timeout=_PATIENCE
-        )
-        # The thread that collects has a channel of its own: two threads on one would cross.
-        self._collecting = _distributed.new_group(timeout=_PATIENCE)
-
-    def sum_(self, numbers: Tensor, *, collecting: bool = False) -> Tensor:
-        """Replace numbers by their sum over processes."""
-        _distributed.all_reduce(numbers, group=self._collecting if collecting else None)
-        return numbers
-
-    def any(self, flag: bool) -> bool:
-        """Say whether a flag is set in any process."""
-        return bool(self.sum_(torch.tensor(float(flag))).item() > 0.0)
-
-    def require_same(self, number: float, what: str) -> None:
-        """Raise TrainingFailed where processes differ in a number."""
-        total = self.sum_(torch.tensor([number, number * number], dtype=torch.float64))
-        mean, square = numbers(total / self.size)
-        if abs(square - mean * mean) > 1e-12:
-            raise TrainingFailed(
-                f"The processes of this training differ in {what}: one of them was interrupted "
-                "while it was saved.",
-                hint="Start anew with --fresh.",
-            )
-
-    def close(self) -> None:
-        """Leave the group."""
-        _distributed.destroy_process_group()
-
-
-class SharedMoments(Moments):
-    """Mean and variance of what all processes see: sums are exchanged, so the merge is exact."""
-
-    def __init__(self, own: Moments, total: Callable[[Tensor], Tensor]) -> None:
-        self.count, self.mean, self.var = own.count, own.mean, own.var
-        self._total = total
-
-    def update(self, batch: Tensor, alive: Tensor) -> None:
-        """Take in the batches (P, n, size) of all processes."""
-        wide = batch.double()
-        count = torch.full_like(wide[:, :1, :1].squeeze(1), batch.shape[1])
-        first = self._total(torch.cat((count, wide.sum(1)), dim=1))
-        n, mean = first[:, :1], first[:, 1:] / first[:, :1]
-        var = self._total((wide - mean.unsqueeze(1)).square().sum(1)) / n
-        delta, total = mean - self.mean, self.count + n
-        m2 = self.var * self.count + var * n + delta.square() * (self.count * n / total)
-        alive = alive.unsqueeze(1)
-        self.mean.copy_(torch.where(alive, self.mean + delta * (n / total), self.mean))
-        self.var.copy_(torch.where(alive, m2 / total, self.var))
-        self.count.copy_(torch.where(alive, total, self.count))
+def open_group(
+    rank: int, size: int, meeting: Path, device: str, while_waiting: Callable[[], None]
+) -> TrainingGroup:
+    """Meet the other processes in a folder; on GPUs, each has one of its own."""
+    sums: Sums
+    if device.startswith("cuda"):
+        sums = Nccl(meeting / "group", rank, size, device)
+    else:
+        sums = SharedMemory(meeting, rank, size, while_waiting)
+    return TrainingGroup(rank, size, sums)
 
 
 class SharedCollector(Collector):
@@ -124,32 +66,9 @@ class SharedCollector(Collector):
 
 def share(setup: Setup, group: TrainingGroup, task: TrackingTask) -> None:
     """Let a training that was just built be one of a group's."""
-    population, collector = setup.population, setup.collector
-    networks = population.networks
-    assert isinstance(networks, TokenNetworks) and isinstance(collector, SharedCollector)
-    networks.exchange = partial(_exchange, population, group)
-    population.moments = SharedMoments(population.moments, group.sum_)
-    scale = population.return_scale
-    scale.moments = SharedMoments(scale.moments, group.sum_)
-    # Weights are the same; noise, shuffles and starts are each process's own.
-    population.seeds = [derive(seed, "process", group.rank) for seed in population.seeds]
-    collector.join(group, task)
-    scheduled = population.on_anneal
-
-    def anneal(progress: float) -> None:
-        group.require_same(progress, "how far they are")
-        if scheduled is not None:
-            scheduled(progress)
-
-    population.on_anneal = anneal
-
-
-def _exchange(population: Population, group: TrainingGroup, losses: Any) -> Any:
-    """Make gradient and losses those of all processes."""
-    group.sum_(population.grad).div_(group.size)
-    if losses is None:
-        return None
-    return losses._make(group.sum_(torch.stack(list(losses))).div_(group.size))
+    assert isinstance(setup.collector, SharedCollector)
+    setup.population.join(group)
+    setup.collector.join(group, task)
 
 
 # ---- starting them
@@ -173,8 +92,13 @@ class HelperOrder(Record):
         """Train along, until all are done."""
         from telic.tracking.train import TrackingOptions, train_tracker
 
-        size = self.config.trainer.processes
-        group = TrainingGroup(self.rank, size, Path(self.meeting), self.device)
+        size, parent = self.config.trainer.processes, os.getppid()
+
+        def require_parent() -> None:
+            if os.getppid() != parent:
+                raise TrainingFailed("The process that leads this training has ended.")
+
+        group = open_group(self.rank, size, Path(self.meeting), self.device, require_parent)
         try:
             options = TrackingOptions(
                 seeds=self.seeds,
@@ -207,8 +131,8 @@ def train_in_processes(
     assert options.name is not None
     place = runs_dir / ".processes" / options.name
     make_folder(place)
-    with tempfile.TemporaryDirectory() as folder:
-        meeting = Path(folder) / "group"
+    with tempfile.TemporaryDirectory() as meeting:
+        SharedMemory.make(Path(meeting), config.trainer.processes)
         helpers = [
             _start(
                 HelperOrder(
@@ -221,14 +145,26 @@ def train_in_processes(
                     fresh=is_new,
                     save_every_s=options.save_every_s,
                     rank=rank,
-                    meeting=str(meeting),
+                    meeting=meeting,
                 ),
                 place / f"process-{rank}.log",
             )
             for rank in range(1, config.trainer.processes)
         ]
+
+        def require_helpers() -> None:
+            for rank, helper in enumerate(helpers, 1):
+                if helper.poll() is not None:
+                    raise TrainingFailed(
+                        f"Process {rank + 1} of {len(helpers) + 1} that train together ended with "
+                        f"exit code {helper.returncode}; its log is "
+                        f"{place / f'process-{rank}.log'}.",
+                        hint="Run the same command again: it goes on from the last save.",
+                    )
+
         try:
-            group = TrainingGroup(0, config.trainer.processes, meeting, options.device)
+            size = config.trainer.processes
+            group = open_group(0, size, Path(meeting), options.device, require_helpers)
             try:
                 return train_tracker(config, runs_dir, options._replace(group=group))
             finally:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from statistics import fmean
 
@@ -132,11 +131,8 @@ class TrackRecorder(Recorder):
         emit: Listener,
         setup: Setup,
         evaluator: TrackEvaluator,
-        agreed: Callable[[bool], bool] = bool,
     ) -> None:
-        """Prepare; `agreed` says whether a flag is set in any of several processes."""
         super().__init__(job, run, emit, setup)
-        self._agreed = agreed
         self._evaluator = evaluator
         self._task = tracking_task_of(setup)
 
@@ -153,10 +149,6 @@ class TrackRecorder(Recorder):
         found["start_peak"] = [each.highest for each in spread]
         found["failure_rate"] = [each.failure_rate for each in spread]
         return found
-
-    def save_is_due(self) -> bool:
-        """Say whether it is time to save, in any of the processes: all do it at once."""
-        return self._agreed(super().save_is_due())
 
     def keep_policy(self, setup: Setup, member: int) -> None:
         """Write a member's tracker, the report of it, and episodes that it played."""

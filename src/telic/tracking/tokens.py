@@ -12,10 +12,10 @@ the same tokens (`losses.py`). It plugs into PPO as `telic.training.networks.Pol
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from itertools import pairwise
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import torch
 from torch import Tensor
@@ -135,8 +135,6 @@ class TokenNetworks:
         self._kind: Distance = weights.kind
         self._constant = [e.name in weights.constant for e in tokens.encoders]
         self._share = weights.rows
-        self.exchange: Callable[[Any], Any] | None = None
-        """makes the gradient and the result of a minibatch those of all processes; None: alone"""
         self.latest: Tensor | None = None
         """(4, P) the losses of the latest minibatch, unweighted"""
 
@@ -290,7 +288,7 @@ class TokenNetworks:
         if self.latest is None:
             self.latest = torch.zeros_like(losses)
         self.latest.copy_(losses.detach())
-        return result if self.exchange is None else self.exchange(result)
+        return result
 
     def _losses(
         self, actor: list[Layer], latents: Sequence[Tensor], token: Tensor, inputs: Tensor

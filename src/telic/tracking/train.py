@@ -23,7 +23,6 @@ from pydantic import ValidationError
 from torch import Tensor
 
 from telic.core.events import Event, Listener, LogMessage, TrainEnd, from_facts, ignore
-from telic.core.seeds import derive
 from telic.core.tensors import learn_beside_simulation
 from telic.errors import BadFile, ConfigError, UnknownName, UsageError
 from telic.motions.clip import Split
@@ -35,7 +34,7 @@ from telic.storage.layout import RunFolder
 from telic.tracking.config import Schedule, TrackingConfig
 from telic.tracking.environment import make_tracking, open_motions, tracking_task
 from telic.tracking.evaluate import ClipPlayer, played_clips
-from telic.tracking.processes import SharedCollector, TrainingGroup, share, train_in_processes
+from telic.tracking.processes import SharedCollector, share, train_in_processes
 from telic.tracking.recorder import TrackEvaluator, TrackRecorder
 from telic.tracking.renewal import RenewingCollector, training_clips
 from telic.tracking.task import CURRICULUM, TrackingTask
@@ -44,15 +43,17 @@ from telic.tracking.warmup import warm_up
 from telic.training import loop
 from telic.training.cells import cells_of
 from telic.training.folder import create, find_unfinished, new_run, set_status, working_on
+from telic.training.group import TrainingGroup, process_seed
 from telic.training.health import Health
 from telic.training.job import Member, RewardSource, TrainJob
 from telic.training.population import Population
 from telic.training.recorder import summarise
 from telic.training.results import RunKeeper
 from telic.training.rollout import Collector, EpisodeTracker
-from telic.training.run import Run, prepare_folders
+from telic.training.run import Run
 from telic.training.scoring import Group, Scoring
 from telic.training.setup import Setup
+from telic.training.workers import prepare_folders
 
 CONFIG = "tracking.json"
 """the resolved configuration, in the run's folder"""
@@ -106,7 +107,7 @@ def build(
         library,
         clips,
         num_envs=settings.num_envs * len(seeds),
-        seeds=[derive(seed, "process", rank) for seed in seeds] if rank else seeds,
+        seeds=[process_seed(seed, rank) for seed in seeds],
         device=job.device,
         threads=job.threads,
     )
@@ -275,18 +276,19 @@ def _work(
     def emit(event: Event) -> None:
         keeper.tell(event)
 
-    agreed = group.any if group is not None else bool
-    recorder = TrackRecorder(job, folder, emit, setup, evaluator, agreed)
+    recorder = TrackRecorder(job, folder, emit, setup, evaluator)
 
     try:
-        if not cell.state.exists() and (off := warm_up(setup, config)):
+        begun = cell.state.exists()
+        if group is not None:  # others than the first keep theirs under other names
+            begun = bool(group.from_first(begun))
+        if not begun and (off := warm_up(setup, config)):
             emit(LogMessage(message=f"warmed up: actions are {off[-1]:.2f} nats off the guide's"))
         finished = loop.train(
             setup,
-            evaluator,
-            recorder,
+            loop.Witness(evaluator, recorder),
             cell.state,
-            lambda: agreed(options.should_stop() or folder.stop.exists()),
+            lambda: options.should_stop() or folder.stop.exists(),
         )
         summary, members = summarise(setup, recorder, finished, recorder.seconds, [None])
         for own, result in zip(recorder.folders, members, strict=True):

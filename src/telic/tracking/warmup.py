@@ -88,6 +88,7 @@ def learn_without_rewards(
             networks.descend(
                 population.views, population.grad_views, batch.actor.part(rows), rows, _nothing
             )
+            population.exchange()
             grad = population.grad
             adam_step(population, grad, norm(grad, dim=1), population.alive, population.alive)
     assert networks.latest is not None

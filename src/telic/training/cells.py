@@ -7,6 +7,7 @@ is said by the job that the host made, never by a reward's text.
 
 Members that are spread over several devices are cells, too: those of different devices are trained
 at the same time. No member influences another, so each learns what it would have learned on one.
+Where there are more devices than cells, several devices share the environments of one: see `group`.
 
 On a GPU a population is one recording of policy, physics and all rewards: there it stays together,
 and the manifest says that the process is shared.
@@ -61,13 +62,13 @@ def processes(job: TrainJob, *, confined: bool = True) -> list[list[str]]:
     for member in job.members:
         program = program_of(job.rewards[member.reward]) if walls else _OWN
         cells.setdefault(program, []).append(member.name)
-    return [part for cell in cells.values() for part in _spread(cell, len(job.devices) or 1)]
+    return [part for cell in cells.values() for part in spread(cell, len(job.devices) or 1)]
 
 
-def _spread(names: list[str], places: int) -> list[list[str]]:
+def spread(names: Sequence[str], places: int) -> list[list[str]]:
     """Return neighbours together, in as many parts of nearly the same size as there are places."""
     cuts = [round(len(names) * place / places) for place in range(places + 1)]
-    parts = [names[start:end] for start, end in itertools.pairwise(cuts)]
+    parts = [list(names[start:end]) for start, end in itertools.pairwise(cuts)]
     return [part for part in parts if part]
 
 
@@ -118,20 +119,45 @@ def cells_of(job: TrainJob, run: RunFolder) -> list[Cell]:
             hint="It was changed since; start anew with --fresh.",
         )
     if len(groups) == 1:
-        return [Cell(job, run.state, run.summary)]
+        return [Cell(_on_devices(job, 0, 1), run.state, run.summary)]
     return [
-        Cell(_on_device(_part(job, group), number), run.cell_state(number), run.cell_result(number))
-        for number, group in enumerate(groups, 1)
+        Cell(
+            _on_devices(_part(job, group), number, len(groups)),
+            run.cell_state(number + 1),
+            run.cell_result(number + 1),
+        )
+        for number, group in enumerate(groups)
     ]
 
 
-def _on_device(job: TrainJob, number: int) -> TrainJob:
-    """Return the job of a cell on the device whose turn it is, with its share of processors."""
+def _on_devices(job: TrainJob, number: int, cells: int) -> TrainJob:
+    """Return the job of a cell on the device whose turn it is, with its share of processors.
+
+    Of more devices than cells it has several, which share the environments of its members.
+    """
     if not job.devices:
         return job
-    device = job.devices[(number - 1) % len(job.devices)]
+    devices = spread(job.devices, cells)[number] if cells < len(job.devices) else []
     threads = job.threads or max(1, usable_cpus() // len(job.devices))
-    return job.model_copy(update={"device": device, "devices": (), "threads": threads})
+    update = {
+        "device": job.devices[number % len(job.devices)] if not devices else devices[0],
+        "devices": tuple(devices) if len(devices) > 1 else (),
+        "threads": threads,
+    }
+    return job.model_copy(update=update)
+
+
+def by_process(job: TrainJob) -> list[TrainJob]:
+    """Return the job of each process that trains a cell, the one that keeps the run first."""
+    return [job.model_copy(update={"device": device}) for device in job.devices] or [job]
+
+
+def require_shares(job: TrainJob, *, confined: bool = True) -> None:
+    """Raise ConfigError where the environments of a member cannot be shared by its devices."""
+    cells = len(processes(job, confined=confined))
+    if cells < len(job.devices):
+        for devices in spread(job.devices, cells):
+            job.settings.shared_by(len(devices))
 
 
 def _part(job: TrainJob, names: Sequence[str]) -> TrainJob:

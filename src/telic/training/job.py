@@ -12,6 +12,7 @@ from typing import Any, Literal
 from pydantic import Field, model_validator
 
 from telic.core.config import Config, Record
+from telic.errors import ConfigError
 from telic.training.request import JobRequest
 
 MEMBER_FIELDS = (
@@ -86,6 +87,22 @@ class PpoSettings(Config):
         """Gradient steps per epoch."""
         return self.batch_size // self.minibatch_size
 
+    def shared_by(self, processes: int) -> PpoSettings:
+        """Return the settings of one of several processes that share a member's environments."""
+        if processes == 1:
+            return self
+        for name in ("num_envs", "minibatch_size"):
+            number = getattr(self, name)
+            if number % processes:
+                fits = max(number - number % processes, processes)
+                raise ConfigError(
+                    f"{name}={number} cannot be shared by {processes} processes of one member.",
+                    hint=f"Set {name}={fits}, or name fewer devices.",
+                )
+        return self.replace(
+            num_envs=self.num_envs // processes, minibatch_size=self.minibatch_size // processes
+        )
+
     @model_validator(mode="after")
     def _divides(self) -> PpoSettings:
         if self.batch_size % self.minibatch_size:
@@ -140,7 +157,9 @@ class TrainJob(Config):
     members: tuple[Member, ...] = Field(min_length=1)
     device: str = JobRequest.device
     devices: tuple[str, ...] = Field(
-        default=(), description="that the members are spread over; empty: all are on `device`"
+        default=(),
+        description="that the members are spread over, and the environments of each where there "
+        "are more devices than members; empty: all are on `device`",
     )
     threads: int | None = JobRequest.threads
     evaluations: int = Field(default=JobRequest.evaluations, ge=1)
@@ -190,6 +209,8 @@ class TrainJob(Config):
         )
         decides_nothing["rewards"] = {"__all__": {"ours"}}
         text = moved.model_dump_json(exclude=decides_nothing)
+        if len(self.devices) > len(self.members):  # their environments are shared: other numbers
+            text += f"{len(self.devices)} devices"
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     def evaluation_iterations(self) -> list[int]:

@@ -16,6 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
+import torch
 from torch import Tensor
 
 from telic.core.tensors import flags, integers
@@ -37,23 +38,34 @@ class PolicyEvaluator(Protocol):
         ...
 
 
+class Witness(NamedTuple):
+    """Who looks on: what measures policies and what writes down how it goes."""
+
+    evaluator: PolicyEvaluator
+    recorder: Recorder
+
+
 def train(
     setup: Setup,
-    evaluator: PolicyEvaluator,
-    recorder: Recorder,
+    witness: Witness | None,
     state: Path,
     should_stop: Callable[[], bool],
 ) -> bool:
     """Train to the end or until asked to stop; returns whether it got to the end.
 
-    What it goes on from is kept in the file `state`.
+    Args:
+        setup: all moving parts.
+        witness: who looks on; None in a process that trains along with the one where somebody does.
+        state: file that keeps what it goes on from.
+        should_stop: asked after every batch.
     """
     progress = checkpoint.restore(state, setup)
     if progress is None:
         setup.collector.start(stagger=setup.job.settings.stagger)
         progress = Progress(0, 0.0, None)
-    recorder.begin(progress)
-    training = TrainingLoop(setup, evaluator, recorder, state, should_stop, progress)
+    if witness is not None:
+        witness.recorder.begin(progress)
+    training = TrainingLoop(setup, witness, state, should_stop, progress)
     batch = progress.pending or training.collect()
     if setup.job.settings.overlap:
         return collect_ahead(training, batch)
@@ -128,15 +140,13 @@ class TrainingLoop:
     def __init__(
         self,
         setup: Setup,
-        evaluator: PolicyEvaluator,
-        recorder: Recorder,
+        witness: Witness | None,
         state: Path,
         should_stop: Callable[[], bool],
         progress: Progress,
     ) -> None:
         self.setup = setup
-        self.evaluator = evaluator
-        self.recorder = recorder
+        self.witness = witness
         self.state = state
         self.should_stop = should_stop
         self.iteration = progress.iteration
@@ -161,23 +171,27 @@ class TrainingLoop:
 
     def learn(self, batch: Batch) -> IterationResult:
         """Learn from a batch; members whose numbers are no numbers are taken out."""
-        setup, recorder = self.setup, self.recorder
-        retire_unsound(setup, batch, unsound_batch(batch), recorder)
+        setup, group = self.setup, self.setup.population.group
+        recorder = None if self.witness is None else self.witness.recorder
+        unsound = unsound_batch(batch)
+        retire_unsound(setup, batch, unsound if group is None else group.any(unsound), recorder)
         setup.population.anneal(self.iteration / setup.job.iterations)
         started = time.perf_counter()
         learned = self._learner.learn(batch, self.iteration)
-        numbers = recorder.numbers(learned)
+        numbers = {} if recorder is None else recorder.numbers(learned)
         learning_s = time.perf_counter() - started
         retire_unsound(setup, batch, ~learned.stats.finite, recorder)
-        ended = setup.tracker.update(batch)
+        ended = setup.tracker.update(batch, group)
         self.iteration += 1
-        stops = self.should_stop()
-        saves = stops or recorder.save_is_due()
-        return IterationResult(numbers, ended, learning_s, saves, stops)
+        wishes = [self.should_stop(), recorder is not None and recorder.save_is_due()]
+        stops, saves = wishes if group is None else flags(group.any(torch.tensor(wishes)))
+        return IterationResult(numbers, ended, learning_s, saves or stops, stops)
 
     def record(self, result: IterationResult) -> None:
         """Write down how an iteration went, and evaluate when it is time."""
-        recorder = self.recorder
+        if self.witness is None:
+            return
+        evaluator, recorder = self.witness
         recorder.iteration(
             self.iteration, result.numbers, result.ended, self._seconds(), result.learning_s
         )
@@ -185,14 +199,15 @@ class TrainingLoop:
             recorder.complaints(self.setup.env.complaints())
         if self.iteration in self._evaluate_after:
             started = time.perf_counter()
-            evaluation = self.evaluator.evaluate(self.setup.population.actor(), recorder.step)
+            evaluation = evaluator.evaluate(self.setup.population.actor(), recorder.step)
             recorder.evaluation(evaluation, self.setup, time.perf_counter() - started)
 
     def save(self, pending: Batch | None) -> None:
         """Save all that going on depends on, with the batch that is yet to be learned from."""
         progress = Progress(self.iteration, self._seconds(), pending)
         checkpoint.save(self.state, self.setup, progress)
-        self.recorder.saved()
+        if self.witness is not None:
+            self.witness.recorder.saved()
 
     def _seconds(self) -> float:
         """Return the seconds trained so far, over all sessions of the run."""
@@ -211,7 +226,7 @@ def unsound_batch(batch: Batch) -> Tensor:
     return ~total.isfinite()
 
 
-def retire_unsound(setup: Setup, batch: Batch, unsound: Tensor, recorder: Recorder) -> None:
+def retire_unsound(setup: Setup, batch: Batch, unsound: Tensor, recorder: Recorder | None) -> None:
     """Stop unsound members, save their moment, and make the batch zero where they are.
 
     The others go on untouched. Raises TrainingFailed when none is left.
@@ -219,11 +234,14 @@ def retire_unsound(setup: Setup, batch: Batch, unsound: Tensor, recorder: Record
     population = setup.population
     for member in integers((unsound & population.alive).nonzero().flatten()):
         population.alive[member] = False
-        recorder.not_finite(setup, member, batch, _what(setup, member, batch))
+        if recorder is not None:
+            recorder.not_finite(setup, member, batch, _what(setup, member, batch))
     if bool(population.alive.all()):
         return
     if not bool(population.alive.any()):
-        reasons = "; ".join(health.findings[-1].message for health in setup.health)
+        reasons = "; ".join(
+            health.findings[-1].message for health in setup.health if health.findings
+        )
         raise TrainingFailed(
             f"Every member stopped. {reasons}",
             hint="Look at the reward's terms in the saved moment; clamp what can grow.",
@@ -244,6 +262,8 @@ def _what(setup: Setup, member: int, batch: Batch) -> str:
         return f"The reward (terms: {', '.join(bad)})" if bad else "The reward"
     if not bool(batch.next_inputs[:, member].isfinite().all()):
         return "The observation"
+    if setup.population.group is not None:
+        return "The gradient, or what another of the processes simulated,"
     return "The gradient"
 
 

@@ -65,7 +65,7 @@ def plan(request: JobRequest) -> TrainJob:
             "overlap=true is for processors: on a GPU, collecting and learning take turns.",
             hint="Leave overlap out.",
         )
-    return TrainJob.parse(
+    job = TrainJob.parse(
         {
             "env": env,
             "env_args": env_args,
@@ -77,6 +77,11 @@ def plan(request: JobRequest) -> TrainJob:
             "devices": request.devices,
         }
     )
+    if request.devices:
+        from telic.training.cells import require_shares
+
+        require_shares(job)
+    return job
 
 
 def device_of(request: JobRequest) -> str:

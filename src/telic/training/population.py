@@ -10,6 +10,7 @@ from torch import Tensor
 
 from telic.core.seeds import derive
 from telic.training.distributions import distribution
+from telic.training.group import TrainingGroup, process_seed
 from telic.training.job import MEMBER_FIELDS, PpoSettings
 from telic.training.networks import (
     InputMask,
@@ -111,6 +112,28 @@ class Population:
             setattr(self, name, torch.tensor(values, device=device).unsqueeze(1))
         self.initial_rate = self.learning_rate.clone()
         self.on_anneal: Callable[[float], None] | None = None
+        self.group: TrainingGroup | None = None
+        """processes that the same members learn in, each with environments of its own"""
+
+    def join(self, group: TrainingGroup) -> None:
+        """Learn together with other processes; before any batch.
+
+        Weights are the same; noise and shuffles are each process's own.
+        """
+        self.group = group
+        self.moments = SharedMoments(self.moments, group)
+        self.return_scale.moments = SharedMoments(self.return_scale.moments, group)
+        self.seeds = [process_seed(seed, group.rank) for seed in self.seeds]
+
+    def exchange(self, *numbers: Tensor) -> tuple[Tensor, ...]:
+        """Make the gradient that of all processes, and return numbers (P,) as their means."""
+        if self.group is None:
+            return numbers
+        columns = [number.unsqueeze(1) for number in numbers]
+        together = self.group.mean_(torch.cat((self.grad, *columns), dim=1))
+        size = self.grad.shape[1]
+        self.grad.copy_(together[:, :size])
+        return together[:, size:].unbind(1)
 
     def generators(self, purpose: str, iteration: int) -> list[torch.Generator]:
         """Return one generator per member, a pure function of its seed, purpose and iteration.
@@ -228,6 +251,10 @@ class Moments:
         n = batch.shape[1]
         mean = batch.mean(1, dtype=torch.float64)
         var = (batch - mean[:, None].to(batch.dtype)).square().mean(1, dtype=torch.float64)
+        self.merge(mean, var, n, alive)
+
+    def merge(self, mean: Tensor, var: Tensor, n: int, alive: Tensor) -> None:
+        """Take in the mean and variance (P, size) of n rows."""
         delta = mean - self.mean
         total = self.count + n
         # M2 = M2_a + M2_b + delta^2 * n_a * n_b / (n_a + n_b)
@@ -245,6 +272,22 @@ class Moments:
     def load_state_dict(self, state: dict[str, Tensor]) -> None:
         """Put the three tensors back."""
         self.count, self.mean, self.var = (state[key].clone() for key in ("count", "mean", "var"))
+
+
+class SharedMoments(Moments):
+    """Mean and variance of what all processes see: sums are exchanged, so the merge is exact."""
+
+    def __init__(self, own: Moments, group: TrainingGroup) -> None:
+        self.count, self.mean, self.var = own.count, own.mean, own.var
+        self._group = group
+
+    def update(self, batch: Tensor, alive: Tensor) -> None:
+        """Take in the batches (P, n, size) of all processes."""
+        wide = batch.double()
+        n = batch.shape[1] * self._group.size
+        mean = self._group.sum_(wide.sum(1)) / n
+        var = self._group.sum_((wide - mean.unsqueeze(1)).square().sum(1)) / n
+        self.merge(mean, var, n, alive)
 
 
 class Scaling(NamedTuple):

@@ -23,6 +23,7 @@ from torch import Tensor
 
 from telic.core.tensors import norm, split
 from telic.sim.cuda_graph import GraphedCallable
+from telic.training.group import spread_of
 from telic.training.networks import Pull
 from telic.training.population import Actor, Population
 from telic.training.rollout import Batch, by_member
@@ -158,8 +159,8 @@ def make_samples(population: Population, batch: Batch) -> tuple[Samples, Tensor]
     population.moments.update(raw, population.alive)
 
     # A <- (A - mean A) / std A, over the member's batch
-    normal = by_member(advantage)
-    normal = (normal - normal.mean(1, keepdim=True)) / (normal.std(1, keepdim=True) + 1e-8)
+    seen = spread_of(by_member(advantage), population.group)
+    normal = (by_member(advantage) - seen.mean) / (seen.deviation + 1e-8)
     log_probs = by_member(batch.log_probs)
     if population.settings.overlap:
         # The batch was collected one update ago. Clip around today's policy, and weigh by how much
@@ -179,9 +180,8 @@ def make_samples(population: Population, batch: Batch) -> tuple[Samples, Tensor]
         returns=by_member(returns),
     )
     # 1 - Var[R - V] / Var[R]
-    unexplained = by_member(advantage).var(1)
-    total = by_member(returns).var(1)
-    return samples, 1.0 - unexplained / total.clamp_min(1e-8)
+    total = spread_of(by_member(returns), population.group).variance
+    return samples, 1.0 - seen.variance / total.clamp_min(1e-8)
 
 
 def advantages(
@@ -284,7 +284,7 @@ def gradient(population: Population, actor: Actor, samples: Samples) -> tuple[Te
         samples.inputs,
         partial(toward_outputs, population, samples),
     )
-    return population.grad, losses
+    return population.grad, Losses._make(population.exchange(*losses))
 
 
 def toward_outputs(

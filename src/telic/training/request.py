@@ -67,7 +67,8 @@ class JobRequest(VerbRequest):
     eval_episodes: int = option("Episodes per evaluation.", default=10, minimum=1)
     device: str = option("cpu or cuda.", default="cpu")
     devices: Sequence[str] = option(
-        "Spread the members over several, trained at once: cuda:0,cuda:1 or cpu,cpu.",
+        "Train on several at once: cuda:0,cuda:1 or cpu,cpu. Members are spread over them; where "
+        "there are more, several share the environments of one member.",
         default=(),
         read=names,
     )

@@ -1,24 +1,19 @@
 """Train: do a job in confined workers, in the folder of its run.
 
-Who may share a worker is said by `cells`. A worker may write to the folders made here and nowhere
-else: what says what was asked for, and what came of it, is written by this process.
+Who may share a worker is said by `cells`, and how one is started by `workers`. What says what was
+asked for, and what came of it, is written by this process.
 """
 
 from __future__ import annotations
 
-import json
-import os
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import nullcontext
 from functools import partial
-from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from telic.core.events import Event, Listener, LogMessage, TrainEnd, from_facts, ignore
-from telic.envs.access import env_access, import_folders
 from telic.errors import (
     Refused,
     SimulatorError,
@@ -27,20 +22,16 @@ from telic.errors import (
     UsageError,
     WorkerDied,
 )
-from telic.sandbox.limits import Limits
 from telic.storage.files import remove_unfinished, write_json
 from telic.storage.layout import RunFolder
 from telic.training.cells import Cell, JointProgress, Share, cells_of
 from telic.training.folder import create, find_unfinished, new_run, set_status, working_on
 from telic.training.job import TrainJob
-from telic.training.machine import device_files, is_gpu
-from telic.training.results import RunKeeper, RunSummary, combined, member_folders
+from telic.training.results import RunKeeper, RunSummary, combined
+from telic.training.workers import Order, importing_once, work_on
 
-_MEMORY_SHARE = 0.75
 _OF_A_CELL = (UsageError, Refused, SimulatorError, WorkerDied, TrainingFailed)
 """what a reward or its process can be the cause of"""
-_ARENA_BYTES = 64 << 20
-"""more than MuJoCo sets aside for a simulation of any common robot; hardly any of it is used"""
 
 
 class Run(NamedTuple):
@@ -112,19 +103,6 @@ def execute(
     return Run(folder.path, summary)
 
 
-class Order(NamedTuple):
-    """How a job shall be done."""
-
-    entry: str
-    """module of the worker"""
-    folder: RunFolder
-    should_stop: Callable[[], bool]
-    should_wait: Callable[[], bool] | None
-    confined: bool
-    more: dict[str, Any]
-    """what else the worker is told"""
-
-
 def work(
     entry: str,
     job: TrainJob,
@@ -141,11 +119,9 @@ def work(
     cells = cells_of(job, folder)
     if len(cells) == 1:
         with RunKeeper(job, folder, on_event) as keeper:
-            _work_on(cells[0], order, keeper)
+            work_on(cells[0], order, keeper)
             return keeper.summary().model_dump()
-    from telic.sandbox.nursery import prewarmed
-
-    with prewarmed((entry,)) if confined else nullcontext():  # they import once, not each
+    with importing_once(order):
         if job.devices and confined:
             return _work_at_once(job, cells, order, on_event).model_dump()
         return _work_apart(job, cells, order, on_event).model_dump()
@@ -216,7 +192,7 @@ def _cell_result(
         return summary
     with RunKeeper(cell.job, order.folder, on_event, result=cell.result, retell=retell) as keeper:
         try:
-            _work_on(cell, order, keeper)
+            work_on(cell, order, keeper)
             return keeper.summary()
         except _OF_A_CELL as error:
             names = ", ".join(reward.name for reward in cell.job.rewards)
@@ -244,83 +220,3 @@ def _whole(
     if failures:
         raise failures[0]
     return whole
-
-
-def _work_on(cell: Cell, order: Order, keeper: RunKeeper) -> None:
-    """Let one process train the members of a cell."""
-    job, folder = cell.job, order.folder
-    folders = prepare_folders(cell, folder)
-    payload = {
-        "job": job.model_dump(mode="json"),
-        "run": str(folder.path.absolute()),
-        "state": str(cell.state.absolute()),
-        **order.more,
-    }
-    if not order.confined:
-        module = import_module(order.entry)
-        channel = LocalChannel(keeper.hear, order.should_stop)
-        module.run(module.prepare(payload, channel), payload, channel)
-        return
-    from telic.sandbox.host import run_worker
-
-    run_worker(
-        order.entry,
-        payload,
-        writable=folders,
-        log=folder.worker_log,
-        readable=readable_paths(job),
-        devices=device_files() if is_gpu(job) else (),
-        python_path=import_folders(job.env),
-        limits=worker_limits(job),
-        on_message=keeper.hear,
-        should_stop=order.should_stop,
-        should_wait=order.should_wait,
-    )
-
-
-def prepare_folders(cell: Cell, run: RunFolder) -> list[Path]:
-    """Make the folders that a worker fills, and return them; the first is its working folder."""
-    members = member_folders(cell.job, run)
-    folders = [cell.state.parent, *(folder for member in members for folder in member.filled())]
-    for folder in folders:
-        folder.mkdir(parents=True, exist_ok=True)
-    if run.earlier_state.exists():
-        os.replace(run.earlier_state, run.state)
-    return [folder.absolute() for folder in folders]
-
-
-def worker_limits(job: TrainJob) -> Limits:
-    """Return what training may use: most of the memory, and room for every simulation's arena."""
-    installed = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    simulations = (job.settings.num_envs + job.eval_episodes) * len(job.members)
-    return Limits(
-        memory_bytes=max(Limits().memory_bytes, int(_MEMORY_SHARE * installed)),
-        reserved_bytes=simulations * _ARENA_BYTES,
-    )
-
-
-class LocalChannel:
-    """Stands in for the worker's connection when training happens in this process."""
-
-    def __init__(
-        self, hear: Callable[[dict[str, Any]], None], should_stop: Callable[[], bool]
-    ) -> None:
-        self._hear = hear
-        self._should_stop = should_stop
-
-    def send(self, message: dict[str, Any]) -> None:
-        """Pass a message on as a pipe does: what JSON makes of it."""
-        self._hear(json.loads(json.dumps(message)))
-
-    def should_stop(self) -> bool:
-        """Ask the caller."""
-        return self._should_stop()
-
-    def heartbeat(self, seconds: float, doing: str = "") -> None:
-        """Nobody watches a process from inside."""
-
-
-def readable_paths(job: TrainJob) -> list[Path]:
-    """Return folders that the worker must read: that of a model file, of policies to go on from."""
-    folders = {Path(member.start).absolute().parent for member in job.members if member.start}
-    return sorted(folders.union(env_access(job.env, job.env_args).readable))

@@ -23,6 +23,7 @@ from telic.rewards.load import load_reward
 from telic.rewards.reward import Reward
 from telic.storage.files import replacing
 from telic.training.evaluate import Evaluator
+from telic.training.group import TrainingGroup, process_seed
 from telic.training.health import Health
 from telic.training.job import TrainJob
 from telic.training.networks import Shape
@@ -61,25 +62,37 @@ class Environments(NamedTuple):
     evaluation: VecEnv
 
 
-def make_environments(job: TrainJob) -> Environments:
-    """Make all environments of a run."""
-    seeds = [member.seed for member in job.members]
+def make_environments(job: TrainJob, group: TrainingGroup | None = None) -> Environments:
+    """Make all environments of a run, or of one of the processes that share them."""
+    rank, size = (0, 1) if group is None else (group.rank, group.size)
+    seeds = [process_seed(member.seed, rank) for member in job.members]
+    num_envs = job.settings.num_envs // size
     if simulated(job.env):
         # Simulators take their time to start: both at once, and rewards are probed on the second.
-        training = start_env(job, job.settings.num_envs, seeds)
+        training = start_env(job, num_envs, seeds)
         evaluation = start_env(job, job.eval_episodes, Evaluator.seeds(job))
         opened = training(), evaluation()
         return Environments(opened[1], *opened)
-    return Environments(
-        make_env(job, PROBE_ENVS, [0]),
-        make_env(job, job.settings.num_envs, seeds),
-        make_env(job, job.eval_episodes, Evaluator.seeds(job)),
-    )
+    probe = make_env(job, PROBE_ENVS, [0])
+    training = make_env(job, num_envs, seeds)
+    if rank:  # the first one evaluates
+        return Environments(probe, training, probe)
+    return Environments(probe, training, make_env(job, job.eval_episodes, Evaluator.seeds(job)))
 
 
-def build(job: TrainJob, rewards: list[Reward], env: VecEnv) -> Setup:
-    """Make all parts around rewards that were loaded and probed."""
-    settings = job.settings
+def build(
+    job: TrainJob, rewards: list[Reward], env: VecEnv, group: TrainingGroup | None = None
+) -> Setup:
+    """Make all parts around rewards that were loaded and probed.
+
+    Args:
+        job: the whole training.
+        rewards: one each of its rewards.
+        env: the members' environments, or one process's share of them.
+        group: of processes that this one trains with.
+    """
+    size = 1 if group is None else group.size
+    settings = job.settings.shared_by(size)
     seeds = [member.seed for member in job.members]
     scoring = make_scoring(job, env, rewards)
     discrete = env.num_actions is not None
@@ -91,12 +104,14 @@ def build(job: TrainJob, rewards: list[Reward], env: VecEnv) -> Setup:
         discrete,
     )
     population = Population(
-        [member.settings for member in job.members],
+        [member.settings.shared_by(size) for member in job.members],
         seeds,
         shape,
         masks=scoring.input_masks(),
         device=env.device,
     )
+    if group is not None:
+        population.join(group)
     collector = Collector(
         env, scoring, population.networks, population.distribution, settings.horizon
     )
@@ -164,7 +179,35 @@ class Progress(NamedTuple):
 
 
 def save(path: Path, setup: Setup, progress: Progress) -> None:
-    """Write everything in one stroke; a reader finds the old state or the new one."""
+    """Write everything in one stroke; a reader finds the old state or the new one.
+
+    Of several processes each writes its own. The first does so when all others have, and theirs
+    from before are kept until then: so there is always one of each that belong together.
+    """
+    group = setup.population.group
+    if group is None:
+        _save(path, setup, progress)
+    elif group.leads:
+        group.meet()
+        _save(path, setup, progress)
+    else:
+        _save(_own(path, group, progress.iteration), setup, progress)
+        group.meet()
+        for older in _saved(path, group)[:-2]:
+            older.unlink(missing_ok=True)
+
+
+def _own(path: Path, group: TrainingGroup, iteration: int) -> Path:
+    """Return where another process than the first keeps its state after an iteration."""
+    return path.with_name(f"{path.stem}-{group.rank}-{iteration:09}{path.suffix}")
+
+
+def _saved(path: Path, group: TrainingGroup) -> list[Path]:
+    """Return all states that such a process has, the oldest first."""
+    return sorted(path.parent.glob(f"{path.stem}-{group.rank}-*{path.suffix}"))
+
+
+def _save(path: Path, setup: Setup, progress: Progress) -> None:
     state = {
         "format": FORMAT,
         "key": setup.job.key,
@@ -181,7 +224,31 @@ def save(path: Path, setup: Setup, progress: Progress) -> None:
 
 
 def restore(path: Path, setup: Setup) -> Progress | None:
-    """Put a saved state into a freshly built set-up; None when there is nothing saved."""
+    """Put a saved state into a freshly built set-up; None when there is nothing saved.
+
+    Of several processes, all go on from where the first one is.
+    """
+    group = setup.population.group
+    if group is None:
+        return _restore(path, setup)
+    if group.leads:
+        progress = _restore(path, setup)
+        group.from_first(-1 if progress is None else progress.iteration)
+        return progress
+    iteration = group.from_first(0)
+    own = _own(path, group, iteration)
+    for other in _saved(path, group):
+        if other != own:
+            other.unlink(missing_ok=True)
+    if iteration >= 0 and not own.exists():
+        raise TrainingFailed(
+            f"{own} is missing: what one of several processes goes on from.",
+            hint="Start anew with --fresh.",
+        )
+    return _restore(own, setup)
+
+
+def _restore(path: Path, setup: Setup) -> Progress | None:
     if not path.exists():
         return None
     try:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
@@ -24,6 +26,7 @@ from telic.storage.files import plain
 from telic.storage.layout import RunFolder
 from telic.training import loop
 from telic.training.evaluate import Evaluator
+from telic.training.group import SharedMemory, TrainingGroup
 from telic.training.job import TrainJob
 from telic.training.machine import Sizes, compile_all, is_gpu, require_memory
 from telic.training.recorder import Recorder, summarise
@@ -67,37 +70,57 @@ class Prepared(NamedTuple):
     job: TrainJob
     envs: Environments | None
     """on a GPU, whose device is opened and whose kernels are compiled before, and of simulators"""
+    group: TrainingGroup | None = None
+    """of processes that share the environments of each member"""
 
 
 def prepare(payload: dict[str, Any], channel: Channel) -> Prepared:
-    """Read the order and open a GPU; called before confinement."""
+    """Read the order, open a GPU and what other processes are met in; before confinement."""
     job = TrainJob.model_validate(payload["job"])
+    group = _join(payload["share"], channel) if "share" in payload else None
     # On the CPU, physics threads must start confined; a simulator's process cannot.
     early = is_gpu(job) or simulated(job.env)
-    return Prepared(job, open_environments(job, channel) if early else None)
+    return Prepared(job, open_environments(job, channel, group) if early else None, group)
+
+
+def _join(share: dict[str, Any], channel: Channel) -> TrainingGroup:
+    """Meet the processes that train the same members."""
+    rank, size = int(share["rank"]), int(share["size"])
+
+    def wait() -> None:
+        channel.heartbeat(STEP_S, "waiting for the processes it trains with")
+
+    return TrainingGroup(rank, size, SharedMemory(Path(share["folder"]), rank, size, wait))
 
 
 def run(prepared: Prepared, payload: dict[str, Any], channel: Channel) -> dict[str, Any]:
     """Probe, train, summarise; called confined."""
     folder, state = RunFolder(Path(payload["run"])), Path(payload["state"])
-    return train_job(prepared.job, folder, state, channel, prepared.envs).model_dump()
+    if prepared.group is not None and not prepared.group.leads:
+        train_along(prepared, folder, state, channel)
+        return {}
+    return train_job(prepared, folder, state, channel).model_dump()
 
 
-def open_environments(job: TrainJob, channel: Channel) -> Environments:
+def open_environments(
+    job: TrainJob, channel: Channel, group: TrainingGroup | None = None
+) -> Environments:
     """Make the environments of a run wherever they are simulated."""
     if simulated(job.env):
-        return open_simulators(job, channel)
-    return open_gpu(job, channel) if is_gpu(job) else make_environments(job)
+        return open_simulators(job, channel, group)
+    return open_gpu(job, channel, group) if is_gpu(job) else make_environments(job, group)
 
 
-def open_simulators(job: TrainJob, channel: Channel) -> Environments:
+def open_simulators(
+    job: TrainJob, channel: Channel, group: TrainingGroup | None = None
+) -> Environments:
     """Start the simulators' processes and wait until they are ready."""
     channel.heartbeat(_COMPILE_S, f"starting the simulator of {job.env}")
     started = time.perf_counter()
     channel.send(_log(f"starting the simulator of {job.env} (a minute or two the first time) ..."))
     if is_gpu(job):
         _set_up_gpu(job.device)
-    envs = make_environments(job)
+    envs = make_environments(job, group)
     if is_gpu(job):
         _warm_up_gpu(job.device)
     how = envs.training.spec.notes[0]
@@ -118,29 +141,47 @@ def _warm_up_gpu(device: str) -> None:
     torch.cuda.synchronize()
 
 
-def open_gpu(job: TrainJob, channel: Channel) -> Environments:
+def open_gpu(job: TrainJob, channel: Channel, group: TrainingGroup | None = None) -> Environments:
     """Make the environments on a GPU and compile all that they may need."""
     channel.heartbeat(_COMPILE_S, "compiling for the GPU")
     started = time.perf_counter()
     channel.send(_log(f"preparing the GPU for {job.env} (a minute or two the first time) ..."))
     _set_up_gpu(job.device)
-    envs = make_environments(job)
+    envs = make_environments(job, group)
     compile_all(envs)
     _warm_up_gpu(job.device)
     channel.send(_log(f"the GPU is ready after {time.perf_counter() - started:.0f} s"))
     return envs
 
 
-def train_job(
-    job: TrainJob,
-    folder: RunFolder,
-    state: Path,
-    channel: Channel,
-    envs: Environments | None = None,
-) -> RunSummary:
-    """Do the whole job in this process."""
+def train_job(prepared: Prepared, folder: RunFolder, state: Path, channel: Channel) -> RunSummary:
+    """Do the whole job in this process, or lead those that share its environments."""
+    with _explaining_gpu(prepared.job):
+        return _train_job(prepared, folder, state, channel)
+
+
+def train_along(prepared: Prepared, folder: RunFolder, state: Path, channel: Channel) -> None:
+    """Simulate and learn along with the process that does the job."""
+    with _explaining_gpu(prepared.job):
+        workshop = _furnish(prepared, channel)
+
+        def sign_of_life() -> bool:
+            channel.heartbeat(STEP_S, "training along")
+            return False  # the first process says when
+
+        try:
+            loop.train(workshop.setup, None, state, sign_of_life)
+            workshop.seal.check()
+        finally:
+            workshop.setup.env.close()
+            workshop.envs.evaluation.close()
+
+
+@contextmanager
+def _explaining_gpu(job: TrainJob) -> Generator[None]:
+    """Say what to do where a GPU fails."""
     try:
-        return _train_job(job, folder, state, channel, envs)
+        yield
     except RuntimeError as error:  # torch's and Warp's, out of memory or worse
         if not is_gpu(job):
             raise
@@ -159,12 +200,22 @@ def train_job(
         ) from error
 
 
-def _train_job(
-    job: TrainJob, folder: RunFolder, state: Path, channel: Channel, envs: Environments | None
-) -> RunSummary:
+class Workshop(NamedTuple):
+    """A process that is ready to train."""
+
+    envs: Environments
+    rewards: list[Reward]
+    probes: list[dict[str, Any] | None]
+    setup: Setup
+    seal: CodeSeal
+
+
+def _furnish(prepared: Prepared, channel: Channel) -> Workshop:
+    """Load and probe rewards, and build all that learns."""
+    job, envs, group = prepared
     if envs is None:
         channel.heartbeat(START_S)
-        envs = open_environments(job, channel)
+        envs = open_environments(job, channel, group)
     channel.heartbeat(START_S)
     if job.device == "cpu":
         learn_beside_simulation()
@@ -174,12 +225,18 @@ def _train_job(
     if envs.probe is not envs.evaluation:
         envs.probe.close()
     channel.heartbeat(START_S)
-    setup = build(job, rewards, envs.training)
+    setup = build(job, rewards, envs.training, group)
     unfit = warm_start(setup)
     if unfit:
         channel.send(_log(f"{', '.join(unfit)}: nothing to go on from fits; begins anew"))
     if is_gpu(job):
         _require_memory(setup)
+    return Workshop(envs, rewards, probes, setup, seal)
+
+
+def _train_job(prepared: Prepared, folder: RunFolder, state: Path, channel: Channel) -> RunSummary:
+    job = prepared.job
+    envs, rewards, probes, setup, seal = _furnish(prepared, channel)
     evaluation_env = envs.evaluation
     evaluator = Evaluator(
         job, evaluation_env, make_scoring(job, evaluation_env, rewards), setup.population.networks
@@ -203,7 +260,7 @@ def _train_job(
         return channel.should_stop() or folder.stop.exists()
 
     try:
-        finished = loop.train(setup, evaluator, recorder, state, should_stop)
+        finished = loop.train(setup, loop.Witness(evaluator, recorder), state, should_stop)
         seal.check()
         summary, members = summarise(setup, recorder, finished, recorder.seconds, probes)
         for index, result in enumerate(members):
@@ -238,7 +295,7 @@ def _require_memory(setup: Setup) -> None:
     sizes = Sizes(
         setup.population.size, shape.critic_inputs, shape.outputs, setup.scoring.term_count
     )
-    require_memory(setup.job.settings, sizes, torch.cuda.mem_get_info()[0])
+    require_memory(setup.population.settings, sizes, torch.cuda.mem_get_info()[0])
 
 
 def probe_all(

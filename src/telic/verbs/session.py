@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from telic.core.request import PlacedRequest, RunsRequest, VerbRequest, argument, option
-from telic.core.text import integers, read_count, texts
+from telic.core.text import integers, names, read_count, texts
 from telic.core.verb import Wrapped, verb
 from telic.errors import TelicError, UsageError
 from telic.session import ENV, EPISODES, FIRST_REWARDS, ITERATIONS, SEEDS, THRESHOLD
@@ -60,6 +60,12 @@ class SessionOptions(VerbRequest):
     )
     steps: int | None = option("Steps per policy, e.g. 300k.", default=None, read=read_count)
     device: str = option("cpu or cuda.", default="cpu")
+    devices: Sequence[str] = option(
+        "Train on several at once: cuda:0,cuda:1 or cpu,cpu. Policies are spread over them; where "
+        "there are more, several share the environments of one policy.",
+        default=(),
+        read=names,
+    )
     model: str | None = option(
         "Who writes reward and judge: provider:model, or host (work orders). "
         "None: the composer, which needs no model.",
@@ -156,6 +162,9 @@ def run(request: IntentRequest) -> Session:
         raise UsageError(
             "What should the robot do?", hint='For example: telic run "run forward fast"'
         )
+    from telic.envs.simulators.names import refuse_simulated
+
+    refuse_simulated(request.env, "A session")
     if request.on is not None:
         from telic.verbs.elsewhere import do_elsewhere, session_in
 
@@ -165,11 +174,9 @@ def run(request: IntentRequest) -> Session:
 
     with prewarmed(WORKERS):
         with loading():
-            from telic.envs.simulators.names import refuse_simulated
             from telic.session.loop import run as run_session  # while the workers import, too
             from telic.session.records import IntentOptions
 
-        refuse_simulated(request.env, "A session")
         options = {name: getattr(request, name) for name in IntentOptions.__annotations__}
         return run_session(
             request.intent,

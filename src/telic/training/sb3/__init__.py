@@ -7,7 +7,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from telic.core.events import Listener, ignore
-from telic.errors import MissingExtra
+from telic.errors import ConfigError, MissingExtra
 from telic.storage.files import read_table, write_json
 from telic.storage.layout import RunFolder
 from telic.training.folder import create, new_run, set_status, working_on
@@ -53,6 +53,12 @@ def execute_sb3(
     """
     if find_spec("stable_baselines3") is None:
         raise MissingExtra("stable-baselines3", "sb3", "The trainer sb3")
+    if len(job.devices) > len(job.members):
+        raise ConfigError(
+            f"There are more devices ({len(job.devices)}) than members ({len(job.members)}), and "
+            "Stable-Baselines3 trains a member on one.",
+            hint="Name as many devices as members at most.",
+        )
     from telic.training.run import work
 
     if defaults:
