@@ -13,6 +13,7 @@ from telic.jobs.pool import JobPool
 from telic.jobs.spec import AttemptEnd, AttemptReport, JobRecord, JobSpec
 from telic.storage.files import read_record, write_json
 from telic.testing import JobLauncherContract
+from telic.verbs.jobs import jobs, retry
 
 
 class Scripted:
@@ -197,3 +198,26 @@ def test_a_place_says_what_jobs_may_take():
     assert (place.seconds, place.cores, place.gpus) == (3600, 0.5, 1)
     slurm = read_place("slurm?partition=gpu&minutes=90&mem=8G")
     assert slurm.asks == {"partition": "gpu", "mem": "8G"} and slurm.minutes == 90
+
+
+ENDS_AT_FIRST = "test -e began || { touch began; kill -9 $$; }; echo home >> out.txt"
+
+
+def test_a_job_that_failed_is_retried_from_what_is_there_and_comes_home_once(tmp_path):
+    work, runs = tmp_path / "work", tmp_path / "runs"
+    work.mkdir()
+    job = JobSpec(name="job", argv=("sh", "-c", ENDS_AT_FIRST), cwd=str(work))
+    (failed,) = settled(runs, None, job, place="local?attempts=1")
+    assert failed.state == "failed" and "killed by signal 9" in failed.reason
+    assert not (work / "out.txt").exists()
+    (line,) = jobs(runs_dir=runs).jobs
+    assert line.state == "failed" and line.reason == failed.reason
+
+    done = retry("job", runs_dir=runs)
+    assert done.state == "done" and done.code == 0 and done.reason is None
+    assert [attempt.number for attempt in done.attempts] == [1, 2]
+    assert "killed by signal 9" in done.attempts[0].ended, "why it was tried again is kept"
+    assert done.attempts[1].ended == "code 0"
+    with pytest.raises(Refused, match="job is done"):
+        retry("job", runs_dir=runs)
+    assert (work / "out.txt").read_text() == "home\n"

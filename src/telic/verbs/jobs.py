@@ -103,6 +103,11 @@ def retry(request: RetryRequest) -> JobRecord:
     record = read_record(folder.record, JobRecord)
     if is_driven(record):
         raise Refused(f"{record.name} is being done.", hint=f"See: telic jobs logs {record.name}")
+    if record.state == "done" and record.code == 0:
+        raise Refused(
+            f"{record.name} is done; doing it again would overwrite what came of it.",
+            hint="For another one, run its command again.",
+        )
     place = read_place(request.on or record.place)
     with JobPool(
         place,

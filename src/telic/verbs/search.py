@@ -96,6 +96,14 @@ def _stopped(search: Search) -> int:
 @verb(SearchRequest, examples=EXAMPLES, exit_code=_stopped)
 def search(request: SearchRequest) -> Search:
     """Search for the numbers of a small policy."""
+    from telic.envs.simulators.names import refuse_simulated
+
+    refuse_simulated(
+        request.env,
+        "Policy search",
+        "it starts thousands of episodes from chosen seeds within one process, which a simulator "
+        "in a process of its own does not offer; its tasks are those of telic search envs",
+    )
     if request.on is not None:
         from telic.verbs.elsewhere import do_elsewhere, search_in
 

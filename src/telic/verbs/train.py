@@ -36,6 +36,10 @@ def _failed(run: Run) -> int:
 @verb(TrainRequest, examples=_EXAMPLES, exit_code=_failed)
 def train(request: TrainRequest) -> Run:
     """Train a policy for every reward, variant and seed, all of a reward together."""
+    if request.trainer == "sb3":
+        from telic.envs.simulators.names import refuse_simulated, with_python
+
+        refuse_simulated(with_python(request.env, request.python), "Stable-Baselines3")
     if request.on is not None:
         from telic.verbs.elsewhere import do_elsewhere, run_in
 
@@ -51,10 +55,7 @@ def train(request: TrainRequest) -> Run:
         run = finished_run(undrawn)
         return draw_run(run, wanted, request.on_event, request.should_stop)
     if request.trainer == "sb3":
-        from telic.envs.simulators.names import refuse_simulated
         from telic.training.sb3 import execute_sb3 as execute
-
-        refuse_simulated(job.env, "Stable-Baselines3")
     else:
         from telic.training.run import execute
     run = execute(

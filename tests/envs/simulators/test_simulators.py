@@ -22,6 +22,7 @@ from telic.envs.simulators.names import ADAPTERS, SimulatorAdapter, simulated, w
 from telic.errors import BadEnvironment, ConfigError, SimulatorError, UsageError
 from telic.testing import SimulatorContract
 from telic.training.policy import load_policy
+from telic.verbs.search import search
 from tests.training.small import small_job, train_here
 
 TOY = SimulatorAdapter(Path(__file__).with_name("toy_adapter.py"), "counts up", ())
@@ -193,6 +194,12 @@ def test_what_simulators_cannot_do_is_refused_at_once(tmp_path):
         telic.run("walk", env="mjlab:X", runs_dir=tmp_path)
     with pytest.raises(UsageError, match="Stable-Baselines3 cannot use vector:CartPole-v1"):
         telic.train("CartPole-v1", python=sys.executable, trainer="sb3", runs_dir=tmp_path)
+    for env in ("mjlab:X", "isaaclab:Isaac-Ant-v0", "vector:CartPole-v1", "vector:own.py:Env"):
+        for place in (None, "local"):
+            with pytest.raises(UsageError, match=f"Policy search cannot use {env}.*telic train"):
+                search(env=env, runs_dir=tmp_path, on=place)
+            with pytest.raises(UsageError, match=f"A session cannot use {env}"):
+                telic.run("walk", env=env, runs_dir=tmp_path, on=place)
     assert not list(tmp_path.iterdir())
 
 

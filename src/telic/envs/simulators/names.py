@@ -91,12 +91,17 @@ def with_python(env: str, python: str | None) -> str:
     return env if python is None or simulated(env) else f"vector:{env}"
 
 
-def refuse_simulated(env: str, who: str) -> None:
+_UNKNOWN_TO_WORDS = (
+    "it runs in a process of its own, which confined work may not start, and shows nothing that "
+    "words could be measured by"
+)
+
+
+def refuse_simulated(env: str, who: str, why: str = _UNKNOWN_TO_WORDS) -> None:
     """Raise UsageError for an environment of another simulator, where it cannot be used."""
     if simulated(env):
         raise UsageError(
-            f"{who} cannot use {env}: it runs in a process of its own, which confined work may not "
-            "start, and shows nothing that words could be measured by.",
+            f"{who} cannot use {env}: {why}.",
             hint=f"Train it with its own reward: telic train {env}",
         )
 
