@@ -244,3 +244,38 @@ def test_a_killed_command_leaves_no_process_behind_and_can_be_resumed(tmp_path):
 def test_a_place_that_cannot_be_is_refused_in_a_sentence(said, words):
     done = said(*words, code=2)
     assert "Traceback" not in done.err and len(done.err.strip().splitlines()) <= 6
+
+
+ENDS = """
+import atexit, sys, threading, time
+import telic.__main__ as command
+
+class Held:
+    def __del__(self):
+        print("taken apart")
+
+held = Held()
+
+def main():
+    print("said")
+    atexit.register(print, "at the end")
+    if "waits" in sys.argv:
+        threading.Thread(target=lambda: (time.sleep(0.05), print("waited for"))).start()
+    sys.exit(3 if "fails" in sys.argv else None)
+
+command.main = main
+command.program()
+"""
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "says"),
+    [
+        ([], 0, ["said", "at the end"]),
+        (["fails"], 3, ["said", "at the end"]),
+        (["waits"], 0, ["said", "waited for", "at the end", "taken apart"]),
+    ],
+)
+def test_a_process_ends_with_all_it_had_to_say_and_is_not_taken_apart(words, code, says):
+    done = subprocess.run([sys.executable, "-c", ENDS, *words], capture_output=True, text=True)
+    assert (done.returncode, done.stdout.split("\n")[:-1], done.stderr) == (code, says, "")
