@@ -22,11 +22,8 @@ from telic.envs.simulators.names import ADAPTERS, SimulatorAdapter, simulated, w
 from telic.errors import BadEnvironment, ConfigError, SimulatorError, UsageError
 from telic.testing import SimulatorContract
 from telic.training.policy import load_policy
-<<<<<<< HEAD
 from telic.verbs.search import search
-=======
 from tests.search.kills import is_alive
->>>>>>> b20ba47 (Commands that loaded much end 0.3 s sooner; two tests fail by an assertion)
 from tests.training.small import small_job, train_here
 
 TOY = SimulatorAdapter(Path(__file__).with_name("toy_adapter.py"), "counts up", ())
