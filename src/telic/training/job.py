@@ -91,14 +91,15 @@ class PpoSettings(Config):
         """Return the settings of one of several processes that share a member's environments."""
         if processes == 1:
             return self
-        for name in ("num_envs", "minibatch_size"):
-            number = getattr(self, name)
-            if number % processes:
-                fits = max(number - number % processes, processes)
-                raise ConfigError(
-                    f"{name}={number} cannot be shared by {processes} processes of one member.",
-                    hint=f"Set {name}={fits}, or name fewer devices.",
-                )
+        if self.num_envs % processes or self.minibatch_size % processes:
+            num_envs = max(self.num_envs - self.num_envs % processes, processes)
+            sizes = range(processes, self.minibatch_size + processes, processes)
+            minibatch = max(size for size in sizes if num_envs * self.horizon % size == 0)
+            raise ConfigError(
+                f"num_envs={self.num_envs} and minibatch_size={self.minibatch_size} cannot be "
+                f"shared by {processes} processes of one member: both must be multiples of that.",
+                hint=f"Add num_envs={num_envs} minibatch_size={minibatch}, or name fewer devices.",
+            )
         return self.replace(
             num_envs=self.num_envs // processes, minibatch_size=self.minibatch_size // processes
         )
