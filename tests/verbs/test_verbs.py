@@ -1,6 +1,8 @@
 """A verb is written once: its request gives Python its signature and the command line its words."""
 
 import inspect
+import subprocess
+import sys
 
 import pytest
 
@@ -55,3 +57,23 @@ def test_defaults_of_a_request_are_those_of_what_is_kept():
             known = kept.model_fields.get(field.name)
             if known is not None and not known.is_required() and not field.is_required:
                 assert (known.default or None) == (field.default or None), field.name
+
+
+BEGUN = """
+import sys
+from telic.cli.main import app
+from telic.sandbox import nursery
+
+def prewarmed(modules):
+    loaded = {"torch", "mujoco", "numpy"} & set(sys.modules)
+    sys.exit(f"{modules[0]} starts, {sorted(loaded)} are loaded")
+
+nursery.prewarmed = prewarmed
+app(["run", "run forward", "--runs-dir", sys.argv[1]])
+"""
+
+
+def test_a_session_loads_its_workers_beside_itself_and_not_afterwards(tmp_path):
+    command = [sys.executable, "-c", BEGUN, str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.stderr == "telic.training.worker starts, [] are loaded\n"

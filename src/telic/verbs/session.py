@@ -162,21 +162,22 @@ def run(request: IntentRequest) -> Session:
         raise UsageError(
             "What should the robot do?", hint='For example: telic run "run forward fast"'
         )
-    from telic.envs.simulators.names import refuse_simulated
-
-    refuse_simulated(request.env, "A session")
     if request.on is not None:
+        from telic.envs.simulators.names import refuse_simulated
         from telic.verbs.elsewhere import do_elsewhere, session_in
 
+        refuse_simulated(request.env, "A session")
         return do_elsewhere(request, ("run",), "session:run", session_in)
     from telic.sandbox.nursery import loading, prewarmed
     from telic.session import WORKERS
 
     with prewarmed(WORKERS):
-        with loading():
-            from telic.session.loop import run as run_session  # while the workers import, too
+        with loading():  # while the workers import, too
+            from telic.envs.simulators.names import refuse_simulated
+            from telic.session.loop import run as run_session
             from telic.session.records import IntentOptions
 
+        refuse_simulated(request.env, "A session")
         options = {name: getattr(request, name) for name in IntentOptions.__annotations__}
         return run_session(
             request.intent,
