@@ -84,6 +84,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--seconds", type=float, default=25.0, help="of training, each")
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--set", action="append", default=[], help="a setting of ours, name=value")
     return parser.parse_args()
 
 
@@ -122,6 +123,7 @@ class Ours:
 
     def __init__(self, asked: argparse.Namespace, python: str) -> None:
         """Start the simulators and wait until they are ready."""
+        from telic.core.text import pairs
         from telic.training import worker
         from telic.training.cells import cells_of
         from telic.training.folder import create, new_run
@@ -156,6 +158,7 @@ class Ours:
                 "log_std": math.log(1.0 / 3.0),  # of [-3, 3]: theirs begins with 1 as well
                 "critic_sees": ("critic",),
                 "overlap": False,
+                **pairs(asked.set, "--set"),
             },
         )
         folder = new_run(Path(tempfile.mkdtemp()), None)
