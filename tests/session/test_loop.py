@@ -264,6 +264,7 @@ def test_a_pass_is_drawn_once_and_meanwhile_certified(asking, home):
     assert sorted(drawn) == ["median.mp4", *(f"strip_{x}.png" for x in ("median", "p10", "p90"))]
 
 
+@pytest.mark.slow
 def test_a_session_trains_its_policies_on_all_devices(asking):
     session, _ = asking.run(PASSING, devices=("cpu", "cpu"), until="train.start")
     config = read_json(SessionFolder(session.path).config)

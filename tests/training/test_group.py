@@ -2,6 +2,7 @@
 
 import os
 import signal
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from importlib import import_module
@@ -45,6 +46,12 @@ from tests.training.test_population import numbers, weights
 def _impatience(monkeypatch):
     """A fault shall fail a test, not keep it waiting."""
     monkeypatch.setattr(group_module, "_PATIENCE_S", 30.0)
+    usual = sys.getswitchinterval()
+    sys.setswitchinterval(
+        1e-4
+    )  # processes are threads here, which wait for each other all the time
+    yield
+    sys.setswitchinterval(usual)
 
 
 def together(folder, size, work, **options):
