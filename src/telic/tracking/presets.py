@@ -196,9 +196,13 @@ def release() -> TrackingConfig:
             kinematic=encoder,
             critic=decoder,
         ),
-        losses=LossesGroup(reconstruction=0.1),
+        # Encoders drawn to one another as strongly as to the motion agree on saying nothing.
+        losses=LossesGroup(
+            reconstruction=1.0, alignment=1.0, cycle=0.05, constant=("robot",), rows=0.25
+        ),
         trainer=TrainerGroup(
             steps=400_000_000,
+            settle=10,
             ppo=PpoSettings(
                 num_envs=4096,
                 horizon=24,
@@ -241,7 +245,7 @@ def quarter() -> TrackingConfig:
         update={
             "preset": "quarter",
             "networks": small,
-            "trainer": large.trainer.model_copy(update={"ppo": ppo}),
+            "trainer": large.trainer.model_copy(update={"ppo": ppo, "warm_up": 12}),
         }
     )
 
@@ -281,6 +285,7 @@ def single() -> TrackingConfig:
             "losses": LossesGroup(reconstruction=0.05, alignment=0.0, cycle=0.0),
             "trainer": TrainerGroup(
                 steps=50_000_000,
+                warm_up=12,
                 ppo=large.trainer.ppo.replace(
                     learning_rate=1e-3, entropy_coef=0.005, max_grad_norm=1.0, log_std=-2.1
                 ),
