@@ -10,6 +10,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
 
+import psutil
 import pytest
 
 from telic.errors import MissingExtra, Refused, TelicError, UsageError
@@ -21,7 +22,8 @@ from telic.jobs.slurm import SlurmJobs, slurm_script
 from telic.jobs.spec import JobSpec
 from telic.storage.files import write_json
 from telic.testing import JobLauncherContract
-from telic.verbs.background import JobProgress
+from telic.verbs import jobs
+from telic.verbs.background import HERE, STARTED, JobFile, JobProgress
 from telic.verbs.elsewhere import thing_of, verb_job
 from telic.verbs.search import search
 from telic.verbs.session import run
@@ -283,3 +285,23 @@ def test_a_killed_node_of_a_real_cluster_loses_nothing():
     told = json.loads(done.stdout[done.stdout.index('{\n  "jobs"') :])
     assert told["done"] == 40 and told["lost"] == told["settled_twice"] == 0
     assert told["wrong_at_home"] == 0
+
+
+def test_what_the_dashboard_started_is_in_the_table_of_jobs(tmp_path):
+    folder, now = tmp_path / STARTED, psutil.Process()
+    for name, ended in (("run_1", {"state": "done", "exit_code": 0}), ("run_2", {})):
+        command = f"telic run {name}"
+        asked = JobFile(job=name, verb="session:run", values={}, command=command)
+        write_json(folder / f"{name}.json", asked)
+        progress = JobProgress(pid=now.pid, started=now.create_time(), **ended)
+        write_json(folder / f"{name}.state.json", progress)
+        (folder / f"{name}.log").write_text(f"{name} says")
+    JobBoard(tmp_path).take(JobSpec(name="far", argv=("true",), cwd=str(tmp_path)), "slurm")
+    listed = {line.job: line for line in jobs.jobs(runs_dir=str(tmp_path)).jobs}
+    assert {name: (line.place, line.state) for name, line in listed.items()} == {
+        "far": ("slurm", listed["far"].state),
+        "run_1": (HERE, "done"),
+        "run_2": (HERE, "running"),
+    }
+    assert jobs.logs("run_1", runs_dir=str(tmp_path)) == ("run_1", "run_1 says")
+    assert jobs.logs("far", runs_dir=str(tmp_path)) == ("far", "")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import socket
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import psutil
@@ -126,12 +127,7 @@ class JobBoard:
 
     def find(self, name: str) -> JobFolder:
         """Return a job by its name, the start of it, or `latest`; raises UnknownName."""
-        names = [line.job for line in self.lines()]
-        chosen = names[:1] if name == "latest" else [each for each in names if each == name]
-        chosen = chosen or [each for each in names if each.startswith(name)]
-        if len(chosen) != 1:
-            raise UnknownName("job", name, names)
-        return self.folder(chosen[0])
+        return self.folder(chosen_job(name, self.lines()))
 
     def log(self, name: str) -> str:
         """Return the end of what the latest attempt at a job printed."""
@@ -154,6 +150,16 @@ class JobBoard:
             stopped = {"state": "stopped", "reason": "asked to stop"}
             write_json(folder.record, record.model_copy(update=stopped))
         return _line(folder)
+
+
+def chosen_job(name: str, lines: Sequence[JobLine]) -> str:
+    """Return the job that a name, the start of it, or `latest` means; raises UnknownName."""
+    names = [line.job for line in lines]
+    chosen = names[:1] if name == "latest" else [each for each in names if each == name]
+    chosen = chosen or [each for each in names if each.startswith(name)]
+    if len(chosen) != 1:
+        raise UnknownName("job", name, names)
+    return chosen[0]
 
 
 def _line(folder: JobFolder) -> JobLine:

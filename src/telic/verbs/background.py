@@ -17,9 +17,10 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from telic.core.config import Record
 from telic.core.events import Event
@@ -31,7 +32,11 @@ from telic.storage.files import read_record, write_json
 from telic.storage.layout import changed_at, new_name
 from telic.verbs import catalogue
 
+if TYPE_CHECKING:
+    from telic.jobs.board import JobLine
+
 STARTED = "started"
+HERE = "this machine"
 _MOST_LISTED = 200
 _LOG_TAIL = 1 << 14
 JobState = Literal["starting", "running", "done", "failed", "interrupted"]
@@ -214,6 +219,32 @@ def list_jobs(runs_dir: Path) -> list[StartedJob]:
     """Return the jobs that were started here, the latest first."""
     files = sorted(_requests(runs_dir), key=changed_at, reverse=True)[:_MOST_LISTED]
     return [read_job(runs_dir, path.stem) for path in files]
+
+
+def job_lines(runs_dir: Path) -> list[JobLine]:
+    """Return the jobs that were started here as the table of all jobs has them."""
+    from telic.jobs.board import JobLine
+
+    lines: list[JobLine] = []
+    for job in list_jobs(runs_dir):
+        file = runs_dir / STARTED / f"{job.job}.state.json"
+        is_over = job.state not in ("starting", "running")
+        until = changed_at(file) if is_over else time.time()
+        lines.append(
+            JobLine(
+                job=job.job,
+                place=HERE,
+                state=job.state,
+                attempts=1,
+                node=None,
+                seconds=round(max(0.0, until - job.created), 3),
+                code=job.exit_code,
+                reason=job.error,
+                command=job.command,
+                created=job.created,
+            )
+        )
+    return lines
 
 
 def read_log(runs_dir: Path, job: str) -> str:

@@ -50,8 +50,19 @@ class JobTable(Wrapped):
 
 @verb(JobsRequest, examples=EXAMPLES)
 def jobs(request: JobsRequest) -> JobTable:
-    """List jobs: where they run, how often they were tried and why, how they ended."""
-    return JobTable(request.board.lines()[: request.limit])
+    """List jobs: where they run, how often they were tried and why, how they ended.
+
+    Work that was started from the dashboard is listed, too.
+    """
+    return JobTable(_all_lines(request)[: request.limit])
+
+
+def _all_lines(request: BoardRequest) -> list[JobLine]:
+    """Return all jobs, the newest first: of other machines, and what a server started on this."""
+    from telic.verbs.background import job_lines
+
+    lines = [*request.board.lines(), *job_lines(Path(request.runs_dir))]
+    return sorted(lines, key=lambda line: line.created, reverse=True)
 
 
 class NamedJobRequest(BoardRequest):
@@ -70,12 +81,22 @@ class PrintedLog(NamedTuple):
 @verb(NamedJobRequest)
 def logs(request: NamedJobRequest) -> PrintedLog:
     """Print the end of what the latest attempt at a job printed."""
-    return PrintedLog(request.board.find(request.name).path.name, request.board.log(request.name))
+    from telic.jobs.board import chosen_job
+    from telic.verbs.background import HERE, read_log
+
+    lines = _all_lines(request)
+    name = chosen_job(request.name, lines)
+    if any(line.job == name and line.place == HERE for line in lines):
+        return PrintedLog(name, read_log(Path(request.runs_dir), name))
+    return PrintedLog(name, request.board.log(name))
 
 
 @verb(NamedJobRequest)
 def stop(request: NamedJobRequest) -> JobLine:
-    """Ask a job to save and end; the same command, or retry, goes on with it."""
+    """Ask a job to save and end; the same command, or retry, goes on with it.
+
+    What runs on this machine is ended by its own name: telic stop THING.
+    """
     return request.board.stop(request.name)
 
 
