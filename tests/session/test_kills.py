@@ -151,7 +151,7 @@ def test_kills_at_random_moments_change_nothing(start, whole, tmp_path, wanted):
 def test_who_is_killed_during_the_report_gets_it_later(asking, home):
     """The summary is the last word: with it, the same command would begin a new session."""
 
-    def die(*_):
+    def die(*_, **__):
         raise KeyboardInterrupt
 
     with home.context() as patch:
