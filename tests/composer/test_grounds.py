@@ -33,6 +33,16 @@ def test_ground_is_laid_and_what_is_climbed_of_it_is_judged(spec, words, kind, s
     assert made.motions and not made.motions[0].left_mps
 
 
+@pytest.mark.parametrize(("first", "other"), [("up", "down"), ("down", "up")])
+@pytest.mark.parametrize("ground", ["stairs", "slope"])
+@pytest.mark.parametrize("then", ["and {other} again", "and {other} the {ground}"])
+def test_of_up_and_down_the_first_is_judged_and_the_other_named(spec, first, other, ground, then):
+    words = f"walk {first} the {ground} {then.format(other=other, ground=ground)}"
+    made = compose(words, spec)
+    assert made.env_args["terrain_start"] == {"up": "foot", "down": "top"}[first]
+    assert any(other in each.split() for each in (*made.not_understood, *made.dropped))
+
+
 def test_steep_is_harder_than_what_is_usual_and_gentle_is_easier(spec):
     hardest = [
         compose(words, spec).env_args["terrain_hardest"]

@@ -212,7 +212,17 @@ Ant: turn half a turn to the right
 Ant: do a 360
     0) turn 6.283rad/turning
 Humanoid: turn to face left
-    0) turn left
+    0) turn left 0.25turns/turning
+Ant: face right
+    0) turn right 0.25turns/turning
+Ant: face the other way
+    0) turn 0.5turns/turning
+Ant: walk sideways to the right while facing forward
+    0) go walk right
+    ! no_turn
+Ant: walk to the left facing right
+    0) go walk left
+    0) turn right 0.25turns/turning
 Ant: walk in a circle
     0) circle walk
 Ant: move in small circles

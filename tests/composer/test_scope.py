@@ -37,6 +37,7 @@ HalfCheetah: run faster than an ant | than an ant
 HalfCheetah: blorp the fnord | refused
 HalfCheetah: run forward, then blorp | refused
 Ant: walk in a square | square
+Ant: walk forward and face the camera | face the camera
 Ant: walk in a figure eight | figure eight
 Ant: walk in a zigzag | zigzag
 Ant: walk forward three times | three times

@@ -19,6 +19,14 @@ _ANYWHERE = {Act.JUMP, Act.FLIP, Act.ROLL, Act.KICK, Act.SWING, Act.SIT, Act.BAL
 _DEEDS = {Act.JUMP, Act.FLIP, Act.ROLL}
 _MOVES = {Act.GO, Act.CIRCLE, Act.HOP, Act.TURN, *_DEEDS}
 _TRAVELS = {Act.GO, Act.HOP, Act.CIRCLE}
+_POSING, _IN_POSE = (Act.STAND, Act.STAND_UP, Act.BALANCE, Act.SIT), {*_TRAVELS, Act.TURN}
+_POSES = {
+    Posture.LOW,
+    Posture.TWO_LEGS,
+    Posture.REAR_LEGS,
+    Posture.FRONT_LEGS,
+    Posture.ONE_LEG,
+}
 OPPOSITE = {
     Direction.FORWARD: Direction.BACKWARD,
     Direction.BACKWARD: Direction.FORWARD,
@@ -47,6 +55,8 @@ def arrange(parsed: ParsedIntent) -> list[list[Frame]]:
                 _prolong(frame, now or phases[-1])
             elif _is_held_too(frame, now):
                 continue
+            elif _is_held_meanwhile(frame, now):
+                now[0] = frame.model_copy(update={"postures": _postures(now[0], frame)})
             elif now and not _goes_with(frame, now):
                 phases.append(now)
                 now = [frame]
@@ -202,9 +212,23 @@ def _is_held_too(frame: Frame, now: list[Frame]) -> bool:
     if is_told or not (first.postures and frame.postures) or (first.part and frame.part):
         return False
     part, bodies = (frame.part, frame.bodies) if frame.part else (first.part, first.bodies)
-    postures = tuple(dict.fromkeys((*first.postures, *frame.postures)))
-    now[0] = first.model_copy(update={"postures": postures, "part": part, "bodies": bodies})
+    held = {"postures": _postures(first, frame), "part": part, "bodies": bodies}
+    now[0] = first.model_copy(update=held)
     return True
+
+
+def _is_held_meanwhile(frame: Frame, now: list[Frame]) -> bool:
+    """Say whether it is done in the pose just named: "stand on your hind legs and walk"."""
+    if len(now) != 1 or frame.verb not in _IN_POSE:
+        return False
+    pose = now[0]
+    is_told = pose.duration_s is not None or pose.count is not None or pose.amount is not None
+    is_pose = pose.verb in _POSING and set(pose.postures) <= _POSES
+    return is_pose and bool(pose.postures) and not (is_told or pose.until_end or pose.part)
+
+
+def _postures(one: Frame, other: Frame) -> tuple[Posture, ...]:
+    return tuple(dict.fromkeys((*one.postures, *other.postures)))
 
 
 # ---- coming back

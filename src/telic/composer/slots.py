@@ -58,8 +58,8 @@ class Slots:
     def frame(self) -> Frame:
         """Return what the sketch asks for."""
         says = self.sketch.says
-        ground, hardest, climbs = self._ground()
-        direction = self._direction() or climbs
+        direction = self._direction()
+        ground, hardest, direction = self._ground(direction)
         degree, dimension = self._degree()
         number = self._number(dimension)
         count = number.count
@@ -143,16 +143,25 @@ class Slots:
                 self._use("direction", mark, sense)
         return exact[0] if exact else Direction(said) if said else None
 
-    def _ground(self) -> tuple[TerrainKind | None, float | None, Direction | None]:
-        """Return what it goes over, how hard that is, and whether up or down, as far as is said."""
-        named, hardest, climbs = self.sketch.says.get("ground"), None, None
+    def _ground(
+        self, direction: Direction | None
+    ) -> tuple[TerrainKind | None, float | None, Direction | None]:
+        """Return what it goes over, how hard that is, and where to, as far as is said."""
+        named, hardest = self.sketch.says.get("ground"), None
         for mark, sense in self._senses("ground"):
             if named not in (None, sense.value):
                 continue  # one kind of ground at a time
+            climbs = Direction(sense.says["direction"]) if "direction" in sense.says else None
+            if {climbs, direction} == {Direction.UP, Direction.DOWN}:
+                # Not both at once: the first is meant, the other is left unread, and so named.
+                said = [c for c in self.claims if c[2] is not None and _says(c[2], direction)]
+                if not all(mark.at < other.at for _, other, _ in said):
+                    continue
+                self.claims = [claim for claim in self.claims if claim not in said]
+            direction = climbs or direction
             self._use("ground", mark, sense)
             named, hardest = sense.value, sense.says.get("hardest")
-            climbs = Direction(sense.says["direction"]) if "direction" in sense.says else None
-        return next((kind for kind in TERRAINS if kind == named), None), hardest, climbs
+        return next((kind for kind in TERRAINS if kind == named), None), hardest, direction
 
     def _degree(self) -> tuple[Degree | None, str | None]:
         """Return the degree in words and what it is about, where words say so."""
@@ -272,6 +281,10 @@ class Slots:
             self._use("style", mark, sense)
             styles.add(Style(sense.value))
         return tuple(style for style in Style if style in styles)
+
+
+def _says(sense: Sense, direction: Direction | None) -> bool:
+    return direction in (sense.value, sense.says.get("direction"))
 
 
 def _combined(values: list[str]) -> Degree | None:
