@@ -223,6 +223,41 @@ def test_no_number_is_lost():
     assert lost == []
 
 
+def test_no_number_of_a_limit_is_lost():
+    """How much of something is allowed is judged: another number, another judge; or it is named."""
+    dice = random.Random(13)
+    rows = [row for rows in table("constraints").values() for row in rows]
+    phrases = [phrase for row in rows for phrase in row.get("forbidden", ())]
+    lost = []
+    for _ in range(60):
+        robot, intent = dice.choice(PLAIN)
+        limit, unit = dice.choice(phrases), dice.choice(("m", "cm", "degrees", "turns", "m/s"))
+        texts = [f"{intent}, do not {limit} more than {n} {unit}" for n in ("12", "36")]
+        try:
+            one, other = (compose(text, spec_of(robot)) for text in texts)
+        except TelicError:
+            continue
+        if judged(one) == judged(other) and "12" not in told(one):
+            lost.append(texts[0])
+    assert lost == []
+
+
+def test_a_number_that_says_how_much_more_than_something_unsaid_is_named():
+    dice = random.Random(13)
+    lost = []
+    for _ in range(60):
+        robot, intent = dice.choice(PLAIN)
+        more = dice.choice(("lower", "higher", "faster", "slower", "farther", "longer", "less"))
+        said = f"{dice.choice(('2', '0.5', '12'))} {dice.choice(('m', 'cm', 'm/s', 'percent'))}"
+        text = inserted(dice, intent, f"{said} {more}")
+        try:
+            made = compose(text, spec_of(robot))
+        except TelicError:
+            continue
+        lost += [] if all(word in told(made) for word in said.split()) else [text]
+    assert lost == []
+
+
 def meanings(name):
     return [(value, w) for value, rows in table(name).items() for row in rows for w in row["words"]]
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from telic.composer.amounts import Reading, read_amount
-from telic.composer.frames import Act, Amount, LimitKind
+from telic.composer.frames import Act, Amount, LimitKind, Unit
 from telic.composer.parts import BodyPart, find_part
 from telic.composer.words import (
     Match,
@@ -24,15 +24,18 @@ from telic.composer.words import (
 )
 from telic.envs.spec import EnvSpec
 
-# Limits a distance, height or angle can be given for.
-_MEASURED = {
-    LimitKind.NO_DRIFT,
-    LimitKind.NO_FORWARD,
-    LimitKind.NO_TURN,
-    LimitKind.NO_JUMP,
-    LimitKind.LOW_HEIGHT,
-    LimitKind.KEEP_HEIGHT,
-    LimitKind.UPRIGHT,
+# Limits that a distance, height or angle can be given for, and its unit.
+_MEASURED: dict[LimitKind, Unit] = {
+    LimitKind.NO_DRIFT: "m",
+    LimitKind.NO_FORWARD: "m",
+    LimitKind.NO_TURN: "rad",
+    LimitKind.LOW_HEIGHT: "m",
+    LimitKind.KEEP_HEIGHT: "m",
+}
+# After a number: more than what is not said, and not known.
+_COMPARED = {
+    *("lower", "higher", "faster", "slower", "farther", "further", "longer", "shorter"),
+    *("deeper", "taller", "more", "less"),
 }
 # Parts that move when the whole robot does: "without moving the cart".
 _WHOLE = {"torso", "cart", "base"}
@@ -85,6 +88,7 @@ def scan(tokens: Sequence[Token], names: Sequence[BodyPart | None]) -> list[Mark
     marks = [_of_parts(tokens, marks, index) for index in range(len(marks))]
     read = {place for mark in marks for place in mark.at}
     marks = [mark for mark in marks if not _is_of_unknown(tokens, mark, read)]
+    marks = [mark for mark in marks if not _is_relative(tokens, mark)]
     taken = {place for mark in marks if mark.slot == "number" for place in mark.at}
     marks = [mark for mark in marks if mark.slot != "part" or not taken & {*mark.at}]
     return [_with_first_as(tokens, mark) for mark in marks]
@@ -116,6 +120,14 @@ def _is_of_unknown(tokens: Sequence[Token], mark: Mark, read: set[int]) -> bool:
     if mark.slot != "number" or before < 0 or tokens[mark.at[0]].word != "of":
         return False
     return before not in read and tokens[before].word not in ignored_words()
+
+
+def _is_relative(tokens: Sequence[Token], mark: Mark) -> bool:
+    """Return whether a number says how much more than something: "5 cm lower", "20 % faster"."""
+    reading, after = mark.reading, tokens[mark.end : mark.end + 1]
+    if mark.slot != "number" or reading is None or reading.bare is not None:
+        return False
+    return any(token.word in _COMPARED for token in after)
 
 
 def parts_at(tokens: Sequence[Token], spec: EnvSpec) -> list[BodyPart | None]:
@@ -318,8 +330,10 @@ def _with_object(
     elif part is not None:
         limit = replace(limit, at=(*limit.at, *part.at))
     reading = read_amount(tokens, limit.end)
-    if reading is None or reading.amount is None or limit.limit not in _MEASURED:
+    if limit.limit is None or reading is None or reading.amount is None:
         return limit
+    if _MEASURED.get(limit.limit) != reading.amount.unit:
+        return None  # so much of it is allowed, and how much it is is not judged
     # "without moving more than 1 m" allows one metre at most.
     amount = reading.amount.model_copy(update={"rule": "at_most"})
     return replace(limit, at=(*limit.at, *reading.at), amount=amount)
