@@ -3,7 +3,8 @@
     python benchmarks/tracking.py clip                          the motion, for both sides
     python benchmarks/tracking.py rate --envs 4096,16384        steps/s of telic
     python benchmarks/tracking.py single --envs 4096 --seconds 300
-    python benchmarks/tracking.py multi --clips 64 --seconds 480
+    python benchmarks/tracking.py multi --clips 192 --steps 300000000 --runs DIR
+    python benchmarks/tracking.py play --tracker FILE           one that was kept, once more
     PYTHONPATH=MJLAB python benchmarks/tracking.py peer-rate --envs 4096,16384
     PYTHONPATH=MJLAB python benchmarks/tracking.py peer-single --envs 4096 --seconds 600
     python benchmarks/tracking.py table                         what was measured, and the ratios
@@ -23,9 +24,9 @@ noise of training, are played to its end with the most likely actions on the nom
 noise of sensors. One has failed when the pelvis is ever 0.25 m too high or low or turned by 1 rad,
 an ankle or a wrist is 0.25 m too high or low, or the 14 tracked bodies are 0.5 m from where they
 belong, on average: who stands still does not pass. `seconds` are of training alone, counted from
-the end of the first batch (compiling and measuring left out); `wall_s` is everything since the
-program began. `multi` tells how all held-out clips are followed by each encoder, from their first
-frames, and how often encoders give equal codes.
+the end of the first batch (compiling and measuring left out), of this call alone if it goes on with
+a run (--runs); `wall_s` is everything since the program began. `multi` tells how all held-out clips
+are followed by each encoder, from their first frames, and how often encoders give equal codes.
 """
 
 from __future__ import annotations
@@ -57,6 +58,7 @@ def main() -> None:
         "rate": our_rates,
         "single": our_single,
         "multi": our_multi,
+        "play": play_kept,
         "peer-rate": peer_rates,
         "peer-single": peer_single,
         "table": lambda asked: table(),
@@ -73,6 +75,9 @@ def main() -> None:
     parser.add_argument("--preset", help="another preset than that of the part")
     parser.add_argument("--set", action="append", default=[], help="another setting: a.b=value")
     parser.add_argument("--keep", type=Path, help="folder for the latest tracker")
+    parser.add_argument("--tracker", type=Path, help="of `play`: what --keep has kept")
+    parser.add_argument("--steps", type=int, help="to plan for, if not what the seconds allow")
+    parser.add_argument("--runs", type=Path, help="folder of runs: the same command goes on there")
     parser.add_argument("--disturbed", action="store_true", help="with pushes and variation")
     parser.add_argument("--device", default="cuda")
     asked = parser.parse_args()
@@ -102,11 +107,12 @@ def make_library() -> Path:
 
 
 def settings(asked: argparse.Namespace, envs: int, *own: str) -> Any:
-    """Return the configuration: so many steps as fit into the seconds at the guessed rate."""
+    """Return the configuration; without --steps as many as the seconds allow at that rate."""
     from telic.tracking.presets import preset
 
     batch = envs * BATCH
-    steps = max(4, math.ceil(asked.seconds * asked.guess / batch)) * batch
+    wanted = asked.steps or asked.seconds * asked.guess
+    steps = max(4, math.ceil(wanted / batch)) * batch
     changes = [
         f"trainer.steps={steps}",
         f"trainer.ppo.num_envs={envs}",
@@ -160,14 +166,15 @@ def train(asked: argparse.Namespace, config: Any, seed: int, runs: Path, watch: 
     """Train one tracker of ours."""
     from telic.tracking.train import TrackingOptions, train_tracker
 
+    planned_s = asked.steps / asked.guess if asked.steps else asked.seconds
     options = TrackingOptions(
         seeds=(seed,),
-        fresh=True,
+        fresh=asked.runs is None,
         device=asked.device,
-        evaluations=max(1, round(asked.seconds / asked.look_every)),
+        evaluations=max(1, round(planned_s / asked.look_every)),
         on_event=watch.hear,
         should_stop=lambda: watch.is_enough,
-        save_every_s=1e9,
+        save_every_s=1e9 if asked.runs is None else 240.0,
     )
     train_tracker(config, runs, options)
 
@@ -186,13 +193,15 @@ def our_rates(asked: argparse.Namespace) -> None:
 class OurStarts:
     """Fresh starts of our environment."""
 
-    def __init__(self, config: Any, library: Any, count: int, device: str) -> None:
+    def __init__(
+        self, config: Any, library: Any, count: int, device: str, begins_off: bool = True
+    ) -> None:
         from telic.tracking.environment import make_tracking, tracking_task
         from telic.tracking.task import ClipChoice
 
         self.env = make_tracking(config, library, [0], num_envs=count, device=device, playing=True)
         self.task = task = tracking_task(self.env)
-        task.begins_off = True
+        task.begins_off = begins_off
         self.frames = int(task.table.frames[0])
         starts = spread_starts(self.frames, count).to(self.env.device)
         zero = torch.zeros_like(starts)
@@ -243,7 +252,7 @@ def follow(
     measure: Callable[[Path], dict[str, Any]],
 ) -> None:
     """Train one tracker, and tell what `measure` says of it from time to time."""
-    runs = Path(tempfile.mkdtemp())
+    runs = asked.runs or Path(tempfile.mkdtemp())
 
     def look(step: int, seconds: float) -> bool:
         (path,) = runs.rglob(f"tracker_{step}.pt")
@@ -265,7 +274,11 @@ def reported(path: Path) -> dict[str, Any]:
 
     step = path.stem.partition("_")[2]
     file = path.parent.parent / "evaluations" / f"report_{step}.json"
-    report = TrackingReport.model_validate_json(file.read_bytes())
+    return summary(TrackingReport.model_validate_json(file.read_bytes()))
+
+
+def summary(report: Any) -> dict[str, Any]:
+    """Return the numbers of a report, by encoder."""
     return {
         "success": report.success_rate,
         "split": report.split,
@@ -282,6 +295,31 @@ def reported(path: Path) -> dict[str, Any]:
             for each in report.agreement
         },
     }
+
+
+def play_kept(asked: argparse.Namespace) -> None:
+    """Play a tracker that was kept: starts of the one clip, or clips that were held out."""
+    from telic.motions.library import MotionLibrary
+    from telic.tracking.environment import open_motions
+    from telic.tracking.evaluate import ClipPlayer
+    from telic.tracking.tracker import load_tracker
+
+    tracker = load_tracker(asked.tracker)
+    told = {"step": tracker.facts.step, "seed": tracker.facts.seed}
+    if tracker.config.motions.library is not None:
+        library = MotionLibrary.open(make_library())
+        for begins_off in (True, False):
+            starts = OurStarts(tracker.config, library, asked.starts, asked.device, begins_off)
+            asked.say(**told, noise=begins_off, **starts.play(asked.tracker))
+        return
+    library = open_motions(tracker.config)
+    for split in ("train", "validation", "test"):
+        if clips := library.chosen(split):
+            report = ClipPlayer(tracker.config, library, clips, device=asked.device).evaluate(
+                tracker, split
+            )
+            lost = sorted({each.clip for each in report.clips if not each.success})
+            asked.say(**told, clips=len(clips), lost=lost, **summary(report))
 
 
 def table() -> None:
