@@ -13,6 +13,7 @@ from telic.session import certificate
 from telic.session.branch import branch
 from telic.session.certificate import certify
 from telic.session.control import SessionControl, SessionWork
+from telic.session.judgement import too_few
 from telic.session.loop import _brief, carry_on, run
 from telic.session.records import SessionConfig
 from telic.session.seal import StepRecords
@@ -50,7 +51,11 @@ class Copy:
         control = SessionControl(self.folder, lambda event: None, lambda: False, account)
         brief = _brief(config, self.folder, control, lambda event: None)
         self.work = SessionWork(
-            config, brief, None, control, StepRecords(self.folder, config.intent, config.env)
+            config,
+            brief,
+            None,
+            control,
+            StepRecords(self.folder, config.intent, config.env, config.terms),
         )
 
     def change(self, path, **changes):
@@ -279,6 +284,11 @@ def another_request(copy):
     copy.change(copy.folder.config, intent="stand still on your head")
 
 
+def another_threshold(copy):
+    """What proved less than this was never asked for."""
+    copy.change(copy.folder.config, threshold=0.99)
+
+
 def another_policy(copy):
     score = read_record(copy.files.judgment, SessionIteration).best_member
     policy = copy.files.run.path / score.member / "checkpoints" / f"policy_{score.step}.pt"
@@ -297,9 +307,31 @@ FORGED = {
     forged_marks: "iter_1/judgment.json is not what this session wrote there",
     no_marks: "is not what this session wrote there",
     another_request: "is not what this session wrote there",
+    another_threshold: "session.json no longer asks for what this session was begun with",
     another_policy: "is not the one that was judged",
     another_episode: "episode 0 of",
 }
+
+
+@pytest.mark.parametrize(
+    ("changes", "asked", "found"),
+    [
+        ({}, {"threshold": 0.99}, 0),
+        ({}, {"seeds": (4, 5, 6)}, 0),
+        ({"seed": 1}, {}, 1),
+        ({"policy_hash": "of one"}, {}, 1),
+    ],
+    ids=["less", "other seeds", "one seed", "one policy"],
+)
+def test_a_pass_needs_as_many_trainings_as_were_asked_for(copy, changes, asked, found):
+    """Whatever its record says of itself."""
+    record = read_json(copy.files.judgment)
+    for member in record["members"]:
+        member.update(changes)
+    iteration = SessionIteration.model_validate(record)
+    assert iteration.passed
+    (why,) = too_few(copy.work.config.replace(**asked), iteration)
+    assert why.endswith(f"and {found} of those judged do")
 
 
 RECORDS = (forged_score, forged_trial, forged_marks, no_marks)
@@ -338,7 +370,7 @@ def test_a_branch_does_not_make_a_forged_record_its_own(copy):
     forged_score(copy)
     made = branch(copy.folder, 1)
     config = read_record(made.config, SessionConfig)
-    records = StepRecords(made, config.intent, config.env)
+    records = StepRecords(made, config.intent, config.env, config.terms)
     assert list(records.doubts()) == ["iter_0/judgment.json is not what this session wrote there"]
 
 
@@ -349,12 +381,12 @@ def test_a_robot_that_is_changed_makes_the_records_so_far_somebody_elses(tmp_pat
     env = str(file) if kind.endswith("xml") else f"{file}:World"
     folder = SessionFolder(tmp_path / "session_20260102_030405_abcd1234")
     folder.path.mkdir()
-    records = StepRecords(folder, "stand still", env)
+    records = StepRecords(folder, "stand still", env, "")
     records.write(folder.asked, {"criteria": []})
     assert list(records.doubts()) == []
     file.write_text(file.read_text() + " ")
     assert "were changed while the session ran" in next(records.doubts())
-    resumed_later = StepRecords(folder, "stand still", env)
+    resumed_later = StepRecords(folder, "stand still", env, "")
     assert list(resumed_later.doubts()) == ["asked.json is not what this session wrote there"]
 
 

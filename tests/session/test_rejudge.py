@@ -69,7 +69,7 @@ def session(tmp_path, monkeypatch):
             brief=None,
             author=author,
             tell=told.append,
-            records=StepRecords(folder, "run forward", "HalfCheetah-v5"),
+            records=StepRecords(folder, "run forward", "HalfCheetah-v5", ""),
         )
         history = [
             read_record(folder.iteration(number).judgment, SessionIteration)

@@ -25,7 +25,8 @@ from telic.envs.spec import (
     Vector,
 )
 from telic.robots.said import FEET as SAID_FEET
-from telic.robots.said import said
+from telic.robots.said import said_bodies
+from telic.robots.transmissions import driven_trees, moved_joints
 
 UPRIGHT: dict[str, Quaternion] = {
     # Starts on its back, head towards -x and face towards +z: the resting pose is not upright.
@@ -35,6 +36,8 @@ FEET = {"HumanoidStandup": ("right_foot", "left_foot")}
 TARGETS = ("target", "goal")
 POINTERS = ("fingertip", "tips_arm", "end_effector", "hand", "gripper")
 
+_APART_M, _APART = 1e-3, 0.01
+"""how far from the middle a foot is on a side: in metres, and of the size of a tiny robot"""
 _KINDS: dict[int, JointKind] = {
     mujoco.mjtJoint.mjJNT_FREE.value: "free",
     mujoco.mjtJoint.mjJNT_BALL.value: "ball",
@@ -114,18 +117,13 @@ def _vector(values: np.ndarray) -> Vector:
 
 def _root(model: mujoco.MjModel) -> tuple[Root, int | None]:
     """Find the moving base: the first body on the world whose tree has motors and can travel."""
-    driven = {int(model.body_rootid[model.jnt_bodyid[j]]) for j in _driven_joints(model)}
+    driven = driven_trees(model)
     for body in range(1, model.nbody):
         if model.body_parentid[body] == 0 and (body in driven or not driven):
             root = _root_of_body(model, body)
             if root is not None:
                 return root, body
     return Root("fixed"), None
-
-
-def _driven_joints(model: mujoco.MjModel) -> set[int]:
-    on_joint = model.actuator_trntype == _ON_JOINT
-    return {int(j) for j in model.actuator_trnid[on_joint, 0]}
 
 
 def _root_of_body(model: mujoco.MjModel, body: int) -> Root | None:
@@ -174,11 +172,11 @@ def _coordinate(model: mujoco.MjModel, joint: int) -> Coordinate:
 
 def _limbs(model: mujoco.MjModel, torso: int | None) -> tuple[Limb, ...]:
     names = joint_names(model)
-    driven_roots = {int(model.body_rootid[model.jnt_bodyid[j]]) for j in _driven_joints(model)}
+    driven = driven_trees(model)
     limbs: list[Limb] = []
     for j in range(model.njnt):
         body = int(model.jnt_bodyid[j])
-        loose = driven_roots and int(model.body_rootid[body]) not in driven_roots
+        loose = driven and int(model.body_rootid[body]) not in driven
         if model.jnt_type[j] not in (_HINGE, _SLIDE) or body == torso or loose:
             continue
         low, high = map(float, model.jnt_range[j])
@@ -232,8 +230,8 @@ def _feet(
     """Return the limbs' last bodies that hang lowest at rest, within a fifth of the height."""
     if name in FEET:
         return tuple(int(model.body(foot).id) for foot in FEET[name])
-    if (named := said(model, SAID_FEET)) is not None:
-        return tuple(int(model.body(foot).id) for foot in named)
+    if (named := said_bodies(model, SAID_FEET)) is not None:
+        return named
     if torso is None or "z" not in root.moves:
         return ()
     lowest: dict[int, float] = {}
@@ -275,10 +273,11 @@ def _sides(
         return None, None
     centres = data.xipos[list(feet)]
     everyone = range(len(feet))
+    apart = min(_APART_M, _APART * float(np.ptp(centres, axis=0).max()))
 
     def split(values: np.ndarray) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
-        above = tuple(k for k in everyone if values[k] > 1e-3)
-        below = tuple(k for k in everyone if values[k] < -1e-3)
+        above = tuple(k for k in everyone if values[k] > apart)
+        below = tuple(k for k in everyone if values[k] < -apart)
         return (above, below) if above and below else None
 
     named_left = np.array([1.0 if "left" in model.body(b).name.lower() else -1.0 for b in feet])
@@ -293,7 +292,7 @@ def _poles(model: mujoco.MjModel, root: Root, torso: int | None) -> tuple[int, .
     """Return the free hinges on a cart, from the bottom up."""
     if root.kind != "rail" or root.hinge is not None:
         return ()
-    driven = _driven_joints(model)
+    driven = moved_joints(model)
     hinges = [j for j in range(model.njnt) if model.jnt_type[j] == _HINGE and j not in driven]
     return tuple(j for j in hinges if model.body_rootid[model.jnt_bodyid[j]] == torso)
 
@@ -324,19 +323,30 @@ def _tip(
 def body_names(model: mujoco.MjModel) -> tuple[str, ...]:
     """Return a name for every body; one without a name is called after its parent ("aux_1.1")."""
     names: list[str] = []
+    given = {model.body(body).name for body in range(model.nbody)}
     for body in range(model.nbody):
         parent = int(model.body_parentid[body])
         place = int((model.body_parentid[1 : body + 1] == parent).sum())
-        names.append(model.body(body).name or f"{names[parent]}.{place}")
+        names.append(model.body(body).name or free_name(f"{names[parent]}.{place}", given))
     return tuple(names)
 
 
 def joint_names(model: mujoco.MjModel) -> tuple[str, ...]:
     """Return a name for every joint; one without is called after its body ("thigh.joint")."""
     bodies = body_names(model)
+    taken = {model.joint(j).name for j in range(model.njnt)}
     return tuple(
-        model.joint(j).name or f"{bodies[model.jnt_bodyid[j]]}.joint" for j in range(model.njnt)
+        model.joint(j).name or free_name(f"{bodies[model.jnt_bodyid[j]]}.joint", taken)
+        for j in range(model.njnt)
     )
+
+
+def free_name(stem: str, taken: set[str]) -> str:
+    """Return a name that nothing has yet, numbered from 2, and take it."""
+    names = (stem, *(f"{stem}{number}" for number in range(2, len(taken) + 3)))
+    name = next(name for name in names if name not in taken)
+    taken.add(name)
+    return name
 
 
 def joints(model: mujoco.MjModel) -> tuple[JointSpec, ...]:

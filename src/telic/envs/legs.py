@@ -11,7 +11,7 @@ import mujoco
 import numpy as np
 
 from telic.envs.spec import Leg
-from telic.robots.said import ILLEGAL, said
+from telic.robots.said import ILLEGAL, said_bodies
 
 _ACROSS = 0.7
 """cosine to the direction "left" from which on a joint's axis swings the leg forward and back"""
@@ -43,8 +43,8 @@ def illegal_bodies(
     model: mujoco.MjModel, torso: int | None, feet: tuple[int, ...]
 ) -> tuple[int, ...]:
     """Return the bodies that touch the ground only in a fall: those said, or all but the legs."""
-    if (named := said(model, ILLEGAL)) is not None:
-        return tuple(int(model.body(name).id) for name in named)
+    if (named := said_bodies(model, ILLEGAL)) is not None:
+        return named
     if torso is None or not feet:
         return ()
     chains = [_chain(model, foot, torso) for foot in feet]

@@ -15,7 +15,7 @@ import numpy as np
 from telic.envs.anatomy import action_names
 from telic.errors import BadEnvironment, UnknownName
 from telic.robots.said import SCALES, said_numbers
-from telic.robots.statics import holding_force, missing_floor
+from telic.robots.statics import holding_force, missing_floor, require_z_up
 from telic.robots.terrain import Ground, lay
 from telic.sim import load_model
 from telic.sim.cpu import library
@@ -59,6 +59,7 @@ def read_model(path: str, ground: Ground = _FLAT) -> tuple[mujoco.MjModel, list[
             hint=f"Write one that has, with a position actuator on every joint and gains from its "
             f"inertia: python -m telic.envs.actuators {file.name} {file.stem}_driven.xml",
         )
+    require_z_up(model, file.name)
     height = missing_floor(model)
     if height is not None and file.suffix != ".mjb":
         model = _with_floor(file, model, height, notes)
@@ -175,6 +176,11 @@ def action_limits(model: mujoco.MjModel, rest_qpos: np.ndarray) -> np.ndarray:
     limits = np.array(model.actuator_ctrlrange, dtype=float)
     walks = _FREE in model.jnt_type
     scales = said_numbers(model, SCALES) or [0.0] * int(model.nu)
+    if len(scales) != model.nu:
+        raise BadEnvironment(
+            f'The text "{SCALES}" of the model is of {len(scales)} actuators; it has {model.nu}.',
+            hint="Take that text out of the model: what it said is guessed then.",
+        )
     for i in range(model.nu):
         joint = int(model.actuator_trnid[i, 0])
         on_joint = model.actuator_trntype[i] == _ON_JOINT

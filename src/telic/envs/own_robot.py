@@ -14,12 +14,17 @@ from torch import Tensor
 
 from telic.core.seeds import uniform
 from telic.core.tensors import norm
-from telic.envs.anatomy import body_names, position_names, robot_of, velocity_names
+from telic.envs.anatomy import free_name, position_names, robot_of, velocity_names
+from telic.envs.assumptions import OWN_REWARD, assumptions
 from telic.envs.models import action_limits
 from telic.envs.spec import Robot
 from telic.envs.task import Outcome, Task, TaskArguments, between
 from telic.errors import ConfigError, UnknownName
 from telic.sim import Simulation
+
+_FREE, _SLIDE = int(mujoco.mjtJoint.mjJNT_FREE), int(mujoco.mjtJoint.mjJNT_SLIDE)
+_SMALL_M = 0.1
+"""size below which a robot's places are strewn less"""
 
 
 class CustomArguments(TaskArguments):
@@ -66,24 +71,26 @@ class CustomTask(Task[CustomArguments]):
         shown = [column for column in range(model.nq) if column not in hidden]
         names = position_names(model)
         joint_positions = tuple(names[column] for column in shown)
-        self.obs_names = joint_positions + velocity_names(model) + _sensor_names(model)
+        joints = joint_positions + velocity_names(model)
+        self.obs_names = joints + _sensor_names(model, set(joints))
         self._shown = torch.tensor(shown, dtype=torch.long, device=sim.device)
         self._sensors = sim.field("sensordata") if model.nsensordata else None
         low, high = self.qpos.new_tensor(_limits(model))
         # A resting pose outside the limits is the user's choice; only the noise is held back.
         self._low, self._high = torch.minimum(low, self.qpos0), torch.maximum(high, self.qpos0)
         self._quaternions = _quaternions(model)
-        self.notes = (*notes, self.reward_note(), *_feet_note(self.robot, model))
+        self._start_noise = self.qpos.new_tensor(_noise_shares(model, qpos))
+        self.notes = (*notes, self.reward_note(), *assumptions(model, self.robot))
 
     def reward_note(self) -> str:
         """Say what the default reward is."""
-        return "Default reward: zero, for nothing in the model can travel along x. Give a reward."
+        return f"{OWN_REWARD} zero, for nothing in the model can travel along x. Give a reward."
 
     def start(self, seed: Tensor, episode: Tensor) -> tuple[Tensor, ...]:
         """Start near the resting pose, within the joints' limits."""
         positions, velocities = self.qpos.shape[1], self.qvel.shape[1]
         noise = uniform(seed, episode, positions + velocities) * 2.0 - 1.0
-        noise *= self.arguments.reset_noise_scale
+        noise *= self.arguments.reset_noise_scale * self._start_noise
         qpos = torch.clamp(self.qpos0 + noise[:, :positions], self._low, self._high)
         for first in self._quaternions:
             part = qpos[:, first : first + 4]
@@ -130,7 +137,7 @@ class TravelTask(CustomTask):
         """Say what the default reward is."""
         healthy = " + healthy_reward" if self.arguments.healthy_z_range is not None else ""
         return (
-            f"Default reward: forward_reward_weight * x_velocity{healthy} "
+            f"{OWN_REWARD} forward_reward_weight * x_velocity{healthy} "
             "- ctrl_cost_weight * mean squared action."
         )
 
@@ -186,12 +193,14 @@ def _global_columns(robot: Robot) -> set[int]:
     return {slide.qpos for slide in robot.root.slides if slide.axis in "xy"}
 
 
-def _sensor_names(model: mujoco.MjModel) -> tuple[str, ...]:
+def _sensor_names(model: mujoco.MjModel, taken: set[str]) -> tuple[str, ...]:
     names: list[str] = []
     for k in range(model.nsensor):
         stem = model.sensor(k).name or f"sensor_{k}"
         size = int(model.sensor_dim[k])
-        names += [stem] if size == 1 else [f"{stem}_{part}" for part in range(size)]
+        own = [stem] if size == 1 else [f"{stem}_{part}" for part in range(size)]
+        # A sensor may be called like the joint that it reads.
+        names += [free_name(f"{name}_sensor" if name in taken else name, taken) for name in own]
     return tuple(names)
 
 
@@ -207,6 +216,27 @@ def _limits(model: mujoco.MjModel) -> np.ndarray:
     return limits
 
 
+def _noise_shares(model: mujoco.MjModel, qpos: np.ndarray) -> np.ndarray:
+    """Return how much of the noise each column of qpos and qvel gets, (nq + nv,).
+
+    A centimetre is a little of most robots; of one that is smaller than ten, metres get less.
+    """
+    data = mujoco.MjData(model)
+    data.qpos[:] = qpos
+    mujoco.mj_kinematics(model, data)
+    size = max(
+        float(np.linalg.norm(np.ptp(data.xpos[model.body_rootid == tree], axis=0)))
+        for tree in set(model.body_rootid[model.jnt_bodyid].tolist())
+    )
+    share = min(1.0, size / _SMALL_M) if size > 0.0 else 1.0
+    positions, velocities = np.ones(int(model.nq)), np.ones(int(model.nv))
+    for j in range(model.njnt):
+        metres = {_FREE: 3, _SLIDE: 1}.get(int(model.jnt_type[j]), 0)
+        for values, first in ((positions, model.jnt_qposadr[j]), (velocities, model.jnt_dofadr[j])):
+            values[first : first + metres] = share
+    return np.concatenate((positions, velocities))
+
+
 def _quaternions(model: mujoco.MjModel) -> tuple[int, ...]:
     """Return where quaternions start in qpos."""
     offset = {int(mujoco.mjtJoint.mjJNT_FREE): 3, int(mujoco.mjtJoint.mjJNT_BALL): 0}
@@ -215,10 +245,3 @@ def _quaternions(model: mujoco.MjModel) -> tuple[int, ...]:
         for j in range(model.njnt)
         if int(model.jnt_type[j]) in offset
     )
-
-
-def _feet_note(robot: Robot, model: mujoco.MjModel) -> list[str]:
-    if not robot.feet:
-        return []
-    feet = ", ".join(body_names(model)[foot] for foot in robot.feet)
-    return [f"Feet, taken to be the limbs' last bodies lowest at rest: {feet}."]

@@ -23,6 +23,7 @@ from telic.errors import BadFile
 from telic.robots.catalogue import RobotKind
 from telic.robots.reaching import HAND, Box
 from telic.robots.said import GOAL, said_numbers
+from telic.robots.transmissions import driven_trees
 from telic.storage.files import read_record, write_text
 
 _FREE = int(mujoco.mjtJoint.mjJNT_FREE)
@@ -61,12 +62,12 @@ def robot_facts(path: Path) -> RobotFacts:
     illegal = illegal_bodies(model, robot.torso, robot.feet)
     return RobotFacts(
         kind=_kind(model, robot),
-        mass_kg=round(_driven_mass(model), 2),
+        mass_kg=_rounded(_driven_mass(model), 2),
         joints=int(((model.jnt_type != _FREE) & _driven(model)[model.jnt_bodyid]).sum()),
         actuators=int(model.nu),
         base=None if robot.torso is None else names[robot.torso],
-        height_m=None if robot.rest_height is None else round(robot.rest_height, 3),
-        leg_m=round(sum(lengths) / len(lengths), 3) if lengths else None,
+        height_m=None if robot.rest_height is None else _rounded(robot.rest_height, 3),
+        leg_m=_rounded(sum(lengths) / len(lengths), 3) if lengths else None,
         feet=tuple(names[foot] for foot in robot.feet),
         illegal_contacts=tuple(names[body] for body in illegal),
         imu=_imu(model),
@@ -94,6 +95,11 @@ def _code() -> str:
     return hashlib.sha256("".join([*texts, Path(__file__).read_text()]).encode()).hexdigest()[:12]
 
 
+def _rounded(value: float, places: int) -> float:
+    """Round to some places, and to three digits of what is too small for them."""
+    return round(value, places) if abs(value) >= 1.0 else float(f"{value:.3g}")
+
+
 def _driven_mass(model: mujoco.MjModel) -> float:
     """Return the mass of what is driven, without tables and balls."""
     return float(model.body_mass[_driven(model)].sum())
@@ -101,8 +107,7 @@ def _driven_mass(model: mujoco.MjModel) -> float:
 
 def _driven(model: mujoco.MjModel) -> np.ndarray:
     """Return which bodies belong to a tree that an actuator drives, (nbody,) bool."""
-    joints = model.jnt_bodyid[model.actuator_trnid[model.actuator_trntype == 0, 0]]
-    return np.isin(model.body_rootid, np.unique(model.body_rootid[joints]))
+    return np.isin(model.body_rootid, driven_trees(model))
 
 
 def _goal(model: mujoco.MjModel) -> Box | None:

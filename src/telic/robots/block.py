@@ -15,6 +15,7 @@ import numpy as np
 from telic.errors import BadEnvironment
 from telic.robots.reaching import HAND
 from telic.robots.said import GOAL, said_numbers
+from telic.robots.transmissions import moved_joints
 
 BLOCK = "block"
 HALF_M = 0.02
@@ -113,5 +114,4 @@ def has_gripper(model: mujoco.MjModel) -> bool:
     while body:
         chain.add(body)
         body = int(model.body_parentid[body])
-    driven = model.jnt_bodyid[model.actuator_trnid[:, 0]].tolist()
-    return any(body not in chain for body in driven)
+    return any(int(model.jnt_bodyid[joint]) not in chain for joint in moved_joints(model))

@@ -15,6 +15,7 @@ import numpy as np
 
 from telic.errors import BadFile
 from telic.robots.said import GOAL, say
+from telic.robots.transmissions import moved_joints
 
 TARGET, HAND = "target", "fingertip"
 """bodies that quantities know by these names"""
@@ -99,7 +100,7 @@ def _carrying(model: mujoco.MjModel, hand: str) -> list[int]:
 
 def _is_arm(model: mujoco.MjModel, joints: list[int]) -> bool:
     """Say whether these joints carry a hand: several hinges, each of them driven."""
-    driven = set(model.actuator_trnid[:, 0].tolist())
+    driven = moved_joints(model)
     are_driven = all(model.jnt_type[joint] == _HINGE and joint in driven for joint in joints)
     return are_driven and len(joints) >= _LEAST_JOINTS
 

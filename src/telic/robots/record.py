@@ -21,7 +21,8 @@ from pydantic import AfterValidator, Field
 from telic.core.config import Config
 from telic.errors import BadEnvironment, BadFile
 from telic.robots.reaching import Box
-from telic.robots.statics import holding_force, steadying
+from telic.robots.statics import holding_force, require_z_up, steadying
+from telic.robots.transmissions import moved_joints
 from telic.robots.trim import (
     RootKind,
     base_of,
@@ -47,7 +48,6 @@ _INSIDE = 0.02
 """share of a joint's range that a guessed pose keeps from its ends"""
 _STRONG = 2.0
 """effort limit in what holds the robot, where the model does not say"""
-_ON_JOINT = (int(mujoco.mjtTrn.mjTRN_JOINT), int(mujoco.mjtTrn.mjTRN_JOINTINPARENT))
 _MOVING = (mujoco.mjtJoint.mjJNT_HINGE, mujoco.mjtJoint.mjJNT_SLIDE)
 
 
@@ -188,11 +188,14 @@ def guessed(path: Path, given: Mapping[str, Any] | None = None) -> RobotRecord:
     record = RobotRecord.parse({"model": str(path.absolute()), **(given or {})})
     try:
         model = record.source().compile()
+        require_z_up(model, path.name)
         record = record.replace(
             pose=record.pose or _keyframe(model) or _within_limits(model),
             root=record.root or root_kind(model),
             base=record.base or model.body(base_of(model)).name,
         )
+        if model.nu and not moved_joints(model).intersection(moving_joints(model)):
+            record = record.replace(actuators="model")  # thrust, ball joints: no drive does that
         if record.actuators == "model":
             return record
         model = record.spec().compile()
@@ -241,31 +244,8 @@ def driven_joints(model: mujoco.MjModel) -> list[int]:
     joints = moving_joints(model)
     if not model.nu:
         return joints
-    moved: set[int] = set()
-    for i in range(model.nu):
-        kind, number = int(model.actuator_trntype[i]), int(model.actuator_trnid[i, 0])
-        if kind in _ON_JOINT:
-            moved.add(number)
-        elif kind == int(mujoco.mjtTrn.mjTRN_TENDON):
-            moved |= _pulled(model, number)
+    moved = moved_joints(model)
     return [joint for joint in joints if joint in moved] or joints
-
-
-def _pulled(model: mujoco.MjModel, tendon: int) -> set[int]:
-    """Return the joints that a tendon acts on; one along sites pulls what carries them."""
-    first, count = int(model.tendon_adr[tendon]), int(model.tendon_num[tendon])
-    found: set[int] = set()
-    for wrap in range(first, first + count):
-        number = int(model.wrap_objid[wrap])
-        if model.wrap_type[wrap] == int(mujoco.mjtWrap.mjWRAP_JOINT):
-            found.add(number)
-        elif model.wrap_type[wrap] == int(mujoco.mjtWrap.mjWRAP_SITE):
-            body = int(model.site_bodyid[number])
-            while body:
-                start = int(model.body_jntadr[body])
-                found |= set(range(start, start + int(model.body_jntnum[body])))
-                body = int(model.body_parentid[body])
-    return found
 
 
 def _drives(model: mujoco.MjModel) -> tuple[Drive, ...]:

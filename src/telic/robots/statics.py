@@ -5,8 +5,13 @@ from __future__ import annotations
 import mujoco
 import numpy as np
 
+from telic.errors import BadEnvironment
+
 _FREE, _SLIDE = int(mujoco.mjtJoint.mjJNT_FREE), int(mujoco.mjtJoint.mjJNT_SLIDE)
+_GROUND = (int(mujoco.mjtGeom.mjGEOM_PLANE), int(mujoco.mjtGeom.mjGEOM_HFIELD))
 _NEAR_ZERO_M = 0.1
+_STEEPEST = 0.7
+"""share of gravity that must pull along -z"""
 _FOOT = 0.2
 """share of the height of the base that a foot lies below"""
 _STEADY = 3.0
@@ -19,18 +24,60 @@ def missing_floor(model: mujoco.MjModel) -> float | None:
         return None
     touches = (model.geom_contype > 0) | (model.geom_conaffinity > 0)
     fixed = model.body_weldid[model.geom_bodyid] == 0
-    if (touches & fixed).any():
-        return None
-    solid = np.flatnonzero(touches)
+    solid = np.flatnonzero(touches & ~fixed)
     if not len(solid):
         return None
     data = mujoco.MjData(model)
     if model.nkey:
         data.qpos[:] = model.key_qpos[0]
     mujoco.mj_kinematics(model, data)
+    if any(_carries(model, data, int(geom), solid) for geom in np.flatnonzero(touches & fixed)):
+        return None
     lowest = _lowest(model, data, solid)
     # Robots are drawn standing on the zero level, or about it, or anywhere in space.
     return 0.0 if abs(lowest) < _NEAR_ZERO_M else lowest
+
+
+def _carries(model: mujoco.MjModel, data: mujoco.MjData, fixed: int, solid: np.ndarray) -> bool:
+    """Say whether something that stands still can be fallen on: below, and not passed through."""
+    meets = (model.geom_contype[solid] & model.geom_conaffinity[fixed]) | (
+        model.geom_conaffinity[solid] & model.geom_contype[fixed]
+    )
+    if not meets.any():
+        return False
+    if model.geom_type[fixed] in _GROUND:
+        return True
+    low, high = _footprint(model, data, np.array([fixed]))
+    theirs_low, theirs_high = _footprint(model, data, solid[meets > 0])
+    return bool(((low < theirs_high) & (theirs_low < high)).all())
+
+
+def _footprint(
+    model: mujoco.MjModel, data: mujoco.MjData, geoms: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the smallest and the largest x and y of some geoms, (2,) each."""
+    across = data.geom_xmat[geoms].reshape(-1, 3, 3)[:, :2]  # (n, 2, 3)
+    box = model.geom_aabb[geoms]
+    middle = data.geom_xpos[geoms, :2] + (across * box[:, None, :3]).sum(2)
+    reach = (np.abs(across) * box[:, None, 3:]).sum(2)
+    return (middle - reach).min(0), (middle + reach).max(0)
+
+
+def require_z_up(model: mujoco.MjModel, name: str) -> None:
+    """Raise BadEnvironment for a model in which gravity does not pull along -z.
+
+    Heights, falls, feet and the way forward are all measured with z up. A slope is fine.
+    """
+    gravity = np.asarray(model.opt.gravity, dtype=float)
+    strength = float(np.linalg.norm(gravity))
+    if strength == 0.0 or -gravity[2] > _STEEPEST * strength:
+        return
+    down = " ".join(f"{value:g}" for value in gravity)
+    raise BadEnvironment(
+        f'Gravity of "{name}" is {down}: telic measures heights, falls and feet along z.',
+        hint="Turn the model so that z is up, by the quat of the bodies on its world, and give it "
+        '<option gravity="0 0 -9.81"/>.',
+    )
 
 
 def lowest_mount(model: mujoco.MjModel, data: mujoco.MjData) -> float | None:

@@ -16,6 +16,7 @@ import mujoco
 import numpy as np
 
 from telic.errors import BadFile
+from telic.robots.transmissions import driven_trees, moved_joints
 
 FREE, BALL, SLIDE, HINGE = (
     int(getattr(mujoco.mjtJoint, f"mjJNT_{name}")) for name in ("FREE", "BALL", "SLIDE", "HINGE")
@@ -70,17 +71,16 @@ def root_kind(model: mujoco.MjModel) -> RootKind:
     first, count = int(model.body_jntadr[base]), int(model.body_jntnum[base])
     joints = range(first, first + count)
     kinds = sorted(int(model.jnt_type[joint]) for joint in joints)
-    on_joint = model.actuator_trntype == int(mujoco.mjtTrn.mjTRN_JOINT)
-    driven = set(model.actuator_trnid[on_joint, 0].tolist())
-    is_loose = kinds == [SLIDE] * 3 + [HINGE] * 3 and not driven & set(joints)
+    is_loose = kinds == [SLIDE] * 3 + [HINGE] * 3 and not moved_joints(model) & set(joints)
     return "free" if is_loose else "model"
 
 
 def base_of(model: mujoco.MjModel) -> int:
-    """Return the body on the world that most joints hang on."""
+    """Return the body on the world that most joints hang on; of those that something drives."""
+    driven = driven_trees(model)
     roots = [body for body in range(1, model.nbody) if model.body_parentid[body] == 0]
     joints = model.body_rootid[model.jnt_bodyid].tolist()
-    return max(roots, key=joints.count, default=0)
+    return max(roots, key=lambda body: (body in driven, joints.count(body)), default=0)
 
 
 def set_root(spec: mujoco.MjSpec, kind: RootKind, name: str | None) -> None:

@@ -103,7 +103,8 @@ def _fill(
     write_json(start.candidate, candidate.model_copy(update=changed))
     judged = read_record(source.judgment, SessionIteration)
     write_json(start.judgment, judged.model_copy(update={**changed, "number": START}))
-    theirs, own = (StepRecords(each, config.intent, config.env) for each in (origin, folder))
+    asked = config.intent, config.env, config.terms
+    theirs, own = (StepRecords(each, *asked) for each in (origin, folder))
     for copy in own.paths():
         original = (source if copy.parent == start.path else origin).path / copy.name
         # What somebody else wrote into the origin does not become the branch's own by copying.

@@ -126,6 +126,17 @@ def looks_otherwise(passed: SessionIteration) -> tuple[str, ...]:
     return () if doubt is None else (doubt,)
 
 
+def too_few(config: SessionConfig, passed: SessionIteration) -> tuple[str, ...]:
+    """Say where fewer trainings, each of its own seed, prove it than the request wants."""
+    proving = [member for member in passed.members if member.low >= config.threshold]
+    seeds = {member.seed for member in proving}.intersection(config.seeds)
+    policies = {member.policy_hash for member in proving}
+    if (found := min(len(seeds), len(policies))) >= config.needed:
+        return ()
+    wanted = f"{config.needed} of {len(config.seeds)} training seeds"
+    return (f"{wanted} must prove {config.threshold:g}, and {found} of those judged do",)
+
+
 def mean_score(scores: Sequence[MemberScore]) -> float | None:
     """Return the mean score of policies; None when none could be judged."""
     values = [score.judgement.score for score in scores if score.judgement.score is not None]

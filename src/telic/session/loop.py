@@ -35,6 +35,7 @@ from telic.core.events import (
 )
 from telic.envs import make
 from telic.envs.access import located
+from telic.envs.assumptions import told as assumed
 from telic.errors import Refused, RewardError, TelicError, TrainingFailed, UsageError
 from telic.judges.code import find_judge
 from telic.judges.criteria import Composition
@@ -48,7 +49,7 @@ from telic.session.certificate import certify, sealed
 from telic.session.control import SessionControl, SessionStopped, SessionWork
 from telic.session.forecast import MeasuredForecast, session_forecast
 from telic.session.fresh import start_seed
-from telic.session.judgement import judge, looks_otherwise, untrained
+from telic.session.judgement import judge, looks_otherwise, too_few, untrained
 from telic.session.labels import vetoed_before
 from telic.session.outcome import ONE_SEED, Ending, ending_of_pass
 from telic.session.records import IntentOptions, SessionConfig, SessionSummary
@@ -71,7 +72,6 @@ _REWRITES = 2
 """times that reward and judge may go back to their authors before anything is trained"""
 _WORTH_COMPARING = 100_000
 """steps below which a short trial of several rewards says nothing"""
-_LIMITS = ("max_calls", "max_usd", "max_hours", "max_steps")
 
 
 class Session(NamedTuple):
@@ -185,8 +185,10 @@ def carry_on(
                     resumed=folder.asked.exists(),
                 )
             )
+            for note in assumed(brief.spec):
+                tell(LogMessage(message=note))
             with compiling_ahead(config.env, {}, config.device), prewarmed(WORKERS):
-                records = StepRecords(folder, config.intent, config.env)
+                records = StepRecords(folder, config.intent, config.env, config.terms)
                 work = SessionWork(config, brief, author_for(brief), control, records)
                 summary = run_loop(work)
             account.save()
@@ -292,8 +294,9 @@ def _ending(work: SessionWork, written: Composition, passed: SessionIteration) -
     """Return what policies that proved the threshold come to, by what they were judged with."""
     certificate = certify(work, written, passed)
     write_json(work.folder.certificate, certificate)
+    doubts = (*vetoed_before(work.folder), *too_few(work.config, passed), *certificate.doubts)
     return ending_of_pass(
-        (*vetoed_before(work.folder), *certificate.doubts, *looks_otherwise(passed)),
+        (*doubts, *looks_otherwise(passed)),
         (*written.not_understood, *written.dropped),
         (*((ONE_SEED,) if len(work.config.seeds) == 1 else ()), *certificate.limits),
         accept_partial=work.config.accept_partial,
@@ -391,8 +394,7 @@ def _unfinished(config: SessionConfig, runs_dir: Path) -> SessionFolder | None:
         folder = SessionFolder(path)
         if folder.origin.exists():
             return False
-        other = read_record(folder.config, SessionConfig)
-        return other.model_copy(update={name: getattr(config, name) for name in _LIMITS}) == config
+        return read_record(folder.config, SessionConfig).terms == config.terms
 
     path = Workspace(runs_dir).unfinished("session", is_same)
     return None if path is None else SessionFolder(path)

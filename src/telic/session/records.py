@@ -29,6 +29,8 @@ State = Literal[
     "interrupted",
     Outcome,
 ]
+LIMITS = ("max_calls", "max_usd", "max_hours", "max_steps")
+"""of a request: what may be spent, which may change while it is carried out"""
 _WAITS: dict[Reason, State] = {
     "pause": "paused",
     "approval": "waiting for approval",
@@ -151,6 +153,12 @@ class SessionConfig(Config):
         if criteria is not None and not criteria:
             raise ValueError("There are no criteria; leave them out to have the intent read.")
         return criteria
+
+    @property
+    def terms(self) -> str:
+        """What a verdict rests on, as text: all that was asked for but what may be spent."""
+        # Without defaults: a field that a later version adds does not make it another request.
+        return self.model_dump_json(exclude=set(LIMITS), exclude_defaults=True)
 
     @property
     def needed(self) -> int:

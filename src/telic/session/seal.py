@@ -73,6 +73,9 @@ class Marks(Record):
     request: str
     """SHA-256 of intent, environment and the files that it is made of: the records of another
     request, or of a robot that was changed since, prove nothing here"""
+    terms: str | None = None
+    """SHA-256 of what was asked for besides, as the first step found it: threshold, seeds,
+    episodes; None: a version that did not look at them made it"""
     files: dict[str, tuple[str, ...]] = Field(default={})
     """by the file's path in the session's folder, the hashes of what was written there last and
     the time before: who is killed in between has the older one"""
@@ -80,15 +83,17 @@ class Marks(Record):
 
     def signed(self) -> bytes:
         """Return what the signature is of."""
-        return _signed({"request": self.request, **self.files})
+        terms = {} if self.terms is None else {"terms": self.terms}
+        return _signed({"request": self.request, **terms, **self.files})
 
 
 class StepRecords:
     """The records that the steps of a session leave for later ones, marked as its own."""
 
-    def __init__(self, folder: SessionFolder, intent: str, env: str) -> None:
+    def __init__(self, folder: SessionFolder, intent: str, env: str, terms: str) -> None:
         self._folder = folder
         self._asked = (intent, env)
+        self._terms = _hash(terms)
         self._request = self._request_now()
         self._lock = threading.Lock()  # policies are judged by a thread while others are trained
         self._strange: dict[str, None] = {}
@@ -131,6 +136,8 @@ class StepRecords:
         """Yield a sentence on every record that somebody else wrote or changed."""
         if self._request_now() != self._request:
             yield "the files of its environment were changed while the session ran"
+        if self._known().terms not in (None, self._terms):
+            yield f"{self._folder.config.name} no longer asks for what this session was begun with"
         now = [self._name(path) for path in self.paths() if not self.is_own(path)]
         for name in dict.fromkeys((*self._strange, *now)):
             yield f"{name} is not what this session wrote there"
@@ -147,10 +154,13 @@ class StepRecords:
 
     def _mark(self, path: Path, digest: str) -> None:
         with self._lock:
-            files = self._known().files
+            known = self._known()
+            files = known.files
             name = self._name(path)
             marks = Marks(
-                request=self._request, files={**files, name: (*files.get(name, ())[-1:], digest)}
+                request=self._request,
+                terms=known.terms or self._terms,
+                files={**files, name: (*files.get(name, ())[-1:], digest)},
             )
             signature, _ = _signature(self._folder, marks.signed())
             write_json(self._folder.marks, marks.model_copy(update={"signature": signature}))

@@ -1,0 +1,191 @@
+"""Which body is the robot, what is up, where it faces and stands: right, said, or refused."""
+
+import mujoco
+import numpy as np
+import pytest
+
+from telic.envs import make
+from telic.envs.anatomy import body_names, joint_names, robot_of
+from telic.envs.assumptions import told
+from telic.envs.models import read_model
+from telic.envs.own_robot import _noise_shares
+from telic.envs.robot_facts import robot_facts
+from telic.errors import BadEnvironment
+from telic.robots.record import guessed
+from telic.robots.statics import missing_floor
+
+FLOOR = '<geom type="plane" size="9 9 .1"/>'
+BALL = '<body name="ball" pos="2 0 1"><freejoint/><geom size=".1"/></body>'
+
+
+def walker(faces="x", size=1.0, prefix="", at="0 0"):
+    """Return a quadruped whose legs are called FL, FR, RL and RR."""
+    legs = ""
+    for x, y, name in ((1, 1, "FL"), (1, -1, "FR"), (-1, 1, "RL"), (-1, -1, "RR")):
+        place = (0.2 * x, 0.1 * y) if faces == "x" else (-0.1 * y, 0.2 * x)
+        legs += (
+            f'<body name="{prefix}{name}" pos="{size * place[0]} {size * place[1]} 0">'
+            f'<joint name="{prefix}{name}" axis="0 1 0"/><site name="{prefix}{name}"/>'
+            f'<geom type="capsule" fromto="0 0 0 0 0 {-0.3 * size}" size="{0.03 * size}"/></body>'
+        )
+    return (
+        f'<body name="{prefix}trunk" pos="{at} {0.34 * size}"><freejoint/>'
+        f'<geom size="{0.1 * size}"/>{legs}</body>'
+    )
+
+
+def scene(bodies, actuators='<motor joint="FL" ctrlrange="-1 1"/>', floor=FLOOR, more="", up=""):
+    """Return a model as MJCF."""
+    return (
+        f"<mujoco><option {up}/><worldbody>{floor}{bodies}</worldbody>"
+        f"<actuator>{actuators}</actuator>{more}</mujoco>"
+    )
+
+
+def written(tmp_path, text):
+    path = tmp_path / "robot.xml"
+    path.write_text(text)
+    return path
+
+
+def compiled(text):
+    return mujoco.MjModel.from_xml_string(text)
+
+
+ROPE = '<tendon><fixed name="t"><joint joint="FL" coef="1"/></fixed></tendon>'
+ALONG = '<tendon><spatial name="t"><site site="FL"/><site site="RR"/></spatial></tendon>'
+
+
+@pytest.mark.parametrize(
+    ("actuator", "more"),
+    [
+        ('<motor tendon="t" ctrlrange="-1 1"/>', ROPE),
+        ('<muscle tendon="t" lengthrange="-1 1"/>', ROPE),
+        ('<motor tendon="t" ctrlrange="-1 1"/>', ALONG),
+        ('<motor jointinparent="FL" ctrlrange="-1 1"/>', ""),
+        ('<motor site="FL" gear="0 0 1 0 0 0" ctrlrange="0 5"/>', ""),
+        ('<general cranksite="FL" slidersite="FR" cranklength="1" ctrlrange="-1 1"/>', ""),
+        ('<adhesion body="FL" ctrlrange="0 1" gain="5"/>', ""),
+    ],
+    ids=["tendon", "muscle", "tendon along sites", "in parent", "thrust", "crank", "adhesion"],
+)
+def test_the_robot_is_what_is_driven_however_that_is_done(tmp_path, actuator, more):
+    path = written(tmp_path, scene(BALL + walker(), actuator, more=more))
+    model = compiled(path.read_text())
+    robot = robot_of(model)
+    assert body_names(model)[robot.torso] == "trunk"
+    assert len(robot.feet) == 4 and len(robot.limbs) == 4
+    facts = robot_facts(path)
+    assert facts.base == "trunk" and facts.mass_kg == pytest.approx(robot.mass, abs=0.01)
+    assert guessed(path).base == "trunk"
+
+
+@pytest.mark.parametrize(
+    "actuator",
+    [
+        '<motor site="FL" gear="0 0 1 0 0 0" ctrlrange="0 5"/>',
+        '<motor joint="hip" gear="0 1 0" ctrlrange="-1 1"/>',
+    ],
+    ids=["thrust", "ball joint"],
+)
+def test_actuators_that_no_drive_can_stand_for_are_kept(tmp_path, actuator):
+    body = walker().replace('<joint name="FL" axis="0 1 0"/>', '<joint name="hip" type="ball"/>')
+    assert guessed(written(tmp_path, scene(body, actuator))).actuators == "model"
+
+
+@pytest.mark.parametrize("gravity", ["0 -9.81 0", "9.81 0 0", "0 0 9.81"])
+def test_a_model_in_which_z_is_not_up_is_refused_in_words(tmp_path, gravity):
+    path = written(tmp_path, scene(walker(), up=f'gravity="{gravity}"'))
+    for read in (lambda: read_model(str(path)), lambda: guessed(path)):
+        with pytest.raises(BadEnvironment, match="z is up"):
+            read()
+
+
+@pytest.mark.parametrize("gravity", ["0 0 0", "0 0 -1.6", "3 0 -9"])
+def test_the_moon_a_slope_and_weightlessness_are_fine(tmp_path, gravity):
+    read_model(str(written(tmp_path, scene(walker(), up=f'gravity="{gravity}"'))))
+
+
+def notes(tmp_path, text, **arguments):
+    env = make(str(written(tmp_path, text)), num_envs=1, **arguments)
+    env.close()
+    return " ".join(told(env.spec))
+
+
+def test_a_robot_that_faces_elsewhere_by_its_names_is_told_so(tmp_path):
+    assert "faces 90° from there" in notes(tmp_path, scene(walker("y")))
+    assert "faces" not in notes(tmp_path, scene(walker("x")))
+    sides = walker("y").replace("FL", "left_1").replace("FR", "right_1")
+    sides = sides.replace("RL", "left_2").replace("RR", "right_2")
+    assert "faces 90° from there" in notes(tmp_path, scene(sides, '<motor joint="left_1"/>'))
+
+
+def test_a_second_robot_and_a_pose_that_lies_down_are_told(tmp_path):
+    two = scene(
+        walker() + walker(prefix="other_", at="0 2"),
+        '<motor joint="FL" ctrlrange="-1 1"/><motor joint="other_FL" ctrlrange="-1 1"/>',
+    )
+    assert "actions also drive other_trunk" in notes(tmp_path, two)
+    keys = (
+        '<keyframe><key name="lying" qpos="0 0 .1 .7 .7 0 0 0 0 0 0"/><key name="home"/></keyframe>'
+    )
+    assert "keyframe=home" in notes(tmp_path, scene(walker(), more=keys))
+    assert "keyframe" not in notes(tmp_path, scene(walker(), more=keys), keyframe="home")
+
+
+@pytest.mark.parametrize(
+    ("floor", "lacks"),
+    [
+        (FLOOR, False),
+        ('<geom type="box" size="3 3 .1" pos="0 0 -.1"/>', False),
+        ('<geom name="wall" type="box" size=".1 3 1" pos="4 0 1"/>', True),
+        ('<geom type="plane" size="9 9 .1" contype="2" conaffinity="2"/>', True),
+    ],
+    ids=["plane", "box below", "wall elsewhere", "passed through"],
+)
+def test_a_floor_is_what_can_be_fallen_on(floor, lacks):
+    assert (missing_floor(compiled(scene(walker(), floor=floor))) is not None) is lacks
+
+
+def test_a_tiny_robot_has_sides_and_is_strewn_by_its_size():
+    robot = robot_of(compiled(scene(walker(size=0.005))))
+    assert robot.side_names == ("left", "right")
+    tiny, usual = (compiled(scene(walker(size=size))) for size in (0.005, 1.0))
+    assert (_noise_shares(usual, usual.qpos0) == 1.0).all()
+    shares = _noise_shares(tiny, tiny.qpos0)
+    assert np.allclose(shares[:3], shares[model_velocities(tiny)]) and (shares[:3] < 0.05).all()
+    assert (shares[3 : int(tiny.nq)] == 1.0).all()
+
+
+def model_velocities(model):
+    return slice(int(model.nq), int(model.nq) + 3)
+
+
+@pytest.mark.parametrize(
+    ("name", "data"),
+    [
+        ("telic_feet", "garbage"),
+        ("telic_feet", "{}"),
+        ("telic_feet", "[&quot;nobody&quot;]"),
+        ("telic_action_scales", "[1, 2, 3]"),
+        ("telic_action_scales", "[&quot;far&quot;]"),
+    ],
+)
+def test_texts_that_are_called_like_ours_are_refused_by_name(tmp_path, name, data):
+    custom = f'<custom><text name="{name}" data="{data}"/></custom>'
+    with pytest.raises(BadEnvironment, match=name):
+        make(str(written(tmp_path, scene(walker(), more=custom))), num_envs=1)
+
+
+def test_every_column_has_a_name_of_its_own(tmp_path):
+    rails = "".join(f'<joint type="slide" axis="{axis}"/>' for axis in ("1 0 0", "0 1 0", "0 0 1"))
+    body = walker().replace("<freejoint/>", rails).replace('name="FR" axis', "axis")
+    body = body.replace("</body></body>", '</body><body name="FR.joint"/><body/></body>')
+    sensors = '<sensor><jointpos name="FL" joint="FL"/><gyro name="FL" site="FL"/></sensor>'
+    sensors = sensors.replace('<gyro name="FL"', '<gyro name="RL_velocity"')
+    model = compiled(scene(body))
+    for names in (joint_names(model), body_names(model)):
+        assert len(set(names)) == len(names)
+    env = make(str(written(tmp_path, scene(body, more=sensors))), num_envs=1)
+    env.close()
+    assert len(set(env.spec.obs_names)) == env.spec.obs_dim
