@@ -29,6 +29,7 @@ from telic.training.job import (
     TrainJob,
 )
 from telic.training.request import JobRequest, Reward
+from telic.training.steadiness import borne_log_std
 
 OWN = "default"
 """name of the environment's own reward"""
@@ -60,6 +61,9 @@ def plan(request: JobRequest) -> TrainJob:
     changes = request.settings
     is_mapping = isinstance(changes, Mapping)
     shared = base.replace(**changes) if is_mapping else base.override(changes)
+    if not any(str(change).startswith("log_std") for change in changes):
+        borne = borne_log_std(env, env_args)
+        shared = shared if borne is None else shared.replace(log_std=min(shared.log_std, borne))
     if device != "cpu" and shared.overlap:
         raise ConfigError(
             "overlap=true is for processors: on a GPU, collecting and learning take turns.",
