@@ -293,7 +293,9 @@ def test_what_the_dashboard_started_is_in_the_table_of_jobs(tmp_path):
         command = f"telic run {name}"
         asked = JobFile(job=name, verb="session:run", values={}, command=command)
         write_json(folder / f"{name}.json", asked)
-        progress = JobProgress(pid=now.pid, started=now.create_time(), **ended)
+        progress = JobProgress(
+            pid=now.pid, started=now.create_time(), thing=f"session_of_{name}", **ended
+        )
         write_json(folder / f"{name}.state.json", progress)
         (folder / f"{name}.log").write_text(f"{name} says")
     JobBoard(tmp_path).take(JobSpec(name="far", argv=("true",), cwd=str(tmp_path)), "slurm")
@@ -305,3 +307,7 @@ def test_what_the_dashboard_started_is_in_the_table_of_jobs(tmp_path):
     }
     assert jobs.logs("run_1", runs_dir=str(tmp_path)) == ("run_1", "run_1 says")
     assert jobs.logs("far", runs_dir=str(tmp_path)) == ("far", "")
+    with pytest.raises(Refused, match=r"dashboard.*telic stop session_of_run_2$"):
+        jobs.stop("run_2", runs_dir=str(tmp_path))
+    with pytest.raises(Refused, match=r"dashboard.*telic resume session_of_run_1$"):
+        jobs.retry("run_1", runs_dir=str(tmp_path))

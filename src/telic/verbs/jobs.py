@@ -71,6 +71,20 @@ class NamedJobRequest(BoardRequest):
     name: str = argument("Job: its name, the start of it, or 'latest'.", default="latest")
 
 
+def _refuse_own(request: NamedJobRequest, verb: str) -> None:
+    """Refuse what a server started on this machine, and say what does it instead."""
+    from telic.errors import Refused
+    from telic.verbs.background import list_jobs
+
+    for job in list_jobs(Path(request.runs_dir)):
+        if job.job == request.name:
+            told = f"telic {verb} {job.thing}" if job.thing else "telic sessions"
+            raise Refused(
+                f"{job.job} was started from the dashboard, on this machine.",
+                hint=f"What it works on has a name of its own: {told}",
+            )
+
+
 class PrintedLog(NamedTuple):
     """What the latest attempt at a job printed."""
 
@@ -97,6 +111,7 @@ def stop(request: NamedJobRequest) -> JobLine:
 
     What runs on this machine is ended by its own name: telic stop THING.
     """
+    _refuse_own(request, "stop")
     return request.board.stop(request.name)
 
 
@@ -120,6 +135,7 @@ def retry(request: RetryRequest) -> JobRecord:
     from telic.jobs.spec import JobRecord, JobSpec
     from telic.storage.files import read_record
 
+    _refuse_own(request, "resume")
     folder = request.board.find(request.name)
     record = read_record(folder.record, JobRecord)
     if is_driven(record):
