@@ -110,6 +110,7 @@ BAD_JUDGES = {
         zero=f"0.2 if {SPEED_OF} > 1.0 else 0.1", goal=f"1.5 if {SPEED_OF} > 1.0 else 90.0"
     ),
     "knows the task's own reward": judge_file('episode["env_reward"].max() * 9', "1.0"),
+    "takes backward for forward": judge_file(f"abs({SPEED_OF})"),
     "cannot tell": judge_file('episode["no_such_thing"]'),
     "fails on what is bad": judge_file(f"1 / 0 if {SPEED_OF} < 0.5 else {SPEED_OF}"),
 }
@@ -118,6 +119,24 @@ BAD_JUDGES = {
 @pytest.mark.parametrize("judge", BAD_JUDGES.values(), ids=BAD_JUDGES)
 def test_a_judge_that_cheats_is_found_out(judge):
     assert judged(judge)
+
+
+@pytest.mark.parametrize(
+    ("measured", "is_one"), [("episode.share({})", True), ("float(np.sum({}))", False)]
+)
+def test_what_was_agreed_to_be_a_share_is_one(measured, is_one):
+    share = CRITERIA[1].model_copy(update={"quantity": "share of the time upright"})
+    judge = judge_file(upright=measured.format('episode["uprightness"] > 0.2'))
+    results, more = trials.try_here(ENV, ARGS, SPEED, judge, RUN)
+    problems = judge_problems(results, more, THRESHOLD, (CRITERIA[0], share))
+    assert any("is a share" in problem for problem in problems) is not is_one
+
+
+def test_the_other_way_is_as_good_where_none_was_agreed():
+    results, more = trials.try_here(ENV, ARGS, SPEED, judge_file(f"abs({SPEED_OF})"), RUN)
+    anywhere = CRITERIA[0].model_copy(update={"title": "runs", "quantity": "speed"})
+    assert judge_problems(results, more, THRESHOLD, CRITERIA)
+    assert not judge_problems(results, more, THRESHOLD, (anywhere, CRITERIA[1]))
 
 
 @pytest.mark.parametrize("seed", range(6))

@@ -39,7 +39,7 @@ def test_a_sound_pair_has_no_problems(tmp_path):
     assert not trial.judge_problems and not trial.reward_problems
     good = next(each for each in trial.examples if each.is_good)
     assert good.score == 1.0 and good.pay == pytest.approx(80, rel=0.1)
-    assert good.terms == {"a": good.pay} and len(trial.examples) == 11
+    assert good.terms == {"a": good.pay} and len(trial.examples) == 12
 
 
 def test_a_judge_that_takes_anything_that_lasts_is_found_out(tmp_path):

@@ -9,6 +9,7 @@ a bad habit more than a good example that the judge prefers.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator, Sequence
 
 from pydantic import Field
@@ -27,6 +28,8 @@ _FEWEST = 2
 """bad habits that must be left to tell a judge from one that passes everything"""
 _ALIKE = 1e-3
 _HALF = 0.5
+OTHER_WAY = "goes the other way"
+_WAYS = {"forward", "forwards", "backward", "backwards", "ahead", "left", "right", "sideways"}
 NEVER_FINE = ("ends at once",)
 """what no author may call right: an episode that is over shows nothing"""
 
@@ -85,6 +88,8 @@ def judge_problems(
                 f"The judge gives a {example.name}, led by hand through what was asked, only "
                 f"{example.score:.2f}. {example.reason}"
             )
+    if not _names_a_way(criteria):
+        fine = (*fine, OTHER_WAY)
     bad = list(bad_examples(examples, fine))
     passing = [
         f'"{example.name}" {example.score:.2f}'
@@ -105,7 +110,29 @@ def judge_problems(
     if sticks:
         problems += _changing(sticks)
         problems += unlike_criteria(sticks[0], criteria)
+        problems += _no_shares(sticks, criteria)
     return tuple(problems)
+
+
+def _names_a_way(criteria: Sequence[Criterion]) -> bool:
+    """Say whether it was agreed which way to go: else the other way is as good."""
+    said = " ".join(f"{criterion.title} {criterion.quantity}" for criterion in criteria).lower()
+    return not _WAYS.isdisjoint(re.findall("[a-z]+", said))
+
+
+def _no_shares(sticks: Sequence[Sequence[Leaf]], criteria: Sequence[Criterion]) -> Iterator[str]:
+    """Yield where what was agreed to be a share is measured as something else, such as steps."""
+    for criterion in criteria:
+        if not criterion.quantity.lower().startswith("share"):
+            continue
+        leaves = (leaf_of(leaves, criterion) for leaves in sticks)
+        values = [leaf.value for leaf in leaves if leaf is not None and leaf.value is not None]
+        wrong = next((value for value in values if not -_ALIKE <= value <= 1.0 + _ALIKE), None)
+        if wrong is not None:
+            yield (
+                f'"{criterion.title}" is a share, from 0 to 1; the judge measures '
+                f"{few_digits(wrong)} of an example."
+            )
 
 
 def _unsteady(examples: Sequence[ExampleResult]) -> Iterator[str]:

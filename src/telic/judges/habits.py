@@ -29,6 +29,7 @@ from telic.judges.examples import (
     open_env,
     set_down,
 )
+from telic.judges.findings import OTHER_WAY
 from telic.judges.puppet import lead
 from telic.rewards.recording import Transition, keep
 from telic.robots.terrain import ground_in
@@ -54,7 +55,7 @@ CHOICES = (
     "ends at once",
 )
 """bad habits where actions are choices"""
-LED = ("spins on the spot", "stops soon")
+LED = ("spins on the spot", "stops soon", OTHER_WAY)
 """look-alikes that are led by hand"""
 CLIMBING = ("goes on beside it", "turns round half way", "falls off half way")
 """look-alikes of climbing, led by hand"""
@@ -222,7 +223,21 @@ def look_alikes(env: VecEnv, motions: Sequence[Motion]) -> dict[str, tuple[Motio
         soon = motions[0].model_copy(update={"seconds": max(_STOPS_AFTER * seconds, 0.1)})
         led[LED[1]] = (soon, Motion(seconds=1.0))
         led |= _climbing(env, motions[0], seconds)
+    if _has_a_way(motions):
+        led[OTHER_WAY] = tuple(
+            motion.model_copy(
+                update={"forward_mps": -motion.forward_mps, "left_mps": -motion.left_mps}
+            )
+            for motion in motions
+        )
     return led
+
+
+def _has_a_way(motions: Sequence[Motion]) -> bool:
+    """Say whether motions go one way and no other: not to and fro, nor round."""
+    ways = {(np.sign(motion.forward_mps), np.sign(motion.left_mps)) for motion in motions}
+    is_straight = not any(motion.turn_rps or motion.circle for motion in motions)
+    return is_straight and len(ways - {(0.0, 0.0)}) == 1
 
 
 def _climbing(env: MujocoEnv, going: Motion, seconds: float) -> dict[str, tuple[Motion, ...]]:
