@@ -94,7 +94,7 @@ def test_a_word_that_means_nothing_here_is_never_silent(env):
     for intent in examples(spec):
         for said in (f"{intent} and juggle", f"zigzag {intent}", f"{intent} every 7 seconds"):
             told = compose(said, spec).not_understood
-            assert {"juggle", "zigzag", "7"} & set(told), (said, told)
+            assert {"juggle", "zigzag", "7"} & {*" ".join(told).split()}, (said, told)
 
 
 @pytest.mark.parametrize("env", CLASSIC)
@@ -135,7 +135,7 @@ def test_every_part_of_an_intent_is_covered_by_its_criteria_until_a_person_drops
     words = {each.words: each.criteria for each in made.covered}
     assert words == {
         "keep the pole upright": ("keeps the pole upright",),
-        "keep cart velocity below 1": ("keeps cart velocity below 1 m/s",),
+        "keep cart velocity below 1": ("keeps cart velocity within 1 m/s of 0",),
     }
     edited = compose(said, spec, made.criteria[:1])
     assert edited.dropped == ("keep cart velocity below 1",)

@@ -8,10 +8,20 @@ from dataclasses import dataclass, field, replace
 from typing import cast
 
 from telic.composer.frames import Amount, Rule, Unit
-from telic.composer.words import Token, determiners, later_rules, number_rules, table, units
+from telic.composer.words import (
+    Token,
+    determiners,
+    later_rules,
+    number_rules,
+    table,
+    units,
+)
 
 _BEFORE = ("at", "for", "by", "of", "in", "from")
 _EVERY = ("every", "each")
+_PER = ("per", "a", "an", "every", "each")
+_RATES: dict[Unit, Unit] = {"m": "m/s", "rad": "rad/s", "turns": "rad/s", "times": "times"}
+_TURN = 2.0 * math.pi
 _BETWEEN_NUMBERS = ("and", "to", "or")
 
 
@@ -112,24 +122,39 @@ def read_amount(tokens: Sequence[Token], start: int) -> Reading | None:
     if unit is None:
         return _bare(tokens, start, place, value, rule)
     at = (*range(start, place), *unit.at)
-    factor = unit.senses[0].says["factor"]
+    kind, factor = cast("Unit", unit.senses[0].value), unit.senses[0].says["factor"]
+    per = _read_per(tokens, unit.end) if kind in _RATES else None
+    if per is not None:
+        seconds, at = per.duration_s or 1.0, (*at, *per.at)
+        if kind == "times":  # "three times a second"
+            return Reading(at, period_s=round(seconds / value, 6)) if value > 0.0 else None
+        kind, factor = _RATES[kind], factor * (_TURN if kind == "turns" else 1.0) / seconds
     value = round(value * factor, 9)
-    after = later_rules().find(tokens, unit.end) if rule is None else None
+    after = later_rules().find(tokens, at[-1] + 1) if rule is None else None
     if after is not None:
         at, rule = (*at, *after.at), cast("Rule", after.senses[0].value)
-    found = _with_unit(at, value, cast("Unit", unit.senses[0].value), rule, before)
+    found = _with_unit(at, value, kind, rule, before)
     return replace(found, spread=round(spread * factor, 9))
+
+
+def _read_per(tokens: Sequence[Token], place: int) -> Reading | None:
+    """Read what makes a rate of an amount: "per second", "a minute", "/ h", "every 2 s"."""
+    if place >= len(tokens) or tokens[place].word not in _PER:
+        return None
+    value, after = _read_number(tokens, place + 1) or (1.0, place + 1)
+    unit = units().find(tokens, after)
+    if unit is None or unit.senses[0].value != "s" or value <= 0.0:
+        return None
+    at = (*range(place, after), *unit.at)
+    return Reading(at, duration_s=value * unit.senses[0].says["factor"])
 
 
 def _read_rate(tokens: Sequence[Token], start: int, count: int) -> Reading:
     """Read "twice", and "twice per second" as once in half a second."""
-    place = start + 1
-    per = place < len(tokens) and tokens[place].word in ("per", "a", "every", "each")
-    unit = units().find(tokens, place + 1) if per else None
-    if unit is None or unit.senses[0].value != "s":
+    per = _read_per(tokens, start + 1)
+    if per is None:
         return Reading((start,), count=count)
-    seconds = unit.senses[0].says["factor"]
-    return Reading((start, place, *unit.at), period_s=round(seconds / count, 6))
+    return Reading((start, *per.at), period_s=round((per.duration_s or 1.0) / count, 6))
 
 
 def _read_period(tokens: Sequence[Token], start: int) -> Reading | None:
@@ -233,6 +258,9 @@ def _read_number(tokens: Sequence[Token], place: int) -> tuple[float, int] | Non
         value, place = found
     else:
         place += 1
+    below = tokens[place + 1].number if tokens[place + 1 : place + 2] else None
+    if below and tokens[place].text == "/":  # "3/4"
+        return value / below, place + 2
     words = [token.word for token in tokens[place : place + 3]]
     if words == ["and", "a", "half"]:
         return value + 0.5, place + 3

@@ -9,7 +9,7 @@ The words decide what the environment puts there: a goal on the table to push to
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Literal, NamedTuple, get_args
 
 from telic.composer.draft import Draft, edit
@@ -48,6 +48,7 @@ _NOT_DROPPED = (
 )
 _QUICK = r"(?:as )?(?:quickly|fast|swiftly|rapidly)(?: as (?:possible|you can|it can))?"
 _NOT = r"(?:not|never|don't|doesn't|without|no|avoid)"
+_PREPOSITIONS = ("for", "to", "at", "in", "on", "by", "from")
 _LIFT_M = 0.15
 _MOST_LIFT_M = 0.3
 _SECONDS = {"push": 4.0, "pick": 5.0}
@@ -72,7 +73,7 @@ class BlockWish(NamedTuple):
 def is_about_block(intent: str, spec: EnvSpec) -> bool:
     """Say whether an intent wants something of a block that this arm can be given."""
     return can_have_block(spec) and any(
-        _find(pattern, _plain(intent)) for pattern in (_PUSHED, _PICKED)
+        _find(pattern, plain(intent)) for pattern in (_PUSHED, _PICKED)
     )
 
 
@@ -120,11 +121,21 @@ def compose_block(
 # ----------------------------------------------------------------------------------- what is read
 
 
-def _plain(intent: str) -> str:
+def plain(intent: str) -> str:
     """Return an intent in small letters, single spaces, and without marks that end sentences."""
     text = re.sub(r"[\s_]+", " ", intent.lower().replace("’", "'"))
     text = re.sub(r"(?<!\d)[.](?!\d)|[.](?=\s|$)|[!?;:,\"]", " ", text)
     return " ".join(text.split())
+
+
+def left_unread(text: str, ignored: Collection[str]) -> Iterator[str]:
+    """Yield what is left of a text as one would quote it: "for 5 seconds"."""
+    for piece in text.split("·"):
+        words = piece.split()
+        told = [place for place, word in enumerate(words) if word not in ignored]
+        if told:
+            first = max(told[0] - (told[0] > 0 and words[told[0] - 1] in _PREPOSITIONS), 0)
+            yield " ".join(words[first : told[-1] + 1])
 
 
 def _find(pattern: str, text: str) -> re.Match[str] | None:
@@ -132,7 +143,7 @@ def _find(pattern: str, text: str) -> re.Match[str] | None:
 
 
 def _read(intent: str) -> BlockWish:
-    text, words, doubts = _plain(intent), dict[str, str](), list[str]()
+    text, words, doubts = plain(intent), dict[str, str](), list[str]()
 
     def take(pattern: str, about: str) -> re.Match[str] | None:
         nonlocal text
@@ -145,7 +156,10 @@ def _read(intent: str) -> BlockWish:
     take(_NOT_DROPPED, _HOLDS)
     task = "pick" if _find(_PICKED, text) else "push"
     main = take(_PICKED if task == "pick" else _PUSHED, _MAIN)
-    if main is None or re.search(rf"(?<!\w){_NOT}(?: \w+)? ·", text):
+    is_kept_down = task == "pick" and _find(
+        rf"{_NOT} (?:lift|rais|pick|mov)(?:e|ing|ing up)?", text
+    )
+    if main is None or is_kept_down or re.search(rf"(?<!\w){_NOT}(?: \w+)? ·", text):
         raise Refused(
             f'"{intent}" does not say what to do with the block.',
             hint=f"Ask for example: {', '.join(EXAMPLES)}.",
@@ -170,8 +184,7 @@ def _read(intent: str) -> BlockWish:
     take(_KEPT, _KEEPS)
     take(_QUICK, _SOON)
     known = ignored_words() | {"and", "then", "it", "arm", "gripper", "robot", "·"}
-    unread = tuple(word for word in text.split() if word not in known)
-    return BlockWish(task, lift, words, tuple(doubts), unread)
+    return BlockWish(task, lift, words, tuple(doubts), tuple(left_unread(text, known)))
 
 
 # ------------------------------------------------------------------------------ what is asked for

@@ -1,16 +1,14 @@
-"""Find everything in an intent that has a meaning: phrases, parts, numbers and forbidden things.
-
-Of several verbs in a clause one is meant (`merge`).
-"""
+"""Find everything in an intent that has a meaning: phrases, parts, numbers and forbidden things."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
 
-from telic.composer.amounts import Reading, read_amount
-from telic.composer.frames import Act, Amount, LimitKind, Unit
+from telic.composer.amounts import read_amount
+from telic.composer.bindings import WHOLE, bound
+from telic.composer.frames import LimitKind, Unit
+from telic.composer.marks import Mark
 from telic.composer.parts import BodyPart, find_part
 from telic.composer.words import (
     Match,
@@ -32,45 +30,9 @@ _MEASURED: dict[LimitKind, Unit] = {
     LimitKind.LOW_HEIGHT: "m",
     LimitKind.KEEP_HEIGHT: "m",
 }
-# After a number: more than what is not said, and not known.
-_COMPARED = {
-    *("lower", "higher", "faster", "slower", "farther", "further", "longer", "shorter"),
-    *("deeper", "taller", "more", "less"),
-}
-# Parts that move when the whole robot does: "without moving the cart".
-_WHOLE = {"torso", "cart", "base"}
-_LOOK_BACK = 4
-_GOES = {Act.GO, Act.JUMP, Act.HOP}
-_FOOT_M = 0.3048
+_STAYS = ("stay", "stays", "staying", "remain", "remaining", "keep", "keeping")
 # What a limit may be about: not "bending the knees", which is not judged.
-_JUDGED_PARTS = {*_WHOLE, "pole", "poles", "tip"}
-
-
-@dataclass(frozen=True, slots=True)
-class Mark:
-    """A piece of the text with a meaning; `slot` says which of the others is filled."""
-
-    slot: str
-    at: tuple[int, ...]
-    senses: tuple[Sense, ...] = ()
-    reading: Reading | None = None
-    part: BodyPart | None = None
-    limit: LimitKind | None = None
-    amount: Amount | None = None
-
-    @property
-    def end(self) -> int:
-        """Place after its last word."""
-        return self.at[-1] + 1
-
-    def sense(self, verb: str | None = None) -> Sense | None:
-        """Return what it means beside a verb; meanings for that verb alone come first."""
-        suited = [sense for sense in self.senses if sense.suits(verb)]
-        return max(suited, key=lambda each: "verbs" in each.says, default=None)
-
-    def is_join(self, *values: str) -> bool:
-        """Return whether it is one of these joining words."""
-        return any(sense.slot == "join" and sense.value in values for sense in self.senses)
+_JUDGED_PARTS = {*WHOLE, "pole", "poles", "tip"}
 
 
 def scan(tokens: Sequence[Token], names: Sequence[BodyPart | None]) -> list[Mark]:
@@ -85,127 +47,12 @@ def scan(tokens: Sequence[Token], names: Sequence[BodyPart | None]) -> list[Mark
             continue
         marks += [mark for mark in found if not mark.is_join("unread")]
         place = found[-1].end if found else place + 1
-    marks = [_of_parts(tokens, marks, index) for index in range(len(marks))]
-    read = {place for mark in marks for place in mark.at}
-    marks = [mark for mark in marks if not _is_of_unknown(tokens, mark, read)]
-    marks = [mark for mark in marks if not _is_relative(tokens, mark)]
-    taken = {place for mark in marks if mark.slot == "number" for place in mark.at}
-    marks = [mark for mark in marks if mark.slot != "part" or not taken & {*mark.at}]
-    return [_with_first_as(tokens, mark) for mark in marks]
-
-
-def _of_parts(tokens: Sequence[Token], marks: Sequence[Mark], index: int) -> Mark:
-    """Return a number of parts as one that says nothing yet: "three legs" is no count of hops.
-
-    Whoever goes or jumps "20 feet" is told how far.
-    """
-    mark, part = marks[index], marks[index + 1] if index + 1 < len(marks) else None
-    reading = mark.reading
-    if reading is None or reading.bare is None or part is None or part.part is None:
-        return mark
-    if part.at[0] != mark.end:
-        return mark
-    before = marks[index - 1].sense() if index else None
-    goes = before is not None and (before.slot == "direction" or before.value in _GOES)
-    if not goes or tokens[mark.end].word not in ("feet", "foot") or len(part.at) > 1:
-        return replace(mark, reading=Reading(mark.at))
-    amount = Amount(value=round(_FOOT_M * reading.bare, 9), unit="m", rule=reading.rule or "about")
-    said = Reading((*mark.at, *part.at), amount, rule=reading.rule)
-    return Mark("number", said.at, reading=said)
-
-
-def _is_of_unknown(tokens: Sequence[Token], mark: Mark, read: set[int]) -> bool:
-    """Return whether a number measures what nobody knows: "a stride of 30 cm"."""
-    before = mark.at[0] - 1
-    if mark.slot != "number" or before < 0 or tokens[mark.at[0]].word != "of":
-        return False
-    return before not in read and tokens[before].word not in ignored_words()
-
-
-def _is_relative(tokens: Sequence[Token], mark: Mark) -> bool:
-    """Return whether a number says how much more than something: "5 cm lower", "20 % faster"."""
-    reading, after = mark.reading, tokens[mark.end : mark.end + 1]
-    if mark.slot != "number" or reading is None or reading.bare is not None:
-        return False
-    return any(token.word in _COMPARED for token in after)
+    return bound(tokens, marks)
 
 
 def parts_at(tokens: Sequence[Token], spec: EnvSpec) -> list[BodyPart | None]:
     """Return the body part that begins at each place."""
     return [find_part(tokens, place, spec) for place in range(len(tokens))]
-
-
-def is_acting(mark: Mark) -> bool:
-    """Return whether a mark is a verb that does something rather than keeps something."""
-    return mark.slot == "verb" and not _says(mark, "holder")
-
-
-def as_verb(mark: Mark, verb: Act) -> Mark:
-    """Return a verb that keeps something as what it means there: "keep" a pole is balance it."""
-    sense = replace(mark.senses[0], value=str(verb), says={"until_end": True})
-    return replace(mark, senses=(sense,))
-
-
-def merge(verbs: list[Mark]) -> tuple[list[Mark], list[Mark]]:
-    """Return the verbs of a clause that are meant, and those that gave way to them.
-
-    "keep running", "move by hopping", "walk in a circle", "stop walking" and "trot as commanded"
-    are one verb each.
-    """
-    kept = [mark for mark in verbs if not _says(mark, "holder") and not _says(mark, "weak")]
-    kept = [mark for mark in kept if not _is_landing(mark)] or kept[:1]
-    kept = kept or [mark for mark in verbs if is_acting(mark)][:1]
-    first, *others = kept
-    rest = [mark for mark in others if mark.senses != first.senses]
-    if _verb(first) == Act.STOP:
-        rest = []
-    elif Act.OBEY in map(_verb, rest) or _verb(first) == Act.OBEY:
-        first, rest = _obeying([first, *rest])
-    elif rest and _verb(rest[0]) == Act.CIRCLE and _verb(first) in (Act.GO, Act.TURN):
-        first, rest = _going_round(first, rest[0]), rest[1:]
-    helping = [mark for mark in verbs if mark is not kept[0] and mark not in rest]
-    return [_helped(first, helping), *rest], helping
-
-
-def _helped(mark: Mark, helping: list[Mark]) -> Mark:
-    """Return a verb with what its helpers add: "keep" that it lasts, "end up" that it is last."""
-    sense = mark.senses[0]
-    added: dict[str, Any] = {}
-    if any(_says(each, "holder") for each in helping):
-        added["until_end"] = True
-    if any(_is_landing(each) for each in helping):
-        added["sequel"] = True
-    return replace(mark, senses=(replace(sense, says={**sense.says, **added}),))
-
-
-def _going_round(going: Mark, circle: Mark) -> Mark:
-    """Return "walk in a circle" as one verb; turning in a circle stays turning."""
-    value = circle.senses[0].value if _verb(going) == Act.GO else going.senses[0].value
-    says = {**circle.senses[0].says, **going.senses[0].says}
-    sense = replace(circle.senses[0], value=value, says=says)
-    return replace(circle, at=(*going.at, *circle.at), senses=(sense,))
-
-
-def _obeying(verbs: Sequence[Mark]) -> tuple[Mark, list[Mark]]:
-    """Return "trot as commanded" as one verb, and the verbs that are something else to do."""
-    told = next(mark for mark in verbs if _verb(mark) == Act.OBEY)
-    ways = [mark for mark in verbs if _verb(mark) in (Act.GO, Act.OBEY)]
-    says = {key: value for mark in ways for key, value in mark.senses[0].says.items()}
-    sense = replace(told.senses[0], says=says)
-    at = tuple(sorted({place for mark in ways for place in mark.at}))
-    return replace(told, at=at, senses=(sense,)), [mark for mark in verbs if mark not in ways]
-
-
-def _verb(mark: Mark) -> Act:
-    return Act(mark.senses[0].value)
-
-
-def _says(mark: Mark, key: str) -> bool:
-    return bool(mark.senses[0].says.get(key))
-
-
-def _is_landing(mark: Mark) -> bool:
-    return _verb(mark) == Act.STAND and _says(mark, "sequel")
 
 
 def _at(tokens: Sequence[Token], place: int, names: Sequence[BodyPart | None]) -> list[Mark]:
@@ -220,12 +67,16 @@ def _at(tokens: Sequence[Token], place: int, names: Sequence[BodyPart | None]) -
     mark = _phrase_mark(match) if match else None
     compared = reading is not None and reading.rule is not None  # "no faster than 2 m/s"
     if mark is not None and mark.is_join("negation") and not compared:
+        limited = read_amount(tokens, mark.at[-1]) if len(mark.at) > 1 else None
+        if limited is not None and limited.rule is not None:  # "but never faster than 2 m/s"
+            return [Mark("join", mark.at[:-1], (Sense("join", "and"),))]
         return _limits(tokens, mark, names) or [mark]  # alone it blocks its clause
     options = [
         [Mark("number", reading.at, reading=reading)] if reading else [],
         [Mark("part", part.at, part=part)] if part else [],
         [mark] if mark else [],
         _said_with_negation(tokens, place, names),
+        _kept_within(tokens, place),
     ]
     return max(options, key=lambda option: option[-1].end if option else 0)
 
@@ -257,6 +108,21 @@ def _said_with_negation(
         return []
     at = tuple(range(place, place + length))
     return _limits(tokens, Mark("join", at), names)
+
+
+def _kept_within(tokens: Sequence[Token], place: int) -> list[Mark]:
+    """Read "stay within 1 m of the start" as how far it may go, not how high."""
+    words = [token.word for token in tokens[place : place + 2]]
+    reading = read_amount(tokens, place + 1) if words[1:] == ["within"] else None
+    if words[0] not in _STAYS or reading is None or reading.amount is None:
+        return []
+    if reading.amount.unit != "m":
+        return []
+    after = [token.word for token in tokens[reading.end : reading.end + 3]]
+    is_start = after[:1] == ["of"] and {"start", "origin", "beginning", "spot"} & {*after}
+    at = (place, *reading.at, *(range(reading.end, reading.end + len(after)) if is_start else ()))
+    amount = reading.amount
+    return [Mark("limit", at, limit=LimitKind.NO_DRIFT, amount=amount)]
 
 
 def _limits(
@@ -322,7 +188,7 @@ def _with_object(
     if limit.limit == LimitKind.NO_TOUCH:
         return replace(limit, at=(*limit.at, *part.at), part=part) if part else None
     if part is not None and limit.limit == LimitKind.NO_DRIFT:
-        if part.name not in _WHOLE:
+        if part.name not in WHOLE:
             return None  # one limb held still is not the robot held in place
         limit = replace(limit, at=(*limit.at, *part.at))
     elif part is not None and part.name not in _JUDGED_PARTS:
@@ -337,14 +203,3 @@ def _with_object(
     # "without moving more than 1 m" allows one metre at most.
     amount = reading.amount.model_copy(update={"rule": "at_most"})
     return replace(limit, at=(*limit.at, *reading.at), amount=amount)
-
-
-def _with_first_as(tokens: Sequence[Token], mark: Mark) -> Mark:
-    """Let "as possible" own the first "as" of "as high as possible" too."""
-    sense = mark.sense()
-    if sense is None or sense.value != "most" or tokens[mark.at[0]].word != "as":
-        return mark
-    for place in range(mark.at[0] - 1, max(mark.at[0] - 1 - _LOOK_BACK, -1), -1):
-        if tokens[place].word == "as":
-            return replace(mark, at=(place, *mark.at))
-    return mark

@@ -19,6 +19,7 @@ from telic.composer.acrobatics import flip, jump, roll, turn
 from telic.composer.blocks import EXAMPLES, can_have_block
 from telic.composer.conflict import not_understood, require_consistent, require_possible
 from telic.composer.draft import Draft, edit
+from telic.composer.extremes import LONGEST_S, require_sizes
 from telic.composer.frames import Act, Frame, LimitKind, ParsedIntent
 from telic.composer.hops import hop
 from telic.composer.ideal import ideal, right_habits
@@ -34,6 +35,7 @@ from telic.composer.phases import (
     goes_low,
     limits_of,
     rest_at_home,
+    travels,
 )
 from telic.composer.postures import do_it, hold
 from telic.composer.reference import Reference, follow, is_shown, shown_motions, wave_as_shown
@@ -94,7 +96,6 @@ _EXAMPLES = {
     Act.KICK: "kick",
     Act.OBEY: "obey velocity commands",
 }
-_LONGEST_S = 40.0
 
 
 def compose(
@@ -149,6 +150,7 @@ def _compose(
     scene = _scene(parsed, spec)._replace(reference=reference)
     _refuse(parsed, phases, scene)
     try:
+        require_sizes([frame for phase in phases for frame in phase], scene)
         drafts = [_phase(phase, scene) for phase in phases]
         for phase, draft in zip(phases, drafts, strict=True):
             shaped(shapes, phase, scene, draft)
@@ -227,6 +229,7 @@ def _phase(frames: Sequence[Frame], scene: Scene) -> Draft:
     """Return the draft of what is done at the same time."""
     draft = Draft()
     going = [each for each in frames if each.verb is Act.GO]
+    scene = scene._replace(is_going=any(map(travels, frames)))
     for frame in frames:
         draft.words.append(frame.word)
         if comes_home(frame):
@@ -252,7 +255,7 @@ def _composition(
 ) -> Composition:
     spec, intent = scene.spec, parsed.intent
     dt = spec.dt_s or 1.0
-    seconds = min(sum(each.seconds for each in drafts), _LONGEST_S)
+    seconds = min(sum(each.seconds for each in drafts), LONGEST_S)
     env_args: dict[str, Any] = {}
     if "terminate_when_unhealthy" in spec.arguments:
         env_args["terminate_when_unhealthy"] = scene.ends_fallen

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from telic.composer.draft import Draft
-from telic.composer.frames import Degree, Direction, Frame
-from telic.composer.manners import do_it_on_purpose, stay_on_feet
+from telic.composer.frames import Degree, Direction, Frame, Posture
+from telic.composer.manners import do_it_on_purpose, do_not_shake, stay_on_feet
 from telic.composer.scene import Scene
 from telic.composer.sizes import QUICK
 
@@ -49,7 +49,7 @@ def lift(frame: Frame, scene: Scene, draft: Draft) -> None:
     else:
         _raise(frame, scene, draft, ends)
     do_it_on_purpose(scene, draft)
-    stay_on_feet(scene, draft)
+    _keep_posture(frame, scene, draft)
     if frame.duration_s:
         draft.seconds = max(frame.duration_s + 2.0, 4.0)
 
@@ -67,7 +67,8 @@ def _lift_feet(frame: Frame, scene: Scene, draft: Draft, feet: tuple[str, ...]) 
         "moving = quantities.speed(info)",
     )
     draft.add("off", "off * rests", 1.0, f"{name} off the ground, on the others", r"[o][r]")
-    draft.add("still", "torch.exp(-2.0 * moving)", 0.5, "not going anywhere", r"e^{-2 v}")
+    if not scene.is_going:
+        draft.add("still", "torch.exp(-2.0 * moving)", 0.5, "not going anywhere", r"e^{-2 v}")
     draft.measure(
         'contact = episode["foot_contact"] > 0',
         f"held = ~contact[:, {mine}].any(-1) & contact[:, {others}].any(-1)",
@@ -81,10 +82,24 @@ def _lift_feet(frame: Frame, scene: Scene, draft: Draft, feet: tuple[str, ...]) 
     draft.leaf(
         title, meaning, value, 0.3, frame.duration_s or 1.5, weight=2.0, unit="s", tag="jitters"
     )
-    meaning = "share of the time slower than 0.5 m/s"
-    value = 'episode.share(episode["speed"] < 0.5)'
-    draft.leaf("stays where it is", meaning, value, 0.3, 0.8, weight=1.0, tag="drifts")
+    _stay(scene, draft)
     draft.ends_when("off * rests > 0.5", "held", frame.duration_s or 0.5)
+
+
+def _stay(scene: Scene, draft: Draft) -> None:
+    """Judge that it does not wander off, unless it is to go somewhere meanwhile."""
+    if not scene.is_going:
+        meaning = "share of the time slower than 0.5 m/s"
+        value = 'episode.share(episode["speed"] < 0.5)'
+        draft.leaf("stays where it is", meaning, value, 0.3, 0.8, weight=1.0, tag="drifts")
+
+
+def _keep_posture(frame: Frame, scene: Scene, draft: Draft) -> None:
+    """Guard against falling; who lies has nothing to fall from."""
+    if Posture.LYING in frame.postures:
+        do_not_shake(scene, draft)
+    else:
+        stay_on_feet(scene, draft)
 
 
 def _rise(scene: Scene, draft: Draft, ends: tuple[str, ...], far: str) -> None:
@@ -168,17 +183,15 @@ def swing(frame: Frame, scene: Scene, draft: Draft) -> None:
         meaning = f"times up {reach_m:.2g} m and down again, per second"
         value = "float(waves[-1]) / episode.full_seconds"
         draft.total(title, meaning, value, 0.1, 0.7, weight=3.0, unit="1/s", tag="too_low")
-    meaning = "share of the time slower than 0.5 m/s"
-    value = 'episode.share(episode["speed"] < 0.5)'
-    draft.leaf("stays where it is", meaning, value, 0.3, 0.8, weight=1.0, tag="drifts")
+    _stay(scene, draft)
     do_it_on_purpose(scene, draft)
-    stay_on_feet(scene, draft)
+    _keep_posture(frame, scene, draft)
     done = f"{(frame.count or 2) - 0.5:g}"
     draft.ends_when(f'self.memory["waves"] > {done}', f"waves > {done}")
 
 
 def kick(frame: Frame, scene: Scene, draft: Draft) -> None:
-    """Throw a foot forward while standing on another."""
+    """Throw a foot forward while standing on another, or lying."""
     scene.require("forward_velocity", "kick")
     (foot, *_) = _ends(frame, scene, "kick with")
     if foot not in scene.spec.feet:
@@ -188,12 +201,15 @@ def kick(frame: Frame, scene: Scene, draft: Draft) -> None:
     if not others:
         raise scene.cannot("kick", "it has no other foot to stand on")
     back = "-" if frame.direction is Direction.BACKWARD else ""
+    is_lying = Posture.LYING in frame.postures
+    rests = "" if is_lying else f" * contact[:, {others}].amax(-1)"
+    stood = "" if is_lying else f" & contact[:, {others}].any(-1)"
     speed = _KICK_MPS * (0.5 if frame.degree in (Degree.SLOW, Degree.LITTLE) else 1.0)
     draft.need(
         "contact = quantities.foot_contact(info)",
         f'swing = {back}(quantities.body_velocity(info, "{foot}")[:, 0]'
         " - quantities.forward_velocity(info))",
-        f"free = (1.0 - contact[:, {mine}]) * contact[:, {others}].amax(-1)",
+        f"free = (1.0 - contact[:, {mine}]){rests}",
     )
     code = f"free * (swing / {speed:.4g}).clamp(0.0, 1.5)"
     meaning = "speed of the free foot, seen from the torso"
@@ -203,7 +219,7 @@ def kick(frame: Frame, scene: Scene, draft: Draft) -> None:
         ' - episode["x_position"])',
         "swing = np.gradient(ahead) / episode.dt if len(ahead) > 1 else np.zeros(1)",
         'contact = episode["foot_contact"] > 0',
-        f"free = ~contact[:, {mine}] & contact[:, {others}].any(-1)",
+        f"free = ~contact[:, {mine}]{stood}",
         f"kicks = episode.count(free & (swing > {0.6 * speed:.4g}), swing < 0.0)",
     )
     name = frame.part or "foot"
@@ -216,7 +232,7 @@ def kick(frame: Frame, scene: Scene, draft: Draft) -> None:
     meaning = f"swings faster than {0.6 * speed:.2g} m/s that come back"
     draft.total(title, meaning, "float(kicks[-1])", 0.0, float(wanted), weight=1.5, tag="too_slow")
     do_it_on_purpose(scene, draft)
-    stay_on_feet(scene, draft)
+    _keep_posture(frame, scene, draft)
     draft.ends_when(f"free * swing > {0.6 * speed:.4g}", f"free & (swing > {0.6 * speed:.4g})")
     draft.seconds = max(3.0, 1.5 * wanted + 1.5)
 

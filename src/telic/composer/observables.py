@@ -81,7 +81,7 @@ def _upright(noun: str, want: Want) -> tuple[Phrase, ...]:
     return (
         Phrase(
             rf"(?:keep|hold)(?:ing)? {it}{_UP}+|balanc(?:e|ing) {it}(?: on the cart)?{_UP}*|"
-            rf"balance|(?:stay|stand) upright|"
+            rf"balance(?! upside)|(?:stay|stand) upright|"
             rf"(?:keep|prevent)(?:ing)? {it} from (?:falling|tipping)(?: over| down)?|"
             rf"(?:do not|don't|never|not) (?:let|letting) {it} (?:fall|tip|drop)(?: over| down)?|"
             rf"without (?:dropping|letting) {it}(?: (?:fall|drop)(?: over)?)?",
@@ -156,8 +156,8 @@ FAMILIES: dict[str, Family] = {
         (
             *_upright("pendulum|pole|rod|it", Want("near", "angle", 0.0, 0.3, "is upright")),
             Phrase(
-                r"swing(?:ing)?(?: up)?(?: the (?:pendulum|pole|rod)| it)?(?: up(?:right)?)?"
-                rf"{_THERE}",
+                r"swing(?:ing)? (?:up(?: the (?:pendulum|pole|rod)| it)?|"
+                rf"(?:(?:the (?:pendulum|pole|rod)|it) )?up(?:right)?){_THERE}",
                 (Want("near", "angle", 0.0, 0.3, "is upright"),),
                 "swing up the pendulum",
             ),

@@ -14,7 +14,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from telic.composer.blocks import compose_block, is_about_block
+from telic.composer.blocks import compose_block, is_about_block, left_unread, plain
 from telic.composer.draft import Draft, edit
 from telic.composer.observables import (
     Observable,
@@ -33,6 +33,7 @@ RETURN = "return"
 _SHARE, _SHARE_OF_THE_WAY = 0.85, 0.6
 """of the episode that it should hold; less where it must get there first"""
 _NOT = r"(?:not|never|don't|doesn't|without|no|avoid)"
+_SIGNED = ("rad", "rad/s", "m/s", "m/step")
 _UNLIMITED_STEPS = 500
 """length of an episode where the environment has no time limit"""
 _NUMBER = r"[-+]?(?:\d+(?:\.\d+)?|\.\d+)"
@@ -49,14 +50,15 @@ _UNITS: dict[str, tuple[str, float]] = {
     "rad/s": ("rad/s", 1.0),
 }
 _UNIT = "|".join(sorted(map(re.escape, _UNITS), key=len, reverse=True))
-_AMOUNT = rf"({_NUMBER})(?: ?({_UNIT})\b)?"
+_OTHER_UNIT = r"(?: ?(?:hz|hertz|bpm|rpm|%|percent|times|s|secs?|seconds?|minutes?|kg|n)\b)"
+_AMOUNT = rf"({_NUMBER})(?: ?({_UNIT})\b)?(?!{_OTHER_UNIT})"
 _KEEP = (
     r"(?:(?:try to )?(?:keep|keeping|hold|holding|bring|bringing|get|make|let|leave|drive|move)"
     r"(?: the| its| your)? )?"
 )
 _IS = r"(?: value)?(?: stays?| staying| is| be| to stay| to be)?"
 _MORE = r"(?:above|over|greater than|more than|larger than|higher than|at least|>=|>)"
-_LESS = r"(?:below|under|less than|smaller than|lower than|at most|within|<=|<)"
+_LESS = r"(?:below|under|less than|smaller than|lower than|at most|<=|<)"
 _NEAR = r"(?:near|around|close to|about|at|to|equal to|=|==)"
 _WITHIN = r"(?: (?:to )?(?:within|±|\+-|\+/-|give or take) {amount})?"
 _LASTING = (
@@ -82,7 +84,7 @@ def is_observed(intent: str, spec: EnvSpec) -> bool:
     """Say whether an intent is about what is observed: no robot, a goal, a block, a column."""
     if spec.robot is None or is_about_block(intent, spec):
         return True
-    text = _plain(intent)
+    text = plain(intent)
     goal = has_goal(spec) and _matches(family_of(spec).phrases[0].pattern, text)
     column = re.search(r"\bobs(?:ervation)? ?\[?\d", text) is not None
     return goal or column or ("env_reward" in spec.info_keys and _matches(_RETURN_HIGH, text))
@@ -98,7 +100,7 @@ def compose_observed(
     """
     if is_about_block(intent, spec):
         return compose_block(intent, spec, criteria)
-    reading = _Reading(_plain(intent), spec)
+    reading = _Reading(plain(intent), spec)
     if not reading.wants:
         raise Refused(
             f'Nothing in "{intent}" can be measured in {spec.id}.', hint=what_can_be_said(spec)
@@ -170,13 +172,6 @@ def what_can_be_said(spec: EnvSpec) -> str:
     return f"Ask for example: {', '.join(examples)}. Observed are: {listed}.{missing}"
 
 
-def _plain(intent: str) -> str:
-    """Return an intent in small letters, single spaces, and without marks that end sentences."""
-    text = re.sub(r"[\s_]+", " ", intent.lower().replace("’", "'"))
-    text = re.sub(r"(?<!\d)[.](?!\d)|[.](?=\s|$)|[!?;:,\"]", " ", text)
-    return " ".join(text.split())
-
-
 def _matches(pattern: str, text: str) -> bool:
     return re.search(rf"(?<![\w]){_grouped(pattern)}(?![\w])", text) is not None
 
@@ -199,7 +194,7 @@ class _Reading:
         self.known: dict[str, Observable] = {}
         for each in observables(spec):
             for name in (each.name, *each.words):
-                self.known.setdefault(_plain(name), each)
+                self.known.setdefault(plain(name), each)
         for phrase in family_of(spec).phrases:
             while self._take(phrase.pattern):
                 self._want(*phrase.wants)
@@ -209,9 +204,7 @@ class _Reading:
         if re.search(rf"(?<!\w){_NOT}(?: \w+)? ·", self._text):
             self.wants = []  # the opposite was asked, which is not what was read
         ignored = ignored_words() | {*re.findall(r"[a-z]+", spec.id.lower()), "and", "while"}
-        self.not_understood = tuple(
-            word for word in self._text.split() if word not in ignored and word != "·"
-        )
+        self.not_understood = tuple(left_unread(self._text, ignored))
 
     def _want(self, *wants: Want) -> None:
         for want in wants:
@@ -247,12 +240,17 @@ class _Reading:
         patterns = (
             (rf"{head} between {_AMOUNT} and {_AMOUNT}", self._between),
             (rf"{head} {_NEAR} {_AMOUNT}{within}", self._near),
+            (
+                rf"{head} within {_AMOUNT}(?: of (?:0|zero|the (?:middle|cent(?:er|re))))?",
+                self._within,
+            ),
             (rf"{head} {_MORE} {_AMOUNT}", self._above),
             (rf"{head} {_LESS} {_AMOUNT}", self._below),
         )
         for pattern, read in patterns:
             while found := self._take(pattern):
-                if not read(self.known[found[1]], found.groups()[1:]):
+                is_known = not self._begins_otherwise()
+                if not is_known or not read(self.known[found[1]], found.groups()[1:]):
                     self._text += f" {found.group()}"  # a unit that does not fit: not understood
                     break
 
@@ -275,11 +273,27 @@ class _Reading:
         self._want(Want("near", what.name, 0.5 * (low + high), 0.5 * abs(high - low)))
         return True
 
+    def _begins_otherwise(self) -> bool:
+        """Say whether another deed than keeping was asked for: "oscillate the cart at 1 m"."""
+        names_only = re.sub(r"^(?:the|its) ", "", self._last).startswith(tuple(self.known))
+        before = self._text.partition("·")[0].split() if names_only else []
+        return bool(before) and before[-1] not in ignored_words() | {"and", "while"}
+
+    def _within(self, what: Observable, said: Sequence[str | None]) -> bool:
+        """Keep it so near to 0, to either side."""
+        value = _amount(said[0], said[1], what)
+        if value is None or value <= 0.0:
+            return False
+        self._want(Want("near", what.name, 0.0, value))
+        return True
+
     def _above(self, what: Observable, said: Sequence[str | None]) -> bool:
         return self._side("above", what, said)
 
     def _below(self, what: Observable, said: Sequence[str | None]) -> bool:
-        return self._side("below", what, said)
+        # A small angle or speed is one that is small to either side.
+        is_size = what.unit in _SIGNED and self._within(what, said)
+        return is_size or self._side("below", what, said)
 
     def _side(self, kind: str, what: Observable, said: Sequence[str | None]) -> bool:
         value = _amount(said[0], said[1], what)

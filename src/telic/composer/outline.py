@@ -6,18 +6,25 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from telic.composer.clauses import Mark, as_verb, is_acting, merge
 from telic.composer.frames import Act, Amount, Direction, Limit, LimitKind, Posture
+from telic.composer.held import (
+    TRUNK,
+    apart,
+    besides_part,
+    held_kind,
+    is_height,
+    is_pole,
+    is_raised,
+    part_in,
+    postures_in,
+    says_how_long,
+)
+from telic.composer.marks import Mark, is_acting
 from telic.composer.parts import BodyPart
 from telic.composer.sentence import Clause
-from telic.composer.words import Token
+from telic.composer.verbs import as_verb, merge
+from telic.composer.words import Sense, Token
 
-_HELD = {
-    Posture.UPRIGHT: LimitKind.UPRIGHT,
-    Posture.LOW: LimitKind.LOW_HEIGHT,
-    Posture.HIGH: LimitKind.KEEP_HEIGHT,
-}
-_TRUNK = {None, "torso", "head", "pelvis", "waist", "cart"}
 _LASTING = {Act.STAND, Act.SIT, Act.LIE, Act.STAND_UP, Act.BALANCE, Act.REACH, Act.LIFT}
 _PAIRS = (
     (Direction.FORWARD, Direction.BACKWARD),
@@ -27,9 +34,9 @@ _PAIRS = (
 )
 _OPPOSITE = dict(_PAIRS) | {other: one for one, other in _PAIRS}
 _UP = {Posture.UPRIGHT, Posture.HIGH}
-_POLES = {"pole", "poles", "tip"}
 _NEW = {"direction", "degree", "posture", "style", "number"}
 _LIMB_VERBS = {Act.LIFT, Act.KICK, Act.SWING}
+_OF_PARTS = {*_LIMB_VERBS, Act.STAND, Act.BALANCE, Act.HOP}
 _WAITING = {Act.STAND: "wait", Act.GO: "go", Act.TURN: "turn"}
 
 
@@ -116,8 +123,10 @@ class Outline:
             self._add_verbs(rest)
         elif holder is not None:
             self._hold(holder, [mark for mark in rest if mark is not holder], acts)
+        elif rest and is_raised(rest) and acts:
+            self._raise(rest)
         elif rest:
-            self._attach(self._body_limits(rest, acts, held=False))
+            self._attach(self._of_whole(self._body_limits(rest, acts, held=False)))
 
     def _without_limits(self, marks: Sequence[Mark]) -> list[Mark]:
         """Add the limits among the marks; return the others."""
@@ -165,8 +174,11 @@ class Outline:
         for k, verb in enumerate(verbs):
             first = -1 if k == 0 else places[k]
             last = places[k + 1] if k + 1 < len(verbs) else len(self._tokens)
-            own = [mark for mark in loose if first <= mark.at[0] < last]
-            self._start(verb, own)
+            own = [mark for mark in loose if first <= _bound_at(mark, places) < last]
+            held = [] if _is_of_limb(verb.senses[0]) else apart(own)
+            self._start(verb, [mark for mark in own if mark not in held])
+            if is_raised(held):
+                self._raise(held)
 
     def _goes_on(self, mark: Mark) -> bool:
         """Let the last frame last, and return True, for "keep going" after "walk"."""
@@ -191,6 +203,17 @@ class Outline:
 
     # Clauses without a verb
 
+    def _raise(self, marks: list[Mark]) -> None:
+        """Read "with your hands up": that is to raise them, meanwhile."""
+        raised = next(mark for mark in marks if Posture.HIGH in postures_in([mark]))
+        self._start(as_verb(raised, Act.LIFT), [mark for mark in marks if mark is not raised])
+
+    def _of_whole(self, marks: list[Mark]) -> list[Mark]:
+        """Leave unread how a part is held, unless the deed is that part's own."""
+        last = self.sketches[-1] if self.sketches else None
+        is_own = last is not None and _is_of_limb(Sense("verb", last.verb, last.says))
+        return marks if is_own else besides_part(marks)
+
     def _attach(self, marks: list[Mark]) -> None:
         """Give a clause without a verb to the frame before it, or to the one to come."""
         if not marks:
@@ -199,7 +222,7 @@ class Outline:
         if last is None:
             self._pending += marks
         elif last.phase < self._phase:
-            new = _NEW | ({"part"} if last.verb in _LIMB_VERBS else set[str]())
+            new = _NEW | ({"part"} if last.verb in _OF_PARTS else set[str]())
             if any(mark.slot in new for mark in marks):
                 self._repeat(last, marks, self._phase)
             else:
@@ -221,23 +244,26 @@ class Outline:
 
     def _hold(self, holder: Mark, marks: list[Mark], acts: bool) -> None:
         """Read "stay low", "keep the pole upright", "hold it for 3 seconds"."""
-        part = next((mark.part.name for mark in marks if mark.part is not None), None)
+        part = part_in(marks)
         postures = postures_in(marks)
         last = self.sketches[-1] if self.sketches else None
         if any(mark.part is not None and mark.part.name == "target" for mark in marks):
             self._start(as_verb(holder, Act.REACH), marks)
-        elif part in _POLES or (self._has_pole and part is None and postures & _UP):
+        elif is_pole(part) or (self._has_pole and part is None and postures & _UP):
             self._keep_up(last, holder, marks)
-        elif part not in _TRUNK and Posture.HIGH in postures:
+        elif part not in TRUNK and Posture.HIGH in postures:
             self._start(as_verb(holder, Act.LIFT), marks)
+        elif not acts and any(_is_rate(mark) for mark in marks):
+            self._start(as_verb(holder, Act.REACH), marks)  # "maintain 1 m/s"
         elif acts:
             before = len(self.limits)
             rest = self._body_limits([holder, *marks], acts, held=True)
             others = [mark for mark in rest if mark is not holder]
-            if len(self.limits) > before or any(not says_how_long(mark) for mark in others):
+            whole = self._of_whole(others)
+            if len(self.limits) > before or any(not says_how_long(mark) for mark in whole):
                 self.used.update(holder.at)
-                self._attach(others)
-            else:
+                self._attach(whole)
+            elif len(whole) == len(others):
                 self._last(last, holder, others)
         elif last is not None and last.verb in _LASTING and not postures:
             self._last(last, holder, marks)
@@ -267,7 +293,7 @@ class Outline:
         """Turn "keeping the torso low" and "torso below 1 m" into limits; return what is left."""
         part = next((mark for mark in marks if mark.part is not None), None)
         name = part.part.name if part and part.part else None
-        if name not in _TRUNK or not (held or name):
+        if name not in TRUNK or not (held or name):
             return marks
         if name == "head" and any(is_height(mark, name) for mark in marks):
             # How high a head is, is not measured, and it is nowhere to go.
@@ -292,9 +318,7 @@ class Outline:
         if self.sketches:
             return
         # "lower your left arm" is not to stand low.
-        limbs = any(
-            mark.part is not None and mark.part.name not in _TRUNK for mark in self._pending
-        )
+        limbs = any(mark.part is not None and mark.part.name not in TRUNK for mark in self._pending)
         for mark in self._pending if self._is_known(self._pending) and not limbs else ():
             verb = implied_verb(mark)
             if verb is not None:
@@ -324,6 +348,20 @@ class Outline:
         return all(token.word in self._ignored for token in words)
 
 
+def _is_rate(mark: Mark) -> bool:
+    return _unit(mark) in ("m/s", "rad/s")
+
+
+def _bound_at(mark: Mark, verbs: Sequence[int]) -> int:
+    """Return the place that says which verb a mark belongs to: of "in one jump" the jump's."""
+    return mark.end if mark.slot == "number" and mark.end in verbs else mark.at[0]
+
+
+def _is_of_limb(verb: Sense) -> bool:
+    """Return whether a verb moves parts of the body: "lift", and "move" where a part is named."""
+    return verb.value in _LIMB_VERBS or bool(verb.says.get("weak"))
+
+
 def _completes(mark: Mark, before: Mark) -> bool:
     """Return whether a degree only completes what is kept: "as upright as possible", "1 m high"."""
     if mark.slot != "degree" or before.end not in mark.at:
@@ -331,50 +369,8 @@ def _completes(mark: Mark, before: Mark) -> bool:
     return before.reading is not None or any(sense.value == "most" for sense in mark.senses)
 
 
-def says_how_long(mark: Mark) -> bool:
-    """Return whether it adds nothing but time: "stay up for 3 seconds", "stay there"."""
-    sense = mark.sense()
-    moved = sense is not None and sense.value in (Direction.UP, Direction.DOWN)
-    return mark.slot in ("number", "until_end") or moved
-
-
 def _unit(mark: Mark) -> str | None:
     return mark.reading.amount.unit if mark.reading and mark.reading.amount else None
-
-
-def postures_in(marks: Sequence[Mark]) -> set[Posture]:
-    """Return the postures named; something kept "up" is high."""
-    postures: set[Posture] = set()
-    for mark in marks:
-        sense = mark.sense()
-        if sense is not None and sense.slot == "posture":
-            postures.add(Posture(sense.value))
-        elif sense is not None and sense.value == Direction.UP:
-            postures.add(Posture.HIGH)
-    return postures
-
-
-def held_kind(mark: Mark, part: str | None, acts: bool) -> tuple[LimitKind | None, Amount | None]:
-    """Return the limit that keeping this makes, while something else is done or not."""
-    if is_height(mark, part) and mark.reading is not None and mark.reading.amount is not None:
-        low = mark.reading.amount.rule == "at_most"
-        return (LimitKind.LOW_HEIGHT if low else LimitKind.KEEP_HEIGHT), mark.reading.amount
-    sense = mark.sense() or mark.sense(Act.STAND)
-    if sense is None or not acts:
-        return None, None
-    if sense.slot == "posture":
-        return _HELD.get(Posture(sense.value)), None
-    if sense.value == Direction.IN_PLACE:
-        return LimitKind.NO_DRIFT, None
-    if sense.value == Direction.UP and part is not None:
-        return LimitKind.KEEP_HEIGHT, None
-    return None, None
-
-
-def is_height(mark: Mark, part: str | None) -> bool:
-    """Return whether it is a height to keep: "below 1 m", or of the torso any."""
-    amount = mark.reading.amount if mark.reading else None
-    return amount is not None and amount.unit == "m" and (amount.rule != "about" or bool(part))
 
 
 def implied_verb(mark: Mark) -> Act | None:
@@ -391,4 +387,4 @@ def implied_verb(mark: Mark) -> Act | None:
         return Act.TURN if turning else None if still else Act.GO
     if sense.slot == "posture":
         return Act.STAND
-    return Act.GO if sense.says.get("dimension") == "speed" else None
+    return Act.GO if sense.says.get("dimension") in ("speed", "distance") else None

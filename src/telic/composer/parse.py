@@ -11,12 +11,16 @@ import re
 from collections.abc import Sequence
 from itertools import pairwise
 
-from telic.composer.clauses import Mark, is_acting, parts_at, scan
-from telic.composer.frames import Frame, LimitKind, ParsedIntent, WordClaim
+from telic.composer.bindings import POSSESSIVE
+from telic.composer.clauses import parts_at, scan
+from telic.composer.frames import Act, Frame, LimitKind, ParsedIntent, WordClaim
+from telic.composer.marks import Mark, is_acting
 from telic.composer.outline import Outline
+from telic.composer.parts import is_part
 from telic.composer.sentence import cut
 from telic.composer.slots import Slots
 from telic.composer.words import (
+    Match,
     Token,
     correct,
     corrected,
@@ -144,6 +148,10 @@ class _Account:
         words = [(place, text) for place, text in words if not self._tokens[place].silent]
         known = used | left_out
         unknown = {place for place, _ in words} - known
+        # Of a number that was not used all its words are quoted: "for at least 4 seconds".
+        numbers = [mark.at for mark in marks if mark.slot == "number" and not used & {*mark.at}]
+        unknown |= {place for at in numbers if unknown & {*at} for place in at}
+        left_out -= unknown
         return ParsedIntent(
             intent=readable(intent),
             frames=frames,
@@ -252,7 +260,8 @@ def _left_out(tokens: Sequence[Token], names: frozenset[str]) -> set[int]:
     words = ignored_words() | names
     places = {place for place, token in enumerate(tokens) if token.word in words}
     idle = [ignored_phrases().find(tokens, place) for place in range(len(tokens))]
-    together = {place for phrase in idle if phrase for place in phrase.at}
+    idle = [phrase for phrase in idle if phrase and not _is_of_parts(tokens, phrase)]
+    together = {place for phrase in idle for place in phrase.at}
     robots = {*table("ignored")["robots"], *names}
     joined = False
     for place, token in enumerate(tokens):
@@ -261,6 +270,8 @@ def _left_out(tokens: Sequence[Token], names: frozenset[str]) -> set[int]:
         if token.word in robots and placed and before not in together:
             places.discard(place)
             places.discard(before)
+        elif token.word in robots and _is_object(tokens, before, place):
+            places.discard(place)
         is_first = place == 0 or tokens[place - 1].word in _JOINTS
         if token.word == "again" and joined and not is_first:
             places.add(place)
@@ -268,6 +279,22 @@ def _left_out(tokens: Sequence[Token], names: frozenset[str]) -> set[int]:
     marks = [phrases().find(tokens, place) for place in range(len(tokens))]
     idioms = {k for each in marks if each and each.senses[0].value == "unread" for k in each.at}
     return (places | together) - idioms
+
+
+def _is_object(tokens: Sequence[Token], before: int | None, place: int) -> bool:
+    """Return whether something is done to it: "walk your dog", "kick the robot"."""
+    verb = phrases().find(tokens, before) if before is not None else None
+    if verb is None or verb.end != (before or 0) + 1 or verb.senses[0].slot != "verb":
+        return False
+    is_owned = any(token.word in POSSESSIVE for token in tokens[verb.end : place])
+    return is_owned or verb.senses[0].value in (Act.KICK, Act.LIFT, Act.REACH)
+
+
+def _is_of_parts(tokens: Sequence[Token], phrase: Match) -> bool:
+    """Return whether parts take turns: "raise your arms one after the other"."""
+    before = tokens[phrase.at[0] - 1].word if phrase.at[0] else ""
+    words = {tokens[place].word for place in phrase.at}
+    return {"one", "after"} <= words and is_part(before)
 
 
 def _word_before(tokens: Sequence[Token], place: int) -> int | None:
@@ -281,4 +308,5 @@ def _word_before(tokens: Sequence[Token], place: int) -> int | None:
 def _names(spec: EnvSpec) -> frozenset[str]:
     """Return the words of the environment's own name: addressing it says nothing to do."""
     pieces = re.findall(r"[A-Z]?[a-z]+", spec.id)
-    return frozenset(word.lower() for word in (*pieces, "".join(pieces), spec.id))
+    words = {word.lower() for word in (*pieces, "".join(pieces), spec.id)}
+    return frozenset(words - {*table("numbers")["values"]})  # "half" of HalfCheetah is a number

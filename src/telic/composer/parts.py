@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
 
-from telic.composer.words import Token, determiners, table, vocabulary
+from telic.composer.words import Token, determiners, table, units, vocabulary
 from telic.envs.spec import EnvSpec
 
 _PAIRED = ("leg", "foot", "arm", "hand", "thigh", "shin", "upper arm")
@@ -36,6 +36,11 @@ def find_part(tokens: Sequence[Token], start: int, spec: EnvSpec) -> BodyPart | 
         return None
     found = _own_name(tokens, start, spec) or _everyday_name(tokens, start, spec)
     return found or _shared_name(tokens, start, spec)
+
+
+def is_part(word: str) -> bool:
+    """Return whether a word names a part of some body."""
+    return word in _nouns()
 
 
 def _shared_name(tokens: Sequence[Token], start: int, spec: EnvSpec) -> BodyPart | None:
@@ -91,6 +96,8 @@ def _named(
     end = noun.at[-1] + 1
     after = end + (end < len(tokens) and tokens[end].word == "number")
     number = table("parts")["numbers"].get(tokens[after].word) if after < len(tokens) else None
+    if units().find(tokens, after + 1) is not None:
+        number = None  # "wave your hand three times" has no third hand
     if number is not None and noun.name in _PAIRED and not noun.plural:
         places, end = [number, *places], after + 1
     query = frozenset((*places, noun.name))

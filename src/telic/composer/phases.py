@@ -20,6 +20,7 @@ _DEEDS = {Act.JUMP, Act.FLIP, Act.ROLL}
 _MOVES = {Act.GO, Act.CIRCLE, Act.HOP, Act.TURN, *_DEEDS}
 _TRAVELS = {Act.GO, Act.HOP, Act.CIRCLE}
 _POSING, _IN_POSE = (Act.STAND, Act.STAND_UP, Act.BALANCE, Act.SIT), {*_TRAVELS, Act.TURN}
+_RESTING = {Act.LIE: (Posture.LYING,), Act.SIT: (Posture.LOW,)}
 _POSES = {
     Posture.LOW,
     Posture.TWO_LEGS,
@@ -32,6 +33,8 @@ OPPOSITE = {
     Direction.BACKWARD: Direction.FORWARD,
     Direction.LEFT: Direction.RIGHT,
     Direction.RIGHT: Direction.LEFT,
+    Direction.UP: Direction.DOWN,
+    Direction.DOWN: Direction.UP,
 }
 _LOW_VERBS = {Act.SIT, Act.LIE, Act.ROLL, Act.FLIP, Act.STAND_UP}
 _LOW_POSES = {
@@ -53,10 +56,10 @@ def arrange(parsed: ParsedIntent) -> list[list[Frame]]:
             before = now or (phases[-1] if phases else [])
             if _is_done_anyway(frame, before):
                 _prolong(frame, now or phases[-1])
-            elif _is_held_too(frame, now):
+            elif _is_repeated(frame, now) or _is_held_too(frame, now):
                 continue
             elif _is_held_meanwhile(frame, now):
-                now[0] = frame.model_copy(update={"postures": _postures(now[0], frame)})
+                now[0] = frame.model_copy(update={"postures": _postures(_posed(now[0]), frame)})
             elif now and not _goes_with(frame, now):
                 phases.append(now)
                 now = [frame]
@@ -68,6 +71,12 @@ def arrange(parsed: ParsedIntent) -> list[list[Frame]]:
         [frame.model_copy(update={"phase": index}) for frame in phase]
         for index, phase in enumerate(phases)
     ]
+
+
+def travels(frame: Frame) -> bool:
+    """Say whether it goes somewhere."""
+    stays = frame.direction in (None, Direction.IN_PLACE) and frame.verb is Act.HOP
+    return frame.verb in _TRAVELS and frame.direction is not Direction.IN_PLACE and not stays
 
 
 def _with_ways(frames: Sequence[Frame]) -> list[Frame]:
@@ -157,6 +166,12 @@ def _is_done_anyway(frame: Frame, before: list[Frame]) -> bool:
     )
 
 
+def _is_repeated(frame: Frame, now: list[Frame]) -> bool:
+    """Say whether it only says again what is done anyway: "walk, walk, walk"."""
+    plain = Frame(verb=frame.verb, word=frame.word, gait=frame.gait, phase=frame.phase)
+    return frame.verb in _TRAVELS and frame == plain and frame in now
+
+
 def _prolong(frame: Frame, before: list[Frame]) -> None:
     """Give a duration to what already includes the rest."""
     if frame.duration_s is not None:
@@ -168,6 +183,8 @@ def _goes_with(frame: Frame, now: list[Frame]) -> bool:
     verbs = {each.verb for each in now}
     if frame.verb in _REST or verbs & {*_REST, Act.STAND_UP}:
         return False
+    if frame.duration_s is not None and any(each.duration_s is not None for each in now):
+        return False  # "walk for 3 s, hop for 3 s"
     if frame.verb in verbs:
         return frame.verb in _LIMBS or (frame.verb is Act.GO and _crosses(frame, now))
     # "turn around and walk back", "walk 2 m and turn left"; but "walk 2 m, turning left".
@@ -218,13 +235,26 @@ def _is_held_too(frame: Frame, now: list[Frame]) -> bool:
 
 
 def _is_held_meanwhile(frame: Frame, now: list[Frame]) -> bool:
-    """Say whether it is done in the pose just named: "stand on your hind legs and walk"."""
-    if len(now) != 1 or frame.verb not in _IN_POSE:
+    """Say whether it is done in the pose just named.
+
+    "stand on your hind legs and walk"; and who lies or sits does so while a limb moves: "lie on
+    your back and kick".
+    """
+    if len(now) != 1:
         return False
     pose = now[0]
     is_told = pose.duration_s is not None or pose.count is not None or pose.amount is not None
-    is_pose = pose.verb in _POSING and set(pose.postures) <= _POSES
-    return is_pose and bool(pose.postures) and not (is_told or pose.until_end or pose.part)
+    if is_told or pose.until_end:
+        return False
+    is_pose = pose.verb in _POSING and bool(pose.postures) and set(pose.postures) <= _POSES
+    if frame.verb in _LIMBS:
+        return pose.verb in _RESTING or is_pose
+    return frame.verb in _IN_POSE and is_pose and not pose.part
+
+
+def _posed(pose: Frame) -> Frame:
+    """Return a pose with what its verb says of the body."""
+    return pose.model_copy(update={"postures": (*pose.postures, *_RESTING.get(pose.verb, ()))})
 
 
 def _postures(one: Frame, other: Frame) -> tuple[Posture, ...]:

@@ -41,6 +41,8 @@ class Scene(NamedTuple):
     """whether what is asked for needs poses in which the environment would end the episode"""
     reference: Reference | None = None
     """the motion to follow, where there is one"""
+    is_going: bool = False
+    """whether it also goes somewhere at the same time"""
 
     @classmethod
     def of(cls, spec: EnvSpec, may_fall: bool = False, reference: Reference | None = None) -> Scene:

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from telic.composer.clauses import Mark, is_acting
 from telic.composer.frames import Act
+from telic.composer.marks import Mark, is_acting
 from telic.composer.words import Token
 
 _STRENGTH = {"start": 0, "and": 1, "stop": 2, "then": 3, "after": 3, "before": 3}
@@ -39,6 +39,12 @@ class Clause:
     def acts(self) -> bool:
         """Whether it has a verb of its own, not only one that keeps something."""
         return any(is_acting(mark) for mark in self.marks)
+
+    @property
+    def changes(self) -> bool:
+        """Whether it says how to go on otherwise: "run and slow down"."""
+        first = self.marks[0] if self.marks else None
+        return first is not None and any(sense.says.get("changes") for sense in first.senses)
 
     @property
     def is_held(self) -> bool:
@@ -71,6 +77,7 @@ def cut(tokens: Sequence[Token], marks: Iterable[Mark]) -> Cut:
     for clause in reader.finished():
         # A full stop between "run" and "keep upright" does not make the second come later.
         later = clause.join in ("then", "after") or (clause.join == "stop" and clause.acts)
+        later = later or (clause.changes and any(c.acts for group in groups for c in group))
         if later or not groups:
             groups.append([clause])
         else:

@@ -6,7 +6,6 @@ import math
 from collections.abc import Iterator
 
 from telic.composer.amounts import Numbers
-from telic.composer.clauses import Mark
 from telic.composer.frames import (
     Act,
     Amount,
@@ -17,7 +16,8 @@ from telic.composer.frames import (
     Style,
     Unit,
 )
-from telic.composer.outline import Sketch
+from telic.composer.marks import Mark
+from telic.composer.outline import Sketch, implied_verb
 from telic.composer.parts import BodyPart
 from telic.composer.words import Sense, table
 from telic.robots.terrain import TERRAINS, TerrainKind
@@ -40,6 +40,7 @@ _DIMENSION_OF = {"m/s": "speed", "rad/s": "turning", "rad": "turning", "turns": 
 _UNIT_OF: dict[str, Unit] = {"speed": "m/s", "height": "m", "distance": "m", "turning": "rad/s"}
 _LIMBS = ("leg", "foot", "feet", "arm", "hand", "thigh", "shin", "tail", "link")
 _ONE_LEG = {"left leg", "right leg", "left foot", "right foot"}
+_NOT_AHEAD = {Direction.BACKWARD, Direction.LEFT, Direction.RIGHT, Direction.SIDEWAYS}
 _LEVEL = {Direction.FORWARD, Direction.BACKWARD, Direction.LEFT, Direction.RIGHT}
 
 
@@ -119,6 +120,10 @@ class Slots:
         verb, weak = self.sketch.verb, self.sketch.says.get("weak")
         if verb == Act.GO and self.has_target:
             return Act.REACH
+        if verb == Act.REACH and not self.has_target:
+            # "reach 2 m/s": nothing is reached for.
+            said = [implied_verb(mark) for mark in self.sketch.marks if mark.reading]
+            return next((each for each in said if each is not None), verb)
         if verb == Act.LIFT and self.part is not None and self.part.name == "torso":
             return Act.STAND  # tall: see _postures
         limb = self.part is not None and any(word in self.part.name for word in _LIMBS)
@@ -158,6 +163,10 @@ class Slots:
                 if not all(mark.at < other.at for _, other, _ in said):
                     continue
                 self.claims = [claim for claim in self.claims if claim not in said]
+            own = str(self.sketch.says.get("direction", ""))
+            if climbs is not None and own in _NOT_AHEAD and direction == own and self.sketch.at:
+                # "reverse up the ramp": on slopes and stairs it goes ahead, and that is told.
+                self._use("direction", Mark("verb", self.sketch.at), Sense("direction", own))
             direction = climbs or direction
             self._use("ground", mark, sense)
             named, hardest = sense.value, sense.says.get("hardest")
@@ -209,7 +218,9 @@ class Slots:
                 continue  # no share of the power is measured
             amount, count = reading.amount, reading.count
             if reading.bare is not None:
-                amount, count = self._bare(reading.bare, dimension)
+                # "speed 2" is one; of "two quick jumps" it is how many.
+                is_named = any(self._senses("dimension")) or 0 < reading.bare < 1
+                amount, count = self._bare(reading.bare, dimension if is_named else None)
                 if amount is not None and reading.rule is not None:
                     amount = amount.model_copy(update={"rule": reading.rule})
             if found.bounds_more(amount):
@@ -225,6 +236,8 @@ class Slots:
         """Return what a number without a unit means beside this verb."""
         if self.verb in _TURNING and value in table("numbers")["angles"]["bare_degrees"]:
             return Amount(value=math.radians(value), unit="rad", rule="about"), None
+        if self.verb in _TURNING and 0 < value < 1:  # "a half twist"
+            return Amount(value=value, unit="turns", rule="about"), None
         if dimension in _UNIT_OF:
             unit = "share" if 0 < value < 1 else _UNIT_OF[dimension]
             return Amount(value=value, unit=unit, rule="about"), None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from telic.composer.draft import Draft
+from telic.composer.extremes import LONGEST_S
 from telic.composer.footing import go_in_steps
 from telic.composer.frames import Degree, Direction, Frame
 from telic.composer.gaits import ON_GROUND, gait_meant, step_in
@@ -227,7 +228,7 @@ def travel(frame: Frame, scene: Scene, draft: Draft, direction: Direction) -> No
     there = f"made > {0.88 * target:.4g}"
     draft.ends_when(there, there)
     usual = speed(frame.model_copy(update={"amount": None}), scene).value
-    draft.seconds = min(max(1.5 * target / usual + 2.0, 4.0), 20.0)
+    draft.seconds = min(max(1.5 * target / usual + 2.0, 4.0), LONGEST_S)
 
 
 def step_in_place(frame: Frame, scene: Scene, draft: Draft) -> None:
@@ -273,7 +274,7 @@ def circle(frame: Frame, scene: Scene, draft: Draft) -> None:
         radius = amount.value if amount and amount.unit == "m" else radius
     rate = target / radius
     laps = float(frame.count or 1)
-    draft.seconds = min(1.3 * laps * 2.0 * math.pi / rate + 1.0, 30.0)
+    draft.seconds = min(1.3 * laps * 2.0 * math.pi / rate + 1.0, LONGEST_S)
     draft.doubt(f"the circle is taken as one with a radius of {radius:.2g} m, to the {which}")
     draft.need(scene.ahead())
     follow_heading(scene, draft, sign)

@@ -173,9 +173,15 @@ def table(name: str) -> dict[str, Any]:
     """Return a table, each alternative of a phrase written out."""
     read = tomllib.loads((TABLES / f"{name}.toml").read_text(encoding="utf-8"))
     for rows in read.values():
-        for row in rows if name in SLOTS else ():
-            row["words"] = [one for phrase in row.get("words", ()) for one in _written_out(phrase)]
+        for row in rows if name in (*SLOTS, "units") else ():
+            row["words"] = _all_written_out(row.get("words", ()))
+    for rules in (read["rules"], read["after"]) if name == "numbers" else ():
+        rules |= {rule: _all_written_out(words) for rule, words in rules.items()}
     return read
+
+
+def _all_written_out(phrases: Iterable[str]) -> list[str]:
+    return [one for phrase in phrases for one in _written_out(phrase)]
 
 
 def _written_out(phrase: str) -> list[str]:
@@ -217,10 +223,9 @@ def determiners() -> frozenset[str]:
 
 @lru_cache(maxsize=1)
 def ignored_words() -> frozenset[str]:
-    """Return the words left out on purpose, those of the phrases one by one."""
+    """Return the words left out on purpose."""
     lists = table("ignored")
-    phrases = [*lists["determiners"], *lists["words"], *lists["robots"]]
-    return frozenset(word for phrase in phrases for word in phrase.split())
+    return frozenset((*lists["determiners"], *lists["words"], *lists["robots"]))
 
 
 @lru_cache(maxsize=1)
@@ -384,7 +389,7 @@ def _forms(words: Iterable[str], inflect: bool) -> list[str]:
         first, _, rest = phrase.partition(" ")
         firsts = inflections(first) if inflect and first.isalpha() else [first]
         forms += [f"{form} {rest}".strip() for form in firsts]
-        # Of a compound the last word is the verb: "back flips", "forward rolling".
+        # Of a compound the last word is the verb: "back flips", "forward rolling", "crabwalk".
         if inflect and rest and " " not in rest and rest in _LAST_VERBS:
-            forms += [f"{first} {form}" for form in inflections(rest)]
+            forms += [f"{first}{gap}{form}" for form in inflections(rest) for gap in (" ", "")]
     return forms
