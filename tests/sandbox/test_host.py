@@ -1,5 +1,6 @@
 """Host and worker: results, messages, stopping, every kind of end, and no survivors."""
 
+import mmap
 import os
 import subprocess
 import sys
@@ -220,6 +221,47 @@ def test_growth_of_the_folder_is_measured_from_the_start(tmp_path):
     watch.DISK_EVERY_S = 0.0
     watch.check()
     (tmp_path / "new").write_bytes(b"x" * (3 * MEBIBYTE))
-    assert disk_usage([tmp_path]) >= 6 * MEBIBYTE
+    assert disk_usage([tmp_path], 9) >= 6 * MEBIBYTE
     with pytest.raises(ResourceError, match="folder grew by 3 MiB"):
         watch.check()
+
+
+@pytest.mark.parametrize("is_mapped", [False, True], ids=["open", "mapped"])
+def test_a_file_that_was_removed_and_is_held_all_the_same_counts(tmp_path, is_mapped):
+    watch = Watch(os.getpid(), Limits(disk_bytes=2 * MEBIBYTE), [tmp_path])
+    watch._check_disk()
+    file = tmp_path / "hidden"
+    with file.open("w+b") as hidden:
+        hidden.write(b"x" * 6 * MEBIBYTE)
+        hidden.flush()
+        os.fsync(hidden.fileno())
+        kept = mmap.mmap(hidden.fileno(), 0) if is_mapped else hidden
+        file.unlink()
+        if is_mapped:
+            hidden.close()
+        assert disk_usage([tmp_path], 9) < MEBIBYTE  # nothing is there to be seen
+        with pytest.raises(ResourceError, match="grew by"):
+            watch._check_disk()
+        kept.close()
+    watch._check_disk()
+
+
+def test_folders_that_nobody_could_look_through_end_the_worker(tmp_path):
+    """More than a thousand in one another ended who looked, and hid what lay at the bottom."""
+    for number in range(12):
+        (tmp_path / str(number)).touch()
+    assert disk_usage([tmp_path], 12) == 0
+    with pytest.raises(ResourceError, match="more than 11 files"):
+        disk_usage([tmp_path], 11)
+    top = os.open(tmp_path, os.O_RDONLY)
+    for _ in range(1500):  # one by one, as no path is that long
+        os.mkdir("d", dir_fd=top)
+        below = os.open("d", os.O_RDONLY, dir_fd=top)
+        os.close(top)
+        top = below
+    os.close(top)
+    try:
+        with pytest.raises(ResourceError, match="nested folders"):
+            disk_usage([tmp_path], 100_000)
+    finally:
+        subprocess.run(["rm", "-r", str(tmp_path / "d")], check=True)

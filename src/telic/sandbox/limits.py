@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+import stat
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -12,6 +13,8 @@ from telic.errors import ResourceError
 
 GIBIBYTE = 1 << 30
 MEBIBYTE = 1 << 20
+_DEEPEST = 32
+"""folders in one another below those that a worker may write to"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +27,8 @@ class Limits:
     """memory it may set aside besides without using it, as simulators do for the worst case"""
     disk_bytes: int = 20 * GIBIBYTE
     """growth of its writable folders"""
+    files: int = 100_000
+    """files and folders in its writable folders; so many take long to look through, too"""
     file_bytes: int = 4 * GIBIBYTE
     """largest single file"""
     open_files: int = 512
@@ -54,10 +59,11 @@ class Watch:
     DISK_EVERY_S = 1.0
 
     def __init__(self, pid: int, limits: Limits, writable: Sequence[Path]) -> None:
-        self._status = Path(f"/proc/{pid}/status")
+        self._process = Path(f"/proc/{pid}")
+        self._status = self._process / "status"
         self._limits = limits
         self._writable = writable
-        self._disk_before = disk_usage(writable)
+        self._disk_before = disk_usage(writable, limits.files)
         self._started = self._memory_at = self._disk_at = time.monotonic()
 
     def check(self) -> None:
@@ -103,13 +109,32 @@ class Watch:
         return {part[0][:-1]: int(part[1]) for part in parts if part[0] in {"VmRSS:", "Threads:"}}
 
     def _check_disk(self) -> None:
-        grown = disk_usage(self._writable) - self._disk_before
+        used = disk_usage(self._writable, self._limits.files) + self._without_a_name()
+        grown = used - self._disk_before
         if grown > self._limits.disk_bytes:
             raise ResourceError(
                 f"The worker was ended: its folder grew by {grown / MEBIBYTE:,.0f} MiB, more than "
                 f"the {self._limits.disk_bytes / MEBIBYTE:,.0f} MiB allowed.",
                 hint="Keep fewer checkpoints and trajectories, or raise the limit.",
             )
+
+    def _without_a_name(self) -> int:
+        """Return the bytes of files that were removed and are held open, or mapped, all the same.
+
+        They take as much of the disk as others, and no walk through a folder meets them.
+        """
+        disks = {os.stat(folder).st_dev for folder in self._writable if folder.exists()}
+        seen: dict[int, int] = {}
+        for place in ("fd", "map_files"):
+            for link in _entries(str(self._process / place)):
+                try:
+                    found = os.stat(link.path)
+                except OSError:  # closed meanwhile
+                    continue
+                is_gone = stat.S_ISREG(found.st_mode) and found.st_nlink == 0
+                if is_gone and found.st_dev in disks:
+                    seen[found.st_ino] = found.st_blocks * 512
+        return sum(seen.values())
 
 
 def running_clock(pid: int) -> float:
@@ -124,14 +149,42 @@ def running_clock(pid: int) -> float:
     return time.monotonic() - waited_ns / 1e9
 
 
-def disk_usage(folders: Sequence[Path]) -> int:
-    """Return the bytes that folders take on disk."""
-    total = 0
-    for folder in folders:
-        for parent, _, names in os.walk(folder):
-            for name in names:
-                try:
-                    total += os.lstat(os.path.join(parent, name)).st_blocks * 512
-                except FileNotFoundError:  # renamed or removed while we look
+def disk_usage(folders: Sequence[Path], most_files: int) -> int:
+    """Return the bytes that folders take on disk.
+
+    Raises:
+        ResourceError: they hold more files, or are nested more deeply, than anybody could look
+            through: what lies there would not be counted.
+    """
+    total, count = 0, 0
+    waiting = [(str(folder), 0) for folder in folders]
+    while waiting:
+        folder, depth = waiting.pop()
+        for entry in _entries(folder):
+            count += 1
+            if count > most_files:
+                raise ResourceError(
+                    f"The worker was ended: it made more than {most_files:,} files.",
+                    hint="Keep fewer checkpoints and trajectories.",
+                )
+            try:
+                if not entry.is_dir(follow_symlinks=False):
+                    total += entry.stat(follow_symlinks=False).st_blocks * 512
                     continue
+            except FileNotFoundError:  # renamed or removed while we look
+                continue
+            if depth >= _DEEPEST:
+                raise ResourceError(
+                    f"The worker was ended: it nested folders more than {_DEEPEST} deep.",
+                    hint="A reward or a judge needs no folders of its own.",
+                )
+            waiting.append((entry.path, depth + 1))
     return total
+
+
+def _entries(folder: str) -> Iterator[os.DirEntry[str]]:
+    try:
+        with os.scandir(folder) as entries:
+            yield from entries
+    except OSError:  # not there yet or no longer, or nobody may look
+        return
