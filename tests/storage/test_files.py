@@ -18,6 +18,7 @@ from pydantic import BaseModel
 from telic.errors import ResourceError, TelicError, UsageError
 from telic.storage import files
 from telic.storage.files import (
+    TEMPORARY_MARK,
     JsonLines,
     disk_errors,
     plain,
@@ -182,3 +183,18 @@ def test_a_folder_that_refuses_writing_is_a_usage_error(tmp_path):
         raise OSError(errno.EROFS, "Read-only file system")
     with pytest.raises(OSError, match="something else"), disk_errors(tmp_path):
         raise OSError(errno.EIO, "something else")
+
+
+def test_folders_in_folders_by_the_thousand_do_not_end_who_looks_through_them(tmp_path):
+    (tmp_path / f"{TEMPORARY_MARK}1").touch()
+    top = os.open(tmp_path, os.O_RDONLY)
+    for _ in range(1100):  # one by one, as no path is that long
+        os.mkdir("d", dir_fd=top)
+        below = os.open("d", os.O_RDONLY, dir_fd=top)
+        os.close(top)
+        top = below
+    os.close(top)
+    try:
+        assert [path.parent for path in remove_unfinished(tmp_path)] == [tmp_path]
+    finally:
+        subprocess.run(["rm", "-r", str(tmp_path / "d")], check=True)

@@ -12,6 +12,7 @@ import json
 import math
 import os
 import shutil
+import sys
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
@@ -19,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar, cast
 
 from telic.core.text import is_dict, is_mapping, is_row
 from telic.errors import BadFile, ResourceError, UsageError
-from telic.storage.reading import check_file, parse_json, read_bytes
+from telic.storage.reading import check_file, files_below, parse_json, read_bytes
 
 if TYPE_CHECKING:
     from pydantic import BaseModel, TypeAdapter, ValidationError  # heavier than all of this module
@@ -181,7 +182,7 @@ def once(path: Path, record: type[Record], make: Callable[[], Record]) -> Record
 
 def remove_unfinished(folder: Path) -> list[Path]:
     """Remove what killed writers left under `folder` and return it; hold the run's lock."""
-    left = sorted(path for path in folder.rglob(f"{TEMPORARY_MARK}*") if path.is_file())
+    left = files_below(folder, f"{TEMPORARY_MARK}*", most=sys.maxsize)
     for path in left:
         path.unlink(missing_ok=True)
     return left

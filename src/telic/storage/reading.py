@@ -8,6 +8,7 @@ that would end the interpreter; what is not a number becomes None, as it does wh
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import fnmatch
 import hashlib
@@ -199,21 +200,30 @@ def _unreadable(path: Path, error: OSError) -> BadFile:
     return BadFile(f"{path} cannot be read: {error.strerror}.")
 
 
-def files_below(folder: Path, pattern: str = "*") -> list[Path]:
-    """Return the files of some name in a folder and below, in order; links are not followed.
+def files_below(folder: Path, pattern: str = "*", most: int | None = None) -> list[Path]:
+    """Return the files of some name in a folder and below, in order.
 
-    Raises BadFile for a folder that holds more than any folder that we read: "/" by mistake.
+    Links are not followed, nor folders that are nested deeper than any that we make. Raises
+    BadFile for a folder that holds more than any folder that we read: "/" by mistake.
     """
     seen, found = 0, list[Path]()
-    for place, _, names in os.walk(folder):
-        seen += 1 + len(names)
-        if seen > _MOST_FILES:
+    most = _MOST_FILES if most is None else most
+    waiting = [(str(folder), 0)]  # no recursion: who made the folders may have nested thousands
+    while waiting:
+        place, depth = waiting.pop()
+        with contextlib.suppress(OSError), os.scandir(place) as entries:  # gone, or not ours
+            for entry in entries:
+                seen += 1
+                if entry.is_dir(follow_symlinks=False) and depth < _DEEPEST:
+                    waiting.append((entry.path, depth + 1))
+                elif fnmatch.fnmatch(entry.name, pattern) and entry.is_file():
+                    found.append(Path(entry.path))
+        if seen > most:
             raise BadFile(
-                f"{folder} holds more than {_MOST_FILES:,} files; so many are not looked through.",
+                f"{folder} holds more than {most:,} files; so many are not looked through.",
                 hint="Name the folder that the files themselves are in.",
             )
-        found += [Path(place, name) for name in fnmatch.filter(names, pattern)]
-    return sorted(file for file in found if file.is_file())
+    return sorted(found)
 
 
 def file_hash(path: Path) -> str:
