@@ -61,6 +61,8 @@ _SIDES = (Direction.LEFT, Direction.RIGHT)
 _ON_REAR = {"front legs", "front feet", "front leg", "front foot"}
 PLAIN_GAITS = {None, "run", "walk"}
 """ways of going that are told apart by their speed alone"""
+_ON_SPOT = ("march", "step")
+"""ways of going that are just walking where nobody gets anywhere"""
 _OTHER, _MUCH = 1.37, 11.0
 """what a number is multiplied by to see whether anything depends on it"""
 
@@ -135,6 +137,8 @@ def lost_gaits(parsed: ParsedIntent, scene: Scene, made: Composition, build: Bui
             continue
         frame = parsed.frames[claim.index]
         if frame.gait in (*PLAIN_GAITS, "return") or (frame.gait == "swim" and not scene.spec.feet):
+            continue
+        if frame.gait in _ON_SPOT and frame.direction is Direction.IN_PLACE:
             continue
         # A word may say how fast, too: to sprint is to run very fast.
         change: dict[str, Any] = {"gait": None}
