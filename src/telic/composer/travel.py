@@ -221,6 +221,10 @@ def travel(frame: Frame, scene: Scene, draft: Draft, direction: Direction) -> No
     meaning = "mean speed over the last second"
     value = 'float(np.mean(episode["speed"][-max(1, int(1.0 / episode.dt)):]))'
     draft.leaf("stops there", meaning, value, 0.8, 0.3, weight=1.5, unit="m/s", tag="drifts")
+    # Who is still under way when time is up has arrived by chance.
+    meaning = f"way made in the last fifth of the time, in parts of {target:.3g} m"
+    value = f"float(abs(made[-1] - made[int(0.8 * len(made))])) / {target:.4g}"
+    draft.guard("has arrived by then", meaning, value, 0.18, 0.1, tag="drifts")
     stay_straight(scene, draft, quantity)
     if frame.gait in FROUDE:
         go_in_steps(frame.gait, scene, draft, _GRIP_THERE)
