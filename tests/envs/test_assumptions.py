@@ -1,9 +1,12 @@
 """Which body is the robot, what is up, where it faces and stands: right, said, or refused."""
 
+import shutil
+
 import mujoco
 import numpy as np
 import pytest
 
+from telic.bench.results import SUITES
 from telic.envs import make
 from telic.envs.anatomy import body_names, joint_names, robot_of
 from telic.envs.assumptions import told
@@ -189,3 +192,16 @@ def test_every_column_has_a_name_of_its_own(tmp_path):
     env = make(str(written(tmp_path, scene(body, more=sensors))), num_envs=1)
     env.close()
     assert len(set(env.spec.obs_names)) == env.spec.obs_dim
+
+
+@pytest.mark.parametrize(("stiff", "sinks"), [(0, True), (60, False)])
+def test_a_robot_that_nothing_holds_up_is_told_of_position_drives(tmp_path, stiff, sinks):
+    folder = shutil.copytree(SUITES / "robots", tmp_path / "robots")
+    text = (folder / "beetle.xml").read_text()
+    (folder / "mine.xml").write_text(
+        text.replace("<joint damping", f'<joint stiffness="{stiff}" damping')
+    )
+    env = make(str(folder / "mine.xml"), num_envs=1)
+    env.close()
+    notes = [note for note in told(env.spec) if "telic robots describe" in note]
+    assert bool(notes) == sinks and all("0.17" in note for note in notes)

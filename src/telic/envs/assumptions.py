@@ -14,6 +14,7 @@ import mujoco
 import numpy as np
 
 from telic.envs.anatomy import body_names
+from telic.envs.models import is_position
 from telic.envs.spec import EnvSpec, Robot
 from telic.robots.transmissions import driven_trees
 
@@ -27,6 +28,8 @@ _FAR_DEG = 45.0
 """off x, from which on a robot does not face it"""
 _APART = 0.1
 """of a robot's size, by which its front is from its back"""
+_SINKS, _ALONE_S = 0.6, 1.0
+"""share of its height that a robot keeps which holds itself up, after so long"""
 _UPRIGHT = ("home", "stand", "standing", "default", "nominal")
 
 
@@ -48,6 +51,7 @@ def assumptions(model: mujoco.MjModel, robot: Robot) -> list[str]:
         *_feet(robot, names),
         *_faces(model, data, robot, names),
         *_lies(model, data, robot.torso),
+        *_sinks(model, data, robot),
     ]
 
 
@@ -124,4 +128,25 @@ def _lies(model: mujoco.MjModel, data: mujoco.MjData, torso: int) -> list[str]:
     return [
         f'It starts as its first keyframe has it, "{named[0]}", which is tilted; feet and heights '
         f"are taken from there. To start upright: --env-arg keyframe={better[0]}"
+    ]
+
+
+def _sinks(model: mujoco.MjModel, data: mujoco.MjData, robot: Robot) -> list[str]:
+    """Yield a note where a robot on legs, driven by forces alone, does not hold itself up."""
+    is_held = any(is_position(model, i) for i in range(model.nu))
+    if is_held or robot.torso is None or not robot.feet or robot.root.kind != "free":
+        return []
+    mujoco.mj_resetData(model, data)
+    data.qpos[:] = robot.rest_qpos
+    mujoco.mj_kinematics(model, data)
+    before = float(data.xpos[robot.torso, 2])
+    for _ in range(round(_ALONE_S / model.opt.timestep)):
+        mujoco.mj_step(model, data)
+    after = float(data.xpos[robot.torso, 2])
+    if not after < _SINKS * before:
+        return []
+    return [
+        f"Its motors are forces and nothing holds it up: left alone it sinks from {before:.2g} to "
+        f"{after:.2g} m. With position drives it stands from the first step on, and walking is "
+        "learned sooner: telic robots describe FILE > mine.toml, and use mine.toml."
     ]
