@@ -10,8 +10,8 @@ import pytest
 from telic.composer.compose import compose
 from telic.composer.frames import Act, Direction, LimitKind, Posture
 from telic.composer.parse import parse
-from telic.envs import make
 from telic.errors import BadEnvironment, TelicError
+from tests.composer.specs import spec_of
 
 DEEDS = ["walk", "run fast", "jump twice", "walk for 3 seconds"]
 WHERE = ["to the left", "to the right", "backwards", "up", "down", "forward", "low", "upside down"]
@@ -20,15 +20,8 @@ LIMBS = ["arms", "left arm", "hands", "legs", "knees", "left foot", "elbows"]
 
 
 @lru_cache
-def spec_of(robot):
-    env = make(f"{robot}-v5", num_envs=1)
-    env.close()
-    return env.spec
-
-
-@lru_cache
 def read(intent, robot="Humanoid"):
-    return parse(intent, spec_of(robot))
+    return parse(intent, spec_of(f"{robot}-v5"))
 
 
 def asked(parsed):
@@ -77,7 +70,7 @@ def test_hands_that_are_up_are_raised_meanwhile(part):
 
 
 def test_a_limb_moves_in_the_pose_that_was_named():
-    spec = spec_of("Humanoid")
+    spec = spec_of("Humanoid-v5")
     for pose, kept in {"lie down": "lies on the ground", "crouch": "keeps its torso low"}.items():
         for limb in ("kick", "wave", "raise your left arm"):
             titles = {each.title for each in compose(f"{pose} and {limb}", spec).criteria}
@@ -86,7 +79,7 @@ def test_a_limb_moves_in_the_pose_that_was_named():
 
 
 def test_who_waves_while_going_need_not_stay():
-    spec = spec_of("Humanoid")
+    spec = spec_of("Humanoid-v5")
     stays = {
         deed: "stays where it is" in {each.title for each in compose(deed, spec).criteria}
         for deed in ("wave", "walk and wave", "swing your arms while walking", "hop and wave")
@@ -195,8 +188,8 @@ def test_a_comparison_that_is_negated_bounds_the_number(negation):
 
 def test_what_is_said_again_or_turned_to_is_one_deed():
     for robot in ("Ant", "Humanoid"):
-        made = compose("walk, walk, walk", spec_of(robot))
-        assert made.criteria == compose("walk", spec_of(robot)).criteria
+        made = compose("walk, walk, walk", spec_of(f"{robot}-v5"))
+        assert made.criteria == compose("walk", spec_of(f"{robot}-v5")).criteria
     for side in ("left", "right", "the other way", "the opposite direction"):
         (frame,) = read(f"turn to face {side}", "Ant").frames
         assert frame.amount is not None, side
@@ -219,7 +212,9 @@ def test_two_deeds_with_a_time_each_come_one_after_the_other():
     for one, other in itertools.permutations(["walk", "hop", "wave", "stand"], 2):
         titles = [
             each.title
-            for each in compose(f"{one} for 3 s and {other} for 3 s", spec_of("Humanoid")).criteria
+            for each in compose(
+                f"{one} for 3 s and {other} for 3 s", spec_of("Humanoid-v5")
+            ).criteria
         ]
         assert any(title.startswith("second: ") for title in titles), (one, other)
 
@@ -232,18 +227,15 @@ def test_parts_that_take_turns_are_not_judged_as_moving_at_once():
 
 @pytest.mark.parametrize("below", ["below", "under", "less than", "at most", "within"])
 def test_a_small_angle_or_speed_is_small_to_either_side(below):
-    env = make("CartPole-v1", num_envs=1)
-    env.close()
+    spec = spec_of("CartPole-v1")
     for what in ("pole angle", "cart velocity"):
-        judge = compose(f"keep the {what} {below} 0.05", env.spec).judge
+        judge = compose(f"keep the {what} {below} 0.05", spec).judge
         assert "np.abs(x1 - 0) < 0.05" in judge, what
-    assert "np.abs" in compose("keep cart position within 0.5 m", env.spec).judge
+    assert "np.abs" in compose("keep cart position within 0.5 m", spec).judge
 
 
 @pytest.mark.parametrize("env", ["CartPole-v1", "Pendulum-v1"])
 def test_another_deed_or_unit_is_not_taken_for_keeping_a_value(env):
-    made = make(env, num_envs=1)
-    made.close()
     name = {"CartPole-v1": "cart", "Pendulum-v1": "angle"}[env]
     for intent in (
         f"oscillate the {name} at 1 Hz",
@@ -251,7 +243,7 @@ def test_another_deed_or_unit_is_not_taken_for_keeping_a_value(env):
         "balance upside down",
     ):
         with pytest.raises(TelicError):
-            compose(intent, made.spec)
+            compose(intent, spec_of(env))
 
 
 def test_a_direction_that_slopes_and_stairs_overrule_is_named(spec):
@@ -290,7 +282,7 @@ def test_postures_and_poles_keep_their_meaning():
     ],
 )
 def test_numbers_that_no_episode_can_show_are_refused(intent):
-    spec = spec_of("Ant")
+    spec = spec_of("Ant-v5")
     for number in ("0.001", "100000"):
         with pytest.raises(BadEnvironment, match=r"at most|a stumble"):
             compose(intent.format(number), spec)
@@ -302,8 +294,8 @@ def test_numbers_that_no_episode_can_show_are_refused(intent):
 @pytest.mark.parametrize("verb", ["jump", "flip", "kick", "hop", "spin", "wave"])
 def test_more_times_than_an_episode_has_room_for_are_refused(verb):
     with pytest.raises(BadEnvironment, match="100 times at most"):
-        compose(f"{verb} 500 times", spec_of("Humanoid"))
-    assert compose(f"{verb} 3 times", spec_of("Humanoid")).criteria
+        compose(f"{verb} 500 times", spec_of("Humanoid-v5"))
+    assert compose(f"{verb} 3 times", spec_of("Humanoid-v5")).criteria
 
 
 @pytest.mark.parametrize("how", ["high", "forward", "up"])
@@ -348,7 +340,7 @@ def test_a_fraction_is_one_number():
 
 @pytest.mark.parametrize("side", ["back", "belly", "stomach", "side"])
 def test_which_side_it_lies_on_is_told_as_less_than_was_said(side):
-    made = compose(f"lie on your {side}", spec_of("Ant"))
+    made = compose(f"lie on your {side}", spec_of("Ant-v5"))
     assert any(side in words and "judged as" in words for words in made.dropped)
     assert read("crawl on your belly").frames[0].postures == (Posture.LOW,)
 
@@ -362,5 +354,5 @@ def test_skipping_something_is_not_doing_it():
 
 @pytest.mark.parametrize("gait", ["march", "step"])
 def test_marching_on_the_spot_is_walking_on_the_spot(gait):
-    made = compose(f"{gait} in place", spec_of("Humanoid"))
-    assert made.criteria == compose("walk in place", spec_of("Humanoid")).criteria
+    made = compose(f"{gait} in place", spec_of("Humanoid-v5"))
+    assert made.criteria == compose("walk in place", spec_of("Humanoid-v5")).criteria

@@ -1,14 +1,12 @@
 """What cannot be had together is refused before anything is trained for it."""
 
-from functools import lru_cache
-
 import pytest
 
 from telic.composer.compose import compose
 from telic.composer.conflict import Demand, require_consistent
 from telic.composer.draft import Draft
-from telic.envs import make
 from telic.errors import BadEnvironment, Contradiction, UsageError
+from tests.composer.specs import spec_of
 
 IMPOSSIBLE = """
 HalfCheetah: run forward and stand still
@@ -43,25 +41,18 @@ Ant: stand still without moving
 """.strip().splitlines()
 
 
-@lru_cache
-def spec_of(robot):
-    env = make(f"{robot}-v5", num_envs=1)
-    env.close()
-    return env.spec
-
-
 @pytest.mark.parametrize("line", IMPOSSIBLE)
 def test_what_cannot_be_had_together_is_refused(line):
     robot, _, intent = line.partition(": ")
     with pytest.raises(Contradiction, match=r'".+" and ".+" cannot both be done') as caught:
-        compose(intent, spec_of(robot))
+        compose(intent, spec_of(f"{robot}-v5"))
     assert isinstance(caught.value, UsageError) and caught.value.exit_code == 2
 
 
 @pytest.mark.parametrize("line", POSSIBLE)
 def test_what_can_be_had_together_is_not(line):
     robot, _, intent = line.partition(": ")
-    assert compose(intent, spec_of(robot)).criteria
+    assert compose(intent, spec_of(f"{robot}-v5")).criteria
 
 
 @pytest.mark.parametrize(
@@ -75,7 +66,7 @@ def test_what_can_be_had_together_is_not(line):
 )
 def test_what_the_robot_does_not_have_is_refused(robot, intent):
     with pytest.raises(BadEnvironment, match="cannot"):
-        compose(intent, spec_of(robot))
+        compose(intent, spec_of(f"{robot}-v5"))
 
 
 def judging(*parts, lines=()):
@@ -120,8 +111,8 @@ def test_criteria_that_can_all_be_met_are_not(parts):
 def test_criteria_as_composed_never_exclude_one_another():
     for line in POSSIBLE:
         robot, _, intent = line.partition(": ")
-        made = compose(intent, spec_of(robot))
-        assert compose(intent, spec_of(robot), criteria=made.criteria) == made
+        made = compose(intent, spec_of(f"{robot}-v5"))
+        assert compose(intent, spec_of(f"{robot}-v5"), criteria=made.criteria) == made
 
 
 def test_two_demands_meet_in_time_and_on_one_quantity():

@@ -1,14 +1,12 @@
 """Going is in steps: what glides or trembles along is not taken for a gait."""
 
-from functools import lru_cache
-
 import numpy as np
 import pytest
 
 from telic.composer.compose import compose
-from telic.envs import make
 from telic.judges.code import JudgeCode
 from telic.judges.examples import puppet
+from tests.composer.specs import spec_of
 
 GUARDS = ("does not slide along", "does not tremble along", "takes steps")
 GAITS = {
@@ -17,13 +15,6 @@ GAITS = {
     "Walker2d-v5": ("walk forward", "run forward"),
     "Humanoid-v5": ("walk forward",),
 }
-
-
-@lru_cache
-def spec_of(env, **args):
-    made = make(env, num_envs=1, **args)
-    made.close()
-    return made.spec
 
 
 def guards(made, trajectory):

@@ -3,8 +3,6 @@
 Puppets show the real thing: a robot led by hand through what was asked for.
 """
 
-from functools import lru_cache
-
 import pytest
 
 from telic.composer.compose import compose
@@ -13,6 +11,7 @@ from telic.judges.code import JudgeCode
 from telic.judges.criteria import Motion
 from telic.judges.examples import puppet
 from telic.judges.habits import bad_habits
+from tests.composer.specs import spec_of
 
 CHEETAH, ANT, HOPPER = "HalfCheetah-v5", "Ant-v5", "Hopper-v5"
 STILL = Motion(seconds=20)
@@ -66,6 +65,7 @@ ALIKE = [
     (ANT, "walk 2 m", [go(20, 0.6, **WALKING)]),
     (ANT, "walk 2 m", [go(5, 0.4), STILL]),
     (CHEETAH, "walk 3 m", [go(5, 0.6), STILL]),
+    (CHEETAH, "go 3 m", [go(20, 0.326)]),  # just there when time is up
     (CHEETAH, "walk slowly", [go(8, 0.37)]),
     (CHEETAH, "run forward and come back", [go(3, 2.2, stride_hz=2), STILL]),
     (CHEETAH, "run forward and come back", [go(3, 2.2, stride_hz=2), go(20, -2.2)]),
@@ -76,13 +76,6 @@ ALIKE = [
     (ANT, "stand upright on two legs", [STILL]),
     (CHEETAH, "run on the hind legs", [go(8, 3.2, stride_hz=2)]),
 ]
-
-
-@lru_cache
-def spec_of(env):
-    made = make(env, num_envs=1)
-    made.close()
-    return made.spec
 
 
 def score(env, intent, motions):

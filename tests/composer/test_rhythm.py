@@ -1,26 +1,17 @@
 """Jumps at regular times: recognised by the time from one landing to the next."""
 
-from functools import lru_cache
-
 import pytest
 
 from telic.composer.compose import compose
 from telic.composer.hops import beats
-from telic.envs import make
 from telic.errors import BadEnvironment
 from telic.judges.code import JudgeCode
 from telic.judges.criteria import Motion
 from telic.judges.examples import puppet
+from tests.composer.specs import spec_of
 
 CHEETAH = "HalfCheetah-v5"
 INTENT = "jump every 2 seconds"
-
-
-@lru_cache
-def spec_of(env, **args):
-    made = make(env, num_envs=1, **args)
-    made.close()
-    return made.spec
 
 
 def score(made, motions):

@@ -10,9 +10,9 @@ import pytest
 from telic.composer.compose import compose
 from telic.composer.parse import parse
 from telic.composer.words import table, vocabulary
-from telic.envs import make
 from telic.errors import NotUnderstood, TelicError, UsageError
 from telic.judges.criteria import scope_words
+from tests.composer.specs import spec_of
 
 # A robot, an intent, and what must be named as left out; "refused" where the verb itself is lost.
 LEFT_OUT = """
@@ -132,15 +132,8 @@ REAL = sorted({word for text in topics.values() for word in re.findall(r"\b[a-z]
 UNITS = ("m", "cm", "m/s", "km/h", "degrees", "s", "times", "turns", "percent", "rad", "Hz", "kg")
 
 
-@lru_cache
-def spec_of(robot):
-    env = make(f"{robot}-v5", num_envs=1)
-    env.close()
-    return env.spec
-
-
 def left_out(robot, intent):
-    made = compose(intent, spec_of(robot))
+    made = compose(intent, spec_of(f"{robot}-v5"))
     return (*made.not_understood, *made.dropped)
 
 
@@ -154,7 +147,7 @@ def test_what_no_criterion_carries_is_named(line):
     intent, _, named = rest.partition(" | ")
     if named == "refused":
         with pytest.raises(NotUnderstood, match="can: "):
-            compose(intent, spec_of(robot))
+            compose(intent, spec_of(f"{robot}-v5"))
     else:
         assert any(named in words for words in left_out(robot, intent))
 
@@ -184,7 +177,7 @@ def test_no_word_from_outside_the_tables_is_lost():
         word = dice.choice(REAL) if number % 2 else nonword(dice)
         if word in vocabulary():
             continue
-        parsed = parse(inserted(dice, intent, word), spec_of(robot))
+        parsed = parse(inserted(dice, intent, word), spec_of(f"{robot}-v5"))
         told = (*parsed.not_understood, *(each.split('"')[1] for each in parsed.corrected))
         assert word in told, parsed.intent
 
@@ -201,7 +194,7 @@ def told(made):
 def composed(robot, intent):
     """What is composed; None: it is refused, and so nothing of it is silent."""
     try:
-        return compose(intent, spec_of(robot))
+        return compose(intent, spec_of(f"{robot}-v5"))
     except TelicError:
         return None
 
@@ -285,7 +278,7 @@ def test_no_modifier_is_lost():
 
 
 def test_the_scope_says_which_criteria_carry_which_words():
-    made = compose("run forward fast with style", spec_of("HalfCheetah"))
+    made = compose("run forward fast with style", spec_of("HalfCheetah-v5"))
     carriers = {each.words: each.criteria for each in made.covered}
     assert set(carriers) == {"run", "forward", "fast"}
     assert any(title.startswith("moves forward") for title in carriers["fast"])
@@ -295,29 +288,29 @@ def test_the_scope_says_which_criteria_carry_which_words():
 
 
 def test_words_whose_criterion_a_person_left_out_are_not_judged_any_more():
-    made = compose("run forward smoothly", spec_of("HalfCheetah"))
+    made = compose("run forward smoothly", spec_of("HalfCheetah-v5"))
     kept = [
         each for each in made.criteria if "smooth" not in each.title and "gentle" not in each.title
     ]
-    edited = compose("run forward smoothly", spec_of("HalfCheetah"), criteria=kept)
+    edited = compose("run forward smoothly", spec_of("HalfCheetah-v5"), criteria=kept)
     assert made.dropped == () and edited.dropped == ("smoothly",)
 
 
 def test_what_a_robot_cannot_do_otherwise_is_not_left_out():
-    made = compose("run forward in a straight line", spec_of("HalfCheetah"))
+    made = compose("run forward in a straight line", spec_of("HalfCheetah-v5"))
     assert made.dropped == ()
     assert "in a plane every way is straight" in made.doubts
 
 
 def test_a_refusal_says_the_nearest_intent_that_is_understood():
     with pytest.raises(NotUnderstood, match='Nearest: "run forward"') as caught:
-        compose("run forward, then dance", spec_of("Humanoid"))
+        compose("run forward, then dance", spec_of("Humanoid-v5"))
     assert isinstance(caught.value, UsageError) and caught.value.exit_code == 2
     with pytest.raises(NotUnderstood, match='Nearest: "run"'):
-        compose("moonwalk", spec_of("HalfCheetah"))
+        compose("moonwalk", spec_of("HalfCheetah-v5"))
 
 
 def test_a_typing_error_is_told_and_ordinary_words_are_not_taken_for_one():
-    made = compose("run foward", spec_of("HalfCheetah"))
+    made = compose("run foward", spec_of("HalfCheetah-v5"))
     assert made.not_understood == () and '"foward" is read as "forward"' in made.doubts
-    assert compose("run forward quote", spec_of("HalfCheetah")).not_understood == ("quote",)
+    assert compose("run forward quote", spec_of("HalfCheetah-v5")).not_understood == ("quote",)

@@ -9,8 +9,8 @@ import pytest
 from telic.composer.compose import compose
 from telic.composer.parse import parse
 from telic.composer.words import table
-from telic.envs import make
 from telic.errors import NotUnderstood, TelicError
+from tests.composer.specs import spec_of
 
 PLAIN = {
     "Ant": ["run forward", "walk slowly to the left", "jump twice", "turn 90 degrees left"],
@@ -23,15 +23,8 @@ DEEDS = ["you jump", "walking backwards", "it turns left", "running and rolling"
 
 
 @lru_cache
-def spec_of(robot):
-    env = make(f"{robot}-v5", num_envs=1)
-    env.close()
-    return env.spec
-
-
-@lru_cache
 def made_of(robot, intent):
-    return compose(intent, spec_of(robot))
+    return compose(intent, spec_of(f"{robot}-v5"))
 
 
 def judged(made):
@@ -51,7 +44,7 @@ def test_what_follows_a_condition_a_reason_or_a_comparison_is_nothing_to_do():
     for words, deed in itertools.product(words_of("joins", "aside"), DEEDS):
         robot, intent = dice.choice(EVERY)
         text = f"{intent} {words} {deed}"
-        made = compose(text, spec_of(robot))
+        made = compose(text, spec_of(f"{robot}-v5"))
         assert judged(made) == judged(made_of(robot, intent)), text
         for word in {"jump", "walking", "turns", "running", "rolling", "foot"} & {*deed.split()}:
             assert word in named(made), text
@@ -59,7 +52,7 @@ def test_what_follows_a_condition_a_reason_or_a_comparison_is_nothing_to_do():
 
 def test_a_condition_at_the_head_ends_at_the_comma():
     for robot, intent in EVERY:
-        made = compose(f"if you fall and roll, {intent}", spec_of(robot))
+        made = compose(f"if you fall and roll, {intent}", spec_of(f"{robot}-v5"))
         assert judged(made) == judged(made_of(robot, intent))
         assert made.not_understood == ("if you fall and roll",)
 
@@ -67,7 +60,7 @@ def test_a_condition_at_the_head_ends_at_the_comma():
 @pytest.mark.parametrize("words", ["refuse to", "fail to", "forget to", "pretend to", "imagine"])
 def test_who_is_told_not_to_is_not_taught_to(words):
     with pytest.raises(NotUnderstood):
-        compose(f"{words} run", spec_of("Ant"))
+        compose(f"{words} run", spec_of("Ant-v5"))
 
 
 @pytest.mark.parametrize(
@@ -81,8 +74,8 @@ def test_who_is_told_not_to_is_not_taught_to(words):
     ],
 )
 def test_a_list_of_what_is_not_to_be_done_goes_on(text, left):
-    made = compose(text, spec_of("Ant"))
-    assert len({each.phase for each in parse(text, spec_of("Ant")).frames}) == 1
+    made = compose(text, spec_of("Ant-v5"))
+    assert len({each.phase for each in parse(text, spec_of("Ant-v5")).frames}) == 1
     assert left in named(made)
     assert not any("stands still" in each.title for each in made.criteria)
 
@@ -92,7 +85,7 @@ def test_of_what_is_offered_the_first_is_done_and_nothing_is_left_out():
         for first, second in itertools.permutations(intents, 2):
             if "then" in first + second:
                 continue
-            made = compose(f"either {first} or {second}", spec_of(robot))
+            made = compose(f"either {first} or {second}", spec_of(f"{robot}-v5"))
             assert judged(made) == judged(made_of(robot, first)), (first, second)
             assert named(made) == ""
             assert any(f"or {second}" in doubt for doubt in made.doubts)
@@ -125,7 +118,7 @@ def test_of_what_is_offered_the_first_is_done_and_nothing_is_left_out():
     ],
 )  # fmt: skip
 def test_it_is_read_like_a_plainer_one(text, same):
-    one, other = (compose(each, spec_of("Ant")) for each in (text, same))
+    one, other = (compose(each, spec_of("Ant-v5")) for each in (text, same))
     assert [each.title for each in one.criteria] == [each.title for each in other.criteria]
     assert judged(one)[2] == judged(other)[2]
     assert named(one) == named(other) == ""
@@ -133,7 +126,7 @@ def test_it_is_read_like_a_plainer_one(text, same):
 
 def test_what_goes_on_meanwhile_is_done_together():
     for text in ("walk 2 m, turning left", "turn left while walking", "run, jumping twice"):
-        made = compose(text, spec_of("Ant"))
+        made = compose(text, spec_of("Ant-v5"))
         assert not any(each.title.startswith("first") for each in made.criteria), text
 
 
@@ -155,7 +148,7 @@ def test_a_number_that_is_not_to_be_exceeded_costs_beyond_it_or_is_named():
     for (deed, unit), (index, rule) in itertools.product(MOST, enumerate(rules)):
         text = f"{deed} {rule} {index % 7 + 2} {unit}"
         try:
-            made = compose(text, spec_of("Ant"))
+            made = compose(text, spec_of("Ant-v5"))
         except TelicError:
             continue
         bounded = [each for each in made.criteria if each.direction != "at_least"]
@@ -165,7 +158,7 @@ def test_a_number_that_is_not_to_be_exceeded_costs_beyond_it_or_is_named():
 
 def test_a_count_that_is_said_to_be_a_bound_is_no_superlative():
     for words in ("at most twice", "at least twice", "exactly twice", "only twice"):
-        made = compose(f"jump {words}", spec_of("Ant"))
+        made = compose(f"jump {words}", spec_of("Ant-v5"))
         assert judged(made) == judged(made_of("Ant", "jump twice")), words
         assert named(made) == ""
 
@@ -176,7 +169,7 @@ def test_words_that_say_more_than_is_judged_are_named_with_what_they_are_judged_
     for value, word in ((row["judged_as"], word) for row in rows for word in row["words"]):
         text = word if name == "verbs" else f"lie {word}"
         try:
-            made = compose(text, spec_of("Humanoid"))
+            made = compose(text, spec_of("Humanoid-v5"))
         except TelicError:
             continue  # it cannot, and says so
         assert f"(judged as {value})" in named(made), text
@@ -185,7 +178,7 @@ def test_words_that_say_more_than_is_judged_are_named_with_what_they_are_judged_
 
 def test_idioms_are_not_read_word_by_word():
     for words in words_of("joins", "unread"):
-        made = compose(f"walk forward, {words}", spec_of("Ant"))
+        made = compose(f"walk forward, {words}", spec_of("Ant-v5"))
         kept = {each.title for each in made.criteria}
         assert kept == {each.title for each in made_of("Ant", "walk forward").criteria}, words
         assert words.split()[-1] in named(made) or words.split()[0] in named(made), words
@@ -206,7 +199,7 @@ def test_idioms_are_not_read_word_by_word():
     ],
 )
 def test_what_is_said_of_a_part_is_not_taken_for_the_whole(robot, text, left):
-    assert left in named(compose(text, spec_of(robot)))
+    assert left in named(compose(text, spec_of(f"{robot}-v5")))
 
 
 @pytest.mark.parametrize(
@@ -214,7 +207,7 @@ def test_what_is_said_of_a_part_is_not_taken_for_the_whole(robot, text, left):
 )
 def test_a_deed_that_is_lost_is_refused_though_its_end_is_understood(text):
     with pytest.raises(NotUnderstood):
-        compose(text, spec_of("Humanoid"))
+        compose(text, spec_of("Humanoid-v5"))
 
 
 # None of these is a movement the composer knows, or a word that has another meaning here.
@@ -354,13 +347,13 @@ def test_a_verb_from_outside_the_vocabulary_is_refused_wherever_it_stands(robot)
     for verb in OUTSIDE:
         text = dice.choice(FRAMES).format(verb)
         with pytest.raises(TelicError):
-            compose(text, spec_of(robot))
+            compose(text, spec_of(f"{robot}-v5"))
             pytest.fail(text)
     assert len(OUTSIDE) >= 60
 
 
 def test_what_is_said_to_be_nearest_is_understood_as_a_whole():
-    spec = spec_of("Humanoid")
+    spec = spec_of("Humanoid-v5")
     told = 0
     for verb, frame in itertools.product(OUTSIDE[::7], FRAMES):
         try:
@@ -390,6 +383,6 @@ def test_what_is_said_to_be_nearest_is_understood_as_a_whole():
     ],
 )
 def test_a_purpose_that_says_how_to_be_is_kept_and_any_other_is_named(env, words, unread):
-    parsed = parse(words, spec_of(env))
+    parsed = parse(words, spec_of(f"{env}-v5"))
     assert parsed.unread == unread
     assert len(parsed.frames) == 1  # a purpose is nothing more to do

@@ -1,7 +1,6 @@
 """One movement after another: order counts, each part is judged on its own time."""
 
 import re
-from functools import lru_cache
 
 import pytest
 import torch
@@ -16,6 +15,7 @@ from telic.judges.criteria import Motion
 from telic.judges.examples import GOOD, good_examples, puppet
 from telic.rewards.load import load_reward
 from telic.rewards.probe import probe
+from tests.composer.specs import spec_of
 
 CHEETAH, ANT = "HalfCheetah-v5", "Ant-v5"
 STILL = Motion(seconds=20)
@@ -23,13 +23,6 @@ JUMP = Motion(seconds=2, jumps=1, height_m=0.9)
 RUN = Motion(seconds=4, forward_mps=2.2, stride_hz=2)
 # Feet of an Ant that walks.
 AHEAD = {"stride_hz": 1.3, "feet": ((0.25,), (0.0,), (0.5,), (0.75,)), "duty": 0.65}
-
-
-@lru_cache
-def spec_of(env):
-    made = make(env, num_envs=1)
-    made.close()
-    return made.spec
 
 
 def judged(env, intent, motions):
