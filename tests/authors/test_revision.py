@@ -169,3 +169,15 @@ def test_what_stands_in_the_way_is_left_out_when_less_of_it_did_not_help():
     assert {"speed": 1.0, "control": 0.0} in [each.weights for each in again.variants]
     other = slow[1].model_copy(update={"tags": ("falls",)})
     assert "without" not in next_candidate([slow[0], other], {1: FIRST, 2: first}).change
+
+
+@pytest.mark.parametrize(
+    ("value", "rises", "warm"),
+    [(0.7, False, True), (0.4, True, True), (0.4, False, False), (0.05, True, False)],
+)
+def test_policies_that_were_still_getting_better_go_on_instead_of_beginning_anew(
+    value, rises, warm
+):
+    parent = [iteration(1, earned(value))]
+    made = next_candidate(parent, {1: FIRST}, ParentEvidence(rises=rises))
+    assert {each.warm for each in made.variants} == {warm}

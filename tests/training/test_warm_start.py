@@ -1,8 +1,11 @@
 """A member may go on from a policy that was trained before."""
 
+from functools import partial
+
+import pytest
 import torch
 
-from telic.storage.layout import RunFolder
+from telic.storage.layout import MemberFolder, RunFolder
 from telic.training.plan import plan
 from telic.training.policy import load_policy
 from telic.training.run import execute
@@ -41,6 +44,65 @@ def test_training_goes_on_from_the_policy_it_is_given(tmp_path):
     assert torch.allclose(warm.flat, before.flat, atol=1e-6)
     assert torch.allclose(warm.actor.scaling.shift, before.actor.scaling.shift, atol=0.01)
     assert not torch.allclose(cold.flat, before.flat, atol=1e-3)
+
+
+def remembering(count, shown):
+    """Return a reward that keeps so many numbers, and says who is shown them."""
+    return f"""
+from telic import RewardFunction
+
+class Remembering(RewardFunction):
+    memory = {{f"kept_{{place}}": 0.0 for place in range({count})}}
+    memory_to = {shown!r}
+
+    def compute(self, obs, action, next_obs, info):
+        for place in range({count}):
+            kept = self.memory[f"kept_{{place}}"]
+            self.memory[f"kept_{{place}}"] = kept + 0.1 * (place + 1) * next_obs[:, 1]
+        terms = {{"upright": 1.0 - next_obs[:, 1].square() + self.memory["kept_0"]}}
+        return terms["upright"], terms
+"""
+
+
+def seen_by(policy, obs, memory):
+    """Return what a policy of some width does, and what its critic thinks of it."""
+    critic = torch.zeros(len(obs), policy.shape.critic_inputs)
+    critic[:, : obs.shape[1]] = obs
+    critic[:, obs.shape[1] : obs.shape[1] + memory.shape[1]] = memory
+    shown = policy.memory_size
+    padded = torch.nn.functional.pad(memory, (0, max(shown - memory.shape[1], 0)))[:, :shown]
+    scaled = policy.actor.scaling.apply(critic.unsqueeze(0))
+    return policy(obs, padded if shown else None), policy.networks.value(policy.actor.views, scaled)
+
+
+@pytest.mark.parametrize("shown", ["critic", "actor", ("kept_1",)])
+@pytest.mark.parametrize(("before", "after"), [((2, 5), (2,)), ((2,), (2, 5)), ((3, 1), (3, 4))])
+def test_a_policy_trained_beside_other_rewards_goes_on_alone_or_beside_others(
+    tmp_path, before, after, shown
+):
+    def asked(counts, steps, **changes):
+        first, *others = counts
+        rewards = [remembering(first, shown), *(remembering(each, "critic") for each in others)]
+        return job(steps, reward=rewards, seeds=(1,), **changes)
+
+    # In this process, where rewards share one population, as they do on a GPU.
+    here = partial(execute, runs_dir=tmp_path, confined=False)
+    first = here(asked(before, 256), name="first").path / "reward_seed_1"
+    start = MemberFolder(first).checkpoints()[-1].path
+    frozen = {**SMALL, "learning_rate": 1e-12, "schedule": "constant"}
+    told = Heard()
+    onward = asked(after, 64, settings=frozen, starts={(0, 1): start})
+    second = here(onward, name="second", on_event=told).path / "reward_seed_1"
+    assert not any("begins anew" in str(event.get("message")) for event in told)
+
+    draw = torch.Generator().manual_seed(3)
+    obs, memory = (torch.rand(32, size, generator=draw) for size in (4, before[0]))
+    kept, now = (
+        seen_by(load_policy(MemberFolder(each).checkpoints()[-1].path), obs, memory)
+        for each in (first, second)
+    )
+    assert torch.allclose(now[0], kept[0], atol=0.02) and torch.allclose(now[1], kept[1], atol=0.05)
+    assert kept[0].std() > 0.001 and kept[1].std() > 0.05
 
 
 def test_a_policy_of_another_size_is_left_and_said_so(tmp_path):

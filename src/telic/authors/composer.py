@@ -24,8 +24,8 @@ from telic.authors.candidate import (
 )
 from telic.authors.ranking import TriedReward
 from telic.authors.revision import (
-    WARM_FROM,
     ParentEvidence,
+    goes_on,
     has_free_length,
     heeding,
     lacks,
@@ -113,8 +113,9 @@ class ComposerAuthor:
             for place in range(len(candidate.variants))
         }
         found = search.others(text, now, base, chosen.structure, dict.fromkeys(shapes), tried)
-        is_warm, is_stuck = (parent.score or 0.0) >= WARM_FROM, parent is not history[-1]
         checkpoints = list(read_json_lines(folder.iteration(parent.number).checkpoints))
+        rises = self._brief.steps is None and still_rises(checkpoints, parent.score)
+        is_warm, is_stuck = goes_on(parent, rises), parent is not history[-1]
         return ParentEvidence(
             examples=now.examples,
             played=now.played,
@@ -125,7 +126,7 @@ class ComposerAuthor:
                 # Who begins anew cannot keep up with who goes on, unless that leads nowhere.
                 if not is_warm or is_stuck or same_memory(each.variant.reward or text, text)
             ],
-            rises=self._brief.steps is None and still_rises(checkpoints, parent.score),
+            rises=rises,
             seconds=self._free_seconds(base),
         )
 

@@ -72,8 +72,8 @@ _STRUCTURES = 2
 """of these, of another structure"""
 _DRAWN = 16
 """sets of weights that are drawn to try one of them"""
-WARM_FROM = 0.6
-"""score from which a policy is worth going on from; a worse one is stuck in the wrong place"""
+_GOOD, _PROMISING = 0.6, 0.2
+"""score from which policies are worth going on from, and from which while it still rises"""
 _RISING = 0.05
 """gain of score over the second half of a training that says it was not over"""
 _PART = 0.25
@@ -122,7 +122,7 @@ def next_candidate(
     start = {**weights_in(text), **base.variants[parent.variant].weights}
     kept = Variant(
         weights=start,
-        warm=(parent.score or 0.0) >= WARM_FROM,
+        warm=goes_on(parent, evidence.rises),
         structure=base.variants[parent.variant].structure,
     )
     seed = derive("weights", len(history), parent.number)
@@ -227,6 +227,16 @@ def still_rises(checkpoints: Sequence[Mapping[str, Any]], end: float | None) -> 
     if end is None or len(means) < 2:
         return False
     return end - means[len(means) // 2] >= _RISING and end >= max(means) - _RISING
+
+
+def goes_on(parent: SessionIteration, rises: bool) -> bool:
+    """Say whether a revision goes on from its parent's policies, or had better begin anew.
+
+    Args:
+        parent: what was tried.
+        rises: whether its score was still rising at the end.
+    """
+    return (parent.score or 0.0) >= (_PROMISING if rises else _GOOD)
 
 
 def has_free_length(intent: str, spec: EnvSpec) -> bool:

@@ -141,6 +141,32 @@ class PolicyNetworks(Protocol):
         ...
 
 
+class Known(NamedTuple):
+    """Inputs that two policies share: where they are in the one and in the other."""
+
+    actor: tuple[Tensor, Tensor]
+    critic: tuple[Tensor, Tensor]
+
+    @classmethod
+    def of(cls, before: Shape, now: Shape, extra: int) -> Known:
+        """Return what is shared where inputs are observation, memory of a reward, extra fields.
+
+        Memory is as wide as the widest of all rewards that are trained together, a reward's own
+        comes first and the rest is zero: so a policy trained beside others has another width.
+        """
+        seen = min(before.actor_inputs, now.actor_inputs)
+        own = min(before.critic_inputs, now.critic_inputs) - extra
+        last = [
+            torch.arange(shape.critic_inputs - extra, shape.critic_inputs)
+            for shape in (before, now)
+        ]
+        first = torch.arange(own)
+        return cls(
+            (torch.arange(seen), torch.arange(seen)),
+            (torch.cat((first, last[0])), torch.cat((first, last[1]))),
+        )
+
+
 class InputMask(NamedTuple):
     """Which inputs a member's networks see, bool; the others are always zero for it."""
 
@@ -197,6 +223,31 @@ class Networks:
             parts.append(torch.full((self._sizes[-1],), log_std))
             rows.append(torch.cat(parts))
         return torch.stack(rows)
+
+    def fitted(self, flat: Tensor, before: Shape, known: Known) -> Tensor:
+        """Return one member's parameters (size,) of networks that saw more or fewer inputs.
+
+        Inputs that those did not see weigh nothing yet.
+
+        Args:
+            flat: their parameters.
+            before: their sizes; all but the numbers of inputs are as here.
+            known: which inputs are the same.
+        """
+        out = flat.new_zeros(1, self.size)
+        old, new = Networks(before).views(flat.unsqueeze(0)), self.views(out)
+        for index, (source, target) in enumerate(
+            zip((*old.actor, *old.critic), (*new.actor, *new.critic), strict=True)
+        ):
+            target.bias.copy_(source.bias)
+            if index == 0:
+                target.weight[:, known.actor[1]] = source.weight[:, known.actor[0]]
+            elif index == self._first_critic_layer:
+                target.weight[:, known.critic[1]] = source.weight[:, known.critic[0]]
+            else:
+                target.weight.copy_(source.weight)
+        new.log_std.copy_(old.log_std)
+        return out[0]
 
     def _gain(self, index: int) -> float:
         if index == self._actor_layers - 1:

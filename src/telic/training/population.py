@@ -14,6 +14,7 @@ from telic.training.group import TrainingGroup, process_seed
 from telic.training.job import MEMBER_FIELDS, PpoSettings
 from telic.training.networks import (
     InputMask,
+    Known,
     Networks,
     PolicyNetworks,
     Shape,
@@ -190,18 +191,41 @@ class Population:
         if self.on_anneal is not None:
             self.on_anneal(progress)
 
-    def take_over(self, member: int, saved: dict[str, Any]) -> bool:
-        """Let a member go on from a saved policy; False if its networks have other sizes.
+    def take_over(self, member: int, saved: dict[str, Any], extra: int = 0) -> bool:
+        """Let a member go on from a saved policy; False if it sees or does something else.
 
         Weights and statistics are taken; the optimiser starts anew, because the reward may differ.
+        The critic may have been wider or narrower: it was trained beside other rewards.
+
+        Args:
+            member: who goes on.
+            saved: the policy's file.
+            extra: privileged fields, the last of what critics see.
         """
-        fits = saved["shape"] == self.shape._asdict()
-        if fits:
-            self.flat[member].copy_(saved["flat"])
-            self.moments.mean[member].copy_(saved["shift"])
-            self.moments.var[member].copy_(saved["scale"].double() ** -2)
-            self.moments.count[member] = _KNOWN_WELL
-        return fits
+        before = Shape(**saved["shape"])
+        if before == self.shape:
+            flat, known = saved["flat"], torch.arange(self.shape.critic_inputs)
+            columns = known, known
+        elif isinstance(self.networks, Networks) and self._sees_as(member, before, saved["mask"]):
+            shared = Known.of(before, self.shape, extra)
+            flat, columns = self.networks.fitted(saved["flat"], before, shared), shared.critic
+        else:
+            return False
+        self.flat[member].copy_(flat)
+        self.moments.mean[member, columns[1]] = saved["shift"][columns[0]].double()
+        self.moments.var[member, columns[1]] = saved["scale"][columns[0]].double() ** -2
+        self.moments.count[member] = _KNOWN_WELL
+        return True
+
+    def _sees_as(self, member: int, before: Shape, mask: Tensor | None) -> bool:
+        """Say whether a policy of other sizes sees the same and differs in nothing but width."""
+        now = self.shape
+        width = max(before.actor_inputs, now.actor_inputs)
+        seen = torch.zeros(2, width, dtype=torch.bool)
+        seen[0, : before.actor_inputs] = True if mask is None else mask.bool().cpu()
+        seen[1, : now.actor_inputs] = True if self.mask is None else self.mask[member, 0].bool()
+        same = before._replace(actor_inputs=now.actor_inputs, critic_inputs=now.critic_inputs)
+        return same == now and bool((seen[0] == seen[1]).all())
 
     def state_dict(self) -> dict[str, Any]:
         """Return everything learning depends on."""

@@ -283,14 +283,16 @@ def _restored(path: Path, setup: Setup) -> Progress:
 def warm_start(setup: Setup) -> list[str]:
     """Let members go on from policies trained before; return the names of those that could not.
 
-    A policy fits when its networks and what they see have the same sizes.
+    A policy fits when its networks have the same sizes and it sees the same.
     """
     return [
         member.name
         for place, member in enumerate(setup.job.members)
         if member.start is not None
         and not setup.population.take_over(
-            place, torch.load(member.start, map_location=setup.env.device, weights_only=True)
+            place,
+            torch.load(member.start, map_location=setup.env.device, weights_only=True),
+            setup.scoring.extra_size,
         )
     ]
 
