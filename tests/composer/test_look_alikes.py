@@ -84,9 +84,33 @@ def test_balancing_level_on_the_hind_foot_is_not_rearing_up(pitch, passes):
     bodies = spec_of(CHEETAH).body_names
     stands.columns["cfrc_ext"][:, bodies.index("ffoot")] = 0.0
     stands.columns["cfrc_ext"][:, bodies.index("bfoot"), 5] = 100.0
+    stands.columns["xpos"][:, bodies.index("ffoot"), 2] += 0.4
     stands.columns["qpos"][:, 2] = pitch
     turned = [np.cos(pitch / 2), 0.0, np.sin(pitch / 2), 0.0]
     stands.columns["xquat"][:, bodies.index("torso")] = turned
+    assert (judged(made, stands).score >= 0.8) is passes
+
+
+@pytest.mark.parametrize(("lift", "passes"), [(0.25, True), (0.005, False), (0.0, False)])
+@pytest.mark.parametrize(
+    ("env", "intent", "down"),
+    [
+        (ANT, "balance on two legs", 2),
+        (ANT, "stand on one leg", 1),
+        (HUMANOID, "stand on one leg", 1),
+        (HUMANOID, "stand on your left leg", 1),
+    ],
+)
+def test_a_foot_that_hovers_or_rests_without_weight_is_not_up(env, intent, down, lift, passes):
+    made, spec = compose(intent, spec_of(env)), spec_of(env)
+    stands = puppet(env, made.env_args, [STILL])
+    feet = list(spec.feet)
+    mine = [foot for foot in feet if "left" in foot] if "left" in intent else feet[:down]
+    for foot in feet:
+        place = spec.body_names.index(foot)
+        stands.columns["cfrc_ext"][:, place] = 0.0
+        stands.columns["cfrc_ext"][:, place, 5] = 100.0 if foot in mine else 0.0
+        stands.columns["xpos"][:, place, 2] += 0.0 if foot in mine else lift
     assert (judged(made, stands).score >= 0.8) is passes
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from telic.composer.draft import Draft
 from telic.composer.frames import Act, Frame, Posture, Style
 from telic.composer.manners import (
@@ -14,6 +16,8 @@ from telic.composer.scene import Scene
 
 _REARED = 0.7
 """rad, 40 degrees: from there on a torso counts as reared up"""
+_CLEAR_LEGS, _SEEN_UP = 0.12, 0.75
+"""how high a foot is held that shall be up, in lengths of the leg, and the part that counts"""
 _WEIGHT = 2.0
 OWN = {
     Act.SIT: {Posture.LOW, Posture.UPRIGHT},
@@ -142,15 +146,48 @@ def _so_many(posture: Posture, frame: Frame, scene: Scene, draft: Draft) -> None
             reward = f"1.0 - contact[:, {others}].amax(-1)"
             judge = f"~contact[:, {others}].any(-1)"
         title = f"is on its {frame.part} only"
+        lowest = _lowest(others)
     else:
         reward = f"(contact.sum(-1) < {most + 0.5:g}).float()"
         judge = f"contact.sum(-1) <= {most}"
         title = "is on one foot" if most == 1 else "is on two feet"
+        lowest = f"feet_up.sort(-1)[0][:, {most}]", f"np.sort(feet_up, axis=-1)[:, {most}]"
     if len(scene.spec.feet) <= most:
         draft.doubt(f"it has {len(scene.spec.feet)} feet: this asks for nothing else")
         return
     draft.add("legs", f"({reward}) * contact.amax(-1)", 1.0, title, r"[\text{feet}]")
-    _judge_feet(draft, title, f"({judge}) & contact.any(-1)")
+    _judge_feet(draft, title, f"({judge}) & contact.any(-1){_clear(lowest, scene, draft)}")
+
+
+def _lowest(feet: Sequence[int]) -> tuple[str, str]:
+    """Return the height of the lowest of some feet, as a reward and as a judge write it."""
+    return f"feet_up[:, {feet}].amin(-1)", f"feet_up[:, {feet}].min(-1)"
+
+
+def _clear(lowest: tuple[str, str], scene: Scene, draft: Draft) -> str:
+    """Pay for feet that are up, and return what a judge asks of them; nothing without legs.
+
+    A foot that hovers a hair above the ground, or rests on it without weight, touches nothing and
+    looks as if it stood there.
+
+    Args:
+        lowest: how high the lowest of the feet is that shall be up, as the reward and as the judge
+            write it; `feet_up` are heights above the lowest foot.
+        scene: what is known of the robot.
+        draft: what is written.
+    """
+    if scene.leg is None or not scene.has("foot_height"):
+        return ""
+    up = _CLEAR_LEGS * scene.leg
+    draft.need(
+        "feet_up = quantities.foot_height(info)",
+        "feet_up = feet_up - feet_up.amin(-1, keepdim=True)",
+    )
+    code = f"({lowest[0]} / {up:.4g}).clamp(max=1.0)"
+    meaning = f"the other feet up by {up:.2g} m"
+    draft.add("lifted", code, 0.5, meaning, r"\min(\Delta z / z^*, 1)")
+    draft.measure('feet_up = episode["foot_height"] - episode["foot_height"].min(-1, keepdims=True)')
+    return f" & ({lowest[1]} > {_SEEN_UP * up:.4g})"
 
 
 def _only(posture: Posture, scene: Scene, draft: Draft, what: str) -> None:
@@ -167,7 +204,8 @@ def _only(posture: Posture, scene: Scene, draft: Draft, what: str) -> None:
     draft.measure('contact = episode["foot_contact"] > 0')
     code = f"contact[:, {mine}].amax(-1) * (1.0 - contact[:, {others}].amax(-1))"
     draft.add("legs", code, 1.5, f"on its {place} feet only", r"[\text{feet}]")
-    holds = f"contact[:, {mine}].any(-1) & ~contact[:, {others}].any(-1)"
+    clear = _clear(_lowest(others), scene, draft)
+    holds = f"contact[:, {mine}].any(-1) & ~contact[:, {others}].any(-1){clear}"
     _judge_feet(draft, f"is on its {place} feet only", holds)
     _rear_up(posture, scene, draft)
 
@@ -199,7 +237,7 @@ def _on_hands(scene: Scene, draft: Draft, what: str) -> None:
 
 
 def _judge_feet(draft: Draft, title: str, holds: str) -> None:
-    meaning = "share of the time, the torso off the ground"
+    meaning = "share of the time, the other feet clear of the ground"
     value = f"episode.share({holds})"
     draft.leaf(title, meaning, value, 0.25, 0.7, weight=2.0 * _WEIGHT, tag="too_low")
 
