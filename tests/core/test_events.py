@@ -149,7 +149,7 @@ CERTIFIED = {"judge_hash", "env_args", "fine", "good"}
         (
             events.SessionJudged,
             SessionIteration,
-            {"members", "trials", "judge_hash", "reward_hashes"},
+            {"members", "trials", "judge_hash", "reward_hashes", "scores"},
         ),
         (events.SessionSpent, Spending, {"number", "left"}),
         (events.BudgetLeft, AllowanceLeft, set()),

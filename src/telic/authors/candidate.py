@@ -163,6 +163,11 @@ class SessionIteration(Record):
         """The best policy as it was judged; None if there is no policy."""
         return next((member for member in self.members if member.member == self.best), None)
 
+    @property
+    def scores(self) -> dict[str, float | None]:
+        """What each policy earned."""
+        return {member.member: member.judgement.score for member in self.members}
+
 
 def worth(iteration: SessionIteration) -> float:
     """Return what orders iterations; one that could not be judged is behind one worth nothing."""

@@ -281,12 +281,12 @@ class SessionView(TrainingView):
     def _after(self, event: SessionJudged | SessionSpent) -> None:
         match event:
             case SessionJudged():
-                score = "unknown" if event.score is None else number(event.score, 2)
                 verdict = "[green]passes[/]" if event.passed else "does not pass yet"
+                scores = ", ".join(number(score, 2) for score in event.scores.values())
                 lacks = (
                     f"; lacking: {', '.join(event.tags)}" if event.tags and not event.passed else ""
                 )
-                self.say(f"judged: [bold]{score}[/], the mean of its policies: {verdict}{lacks}")
+                self.say(f"judged: {verdict} (policies: {scores or 'none'}){lacks}")
                 for alarm in (*event.alarms, *event.unjudged):
                     self.say(f"[yellow]![/] {escape(alarm)}")
                 if event.judge_doubted:

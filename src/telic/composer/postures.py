@@ -186,7 +186,9 @@ def _clear(lowest: tuple[str, str], scene: Scene, draft: Draft) -> str:
     code = f"({lowest[0]} / {up:.4g}).clamp(max=1.0)"
     meaning = f"the other feet up by {up:.2g} m"
     draft.add("lifted", code, 0.5, meaning, r"\min(\Delta z / z^*, 1)")
-    draft.measure('feet_up = episode["foot_height"] - episode["foot_height"].min(-1, keepdims=True)')
+    draft.measure(
+        'feet_up = episode["foot_height"] - episode["foot_height"].min(-1, keepdims=True)'
+    )
     return f" & ({lowest[1]} > {_SEEN_UP * up:.4g})"
 
 

@@ -222,7 +222,7 @@ def run_loop(work: SessionWork) -> SessionSummary:
             attempt = partial(_attempt, work, number, candidate)
             iteration = work.records.once(files.judgment, SessionIteration, attempt)
             history.append(iteration)
-            work.tell(from_facts(SessionJudged, iteration.model_dump()))
+            work.tell(from_facts(SessionJudged, iteration.model_dump(), scores=iteration.scores))
             control.account.report(work.tell, number)
             if iteration.passed:
                 with PicturesAhead(folder, config.env, candidate, iteration) as pictures:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import field
 from typing import Union
 
 from telic.core.events import Emitted, Facts, event, record
@@ -131,6 +132,8 @@ class SessionJudged(Emitted):
     """whether it was proven to do what was asked"""
     score: float | None
     """mean score of the policies; None: unknown"""
+    scores: dict[str, float | None] = field(default_factory=dict[str, float | None])
+    """of each policy"""
     variant: int = 0
     """variant that was trained in full"""
     best: str | None
