@@ -1,5 +1,7 @@
 """Real, small trainings: they learn, they survive a bad member, they leave the right files."""
 
+from pathlib import Path
+
 import gymnasium
 import numpy as np
 import pytest
@@ -11,6 +13,7 @@ from telic.storage.files import read_json
 from telic.storage.trajectories import read_trajectory
 from telic.training.machine import source_commit
 from telic.training.run import execute
+from tests.heard import Heard
 from tests.training.small import SPEED, small_job, train_here
 
 LATE = """
@@ -207,3 +210,17 @@ def test_a_bad_reward_stops_everything_before_training(tmp_path):
 def test_unknown_weights_get_the_closest_names(tmp_path):
     with pytest.raises(ConfigError, match="speed"):
         execute(small_job(reward=[SPEED], weights={"sped": 2.0}), tmp_path, confined=False)
+
+
+def test_what_is_guessed_of_a_robot_in_a_file_is_said_before_it_is_trained(tmp_path):
+    dog = Path(telic.__file__).parent / "bench" / "suites" / "robots" / "dog.xml"
+    told = Heard()
+    small = {"num_envs": 2, "horizon": 8, "minibatch_size": 16, "hidden": (8,)}
+    asked = {"steps": 16, "settings": small, "runs_dir": tmp_path, "videos": "none"}
+    telic.train(str(dog), on_event=told, **asked)
+    said = [str(event.get("message")) for event in told]
+    assert any(line.startswith("Feet, taken to be") for line in said)
+    assert any(line.startswith("Default reward:") for line in said)
+    quiet = Heard()
+    telic.train("InvertedPendulum-v5", on_event=quiet, **asked)
+    assert not any("taken to be" in str(event.get("message")) for event in quiet)

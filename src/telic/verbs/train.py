@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,6 +13,7 @@ from telic.errors import TelicError
 from telic.training.request import TrainRequest
 
 if TYPE_CHECKING:
+    from telic.core.events import Listener
     from telic.storage.layout import RunFolder
     from telic.training.plan import Preset
     from telic.training.run import Run
@@ -48,6 +50,7 @@ def train(request: TrainRequest) -> Run:
     from telic.training.videos import draw_run, find_undrawn, finished_run
 
     job = plan.do(request)
+    _tell_what_is_assumed(job.env, job.env_args, request.on_event)
     runs_dir, name = Path(request.runs_dir), request.name
     wanted = None if request.videos == "none" else request.videos
     key = f"sb3-{job.key}" if request.trainer == "sb3" else job.key
@@ -70,6 +73,21 @@ def train(request: TrainRequest) -> Run:
         videos=wanted,
     )
     return draw_run(run, request.videos, request.on_event, request.should_stop)
+
+
+def _tell_what_is_assumed(env: str, env_args: Mapping[str, Any], tell: Listener) -> None:
+    """Say what is guessed of a robot that is given as a file, before hours are spent on it."""
+    from telic.envs.access import MODEL_FILES
+
+    if not env.endswith(MODEL_FILES):
+        return
+    from telic.core.events import LogMessage
+    from telic.envs import make
+
+    example = make(env, num_envs=1, **env_args)
+    example.close()
+    for note in example.spec.notes:
+        tell(LogMessage(message=note))
 
 
 class PresetsRequest(VerbRequest):
