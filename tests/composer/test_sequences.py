@@ -5,6 +5,7 @@ import re
 import pytest
 import torch
 
+from telic.authors.candidate import weights_in
 from telic.composer.compose import compose
 from telic.composer.parse import parse
 from telic.composer.phases import arrange
@@ -173,3 +174,13 @@ def test_two_ways_to_hold_oneself_at_once_are_one_phase():
         made = compose(f"stand on your hind legs {words}", spec_of(CHEETAH))
         titles = {each.title for each in made.criteria}
         assert {"is on its rear feet only", "holds its torso high"} <= titles
+
+
+def test_staying_there_never_costs_more_than_a_phase_pays_that_pays_nothing_for_being_alive():
+    """Otherwise who moves at all had better fall, which an Ant learned."""
+    ant = spec_of("Ant-v5")
+    waits = weights_in(compose("turn around once on the spot, then stand still", ant).reward)
+    assert "alive_1" not in waits and 4.0 * waits["stay"] < waits["turn_1"]
+    timed = weights_in(compose("turn left on the spot for 3 seconds, then stand still", ant).reward)
+    assert timed["alive_1"] > 0.0
+    assert weights_in(compose("turn left on the spot", ant).reward)["stay"] > waits["stay"]
