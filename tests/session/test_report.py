@@ -7,7 +7,14 @@ from types import SimpleNamespace
 
 import pytest
 
-from telic.authors.candidate import Lesson, MemberScore, RewardCandidate, SessionIteration, Variant
+from telic.authors.candidate import (
+    Lesson,
+    MemberScore,
+    RewardCandidate,
+    SessionIteration,
+    Variant,
+    handed_out,
+)
 from telic.judges.criteria import Composition, Criterion, guard, leaf, total
 from telic.judges.verdict import Disagreement, Seen, judged, together, unknown
 from telic.llm.answers import Replies
@@ -482,3 +489,25 @@ def test_what_was_to_be_as_much_as_possible_stands_beside_the_best_that_is_known
     fast, high = words.beside_best(facts)
     assert "4.2 m/s was reached" in fast and "9 m/s (us)" in fast
     assert "no best is known for this robot" in high
+
+
+@pytest.mark.parametrize(
+    ("history", "number"),
+    [
+        # A reward whose policies are all fair, and one of whose three policies one is good.
+        ([(0.76, 0.67, 0.63), (0.4, 0.97, 0.39), (0.62, 0.66, 0.61)], 2),
+        ([(0.9, 0.9, 0.9), (0.2, 0.2, 0.2)], 1),
+        ([(None, None, None), (0.0, 0.0, 0.0)], 2),
+    ],
+)
+def test_the_policy_that_proves_most_is_handed_out_whatever_the_others_of_its_reward(
+    history, number
+):
+    tried = [
+        iteration(place, *(score(value, seed) for seed, value in enumerate(values, 1)))
+        for place, values in enumerate(history, 1)
+    ]
+    assert handed_out(tried).number == number
+    passed = iteration(9, score(0.85), passed=True)
+    assert handed_out([*tried, passed]).number == 9
+    assert handed_out([]) is None

@@ -174,6 +174,20 @@ def worth(iteration: SessionIteration) -> float:
     return -1.0 if iteration.score is None else iteration.score
 
 
+def handed_out(history: Iterable[SessionIteration]) -> SessionIteration | None:
+    """Return the iteration whose best policy is handed out: one that passed, or it proves most.
+
+    Of a reward the mean of its policies says most, and that is what is gone on from; but who asked
+    for a policy wants the best one, also where the others of its reward are worth little.
+    """
+
+    def rank(iteration: SessionIteration) -> tuple[bool, float, float]:
+        best = iteration.best_member
+        return iteration.passed, -1.0 if best is None else best.low, worth(iteration)
+
+    return max((each for each in history if each.members), key=rank, default=None)
+
+
 def read_candidates(
     folder: SessionFolder, history: Iterable[SessionIteration]
 ) -> dict[int, RewardCandidate]:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, Unpack
 
 from telic.authors.author import Brief, MeasurableIntent, author_for, try_written
-from telic.authors.candidate import RewardCandidate, SessionIteration, Variant, worth
+from telic.authors.candidate import RewardCandidate, SessionIteration, Variant, handed_out
 from telic.authors.ranking import first_rewards
 from telic.core.events import (
     Event,
@@ -312,8 +312,7 @@ def _finish(
     pictures: PicturesAhead | None = None,
 ) -> SessionSummary:
     """Sum up, report, and only then say that the session is over."""
-    trained = [iteration for iteration in history if iteration.members]
-    best = max(trained, key=lambda iteration: (iteration.passed, worth(iteration)), default=None)
+    best = handed_out(history)
     member = best.best_member if best else None
     spent = work.control.account.spending()
     summary = SessionSummary(

@@ -329,7 +329,7 @@ def alarms(files: IterationFolder, iteration: SessionIteration) -> tuple[str, ..
     sentences: list[str] = []
     for member in iteration.members:
         trained = MemberFolder(files.run.path / member.member)
-        end = _moment(trained, "the end", None, member.judgement.score)
+        end = _moment(trained, "the end", None, _by_code(member))
         if end is None:
             continue
         earlier = _earlier(files, trained, iteration, member)
@@ -341,6 +341,16 @@ def alarms(files: IterationFolder, iteration: SessionIteration) -> tuple[str, ..
                 "than what was asked."
             )
     return tuple(sentences)
+
+
+def _by_code(member: MemberScore) -> float | None:
+    """Return what code gives a policy, as while it learned: looks that lower it came afterwards."""
+    verdicts = member.judgement.verdicts
+    if not any("code" in each.by_judge for each in verdicts):
+        return member.judgement.score
+    given = [each.by_judge.get("code", each.score) for each in verdicts]
+    known = [score for score in given if score is not None]
+    return sum(known) / len(known) if known else None
 
 
 def diverged(then: Moment, now: Moment) -> bool:
@@ -357,7 +367,7 @@ def _earlier(
     for trial in iteration.trials:
         if (trial.variant, trial.seed) == (member.variant, member.seed):
             folder = MemberFolder(files.path / _TRIAL / trial.member)
-            if moment := _moment(folder, "the short trial", None, trial.judgement.score):
+            if moment := _moment(folder, "the short trial", None, _by_code(trial)):
                 yield moment
     for row in read_json_lines(files.checkpoints):
         step, score = row["step"], row["scores"].get(member.member)
