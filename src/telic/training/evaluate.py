@@ -159,8 +159,10 @@ class Evaluator:
         def of(function: Any, *args: Any) -> float | None:
             return float(function(whole, *args)) if len(whole) else None
 
-        terms = numbers(tape["reward_terms"][:, columns].sum(0).mean(0))
         names = self.scoring.term_names[member]
+        # Its own alone: how a sum is rounded depends on how wide the rows are.
+        own = tape["reward_terms"][:, columns, : len(names)].contiguous()
+        terms = numbers(own.sum(0).mean(0))
         env_return = tape["env_reward"][:, columns].sum(0).mean().item()
         return EvaluationRecord(
             global_step=global_step,
@@ -179,7 +181,7 @@ class Evaluator:
             env_return=env_return if np.isfinite(env_return) else None,
             reward_terms={
                 name: value if np.isfinite(value) else None
-                for name, value in zip(names, terms, strict=False)
+                for name, value in zip(names, terms, strict=True)
             },
         )
 
