@@ -121,6 +121,7 @@ def test_sigterm_stops_a_search_in_one_process_and_in_several(tmp_path, jobs):
     assert lock_holder(search.lock) is None and not wait_for_orphans(before)
 
 
+@pytest.mark.slow
 def test_processes_of_a_killed_search_die_with_it_and_write_no_more(tmp_path):
     process = start_search(tmp_path, "--jobs=2")
     workers = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()

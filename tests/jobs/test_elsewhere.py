@@ -31,6 +31,7 @@ from telic.verbs.session import run
 SMALL = {"env": "CartPole-v1", "method": "random", "episodes": 100, "fresh_episodes": 10}
 
 
+@pytest.mark.slow
 def test_a_search_elsewhere_has_the_numbers_of_one_here(tmp_path):
     here = search(**SMALL, runs_dir=tmp_path / "here", jobs=1)
     told = []

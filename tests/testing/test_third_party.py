@@ -59,6 +59,7 @@ def test_its_environment_is_described_and_trained_in_the_confined_worker(install
     assert "Bounce-v0" in json.dumps(summary)
 
 
+@pytest.mark.slow
 def test_its_proposer_searches_and_its_model_is_asked(installed, tmp_path):
     words = ["-m", "telic", "search", "--env", "CartPole-v1", "--episodes", 60, "--json"]
     words += ["--fresh-episodes", 3, "--jobs", 1, "--switch", "rollouts=2"]

@@ -246,6 +246,7 @@ def shared_job(**changes):
     return small_job(seeds=(1,), devices=("cpu", "cpu"), **{**options, **changes})
 
 
+@pytest.mark.slow
 def test_a_run_whose_process_dies_says_so_and_goes_on_to_the_same_end(tmp_path, workers):
     job, heard = shared_job(), []
     whole = RunFolder(execute(job, tmp_path / "whole", on_event=heard.append).path)

@@ -13,6 +13,7 @@ from telic.storage.files import read_json
 from telic.storage.trajectories import read_trajectory
 from telic.training.machine import source_commit
 from telic.training.run import execute
+from telic.verbs.train import tell_what_is_assumed
 from tests.heard import Heard
 from tests.training.small import SPEED, small_job, train_here
 
@@ -212,15 +213,12 @@ def test_unknown_weights_get_the_closest_names(tmp_path):
         execute(small_job(reward=[SPEED], weights={"sped": 2.0}), tmp_path, confined=False)
 
 
-def test_what_is_guessed_of_a_robot_in_a_file_is_said_before_it_is_trained(tmp_path):
+def test_what_is_guessed_of_a_robot_in_a_file_is_said_before_it_is_trained():
     dog = Path(telic.__file__).parent / "bench" / "suites" / "robots" / "dog.xml"
-    told = Heard()
-    small = {"num_envs": 2, "horizon": 8, "minibatch_size": 16, "hidden": (8,)}
-    asked = {"steps": 16, "settings": small, "runs_dir": tmp_path, "videos": "none"}
-    telic.train(str(dog), on_event=told, **asked)
+    told, quiet = Heard(), Heard()
+    tell_what_is_assumed(str(dog), {"max_episode_steps": 20}, told)
     said = [str(event.get("message")) for event in told]
     assert any(line.startswith("Feet, taken to be") for line in said)
     assert any(line.startswith("Default reward:") for line in said)
-    quiet = Heard()
-    telic.train("InvertedPendulum-v5", on_event=quiet, **asked)
-    assert not any("taken to be" in str(event.get("message")) for event in quiet)
+    tell_what_is_assumed("InvertedPendulum-v5", {}, quiet)
+    assert not list(quiet)

@@ -75,8 +75,10 @@ def seen_by(policy, obs, memory):
     return policy(obs, padded if shown else None), policy.networks.value(policy.actor.views, scaled)
 
 
-@pytest.mark.parametrize("shown", ["critic", "actor", ("kept_1",)])
-@pytest.mark.parametrize(("before", "after"), [((2, 5), (2,)), ((2,), (2, 5)), ((3, 1), (3, 4))])
+@pytest.mark.parametrize(
+    ("before", "after", "shown"),
+    [((2, 5), (2,), "critic"), ((2,), (2, 5), ("kept_1",)), ((3, 1), (3, 4), "actor")],
+)
 def test_a_policy_trained_beside_other_rewards_goes_on_alone_or_beside_others(
     tmp_path, before, after, shown
 ):

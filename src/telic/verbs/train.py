@@ -50,7 +50,7 @@ def train(request: TrainRequest) -> Run:
     from telic.training.videos import draw_run, find_undrawn, finished_run
 
     job = plan.do(request)
-    _tell_what_is_assumed(job.env, job.env_args, request.on_event)
+    tell_what_is_assumed(job.env, job.env_args, request.on_event)
     runs_dir, name = Path(request.runs_dir), request.name
     wanted = None if request.videos == "none" else request.videos
     key = f"sb3-{job.key}" if request.trainer == "sb3" else job.key
@@ -75,7 +75,7 @@ def train(request: TrainRequest) -> Run:
     return draw_run(run, request.videos, request.on_event, request.should_stop)
 
 
-def _tell_what_is_assumed(env: str, env_args: Mapping[str, Any], tell: Listener) -> None:
+def tell_what_is_assumed(env: str, env_args: Mapping[str, Any], tell: Listener) -> None:
     """Say what is guessed of a robot that is given as a file, before hours are spent on it."""
     from telic.envs.access import MODEL_FILES
 
