@@ -112,6 +112,7 @@ def test_a_finished_job_starts_a_new_run_and_another_job_is_not_confused_with_it
     assert len({first.path, second.path, third.path}) == 3
 
 
+@pytest.mark.slow
 def test_fresh_starts_anew_although_there_is_something_to_go_on_with(tmp_path):
     job = small_job()
     stopped = execute(job, tmp_path, confined=False, should_stop=lambda: True)
