@@ -69,7 +69,8 @@ def right_habits(phases: Sequence[Sequence[Frame]], scene: Scene) -> tuple[str, 
         return ("does nothing", "pushes", "pulls")  # constant force holds a pose, too
     if verbs <= {Act.GO, Act.TURN} and scene.on_wheels:
         return ("pushes", "pulls")  # a wheel that is told one speed drives, and does it well
-    if verbs <= {Act.JUMP} and not any(frame.count or frame.period_s for frame in phases[0]):
+    is_once = len(phases) == 1 and not any(each.count or each.period_s for each in phases[0])
+    if verbs <= {Act.JUMP} and is_once:
         return ("pushes", "pulls")  # who stretches all legs at once jumps; how, is not asked
     return ("does nothing",) if verbs <= {*_AT_REST, Act.SIT} else ()
 

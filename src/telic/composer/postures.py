@@ -239,7 +239,7 @@ def _on_hands(scene: Scene, draft: Draft, what: str) -> None:
 
 
 def _judge_feet(draft: Draft, title: str, holds: str) -> None:
-    meaning = "share of the time, the other feet clear of the ground"
+    meaning = "share of the time; feet that shall be up are seen to be up"
     value = f"episode.share({holds})"
     draft.leaf(title, meaning, value, 0.25, 0.7, weight=2.0 * _WEIGHT, tag="too_low")
 

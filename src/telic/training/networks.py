@@ -142,10 +142,12 @@ class PolicyNetworks(Protocol):
 
 
 class Known(NamedTuple):
-    """Inputs that two policies share: where they are in the one and in the other."""
+    """Inputs that two policies share."""
 
-    actor: tuple[Tensor, Tensor]
+    actor: int
+    """so many of the first that actors see"""
     critic: tuple[Tensor, Tensor]
+    """where those that critics see are in the one and in the other"""
 
     @classmethod
     def of(cls, before: Shape, now: Shape, extra: int) -> Known:
@@ -154,7 +156,6 @@ class Known(NamedTuple):
         Memory is as wide as the widest of all rewards that are trained together, a reward's own
         comes first and the rest is zero: so a policy trained beside others has another width.
         """
-        seen = min(before.actor_inputs, now.actor_inputs)
         own = min(before.critic_inputs, now.critic_inputs) - extra
         last = [
             torch.arange(shape.critic_inputs - extra, shape.critic_inputs)
@@ -162,7 +163,7 @@ class Known(NamedTuple):
         ]
         first = torch.arange(own)
         return cls(
-            (torch.arange(seen), torch.arange(seen)),
+            min(before.actor_inputs, now.actor_inputs),
             (torch.cat((first, last[0])), torch.cat((first, last[1]))),
         )
 
@@ -241,7 +242,7 @@ class Networks:
         ):
             target.bias.copy_(source.bias)
             if index == 0:
-                target.weight[:, known.actor[1]] = source.weight[:, known.actor[0]]
+                target.weight[:, : known.actor] = source.weight[:, : known.actor]
             elif index == self._first_critic_layer:
                 target.weight[:, known.critic[1]] = source.weight[:, known.critic[0]]
             else:
