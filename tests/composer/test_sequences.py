@@ -104,10 +104,27 @@ def phases_of(sentence, robot="Humanoid-v5"):
         ("crouch for 2 seconds and walk forward", [["sit"], ["go"]]),
         ("walk for 3 seconds, then turn around and walk back", [["go"], ["turn"], ["go"]]),
         ("stand up, then walk", [["stand_up"], ["go"]]),
+        ("do a forward roll and come back up to a crouch or a stand", [["roll"], ["sit"]]),
+        ("get up into a squat", [["sit"]]),
+        ("stand up and crouch", [["stand_up"], ["sit"]]),
     ],
 )
 def test_what_goes_together_and_what_comes_after(sentence, phases):
     assert phases_of(sentence) == phases
+
+
+@pytest.mark.parametrize("rising", ["stand up", "get up", "come back up", "rise again"])
+@pytest.mark.parametrize(
+    "deed",
+    ["do a forward roll", "do a cartwheel", "do a backflip", "jump", "turn left", "walk 2 m"],
+)
+def test_who_moves_gets_up_afterwards_and_is_not_to_stay_up_meanwhile(deed, rising):
+    """Else the reward pays for standing still, and the deed is worth less than that."""
+    sentence = f"{deed} and {rising}"
+    before, after = phases_of(sentence)
+    assert "stand_up" not in before and after == ["stand_up"]
+    paid = weights_in(compose(sentence, spec_of("Humanoid-v5")).reward)
+    assert "height_2" in paid and not {"still", "still_1", "posture", "posture_1"} & set(paid)
 
 
 def test_a_reward_pays_more_for_going_on_than_for_staying_in_a_phase():

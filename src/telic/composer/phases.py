@@ -183,6 +183,8 @@ def _goes_with(frame: Frame, now: list[Frame]) -> bool:
     verbs = {each.verb for each in now}
     if frame.verb in _REST or verbs & {*_REST, Act.STAND_UP}:
         return False
+    if frame.verb is Act.STAND_UP and verbs & _MOVES:
+        return False  # "do a roll and come back up": who stays up meanwhile does not roll
     if frame.duration_s is not None and any(each.duration_s is not None for each in now):
         return False  # "walk for 3 s, hop for 3 s"
     if frame.verb in verbs:

@@ -19,8 +19,8 @@ def as_verb(mark: Mark, verb: Act) -> Mark:
 def merge(verbs: list[Mark]) -> tuple[list[Mark], list[Mark]]:
     """Return the verbs of a clause that are meant, and those that gave way to them.
 
-    "keep running", "move by hopping", "walk in a circle", "stop walking" and "trot as commanded"
-    are one verb each.
+    "keep running", "move by hopping", "walk in a circle", "stop walking", "trot as commanded" and
+    "come back up to a crouch" are one verb each.
     """
     kept = [mark for mark in verbs if not says(mark, "holder") and not says(mark, "weak")]
     kept = [mark for mark in kept if not _is_landing(mark)] or kept[:1]
@@ -31,6 +31,8 @@ def merge(verbs: list[Mark]) -> tuple[list[Mark], list[Mark]]:
         rest = [mark for mark in rest if says(mark, "turns")]  # "stop facing backward"
     elif rest and _is_plain_turn(first) and says(rest[0], "turns"):
         first, rest = _both(first, rest[0]), rest[1:]  # "turn to face left"
+    elif rest and _verb(first) == Act.STAND_UP and _verb(rest[0]) == Act.SIT:
+        first, rest = _both(first, rest[0]), rest[1:]  # "get up into a squat": no higher
     elif Act.OBEY in map(_verb, rest) or _verb(first) == Act.OBEY:
         first, rest = _obeying([first, *rest])
     elif rest and _verb(rest[0]) == Act.CIRCLE and _verb(first) in (Act.GO, Act.TURN):
