@@ -44,6 +44,8 @@ GOOD = [
     (ANT, "walk in a circle clockwise", [go(30, 0.48, turn_rps=-0.8, circle=True)]),
     (ANT, "turn 180 degrees left", [Motion(seconds=3, turn_rps=1.0472), STILL]),
     (ANT, "spin twice", [Motion(seconds=10, turn_rps=1.2566), STILL]),
+    (ANT, "spin several turns", [Motion(seconds=20, turn_rps=0.95), STILL]),
+    (ANT, "spin several turns", [Motion(seconds=20, turn_rps=1.7), STILL]),  # who counts?
     (ANT, "spin clockwise", [Motion(seconds=10, turn_rps=-1.1)]),
     (ANT, "run forward without turning or jumping", [go(8, 2.0, stride_hz=3)]),
 ]
@@ -62,6 +64,8 @@ ALIKE = [
     (ANT, "walk in a circle clockwise", [go(30, 0.48, turn_rps=0.8, circle=True)]),
     (ANT, "turn 180 degrees left", [Motion(seconds=3, turn_rps=-1.0472), STILL]),
     (ANT, "turn 180 degrees left", [Motion(seconds=20, turn_rps=1.0472)]),
+    (ANT, "spin several turns", [Motion(seconds=20, turn_rps=0.5), STILL]),
+    (ANT, "spin three turns", [Motion(seconds=20, turn_rps=1.7), STILL]),
     (ANT, "walk 2 m", [go(20, 0.6, **WALKING)]),
     (ANT, "walk 2 m", [go(5, 0.4), STILL]),
     (CHEETAH, "walk 3 m", [go(5, 0.6), STILL]),

@@ -193,11 +193,22 @@ def test_two_ways_to_hold_oneself_at_once_are_one_phase():
         assert {"is on its rear feet only", "holds its torso high"} <= titles
 
 
-def test_staying_there_never_costs_more_than_a_phase_pays_that_pays_nothing_for_being_alive():
+@pytest.mark.parametrize(
+    ("words", "deed"),
+    [
+        ("turn left on the spot", "turn"),
+        ("turn around once on the spot, then stand still", "turn_1"),
+        ("turn left on the spot for 3 seconds, then stand still", "turn_1"),
+    ],
+)
+def test_staying_there_never_costs_more_than_the_deed_pays(words, deed):
     """Otherwise who moves at all had better fall, which an Ant learned."""
+    paid = weights_in(compose(words, spec_of("Ant-v5")).reward)
+    assert 4.0 * paid["stay"] < paid[deed]
+
+
+def test_only_a_phase_that_lasts_pays_for_being_alive():
     ant = spec_of("Ant-v5")
-    waits = weights_in(compose("turn around once on the spot, then stand still", ant).reward)
-    assert "alive_1" not in waits and 4.0 * waits["stay"] < waits["turn_1"]
+    done = weights_in(compose("turn around once on the spot, then stand still", ant).reward)
     timed = weights_in(compose("turn left on the spot for 3 seconds, then stand still", ant).reward)
-    assert timed["alive_1"] > 0.0
-    assert weights_in(compose("turn left on the spot", ant).reward)["stay"] > waits["stay"]
+    assert "alive_1" not in done and timed["alive_1"] > 0.0

@@ -230,6 +230,7 @@ def _spin(frame: Frame, draft: Draft, which: str) -> None:
 
 def _turn_by(frame: Frame, draft: Draft, which: str, turns: float) -> None:
     """Turn by an amount and stop there."""
+    draft.is_seen = True  # where it faces does not say how often it has turned
     is_least = frame.amount is not None and frame.amount.rule == "at_least"
     if frame.amount is not None and frame.amount.rule == "at_most":
         draft.doubt(f'"{frame.word}": about {BELOW * turns:.2g} turns, below the {turns:.2g} said')
@@ -242,9 +243,9 @@ def _turn_by(frame: Frame, draft: Draft, which: str, turns: float) -> None:
     )
     meaning = f"turned to the {which}, in parts of {turns:.3g} turns"
     draft.add("turn", code, 1.0, meaning, r"\min(\psi / \psi^*, 1)")
-    code = (
-        f"torch.exp(-((turned - {turns:.4g}) / {tolerance:.4g}) ** 2) * torch.exp(-turning.abs())"
-    )
+    short = f"(({turns:.4g} - turned).clamp(min=0.0) / {tolerance:.4g})"
+    off = short if is_least else f"((turned - {turns:.4g}) / {tolerance:.4g})"
+    code = f"torch.exp(-{off} ** 2) * torch.exp(-turning.abs())"
     meaning = "there, and no longer turning"
     draft.add("there", code, 1.0, meaning, r"e^{-(\Delta\psi/w)^2} e^{-|\omega|}")
     name, words = f"turns {turns:.3g} turns to the {which}", "turns of the heading"

@@ -113,6 +113,8 @@ def read_amount(tokens: Sequence[Token], start: int) -> Reading | None:
     before, place, rule = _read_rule(tokens, start)
     if rule is not None and place < len(tokens) and tokens[place].word in counts:
         return Reading(tuple(range(start, place + 1)), count=counts[tokens[place].word], rule=rule)
+    if rule is None and _is_vague(tokens, place):
+        rule = "at_least"
     spread = _spread(tokens, place)
     numbered = _read_range(tokens, place) or _read_article(tokens, start, place)
     if numbered is None:
@@ -135,6 +137,12 @@ def read_amount(tokens: Sequence[Token], start: int) -> Reading | None:
         at, rule = (*at, *after.at), cast("Rule", after.senses[0].value)
     found = _with_unit(at, value, kind, rule, before)
     return replace(found, spread=round(spread * factor, 9))
+
+
+def _is_vague(tokens: Sequence[Token], place: int) -> bool:
+    """Say whether a number is one that nobody counts: "several", "a few"."""
+    at = _skip(tokens, place)
+    return at < len(tokens) and tokens[at].word in table("numbers")["vague"]["words"]
 
 
 def _read_per(tokens: Sequence[Token], place: int) -> Reading | None:

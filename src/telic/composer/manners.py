@@ -305,7 +305,8 @@ def _stay(limit: Limit, scene: Scene, draft: Draft) -> None:
         draft.need("drift = quantities.horizontal_speed(info)")
         code = f"-drift.clamp(max=2.0) - (strayed / {most:.4g}).clamp(max=2.0)"
         meaning = "not going anywhere, and not being elsewhere"
-        draft.add("stay", code, 0.6, meaning, r"-v_{xy} - d / d^*")
+        # Light: where it costs more than living pays, who is thrown about at first had better fall.
+        draft.add("stay", code, 0.2, meaning, r"-v_{xy} - d / d^*")
         value = 'float(np.max(np.abs(episode["displacement"])))'
         if scene.has("y_position"):
             draft.measure(

@@ -11,8 +11,6 @@ from telic.composer.draft import Draft, JudgePart, Term
 
 ORDINALS = ("first", "second", "third", "fourth", "fifth", "sixth")
 _STAGE, _FINISH = 1.5, 10.0
-_LIGHTER = 1.0 / 3.0
-"""of the weight of a cost for being elsewhere, where a phase pays nothing for being alive"""
 _STAGE_TERMS = [
     Term("stage", "phase", _STAGE, "for every phase that is done, at every step", "k"),
     Term("finish", "done.float()", _FINISH, "once for every phase: it is done", r"[\text{done}]"),
@@ -25,16 +23,10 @@ def put_in_order(drafts: Sequence[Draft], always: Draft) -> None:
 
     Judged throughout is only what the phases do not all judge by themselves.
     """
-    unpaid = [each for each in drafts[:-1] if not any(end.seconds for end in each.reached)]
-    for draft in unpaid:
-        # It goes on when something was done. To be paid for waiting is a reason not to do it.
-        draft.terms = [term for term in draft.terms if term.name != "alive"]
-    if unpaid:
-        # Who is not paid for being alive would rather fall than bear what outweighs the deed.
-        always.terms = [
-            term._replace(weight=round(_LIGHTER * term.weight, 2)) if term.name == "stay" else term
-            for term in always.terms
-        ]
+    for draft in drafts[:-1]:
+        if not any(end.seconds for end in draft.reached):
+            # It goes on when something was done. To be paid for waiting is a reason not to do it.
+            draft.terms = [term for term in draft.terms if term.name != "alive"]
     own = [{part.title for part in draft.parts} for draft in drafts]
     always.parts = [
         part for part in always.parts if not all(part.title in titles for titles in own)
