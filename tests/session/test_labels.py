@@ -140,6 +140,7 @@ def test_a_veto_takes_the_pass_away_on_record_and_for_good(session, monkeypatch)
     made = veto(runs_dir=session.path.parent, why="it slides", author="ada").veto
     assert state_of(session) == "unproven" and made.outcome == "passed"
     summary = read_record(session.summary, SessionSummary)
+    assert summary.low is None
     assert (
         summary.reasons[0].startswith("vetoed by ada on 20") and "it slides" in summary.reasons[0]
     )

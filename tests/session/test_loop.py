@@ -8,6 +8,7 @@ import telic
 from telic.authors import composer
 from telic.authors.candidate import MemberScore, RewardCandidate, Variant, weights_in, with_weights
 from telic.authors.revision import next_candidate
+from telic.cli.work_results import show_session
 from telic.errors import ConfigError, RewardError
 from telic.judges.criteria import Composition, Criterion, leaf
 from telic.judges.verdict import judged, together, unknown
@@ -63,7 +64,9 @@ def author(monkeypatch):
     return use
 
 
-def test_a_judge_that_takes_anything_leaves_a_session_unproven(author, tmp_path, monkeypatch):
+def test_a_judge_that_takes_anything_leaves_a_session_unproven(
+    author, tmp_path, monkeypatch, capsys
+):
     author(goal=1.0)
     events = Heard()
     session = run("move", runs_dir=tmp_path, on_event=events, **{**SMALL, "seeds": (1, 2)})
@@ -71,6 +74,9 @@ def test_a_judge_that_takes_anything_leaves_a_session_unproven(author, tmp_path,
     assert session.summary.iterations == 1
     report = (session.path / "report.md").read_text()
     assert "Unproven" in report and "not judged: “gracefully”" in report
+    show_session(session)
+    for told in (report, capsys.readouterr().out):
+        assert "which proves nothing" in told and "% confidence" not in told
     assert session.policy()(telic.make("HalfCheetah-v5", num_envs=2).reset()).shape == (2, 6)
     monkeypatch.setattr("telic.training.policy.load_policy", lambda *which: which)
     judged_steps = {

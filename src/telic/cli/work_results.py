@@ -233,10 +233,13 @@ def show_session(session: Session) -> None:
     if summary.reason:
         console.print(f"[dim]{escape(summary.reason)}[/]")
     if summary.score is not None:
-        low = number(summary.low, 2)
         counted = "" if summary.passing is None else counted_episodes(summary)
-        said = f"score {number(summary.score, 2)}, at least {low} with 95 % confidence{counted}"
-        console.print(said)
+        proven = (
+            ", which proves nothing"
+            if summary.low is None
+            else f", at least {number(summary.low, 2)} with 95 % confidence"
+        )
+        console.print(f"score {number(summary.score, 2)}{proven}{counted}")
     _print_robustness(session)
     page = session.path / "report.html"
     console.print(f"report  {page if page.exists() else session.path / 'report.md'}")

@@ -255,7 +255,7 @@ def add_veto(
         )
         # The summary first: if somebody is killed between the two, the pass is gone all the same.
         reasons = (veto.words, *summary.reasons)
-        changed = summary.model_copy(update={"outcome": "unproven", "reasons": reasons})
+        changed = summary.as_unproven().model_copy(update={"reasons": reasons})
         text = json_text(changed)
         reseal(folder, text)
         write_text(folder.summary, text)

@@ -338,6 +338,8 @@ def _finish(
         reasons=ending.reasons,
         limits=ending.limits,
     )
+    if ending.outcome == "unproven":
+        summary = summary.as_unproven()
     if ending.outcome != "stopped":
         work.author.analyse(history)
     robustness_card(work.folder, work.config, summary, work.tell)

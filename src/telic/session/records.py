@@ -213,7 +213,7 @@ class SessionSummary(Record):
     """its checkpoint that was judged, which need not be the one with the highest return"""
     score: float | None
     low: float | None
-    """what the mean score is proven to be at least"""
+    """what the mean score is proven to be at least; None: nothing is proven"""
     passing: int | None = None
     """episodes of the best policy whose score reaches the threshold; None: not counted"""
     episodes: int | None = None
@@ -229,6 +229,10 @@ class SessionSummary(Record):
     """why it is unproven, or passed in part only; first on the screen and in the report"""
     limits: tuple[str, ...] = ()
     """what narrows a pass: one training seed"""
+
+    def as_unproven(self) -> SessionSummary:
+        """Return it without what it claims: of a proof that does not hold no number is left."""
+        return self.model_copy(update={"outcome": "unproven", "low": None})
 
 
 class SessionOutcome(TypedDict):
@@ -278,8 +282,8 @@ def read_summary(folder: SessionFolder, *, thorough: bool = True) -> SessionSumm
     if fault is None and is_pass and folder.vetoes.exists():
         fault = "a person vetoed it"
     if fault is not None:
-        outcome = "unproven" if is_pass else summary.outcome
-        return summary.model_copy(update={"outcome": outcome, "reasons": (fault, *summary.reasons)})
+        told = summary.model_copy(update={"reasons": (fault, *summary.reasons)})
+        return told.as_unproven() if is_pass else told
     if is_pass and is_sealed_elsewhere(folder):
         return summary.model_copy(update={"limits": (*summary.limits, SEALED_ELSEWHERE)})
     return summary

@@ -109,7 +109,7 @@ function Overview({ detail, session, live, isRunning, summary }: { detail: Thing
         {summary && summary.score != null && (
           <Panel title="Result">
             <Figures rows={[
-              ["score", number(summary.score)], ["proven at least", number(summary.low)],
+              ["score", number(summary.score)], ["proven at least", summary.low == null ? "nothing" : number(summary.low)],
               ...(summary.passing != null ? [["episodes that pass", <>{summary.passing} <small>of {summary.episodes}</small></>] as [string, React.ReactNode]] : []),
               ["tries", count(summary.iterations)], ["steps", short(summary.steps)], ["time", duration(summary.seconds)], ["money", money(spent?.usd)],
             ]} />

@@ -55,11 +55,13 @@ def proof(facts: SessionReportFacts) -> str:
         return f"No iteration was finished, so there is nothing to judge yet.{why}"
     if best is None or member is None or member.judgement.score is None:
         return "No policy could be judged, so whether one does what was asked is unknown."
-    low = member.judgement.low
+    low, is_moot = member.judgement.low, facts.summary.outcome == "unproven"
     lows = [each.low for each in best.members if each.variant == best.variant]
     proving = sum(low >= config.threshold for low in lows)
     proven = (
-        "too few episodes could be judged to say how sure that is"
+        "which proves nothing"
+        if is_moot
+        else "too few episodes could be judged to say how sure that is"
         if low is None
         else f"at least {low:.2f} with 95\u00a0% confidence"
     )
@@ -67,7 +69,7 @@ def proof(facts: SessionReportFacts) -> str:
         f"The best policy scores {member.judgement.score:.2f} on {member.judgement.episodes} fresh "
         f"episodes{passing_episodes(member)}, {proven}. To pass, {config.needed} of "
         f"{len(config.seeds)} training seeds must prove {config.threshold:g}; "
-        f"{proving} of {len(lows)} did.{why}"
+        f"{proving} of {len(lows)} {'say so' if is_moot else 'did'}.{why}"
     )
 
 
