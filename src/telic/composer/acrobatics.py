@@ -243,9 +243,8 @@ def _turn_by(frame: Frame, draft: Draft, which: str, turns: float) -> None:
     )
     meaning = f"turned to the {which}, in parts of {turns:.3g} turns"
     draft.add("turn", code, 1.0, meaning, r"\min(\psi / \psi^*, 1)")
-    short = f"(({turns:.4g} - turned).clamp(min=0.0) / {tolerance:.4g})"
-    off = short if is_least else f"((turned - {turns:.4g}) / {tolerance:.4g})"
-    code = f"torch.exp(-{off} ** 2) * torch.exp(-turning.abs())"
+    lacking = f"({turns:.4g} - turned){'.clamp(min=0.0)' if is_least else ''} / {tolerance:.4g}"
+    code = f"torch.exp(-({lacking}) ** 2) * torch.exp(-turning.abs())"
     meaning = "there, and no longer turning"
     draft.add("there", code, 1.0, meaning, r"e^{-(\Delta\psi/w)^2} e^{-|\omega|}")
     name, words = f"turns {turns:.3g} turns to the {which}", "turns of the heading"

@@ -286,9 +286,8 @@ def respect(limit: Limit, scene: Scene, draft: Draft) -> None:
             be_quieter(scene, draft)
             change_slowly(scene, draft)
         case _:
-            draft.doubt(
-                f'"{limit.words}" asks for nothing: this robot cannot do otherwise', holds=True
-            )
+            why = "this robot cannot do otherwise"
+            draft.doubt(f'"{limit.words}" asks for nothing: {why}', holds=True)
 
 
 def _stay(limit: Limit, scene: Scene, draft: Draft) -> None:
@@ -305,7 +304,7 @@ def _stay(limit: Limit, scene: Scene, draft: Draft) -> None:
         draft.need("drift = quantities.horizontal_speed(info)")
         code = f"-drift.clamp(max=2.0) - (strayed / {most:.4g}).clamp(max=2.0)"
         meaning = "not going anywhere, and not being elsewhere"
-        # Light: where it costs more than living pays, who is thrown about at first had better fall.
+        # Light: who is thrown about at first would rather fall than pay more than living earns.
         draft.add("stay", code, 0.2, meaning, r"-v_{xy} - d / d^*")
         value = 'float(np.max(np.abs(episode["displacement"])))'
         if scene.has("y_position"):

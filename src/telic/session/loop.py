@@ -338,8 +338,7 @@ def _finish(
         reasons=ending.reasons,
         limits=ending.limits,
     )
-    if ending.outcome == "unproven":
-        summary = summary.as_unproven()
+    summary = summary.as_unproven() if ending.outcome == "unproven" else summary
     if ending.outcome != "stopped":
         work.author.analyse(history)
     robustness_card(work.folder, work.config, summary, work.tell)
