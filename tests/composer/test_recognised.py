@@ -44,6 +44,7 @@ GOOD = [
     (ANT, "walk in a circle clockwise", [go(30, 0.48, turn_rps=-0.8, circle=True)]),
     (ANT, "turn 180 degrees left", [Motion(seconds=3, turn_rps=1.0472), STILL]),
     (ANT, "spin twice", [Motion(seconds=10, turn_rps=1.2566), STILL]),
+    (CHEETAH, "go at least 3 m", [go(6, 1.0, stride_hz=2), STILL]),
     (ANT, "spin several turns", [Motion(seconds=20, turn_rps=0.95), STILL]),
     (ANT, "spin several turns", [Motion(seconds=20, turn_rps=1.7), STILL]),  # who counts?
     (ANT, "spin clockwise", [Motion(seconds=10, turn_rps=-1.1)]),
@@ -69,6 +70,8 @@ ALIKE = [
     (ANT, "walk 2 m", [go(20, 0.6, **WALKING)]),
     (ANT, "walk 2 m", [go(5, 0.4), STILL]),
     (CHEETAH, "walk 3 m", [go(5, 0.6), STILL]),
+    (CHEETAH, "go at least 3 m", [go(2, 1.0, stride_hz=2), STILL]),
+    (CHEETAH, "go 3 m", [go(6, 1.0, stride_hz=2), STILL]),
     (CHEETAH, "go 3 m", [go(20, 0.326)]),  # just there when time is up
     (CHEETAH, "walk slowly", [go(8, 0.37)]),
     (CHEETAH, "run forward and come back", [go(3, 2.2, stride_hz=2), STILL]),
@@ -94,6 +97,36 @@ def score(env, intent, motions):
 @pytest.mark.parametrize(("env", "intent", "motions"), GOOD, ids=[each[1] for each in GOOD])
 def test_the_real_thing_is_recognised(env, intent, motions):
     assert score(env, intent, motions) >= 0.8
+
+
+@pytest.mark.parametrize(
+    ("often", "meant"),
+    [
+        ("{} three times", {3}),
+        ("{} at least three times", {3, 5}),
+        ("{} more than twice", {3, 5}),
+        ("{} several times", {3, 5}),
+        ("{} at most twice", {1, 2}),
+        ("{} no more than twice", {1, 2}),
+        ("{} fewer than 3 times", {1, 2}),
+    ],
+)
+@pytest.mark.parametrize(
+    ("deed", "shown"),
+    [
+        ("jump", lambda often: jumps(1.6 * often, often)),
+        ("backflip", lambda often: jumps(1.2 * often, often, pitch_turns=-float(often))),
+    ],
+    ids=["jump", "backflip"],
+)
+def test_how_often_is_meant_as_it_was_said(deed, shown, often, meant):
+    intent = often.format(deed)
+    passing = {
+        each
+        for each in (0, 1, 2, 3, 5)
+        if score(CHEETAH, intent, [*([shown(each)] if each else []), STILL]) >= 0.8
+    }
+    assert passing == meant
 
 
 def test_coming_back_is_recognised_by_where_it_ends():

@@ -22,6 +22,7 @@ CHEETAH, ANT = "HalfCheetah-v5", "Ant-v5"
 STILL = Motion(seconds=20)
 JUMP = Motion(seconds=2, jumps=1, height_m=0.9)
 RUN = Motion(seconds=4, forward_mps=2.2, stride_hz=2)
+LONG = Motion(seconds=5.5, forward_mps=2.2, stride_hz=2)
 # Feet of an Ant that walks.
 AHEAD = {"stride_hz": 1.3, "feet": ((0.25,), (0.0,), (0.5,), (0.75,)), "duty": 0.65}
 
@@ -63,6 +64,7 @@ def test_the_right_order_is_recognised(env, intent, motions):
         ("jump, then stand still", [JUMP] * 8),
         ("run forward for 3 seconds, then stop", [STILL]),
         ("run forward for 3 seconds, then stop", [RUN]),
+        ("run forward for 3 seconds, then stop", [LONG, STILL]),
         ("jump twice, then run forward", [RUN, JUMP, JUMP]),
         ("jump twice, then run forward", [JUMP, RUN]),
         ("stand still for 2 seconds, then jump", [JUMP] * 8),
@@ -212,3 +214,20 @@ def test_only_a_phase_that_lasts_pays_for_being_alive():
     done = weights_in(compose("turn around once on the spot, then stand still", ant).reward)
     timed = weights_in(compose("turn left on the spot for 3 seconds, then stand still", ant).reward)
     assert "alive_1" not in done and timed["alive_1"] > 0.0
+
+
+@pytest.mark.parametrize(
+    ("words", "is_right"),
+    [
+        ("stand still", True),
+        ("stand still for 3 seconds, then stop", True),
+        ("squat twice", False),
+        ("squat several times", False),
+        ("crouch, then stand still", False),
+        ("sit down for 2 seconds, then stand", False),
+    ],
+)
+def test_to_do_nothing_is_right_only_where_nothing_is_to_be_done(words, is_right):
+    """What is right is no bad habit, so a judge that passes it keeps its certificate."""
+    made = compose(words, spec_of("Humanoid-v5"))
+    assert ("does nothing" in made.fine) == is_right

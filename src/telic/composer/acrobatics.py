@@ -40,7 +40,7 @@ def jump(frame: Frame, scene: Scene, draft: Draft) -> None:
         if is_far:  # a leap forward need not be as high
             goal = goal._replace(value=0.7 * goal.value)
         draft.doubt(told(f'"{frame.word}"', goal, "m above standing"))
-    _rise(scene, draft, goal, frame.count)
+    _rise(frame, scene, draft, goal)
     if is_far:
         _leap(frame, scene, draft)
     allow_height(scene, draft, scene.stands + 2.0 * goal.value + 0.5)
@@ -49,9 +49,9 @@ def jump(frame: Frame, scene: Scene, draft: Draft) -> None:
     draft.seconds = 5.0 if frame.count is None else max(3.0, 1.5 * frame.count + 1.5)
 
 
-def _rise(scene: Scene, draft: Draft, goal: Goal, count: int | None) -> None:
+def _rise(frame: Frame, scene: Scene, draft: Draft, goal: Goal) -> None:
     """Reward and judge getting up, and coming down again if jumps are counted."""
-    target, low = goal.value, 0.3 * goal.value
+    target, low, count = goal.value, 0.3 * goal.value, frame.count
     draft.remember("is_up")
     draft.remember("jumps")
     draft.need(
@@ -97,12 +97,8 @@ def _rise(scene: Scene, draft: Draft, goal: Goal, count: int | None) -> None:
         value = 'float(np.max(episode["air_time"]))'
         draft.total(title, meaning, value, 0.03, 0.15, weight=1.0, unit="s", tag="too_low")
     if count is not None:
-        title = f"jumps {count} times"
         meaning = f"times it rose {0.8 * target:.2g} m and came down again"
-        value = "float(jumps[-1])"
-        draft.near(
-            title, meaning, value, float(count), 0.25, weight=3.0, kind="cumulative", tag="too_low"
-        )
+        draft.counted("jumps", meaning, "float(jumps[-1])", frame, weight=3.0, tag="too_low")
     done = f"{(count or 1) - 0.5:g}"
     draft.ends_when(f'self.memory["jumps"] > {done}', f"jumps > {done}")
 
@@ -231,8 +227,9 @@ def _spin(frame: Frame, draft: Draft, which: str) -> None:
 def _turn_by(frame: Frame, draft: Draft, which: str, turns: float) -> None:
     """Turn by an amount and stop there."""
     draft.is_seen = True  # where it faces does not say how often it has turned
-    is_least = frame.amount is not None and frame.amount.rule == "at_least"
-    if frame.amount is not None and frame.amount.rule == "at_most":
+    rule = frame.amount.rule if frame.amount else frame.count_rule
+    is_least = rule == "at_least"
+    if rule == "at_most":
         draft.doubt(f'"{frame.word}": about {BELOW * turns:.2g} turns, below the {turns:.2g} said')
         turns *= BELOW
     tolerance = min(0.06 + 0.05 * turns, turns / 4.0)
@@ -247,24 +244,14 @@ def _turn_by(frame: Frame, draft: Draft, which: str, turns: float) -> None:
     code = f"torch.exp(-({lacking}) ** 2) * torch.exp(-turning.abs())"
     meaning = "there, and no longer turning"
     draft.add("there", code, 1.0, meaning, r"e^{-(\Delta\psi/w)^2} e^{-|\omega|}")
-    name, words = f"turns {turns:.3g} turns to the {which}", "turns of the heading"
+    credit = Credit(weight=3.0, unit="turns", kind="cumulative", tag="under_rotates")
+    words = "turns of the heading"
     if is_least:
-        value = "float(np.max(turned))"
-        draft.total(
-            name, words, value, 0.2 * turns, turns, weight=3.0, unit="turns", tag="under_rotates"
-        )
+        title, value = f"turns at least {turns:.3g} turns to the {which}", "float(np.max(turned))"
+        draft.leaf(title, words, value, 0.2 * turns, turns, **credit)
     else:
-        draft.near(
-            name,
-            f"{words} at the end",
-            "float(turned[-1])",
-            turns,
-            tolerance,
-            weight=3.0,
-            unit="turns",
-            kind="cumulative",
-            tag="under_rotates",
-        )
+        title, words = f"turns {turns:.3g} turns to the {which}", f"{words} at the end"
+        draft.near(title, words, "float(turned[-1])", turns, tolerance, **credit)
         meaning = f"share of the time within {2 * tolerance:.2g} turns of it"
         value = f"episode.share(np.abs(turned - {turns:.4g}) < {2 * tolerance:.4g})"
         draft.leaf("stops there", meaning, value, 0.02, 0.15, weight=1.0, tag="over_rotates")
@@ -369,7 +356,7 @@ def _somersault(
     meaning = "upright and slow after the turn"
     draft.add("rest", code, 1.5, meaning, r"\text{done}\cos\theta (1 + e^{-v}) / 2")
     be_quiet(draft, 0.02)
-    _judge_somersault(scene, draft, f"{sign}episode", quantity, which, count)
+    _judge_somersault(frame, scene, draft, f"{sign}episode", quantity, which)
     draft.ends_when("landed > 0", "stands")
     draft.seconds = 3.0 + 1.5 * (count - 1)
     draft.settings |= {"log_std": 0.0, "entropy_coef": 0.002}  # small motions turn nobody over
@@ -377,15 +364,18 @@ def _somersault(
 
 
 def _judge_somersault(
-    scene: Scene, draft: Draft, episode: str, quantity: str, which: str, count: int
+    frame: Frame, scene: Scene, draft: Draft, episode: str, quantity: str, which: str
 ) -> None:
+    most_often, rule = frame.count or 1, frame.count_rule
+    count = 1 if rule == "at_most" else most_often
     touches = 'episode["feet_in_contact"] > 0' if scene.has("feet_in_contact") else "over"
     draft.measure(
         f'turns = {episode}["{quantity}"]',
         f"over = turns > {count - 0.15:.2f}",
         f'stands = over & (episode["uprightness"] > 0.7) & ({touches})',
     )
-    title = f"turns {which} {'once' if count == 1 else f'{count} times'}"
+    least = "at least " if rule == "at_least" else ""
+    title = f"turns {which} {least}{'once' if count == 1 else f'{count} times'}"
     most, value, goal = f"most {quantity.replace('_', ' ')}", "float(np.max(turns))", count - 0.15
     draft.total(
         title, most, value, 0.2 * count, goal, weight=3.0, unit="turns", tag="under_rotates"
@@ -395,6 +385,8 @@ def _judge_somersault(
     draft.leaf(
         "lands on its feet", meaning, stands, 0.02, 0.25, weight=1.5, unit="s", tag="no_landing"
     )
-    title, zero, goal = "does not turn on and on", count + 0.9, count + 0.4
+    if rule == "at_least":
+        return
+    title, zero, goal = "does not turn on and on", most_often + 0.9, most_often + 0.4
     # A guard, as one flip is not three: who turns on and on does something else.
     draft.guard(title, most, value, zero, goal, kind="cumulative", unit="turns", tag="over_rotates")

@@ -38,6 +38,8 @@ class Reading:
     bare: float | None = None
     rule: Rule | None = None
     """how it was said to be meant; None: it was not said"""
+    is_strict: bool = False
+    """whether the number itself is not meant: "more than twice" is three times at least"""
     spread: float = 0.0
     """of a range, whose middle the amount is: how far its ends are from it"""
 
@@ -53,6 +55,7 @@ class Numbers:
 
     amount: Amount | None = None
     count: int | None = None
+    count_rule: Rule = "about"
     duration_s: float | None = None
     period_s: float | None = None
     bounds: list[Amount] = field(default_factory=list[Amount])
@@ -70,6 +73,14 @@ class Numbers:
         middle = sum(each.value for each in self.bounds) / len(self.bounds)
         self.amount = Amount(value=middle, unit=first.unit, rule="about")
         return True
+
+    def means(self, reading: Reading) -> None:
+        """Keep how a count is meant; of times, one more or less is what comes next."""
+        if self.count is None or reading.rule is None:
+            return
+        next_to = 1 if reading.rule == "at_least" else -1 if reading.rule == "at_most" else 0
+        self.count = max(1, self.count + next_to * reading.is_strict)
+        self.count_rule = reading.rule
 
     def ends(self, spread: float) -> None:
         """Keep both ends of a range whose middle was taken."""
@@ -111,8 +122,10 @@ def read_amount(tokens: Sequence[Token], start: int) -> Reading | None:
     if start < len(tokens) and tokens[start].word in _EVERY:
         return _read_period(tokens, start)
     before, place, rule = _read_rule(tokens, start)
+    is_strict = rule is not None and _is_strict(tokens[start:place])
     if rule is not None and place < len(tokens) and tokens[place].word in counts:
-        return Reading(tuple(range(start, place + 1)), count=counts[tokens[place].word], rule=rule)
+        count, at = counts[tokens[place].word], tuple(range(start, place + 1))
+        return Reading(at, count=count, rule=rule, is_strict=is_strict)
     if rule is None and _is_vague(tokens, place):
         rule = "at_least"
     spread = _spread(tokens, place)
@@ -122,7 +135,7 @@ def read_amount(tokens: Sequence[Token], start: int) -> Reading | None:
     value, place = numbered
     unit = units().find(tokens, _skip(tokens, place, ("of",)))
     if unit is None:
-        return _bare(tokens, start, place, value, rule)
+        return replace(_bare(tokens, start, place, value, rule), is_strict=is_strict)
     at = (*range(start, place), *unit.at)
     kind, factor = cast("Unit", unit.senses[0].value), unit.senses[0].says["factor"]
     per = _read_per(tokens, unit.end) if kind in _RATES else None
@@ -136,7 +149,16 @@ def read_amount(tokens: Sequence[Token], start: int) -> Reading | None:
     if after is not None:
         at, rule = (*at, *after.at), cast("Rule", after.senses[0].value)
     found = _with_unit(at, value, kind, rule, before)
-    return replace(found, spread=round(spread * factor, 9))
+    return replace(found, spread=round(spread * factor, 9), is_strict=is_strict)
+
+
+def _is_strict(said: Sequence[Token]) -> bool:
+    """Say whether a rule leaves the number itself out: "more than", but not "no more than"."""
+    words = [token.word for token in said]
+    if {"no", "not", "never", "without"} & set(words):
+        return False
+    text = f" {' '.join(words)} "
+    return any(f" {each} " in text for each in table("numbers")["strict"]["words"])
 
 
 def _is_vague(tokens: Sequence[Token], place: int) -> bool:
@@ -188,7 +210,7 @@ def _with_unit(
     if unit == "times":
         if value < 1:  # "half of the time"
             return Reading(at, amount.model_copy(update={"unit": "share"}), rule=rule)
-        return Reading(at, amount if rule else None, count=round(value), rule=rule)
+        return Reading(at, count=round(value), rule=rule)
     if unit == "s" and rule != "at_most":
         return Reading(at, amount if rule == "at_least" else None, duration_s=value, rule=rule)
     return Reading(at, amount, rule=rule)

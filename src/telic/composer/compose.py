@@ -39,7 +39,7 @@ from telic.composer.phases import (
 )
 from telic.composer.postures import do_it, hold
 from telic.composer.reference import Reference, follow, is_shown, shown_motions, wave_as_shown
-from telic.composer.resting import balance, lie, sit, stand, stand_up
+from telic.composer.resting import balance, lie, rest_in_time, sit, stand, stand_up
 from telic.composer.scene import Scene
 from telic.composer.scope import audit, lost_gaits, still_covered
 from telic.composer.shapes import shaped
@@ -151,9 +151,7 @@ def _compose(
     _refuse(parsed, phases, scene)
     try:
         require_sizes([frame for phase in phases for frame in phase], scene)
-        drafts = [_phase(phase, scene) for phase in phases]
-        for phase, draft in zip(phases, drafts, strict=True):
-            shaped(shapes, phase, scene, draft)
+        drafts = _drafts(phases, scene, shapes)
         always = drafts[0] if len(drafts) == 1 else Draft()
         for index, phase in enumerate(phases):
             if any(map(comes_home, phase)):
@@ -223,6 +221,16 @@ def able(scene: Scene) -> list[str]:
             continue
         found.append(example)
     return [*found, *(EXAMPLES if can_have_block(scene.spec) else ())]
+
+
+def _drafts(phases: Sequence[list[Frame]], scene: Scene, shapes: Sequence[str]) -> list[Draft]:
+    """Return a draft for each phase."""
+    drafts = [_phase(phase, scene) for phase in phases]
+    for before, now, draft in zip(phases, phases[1:], drafts[1:], strict=False):
+        rest_in_time(before, now, draft)
+    for phase, draft in zip(phases, drafts, strict=True):
+        shaped(shapes, phase, scene, draft)
+    return drafts
 
 
 def _phase(frames: Sequence[Frame], scene: Scene) -> Draft:

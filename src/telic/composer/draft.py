@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, TypedDict, Unpack
 
+from telic.composer.frames import Frame
 from telic.errors import UnknownName, UsageError
 from telic.judges.criteria import Criterion, Kind
 
@@ -207,6 +208,28 @@ class Draft:
         """Add a leaf for closeness: all within the tolerance, nothing at four times it."""
         zero, goal = _short(target - 4.0 * tolerance), _short(target)
         self._judge(JudgePart(title, quantity, value, zero, goal, is_about=True, **more))
+
+    def counted(
+        self,
+        deed: str,
+        quantity: str,
+        value: str,
+        frame: Frame,
+        tolerance: float = 0.25,
+        **more: Unpack[Credit],
+    ) -> None:
+        """Add a leaf for how often something is done: just so often, or more, or less."""
+        count, rule = frame.count or 1, frame.count_rule
+        times = "once" if count == 1 else f"{count} times"
+        more["kind"] = "cumulative"
+        if rule == "about":
+            self.near(f"{deed} {times}", quantity, value, float(count), tolerance, **more)
+            return
+        if rule == "at_most":
+            self.leaf(f"{deed} at all", quantity, value, 0.0, 1.0, **more)
+        beyond = count - 1.0 if rule == "at_least" else count + 1.0
+        title = f"{deed} {rule.replace('_', ' ')} {times}"
+        self.leaf(title, quantity, value, beyond, float(count), **more)
 
     def guard(
         self,

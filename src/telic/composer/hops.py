@@ -55,15 +55,10 @@ def hop(frame: Frame, scene: Scene, draft: Draft) -> None:
     if frame.dimension == "height":
         _high(frame, scene, draft)
     if frame.count:
-        draft.near(
-            f"hops {frame.count} times",
-            "flights with a landing",
-            "float(hops[-1])",
-            float(frame.count),
-            0.25 + 0.05 * frame.count,
-            weight=3.0,
-            kind="cumulative",
-            tag="drags",
+        tolerance = 0.25 + 0.05 * frame.count
+        value = "float(hops[-1])"
+        draft.counted(
+            "hops", "flights with a landing", value, frame, tolerance, weight=3.0, tag="drags"
         )
         draft.seconds = max(2.0, frame.count / _HOPS_PER_S)
     land_together(scene, draft)

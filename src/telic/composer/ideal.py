@@ -65,14 +65,15 @@ def right_habits(phases: Sequence[Sequence[Frame]], scene: Scene) -> tuple[str, 
     verbs = {frame.verb for frames in phases for frame in frames}
     if verbs <= {Act.LIE}:
         return ("does nothing", "lies on its back", "topples over")
-    if verbs <= {Act.STAND, Act.STOP, Act.SIT}:
+    is_once = len(phases) == 1 and not any(each.count or each.period_s for each in phases[0])
+    poses = {Act.SIT} if is_once else set[Act]()  # who goes down and up again does something
+    if verbs <= {Act.STAND, Act.STOP, *poses}:
         return ("does nothing", "pushes", "pulls")  # constant force holds a pose, too
     if verbs <= {Act.GO, Act.TURN} and scene.on_wheels:
         return ("pushes", "pulls")  # a wheel that is told one speed drives, and does it well
-    is_once = len(phases) == 1 and not any(each.count or each.period_s for each in phases[0])
     if verbs <= {Act.JUMP} and is_once:
         return ("pushes", "pulls")  # who stretches all legs at once jumps; how, is not asked
-    return ("does nothing",) if verbs <= {*_AT_REST, Act.SIT} else ()
+    return ("does nothing",) if verbs <= {*_AT_REST, *poses} else ()
 
 
 def _motion(frame: Frame, scene: Scene, seconds: float) -> dict[str, Any] | None:

@@ -168,16 +168,9 @@ def swing(frame: Frame, scene: Scene, draft: Draft) -> None:
     draft.add("next", code, 0.5, "on the way up, then down", r"\pm\Delta z")
     draft.measure(f"waves = episode.count(rise > {reach_m:.4g}, rise < {0.3 * reach_m:.4g})")
     if frame.count:
-        draft.near(
-            f"waves its {name} {frame.count} times",
-            f"times up {reach_m:.2g} m and down again",
-            "float(waves[-1])",
-            float(frame.count),
-            0.25,
-            weight=3.0,
-            kind="cumulative",
-            tag="too_low",
-        )
+        meaning = f"times up {reach_m:.2g} m and down again"
+        value = "float(waves[-1])"
+        draft.counted(f"waves its {name}", meaning, value, frame, weight=3.0, tag="too_low")
     else:
         title = f"waves its {name}"
         meaning = f"times up {reach_m:.2g} m and down again, per second"

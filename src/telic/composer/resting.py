@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from telic.composer.draft import Draft
-from telic.composer.frames import Frame, Posture
+from telic.composer.frames import Act, Frame, Posture
 from telic.composer.manners import (
     do_it_on_purpose,
     do_not_shake,
@@ -13,12 +15,15 @@ from telic.composer.manners import (
     stay_there,
 )
 from telic.composer.scene import Scene
+from telic.composer.travel import SETTLED
 
 _GET_UP_S = 5.0
 _TALL, _UPRIGHT = 0.8, 0.85
 """of the standing height, and of the vertical, from which a robot is on its feet"""
 _SEQUEL_S = 1.0
 """how long to rest before what comes next, where it was not said"""
+_SLOWS_S, _LATE = 1.2, 0.2
+"""how long one may take to come to rest: so long, or so much of what was to last so long"""
 _OTHER_POSES = set(Posture) - {Posture.UPRIGHT, Posture.LEVEL, Posture.STRAIGHT_LINE}
 
 
@@ -34,6 +39,20 @@ def stand(frame: Frame, scene: Scene, draft: Draft) -> None:
         stay_on_feet(scene, draft)
     draft.ends_when("moving < 0.3", "moving < 0.3", frame.duration_s or _SEQUEL_S)
     _last(frame, draft)
+
+
+def rest_in_time(before: Sequence[Frame], now: Sequence[Frame], draft: Draft) -> None:
+    """Judge that what was to last so long is over then, where rest comes after it."""
+    timed = [each for each in before if each.duration_s is not None]
+    is_open = any(each.amount and each.amount.rule == "at_least" for each in timed)
+    if not timed or is_open or not {each.verb for each in now} <= {Act.STAND, Act.STOP}:
+        return
+    seconds = max(each.duration_s or 0.0 for each in timed)
+    late = (1.0 - SETTLED) * seconds + max(_SLOWS_S, _LATE * seconds)
+    draft.measure('moving = episode["speed"]', "rested = episode.when(moving < 0.3, 0.3)")
+    meaning = f"time until it rests, from the end of the {seconds:g} s on"
+    value = "episode.full_seconds if rested is None else rested * episode.dt"
+    draft.guard("comes to rest in time", meaning, value, 1.7 * late, late, unit="s", tag="drifts")
 
 
 def _last(frame: Frame, draft: Draft) -> None:
@@ -71,7 +90,7 @@ def sit(frame: Frame, scene: Scene, draft: Draft) -> None:
     draft.guard("keeps its torso upright", meaning, value, 0.2, 0.7, tag="falls")
     draft.add("upright", "upright.clamp(-1.0, 1.0)", 0.4, "the right way up", r"\cos\theta")
     if frame.count:
-        _squat(frame.count, scene, draft, high)
+        _squat(frame, frame.count, scene, draft, high)
         return
     code = f"torch.exp(-((up - {target:.4g}) / {width:.4g}) ** 2)"
     draft.add("low", code, 1.0, f"torso {target:.2g} m high", r"e^{-((h - h^*)/w)^2}")
@@ -85,7 +104,7 @@ def sit(frame: Frame, scene: Scene, draft: Draft) -> None:
     _last(frame, draft)
 
 
-def _squat(count: int, scene: Scene, draft: Draft, low: float) -> None:
+def _squat(frame: Frame, count: int, scene: Scene, draft: Draft, low: float) -> None:
     """Go down and up again, several times."""
     high = scene.stands - 0.15 * (scene.stands - scene.lies)
     draft.remember("is_low")
@@ -101,12 +120,9 @@ def _squat(count: int, scene: Scene, draft: Draft, low: float) -> None:
     code = f"left * torch.where(down > 0.5, up - {low:.4g}, {high:.4g} - up)"
     draft.add("next", code, 2.0, "on the way down, then up", r"\pm\Delta h")
     draft.measure(f"squats = episode.count(up < {low:.4g}, up > {high:.4g})")
-    title = f"goes down and up {count} times"
     meaning = f"times below {low:.2g} m and then above {high:.2g} m"
     value = "float(squats[-1])"
-    draft.near(
-        title, meaning, value, float(count), 0.25, weight=3.0, kind="cumulative", tag="too_high"
-    )
+    draft.counted("goes down and up", meaning, value, frame, weight=3.0, tag="too_high")
     do_it_on_purpose(scene, draft)
     draft.ends_when(f'self.memory["squats"] > {count - 0.5:g}', f"squats > {count - 0.5:g}")
     draft.seconds = max(4.0, 2.0 * count + 1.0)

@@ -273,7 +273,7 @@ class _Ablation:
 def _has_most(frame: Frame) -> bool:
     """Return whether a number was said that is not to be exceeded."""
     said = (*((frame.amount,) if frame.amount else ()), *frame.bounds)
-    return any(amount.rule == "at_most" for amount in said)
+    return frame.count_rule == "at_most" or any(amount.rule == "at_most" for amount in said)
 
 
 def _is_own_direction(value: Direction, frame: Frame, scene: Scene) -> bool:

@@ -83,6 +83,7 @@ class Slots:
             amount=amount,
             bounds=tuple(number.bounds),
             count=count,
+            count_rule=number.count_rule,
             duration_s=number.duration_s,
             period_s=number.period_s,
             until_end=self._until_end(timed=number.duration_s is not None),
@@ -230,6 +231,8 @@ class Slots:
                 said = (*said, ("count", count), ("amount", amount))
                 self._use(next(slot for slot, new in said if new is not None), mark)
                 found.ends(reading.spread if amount is not None else 0.0)
+                if count is not None:
+                    found.means(reading)
         return found
 
     def _bare(self, value: float, dimension: str | None) -> tuple[Amount | None, int | None]:

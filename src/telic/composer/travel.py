@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from telic.composer.draft import Draft
+from telic.composer.draft import Credit, Draft
 from telic.composer.extremes import LONGEST_S
 from telic.composer.footing import go_in_steps
 from telic.composer.frames import Degree, Direction, Frame
@@ -31,6 +31,8 @@ _ALONG = {
 _ON_RAIL = {Direction.RIGHT: Direction.FORWARD, Direction.LEFT: Direction.BACKWARD}
 PLACE = {"forward_velocity": "x_position", "lateral_velocity": "y_position"}
 _RAIL_M = 0.5
+_BEYOND = 1.1
+"""where to aim at who must get so far at least, in parts of that"""
 _MOST, _WALKED = 1.5, 1.15
 """times the goal up to which speed is paid for: a walk that is faster is none"""
 _CIRCLE_RPS = 0.8
@@ -39,7 +41,7 @@ _OFF, _FAR_OFF = 0.2, 0.45
 """shares of a speed that was said as a number, by which it may be missed, and by which it is"""
 _SEQUEL_S = 2.0
 """how long to go before what comes next, where it was not said"""
-_SETTLED = 0.85
+SETTLED = 0.85
 """share of the time asked for that must be at speed: getting there takes some of it"""
 _GRIP, _GRIP_THERE = 0.1, 0.2
 _WANDERED = 'float(np.max(np.abs(episode["displacement"])))'
@@ -89,7 +91,7 @@ def go(frame: Frame, scene: Scene, draft: Draft, aside: Frame | None = None) -> 
     stay_on_feet(scene, draft)
     within = f" & (along < {1.4 * target:.4g})" if goal.is_exact else ""
     held = f"(along > {0.7 * target:.4g}){within}"
-    draft.ends_when(held, held, _SETTLED * (frame.duration_s or _SEQUEL_S))
+    draft.ends_when(held, held, SETTLED * (frame.duration_s or _SEQUEL_S))
     if frame.duration_s:
         draft.seconds = max(frame.duration_s + 1.0, 2.0)
 
@@ -184,6 +186,8 @@ def travel(frame: Frame, scene: Scene, draft: Draft, direction: Direction) -> No
     if amount and is_said and amount.rule == "at_most":
         target *= BELOW
         draft.doubt(f'"{frame.word}": about {target:.2g} m, below the {amount.value:g} m said')
+    is_least = amount is not None and is_said and amount.rule == "at_least"
+    aim = target * (_BEYOND if is_least else 1.0)
     if not is_said:
         draft.doubt(f'"{frame.word}" is taken as {target:g} m along the rail')
     draft.remember("start", 2)
@@ -195,29 +199,23 @@ def travel(frame: Frame, scene: Scene, draft: Draft, direction: Direction) -> No
     )
     width = max(0.2 * target, 0.1)
     code = (
-        f"1.0 - ((made - {target:.4g}).abs() / {target:.4g}).clamp(max=2.0)"
-        f" + torch.exp(-((made - {target:.4g}) / {width:.4g}) ** 2)"
+        f"1.0 - ((made - {aim:.4g}).abs() / {aim:.4g}).clamp(max=2.0)"
+        f" + torch.exp(-((made - {aim:.4g}) / {width:.4g}) ** 2)"
     )
-    meaning = f"close to {target:.2g} m {direction.value}"
+    meaning = f"close to {aim:.2g} m {direction.value}"
     draft.add("way", code, 1.0, meaning, r"1 - |d - d^*| / d^*")
     draft.measure(f'place = {sign}episode["{place}"]', "made = place - place[0]")
-    draft.near(
-        f"ends {target:.3g} m {direction.value}",
-        "way made from the start to the end",
-        "float(made[-1])",
-        target,
-        min(max(0.12 * target, 0.05), target / 4),
-        weight=3.0,
-        unit="m",
-        kind="cumulative",
-        tag="too_far",
-    )
-    title = f"gets {target:.3g} m {direction.value}"
-    meaning = "farthest way from the start"
-    value = "float(np.max(made))"
-    draft.total(
-        title, meaning, value, 0.1 * target, 0.9 * target, weight=1.5, unit="m", tag="too_slow"
-    )
+    where, value = f"{target:.3g} m {direction.value}", "float(made[-1])"
+    meaning = "way made from the start to the end"
+    credit = Credit(weight=3.0, unit="m", kind="cumulative", tag="too_far")
+    if is_least:
+        draft.leaf(f"ends at least {where}", meaning, value, 0.5 * target, target, **credit)
+    else:
+        close = min(max(0.12 * target, 0.05), target / 4)
+        draft.near(f"ends {where}", meaning, value, target, close, **credit)
+    meaning, value = "farthest way from the start", "float(np.max(made))"
+    credit = Credit(weight=1.5, unit="m", tag="too_slow")
+    draft.total(f"gets {where}", meaning, value, 0.1 * target, 0.9 * target, **credit)
     meaning = "mean speed over the last second"
     value = 'float(np.mean(episode["speed"][-max(1, int(1.0 / episode.dt)):]))'
     draft.leaf("stops there", meaning, value, 0.8, 0.3, weight=1.5, unit="m/s", tag="drifts")
