@@ -115,7 +115,11 @@ def test_the_real_thing_is_recognised(env, intent, motions):
     ("deed", "shown"),
     [
         ("jump", lambda often: jumps(1.6 * often, often)),
-        ("backflip", lambda often: jumps(1.2 * often, often, pitch_turns=-float(often))),
+        pytest.param(
+            "backflip",
+            lambda often: jumps(1.2 * often, often, pitch_turns=-float(often)),
+            marks=pytest.mark.slow,
+        ),
     ],
     ids=["jump", "backflip"],
 )
