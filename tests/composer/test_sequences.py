@@ -65,6 +65,7 @@ def test_the_right_order_is_recognised(env, intent, motions):
         ("run forward for 3 seconds, then stop", [STILL]),
         ("run forward for 3 seconds, then stop", [RUN]),
         ("run forward for 3 seconds, then stop", [LONG, STILL]),
+        ("run forward for 3 seconds, then stop", [RUN, Motion(seconds=0.6), RUN, STILL]),
         ("jump twice, then run forward", [RUN, JUMP, JUMP]),
         ("jump twice, then run forward", [JUMP, RUN]),
         ("stand still for 2 seconds, then jump", [JUMP] * 8),
@@ -221,6 +222,11 @@ def test_only_a_phase_that_lasts_pays_for_being_alive():
     done = weights_in(compose("turn around once on the spot, then stand still", ant).reward)
     timed = weights_in(compose("turn left on the spot for 3 seconds, then stand still", ant).reward)
     assert "alive_1" not in done and timed["alive_1"] > 0.0
+
+
+@pytest.mark.parametrize("words", ["turn around once", "spin several turns", "turn 90 degrees"])
+def test_who_turns_so_far_and_no_farther_sees_how_far_it_has_turned(words):
+    assert 'memory_to = "actor"' in compose(words, spec_of(ANT)).reward
 
 
 @pytest.mark.parametrize(
