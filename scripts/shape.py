@@ -60,7 +60,7 @@ TOP = 10
 """the package's own front door, which may name everything"""
 
 
-LONGEST = 400
+LONGEST = 600
 """lines that a module may have"""
 
 

@@ -36,7 +36,7 @@ def test_what_must_not_be_is_named(counted):
         class_names_twice={"Run": ["telic.a", "telic.b"]},
         skips=["telic.a:3"],
         against_layers=["telic.core.a:1 imports telic.cli"],
-        too_long={"telic.a": 401},
+        too_long={"telic.a": 601},
     )
     assert len(wrong.faults()) == 4 and "telic.a, telic.b" in wrong.faults()[0]
 
