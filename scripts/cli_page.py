@@ -39,8 +39,7 @@ request, 3 refused; where a command has others, its text says so. `telic` alone 
 below.
 
 How to: [search for a policy](../how-to/search-for-a-policy.md),
-[measure with the benchmark](../how-to/measure-with-the-benchmark.md),
-[see sessions as studies](../how-to/see-sessions-as-studies.md). Reference:
+[measure with the benchmark](../how-to/measure-with-the-benchmark.md). Reference:
 [settings of training](settings.md), [policy search](search.md),
 [launching in studies](study-launch.md), [the MCP server](mcp.md).
 """

@@ -20,7 +20,7 @@ WIDTH, ROW, BOX, LEFT = 1180, 104, 58, 150
 ROOMS = (
     ("doors", ("cli", "mcp", "web")),
     ("verbs", ("verbs",)),
-    ("across", ("bench", "plugin", "importers")),
+    ("across", ("bench", "plugin")),
     ("loops", ("session", "search", "studies", "tracking")),
     ("skills", ("authors", "composer", "judges", "motions", "training")),
     ("means", ("llm", "rendering", "rewards", "quantities", "envs", "robots", "sim")),

@@ -46,7 +46,6 @@ LAYERS = {
     "search": 5,
     "studies": 5,
     "tracking": 5,
-    "importers": 5.3,
     "bench": 5.5,
     "plugin": 5.6,
     "verbs": 6,

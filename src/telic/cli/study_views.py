@@ -12,12 +12,11 @@ from telic.core.text import number
 
 if TYPE_CHECKING:
     from telic.cli.study_terminal import WrittenCandidate
-    from telic.importers.writer import ImportResult
     from telic.studies.decide import DecisionOutcome
     from telic.studies.documents.candidate import Candidate
     from telic.studies.next import NextAction
     from telic.studies.scan.records import EntryPoint, RepositoryAudit, Sink
-    from telic.verbs.study import ImportedTrees, LedgerEntry, NewStudy
+    from telic.verbs.study import LedgerEntry, NewStudy
     from telic.verbs.study_approvals import Approvals
     from telic.verbs.study_candidates import (
         CandidateTable,
@@ -49,37 +48,6 @@ def show_new_study(study: NewStudy) -> None:
     console.print(
         "Next: fill in contract.yaml, metric_spec.yaml and adapter.yaml, then: telic study go"
     )
-
-
-@view
-def show_imported(trees: ImportedTrees) -> None:
-    """Print what was taken over."""
-    print_rows(
-        ["study", "layout", "files", "ledger lines", "candidates", "new"],
-        [
-            (x.study, x.layout, x.files, x.ledger_lines, len(x.candidates), x.is_new)
-            for x in trees.studies
-        ],
-    )
-
-
-@view
-def show_told(told: ImportResult) -> None:
-    """Print the study that a session or a search became."""
-    news = f"{told.events} new events" if told.events else "nothing new"
-    console.print(f"{_DONE} {told.study} is the active study: {news}")
-    print_facts(
-        {
-            "source": f"{told.source} ({told.ended or 'not ended'})",
-            "candidates": told.candidates,
-            "runs": told.runs,
-            "evidence": told.evidence,
-            "decisions": told.decisions,
-            "trusted": told.incumbent,
-            "folder": told.folder,
-        }
-    )
-    console.print("Next: telic study report")
 
 
 @view

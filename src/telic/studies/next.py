@@ -67,7 +67,6 @@ def _after_import(study: Study, source: WorkSource) -> NextAction:
         args={"source": source.name},
         why=f"the {source.kind} {source.name} has not ended; its runs are made by "
         f"{source.continues_with}",
-        command=f"telic study from {source.path}",
     )
 
 

@@ -116,7 +116,6 @@ All commands but [bold]run[/] and [bold]go[/] only read and write files under .t
         "pause": "study:pause",
         "resume": "study:resume",
         "close": "study:close",
-        "import-rlxp": "study:import_rlxp",
         "ledger": VerbGroup(
             help="The append-only record of the study.",
             verbs={"verify": "study_state:verify", "anchor": "study_state:anchor"},
@@ -162,7 +161,6 @@ All commands but [bold]run[/] and [bold]go[/] only read and write files under .t
         "dr-summary": "study_evidence:dr_summary",
         "audit-result": "study_evidence:audit_result",
         "report": "study_state:report",
-        "from": "study:from_source",
     },
 )
 

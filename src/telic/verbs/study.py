@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec, TypeVar
 
 from telic.core.config import Record
-from telic.core.request import RunsRequest, VerbRequest, argument, context, inner, option, place
-from telic.core.verb import Question, Verb, Wrapped, verb
+from telic.core.request import VerbRequest, argument, context, inner, option, place
+from telic.core.verb import Question, Verb, verb
 from telic.studies.chain import LedgerEvent
 from telic.studies.folder import StudyKind
 
 if TYPE_CHECKING:
-    from telic.importers.rlxp import RlxpImport
-    from telic.importers.writer import ImportResult
     from telic.studies.approvals import Consent
     from telic.studies.documents.base import StudyActor
     from telic.studies.study import Study
@@ -179,49 +176,6 @@ def init(request: InitRequest) -> NewStudy:
         contract=str(folder.contract),
         ledger=str(folder.ledger),
     )
-
-
-class ImportRequest(RootRequest):
-    """An old tree to take over."""
-
-    source: Path | None = option("The old tree; .rlxp of the repository.", "--from", default=None)
-
-
-@dataclass(frozen=True)
-class ImportedTrees(Wrapped):
-    """Studies that were taken over."""
-
-    studies: tuple[RlxpImport, ...]
-
-
-@study_verb(ImportRequest)
-def import_rlxp(request: ImportRequest) -> ImportedTrees:
-    """Take over an .rlxp tree as history: every byte is kept, the source stays as it is."""
-    from telic.importers.rlxp import import_rlxp as take_over
-
-    return ImportedTrees(tuple(take_over(request.root, request.who, request.source)))
-
-
-class FromRequest(RootRequest, RunsRequest):
-    """A session, a search or a training of trackers to tell as a study."""
-
-    source: str = argument(
-        "Session, search or tracking run: its folder, its id, the start of one, or 'latest'."
-    )
-
-
-@study_verb(FromRequest)
-def from_source(request: FromRequest) -> ImportResult:
-    """Tell a session, a search or a tracking run as a study; again, it adds only what is new.
-
-    The source is read and never written to. The study is made under .telic of --root and becomes
-    the active one: telic study report, state, candidate show and ledger verify work on it.
-    """
-    from telic.importers import find_source
-    from telic.importers.writer import write_study
-
-    work = find_source(Path(request.runs_dir), request.source)
-    return write_study(request.root, work.read())
 
 
 # ---------------------------------------------------------------------------- pausing and ending

@@ -98,7 +98,6 @@ def test_every_command_starts_nothing_and_reaches_nowhere(repository):
     assert watched(repository, "state", "--rebuild").returncode == 0
     assert watched(repository, "ledger", "verify").returncode == 0
     assert watched(repository, "pause").returncode == 0
-    assert watched(repository, "import-rlxp").returncode == 2
     for refused in (["approve", "budget"], ["resume"]):
         done = watched(repository, *refused)
         assert done.returncode == 3

@@ -99,7 +99,6 @@ VERBS = {
     "approve": "budget",
     "state": "--rebuild",
     "resume": "",
-    "import-rlxp": "",
     "audit": "",
     "card": "",
     "confirm": "seeds",
@@ -138,7 +137,6 @@ VERBS = {
     "contract evaluator": "",
     "pause": "",
     "close": "--reason x",
-    "from": "latest",  # the last: where it finds something, another study is the active one
 }
 
 

@@ -88,7 +88,7 @@ def refuse_launch(study: Study) -> None:
             "E_SOURCED",
             f"{study.name} tells of the {source.kind} {source.name}; nothing is launched "
             f"here. Its runs are made by the {source.kind} itself.",
-            hint=f"Go on with: {source.continues_with}. Then: telic study from {source.path}",
+            hint=f"Go on with: {source.continues_with}.",
         )
 
 
