@@ -1,0 +1,389 @@
+"""The journal of a loop: append-only JSONL with a hash chain and signatures, replayed on resume.
+
+Sessions, searches, tracking runs and studies all record their steps here. The append is the commit
+point: a process that is killed before it changed nothing, one that is killed after it finds the
+record when it resumes. A line is
+
+    {"entry":{"seq":…,"at":…,"kind":…,"subject":…,"actor":…,"data":{…},"prev":…},"hash":"…","sig":…}
+
+`hash` is the SHA-256 of the bytes of `entry`, `prev` is the hash of the line before (of the
+journal's name for the first line), and `sig` is the user's signature of `hash`. An edited,
+inserted, removed or reordered line breaks the chain; a chain that was written again from scratch
+lacks the signatures. A guarded journal also notes its last line in the user's folder, so that one
+that was cut short or replaced by an older copy is noticed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import threading
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
+
+from filelock import FileLock, Timeout
+from pydantic import BaseModel, ValidationError
+
+from telic.core.config import Record
+from telic.errors import BadFile, TelicError
+from telic.storage.files import as_record, disk_errors, disk_full, plain, read_record, write_json
+from telic.storage.keys import SigningKey, config_folder
+from telic.storage.reading import read_bytes
+
+PATIENCE_S = 30.0
+"""seconds to wait for another writer"""
+_HEAD = b'{"entry":'
+_HASH = b',"hash":"'
+_Kind = TypeVar("_Kind", bound=BaseModel)
+
+
+class JournalBroken(TelicError):
+    """A line of a journal is not the one that was written."""
+
+
+class JournalBusy(TelicError):
+    """Another writer holds the journal, or has written since it was read."""
+
+
+class JournalHead(Record):
+    """The last line of a journal: its number and its hash."""
+
+    seq: int
+    hash: str
+
+
+class JournalEntry(Record):
+    """One line of a journal."""
+
+    seq: int
+    at: str
+    """UTC, e.g. 2026-08-01T09:00:00.123Z"""
+    kind: str
+    subject: str | None = None
+    """what it is about: a step, a candidate, a run"""
+    actor: dict[str, Any] | None = None
+    """the person or program that caused it"""
+    data: dict[str, Any]
+    prev: str
+    hash: str
+    sig: str | None = None
+
+    @property
+    def head(self) -> JournalHead:
+        """The head of a journal that ends here."""
+        return JournalHead(seq=self.seq, hash=self.hash)
+
+
+class JournalCheck(Record):
+    """The result of verifying every line of a journal."""
+
+    ok: bool
+    head: JournalHead
+    bad_seq: int | None = None
+    why: str = ""
+    torn: bool = False
+    """only the last line is incomplete; the next append drops it"""
+    foreign: bool = False
+    """the chain holds, but it does not end with the line that was last written here"""
+    unsigned: int = 0
+    """lines without a signature, or signed with another key"""
+
+
+class _Noted(Record):
+    """The last line of a guarded journal, kept in the user's folder."""
+
+    head: JournalHead
+    coming: JournalHead | None = None
+    """the line that was about to be written; a crash leaves it written or not"""
+    sig: str | None = None
+
+    def signed(self) -> bytes:
+        return self.model_dump_json(exclude={"sig"}).encode()
+
+
+class _Bad(NamedTuple):
+    seq: int
+    why: str
+    torn: bool = False
+
+
+class Journal:
+    """One append-only journal; several processes may write to it, one at a time."""
+
+    def __init__(
+        self, path: Path, name: str, key: SigningKey | None = None, *, is_guarded: bool = False
+    ) -> None:
+        """Open a journal; the file is created by the first append.
+
+        Args:
+            path: the JSONL file.
+            name: identifies the work it belongs to; a journal copied from other work is broken.
+            key: signs every line; None where the user has no usable key.
+            is_guarded: note the last line outside, to detect a journal that was cut or replaced.
+        """
+        self.path, self.name = path, name
+        self._key, self._is_guarded = key, is_guarded
+        self._lock = FileLock(path.with_name(f"{path.name}.lock"))
+        self._mutex = threading.RLock()  # a session judges in one thread and trains in another
+        self._listeners: list[Callable[[JournalEntry], None]] = []
+        self._forget()
+
+    # ------------------------------------------------------------------------------ reading
+
+    def entries(self) -> list[JournalEntry]:
+        """Return every entry, oldest first; raises JournalBroken at the first bad line."""
+        with self._mutex:
+            bad = self._read_on()
+            if bad is not None and not bad.torn:
+                raise self._broken(bad)
+            return list(self._entries)
+
+    @property
+    def head(self) -> JournalHead:
+        """The last line; number 0 when nothing was written yet."""
+        entries = self.entries()
+        return entries[-1].head if entries else self._start
+
+    def find(self, kind: str, subject: str | None = None) -> JournalEntry | None:
+        """Return the latest entry of a kind about a subject."""
+        for entry in reversed(self.entries()):
+            if entry.kind == kind and entry.subject == subject:
+                return entry
+        return None
+
+    def recorded(self, kind: str, record: type[_Kind], subject: str | None = None) -> _Kind | None:
+        """Return the latest record of a kind about a subject; None when there is none yet."""
+        entry = self.find(kind, subject)
+        return entry and as_record(entry.data, record, f"{self.path}, line {entry.seq}")
+
+    def verify(self) -> JournalCheck:
+        """Read every byte again and check chain, signatures and the noted head."""
+        with self._mutex:
+            self._forget()
+            bad = self._read_on()
+        head = self._entries[-1].head if self._entries else self._start
+        unsigned = sum(not self._is_ours(entry) for entry in self._entries)
+        check = JournalCheck(ok=bad is None, head=head, unsigned=unsigned)
+        if bad is not None:
+            update = {"bad_seq": bad.seq, "why": bad.why, "torn": bad.torn}
+            return check.model_copy(update=update)
+        if why := self._why_foreign():
+            update = {"ok": False, "bad_seq": head.seq, "why": why, "foreign": True}
+            return check.model_copy(update=update)
+        return check
+
+    # ------------------------------------------------------------------------------ writing
+
+    @contextmanager
+    def locked(self) -> Generator[None]:
+        """Keep other writers out; may be nested. Raises JournalBusy after `PATIENCE_S`."""
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            with self._lock.acquire(timeout=PATIENCE_S), self._mutex:
+                yield
+        except Timeout:
+            raise JournalBusy(
+                f"Another process is writing to {self.path}.", hint="Try again when it is done."
+            ) from None
+
+    def append(
+        self,
+        kind: str,
+        data: BaseModel | Mapping[str, Any],
+        *,
+        subject: str | None = None,
+        actor: Mapping[str, Any] | None = None,
+        expected: JournalHead | None = None,
+    ) -> JournalEntry:
+        """Commit one entry and notify the listeners.
+
+        Raises:
+            JournalBroken: the journal does not verify up to its end.
+            JournalBusy: the head is no longer `expected`.
+        """
+        with self.locked():
+            self._drop_torn_line()
+            head = self.head
+            if expected is not None and head != expected:
+                raise JournalBusy(f"{self.path} has grown since it was read.", hint="Try again.")
+            if self._is_guarded and (why := self._why_foreign()):
+                raise self._broken(_Bad(head.seq, why))
+            fields = {
+                "seq": head.seq + 1,
+                "at": datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+                "kind": kind,
+                "subject": subject,
+                "actor": actor,
+                "data": data,
+                "prev": head.hash,
+            }
+            body = json.dumps(
+                plain(fields), separators=(",", ":"), ensure_ascii=False, allow_nan=False
+            ).encode()
+            coming = JournalHead(seq=head.seq + 1, hash=hashlib.sha256(body).hexdigest())
+            self._note(head, coming)
+            self._write(_line(body, coming.hash, self._sign(coming.hash)))
+            self._note(coming, None)
+            entry = self.entries()[-1]
+        for listener in self._listeners:
+            listener(entry)
+        return entry
+
+    def once(
+        self, kind: str, record: type[_Kind], make: Callable[[], _Kind], subject: str | None = None
+    ) -> _Kind:
+        """Return the record of a step that was finished before, or take the step and record it."""
+        known = self.recorded(kind, record, subject)
+        if known is not None:
+            return known
+        entry = self.append(kind, make(), subject=subject)
+        return as_record(entry.data, record, str(self.path))
+
+    def subscribe(self, listener: Callable[[JournalEntry], None]) -> None:
+        """Call `listener` with every entry that this object appends."""
+        self._listeners.append(listener)
+
+    def adopt(self) -> None:
+        """Accept a journal that was written elsewhere, from its present end on."""
+        with self.locked():
+            self._note(self.head, None)
+
+    # ------------------------------------------------------------------------------ the file
+
+    def _forget(self) -> None:
+        self._start = JournalHead(seq=0, hash=hashlib.sha256(self.name.encode()).hexdigest())
+        self._entries: list[JournalEntry] = []
+        self._size = 0
+
+    def _read_on(self) -> _Bad | None:
+        """Take in the lines that were added; return the first bad one."""
+        size = self.path.stat().st_size if self.path.exists() else 0
+        if size < self._size:
+            self._forget()
+        if size == self._size:
+            return None
+        with self.path.open("rb") as file:
+            file.seek(self._size)
+            lines = file.read().split(b"\n")
+        before = self._entries[-1].head if self._entries else self._start
+        for line in lines[:-1]:
+            entry = _parse(line, before)
+            if isinstance(entry, str):
+                return _Bad(before.seq + 1, entry)
+            if not self._has_valid_signature(entry):
+                return _Bad(entry.seq, "its signature is wrong")
+            self._entries.append(entry)
+            self._size += len(line) + 1
+            before = entry.head
+        return _Bad(before.seq + 1, "it is incomplete", torn=True) if lines[-1] else None
+
+    def _drop_torn_line(self) -> None:
+        """Cut off a last line that a crash left incomplete: it was never committed."""
+        bad = self._read_on()
+        if bad is not None and bad.torn:
+            noted = self._noted()
+            if noted is not None and noted.head.seq >= bad.seq:
+                raise self._broken(_Bad(bad.seq, "it was complete once and is damaged now"))
+            os.truncate(self.path, self._size)
+
+    def _write(self, line: bytes) -> None:
+        with disk_errors(self.path):
+            handle = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+            try:
+                start = os.fstat(handle).st_size
+                if os.write(handle, line) < len(line):
+                    os.ftruncate(handle, start)
+                    raise disk_full(self.path)
+                os.fsync(handle)
+            finally:
+                os.close(handle)
+
+    def _broken(self, bad: _Bad) -> JournalBroken:
+        return JournalBroken(
+            f"Line {bad.seq} of {self.path} is not what was written there: {bad.why}.",
+            hint="Restore the file from a copy; nothing after that line can be trusted.",
+        )
+
+    # ------------------------------------------------------------------------------ signatures
+
+    def _sign(self, digest: str) -> str | None:
+        return None if self._key is None else self._key.sign(digest.encode())
+
+    def _is_ours(self, entry: JournalEntry) -> bool:
+        return self._key is not None and (entry.sig or "").startswith(f"{self._key.id}:")
+
+    def _has_valid_signature(self, entry: JournalEntry) -> bool:
+        """Say whether a signature holds; one made with another key cannot be checked here."""
+        if self._key is None or not self._is_ours(entry):
+            return True
+        return self._key.has_signed(entry.hash.encode(), entry.sig or "")
+
+    def _noted_file(self) -> Path:
+        name = hashlib.sha256(str(self.path.absolute()).encode()).hexdigest()[:24]
+        return config_folder() / "heads" / f"{name}.json"
+
+    def _note(self, head: JournalHead, coming: JournalHead | None) -> None:
+        if self._is_guarded and self._key is not None:
+            noted = _Noted(head=head, coming=coming)
+            signed = noted.model_copy(update={"sig": self._key.sign(noted.signed())})
+            write_json(self._noted_file(), signed)
+
+    def _noted(self) -> _Noted | None:
+        path = self._noted_file()
+        if not self._is_guarded or self._key is None or not path.is_file():
+            return None
+        try:
+            noted = read_record(path, _Noted)
+        except BadFile:  # a broken note proves nothing either way
+            return None
+        return noted if self._key.has_signed(noted.signed(), noted.sig or "") else None
+
+    def _why_foreign(self) -> str | None:
+        """Return why this is not the journal that was written here; None when it is or may be."""
+        noted = self._noted()
+        head = self._entries[-1].head if self._entries else self._start
+        if noted is None or head in (noted.head, noted.coming):
+            return None
+        if head.seq < noted.head.seq:
+            return f"{noted.head.seq} lines were written here, {head.seq} are left"
+        last = noted.head.seq
+        if last and self._entries[last - 1].hash != noted.head.hash:
+            return f"line {last} is another one than was written here"
+        return f"line {last + 1} and what follows were not written here"
+
+
+def read_entries(path: Path) -> list[dict[str, Any]]:
+    """Return the entries of a journal as plain data, unverified: for views that prove nothing."""
+    if not path.exists():
+        return []
+    lines = read_bytes(path).split(b"\n")[:-1]
+    return [json.loads(line)["entry"] for line in lines]
+
+
+def _line(body: bytes, digest: str, signature: str | None) -> bytes:
+    tail = f'{digest}","sig":{json.dumps(signature)}}}\n'
+    return _HEAD + body + _HASH + tail.encode()
+
+
+def _parse(line: bytes, before: JournalHead) -> JournalEntry | str:
+    """Return the entry of a line that follows `before`, or why it is none."""
+    front, _, rest = line.rpartition(_HASH)
+    body, digest = front.removeprefix(_HEAD), rest[:64].decode(errors="replace")
+    try:
+        signature = json.loads(rest[64:].removeprefix(b'","sig":').removesuffix(b"}"))
+        entry = JournalEntry.model_validate({**json.loads(body), "hash": digest, "sig": signature})
+    except (ValueError, TypeError, RecursionError, ValidationError):
+        return "it cannot be read"
+    if hashlib.sha256(body).hexdigest() != digest:
+        return "its hash does not match its content"
+    if _line(body, digest, entry.sig) != line + b"\n":
+        return "it is not written as a journal writes it"
+    if entry.seq != before.seq + 1:
+        return f"its number is {entry.seq}"
+    if entry.prev != before.hash:
+        return "it does not follow from the line before"
+    return entry
