@@ -1,7 +1,7 @@
 """Stable-Baselines3 as the peer: how fast it trains, and how soon it is good.
 
 Plain Gymnasium environments and its own vectorised wrappers, nothing of ours in its way. Settings
-are its own defaults (None), or ours translated by `telic.training.sb3.conversion.ppo_arguments`.
+are its own defaults (None), or ours translated by `sb3.ppo_arguments`.
 
     python benchmarks/peers.py rate HalfCheetah-v5 --seconds 20
     python benchmarks/peers.py rate HalfCheetah-v5 --vector subproc --num-envs 4
@@ -24,6 +24,7 @@ from typing import Any, Literal, NamedTuple
 
 import gymnasium
 import numpy as np
+from sb3 import normalised, ppo_arguments
 from stable_baselines3 import PPO
 from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.monitor import Monitor
@@ -31,7 +32,6 @@ from stable_baselines3.common.vec_env import DummyVecEnv, SubprocVecEnv, VecEnv
 
 from telic.training.job import PpoSettings
 from telic.training.plan import preset
-from telic.training.sb3.conversion import normalised, ppo_arguments
 
 Vector = Literal["dummy", "subproc"]
 _ENDLESS = 10**12

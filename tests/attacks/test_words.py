@@ -22,7 +22,6 @@ UNSEEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\ud800-\udfff]")
 WORKS = (
     *(
         "telic.training.run.execute",
-        "telic.training.sb3.execute_sb3",
         "telic.training.joystick.told_episode",
         "telic.training.videos.play_run",
     ),

@@ -138,7 +138,6 @@ REFUSALS = [
     (["train", "Ant-v5", "--reward", "hostile.py"], 3, "import"),
     (["train", "Ant-v5", "num_envs=-1"], 2, "num_envs"),
     (["train", "Ant-v5", "--seeds", "a"], 2, "1,2,3"),
-    (["train", "Ant-v5", "--trainer", "rllib"], 2, "sb3"),
     (["train", "Ant-v5", "--preset", "fast"], 2, "preset"),
     (["train", "robot.xml"], 2, "robot.xml"),
     (["train", "Ant-v5", "--env-arg", "helthy_reward=1"], 2, "healthy_reward"),

@@ -99,9 +99,6 @@ class TrainRequest(JobRequest, PlacedRequest):
     videos: Videos = option(
         "best: p10, median, p90 of the best evaluation; last; all; none.", default="best"
     )
-    trainer: Literal["telic", "sb3"] = option(
-        "telic, or sb3 (Stable-Baselines3 PPO, for comparison).", default="telic"
-    )
     name: str | None = option("Name of the run folder.", default=None)
     fresh: bool = option("Start anew instead of going on.", default=False)
     confined: bool = inner("Train in the confined worker; False: in this process.", default=True)

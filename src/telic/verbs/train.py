@@ -38,29 +38,21 @@ def _failed(run: Run) -> int:
 @verb(TrainRequest, examples=_EXAMPLES, exit_code=_failed)
 def train(request: TrainRequest) -> Run:
     """Train a policy for every reward, variant and seed, all of a reward together."""
-    if request.trainer == "sb3":
-        from telic.envs.simulators.names import refuse_simulated, with_python
-
-        refuse_simulated(with_python(request.env, request.python), "Stable-Baselines3")
     if request.on is not None:
         from telic.verbs.elsewhere import do_elsewhere, run_in
 
         return do_elsewhere(request, ("train",), "train:train", run_in)
     from telic.training.plan import plan
+    from telic.training.run import execute
     from telic.training.videos import draw_run, find_undrawn, finished_run
 
     job = plan.do(request)
     tell_what_is_assumed(job.env, job.env_args, request.on_event)
     runs_dir, name = Path(request.runs_dir), request.name
     wanted = None if request.videos == "none" else request.videos
-    key = f"sb3-{job.key}" if request.trainer == "sb3" else job.key
-    if wanted and not request.fresh and (undrawn := find_undrawn(key, runs_dir, name)):
+    if wanted and not request.fresh and (undrawn := find_undrawn(job.key, runs_dir, name)):
         run = finished_run(undrawn)
         return draw_run(run, wanted, request.on_event, request.should_stop)
-    if request.trainer == "sb3":
-        from telic.training.sb3 import execute_sb3 as execute
-    else:
-        from telic.training.run import execute
     run = execute(
         job,
         runs_dir,

@@ -3,7 +3,6 @@
 import ast
 import os
 import signal
-import sys
 import time
 from pathlib import Path
 
@@ -189,8 +188,6 @@ def test_names_mean_the_same_in_every_folder(tmp_path, monkeypatch):
 def test_what_simulators_cannot_do_is_refused_at_once(tmp_path):
     with pytest.raises(UsageError, match=r"A session cannot use mjlab:X.*telic train mjlab:X"):
         telic.run("walk", env="mjlab:X", runs_dir=tmp_path)
-    with pytest.raises(UsageError, match="Stable-Baselines3 cannot use vector:CartPole-v1"):
-        telic.train("CartPole-v1", python=sys.executable, trainer="sb3", runs_dir=tmp_path)
     for env in ("mjlab:X", "isaaclab:Isaac-Ant-v0", "vector:CartPole-v1", "vector:own.py:Env"):
         for place in (None, "local"):
             with pytest.raises(UsageError, match=f"Policy search cannot use {env}.*telic train"):

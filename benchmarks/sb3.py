@@ -1,7 +1,15 @@
-"""Our environments for Stable-Baselines3, and its policies in our form."""
+"""Train with Stable-Baselines3's PPO on a telic environment and reward, for a comparison.
+
+    python benchmarks/sb3.py HalfCheetah-v5 --reward reward.py --steps 1M --out policy.pt
+
+Settings are those of our preset, or Stable-Baselines3's own with --defaults. Prints the mean return
+of evaluation episodes, and writes the trained policy as `telic.load_policy` reads it.
+"""
 
 from __future__ import annotations
 
+import argparse
+from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
@@ -14,22 +22,23 @@ from stable_baselines3.common.vec_env import VecNormalize
 from torch import Tensor, nn
 
 from telic.core.tensors import from_numpy, integers
+from telic.core.text import read_count
 from telic.envs.vector import VecEnv
-from telic.training.job import PpoSettings
+from telic.training.evaluate import Evaluator
+from telic.training.job import PpoSettings, TrainJob
 from telic.training.networks import Layer
+from telic.training.plan import plan
+from telic.training.policy import save_policy
 from telic.training.population import Population
 from telic.training.rollout import ActionMap, Episode, EpisodeTracker
 from telic.training.scoring import Scoring
-
-
-class NotFiniteError(Exception):
-    """A reward or a weight became NaN or infinite; the message says which."""
+from telic.training.setup import build, load_rewards, make_env, make_scoring
 
 
 class BatchedEnv(Sb3VecEnv):
     """One member's environments with its reward, stepped together.
 
-    Episodes that end are told to the member's tracker, as our own trainer does.
+    Finished episodes go to the member's tracker, as in our own trainer.
     """
 
     def __init__(
@@ -48,8 +57,6 @@ class BatchedEnv(Sb3VecEnv):
         self.env = env
         self.scoring = scoring
         self.tracker = tracker
-        self.ended = 0
-        """episodes that ended since somebody set this to 0"""
         self._native = native
         self._stagger = stagger
         self._to_env = ActionMap(env)
@@ -84,10 +91,9 @@ class BatchedEnv(Sb3VecEnv):
         self._action = action if self._native else self._to_env(action)
 
     def step_wait(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, list[dict[str, Any]]]:
-        """Make the step; what ended starts anew, and its last observation is in its info."""
+        """Make the step; a finished episode restarts, its last observation is in its info."""
         step = self.env.step(self._action)
         score = self.scoring.score(self._obs, self._action, step)
-        self._check(score.total)
         done = step.terminated | step.truncated
         infos: list[dict[str, Any]] = [{} for _ in range(self.num_envs)]
         rewards = score.total[0].cpu().numpy().copy()
@@ -115,16 +121,10 @@ class BatchedEnv(Sb3VecEnv):
         self.scoring.inputs(obs, None, out=inputs)
         return inputs[0, :, : self.scoring.actor_inputs].cpu().numpy()
 
-    def _check(self, total: Tensor) -> None:
-        if not bool(total.isfinite().all()):
-            error = self.scoring.error_of(0)
-            raise NotFiniteError("The reward" if error is None else f"The reward ({error})")
-
     def _end(self, row: int) -> None:
         total, length, *terms = self._sums[row].tolist()
         self.tracker.recent[0].append(Episode(total, round(length), tuple(terms)))
         self.tracker.finished[0] += 1
-        self.ended += 1
         self._sums[row] = 0.0
 
     def close(self) -> None:
@@ -279,3 +279,66 @@ def _rescale(last: Layer, log_std: Tensor, space: spaces.Box) -> None:
     last.weight.div_(half)
     last.bias.sub_(middle).div_(half)
     log_std.sub_(half.log())
+
+
+# ---- one training
+
+
+def solo(job: TrainJob) -> TrainJob:
+    """Return the job with settings that describe a converted policy.
+
+    It always has a normaliser, layers of its own and no privileged critic.
+    """
+    (member,) = job.members
+    settings = member.settings.replace(normalise_obs=True, shared_value=False, critic_sees=())
+    return job.model_copy(update={"members": (member.model_copy(update={"settings": settings}),)})
+
+
+def train(job: TrainJob, out: Path, *, native: bool) -> float:
+    """Train a job of one member, write its policy, and return the mean evaluated return."""
+    alone, settings = solo(job), job.settings
+    rewards = load_rewards(alone)
+    env = make_env(alone, settings.num_envs, [alone.members[0].seed])
+    setup = build(alone, rewards, env)
+    batched = BatchedEnv(env, setup.scoring, setup.tracker, native=native, stagger=settings.stagger)
+    model = PPO(
+        "MlpPolicy",
+        normalised(batched, settings),
+        seed=alone.members[0].seed,
+        device="cpu",
+        **ppo_arguments(settings),
+    )
+    model.learn(job.steps)
+    adopt(setup.population, model)
+    facts = {"env": job.env, "env_args": job.env_args, "step": job.steps}
+    facts["obs_names"] = list(env.spec.obs_names)
+    save_policy(out, setup.population, 0, env.action_low, env.action_high, facts)
+    episodes = make_env(alone, alone.eval_episodes, Evaluator.seeds(alone))
+    scoring = make_scoring(alone, episodes, rewards)
+    evaluator = Evaluator(alone, episodes, scoring, setup.population.networks)
+    evaluation = evaluator.evaluate(setup.population.actor(), job.steps)
+    return float(np.mean([row.mean_return for row in evaluation.records]))
+
+
+def main() -> None:
+    """Train once and print the result."""
+    parser = argparse.ArgumentParser(description="Stable-Baselines3's PPO on our environments.")
+    parser.add_argument("env")
+    parser.add_argument("--reward", default=None)
+    parser.add_argument("--steps", type=read_count, default=None)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--defaults", action="store_true", help="its own settings, not ours")
+    parser.add_argument("--out", type=Path, default=Path("policy.pt"))
+    given = parser.parse_args()
+    job = plan(given.env, reward=given.reward, steps=given.steps, seeds=(given.seed,))
+    if given.defaults:
+        member = job.members[0].model_copy(update={"settings": DEFAULTS})
+        job = job.model_copy(update={"members": (member,)})
+    elif missing := not_honoured(job.settings):
+        print(f"not supported by Stable-Baselines3: {', '.join(missing)}")
+    mean = train(job, given.out, native=given.defaults)
+    print(f"mean return {mean:.1f} over {job.eval_episodes} episodes; {given.out}")
+
+
+if __name__ == "__main__":
+    main()
