@@ -30,6 +30,7 @@ LAYERS = {
     "sandbox": 2.1,
     "report": 2.2,
     "jobs": 2.3,
+    "loop": 2.4,
     "sim": 3,
     "robots": 3.05,
     "envs": 3.1,
