@@ -17,7 +17,7 @@ class Plan(Record):
 
 
 GOOD = Plan(title="run", weights={"speed": 1.0})
-FAST = CallLimits(deadline_s=20, attempt_s=10, attempts=3, first_wait_s=0.01, longest_wait_s=0.02)
+FAST = CallLimits(deadline_s=600, attempt_s=300, attempts=3, first_wait_s=0.01, longest_wait_s=0.02)
 
 
 def question(prompt="How?", **changes):

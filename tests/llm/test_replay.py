@@ -1,30 +1,28 @@
 import pytest
 
 from telic.errors import UsageError
-from telic.llm import Fault, RawReply, Replay, ReplyRecorder, Scripted, choose
+from telic.llm import Fault, Models, RawReply, Replay, Scripted, choose
 
-from .conftest import GOOD, question
+from .conftest import FAST, GOOD, question
 
 PAID = RawReply(text=GOOD.model_dump_json(), price_usd=0.5)
 
 
-def record(models, folder, replies=(PAID,), name="acme:large"):
-    return models(ReplyRecorder(Scripted(list(replies), name=name), folder)).ask(question())
+def record(folder, replies=(PAID,), name="acme:large"):
+    return Models(Scripted(list(replies), name=name), folder.parent, limits=FAST).ask(question())
 
 
 def test_a_recording_answers_like_the_model_and_costs_nothing(models, tmp_path, monkeypatch):
-    record(models, tmp_path / "tape")
-    fresh = models(Replay(tmp_path / "tape"))
-    fresh.replies.folder = tmp_path / "another session"
+    record(tmp_path / "tape" / "replies")
+    fresh = models(Replay(tmp_path / "tape" / "replies"))
     reply = fresh.ask(question())
     assert reply.answer == GOOD and reply.model == "acme:large"
     assert reply.price_usd == 0.0 and not reply.cached
 
 
 def test_a_repair_is_recorded_too(models, tmp_path):
-    record(models, tmp_path / "tape", ["{}", PAID])
-    fresh = models(Replay(tmp_path / "tape"))
-    fresh.replies.folder = tmp_path / "another session"
+    record(tmp_path / "tape" / "replies", ["{}", PAID])
+    fresh = models(Replay(tmp_path / "tape" / "replies"))
     assert fresh.ask(question()).attempts == 2
 
 
@@ -34,23 +32,23 @@ def test_the_replies_of_a_session_are_a_recording(models, tmp_path):
 
 
 def test_a_missing_reply_names_the_role_and_the_key(models, tmp_path):
-    record(models, tmp_path / "tape")
+    record(tmp_path / "tape" / "replies")
     changed = question("Changed?", role="reviewer")
     key = changed.key("acme:large")
     with pytest.raises(UsageError, match=f"role reviewer with the key {key}.*holds 0"):
-        models(Replay(tmp_path / "tape")).ask(changed)
+        models(Replay(tmp_path / "tape" / "replies")).ask(changed)
 
 
 def test_an_empty_or_mixed_recording_is_explained(models, tmp_path):
     with pytest.raises(UsageError, match="no recorded replies"):
-        Replay(tmp_path / "tape")
-    record(models, tmp_path / "tape")
-    record(models, tmp_path / "tape", name="acme:small")
+        Replay(tmp_path / "tape" / "replies")
+    record(tmp_path / "tape" / "replies")
+    record(tmp_path / "tape" / "replies", name="acme:small")
     with pytest.raises(UsageError, match="acme:large, acme:small"):
-        Replay(tmp_path / "tape")
-    assert Replay(tmp_path / "tape", "acme:small").name == "acme:small"
+        Replay(tmp_path / "tape" / "replies")
+    assert Replay(tmp_path / "tape" / "replies", "acme:small").name == "acme:small"
 
 
 def test_an_outage_is_not_recorded(models, tmp_path):
-    record(models, tmp_path / "tape", [Fault(kind="rate_limited"), PAID])
-    assert len(list((tmp_path / "tape").iterdir())) == 1
+    record(tmp_path / "tape" / "replies", [Fault(kind="rate_limited"), PAID])
+    assert len(list((tmp_path / "tape" / "replies").iterdir())) == 1

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from telic.llm import Models, Scripted
-from telic.llm.stand_ins import Replay, ReplyRecorder
+from telic.llm.stand_ins import Replay
 from telic.search import runner
 from telic.search.records import SearchRunFolder
 from telic.search.results import load
@@ -56,7 +56,7 @@ def run(request, tmp_path_factory):
     script = {}
     for each in recorded["answers"]:
         script.setdefault(each["role"], []).append(each["answer"])
-    provider = ReplyRecorder(Scripted(script, "host"), folder / "replies")
+    provider = Scripted(script, "host")
     with pytest.MonkeyPatch.context() as monkeypatch:
         found = search_again(recorded, provider, folder / "runs", monkeypatch)
     return recorded, found, folder
@@ -73,7 +73,7 @@ def test_the_returns_of_every_iteration_are_those_of_the_recording(run):
 
 def test_a_replay_of_the_replies_comes_to_the_same_candidates(run, tmp_path, monkeypatch):
     recorded, found, folder = run
-    again = search_again(recorded, Replay(folder / "replies"), tmp_path, monkeypatch)
+    again = search_again(recorded, Replay(next(folder.rglob("replies"))), tmp_path, monkeypatch)
     assert [each.candidates for each in log(again)] == [each.candidates for each in log(found)]
     assert again.summary.runs[0].fresh == found.summary.runs[0].fresh
 

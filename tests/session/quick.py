@@ -23,7 +23,7 @@ from tests.authors.scripts import REVISION, SCRIPT, STRICT
 from tests.heard import Heard
 from tests.training.small import SETTINGS
 
-FAST = CallLimits(deadline_s=20, attempt_s=10, attempts=2, first_wait_s=0.01, longest_wait_s=0.02)
+FAST = CallLimits(deadline_s=600, attempt_s=300, attempts=2, first_wait_s=0.01, longest_wait_s=0.02)
 SMALL = {
     "seeds": (1, 2),
     "episodes": 4,

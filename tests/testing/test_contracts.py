@@ -1,6 +1,5 @@
 """Our own environments, judges, proposers, providers and launchers keep the shipped contracts."""
 
-import asyncio
 import json
 from typing import ClassVar
 
@@ -10,7 +9,7 @@ from telic.authors.composer import ComposerAuthor
 from telic.authors.model import ModelAuthor
 from telic.envs import make
 from telic.judges.code import JudgeCode
-from telic.llm import Host, Models, Replay, ReplyRecorder, Scripted
+from telic.llm import Host, Models, Replay, Scripted
 from telic.search.proposers import Ars, Climb, Cma, Random, Tabular
 from telic.studies.launch.launchers import launcher_of
 from telic.testing import (
@@ -99,17 +98,11 @@ class TestScripted(ProviderContract):
         return Scripted(lambda request: ANSWER)
 
 
-class TestRecorder(ProviderContract):
-    def make(self, folder):
-        return ReplyRecorder(Scripted(lambda request: ANSWER), folder / "tape")
-
-
 class TestReplay(ProviderContract):
     def make(self, folder):
         if not (folder / "tape").exists():
-            recorder = ReplyRecorder(Scripted(lambda request: ANSWER), folder / "tape")
-            asyncio.run(recorder.complete(QUESTION, 5.0))
-        return Replay(folder / "tape")
+            Models(Scripted(lambda request: ANSWER), folder / "tape").ask(QUESTION)
+        return Replay(folder / "tape" / "replies")
 
     @pytest.fixture(autouse=True)
     def _recorded(self, tmp_path):

@@ -2,8 +2,8 @@
 
 from telic.errors import BudgetExceeded
 from telic.llm.answers import InvalidAnswer, read_answer
-from telic.llm.budget import Budget, CallLimits, Charge, Spent
-from telic.llm.client import Models, choose, connect
+from telic.llm.budget import Budget, Charge
+from telic.llm.client import CallLimits, Models, choose, connect
 from telic.llm.hosted import Hosted
 from telic.llm.keys import redact
 from telic.llm.records import (
@@ -22,7 +22,7 @@ from telic.llm.records import (
     prompt_hash,
     render,
 )
-from telic.llm.stand_ins import Fault, Replay, ReplyRecorder, Scripted
+from telic.llm.stand_ins import Fault, Replay, Scripted
 from telic.llm.work_orders import (
     Host,
     WorkOrder,
@@ -52,11 +52,9 @@ __all__ = [
     "RawReply",
     "Replay",
     "Reply",
-    "ReplyRecorder",
     "Request",
     "RequestRejected",
     "Scripted",
-    "Spent",
     "Tokens",
     "WorkOrder",
     "WorkOrderLine",

@@ -1,6 +1,6 @@
-"""From a model's name to valid answers: the one call path for every use of a language model.
+"""Ask models: the one call path for every use of a language model.
 
-Look on disk, reserve the budget, send with a deadline and retries, write the reply, check it
+Look on disk, reserve the budget, send with a deadline and retries, write the reply, validate it
 against the record it must become, repair it once, return it. Every step is reported
 (`telic.core.events.ModelEvent`).
 """
@@ -11,11 +11,13 @@ import asyncio
 import random
 import threading
 import time
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
+from pydantic import Field
+
+from telic.core.config import Config
 from telic.core.events import (
     Listener,
     LogMessage,
@@ -30,20 +32,7 @@ from telic.core.events import (
 from telic.core.plugins import load_plugin
 from telic.errors import UsageError
 from telic.llm.answers import InvalidAnswer, Replies, StoredReply, read_answer
-from telic.llm.budget import (
-    Budget,
-    CallLimits,
-    Charge,
-    Deadline,
-    StopCheck,
-    TimedOut,
-    finish,
-    is_metered,
-    most_charge,
-    never,
-    pause,
-    stop_if_asked,
-)
+from telic.llm.budget import Budget, Charge, is_metered, most_charge
 from telic.llm.hosted import Hosted
 from telic.llm.keys import cleaned, report
 from telic.llm.names import HOST, PROVIDERS, REPLAY, parse_name
@@ -65,14 +54,42 @@ from telic.llm.stand_ins import Replay
 from telic.llm.work_orders import HOST_DEADLINE_S, ORDERS, Host
 
 REPLIES = "replies"
+StopCheck = Callable[[], bool]
 _HOW_TO_ANSWER = (
     "You are the model. What waits for an answer: telic orders list --session {folder}. Read one: "
     "telic orders show KEY --session {folder}. Answer it: telic orders answer KEY FILE.json "
     "--session {folder}."
 )
-
-_POLL_S = 0.05
+_TICK_S = 0.1
 _GRACE_S = 0.5
+
+
+def _never() -> bool:
+    return False
+
+
+class CallLimits(Config):
+    """How long and how often to try."""
+
+    deadline_s: float = Field(default=1200.0, gt=0)
+    """seconds for one question in all: attempts, waits between them and the repair"""
+    attempt_s: float = Field(default=600.0, gt=0)
+    """seconds for one attempt; after it the connection is given up"""
+    attempts: int = Field(default=6, ge=1)
+    """attempts to get through to the model"""
+    first_wait_s: float = Field(default=1.0, ge=0)
+    """longest wait before the second attempt; doubles with each attempt"""
+    longest_wait_s: float = Field(default=60.0, ge=0)
+    """longest wait between attempts, unless the service asks for more"""
+
+    def wait_s(self, failures: int, retry_after_s: float | None, rng: random.Random) -> float:
+        """Return how long to wait after so many failures.
+
+        Full jitter, uniform in [0, min(longest, first * 2^(failures - 1))], so that clients which
+        failed together do not come back together. What the service asked for is waited on top.
+        """
+        most = min(self.longest_wait_s, self.first_wait_s * 2 ** (failures - 1))
+        return (retry_after_s or 0.0) + rng.uniform(0.0, most)
 
 
 def choose(name: str | None, folder: Path | None = None) -> Provider:
@@ -107,7 +124,7 @@ def connect(
     budget: Budget | None = None,
     limits: CallLimits | None = None,
     on_event: Listener = ignore,
-    should_stop: StopCheck = never,
+    should_stop: StopCheck = _never,
 ) -> Models:
     """Return the call path to the model that a name means, for the session in `folder`.
 
@@ -143,7 +160,7 @@ class Models:
         budget: Budget | None = None,
         limits: CallLimits | None = None,
         on_event: Listener = ignore,
-        should_stop: StopCheck = never,
+        should_stop: StopCheck = _never,
     ) -> None:
         self.provider = provider
         self.replies = Replies(folder / REPLIES)
@@ -151,69 +168,59 @@ class Models:
         self.limits = limits or CallLimits()
         self._on_event = on_event
         self._should_stop = should_stop
-        self._in_flight: set[str] = set()
         self._lock = threading.Lock()
+        self._asking: dict[str, threading.Lock] = {}
         self._rng = random.Random()
         for charge in self.replies.charges(provider.name):
             self.budget.count(charge)
 
     def ask(self, request: Request[Answer]) -> Reply[Answer]:
-        """Return a valid answer; for code that runs no event loop. See `ask_async`."""
-        try:
-            asyncio.get_running_loop()
-        except RuntimeError:
-            return asyncio.run(self.ask_async(request))
-        raise UsageError("Models.ask was called inside an event loop.", hint="Await ask_async.")
-
-    async def ask_async(self, request: Request[Answer]) -> Reply[Answer]:
         """Return a valid answer, from disk if it was paid for before.
 
         Raises ModelUnavailable (outage), ModelAnswerError (never valid), RequestRejected (key,
         model name, size), BudgetExceeded (before sending) or Cancelled.
         """
+        key = request.key(self.provider.name)
+        with self._lock:
+            same = self._asking.setdefault(key, threading.Lock())
         try:
-            async with self._alone(request.key(self.provider.name)):
-                return await self._answer(request)
+            with same:  # two threads with the same question pay once
+                return self._answer(request)
         except Exception as error:
             failure = cleaned(error)
         # Outside the handler, so that the original error, which may hold a key, is not its context.
-        self._trace(ModelFailed, request, kind=type(failure).__name__, error=str(failure))
+        self._emit(ModelFailed, request, kind=type(failure).__name__, error=str(failure))
         raise failure
 
-    async def _answer(self, request: Request[Answer]) -> Reply[Answer]:
-        deadline = Deadline(self.limits.deadline_s)
-        first, was_kept = await self._reply_to(request, deadline)
-        try:
-            return self._finished(request, [first], was_kept)
-        except InvalidAnswer as error:
-            repair = self._rejected(request, first, error)
-        second, repair_was_kept = await self._reply_to(repair, deadline)
-        try:
-            return self._finished(request, [first, second], was_kept and repair_was_kept)
-        except InvalidAnswer as error:
-            self._rejected(repair, second, error)
-            problem = error.message
-        self.replies.set_aside(second.key)
-        self.replies.set_aside(first.key)
+    def _answer(self, request: Request[Answer]) -> Reply[Answer]:
+        """Return the first valid answer: the first one, or the one after its repair."""
+        end = time.monotonic() + self.limits.deadline_s
+        parts: list[StoredReply] = []
+        question, cached, problem = request, True, ""
+        for _ in range(2):
+            kept = self.replies.read(question.key(self.provider.name))
+            cached = cached and kept is not None
+            parts.append(kept or self._send(question, end))
+            raw = parts[-1].raw
+            try:
+                answer = read_answer(raw.text, request.answer, raw.finish)
+            except InvalidAnswer as error:
+                problem = error.message
+                self._emit(ModelRejected, question, answer=raw.text, error=problem)
+                question = request.repaired(raw.text, problem)
+                continue
+            return self._finished(request, answer, parts, cached)
+        for part in parts:
+            self.replies.set_aside(part.key)
         raise ModelAnswerError(
             f"{self.provider.name} gave no valid {request.answer.__name__} for the role "
-            f"{request.role}, also after being told why:\n{problem}",
+            f"{request.role}, also after a repair:\n{problem}",
             hint="Nothing was scored. A stronger model, or more max_tokens, usually helps.",
         )
 
-    async def _reply_to(
-        self, request: Request[Any], deadline: Deadline
-    ) -> tuple[StoredReply, bool]:
-        """Return the reply and whether it was on disk already."""
-        kept = self.replies.read(request.key(self.provider.name))
-        return (kept, True) if kept else (await self._send(request, deadline), False)
-
     def _finished(
-        self, request: Request[Answer], parts: list[StoredReply], cached: bool
+        self, request: Request[Answer], answer: Answer, parts: list[StoredReply], cached: bool
     ) -> Reply[Answer]:
-        """Return the reply whose last part is the answer; raises InvalidAnswer."""
-        raw = parts[-1].raw
-        answer = read_answer(raw.text, request.answer, raw.finish)
         tokens, price = Tokens(input=0, output=0, reasoning=0, cached=0), 0.0
         for part in parts:
             tokens, price = tokens + part.raw.tokens, add_known(price, part.raw.price_usd)
@@ -227,61 +234,23 @@ class Models:
             cached=cached,
         )
         facts = reply.model_dump(exclude={"answer", "model"})
-        self._trace(ModelReply, request, answer=raw.text, **facts)
+        self._emit(ModelReply, request, answer=parts[-1].raw.text, **facts)
         return reply
 
-    def _rejected(
-        self, request: Request[Answer], reply: StoredReply, error: InvalidAnswer
-    ) -> Request[Answer]:
-        """Report an answer that is not valid and return the request that says so."""
-        self._trace(ModelRejected, request, answer=reply.raw.text, error=error.message)
-        return request.repaired(reply.raw.text, error.message)
-
-    def _trace(self, event: type[ModelEvent], request: Request[Any], **facts: Any) -> None:
-        if event is ModelSent:
-            facts |= {
-                "system": request.system,
-                "prompt": request.prompt,
-                "prompt_hash": request.prompt_hash,
-                "images": [
-                    {"media_type": image.media_type, "sha256": fingerprint(image.data, 64)}
-                    for image in request.images
-                ],
-                "effort": request.effort,
-                "max_tokens": request.max_tokens,
-            }
+    def _emit(self, event: type[ModelEvent], request: Request[Any], **facts: Any) -> None:
         name = self.provider.name
         head = {"role": request.role, "key": request.key(name), "model": name}
         report(self._on_event, event, head | facts)
 
-    @asynccontextmanager
-    async def _alone(self, key: str) -> AsyncGenerator[None]:
-        """Let one question be asked once, also when two threads ask it at the same time."""
-        while not self._enter(key):
-            await pause(_POLL_S, self._should_stop)
-        try:
-            yield
-        finally:
-            with self._lock:
-                self._in_flight.discard(key)
-
-    def _enter(self, key: str) -> bool:
-        with self._lock:
-            if key in self._in_flight:
-                return False
-            self._in_flight.add(key)
-            return True
-
-    async def _send(self, request: Request[Any], deadline: Deadline) -> StoredReply:
+    def _send(self, request: Request[Any], end: float) -> StoredReply:
         """Return the reply, already on disk; raises ModelUnavailable when nothing gets through."""
-        started = time.monotonic()
-        failures = 0
+        started, failures = time.monotonic(), 0
         while True:
             try:
-                raw, charge = await self._attempt(request, deadline, failures + 1)
+                raw, charge = self._attempt(request, end, failures + 1)
             except Outage as error:
                 failures += 1
-                await self._wait_to_retry(request, error, failures, deadline)
+                self._wait_to_retry(request, error, failures, end)
                 continue
             return self.replies.keep(
                 StoredReply(
@@ -296,29 +265,41 @@ class Models:
                 )
             )
 
-    async def _attempt(
-        self, request: Request[Any], deadline: Deadline, attempt: int
-    ) -> tuple[RawReply, Charge]:
-        stop_if_asked(self._should_stop)
-        limit_s = min(self.limits.attempt_s, deadline.left_s)
+    def _attempt(self, request: Request[Any], end: float, attempt: int) -> tuple[RawReply, Charge]:
+        self._stop_if_asked()
+        limit_s = min(self.limits.attempt_s, end - time.monotonic())
         if limit_s <= 0:
-            raise self._too_late(deadline)
+            raise self._too_late()
         reserved = self.budget.reserve(most_charge(self.provider.name, request))
         settled = False
         try:
-            self._trace(ModelSent, request, attempt=attempt)
+            self._emit(
+                ModelSent,
+                request,
+                attempt=attempt,
+                system=request.system,
+                prompt=request.prompt,
+                prompt_hash=request.prompt_hash,
+                images=[
+                    {"media_type": image.media_type, "sha256": fingerprint(image.data, 64)}
+                    for image in request.images
+                ],
+                effort=request.effort,
+                max_tokens=request.max_tokens,
+            )
             work = self.provider.complete(request, limit_s)
-            # The provider ends by itself at its limit and knows better what to say.
-            raw = await finish(work, limit_s + _GRACE_S, self._should_stop)
+            # The provider ends by itself at its limit and has the better message.
+            raw = asyncio.run(_within(work, limit_s + _GRACE_S, self._should_stop))
             total = raw.tokens.total
             tokens = reserved.tokens if total is None else total
-            actual = Charge(usd=raw.price_usd, tokens=tokens)
-            charge, settled = self.budget.settle(reserved, actual), True
+            charge = self.budget.settle(reserved, Charge(usd=raw.price_usd, tokens=tokens))
+            settled = True
             return raw, charge
-        except (TimedOut, Cancelled) as error:
+        except Cancelled:
             settled = self._give_up(request, reserved)
-            if isinstance(error, Cancelled):
-                raise
+            raise
+        except _TimedOut:
+            settled = self._give_up(request, reserved)
             raise Outage(f"{self.provider.name} did not answer within {limit_s:.1f} s.") from None
         except Outage as error:
             settled = error.may_be_paid and self._give_up(request, reserved)
@@ -330,31 +311,68 @@ class Models:
                 self.budget.release(reserved)
 
     def _give_up(self, request: Request[Any], reserved: Charge) -> bool:
-        """Count a call that was sent and may have to be paid, though nobody has its answer."""
+        """Count a call that was sent and may have to be paid, though its answer is lost."""
         if not is_metered(self.provider.name):
             return False
         charge = self.budget.settle(reserved, reserved)
         self.replies.lose(request, self.provider.name, charge)
         return True
 
-    async def _wait_to_retry(
-        self, request: Request[Any], error: Outage, failures: int, deadline: Deadline
+    def _wait_to_retry(
+        self, request: Request[Any], error: Outage, failures: int, end: float
     ) -> None:
         wait_s = self.limits.wait_s(failures, error.retry_after_s, self._rng)
-        self._trace(ModelRetry, request, error=str(error), failures=failures, wait_s=wait_s)
+        self._emit(ModelRetry, request, error=str(error), failures=failures, wait_s=wait_s)
         if failures >= self.limits.attempts:
             raise ModelUnavailable(
                 f"{self.provider.name} is not available after {failures} attempts. "
                 f"The last one: {error}",
-                hint="Nothing was scored. Run the same command again later; it goes on from here.",
+                hint="Nothing was scored. Run the same command again later to resume.",
             )
-        if wait_s >= deadline.left_s:
-            raise self._too_late(deadline, error)
-        await pause(wait_s, self._should_stop)
+        if time.monotonic() + wait_s >= end:
+            raise self._too_late(error)
+        until = time.monotonic() + wait_s
+        while (left_s := until - time.monotonic()) > 0:
+            self._stop_if_asked()
+            time.sleep(min(_TICK_S, left_s))
 
-    def _too_late(self, deadline: Deadline, error: Outage | None = None) -> ModelUnavailable:
+    def _too_late(self, error: Outage | None = None) -> ModelUnavailable:
         last = f" The last attempt: {error}" if error else ""
         return ModelUnavailable(
-            f"{self.provider.name} gave no answer within {deadline.seconds:g} s.{last}",
+            f"{self.provider.name} gave no answer within {self.limits.deadline_s:g} s.{last}",
             hint="Nothing was scored. Run the same command again later, or allow more time.",
         )
+
+    def _stop_if_asked(self) -> None:
+        if self._should_stop():
+            raise _stopped()
+
+
+class _TimedOut(Exception):
+    """The work did not end within its limit; it was cancelled."""
+
+
+def _stopped() -> Cancelled:
+    return Cancelled("Stopped while waiting for the model.", hint="What was paid for is kept.")
+
+
+async def _within(
+    work: Coroutine[Any, Any, RawReply], limit_s: float, should_stop: StopCheck
+) -> RawReply:
+    """Return the result of `work`; raises _TimedOut, or Cancelled within a second of a stop.
+
+    A result that arrives while the work is being given up is returned: it may have been paid for.
+    """
+    task = asyncio.ensure_future(work)
+    end, reason = time.monotonic() + limit_s, None
+    while not task.done() and reason is None:
+        await asyncio.wait({task}, timeout=max(0.0, min(_TICK_S, end - time.monotonic())))
+        if not task.done():
+            reason = _stopped() if should_stop() else None
+            reason = reason or (_TimedOut() if time.monotonic() >= end else None)
+    if reason is not None:
+        task.cancel()
+        await asyncio.wait({task}, timeout=_GRACE_S)
+        if not task.done() or task.cancelled() or task.exception() is not None:
+            raise reason
+    return task.result()

@@ -10,9 +10,7 @@ import asyncio
 import contextlib
 import importlib
 import importlib.util
-import sys
-import threading
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from telic.core.text import is_dict, is_row
 from telic.errors import MissingExtra, TelicError
@@ -39,7 +37,6 @@ if TYPE_CHECKING:
 _PASSING = frozenset({408, 409, 425, 429})
 _ANSWER_TOOL = "answer"
 _NO_KEY = "no-key-needed"
-_POLL_S = 0.02
 
 
 def read_response(response: ModelResponse) -> RawReply:
@@ -127,7 +124,8 @@ class Hosted:
     async def complete(self, request: Request[Any], deadline_s: float) -> RawReply:
         """Send the request once; raises Outage, RequestRejected or UsageError (no key)."""
         key = find_key(self.address.provider)
-        await _load(self.address.provider)
+        # Imports take seconds; in a thread they do not hold up a request to stop.
+        await asyncio.to_thread(_load, self.address.provider)
         from pydantic_ai.direct import model_request
         from pydantic_ai.exceptions import ContentFilterError
 
@@ -149,69 +147,31 @@ class Hosted:
         raise failure
 
 
-async def _load(provider: str) -> None:
-    """Import what a provider needs, which takes seconds, without holding up a request to stop."""
-    family = provider if provider in CLOUD else "openai"
-    modules = ("pydantic_ai.direct", f"pydantic_ai.models.{family}")
-
-    def load() -> None:
-        # What is missing is reported by the import that needs it, in the caller's thread.
-        with contextlib.suppress(ImportError):
-            for module in modules:
-                importlib.import_module(module)
-
-    if all(each in sys.modules for each in modules):
-        return
-    thread = threading.Thread(target=load, daemon=True)
-    thread.start()
-    while thread.is_alive():
-        await asyncio.sleep(_POLL_S)
+def _load(provider: str) -> None:
+    """Import what a provider needs; a missing package is reported by the call that needs it."""
+    with contextlib.suppress(ImportError):
+        importlib.import_module("pydantic_ai.direct")
+        family = provider if provider in CLOUD else "openai"
+        importlib.import_module(f"pydantic_ai.models.{family}")
 
 
 def _connect(address: Address, key: str | None) -> tuple[Any, Model]:
     """Return the service, whose connections `async with` closes, and the model on it."""
-    match address.provider:
-        case "anthropic":
-            from pydantic_ai.models.anthropic import AnthropicModel
-            from pydantic_ai.providers.anthropic import AnthropicProvider
-
-            anthropic = AnthropicProvider(api_key=key)
-            return anthropic, AnthropicModel(address.model, provider=anthropic)
-        case "openai":
-            from pydantic_ai.models.openai import OpenAIResponsesModel
-            from pydantic_ai.providers.openai import OpenAIProvider
-
-            openai = OpenAIProvider(api_key=key)
-            return openai, OpenAIResponsesModel(address.model, provider=openai)
-        case "google":
-            from pydantic_ai.models.google import GoogleModel
-            from pydantic_ai.providers.google import GoogleProvider
-
-            google = GoogleProvider(api_key=key)
-            return google, GoogleModel(address.model, provider=google)
-        case "openrouter":
-            from pydantic_ai.models.openrouter import OpenRouterModel
-            from pydantic_ai.providers.openrouter import OpenRouterProvider
-
-            router = OpenRouterProvider(api_key=key or _NO_KEY)
-            return router, OpenRouterModel(address.model, provider=router)
-        case _:
-            return _connect_server(address, key)
-
-
-def _connect_server(address: Address, key: str | None) -> tuple[Any, Model]:
+    from pydantic_ai.models import infer_model
     from pydantic_ai.models.openai import OpenAIChatModel
-    from pydantic_ai.providers.ollama import OllamaProvider
+    from pydantic_ai.providers import infer_provider_class
     from pydantic_ai.providers.openai_compatible import OpenAICompatibleProvider
-    from pydantic_ai.providers.vllm import VLLMProvider
 
-    url, key = address.base_url or "", key or _NO_KEY
-    if address.provider == "ollama":
-        service = OllamaProvider(base_url=url, api_key=key)
-    elif address.provider == "vllm":
-        service = VLLMProvider(base_url=url, api_key=key)
+    provider, key = address.provider, key or _NO_KEY
+    service: Any
+    if address.base_url is None:
+        service = cast("Any", infer_provider_class(provider))(api_key=key)
+        return service, infer_model(f"{provider}:{address.model}", lambda name: service)
+    if provider in ("ollama", "vllm"):
+        of_its_own = cast("Any", infer_provider_class(provider))
+        service = of_its_own(base_url=address.base_url, api_key=key)
     else:
-        service = OpenAICompatibleProvider(address.provider, base_url=url, api_key=key)
+        service = OpenAICompatibleProvider(provider, base_url=address.base_url, api_key=key)
     return service, OpenAIChatModel(address.model, provider=service)
 
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from typing import Any, Generic, Literal, Protocol, Self, TypeVar
 
 from pydantic import Field
@@ -32,7 +33,7 @@ Finish = Literal["complete", "length", "refusal"]
 
 _KEY_LENGTH = 32
 _QUOTED_CHARACTERS = 8_000
-_OPEN, _CLOSE = "{{", "}}"
+_PLACE = re.compile(r"\{\{(?:(.*?)\}\})?")
 _HASH_LENGTH = 12
 
 
@@ -225,14 +226,13 @@ def render(template: str, **values: object) -> str:
     Values are inserted as they are: placeholders inside a value stay text. Raises UsageError for a
     name without a value and for a value without a place.
     """
-    first, *rest = template.split(_OPEN)
-    parts, used = [first], set[str]()
-    for piece in rest:
-        inside, closed, after = piece.partition(_CLOSE)
-        name = inside.strip()
-        if not closed or not name.isidentifier():
+    used = set[str]()
+
+    def fill(place: re.Match[str]) -> str:
+        name = (place[1] or "").strip()
+        if not name.isidentifier():
             raise UsageError(
-                f'"{_OPEN}{inside[:40]}" in a template is not a placeholder.',
+                f'"{place[0][:40]}" in a template is not a placeholder.',
                 hint="Write {{name}}, with a name of letters, digits and underscores.",
             )
         if name not in values:
@@ -241,10 +241,12 @@ def render(template: str, **values: object) -> str:
                 hint=f"Given: {', '.join(sorted(values)) or 'nothing'}.",
             )
         used.add(name)
-        parts += [str(values[name]), after]
+        return str(values[name])
+
+    text = _PLACE.sub(fill, template)
     if unused := sorted(set(values) - used):
         raise UsageError(f"The template has no place for: {', '.join(unused)}.")
-    return "".join(parts)
+    return text
 
 
 def fingerprint(value: str | bytes, length: int = _KEY_LENGTH) -> str:

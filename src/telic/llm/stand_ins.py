@@ -12,9 +12,8 @@ from pydantic import Field
 
 from telic.core.config import Record
 from telic.errors import UsageError
-from telic.llm.answers import LONGEST_ANSWER, Replies, StoredReply
-from telic.llm.budget import Charge
-from telic.llm.records import Outage, Provider, RawReply, Request
+from telic.llm.answers import LONGEST_ANSWER, Replies
+from telic.llm.records import Outage, RawReply, Request
 
 FaultKind = Literal[
     "malformed",
@@ -92,7 +91,7 @@ class Scripted:
 class Replay:
     """Answers from a folder of recorded replies, as the model that gave them.
 
-    A recording is a folder of replies: made by `Recorder`, or the `replies` folder of a session.
+    A recording is the `replies` folder of a session.
     """
 
     def __init__(self, folder: Path, model: str | None = None) -> None:
@@ -126,36 +125,6 @@ class Replay:
                 "changes the key: record again.",
             )
         return found.raw.model_copy(update={"price_usd": 0.0})
-
-
-class ReplyRecorder:
-    """Passes requests on to another provider and records its replies."""
-
-    def __init__(self, provider: Provider, folder: Path) -> None:
-        self.provider = provider
-        self._replies = Replies(folder)
-
-    @property
-    def name(self) -> str:
-        """Return the name of the model that is recorded."""
-        return self.provider.name
-
-    async def complete(self, request: Request[Any], deadline_s: float) -> RawReply:
-        """Return the other provider's reply after writing it to the recording."""
-        raw = await self.provider.complete(request, deadline_s)
-        self._replies.keep(
-            StoredReply(
-                key=request.key(self.name),
-                role=request.role,
-                model=self.name,
-                prompt_hash=request.prompt_hash,
-                raw=raw,
-                charge=Charge(usd=raw.price_usd, tokens=raw.tokens.total or 0),
-                latency_s=0.0,
-                attempts=1,
-            )
-        )
-        return raw
 
 
 async def _act(fault: Fault) -> RawReply:

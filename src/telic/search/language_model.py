@@ -31,7 +31,7 @@ from telic.llm import (
     Scripted,
     connect,
 )
-from telic.llm.budget import StopCheck
+from telic.llm.client import StopCheck
 from telic.search.history import History
 from telic.search.methods import Switches
 from telic.search.policies import PolicyFamily, Space
