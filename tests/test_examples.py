@@ -52,7 +52,7 @@ def test_a_reward_in_the_documentation_passes_its_probe(page, code):
 
     env = telic.make("HalfCheetah-v5", num_envs=8, seed=0)
     report = probe(load_reward(code), env)
-    assert report.mode in ("batched", "vectorised", "looped")
+    assert report.mode in ("batched", "vmap", "looped")
 
 
 def test_the_documentation_has_no_dead_links():

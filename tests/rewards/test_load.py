@@ -161,7 +161,7 @@ def test_classes_objects_and_functions_are_rewards():
         load_reward(3)
 
 
-def test_a_function_that_closes_over_values_is_lifted(small):
+def test_a_function_that_closes_over_values_is_run_per_environment(small):
     gain = 3.0
 
     def function(obs, action, next_obs, info):
@@ -170,7 +170,7 @@ def test_a_function_that_closes_over_values_is_lifted(small):
 
     reward = load_reward(function)
     reward.decide(small)
-    assert reward.mode == "vectorised"
+    assert reward.mode == "looped"
     reward.start(8, "cpu")
     moment = small.transitions[0]
     got = reward(moment.obs, moment.action, moment.next_obs, moment.info).total

@@ -4,7 +4,7 @@ import torch
 from telic.envs.vector import Info
 from telic.errors import RewardError
 from telic.rewards.load import load_reward
-from telic.rewards.loop import LoopedRunner
+from telic.rewards.runners import LoopedRunner
 
 COUNTER = """
 def _make_reward():

@@ -191,7 +191,7 @@ def test_a_single_environment_is_enough(tmp_path):
     report = probe(
         load_reward(per_step("v = float(obs[0]); return v, {'v': v}")), env, transitions=32
     )
-    assert report.mode == "vectorised"
+    assert report.mode == "looped"
     env.close()
 
 
@@ -202,7 +202,7 @@ def test_a_probe_leaves_a_reward_ready_to_be_copied_and_started(small):
     twin.start(8, "cpu")
     moment = small.transitions[0]
     step = twin(moment.obs, moment.action, moment.next_obs, moment.info)
-    assert twin.mode == "vectorised"
+    assert twin.mode == "looped"
     torch.testing.assert_close(step.total, moment.obs[:, 0])
 
 

@@ -21,7 +21,7 @@ def test_a_reward_that_was_not_probed_decides_at_its_first_call(small):
     assert reward.term_names == ("speed", "stage", "bonus", "posture")
     reward.start(8, "cpu")
     call(reward, small.transitions[0])
-    assert reward.mode == "vectorised"
+    assert reward.mode == "looped"
 
 
 def test_one_environment_can_tell_batched_from_per_step(small):
@@ -29,7 +29,7 @@ def test_one_environment_can_tell_batched_from_per_step(small):
     for text, mode in (
         (
             "def reward_fn(obs, action, next_obs, info):\n    return float(obs[0]), {}\n",
-            "vectorised",
+            "looped",
         ),
         ("def reward_fn(obs, action, next_obs, info):\n    return obs[:, 0], {}\n", "batched"),
     ):
@@ -146,7 +146,7 @@ def test_values_that_are_not_finite_are_passed_on(small):
     assert not torch.isfinite(torch.from_numpy(totals)).any()
 
 
-def test_a_checkpoint_that_says_lifted_is_one_of_a_vectorised_reward(small):
+def test_a_checkpoint_of_an_earlier_version_is_looped(small):
     reward = load_reward(REFERENCE / "branches.py")
     reward.start(8, "cpu")
     call(reward, small.transitions[0])
@@ -155,6 +155,6 @@ def test_a_checkpoint_that_says_lifted_is_one_of_a_vectorised_reward(small):
     resumed = load_reward(REFERENCE / "branches.py")
     resumed.start(8, "cpu")
     resumed.load_state_dict(saved)
-    assert resumed.mode == "vectorised"
+    assert resumed.mode == "looped"
     total = call(resumed, small.transitions[0]).total
     assert total.tolist() == call(reward, small.transitions[0]).total.tolist()

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from telic.rewards.load import load_reward
-from telic.rewards.state import CannotCapture, capture, restore, same
+from telic.rewards.state import CannotCapture, capture, changed_names, restore
 
 EVERYTHING = """
 from collections import deque
@@ -59,7 +59,7 @@ def test_every_place_that_keeps_values_is_saved_and_put_back():
     data = capture(one)
     twin = definition.create({})
     restore(twin, data)
-    assert same(capture(twin), data)
+    assert changed_names(data, capture(twin)) == []
     assert advance(twin, 4) == advance(one, 4)
 
 
@@ -81,8 +81,8 @@ def test_instances_share_nothing():
     untouched = capture(definition.create({}))
     one, other = definition.create({}), definition.create({})
     advance(one, 5)
-    assert not same(capture(one), untouched)
-    assert same(capture(other), untouched)
+    assert changed_names(untouched, capture(one))
+    assert changed_names(untouched, capture(other)) == []
 
 
 def test_what_is_not_data_cannot_be_captured():
@@ -90,13 +90,3 @@ def test_what_is_not_data_cannot_be_captured():
     instance = load_reward(text, trusted=True).definition.create({})
     with pytest.raises(CannotCapture, match="steps is a list_iterator"):
         capture(instance)
-
-
-def test_equality_counts_nan_as_itself():
-    assert same(
-        {"a": [float("nan"), torch.tensor([float("nan")])]},
-        {"a": [float("nan"), torch.tensor([float("nan")])]},
-    )
-    assert not same(torch.zeros(2), torch.zeros(3))
-    assert not same(1, 1.0)
-    assert not same({"a": 1}, {"b": 1})

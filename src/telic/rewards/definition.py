@@ -1,18 +1,15 @@
-"""What a reward file or object defines, and how to make fresh, independent instances of it."""
+"""Find the reward that a file or object defines, and make independent instances of it."""
 
 from __future__ import annotations
 
 import ast
 import copy
 import inspect
-import math
 import textwrap
 import types
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
-
-import numpy
+from typing import Any
 
 from telic.errors import RewardError
 from telic.rewards.contract import RewardFinding, RewardFunction
@@ -35,73 +32,45 @@ class Instance:
     """those global names that it did not make itself"""
 
 
-class Definition(Protocol):
-    """Makes independent instances of one reward."""
-
-    name: str
-    source: Source | None
-    notes: list[RewardFinding]
-
-    def create(self, weights: Mapping[str, float]) -> Instance:
-        """Return a fresh instance that shares no state with any other."""
-        ...
-
-    def create_from(
-        self, tree: ast.Module, names: Mapping[str, Any], weights: Mapping[str, float]
-    ) -> Instance:
-        """Return an instance of a changed source, with some global names replaced."""
-        ...
-
-
 class SourceDefinition:
     """A reward defined by the text of a module."""
 
     def __init__(
         self,
         source: Source,
-        names: Callable[[], dict[str, Any]],
+        names: Mapping[str, Any],
         guard: Callable[[ast.Module], ast.Module] = lambda tree: tree,
     ) -> None:
         """Execute once and choose what is the reward.
 
         Args:
             source: the text.
-            names: gives the global names the text may use.
-            guard: changes a tree before it is compiled; what is not trusted gets its walls here.
+            names: the global names the text may use.
+            guard: changes a tree before it is compiled; untrusted code is restricted here.
         """
         self.source: Source | None = source
         self.notes: list[RewardFinding] = []
-        self._text = source
-        self._names = names()
+        self._label = source.label
+        self._names = dict(names)
         self._imported = {
             alias.asname or alias.name.partition(".")[0]
             for node in source.tree.body
             if isinstance(node, ast.Import | ast.ImportFrom)
             for alias in node.names
         }
-        self._guard = guard
-        self._code = self._compile(copy.deepcopy(source.tree))
-        self.name = self._choose(self._execute(self._code, {}))
+        tree = guard(copy.deepcopy(source.tree))
+        self._code = compile(tree, source.filename, "exec", dont_inherit=True)
+        self.name = self._choose(self._execute())
 
     def create(self, weights: Mapping[str, float]) -> Instance:
         """Execute the text again: closures, globals and classes are then this instance's own."""
-        scope = self._execute(self._code, {})
+        scope = self._execute()
         imported = {name: scope[name] for name in self._imported if name in scope}
         return _instance(scope[self.name], weights, scope, {**self._names, **imported})
 
-    def create_from(
-        self, tree: ast.Module, names: Mapping[str, Any], weights: Mapping[str, float]
-    ) -> Instance:
-        """Execute a changed form of the text."""
-        scope = self._execute(self._compile(tree), names)
-        return _instance(scope[self.name], weights, scope, self._names)
-
-    def _compile(self, tree: ast.Module) -> types.CodeType:
-        return compile(self._guard(tree), self._text.filename, "exec", dont_inherit=True)
-
-    def _execute(self, code: types.CodeType, names: Mapping[str, Any]) -> dict[str, Any]:
-        scope = {**self._names, **names}
-        exec(code, scope)
+    def _execute(self) -> dict[str, Any]:
+        scope = dict(self._names)
+        exec(self._code, scope)
         if "reward_fn" not in scope and callable(scope.get("_make_reward")):
             scope["reward_fn"] = scope["_make_reward"]()
         return scope
@@ -119,7 +88,7 @@ class SourceDefinition:
             return self._last(similar)
         functions = [name for name, value in own.items() if isinstance(value, types.FunctionType)]
         raise RewardError(
-            f"{self._text.label} defines no reward"
+            f"{self._label} defines no reward"
             + (f" (only {', '.join(functions)})." if functions else "."),
             hint="Define a class with compute(self, obs, action, next_obs, info) deriving from "
             "RewardFunction, or a function reward_fn(obs, action, next_obs, info).",
@@ -127,7 +96,7 @@ class SourceDefinition:
 
     def _last(self, names: list[str]) -> str:
         if len(names) > 1:
-            message = f"{self._text.label} defines {', '.join(names)}; the last one is used."
+            message = f"{self._label} defines {', '.join(names)}; the last one is used."
             self.notes.append(RewardFinding(name="several_rewards", message=message))
         return names[-1]
 
@@ -145,33 +114,17 @@ class ObjectDefinition:
         """Return a new object of the class, or a copy of the object as it was given."""
         target = self._target
         if isinstance(target, types.FunctionType):
-            target = copy_function(target)
+            target = _copy_function(target)
         elif not isinstance(target, type):
             target = copy.deepcopy(target)
         return _instance(target, weights, {}, {})
 
-    def create_from(
-        self, tree: ast.Module, names: Mapping[str, Any], weights: Mapping[str, float]
-    ) -> Instance:
-        """Execute the object's changed source among the global names it saw, and its closure's."""
-        target = self._target
-        holder: Any = target if isinstance(target, type | types.FunctionType) else type(target)
-        function = holder if isinstance(holder, types.FunctionType) else holder.compute
-        cells = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
-        known = {**function.__globals__, **{name: cell.cell_contents for name, cell in cells}}
-        modules = {id(numpy): names["np"], id(math): names["math"]}
-        scope = {k: modules.get(id(v), v) for k, v in known.items()} | dict(names)
-        filename = self.source.filename if self.source else "<reward>"
-        exec(compile(tree, filename, "exec", dont_inherit=True), scope)
-        changed = scope[holder.__name__]
-        if holder is not target:
-            twin = copy.deepcopy(target)
-            twin.__class__ = changed
-            changed = twin
-        return _instance(changed, weights, {}, {})
+
+Definition = SourceDefinition | ObjectDefinition
+"""makes independent instances of one reward"""
 
 
-def copy_function(
+def _copy_function(
     function: types.FunctionType, cells: dict[int, types.CellType] | None = None
 ) -> types.FunctionType:
     """Return a function with closure values, defaults and attributes of its own.
@@ -195,7 +148,7 @@ def _copy_cell(cell: types.CellType, cells: dict[int, types.CellType]) -> types.
         new = cells[id(cell)] = types.CellType()
         value = cell.cell_contents
         if isinstance(value, types.FunctionType):
-            value = copy_function(value, cells)
+            value = _copy_function(value, cells)
         elif not isinstance(value, types.ModuleType):
             value = copy.deepcopy(value)
         new.cell_contents = value

@@ -6,7 +6,7 @@ import ast
 import math
 import os
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,6 @@ from telic.rewards.library import LIBRARY, library_names
 from telic.rewards.mistakes import Circumstances, explain, explain_syntax
 from telic.rewards.reward import Reward
 from telic.rewards.source import Source
-from telic.rewards.vectorise.branches import MATH_NAME, NUMPY_NAME
 from telic.sandbox.allowed import modules_with
 from telic.sandbox.guard import guarded, module_names
 from telic.sandbox.source import check_source, namespace, source_lines
@@ -122,8 +121,12 @@ def _from_text(text: str, label: str, *, trusted: bool) -> Definition:
                 check_source(text, label)
             source = Source(text, label, f"<{label}>")
             if trusted:
-                return SourceDefinition(source, _trusted_names)
-            return SourceDefinition(source, _checked_names, _guard_for(source))
+                return SourceDefinition(source, _trusted_names())
+            provided = _provided()
+            modules = module_names(source.tree, frozenset(modules_with(provided)))
+            return SourceDefinition(
+                source, namespace(provided=provided), lambda tree: guarded(tree, modules)
+            )
         except SyntaxError as error:
             raise explain_syntax(error, label) from None
         except (RecursionError, MemoryError) as error:
@@ -150,17 +153,6 @@ def without_own_imports(text: str) -> str:
             before, after = lines[first][: node.col_offset], lines[last][node.end_col_offset :]
             lines[first : last + 1] = [before + b"pass" + after, *[b""] * (last - first)]
     return b"\n".join(lines).decode().removesuffix("\n") + "\n"
-
-
-def _checked_names() -> dict[str, Any]:
-    return namespace(provided=_provided())
-
-
-def _guard_for(source: Source) -> Callable[[ast.Module], ast.Module]:
-    """Return what puts the guard into the source, and into what is made of it by vectorising."""
-    paths = frozenset(modules_with(_provided()))
-    modules = module_names(source.tree, paths) | {NUMPY_NAME, MATH_NAME}
-    return lambda tree: guarded(tree, modules)
 
 
 def _trusted_names() -> dict[str, Any]:

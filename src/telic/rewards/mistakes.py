@@ -91,7 +91,7 @@ def named(term: str) -> str:
 
 def wrong_value(source: Source | None, term: str, what: str, hint: str) -> RewardError:
     """Return the error for a term, or for the total where `term` is "", that cannot be used."""
-    line = source.scan.term_line(term) if source and term else None
+    line = source.term_line(term) if source and term else None
     return RewardError(
         f"{place(source, line)}{named(term) or ', the total'} {what}.",
         hint=hint,

@@ -15,7 +15,6 @@ from telic.errors import RewardError
 from telic.rewards.contract import RewardFinding, RewardSpec
 from telic.rewards.decide import Mode, RunnerChoice
 from telic.rewards.definition import Definition
-from telic.rewards.loop import LoopedRunner, RowReader, to_rows
 from telic.rewards.mistakes import (
     Blame,
     blame_batched,
@@ -26,7 +25,13 @@ from telic.rewards.mistakes import (
 )
 from telic.rewards.recording import ReplayResult, Transition, TransitionRecording, collect
 from telic.rewards.reward import Reward
-from telic.rewards.runners import BatchedRunner, EnvironmentRunner
+from telic.rewards.runners import (
+    BatchedRunner,
+    EnvironmentRunner,
+    LoopedRunner,
+    RowReader,
+    to_rows,
+)
 from telic.rewards.source import Source
 
 _DOMINANT = 0.9
@@ -150,7 +155,7 @@ def _check_finite(
             raise RewardError(f"The environment's own reward{named(term)}: {message}", term=term)
         source = reward.definition.source
         blame = _blame(reward.definition, reward.new_weights, decision, recording, step)
-        line = blame.line or (source.scan.term_line(term) if source else None)
+        line = blame.line or (source.term_line(term) if source else None)
         raise RewardError(
             f"{place(source, line)}{named(term)}: {message}",
             hint=blame.advice
@@ -188,7 +193,7 @@ def _about_info(reward: Reward, recording: TransitionRecording) -> list[RewardFi
         return []
     offered = [*info, "mj_data", "mj_model"]
     findings: list[RewardFinding] = []
-    for asked in source.scan.optional_info:
+    for asked in source.optional_info():
         if asked.what not in info and asked.what not in offered:
             what, hint = unknown_info(asked.what, offered)
             message = f"{place(source, asked.line)}: {what}, so the default is always used. {hint}"
@@ -214,7 +219,7 @@ def _about_terms(reward: Reward, outcome: ReplayResult) -> list[RewardFinding]:
         findings += _gap(outcome)
     shares = _shares(outcome)
     for name, values in outcome.terms.items():
-        where = f"{place(source, source.scan.term_line(name) if source else None)}{named(name)}"
+        where = f"{place(source, source.term_line(name) if source else None)}{named(name)}"
         count = outcome.returned.get(name, 0)
         if count < len(values):
             message = (
@@ -278,7 +283,7 @@ def _about_manners(
             changed.update(dict.fromkeys(_row_call(reward, definition, moment)))
     source = definition.source
     findings = [_changes_inputs(definition, list(changed))] if changed else []
-    if scalars and source and source.scan.batched:
+    if scalars and source and source.is_batched:
         findings.append(_scalar_terms(source, list(scalars)))
     return findings
 
@@ -300,7 +305,7 @@ def _batched_call(runner: BatchedRunner, moment: Transition) -> tuple[list[str],
 
 def _row_call(reward: Reward, definition: Definition, moment: Transition) -> list[str]:
     """Return the inputs of the first environment that a fresh instance changes."""
-    reader = RowReader(definition.source.scan if definition.source else None)
+    reader = RowReader(definition.source)
     instance = definition.create(reward.new_weights)
     inputs, untouched = [
         [_first_row(getattr(moment, name)) for name in _INPUTS]
@@ -342,7 +347,7 @@ def _changes_inputs(definition: Definition, names: list[str]) -> RewardFinding:
 
 
 def _scalar_terms(source: Source, names: list[str]) -> RewardFinding:
-    line = next((source.scan.term_line(name) for name in names if name != "total"), None)
+    line = next((source.term_line(name) for name in names if name != "total"), None)
     return RewardFinding(
         name="scalar_terms",
         message=f"{place(source, line)}: one number for all environments in {', '.join(names)}. It "

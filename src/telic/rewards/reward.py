@@ -1,4 +1,4 @@
-"""The reward as the trainer holds it: one object, however its code is run."""
+"""The reward that a trainer calls, whichever way its code is run."""
 
 from __future__ import annotations
 
@@ -15,10 +15,16 @@ from telic.errors import ConfigError, RewardError
 from telic.rewards.contract import Device, RewardSpec, RewardStep, describe
 from telic.rewards.decide import Mode, RunnerChoice, decide
 from telic.rewards.definition import Definition
-from telic.rewards.loop import LoopedRunner
 from telic.rewards.recording import TransitionRecording
-from telic.rewards.runners import BatchedRunner, EnvironmentRunner, Runner, parts, parts_are_all
-from telic.rewards.vectorise.runner import VectorisedRunner
+from telic.rewards.runners import (
+    BatchedRunner,
+    EnvironmentRunner,
+    LoopedRunner,
+    Runner,
+    VmapRunner,
+    reward_parts,
+    sum_of_parts,
+)
 
 _SAVED = ("mode", "term_names", "is_stateful", "is_resumable", "whole_info", "parts_are_all")
 """what a resumed run must know of the decision"""
@@ -104,10 +110,12 @@ class Reward:
         if self.definition is not None:
             self.adopt(decide(self.definition, self.new_weights, recording))
         else:
-            info = recording.transitions[0].info
-            self.adopt(
-                RunnerChoice("environment", parts(info), parts_are_all=parts_are_all(recording))
+            names = reward_parts(recording.transitions[0].info)
+            are_all = bool(names) and all(
+                torch.allclose(sum_of_parts(moment.info), moment.env_reward, rtol=1e-4, atol=1e-4)
+                for moment in recording.transitions
             )
+            self.adopt(RunnerChoice("environment", names, parts_are_all=are_all))
         assert self.decision is not None
         return self.decision
 
@@ -116,12 +124,12 @@ class Reward:
         self.decision = decision
         self.term_names = decision.term_names
         if decision.mode != "batched":
-            # State of a per-step reward is not shown to anybody.
+            # The state of a per-environment reward is shown to no network.
             self.memory_size, self.seen_memory = 0, ()
         self._runner = None
 
     def start(self, num_envs: int, device: Device) -> None:
-        """Begin anew with N environments, all at the start of an episode."""
+        """Start from scratch with N environments, all at the start of an episode."""
         self._num_envs, self._device = num_envs, device
         self._runner = None
         if self.decision is not None:
@@ -167,7 +175,7 @@ class Reward:
         return self._runner.carried() if isinstance(self._runner, BatchedRunner) else {}
 
     def carry(self, tensors: dict[str, Tensor]) -> None:
-        """Go on with these tensors."""
+        """Use these tensors from now on."""
         if isinstance(self._runner, BatchedRunner):
             self._runner.carry(tensors)
 
@@ -207,7 +215,7 @@ class Reward:
         self.seen_memory = self._seen(getattr(owner, "memory_to", "critic"), widths)
         source = definition.source
         declared = tuple(term.name for term in self.spec.terms)
-        self.term_names = declared or tuple(source.scan.terms if source else ())
+        self.term_names = declared or tuple(source.terms if source else ())
 
     def _seen(self, memory_to: object, widths: Mapping[str, int]) -> tuple[int, ...]:
         """Return the columns of the memory that `memory_to` shows to the policy."""
@@ -217,7 +225,7 @@ class Reward:
             raise RewardError(
                 f'{self.name}.memory_to is "{memory_to}".',
                 hint='Write "critic", or "actor" to show the memory to the policy too, or the '
-                f"names of what it shall see, as a tuple (memory: {known}).",
+                f"names that it sees, as a tuple (memory: {known}).",
             )
         columns = [name for name, width in widths.items() for _ in range(width)]
         return tuple(column for column, name in enumerate(columns) if name in shown)
@@ -242,8 +250,8 @@ class Reward:
             return EnvironmentRunner(names, parts_are_all=decision.parts_are_all)
         if decision.mode == "batched":
             return BatchedRunner(definition, weights, names)
-        if decision.mode == "vectorised":
-            return VectorisedRunner(definition, weights, names)
+        if decision.mode == "vmap":
+            return VmapRunner(definition, weights, names)
         return LoopedRunner(
             definition,
             weights,
@@ -254,8 +262,8 @@ class Reward:
 
 
 def _saved_choice(saved: dict[str, Any]) -> RunnerChoice:
-    """Read a decision from a checkpoint; those of earlier versions say lifted for vectorised."""
+    """Read a decision from a checkpoint; earlier versions had another mode instead of vmap."""
     fields: dict[str, Any] = {**saved, "term_names": tuple(saved["term_names"])}
-    if saved["mode"] == "lifted":
-        fields["mode"] = "vectorised"
+    if saved["mode"] in ("lifted", "vectorised"):
+        fields.update(mode="looped", whole_info=True)
     return RunnerChoice(**fields)

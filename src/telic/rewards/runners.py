@@ -1,36 +1,39 @@
-"""The seam between a reward's code and the trainer: ways to run it on N environments."""
+"""Ways to run a reward on N environments: all at once, under `torch.vmap`, or one by one."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
-from typing import Any, Protocol, cast
+import functools
+from collections.abc import Iterable, Mapping
+from typing import Any, Literal, Protocol, cast
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from telic.core.tensors import from_numpy, integers
 from telic.core.text import is_dict
 from telic.envs.vector import Info, InfoSchema
 from telic.errors import RewardError
 from telic.rewards.contract import Device, RewardFunction, RewardStep, initial_memory, reset_memory
-from telic.rewards.definition import Definition
+from telic.rewards.definition import Definition, Instance
 from telic.rewards.mistakes import Circumstances, explain, place, wrong_value
-from telic.rewards.recording import TransitionRecording
+from telic.rewards.simulator_view import DataView, model_view
 from telic.rewards.source import Source
+from telic.rewards.state import CannotCapture, capture, restore
 
 # Any, so that the type checker does not take their elements for unknown; asked at every step.
 _ROW: Any = (tuple, list)
 _DICT: Any = dict
+_vmap: Any = torch.vmap
 _PREFIX = "reward_"
-_ROUNDING = 1e-4
 
 
 class Runner(Protocol):
     """One way to run a reward on N environments; owns what is kept between steps."""
 
     def start(self, num_envs: int, device: Device) -> None:
-        """Begin anew with N environments, all at the start of an episode."""
+        """Start from scratch with N environments, all at the start of an episode."""
         ...
 
     def run(self, obs: Tensor, action: Tensor, next_obs: Tensor, info: Info) -> RewardStep:
@@ -50,8 +53,11 @@ class Runner(Protocol):
         ...
 
 
-class Stateless:
+class _Stateless:
     """The part of a runner that has nothing to do when nothing is kept."""
+
+    def start(self, num_envs: int, device: Device) -> None:
+        """Do nothing."""
 
     def reset(self, mask: Tensor) -> None:
         """Do nothing."""
@@ -64,7 +70,7 @@ class Stateless:
         """Do nothing."""
 
 
-def unpack(result: Any, source: Source | None) -> tuple[Any, dict[str, Any]]:
+def _unpack(result: Any, source: Source | None) -> tuple[Any, dict[str, Any]]:
     """Return total and terms; raises RewardError for anything but a pair of them."""
     if isinstance(result, _ROW) and len(result) == 2 and isinstance(result[1], _DICT):
         return result[0], result[1]
@@ -77,43 +83,11 @@ def unpack(result: Any, source: Source | None) -> tuple[Any, dict[str, Any]]:
     )
 
 
-def as_column(
-    value: Any, num_envs: int, device: Device, term: str, source: Source | None
-) -> Tensor:
-    """Return a batched value as (N,) float32; a single number serves every environment.
-
-    `term` is its name, or "" for the total. Raises RewardError for other shapes.
-    """
-    if isinstance(value, Tensor) and value.shape == (num_envs,):
-        return value if value.dtype is torch.float32 else value.float()
-    if isinstance(value, np.ndarray | np.generic):
-        value = torch.as_tensor(np.asarray(cast("Any", value)), device=device)
-    if isinstance(value, bool | int | float):  # made there: nothing to send to the device
-        return torch.full((num_envs,), float(value), device=device)
-    if isinstance(value, Tensor) and value.ndim == 0:
-        return value.to(device, torch.float32).expand(num_envs)
-    if isinstance(value, Tensor) and value.shape == (num_envs,):
-        return value.float()
-    raise _wrong_shape(value, num_envs, term, source)
-
-
-def _wrong_shape(value: Any, num_envs: int, term: str, source: Source | None) -> RewardError:
-    if not isinstance(value, Tensor):
-        hint = "Return one number per environment: a tensor of shape (N,)."
-        return wrong_value(source, term, f"is a {type(value).__name__}, not a tensor", hint)
-    shape = tuple(value.shape)
-    if shape == (num_envs, 1):
-        hint = "Drop keepdim=True, or take [:, 0]."
-    elif len(shape) > 1 and shape[0] == num_envs:
-        hint = "Reduce the last dimension, e.g. with .sum(-1)."
-    else:
-        hint = "Index columns with x[:, 3]: the first dimension counts environments."
-    what = f"has shape {shape} for {num_envs} environments; it must be ({num_envs},)"
-    return wrong_value(source, term, what, hint)
+# ---- all environments at once
 
 
 class PrivateInfo(Info):
-    """Lends another info's values as copies, so that what foreign code writes reaches nobody."""
+    """Lends another info's values as copies, so that writes by foreign code have no effect."""
 
     __slots__ = ("_lender",)
 
@@ -153,7 +127,7 @@ class BatchedRunner:
         weights: Mapping[str, float],
         term_names: tuple[str, ...] | None,
     ) -> None:
-        """Make an instance; without term names, whatever terms are returned are passed on."""
+        """Make the instance. `term_names`: the terms to return; None: those of each step."""
         self.instance = definition.create(weights)
         self._source = definition.source
         self._term_names = term_names
@@ -172,7 +146,7 @@ class BatchedRunner:
         return {name: row.numel() for name, row in self._initial_cpu.items()}
 
     def start(self, num_envs: int, device: Device) -> None:
-        """Begin anew; see `Runner.start`."""
+        """Start from scratch; see `Runner.start`."""
         self._num_envs, self._device, self._steps = num_envs, device, 0
         self._initial = {name: row.to(device) for name, row in self._initial_cpu.items()}
         if self._initial:
@@ -192,7 +166,7 @@ class BatchedRunner:
         except Exception as error:
             when = Circumstances.of(self._steps, None, info, obs, action)
             raise explain(error, self._source, when) from error
-        total, terms = unpack(result, self._source)
+        total, terms = _unpack(result, self._source)
         if self._initial:
             self._check_memory()
         self._steps += 1
@@ -236,7 +210,7 @@ class BatchedRunner:
         return dict(self.instance.owner.memory) if self._initial else {}
 
     def carry(self, tensors: dict[str, Tensor]) -> None:
-        """Go on with these tensors as memory."""
+        """Use these tensors as memory from now on."""
         if self._initial:
             self.instance.owner.memory = dict(tensors)
 
@@ -255,7 +229,17 @@ class BatchedRunner:
             self._check_memory()
 
     def _column(self, value: Any, term: str) -> Tensor:
-        return as_column(value, self._num_envs, self._device, term, self._source)
+        """Return a value as (N,) float32; a single number serves every environment."""
+        shape = (self._num_envs,)
+        if isinstance(value, Tensor) and value.shape == shape:
+            return value if value.dtype is torch.float32 else value.float()
+        if isinstance(value, bool | int | float):  # made there: nothing to send to the device
+            return torch.full(shape, float(value), device=self._device)
+        if isinstance(value, np.ndarray | np.generic):
+            value = torch.as_tensor(np.asarray(cast("Any", value)), device=self._device)
+        if isinstance(value, Tensor) and (value.ndim == 0 or value.shape == shape):
+            return value.to(self._device, torch.float32).expand(shape)
+        raise _wrong_shape(value, self._num_envs, term, self._source)
 
     def _check_memory(self) -> None:
         memory = self.instance.owner.memory
@@ -277,21 +261,228 @@ class BatchedRunner:
             )
 
 
-def parts(info: Info) -> tuple[str, ...]:
+def _wrong_shape(value: Any, num_envs: int, term: str, source: Source | None) -> RewardError:
+    if not isinstance(value, Tensor):
+        hint = "Return one number per environment: a tensor of shape (N,)."
+        return wrong_value(source, term, f"is a {type(value).__name__}, not a tensor", hint)
+    shape = tuple(value.shape)
+    if shape == (num_envs, 1):
+        hint = "Drop keepdim=True, or take [:, 0]."
+    elif len(shape) > 1 and shape[0] == num_envs:
+        hint = "Reduce the last dimension, e.g. with .sum(-1)."
+    else:
+        hint = "Index columns with x[:, 3]: the first dimension counts environments."
+    what = f"has shape {shape} for {num_envs} environments; it must be ({num_envs},)"
+    return wrong_value(source, term, what, hint)
+
+
+# ---- one environment at a time
+
+
+class VmapRunner(_Stateless):
+    """Maps a stateless per-environment reward over all environments. Implements `Runner`."""
+
+    def __init__(
+        self, definition: Definition, weights: Mapping[str, float], term_names: tuple[str, ...]
+    ) -> None:
+        self._call = definition.create(weights).call
+        self._source = definition.source
+        self._term_names = term_names
+
+    def run(self, obs: Tensor, action: Tensor, next_obs: Tensor, info: Info) -> RewardStep:
+        """Reward one step; see `Runner.run`. Computes in float64, as the loop does."""
+        strings = self._source.strings if self._source else frozenset(info)
+        values = {name: info.exact(name).clone() for name in strings if name in info}
+        rows = [each.double() if each.is_floating_point() else each for each in (obs, action)]
+        try:
+            total, terms = _vmap(self._one)(
+                rows[0].clone(), rows[1].clone(), next_obs.double(), values
+            )
+        except Exception as error:
+            when = Circumstances.of(0, None, info, obs, action)
+            raise explain(error, self._source, when) from error
+        nothing = torch.zeros(len(obs), device=obs.device)
+        return RewardStep(
+            total.float(),
+            {name: terms[name].float() if name in terms else nothing for name in self._term_names},
+        )
+
+    def _one(self, *transition: Any) -> tuple[Tensor, dict[str, Tensor]]:
+        total, terms = _unpack(self._call(*transition), self._source)
+        return torch.as_tensor(total), {k: torch.as_tensor(v) for k, v in terms.items()}
+
+
+class LoopedRunner:
+    """Calls the reward N times per step, on numpy rows and Python numbers. Implements `Runner`.
+
+    A reward that keeps state gets one instance per environment, renewed with every episode, as if
+    each environment ran in a process of its own.
+    """
+
+    def __init__(
+        self,
+        definition: Definition,
+        weights: Mapping[str, float],
+        term_names: tuple[str, ...] | None,
+        *,
+        is_stateful: bool,
+        whole_info: bool = False,
+        raises: bool = False,
+    ) -> None:
+        """Prepare; nothing is executed before `start`.
+
+        Args:
+            definition: makes the instances.
+            weights: values that replace the reward's own.
+            term_names: the terms to return; None: those of each step.
+            is_stateful: whether environments need instances of their own.
+            whole_info: pass every info value, not only those whose names are in the source.
+            raises: make numpy raise where a number stops being finite, to find the line.
+        """
+        self._definition = definition
+        self._weights = weights
+        self._source = definition.source
+        self._term_names = term_names
+        self._is_stateful = is_stateful
+        self._reader = RowReader(None if whole_info else definition.source)
+        self._on_bad_number: Literal["raise", "ignore"] = "raise" if raises else "ignore"
+        self.instances: list[Instance] = []
+        self._device: Device = "cpu"
+        self._steps = 0
+
+    def start(self, num_envs: int, device: Device) -> None:
+        """Start from scratch; see `Runner.start`."""
+        self._device, self._steps = device, 0
+        if self._is_stateful:
+            self.instances = [self._create() for _ in range(num_envs)]
+        else:
+            self.instances = [self._create()] * num_envs
+
+    def run(self, obs: Tensor, action: Tensor, next_obs: Tensor, info: Info) -> RewardStep:
+        """Reward one step; see `Runner.run`."""
+        actions: Iterable[Any] = to_rows(action) if action.is_floating_point() else integers(action)
+        calls = zip(
+            self.instances,
+            to_rows(obs),
+            actions,
+            to_rows(next_obs),
+            self._reader.read(info, len(obs)),
+            strict=True,
+        )
+        results: list[Any] = []
+        try:
+            # A division by zero shows as inf and is reported as such, not as a warning per step.
+            with np.errstate(all=self._on_bad_number, under="ignore"):
+                for instance, *row in calls:
+                    results.append(instance.call(*row))
+        except Exception as error:
+            when = Circumstances.of(self._steps, len(results), info, obs, action)
+            raise explain(error, self._source, when) from error
+        self._steps += 1
+        pairs = [_unpack(each, self._source) for each in results]
+        names = self._term_names
+        if names is None:
+            names = tuple(dict.fromkeys(name for _, terms in pairs for name in terms))
+        return RewardStep(
+            self._column([total for total, _ in pairs], ""),
+            {
+                name: self._column([terms.get(name, 0.0) for _, terms in pairs], name)
+                for name in names
+            },
+        )
+
+    def reset(self, mask: Tensor) -> None:
+        """Give ended episodes a new instance; see `Runner.reset`."""
+        if self._is_stateful:
+            for row in integers(mask.nonzero()[:, 0]):
+                self.instances[row] = self._create()
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return what each environment's instance keeps; nothing where that is not plain data."""
+        if not self._is_stateful:
+            return {}
+        try:
+            return {"instances": [capture(each) for each in self.instances]}
+        except CannotCapture:
+            return {}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Put it back into fresh instances."""
+        for instance, data in zip(self.instances, state.get("instances", ()), strict=False):
+            restore(instance, data)
+
+    def _create(self) -> Instance:
+        return self._definition.create(self._weights)
+
+    def _column(self, values: list[Any], term: str) -> Tensor:
+        try:
+            array = np.array(values, dtype=np.float64)
+            # numpy reads None as NaN
+            if array.size != len(values) or (np.isnan(array).any() and None in values):
+                raise ValueError(f"shape {array.shape[1:]}")
+        except (TypeError, ValueError) as error:
+            example = next((x for x in values if np.size(x) != 1 or not np.isscalar(x)), values[0])
+            shape = np.shape(example)
+            kind = f"an array of shape {shape}" if shape else f"a {type(example).__name__}"
+            hint = "Reduce it, e.g. with np.sum(...), or return 0.0 where there is nothing."
+            what = f"is {kind}; it must be one number"
+            raise wrong_value(self._source, term, what, hint) from error
+        return from_numpy(array.reshape(-1)).to(self._device, torch.float32)
+
+
+def to_rows(batch: Tensor) -> np.ndarray:
+    """Return a float64 copy of a batch, (N, ...), which foreign code may change."""
+    return batch.detach().to("cpu", torch.float64, copy=True).numpy()
+
+
+class RowReader:
+    """Cuts infos into one plain dictionary per environment, of the names a source mentions."""
+
+    def __init__(self, source: Source | None) -> None:
+        """Read the names that are in a source; None: all names."""
+        self._source = source
+        self._model: Any = None
+
+    def read(self, info: Info, num_envs: int) -> list[dict[str, Any]]:
+        """Return the info of each environment."""
+        arrays: dict[str, np.ndarray] = {}
+
+        def column(name: str) -> np.ndarray:
+            if name not in arrays:
+                arrays[name] = info.exact(name).detach().cpu().numpy().copy()
+            return arrays[name]
+
+        source = self._source
+        rows: list[dict[str, Any]] = [{} for _ in range(num_envs)]
+        for name in (*info, "_episode_start"):
+            if name not in info or (source is not None and name not in source.strings):
+                continue
+            values = column(name)
+            cut: list[Any] = values.tolist() if values.ndim == 1 else list(values)
+            for row, value in zip(rows, cut, strict=True):
+                row[name] = value
+        if "qpos" in info and (source is None or source.reads_simulator):
+            self._model = self._model or model_view(info)
+            for index, row in enumerate(rows):
+                read = functools.partial(lambda row, name: column(name)[row], index)
+                row.update(mj_model=self._model, mj_data=DataView(info, read))
+        return rows
+
+
+# ---- the environment's own reward
+
+
+def reward_parts(info: Info) -> tuple[str, ...]:
     """Return the names of the environment's reward parts, without their common prefix."""
     return tuple(name.removeprefix(_PREFIX) for name in info if name.startswith(_PREFIX))
 
 
-def parts_are_all(recording: TransitionRecording) -> bool:
-    """Say whether the parts in the infos sum to the environment's reward."""
-    return all(
-        torch.allclose(_sum(moment.info), moment.env_reward, rtol=_ROUNDING, atol=_ROUNDING)
-        for moment in recording.transitions
-        if parts(moment.info)
-    ) and bool(parts(recording.transitions[0].info))
+def sum_of_parts(info: Info) -> Tensor:
+    """Return the sum of the environment's reward parts, (N,)."""
+    return torch.stack([info[_PREFIX + name] for name in reward_parts(info)]).sum(0)
 
 
-class EnvironmentRunner(Stateless):
+class EnvironmentRunner(_Stateless):
     """Passes the environment's own reward on. Implements `Runner`.
 
     The total is what the caller gives, else info["reward"], else the sum of the parts where they
@@ -302,15 +493,12 @@ class EnvironmentRunner(Stateless):
         self._term_names = term_names
         self._parts_are_all = parts_are_all
 
-    def start(self, num_envs: int, device: Device) -> None:
-        """Do nothing."""
-
     def run(self, obs: Tensor, action: Tensor, next_obs: Tensor, info: Info) -> RewardStep:
         """Reward one step; see `Runner.run`."""
         if "reward" in info:
             return self.split(info["reward"], info)
         if self._parts_are_all:
-            return self.split(_sum(info), info)
+            return self.split(sum_of_parts(info), info)
         raise RewardError(
             "The environment's own reward is not in its infos, nor do its parts sum to it.",
             hint="Give it to the call: reward(obs, action, next_obs, info, step.reward).",
@@ -319,7 +507,3 @@ class EnvironmentRunner(Stateless):
     def split(self, total: Tensor, info: Info) -> RewardStep:
         """Return a known total with its parts as terms."""
         return RewardStep(total.float(), {name: info[_PREFIX + name] for name in self._term_names})
-
-
-def _sum(info: Info) -> Tensor:
-    return torch.stack([info[_PREFIX + name] for name in parts(info)]).sum(0)

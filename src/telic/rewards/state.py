@@ -46,16 +46,27 @@ def restore(instance: Instance, data: Data) -> None:
             _write(holder, name, value)
 
 
-def same(first: Any, second: Any) -> bool:
-    """Say whether two captured values are equal, NaN equal to itself."""
+def changed_names(before: Data, after: Data) -> list[str]:
+    """Return the names of captured values that differ, e.g. reward.last."""
+    return [
+        f"{path}.{name}"
+        for path, values in after.items()
+        for name, value in values.items()
+        if path not in before or name not in before[path] or not _same(before[path][name], value)
+    ]
+
+
+def _same(first: Any, second: Any) -> bool:
+    """Return whether two captured values are equal, NaN equal to itself."""
     if isinstance(first, torch.Tensor) and isinstance(second, torch.Tensor):
         return first.shape == second.shape and bool(
             ((first == second) | ((first != first) & (second != second))).all()
         )
     if is_dict(first) and is_dict(second):
-        return first.keys() == second.keys() and all(same(first[k], second[k]) for k in first)
+        keys = first.keys() - {"number"}  # it counts objects, and others may have come before
+        return first.keys() == second.keys() and all(_same(first[k], second[k]) for k in keys)
     if is_row(first) and is_row(second):
-        return len(first) == len(second) and all(map(same, first, second))
+        return len(first) == len(second) and all(map(_same, first, second))
     if type(first) is not type(second):
         return False
     return bool(first == second) or bool(first != first and second != second)
@@ -89,7 +100,7 @@ def _home(instance: Instance) -> dict[str, Any]:
 
 
 def _is_own(value: Any, home: dict[str, Any]) -> bool:
-    """Say whether a value is a function, class or object of the reward's own making."""
+    """Return whether a value is a function, class or object of the reward's own making."""
     if isinstance(value, types.FunctionType):
         return value.__globals__ is home
     kind = value if isinstance(value, type) else type(value)
@@ -98,7 +109,7 @@ def _is_own(value: Any, home: dict[str, Any]) -> bool:
 
 
 def _is_code(value: Any) -> bool:
-    """Say whether a value is a part of the program rather than of its state."""
+    """Return whether a value is a part of the program rather than of its state."""
     return callable(value) or isinstance(
         value, types.ModuleType | property | staticmethod | classmethod
     )

@@ -37,7 +37,7 @@ class ProbeDone(Emitted):
     name: str = ""
     """how the reward calls itself"""
     mode: str
-    """how its code is run: batched, vectorised, looped or environment"""
+    """how its code is run: batched, vmap, looped or environment"""
     transitions: int = 0
     """environment steps it was tried on"""
     total: Facts = field(default_factory=Facts)

@@ -1,1 +1,0 @@
-"""Run a reward written for one environment on all environments at once."""
