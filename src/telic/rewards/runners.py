@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 from collections.abc import Iterable, Mapping
 from typing import Any, Literal, Protocol, cast
 
@@ -464,7 +463,10 @@ class RowReader:
         if "qpos" in info and (source is None or source.reads_simulator):
             self._model = self._model or model_view(info)
             for index, row in enumerate(rows):
-                read = functools.partial(lambda row, name: column(name)[row], index)
+
+                def read(name: str, index: int = index) -> Any:
+                    return column(name)[index]
+
                 row.update(mj_model=self._model, mj_data=DataView(info, read))
         return rows
 

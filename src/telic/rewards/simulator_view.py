@@ -9,7 +9,7 @@ from __future__ import annotations
 import copy
 import types
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import numpy as np
 
@@ -99,8 +99,8 @@ class ModelView:
         self.jnt_dofadr = np.array([joint.dof_address for joint in spec.joints])
         self.actuator_ctrlrange = np.array([spec.action_low, spec.action_high]).T
         substeps = spec.arguments.get("frame_skip", 1)
-        known = spec.dt_s and isinstance(substeps, int)
-        self.opt = ModelPart(timestep=spec.dt_s / substeps if known else None)
+        known = spec.dt_s if isinstance(substeps, int) else None
+        self.opt = ModelPart(timestep=known and known / cast("int", substeps))
 
     def body(self, name: str | int) -> ModelPart:
         """Return one body: id, name and mass."""
