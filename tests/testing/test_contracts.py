@@ -1,7 +1,6 @@
 """Our own environments, judges, proposers, providers and launchers keep the shipped contracts."""
 
 import json
-from typing import ClassVar
 
 import pytest
 
@@ -127,11 +126,3 @@ class TestSlurm(LauncherContract):
 
     def make(self):
         return launcher_of("slurm", self.options)
-
-
-class TestKubernetes(LauncherContract):
-    options: ClassVar = {"image": "registry.example/train:1"}
-    starts_here = False
-
-    def make(self):
-        return launcher_of("kubernetes", self.options)

@@ -13,7 +13,6 @@ _KINDS = {
     "csv": ("csv", "progress.csv"),
     "json": ("jsonl", "metrics.jsonl"),
     "tensorboard": ("tensorboard", "."),
-    "wandb": ("wandb_offline", "wandb/latest-run"),
     "stdout": ("regex_stdout", "stdout.log"),
 }
 METRIC_SPEC = """\

@@ -1,6 +1,5 @@
 """Every launcher renders what it starts; local, tmux, submitit and Ray are started for real."""
 
-import json
 import os
 import shlex
 import shutil
@@ -19,13 +18,11 @@ from telic.jobs.spec import JOB_FILE, JobSpec
 from telic.studies.documents.adapter import LauncherSpec
 from telic.studies.errors import EnvironmentBlocked, GateRefused, InvalidDocument
 from telic.studies.launch import machine
-from telic.studies.launch.clusters import job_manifest, manifest_problems, sbatch_problems
-from telic.studies.launch.launchers import ON_THIS_MACHINE, launcher_of
+from telic.studies.launch.launchers import ON_THIS_MACHINE, launcher_of, sbatch_problems
 from telic.studies.launch.order import LaunchOrder, mint
 
-KINDS = ["local", "tmux", "torchrun", "accelerate", "slurm", "ray", "kubernetes", "custom"]
+KINDS = ["local", "tmux", "torchrun", "accelerate", "slurm", "ray", "custom"]
 OPTIONS = {
-    "kubernetes": {"image": "registry.example/train:1"},
     "custom": {
         "start": ["submit", "{nonce}", "{command}"],
         "status": ["state", "{nonce}"],
@@ -252,7 +249,7 @@ def test_a_job_is_submitted_once_and_found_by_its_name(tmp_path, fake_slurm):
     launcher = launcher_of("slurm", {})
     assert launcher.report(made.nonce, folder).state == "unknown"
     assert launcher.start(permit(made), made).job_id == "4711"
-    assert launcher.report(made.nonce, folder) == ("waiting", "job 4711 is PENDING", None)
+    assert launcher.report(made.nonce, folder) == ("waiting", "job 4711 is PENDING")
     with pytest.raises(EnvironmentBlocked, match="exists"):
         launcher.start(permit(made), made)
     assert fake_slurm.read_text().splitlines() == [made.job_name]
@@ -263,71 +260,6 @@ def test_a_missing_scheduler_says_what_to_do(tmp_path, monkeypatch):
     with pytest.raises(EnvironmentBlocked, match="squeue is not installed") as caught:
         launcher_of("slurm", {}).report("n", tmp_path)
     assert caught.value.exit_code == 8 and "another launcher" in caught.value.hint
-
-
-# ---------------------------------------------------------------------------- kubernetes
-
-
-def test_a_job_manifest_is_valid_and_starts_once(tmp_path):
-    options = {
-        "image": "registry.example/train:1",
-        "namespace": "robots",
-        "secret": "wandb-key",
-        "volume_claim": "data",
-        "mount_path": "/data",
-        "limits": {"memory": "16Gi"},
-    }
-    made = order(tmp_path, "kubernetes", gpus=(0,), options=options)
-    rendered = launcher_of("kubernetes", options).render(made)
-    manifest = json.loads(rendered.document)
-    assert rendered.problems == () and manifest["metadata"]["name"] == f"telic-{made.nonce}"
-    spec = manifest["spec"]
-    assert spec["backoffLimit"] == 0 and spec["activeDeadlineSeconds"] == 3600
-    assert spec["template"]["spec"]["restartPolicy"] == "Never"
-    limits = spec["template"]["spec"]["containers"][0]["resources"]["limits"]
-    assert limits == {"memory": "16Gi", "nvidia.com/gpu": "1"}
-    assert manifest["metadata"]["labels"]["candidate"] == "c-0001-x"
-
-
-@pytest.mark.parametrize(
-    ("change", "problem"),
-    [
-        (lambda m: m["spec"].update(backoffLimit=3), "job.spec.backoffLimit=3"),
-        (lambda m: m["spec"].pop("template"), "job.spec.template is missing"),
-        (lambda m: m["spec"].update(suspend=True), "job.spec.suspend is not a field"),
-        (lambda m: m["metadata"].update(name="Not_A_Name"), "job.metadata.name='Not_A_Name'"),
-        (lambda m: m["metadata"]["labels"].update(study="a/b"), "job.metadata.labels.study='a/b'"),
-        (lambda m: m["metadata"]["labels"].update({"a b": "c"}), "impossible key 'a b'"),
-        (lambda m: m["spec"]["template"]["spec"].update(containers=[]), "not empty"),
-        (lambda m: m["spec"].update(activeDeadlineSeconds="1"), "must be int"),
-        (lambda m: m.update(kind="Pod"), "job.kind='Pod'"),
-    ],
-)
-def test_a_manifest_is_held_to_the_schema(tmp_path, change, problem):
-    manifest = job_manifest(order(tmp_path, "kubernetes"))
-    assert manifest_problems(manifest) == []
-    change(manifest)
-    assert any(problem in each for each in manifest_problems(manifest))
-
-
-def test_kubernetes_status_is_read(tmp_path, monkeypatch):
-    programs = tmp_path / "programs"
-    programs.mkdir()
-    fake_program(programs, "kubectl", "print(open('status.json').read())")
-    monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
-    monkeypatch.chdir(tmp_path)
-    launcher = launcher_of("kubernetes", {})
-    for status, state, code in (
-        ({"active": 1}, "running", None),
-        ({}, "waiting", None),
-        ({"succeeded": 1}, "ended", 0),
-        ({"failed": 1}, "ended", 1),
-    ):
-        Path("status.json").write_text(json.dumps({"status": status}))
-        found = launcher.report("abc", tmp_path)
-        assert (found.state, found.code) == (state, code)
-    fake_program(programs, "kubectl", "sys.exit('Error from server (NotFound): jobs')")
-    assert launcher.report("abc", tmp_path).state == "unknown"
 
 
 # ---------------------------------------------------------------------------- custom and ray

@@ -18,7 +18,7 @@ PLACEHOLDERS = frozenset(
 )
 _PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
 
-LAUNCHERS = ("local", "tmux", "torchrun", "accelerate", "slurm", "ray", "kubernetes", "custom")
+LAUNCHERS = ("local", "tmux", "torchrun", "accelerate", "slurm", "ray", "custom")
 """the kinds that telic has itself; installed packages may bring more"""
 
 

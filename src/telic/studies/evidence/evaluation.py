@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from telic.errors import TelicError
 from telic.studies.evidence.artefacts import require_unaltered
-from telic.studies.evidence.axis import to_series
-from telic.studies.evidence.logs import read_rows
+from telic.studies.evidence.logs import read_rows, to_series
 from telic.studies.evidence.measurement import (
     ARTEFACTS,
     declared_axis,

@@ -20,8 +20,7 @@ from telic.studies.documents.candidate import Evidence
 from telic.studies.documents.metrics import MetricSpec
 from telic.studies.errors import BrokenIntegrity, StudyError
 from telic.studies.evidence.artefacts import require_unaltered
-from telic.studies.evidence.axis import to_series
-from telic.studies.evidence.logs import Row, read_rows
+from telic.studies.evidence.logs import Row, read_rows, to_series
 from telic.studies.evidence.statistics import Series, aggregate
 from telic.studies.evidence.store import add_evidence
 from telic.studies.folder import StudyFolder
@@ -37,7 +36,6 @@ PATTERN_KEY = "x-pattern"
 _OWN_LOG = "metrics.jsonl"
 _STDOUT = "stdout.log"
 _KINDS = {
-    "wandb": "wandb_offline",
     "tensorboard": "tensorboard",
     "csv": "csv",
     "json": "json",

@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from telic.studies.documents.base import DocumentPart
-from telic.studies.evidence.axis import to_series
-from telic.studies.evidence.logs import read_rows
+from telic.studies.evidence.logs import read_rows, to_series
 from telic.studies.evidence.measurement import (
     declared_axis,
     named_series,

@@ -11,7 +11,7 @@ from typing import Literal, NamedTuple, TypeVar
 
 from telic.studies.chain import LedgerEvent
 from telic.studies.documents.base import DocumentPart
-from telic.studies.evidence.statistics import Series, gain, mean, percentile, slope
+from telic.studies.evidence.statistics import Series, gain, mean, slope
 
 FEWEST_POINTS = 10
 
@@ -262,12 +262,14 @@ def critic_useless(run: Learning) -> Iterator[Sign]:
 
 def reward_plateau(run: Learning) -> Iterator[Sign]:
     """The return stands still while the metric is short of its target."""
+    import numpy as np
+
     found = run.get("return")
     if not found or not run.is_past(found, 0.4) or not run.below_target():
         return
     window = found.last(0.25)
-    low, high = percentile(found.values, 0.05), percentile(found.values, 0.95)
-    limit = 0.02 * ((high or 0.0) - (low or 0.0))
+    low, high = np.quantile(found.values, [0.05, 0.95])
+    limit = 0.02 * float(high - low)
     rise = abs(slope(window.steps, window.values) or 0.0) * (window.steps[-1] - window.steps[0])
     half = len(window.values) // 2
     if half and rise < limit and _same(window.values[:half], window.values[half:]):

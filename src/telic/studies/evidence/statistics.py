@@ -100,43 +100,13 @@ def gain(before: Sequence[float], after: Sequence[float]) -> float | None:
     return (end - start) / width
 
 
-def percentile(values: Sequence[float], share: float) -> float | None:
-    """Return a percentile by linear interpolation; None without values."""
-    if not values:
-        return None
-    ordered = sorted(values)
-    place = share * (len(ordered) - 1)
-    low = math.floor(place)
-    high = min(low + 1, len(ordered) - 1)
-    return ordered[low] + (place - low) * (ordered[high] - ordered[low])
-
-
 def slope(steps: Sequence[float], values: Sequence[float]) -> float | None:
     """Return the Theil-Sen slope, the median over all pairs; None for fewer than two steps."""
+    from scipy.stats import theilslopes
+
     stride = max(1, math.ceil(len(steps) / _SLOPE_POINTS))
     xs, ys = steps[::stride], values[::stride]
-    found = [
-        (ys[j] - ys[i]) / (xs[j] - xs[i])
-        for i in range(len(xs))
-        for j in range(i + 1, len(xs))
-        if xs[j] != xs[i]
-    ]
-    return statistics.median(found) if found else None
-
-
-def ranks(values: Sequence[float]) -> list[float]:
-    """Return the rank of every value, from 1; equal values share the middle of their ranks."""
-    order = sorted(range(len(values)), key=values.__getitem__)
-    out = [0.0] * len(values)
-    start = 0
-    while start < len(order):
-        end = start
-        while end + 1 < len(order) and values[order[end + 1]] == values[order[start]]:
-            end += 1
-        for place in range(start, end + 1):
-            out[order[place]] = (start + end) / 2 + 1
-        start = end + 1
-    return out
+    return float(theilslopes(ys, xs).slope) if len(set(xs)) > 1 else None
 
 
 def correlation(one: Sequence[float], other: Sequence[float]) -> float | None:
@@ -148,7 +118,9 @@ def correlation(one: Sequence[float], other: Sequence[float]) -> float | None:
 
 def rank_correlation(one: Sequence[float], other: Sequence[float]) -> float | None:
     """Return Spearman's correlation; None for fewer than two pairs or no spread."""
-    return correlation(ranks(one), ranks(other))
+    from scipy.stats import rankdata
+
+    return correlation(rankdata(one).tolist(), rankdata(other).tolist())
 
 
 def covariance(one: Sequence[float], other: Sequence[float]) -> float | None:

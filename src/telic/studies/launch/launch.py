@@ -47,7 +47,7 @@ class LaunchPreview(Record):
     cwd: str
     started_by: tuple[str, ...]
     document: str | None
-    """the sbatch script or Job manifest"""
+    """the job specification, for a scheduler"""
     environment: dict[str, str]
     reservation: dict[str, float]
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import re
 import shutil
 import subprocess
 from collections.abc import Generator, Mapping
@@ -12,7 +14,8 @@ from typing import Any, Literal, get_args
 from telic.core.plugins import load_plugin, plugin_names
 from telic.errors import UnknownName
 from telic.jobs.ray_submission import RaySubmissions
-from telic.jobs.spec import JOB_FILE, JobSpec
+from telic.jobs.slurm import slurm_script
+from telic.jobs.spec import JOB_FILE, JobSpec, job_command
 from telic.storage.files import write_text
 from telic.studies.documents.adapter import LAUNCHERS
 from telic.studies.errors import EnvironmentBlocked, InvalidDocument
@@ -45,8 +48,6 @@ def launcher_of(kind: str, options: Mapping[str, Any]) -> Launcher:
 
     Raises UnknownName, also for a kind whose package is not installed any more.
     """
-    from telic.studies.launch.clusters import KubernetesLauncher, SlurmLauncher
-
     match kind:
         case "local":
             return LocalLauncher()
@@ -58,8 +59,6 @@ def launcher_of(kind: str, options: Mapping[str, Any]) -> Launcher:
             return SlurmLauncher(options)
         case "ray":
             return RayLauncher(options.get("address"))
-        case "kubernetes":
-            return KubernetesLauncher()
         case "custom":
             return CustomLauncher(options)
         case _:
@@ -298,4 +297,125 @@ def _ray_job(order: LaunchOrder) -> JobSpec:
         cwd=str(order.folder),
         env=order.changed,
         gpus=len(order.gpus),
+    )
+
+
+# ---------------------------------------------------------------------------- Slurm
+
+# Directives that a job may carry, by what their values look like. What is not listed is refused:
+# an array or a dependency would start more, or later, than the gates looked at.
+_VALUES: dict[str | None, str] = {
+    r"telic-[a-z0-9]+": "job-name",
+    r"[A-Za-z0-9_.,:/+=@%-]+": "output error chdir partition account qos reservation wckey "
+    "gpus gpus-per-node gpus-per-task nodelist exclude",
+    r"\d+(:\d{2}(:\d{2})?)?|\d+-\d{1,2}(:\d{2}(:\d{2})?)?": "time",
+    r"[A-Za-z0-9_.,&|*()-]+": "constraint",
+    r"[1-9]\d*": "nodes ntasks ntasks-per-node cpus-per-task",
+    r"\d+[KMGT]?": "mem mem-per-cpu mem-per-gpu",
+    r"gpu(:[A-Za-z0-9_.-]+)?(:\d+)?": "gres",
+    r"[BR:]*[A-Z0-9]+(@\d+)?": "signal",
+    r"[^\n]*": "comment",
+    r"ALL|NONE": "export",
+    r"append|truncate": "open-mode",
+    None: "exclusive no-requeue requeue",
+}
+DIRECTIVES = {name: pattern for pattern, names in _VALUES.items() for name in names.split()}
+_WARNED_S = 90
+"""seconds before its limit at which submitit has Slurm warn a job; the run must be over by then"""
+_STATES: dict[str, JobState] = {
+    **dict.fromkeys(("PENDING", "CONFIGURING", "SUSPENDED", "REQUEUED"), "waiting"),
+    **dict.fromkeys(("RUNNING", "COMPLETING", "STAGE_OUT"), "running"),
+}
+
+
+class SlurmLauncher:
+    """Submits one job per run through submitit; the job is found again by its name.
+
+    Args:
+        options: `sbatch` are directives; `cluster: local` runs on this machine instead, through the
+            same package, to try an adapter without a cluster.
+    """
+
+    def __init__(self, options: Mapping[str, Any]) -> None:
+        self._is_local = options.get("cluster") == "local"
+
+    def render(self, order: LaunchOrder) -> RenderedLaunch:
+        """Return the job's file; what it makes of the script for sbatch is checked."""
+        spec, path = _slurm_job(order), order.folder / JOB_FILE
+        problems = () if self._is_local else tuple(sbatch_problems(slurm_script(spec, path)))
+        return RenderedLaunch(job_command("submit", path), spec.as_text(), JOB_FILE, problems)
+
+    def start(self, permit: LaunchPermit, order: LaunchOrder) -> JobHandle:
+        """Submit it, unless a job of that name is known already."""
+        permit.spend(order.nonce, order.argv_hash)
+        report = self.report(order.nonce, order.folder)
+        if report.state != "unknown":
+            raise EnvironmentBlocked("E_LAUNCHED", f"Job {order.job_name} exists: {report.detail}.")
+        number = submit(order, self.render(order)).splitlines()[-1]
+        return JobHandle(job_id=number, attach=f"squeue --name={order.job_name}")
+
+    def report(self, nonce: str, folder: Path) -> JobReport:
+        """Ask the queue, then the accounting; on this machine the process table."""
+        if self._is_local:
+            return LocalLauncher().report(nonce, folder)
+        name = f"telic-{nonce}"
+        queued = call(("squeue", "--noheader", f"--name={name}", "--format=%i %T"))
+        if queued:
+            number, _, state = queued.splitlines()[0].partition(" ")
+            return JobReport(_STATES.get(state.strip(), "ended"), f"job {number} is {state}")
+        listing = ("sacct", "--noheader", "--parsable2", "--allocations")
+        past = call((*listing, f"--name={name}", "--format=JobID,State"))
+        if past:
+            number, _, state = past.splitlines()[-1].partition("|")
+            return JobReport("ended", f"job {number} is {state}")
+        return JobReport("unknown", f"no job named {name}")
+
+    def stop(self, nonce: str, folder: Path) -> None:
+        """Cancel it; TERM first, so that the supervisor can stop it in order."""
+        if self._is_local:
+            LocalLauncher().stop(nonce, folder)
+            return
+        call(("scancel", "--signal=TERM", "--full", f"--name=telic-{nonce}"))
+
+
+def sbatch_problems(script: str) -> list[str]:
+    """Return what in an sbatch file is not a directive we know with a value of its kind."""
+    problems: list[str] = []
+    seen: set[str] = set()
+    for line in script.splitlines():
+        if not line.startswith("#SBATCH"):
+            continue
+        name, equals, value = line.removeprefix("#SBATCH").strip().removeprefix("--").partition("=")
+        pattern = DIRECTIVES.get(name, "")
+        if name not in DIRECTIVES:
+            problems.append(f"--{name} is not a directive that a run may carry")
+        elif pattern is None and equals:
+            problems.append(f"--{name} takes no value")
+        elif pattern is not None and not re.fullmatch(pattern, value):
+            problems.append(f"--{name}={value} is not a valid value")
+        if name in seen:
+            problems.append(f"--{name} is given twice")
+        seen.add(name)
+    problems += [f"--{name} is missing" for name in ("job-name", "output") if name not in seen]
+    if {"requeue", "no-requeue"} <= seen:
+        problems.append("--requeue and --no-requeue contradict each other")
+    return problems
+
+
+def _slurm_job(order: LaunchOrder) -> JobSpec:
+    """Return the file of a run: its command under the supervisor, and what it asks of Slurm."""
+    # A job that Slurm starts again by itself would be a launch that no gate has seen.
+    asks: dict[str, Any] = {"requeue" if order.options.get("resume_safe") else "no-requeue": True}
+    if order.gpus:
+        asks["gres"] = f"gpu:{len(order.gpus)}"
+    asks |= {str(name): value for name, value in order.options.get("sbatch", {}).items()}
+    ends_s = order.timeout_s + order.grace_s + _WARNED_S if order.timeout_s else None
+    return JobSpec(
+        name=order.job_name,
+        argv=supervised(order),
+        cwd=str(order.folder),
+        env=order.changed,
+        cluster="local" if order.options.get("cluster") == "local" else "slurm",
+        asks=asks,
+        minutes=0 if ends_s is None else math.ceil(ends_s / 60) + 1,
     )

@@ -98,7 +98,7 @@ class RenderedLaunch(NamedTuple):
     argv: tuple[str, ...]
     """what starts it"""
     document: str | None = None
-    """the file it is started from: an sbatch script or a Job manifest"""
+    """the file it is started from: a job specification"""
     document_name: str | None = None
     problems: tuple[str, ...] = ()
 
@@ -122,8 +122,6 @@ class JobReport(NamedTuple):
 
     state: JobState
     detail: str = ""
-    code: int | None = None
-    """exit code, where only the scheduler knows it"""
 
 
 class Launcher(Protocol):

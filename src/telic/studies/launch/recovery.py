@@ -157,9 +157,6 @@ class _Case:
             report = _ask(self.folder, str(self.state.nonce))
             if report.state in ("waiting", "running"):
                 return self._adopt({"job": report.detail})
-            if report.state == "ended" and report.code is not None:
-                ended = {"code": report.code, "ended_by": None}
-                return self._end({"job": report.detail}, ended)
             age = (moment(utc_now()) - moment(self.state.intent_at)).total_seconds()
             if report.state == "unknown" and age < GRACE_S:
                 return self._found("unknown", f"{report.detail}, {age:.0f} s old")
