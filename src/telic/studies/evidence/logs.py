@@ -6,6 +6,7 @@ Files are only read: nothing is imported from the target repository and nothing 
 from __future__ import annotations
 
 import csv
+import importlib
 import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -132,18 +133,18 @@ def _text(path: Path, pattern: str | None) -> Iterator[Row]:
 def _tensorboard(path: Path, _: str | None) -> Iterator[Row]:
     """Yield one row per event with its scalars; an incomplete last record is left out."""
     try:
-        from tensorboard.compat.proto.event_pb2 import Event
-        from tensorboard.util.tensor_util import make_ndarray
+        events = importlib.import_module("tensorboard.compat.proto.event_pb2")
+        tensors = importlib.import_module("tensorboard.util.tensor_util")
     except ImportError:
         raise MissingExtra("tensorboard", "tensorboard", "Reading TensorBoard logs") from None
     for record in _event_records(path):
-        event: Any = Event.FromString(record)
+        event = events.Event.FromString(record)
         row: dict[str, float | str] = {}
         for value in event.summary.value:
             if value.HasField("simple_value"):
                 row[value.tag] = float(value.simple_value)
             elif value.HasField("tensor") and value.tensor.dtype in (1, 2):  # float, double
-                tensor = make_ndarray(value.tensor)
+                tensor = tensors.make_ndarray(value.tensor)
                 if tensor.size == 1:
                     row[value.tag] = float(tensor.item())
         if row:

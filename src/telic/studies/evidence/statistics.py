@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import hashlib
+import importlib
 import math
 import statistics
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 if TYPE_CHECKING:
     import numpy as np
@@ -102,11 +103,9 @@ def gain(before: Sequence[float], after: Sequence[float]) -> float | None:
 
 def slope(steps: Sequence[float], values: Sequence[float]) -> float | None:
     """Return the Theil-Sen slope, the median over all pairs; None for fewer than two steps."""
-    from scipy.stats import theilslopes
-
     stride = max(1, math.ceil(len(steps) / _SLOPE_POINTS))
     xs, ys = steps[::stride], values[::stride]
-    return float(theilslopes(ys, xs).slope) if len(set(xs)) > 1 else None
+    return float(_scipy_stats().theilslopes(ys, xs).slope) if len(set(xs)) > 1 else None
 
 
 def correlation(one: Sequence[float], other: Sequence[float]) -> float | None:
@@ -118,9 +117,13 @@ def correlation(one: Sequence[float], other: Sequence[float]) -> float | None:
 
 def rank_correlation(one: Sequence[float], other: Sequence[float]) -> float | None:
     """Return Spearman's correlation; None for fewer than two pairs or no spread."""
-    from scipy.stats import rankdata
+    ranks = _scipy_stats().rankdata
+    return correlation(ranks(one).tolist(), ranks(other).tolist())
 
-    return correlation(rankdata(one).tolist(), rankdata(other).tolist())
+
+def _scipy_stats() -> Any:
+    """Import scipy.stats at its first use: it takes longer to load than most commands run."""
+    return importlib.import_module("scipy.stats")
 
 
 def covariance(one: Sequence[float], other: Sequence[float]) -> float | None:
