@@ -9,9 +9,9 @@ import torch
 from telic.authors.candidate import RewardCandidate, SessionIteration
 from telic.judges.criteria import Composition, Criterion
 from telic.session.certificate import Certificate
+from telic.session.evidence import seal
 from telic.session.outcome import PASSES
 from telic.session.records import SessionConfig, SessionSummary
-from telic.session.seal import seal
 from telic.storage.files import json_text, write_json, write_text
 from telic.storage.layout import RunFolder, SessionFolder
 from telic.storage.scalars import ScalarLog

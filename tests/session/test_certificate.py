@@ -6,20 +6,22 @@ from types import SimpleNamespace
 
 import pytest
 
+from telic.authors.author import MeasurableIntent
 from telic.authors.candidate import RewardCandidate, SessionIteration, reward_text
+from telic.errors import Refused
 from telic.judges.criteria import Composition
 from telic.judges.trial import Trial, text_hash
 from telic.session import certificate
 from telic.session.branch import branch
 from telic.session.certificate import certify
 from telic.session.control import SessionControl, SessionWork
+from telic.session.evidence import SessionJournal
 from telic.session.judgement import too_few
 from telic.session.loop import _brief, carry_on, run
 from telic.session.records import SessionConfig
-from telic.session.seal import StepRecords
 from telic.storage.files import read_json, read_record, write_json
+from telic.storage.journal import Journal, read_entries
 from telic.storage.layout import SessionFolder
-from telic.storage.reading import file_hash
 from tests.session.quick import at_home
 from tests.session.sessions import bent, leaves
 
@@ -55,7 +57,7 @@ class Copy:
             brief,
             None,
             control,
-            StepRecords(self.folder, config.intent, config.env, config.terms),
+            SessionJournal(self.folder, config.intent, config.env, config.terms),
         )
 
     def change(self, path, **changes):
@@ -186,14 +188,6 @@ def test_a_revised_reward_is_tried_with_the_same_judge(copy, is_variant):
     assert read_record(copy.files.certificate, Trial).reward_hash == text_hash(text)
 
 
-def test_a_trial_of_an_earlier_version_is_made_again(copy):
-    trial = read_json(copy.folder.trial)
-    old = {name: trial[name] for name in ("schema_version", "examples")}
-    write_json(copy.folder.trial, old)
-    assert copy.doubts() == ()
-    assert read_record(copy.folder.trial, Trial).judge_hash is not None
-
-
 @pytest.mark.parametrize(
     ("ours", "theirs", "may"),
     [
@@ -225,10 +219,11 @@ def test_a_frozen_robot_passes_only_where_the_composer_passes_the_same_one(
 
 
 def steps_of(copy):
-    return [copy.folder.path / name for name in read_json(copy.folder.marks)["files"]]
+    rows = read_entries(copy.folder.journal)
+    return [copy.folder.path / name for name in {row["subject"]: 0 for row in rows} if name]
 
 
-def test_every_step_that_is_believed_later_is_marked(copy):
+def test_every_step_that_is_believed_later_is_recorded(copy):
     names = {path.name for path in steps_of(copy)}
     assert names >= {"asked.json", "author.json", "trial.json", "candidate.json", "judgment.json"}
     assert list(copy.work.records.doubts()) == []
@@ -267,16 +262,17 @@ def forged_trial(copy):
     copy.change(copy.folder.trial, good="somebody said so")
 
 
-def forged_marks(copy):
-    """Hash the forged record anew: without the key that is no mark."""
+def forged_journal(copy):
+    """Chain the journal again with the forged record: without the key nothing is signed."""
     forged_score(copy)
-    marks = read_json(copy.folder.marks)
-    marks["files"]["iter_1/judgment.json"].append(file_hash(copy.files.judgment))
-    write_json(copy.folder.marks, marks)
-
-
-def no_marks(copy):
-    copy.folder.marks.unlink()
+    name = f"session: {copy.work.config.intent} ({copy.work.config.env})"
+    rows = read_entries(copy.folder.journal)
+    copy.folder.journal.unlink()
+    again = Journal(copy.folder.journal, name)
+    for row in rows:
+        is_forged = row["subject"] == "iter_1/judgment.json"
+        data = read_json(copy.files.judgment) if is_forged else row["data"]
+        again.append(row["kind"], data, subject=row["subject"])
 
 
 def another_request(copy):
@@ -304,9 +300,7 @@ def another_episode(copy):
 FORGED = {
     forged_score: "iter_1/judgment.json is not what this session wrote there",
     forged_trial: "trial.json is not what this session wrote there",
-    forged_marks: "iter_1/judgment.json is not what this session wrote there",
-    no_marks: "is not what this session wrote there",
-    another_request: "is not what this session wrote there",
+    forged_journal: "journal.jsonl is not signed with the key of this user",
     another_threshold: "session.json no longer asks for what this session was begun with",
     another_policy: "is not the one that was judged",
     another_episode: "episode 0 of",
@@ -334,8 +328,8 @@ def test_a_pass_needs_as_many_trainings_as_were_asked_for(copy, changes, asked, 
     assert why.endswith(f"and {found} of those judged do")
 
 
-RECORDS = (forged_score, forged_trial, forged_marks, no_marks)
-"""what the marks of the steps show by themselves"""
+RECORDS = (forged_score, forged_trial, forged_journal)
+"""what the journal shows by itself"""
 
 
 @pytest.mark.parametrize("forge", RECORDS)
@@ -361,6 +355,23 @@ def test_whoever_edits_a_stopped_session_and_goes_on_proves_nothing(copy, forge,
     assert any(why in reason for reason in summary.reasons), summary.reasons
 
 
+def no_journal(copy):
+    copy.folder.journal.unlink()
+
+
+def edited_journal(copy):
+    text = copy.folder.journal.read_text()
+    copy.folder.journal.write_text(text.replace('"score":', '"scored":', 1))
+
+
+@pytest.mark.parametrize("forge", [no_journal, edited_journal, another_request])
+def test_a_session_whose_journal_is_not_its_own_is_not_resumed(copy, forge):
+    forget_the_end(copy)
+    forge(copy)
+    with pytest.raises(Refused, match="--fresh"):
+        resumed(copy)
+
+
 def test_a_stopped_session_that_nobody_edited_goes_on_to_its_pass(copy):
     forget_the_end(copy)
     assert resumed(copy).outcome == "passed"
@@ -370,7 +381,7 @@ def test_a_branch_does_not_make_a_forged_record_its_own(copy):
     forged_score(copy)
     made = branch(copy.folder, 1)
     config = read_record(made.config, SessionConfig)
-    records = StepRecords(made, config.intent, config.env, config.terms)
+    records = SessionJournal(made, config.intent, config.env, config.terms)
     assert list(records.doubts()) == ["iter_0/judgment.json is not what this session wrote there"]
 
 
@@ -381,18 +392,21 @@ def test_a_robot_that_is_changed_makes_the_records_so_far_somebody_elses(tmp_pat
     env = str(file) if kind.endswith("xml") else f"{file}:World"
     folder = SessionFolder(tmp_path / "session_20260102_030405_abcd1234")
     folder.path.mkdir()
-    records = StepRecords(folder, "stand still", env, "")
-    records.write(folder.asked, {"criteria": []})
+    records = SessionJournal(folder, "stand still", env, "")
+    records.begin()
+    records.write(folder.asked, MeasurableIntent(criteria=()))
     assert list(records.doubts()) == []
     file.write_text(file.read_text() + " ")
     assert "were changed while the session ran" in next(records.doubts())
-    resumed_later = StepRecords(folder, "stand still", env, "")
-    assert list(resumed_later.doubts()) == ["asked.json is not what this session wrote there"]
+    resumed_later = SessionJournal(folder, "stand still", env, "")
+    assert list(resumed_later.doubts()) == [
+        "the files of its environment were changed since the session began"
+    ]
 
 
-def test_a_forged_record_that_was_believed_is_not_forgotten_when_it_is_put_back(copy):
+def test_a_file_that_was_changed_is_restored_and_the_change_not_forgotten(copy):
     path, honest = copy.folder.trial, copy.folder.trial.read_bytes()
     forged_trial(copy)
-    copy.work.records.once(path, Trial, lambda: None)
-    path.write_bytes(honest)
+    copy.work.records.begin()
+    assert path.read_bytes() == honest
     assert list(copy.work.records.doubts()) == ["trial.json is not what this session wrote there"]

@@ -10,9 +10,9 @@ from telic.judges.criteria import Composition, leaf
 from telic.judges.trial import Trial
 from telic.judges.verdict import judged, together
 from telic.session import rejudge
+from telic.session.evidence import SessionJournal
 from telic.session.records import SessionConfig
 from telic.session.rejudge import JudgeRevision, reconsidered
-from telic.session.seal import StepRecords
 from telic.storage.files import read_record
 from tests.session.sessions import JUDGE, add_iteration, make_session
 
@@ -69,7 +69,7 @@ def session(tmp_path, monkeypatch):
             brief=None,
             author=author,
             tell=told.append,
-            records=StepRecords(folder, "run forward", "HalfCheetah-v5", ""),
+            records=SessionJournal(folder, "run forward", "HalfCheetah-v5", ""),
         )
         history = [
             read_record(folder.iteration(number).judgment, SessionIteration)

@@ -5,10 +5,10 @@ import shutil
 import pytest
 
 from telic.errors import TelicError
+from telic.session.evidence import NO_SEAL, SEALED_ELSEWHERE, Seal, seal
 from telic.session.labels import add_veto
 from telic.session.outcome import PASSES
 from telic.session.records import SessionSummary, read_summary, state_of
-from telic.session.seal import NO_SEAL, SEALED_ELSEWHERE, Seal, seal
 from telic.storage.files import json_text, read_json, read_record, write_json
 from telic.storage.keys import SigningKey
 from telic.storage.layout import SessionFolder

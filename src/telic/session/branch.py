@@ -16,8 +16,8 @@ from telic.authors.candidate import RewardCandidate, SessionIteration
 from telic.core.config import Record
 from telic.errors import UsageError
 from telic.session.control import add_note, now
+from telic.session.evidence import SessionJournal
 from telic.session.records import SessionConfig
-from telic.session.seal import StepRecords
 from telic.storage.files import TEMPORARY_MARK, read_record, require_free, write_json, write_text
 from telic.storage.layout import SessionFolder, new_session
 from telic.storage.reading import read_text
@@ -104,7 +104,7 @@ def _fill(
     judged = read_record(source.judgment, SessionIteration)
     write_json(start.judgment, judged.model_copy(update={**changed, "number": START}))
     asked = config.intent, config.env, config.terms
-    theirs, own = (StepRecords(each, *asked) for each in (origin, folder))
+    theirs, own = (SessionJournal(each, *asked) for each in (origin, folder))
     for copy in own.paths():
         original = (source if copy.parent == start.path else origin).path / copy.name
         # What somebody else wrote into the origin does not become the branch's own by copying.

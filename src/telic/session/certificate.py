@@ -91,7 +91,7 @@ def sealed(work: SessionWork, iteration: SessionIteration, judge_hash: str) -> S
 
 def certify(work: SessionWork, written: Composition, iteration: SessionIteration) -> Certificate:
     """Look for reasons not to believe that the policies of an iteration passed."""
-    trial = _trial(work, written)
+    trial = read_record(work.folder.trial, Trial)
     proving = [member for member in iteration.members if member.low >= work.config.threshold]
     doubts = [*work.records.doubts(), *_changed_evidence(work, iteration, proving)]
     doubts += [*_of_trial(trial), *_changed_judge(work, written, trial, iteration)]
@@ -122,17 +122,6 @@ def certify(work: SessionWork, written: Composition, iteration: SessionIteration
 
 
 # ------------------------------------------------------------------------------- what was used
-
-
-def _trial(work: SessionWork, written: Composition) -> Trial:
-    """Return the trial; one of an earlier version, which has no hashes, is made again."""
-    if work.folder.trial.exists():
-        trial = read_record(work.folder.trial, Trial)
-        if trial.judge_hash is not None or not trial.was_run:
-            return trial
-    trial = try_written(work.brief, written)
-    work.records.write(work.folder.trial, trial)
-    return trial
 
 
 def _changed_evidence(

@@ -37,8 +37,8 @@ from telic.core.events import (
 )
 from telic.errors import TelicError, UsageError
 from telic.judges.criteria import Criterion
+from telic.session.evidence import SessionJournal
 from telic.session.records import Reason, SessionConfig, Waiting
-from telic.session.seal import StepRecords
 from telic.storage.files import JsonLines, as_record, read_json_lines, read_record, write_json
 from telic.storage.layout import SessionFolder
 from telic.storage.locks import RunLock, taking_turns
@@ -171,7 +171,7 @@ class SessionWork:
     brief: Brief
     author: Author
     control: SessionControl
-    records: StepRecords
+    records: SessionJournal
 
     @property
     def folder(self) -> SessionFolder:

@@ -24,9 +24,9 @@ from telic.errors import BadFile, UnknownName, UsageError
 from telic.judges.calibration import LabelledScore, PersonCalibration, calibrate
 from telic.judges.verdict import Verdict
 from telic.session.control import now, somebody
+from telic.session.evidence import reseal
 from telic.session.outcome import Outcome, outcome_words
 from telic.session.records import SessionConfig, SessionSummary
-from telic.session.seal import reseal
 from telic.storage.files import (
     JsonLines,
     as_record,

@@ -41,15 +41,23 @@ from telic.judges.code import find_judge
 from telic.judges.criteria import Composition
 from telic.judges.trial import Trial, text_hash
 from telic.llm import BudgetExceeded, Cancelled
+from telic.loop import Loop
 from telic.sandbox.nursery import prewarmed
 from telic.session import ENV, WORKERS, motion
 from telic.session.branch import inherited
 from telic.session.budget import Allowance, AllowanceUsedUp, SessionAccount
 from telic.session.certificate import certify, sealed
 from telic.session.control import SessionControl, SessionStopped, SessionWork
+from telic.session.evidence import SessionJournal, seal
 from telic.session.forecast import MeasuredForecast, session_forecast
 from telic.session.fresh import start_seed
-from telic.session.judgement import judge, looks_otherwise, too_few, untrained
+from telic.session.judgement import (
+    TrainedCandidate,
+    judge,
+    looks_otherwise,
+    too_few,
+    untrained,
+)
 from telic.session.labels import vetoed_before
 from telic.session.outcome import ONE_SEED, Ending, ending_of_pass
 from telic.session.records import IntentOptions, SessionConfig, SessionSummary
@@ -57,7 +65,6 @@ from telic.session.rejudge import reconsidered
 from telic.session.report.best import PicturesAhead
 from telic.session.report.document import write_report
 from telic.session.robustness import robustness_card
-from telic.session.seal import StepRecords, seal
 from telic.session.training import alarms, train
 from telic.storage.files import JsonLines, json_text, read_record, write_json, write_text
 from telic.storage.layout import SessionFolder, new_session
@@ -70,6 +77,7 @@ from telic.training.policy import Policy
 
 _REWRITES = 2
 """times that reward and judge may go back to their authors before anything is trained"""
+_PASSED = "passed"
 _WORTH_COMPARING = 100_000
 """steps below which a short trial of several rewards says nothing"""
 
@@ -188,7 +196,7 @@ def carry_on(
             for note in assumed(brief.spec):
                 tell(LogMessage(message=note))
             with compiling_ahead(config.env, {}, config.device), prewarmed(WORKERS):
-                records = StepRecords(folder, config.intent, config.env, config.terms)
+                records = SessionJournal(folder, config.intent, config.env, config.terms)
                 work = SessionWork(config, brief, author_for(brief), control, records)
                 summary = run_loop(work)
             account.save()
@@ -196,41 +204,94 @@ def carry_on(
 
 
 def run_loop(work: SessionWork) -> SessionSummary:
-    """Do the session, or go on with it where it was interrupted."""
+    """Run the session, or resume it where it was interrupted."""
     config, folder, control = work.config, work.folder, work.control
-    history = inherited(folder)
-    written: Composition | None = None
+    work.records.begin()
+    tries = _Tries(work, inherited(folder))
     try:
-        wanted = work.records.once(folder.asked, MeasurableIntent, work.author.read)
+        wanted = work.records.step(folder.asked, MeasurableIntent, work.author.read)
         work.tell(from_facts(SessionAsked, wanted.model_dump(mode="json")))
         if config.approve:
             agreed = control.approved(wanted.criteria)
             wanted = wanted.model_copy(update={"criteria": agreed})
-        written = work.records.once(folder.author, Composition, partial(_write, work, wanted))
-        write_text(folder.judge, written.judge)
-        expected = session_forecast(config, written.steps, folder, control.account.allowance)
+        tries.written = work.records.step(folder.author, Composition, partial(_write, work, wanted))
+        write_text(folder.judge, tries.written.judge)
+        expected = session_forecast(config, tries.written.steps, folder, control.account.allowance)
         work.tell(from_facts(SessionForecast, expected.model_dump()))
-        for number in range(1, config.iterations + 1):
-            control.safe_point()
-            files = folder.iteration(number)
-            written, history = reconsidered(work, number, written, history)
-            propose = partial(_propose, work, number, written, history)
-            candidate = work.records.once(files.candidate, RewardCandidate, propose)
-            if not files.judgment.exists():
-                write_text(files.reward, candidate.reward)
-                work.tell(SessionIterationStart(number=number, change=candidate.change))
-            attempt = partial(_attempt, work, number, candidate)
-            iteration = work.records.once(files.judgment, SessionIteration, attempt)
-            history.append(iteration)
-            work.tell(from_facts(SessionJudged, iteration.model_dump(), scores=iteration.scores))
-            control.account.report(work.tell, number)
-            if iteration.passed:
-                with PicturesAhead(folder, config.env, candidate, iteration) as pictures:
-                    ending = _ending(work, written, iteration)
-                    return _finish(work, written, history, ending, pictures=pictures)
-        return _finish(work, written, history, Ending("not_passed"))
+        loop = Loop(
+            work.records, tries, iterations=config.iterations, safe_point=control.safe_point
+        )
+        if loop.run() == _PASSED:
+            return _finish_passed(work, tries)
+        return _finish(work, tries, Ending("not_passed"))
     except (SessionStopped, AllowanceUsedUp, BudgetExceeded, Cancelled) as ended:
-        return _finish(work, written, history, Ending("stopped"), ended)
+        return _finish(work, tries, Ending("stopped"), ended)
+
+
+class _Tries:
+    """The rewards that a session tries, one after another: the parts of its loop."""
+
+    candidate_type, verdict_type = RewardCandidate, SessionIteration
+
+    def __init__(self, work: SessionWork, history: list[SessionIteration]) -> None:
+        self._work, self.history = work, history
+        self.written: Composition | None = None
+        self._began = 0.0
+
+    def propose(self, number: int) -> RewardCandidate:
+        """Return what to try next: first what the author wrote, then a revision."""
+        work = self._work
+        assert self.written is not None
+        self.written, self.history = reconsidered(work, number, self.written, self.history)
+        steps = work.config.steps or self.written.steps
+        if self.history:
+            notes = work.control.notes(number)
+            revised = work.author.revise(self.history, tuple(note.text for note in notes))
+            # The number of steps in the request is not the author's to change.
+            return revised.model_copy(update={"steps": work.config.steps or revised.steps})
+        return RewardCandidate(
+            reward=self.written.reward,
+            variants=_first_variants(work, self.written, steps),
+            env_args=self.written.env_args,
+            settings=self.written.settings,
+            steps=steps,
+        )
+
+    def check(self, number: int, candidate: RewardCandidate) -> None:
+        """Announce the iteration; the trainer itself probes a reward before it trains."""
+        write_text(self._work.folder.iteration(number).reward, candidate.reward)
+        self._work.tell(SessionIterationStart(number=number, change=candidate.change))
+        self._began = time.monotonic()
+
+    def run(self, number: int, candidate: RewardCandidate) -> TrainedCandidate | TelicError:
+        """Train a population with the reward; return the error of one that cannot be trained."""
+        try:
+            return train(self._work, number, candidate)
+        except (RewardError, TrainingFailed) as error:
+            self._work.tell(LogMessage(message=f"iteration {number} was not trained: {error}"))
+            return error
+
+    def judge(
+        self, number: int, candidate: RewardCandidate, result: TrainedCandidate | TelicError
+    ) -> SessionIteration:
+        """Judge the policies on fresh episodes."""
+        work = self._work
+        if isinstance(result, TelicError):
+            return untrained(work, number, candidate, result, time.monotonic() - self._began)
+        used = text_hash(read_text(work.folder.judge))
+        iteration = sealed(work, judge(work, number, result), used)
+        divergences = alarms(work.folder.iteration(number), iteration)
+        return iteration.model_copy(update={"alarms": divergences})
+
+    def decide(
+        self, number: int, candidate: RewardCandidate, verdict: SessionIteration
+    ) -> str | None:
+        """End the session with the first iteration that passes."""
+        self.history.append(verdict)
+        work = self._work
+        work.tell(from_facts(SessionJudged, verdict.model_dump(), scores=verdict.scores))
+        work.control.account.report(work.tell, number)
+        return _PASSED if verdict.passed else None
 
 
 def _write(work: SessionWork, wanted: MeasurableIntent) -> Composition:
@@ -249,25 +310,6 @@ def _write(work: SessionWork, wanted: MeasurableIntent) -> Composition:
     return written
 
 
-def _propose(
-    work: SessionWork, number: int, written: Composition, history: list[SessionIteration]
-) -> RewardCandidate:
-    """Return what to try next: first what the author wrote, then a revision."""
-    if history:
-        notes = work.control.notes(number)
-        revised = work.author.revise(history, tuple(note.text for note in notes))
-        # What was asked for is not the author's to change.
-        return revised.model_copy(update={"steps": work.config.steps or revised.steps})
-    steps = work.config.steps or written.steps
-    return RewardCandidate(
-        reward=written.reward,
-        variants=_first_variants(work, written, steps),
-        env_args=written.env_args,
-        settings=written.settings,
-        steps=steps,
-    )
-
-
 def _first_variants(work: SessionWork, written: Composition, steps: int) -> tuple[Variant, ...]:
     """Return what to train first: others too, where the reward ranks examples unlike the judge."""
     if steps < _WORTH_COMPARING or not work.folder.trial.exists():
@@ -276,22 +318,18 @@ def _first_variants(work: SessionWork, written: Composition, steps: int) -> tupl
     return first_rewards(work.author, written, trial.examples, work.config.first_rewards)
 
 
-def _attempt(work: SessionWork, number: int, candidate: RewardCandidate) -> SessionIteration:
-    """Train a candidate and judge it; one that cannot be trained has been tried as well."""
-    began = time.monotonic()
-    try:
-        trained = train(work, number, candidate)
-    except (RewardError, TrainingFailed) as error:
-        work.tell(LogMessage(message=f"iteration {number} was not trained: {error}"))
-        return untrained(work, number, candidate, error, time.monotonic() - began)
-    used = text_hash(read_text(work.folder.judge))
-    iteration = sealed(work, judge(work, number, trained), used)
-    divergences = alarms(work.folder.iteration(number), iteration)
-    return iteration.model_copy(update={"alarms": divergences})
+def _finish_passed(work: SessionWork, tries: _Tries) -> SessionSummary:
+    """End a session whose last iteration passed, rendering while the evidence is certified."""
+    passed = tries.history[-1]
+    candidate = read_record(work.folder.iteration(passed.number).candidate, RewardCandidate)
+    with PicturesAhead(work.folder, work.config.env, candidate, passed) as pictures:
+        return _finish(work, tries, _ending(work, tries, passed), pictures=pictures)
 
 
-def _ending(work: SessionWork, written: Composition, passed: SessionIteration) -> Ending:
-    """Return what policies that proved the threshold come to, by what they were judged with."""
+def _ending(work: SessionWork, tries: _Tries, passed: SessionIteration) -> Ending:
+    """Return the outcome of policies that proved the threshold, by what they were judged with."""
+    written = tries.written
+    assert written is not None
     certificate = certify(work, written, passed)
     write_json(work.folder.certificate, certificate)
     doubts = (*vetoed_before(work.folder), *too_few(work.config, passed), *certificate.doubts)
@@ -305,13 +343,13 @@ def _ending(work: SessionWork, written: Composition, passed: SessionIteration) -
 
 def _finish(
     work: SessionWork,
-    written: Composition | None,
-    history: list[SessionIteration],
+    tries: _Tries,
     ending: Ending,
     ended: TelicError | None = None,
     pictures: PicturesAhead | None = None,
 ) -> SessionSummary:
     """Sum up, report, and only then say that the session is over."""
+    written, history = tries.written, tries.history
     best = handed_out(history)
     member = best.best_member if best else None
     spent = work.control.account.spending()

@@ -13,8 +13,8 @@ from telic.core.config import Config, Record
 from telic.errors import BadFile, UsageError
 from telic.judges.criteria import Criterion
 from telic.session import EPISODES, FIRST_REWARDS, ITERATIONS, SEEDS, THRESHOLD
+from telic.session.evidence import NO_SEAL, SEALED_ELSEWHERE, broken_seal, is_sealed_elsewhere
 from telic.session.outcome import ENDED, PASSES, Outcome, outcome_words
-from telic.session.seal import NO_SEAL, SEALED_ELSEWHERE, broken_seal, is_sealed_elsewhere
 from telic.storage.files import read_facts, read_record
 from telic.storage.layout import SessionFolder, WorkFolder
 from telic.storage.locks import lock_holder

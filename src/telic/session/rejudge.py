@@ -81,7 +81,7 @@ def reconsidered(
         if not doubts or not isinstance(work.author, JudgeReviser) or _revised(work) >= _REVISIONS:
             return Reconsidered(written, history)
         revise = partial(_revise, work, work.author, written, history, doubts)
-        work.records.once(files.judge_revision, JudgeRevision, revise)
+        work.records.step(files.judge_revision, JudgeRevision, revise)
     again = [
         read_record(work.folder.iteration(iteration.number).judgment, SessionIteration)
         for iteration in history

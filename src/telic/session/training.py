@@ -63,7 +63,7 @@ def train(work: SessionWork, number: int, candidate: RewardCandidate) -> Trained
         return TrainedCandidate(candidate, 0, run, None, _proof(work, number))
     files = work.folder.iteration(number)
     choosing = partial(_select, work, number, candidate)
-    selection = work.records.once(files.selection, Selection, choosing)
+    selection = work.records.step(files.selection, Selection, choosing)
     write_text(files.reward, structure_text(candidate, selection.kept))
     shares = candidate.rungs or (SHORT,)
     last = files.path / _trial_name(len(shares))
@@ -95,7 +95,7 @@ def _select(work: SessionWork, number: int, candidate: RewardCandidate) -> Selec
         rungs = [_rung(work, number, candidate, 1)]
     else:
         rungs = [
-            work.records.once(
+            work.records.step(
                 files.rung(place), Rung, partial(_rung, work, number, candidate, place)
             )
             for place in range(1, count + 1)

@@ -23,7 +23,7 @@ runs/session_<time>_<hex>/
     memory.json                  what a model was told of earlier sessions' lessons
     judge_fn.py                  hidden from whoever writes rewards
     certificate.json             why the verdict can be believed, or not
-    marks.json                   hashes of what the session wrote itself so far, signed
+    journal.jsonl                every record of the session as it was finished, chained and signed
     seal.json                    hashes of what the outcome rests on, signed
     robustness.json              the policy that passed, under conditions it was not trained in
     summary.json analysis.json report.md report.html report/
@@ -270,7 +270,8 @@ class SessionFolder(WorkFolder):
     """how the first reward and the judge did on examples"""
     certificate = Below("certificate.json")
     """why its verdict can be believed, or not"""
-    marks = Below("marks.json")
+    journal = Below("journal.jsonl")
+    """what the session wrote itself so far, line by line, signed"""
     seal = Below("seal.json")
     """hashes of what its outcome rests on, signed"""
     memory = Below("memory.json")
