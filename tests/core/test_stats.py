@@ -9,15 +9,6 @@ import scipy.stats
 from telic.core import stats
 
 RNG = np.random.default_rng(5)
-PAIRS = [(RNG.normal(0, 1, n), RNG.normal(0.4, 2, m)) for n, m in ((2, 2), (5, 5), (3, 9), (10, 7))]
-
-
-@pytest.mark.parametrize(("a", "b"), PAIRS)
-def test_welch_is_scipys(a, b):
-    two = scipy.stats.ttest_ind(a, b, equal_var=False)
-    one = scipy.stats.ttest_ind(a, b, equal_var=False, alternative="greater")
-    assert stats.welch(a, b) == pytest.approx(two.pvalue, abs=1e-10)
-    assert stats.welch_greater(a, b) == pytest.approx(one.pvalue, abs=1e-10)
 
 
 def test_the_paired_test_is_scipys():
@@ -28,12 +19,6 @@ def test_the_paired_test_is_scipys():
     assert stats.paired_greater(a, a - 1) == signs, "no spread: the signs are counted"
     assert stats.paired_greater(a, a + 1) == 1.0
     assert stats.paired_greater(a, a) is None
-
-
-@pytest.mark.parametrize(("a", "b"), PAIRS)
-def test_the_exact_rank_test_is_scipys(a, b):
-    wanted = scipy.stats.mannwhitneyu(a, b, alternative="greater", method="exact").pvalue
-    assert stats.mann_whitney_greater(a, b) == pytest.approx(wanted, abs=1e-12)
 
 
 def test_the_exact_rank_test_counts_ties():
@@ -49,12 +34,6 @@ def test_three_against_three_cannot_go_below_a_twentieth():
     best = stats.mann_whitney_greater(np.array([4.0, 5, 6]), np.array([1.0, 2, 3]))
     assert best == pytest.approx(1 / 20)
     assert stats.mann_whitney_greater(np.ones(3), np.ones(3)) is None
-
-
-def test_long_lists_use_the_normal_approximation():
-    a, b = RNG.normal(0.3, 1, 60), RNG.normal(0, 1, 60)
-    wanted = scipy.stats.mannwhitneyu(a, b, alternative="greater", method="asymptotic").pvalue
-    assert stats.mann_whitney_greater(a, b) == pytest.approx(wanted, abs=1e-9)
 
 
 def test_holm_leaves_out_what_is_unknown():

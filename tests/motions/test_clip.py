@@ -8,9 +8,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from telic.errors import BadFile
-from telic.motions.robot import motion_robot
-from telic.motions.turning import (
+from telic.core.rotations import (
     angular_velocity,
     from_euler,
     from_rotation_vector,
@@ -20,6 +18,8 @@ from telic.motions.turning import (
     slerp,
     unit,
 )
+from telic.errors import BadFile
+from telic.motions.robot import motion_robot
 from tests.motions.quick import wavy
 
 ROBOT = motion_robot("planar-biped")

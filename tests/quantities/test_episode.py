@@ -33,7 +33,7 @@ def spinning(recording, axis, angles, tilt=None):
     qpos = torch.zeros(len(half), 15, dtype=torch.float64)
     qpos[:, 3], qpos[:, 4 + axis] = half.cos(), half.sin()
     if tilt is not None:
-        from telic.quantities.rotations import multiply
+        from telic.core.rotations import multiply
 
         qpos[:, 3:7] = multiply(torch.tensor(tilt, dtype=torch.float64), qpos[:, 3:7])
     return recording("Ant", qpos=qpos)

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from telic.core.stats import mann_whitney, sign_flips, student_interval, student_tail, welch
 from telic.errors import Refused, UnknownName, UsageError
 from telic.llm import Budget, Models, Scripted
 from telic.search import labels, revisions
@@ -34,24 +33,6 @@ def runs_dir(tmp_path_factory):
 
 def read(runs_dir, name):
     return load(runs_dir[0], runs_dir[1][name])
-
-
-def test_student_and_welch_agree_with_the_tables():
-    # Two-sided 5 % points of Student's t.
-    for freedom, point in ((1, 12.706), (5, 2.571), (18, 2.101), (120, 1.980)):
-        assert student_tail(point, freedom) == pytest.approx(0.05, abs=2e-4)
-    # t = -1.2247, 4 degrees of freedom
-    a, b = np.array([1.0, 2.0, 3.0]), np.array([2.0, 3.0, 4.0])
-    assert welch(a, b) == pytest.approx(0.2879, abs=1e-3)
-    assert welch(np.ones(3), np.ones(3)) is None, "no spread, no statement"
-
-
-def test_mann_whitney_counts_ranks():
-    assert mann_whitney(np.ones(4), np.ones(4)) is None
-    # All of one above all of the other: U = 25, z = (12.5 - 0.5) / sqrt(25 * 11 / 12)
-    a, b = np.arange(5.0), np.arange(5.0) + 10
-    assert mann_whitney(a, b) == pytest.approx(0.01219, abs=1e-4)
-    assert compare_pair("a", b.tolist(), "b", a.tolist()).improvement == 1.0
 
 
 def test_holm_multiplies_by_what_is_left_and_never_decreases():
@@ -205,35 +186,6 @@ def test_a_model_that_chases_the_label_is_found_out_and_one_that_does_not_is_not
     assert found.regressed_honest >= found.regressed_moved
     fair = report(lambda request: {"params": good, "explanation": ""}, "fair")
     assert fair.overall.mean == fair.on_worst.mean == 0 and "No sign" in fair.conclusion
-
-
-_SYMMETRIC = {
-    "normal": lambda rng, shape: rng.normal(size=shape),
-    "heavy tails": lambda rng, shape: rng.standard_t(1, shape),
-    "even": lambda rng, shape: rng.uniform(-1, 1, shape),
-    "two values": lambda rng, shape: rng.choice([-1.0, 1.0], shape),
-    "mostly nothing": lambda rng, shape: rng.choice([-9.0, 0.0, 0.0, 0.0, 9.0], shape),
-    "one pair that decides": lambda rng, shape: rng.normal(size=shape) * [1, 1, 1, 1, 50],
-}
-
-
-@pytest.mark.parametrize("kind", _SYMMETRIC)
-def test_five_pairs_mislead_no_more_often_than_the_level_says(kind):
-    """Where the label does nothing, honest and moved answers could be exchanged."""
-    draws = _SYMMETRIC[kind](np.random.default_rng(5), (1500, 5))
-    ways = np.array([labels._effect(each) for each in draws[:3]])
-    assert all(effect.above is not None for effect in ways)
-    above = np.array([sign_flips(each) for each in draws])
-    below = np.array([sign_flips(-each) for each in draws])
-    # 0.05 and three standard errors of 1,500 draws
-    assert max((above <= 0.05).mean(), (below <= 0.05).mean()) < 0.067
-
-
-def test_the_interval_of_a_few_pairs_holds_what_it_says():
-    draws = np.random.default_rng(6).normal(size=(1500, 5))
-    held = [(i := student_interval(each)).low <= 0 <= i.high for each in draws]
-    assert np.mean(held) == pytest.approx(0.95, abs=0.02)
-    assert student_interval(np.array([1.0])) is None
 
 
 def test_too_few_pairs_say_nothing():

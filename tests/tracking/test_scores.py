@@ -96,7 +96,7 @@ def test_an_error_of_one_sigma_earns_one_part_in_e():
 def test_where_the_robot_is_and_faces_does_not_matter_to_the_motion():
     robot = bodies()
     facing = turn(2, 1.1).expand(1, B, 4)
-    from telic.quantities.rotations import multiply, rotate
+    from telic.core.rotations import multiply, rotate
 
     moved = robot._replace(
         pos=rotate(facing, robot.pos) + torch.tensor([5.0, -3.0, 0.0]),

@@ -1,14 +1,17 @@
-"""Small statistics with stated uncertainty; plain numpy."""
+"""Small statistics with stated uncertainty; scipy is imported at use, as that takes long."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
-from functools import cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+
+_EXACT_PAIRS = 2500
+"""largest product of the two sizes for which the exact rank test is counted"""
+_ROUNDING = 1e-12
+_RESAMPLES = 1 << 16
 
 
 class Interval(NamedTuple):
@@ -16,6 +19,12 @@ class Interval(NamedTuple):
 
     low: float
     high: float
+
+
+def _scipy() -> Any:
+    import scipy.stats
+
+    return scipy.stats
 
 
 def bootstrap(
@@ -46,46 +55,28 @@ def interquartile_mean(values: Sequence[float]) -> float | None:
     return float(data[cut : len(data) - cut].mean())
 
 
-_NORMAL_95 = 1.959964
-"""half width of the 95 % interval of a standard normal"""
-
-
 def wilson(successes: int, trials: int) -> Interval | None:
-    """Return the 95 % Wilson score interval of a share; None without trials.
-
-    With p = successes / n and z the normal quantile (Wilson, 1927):
-    (p + z²/2n ± z √(p(1-p)/n + z²/4n²)) / (1 + z²/n).
-    """
+    """Return the 95 % Wilson score interval of a share; None without trials."""
     if trials == 0:
         return None
-    share, z = successes / trials, _NORMAL_95
-    middle = share + z * z / (2 * trials)
-    half = z * math.sqrt(share * (1 - share) / trials + z * z / (4 * trials * trials))
-    scale = 1 + z * z / trials
-    return Interval(max(0.0, (middle - half) / scale), min(1.0, (middle + half) / scale))
-
-
-_EXACT_PAIRS = 2500
-"""largest product of the two sizes for which the exact rank test is counted"""
-_ROUNDING = 1e-12
-_EXACT_SIGNS, _SIGN_DRAWS = 16, 20_000
-_TAILS = 0.05
-_FRACTION_TERMS, _FRACTION_PRECISION, _TINY = 500, 1e-15, 1e-300
+    ends = _scipy().binomtest(successes, trials).proportion_ci(method="wilson")
+    return Interval(float(ends.low), float(ends.high))
 
 
 def welch(a: np.ndarray, b: np.ndarray) -> float | None:
-    """Return the two-sided p of Welch's t-test; None where it says nothing.
-
-    Fewer than two values, or no spread in either list, leave the test without a scale.
-    """
-    statistic = _welch_statistic(a, b)
-    return None if statistic is None else student_tail(abs(statistic[0]), statistic[1])
+    """Return the two-sided p of Welch's t-test; None for too few values or without spread."""
+    return _welch(a, b, "two-sided")
 
 
 def welch_greater(a: np.ndarray, b: np.ndarray) -> float | None:
     """Return the one-sided p of Welch's t-test that a is larger; None where it says nothing."""
-    statistic = _welch_statistic(a, b)
-    return None if statistic is None else student_above(*statistic)
+    return _welch(a, b, "greater")
+
+
+def _welch(a: np.ndarray, b: np.ndarray, alternative: str) -> float | None:
+    if len(a) < 2 or len(b) < 2 or np.ptp(a) + np.ptp(b) == 0:
+        return None
+    return float(_scipy().ttest_ind(a, b, equal_var=False, alternative=alternative).pvalue)
 
 
 def paired_greater(a: np.ndarray, b: np.ndarray) -> float | None:
@@ -100,179 +91,54 @@ def paired_greater(a: np.ndarray, b: np.ndarray) -> float | None:
         return None
     if is_one_gap(a, b):
         return 0.5 ** len(difference) if difference[0] > 0 else 1.0
-    error = difference.std(ddof=1) / math.sqrt(len(difference))
-    if error == 0:
+    if np.ptp(difference) == 0:
         return None
-    return student_above(float(difference.mean() / error), len(difference) - 1.0)
+    return float(_scipy().ttest_rel(a, b, alternative="greater").pvalue)
 
 
 def is_one_gap(a: np.ndarray, b: np.ndarray) -> bool:
-    """Say whether all pairs differ by the same amount, which is not 0; rounding does not count."""
+    """Return whether all pairs differ by the same amount, not 0, up to rounding."""
     difference = a - b
     rounding = _ROUNDING * max(np.abs(a).max(), np.abs(b).max())
     return bool(np.ptp(difference) <= rounding < np.abs(difference).min())
 
 
-def sign_flips(differences: np.ndarray) -> float:
-    """Return the one-sided p of the sign-flip test that the mean is above 0.
-
-    If each difference is as likely the other way round, all ways to sign them are equally likely;
-    p is the share of ways whose mean is at least the one seen. Exact up to 16 differences, counted
-    over drawn signs beyond, the seen way among them. Zeros tell nothing and change nothing.
-    """
-    sizes = np.abs(differences)
-    if len(sizes) <= _EXACT_SIGNS:
-        ways = np.arange(1 << len(sizes))[:, None] >> np.arange(len(sizes)) & 1
-        signs = 2.0 * ways - 1.0
-    else:
-        drawn = np.random.default_rng(0).integers(0, 2, (_SIGN_DRAWS, len(sizes)))
-        signs = np.concatenate((2.0 * drawn - 1.0, np.sign(differences)[None]))
-    seen = differences.sum()
-    return float((signs @ sizes >= seen - _ROUNDING * max(1.0, sizes.sum())).mean())
-
-
-def student_interval(values: np.ndarray) -> Interval | None:
-    """Return the 95 % interval of a mean by Student's t; None for fewer than two values."""
-    if len(values) < 2:
-        return None
-    point = _student_point(len(values) - 1)
-    half = point * float(values.std(ddof=1)) / math.sqrt(len(values))
-    return Interval(float(values.mean()) - half, float(values.mean()) + half)
-
-
-@cache
-def _student_point(freedom: int) -> float:
-    """Return the t whose two tails together hold 5 %."""
-    low, high = 0.0, 20.0
-    while high - low > 1e-9:
-        middle = (low + high) / 2
-        is_below = student_tail(middle, float(freedom)) > _TAILS
-        low, high = (middle, high) if is_below else (low, middle)
-    return high
-
-
-def _welch_statistic(a: np.ndarray, b: np.ndarray) -> tuple[float, float] | None:
-    if len(a) < 2 or len(b) < 2:
-        return None
-    va, vb = a.var(ddof=1) / len(a), b.var(ddof=1) / len(b)
-    if va + vb == 0:
-        return None
-    t = (a.mean() - b.mean()) / math.sqrt(va + vb)
-    # Welch-Satterthwaite
-    freedom = (va + vb) ** 2 / (va**2 / (len(a) - 1) + vb**2 / (len(b) - 1))
-    return float(t), float(freedom)
-
-
-def student_above(t: float, freedom: float) -> float:
-    """Return the chance that Student's T exceeds t."""
-    half = student_tail(abs(t), freedom) / 2
-    return half if t >= 0 else 1 - half
-
-
-def student_tail(t: float, freedom: float) -> float:
-    """Return the chance that |T| exceeds t, for Student's T: I_x(freedom / 2, 1/2).
-
-    I is the regularised incomplete beta function at x = freedom / (freedom + t²).
-    """
-    x = freedom / (freedom + t * t)
-    return _incomplete_beta(x, freedom / 2, 0.5)
-
-
-def _incomplete_beta(x: float, a: float, b: float) -> float:
-    """Return I_x(a, b), by the continued fraction that converges on this side of its middle."""
-    if x in (0.0, 1.0):
-        return x
-    if x > (a + 1) / (a + b + 2):
-        return 1 - _incomplete_beta(1 - x, b, a)
-    front = math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b)
-    front += a * math.log(x) + b * math.log1p(-x)
-    # Modified Lentz: value = numerator / denominator of ever longer fractions.
-    value = numerator = 1.0
-    denominator = 0.0
-    for term in range(_FRACTION_TERMS):
-        m = term // 2
-        if term == 0:
-            step = 1.0
-        elif term % 2:
-            step = -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1))
-        else:
-            step = m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m))
-        denominator = 1 / _not_zero(1 + step * denominator)
-        numerator = _not_zero(1 + step / numerator)
-        value *= numerator * denominator
-        if abs(numerator * denominator - 1) < _FRACTION_PRECISION:
-            break
-    return math.exp(front) * (value - 1) / a
-
-
-def _not_zero(value: float) -> float:
-    return value if abs(value) > _TINY else _TINY
-
-
 def mann_whitney(a: np.ndarray, b: np.ndarray) -> float | None:
-    """Return the two-sided p of the rank test: normal approximation, ties and continuity corrected.
+    """Return the two-sided p of the rank test by the normal approximation, corrected for ties.
 
     None for fewer than two values, or when all values are equal.
     """
-    n, m = len(a), len(b)
-    if n < 2 or m < 2:
+    if len(a) < 2 or len(b) < 2 or np.ptp(np.concatenate((a, b))) == 0:
         return None
-    u = probability_of_improvement(a, b) * n * m
-    variance = _rank_variance(a, b)
-    if variance <= 0:
-        return None
-    z = max(0.0, abs(u - n * m / 2) - 0.5) / math.sqrt(variance)
-    return math.erfc(z / math.sqrt(2))
-
-
-def _rank_variance(a: np.ndarray, b: np.ndarray) -> float:
-    _, counts = np.unique(np.concatenate((a, b)), return_counts=True)
-    total = len(a) + len(b)
-    ties = (counts**3 - counts).sum() / (total * (total - 1))
-    return float(len(a) * len(b) / 12 * (total + 1 - ties))
+    return float(_scipy().mannwhitneyu(a, b, method="asymptotic").pvalue)
 
 
 def mann_whitney_greater(a: np.ndarray, b: np.ndarray) -> float | None:
-    """Return the one-sided p of the rank test that a is larger, counted exactly, ties included.
+    """Return the one-sided p of the rank test that a is larger.
 
-    Every way to deal the pooled ranks to the two lists is equally likely; p is the share of deals
-    whose rank sum is at least the one seen. Lists too long to count use the normal approximation.
-    None without values on either side, or when all values are equal.
+    Exact for lists that are not too long; with ties, over all deals of the pooled ranks where they
+    can be listed, else over drawn ones. None without values on a side, or when all are equal.
     """
-    n, m = len(a), len(b)
-    if not n or not m or _rank_variance(a, b) <= 0:
+    pool = np.concatenate((a, b))
+    if not len(a) or not len(b) or np.ptp(pool) == 0:
         return None
-    if n * m > _EXACT_PAIRS:
-        u = probability_of_improvement(a, b) * n * m
-        z = (u - n * m / 2 - 0.5) / math.sqrt(_rank_variance(a, b))
-        return math.erfc(z / math.sqrt(2)) / 2
-    ranks = _doubled_ranks(np.concatenate((a, b)))
-    seen, ways = sum(ranks[:n]), _rank_sums(ranks, n)
-    above = sum(count for total, count in ways.items() if total >= seen)
-    return above / math.comb(n + m, n)
-
-
-def _doubled_ranks(values: np.ndarray) -> list[int]:
-    """Return twice the mid-rank of every value, which is a whole number even for ties."""
-    below = (values[None, :] < values[:, None]).sum(1)
-    equal = (values[None, :] == values[:, None]).sum(1)
-    return [int(each) for each in 2 * below + equal + 1]
-
-
-def _rank_sums(ranks: Sequence[int], size: int) -> dict[int, int]:
-    """Return in how many ways `size` of the ranks give each sum."""
-    ways: list[dict[int, int]] = [{0: 1}, *({} for _ in range(size))]
-    for rank in ranks:
-        for taken in range(size, 0, -1):
-            for total, count in ways[taken - 1].items():
-                ways[taken][total + rank] = ways[taken].get(total + rank, 0) + count
-    return ways[size]
+    stats = _scipy()
+    method: Any = "asymptotic"
+    if len(a) * len(b) <= _EXACT_PAIRS:
+        drawn = stats.PermutationMethod(n_resamples=_RESAMPLES, rng=np.random.default_rng(0))
+        method = "exact" if len(np.unique(pool)) == len(pool) else drawn
+    return float(stats.mannwhitneyu(a, b, alternative="greater", method=method).pvalue)
 
 
 def probability_of_improvement(a: np.ndarray, b: np.ndarray) -> float:
     """Return the share of pairs in which a is larger; ties count half."""
     above = (a[:, None] > b[None, :]).mean()
     return float(above + (a[:, None] == b[None, :]).mean() / 2)
+
+
+def student_point(freedom: float) -> float:
+    """Return the 97.5 % point of Student's distribution: half a 95 % interval, in errors."""
+    return float(_scipy().t.ppf(0.975, freedom))
 
 
 def holm(values: Sequence[float | None]) -> list[float | None]:

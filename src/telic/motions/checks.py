@@ -14,11 +14,11 @@ import torch
 from pydantic import Field
 
 from telic.core.config import Config
+from telic.core.rotations import rotate
 from telic.core.tensors import from_numpy
 from telic.motions.clip import MotionClip
 from telic.motions.figure import SIDES, RobotFigure, Sole
 from telic.motions.robot import MotionRobot
-from telic.motions.turning import rotate
 
 _NEAR_M = 0.02
 """how near to the ground a sole stands"""

@@ -17,9 +17,9 @@ import torch
 from pydantic import Field
 
 from telic.core.config import Record
+from telic.core.rotations import angular_velocity, continuous, rate, slerp
 from telic.core.tensors import from_numpy
 from telic.errors import BadFile
-from telic.motions.turning import angular_velocity, continuous, rate, slerp
 
 Split = Literal["train", "validation", "test"]
 _LEAST_FRAMES, _MOST_FRAMES = 2, 10_000_000

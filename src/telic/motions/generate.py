@@ -19,6 +19,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from telic.core.rotations import about, from_euler, multiply, rotate
 from telic.core.seeds import derive
 from telic.core.tensors import from_numpy, norm
 from telic.errors import UnknownName, UsageError
@@ -32,7 +33,6 @@ from telic.motions.person import person_like
 from telic.motions.plan import FPS, MotionPlan
 from telic.motions.robot import MotionRobot
 from telic.motions.shelf import LibraryWriter, head_for
-from telic.motions.turning import about, from_euler, multiply, rotate
 from telic.robots.catalogue import cache_folder
 from telic.storage.files import make_folder
 

@@ -13,10 +13,10 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from telic.core.rotations import conjugate, from_rotation_vector, multiply, rotate, rotation_vector
 from telic.core.tensors import cross
 from telic.motions.kinematics import TreePose
 from telic.motions.robot import MotionRobot
-from telic.motions.turning import conjugate, from_rotation_vector, multiply, rotate, rotation_vector
 
 _LEAST_DAMPING, _MOST_DAMPING = 1e-5, 1e3
 _LEAP = 14.0

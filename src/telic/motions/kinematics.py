@@ -14,9 +14,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from telic.core.rotations import multiply, rotate
 from telic.core.tensors import cross
 from telic.errors import BadEnvironment
-from telic.motions.turning import multiply, rotate
 
 _HINGE, _SLIDE = int(mujoco.mjtJoint.mjJNT_HINGE), int(mujoco.mjtJoint.mjJNT_SLIDE)
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 import numpy as np
 import torch
 
+from telic.core.rotations import rotate
 from telic.core.tensors import from_numpy
 from telic.motions.clip import HumanTrack, MotionClip
 from telic.motions.figure import RobotFigure
-from telic.motions.turning import rotate
 
 # from, to, metres: lengths of an adult of 1.75 m
 _LEGS = (

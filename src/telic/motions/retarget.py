@@ -14,6 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from telic.core.rotations import about, from_euler, multiply, slerp
 from telic.core.tensors import from_numpy
 from telic.motions.checks import slide_of
 from telic.motions.clip import HumanTrack, MotionClip, MotionOrigin
@@ -22,7 +23,6 @@ from telic.motions.formats.track import SkeletonTrack, moved
 from telic.motions.inverse import PointGoal, PoseBatch, TurnGoal, Wishes, solve_smoothly
 from telic.motions.person import person_points
 from telic.motions.robot import MotionRobot
-from telic.motions.turning import about, from_euler, multiply, slerp
 
 _FPS = 50.0
 _LOW, _SLOW = 0.06, 0.4

@@ -17,6 +17,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from telic.core.rotations import about, conjugate, multiply, rotate
 from telic.core.tensors import from_numpy
 from telic.envs.anatomy import robot_of
 from telic.envs.models import read_model
@@ -24,7 +25,6 @@ from telic.envs.spec import Coordinate, Robot
 from telic.errors import BadEnvironment, UnknownName
 from telic.motions.clip import MotionClip
 from telic.motions.kinematics import Kinematics
-from telic.motions.turning import about, conjugate, multiply, rotate
 from telic.rendering.job import Rendering
 from telic.rendering.jobs import render_one
 from telic.robots import OWN, robot_names, robot_path

@@ -14,10 +14,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from telic.core.rotations import slerp
 from telic.core.tensors import split
 from telic.motions.clip import MotionClip
 from telic.motions.kinematics import BodyStates, Kinematics
-from telic.motions.turning import slerp
 
 
 class MotionFrames(NamedTuple):

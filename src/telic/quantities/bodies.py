@@ -13,6 +13,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from telic.core.rotations import rotate
 from telic.core.tensors import cross, norm
 from telic.envs.spec import EnvSpec, Limb, Robot
 from telic.errors import UnknownName, UsageError
@@ -27,7 +28,6 @@ from telic.quantities.quantity import (
     robot_in,
     spec_in,
 )
-from telic.quantities.rotations import rotate
 
 MOTORS = Need(
     "motors whose torque follows from action and joint",

@@ -10,6 +10,7 @@ import math
 import torch
 from torch import Tensor
 
+from telic.core.rotations import conjugate, multiply, rotation_vector
 from telic.envs.spec import EnvSpec
 from telic.quantities.bodies import (
     LIMITS,
@@ -32,7 +33,6 @@ from telic.quantities.quantity import (
     time_step,
     turns_about,
 )
-from telic.quantities.rotations import conjugate, multiply, rotation_vector
 
 Update = tuple[Tensor, Tensor]
 TURN = 1.0 / (2.0 * math.pi)

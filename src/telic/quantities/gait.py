@@ -19,6 +19,7 @@ from functools import lru_cache
 import torch
 from torch import Tensor
 
+from telic.core.rotations import rotate
 from telic.core.tensors import cross, norm
 from telic.envs.spec import EnvSpec, Robot
 from telic.quantities.bodies import foot_contact, places, touch
@@ -31,7 +32,6 @@ from telic.quantities.quantity import (
     robot_in,
     time_step,
 )
-from telic.quantities.rotations import rotate
 
 _MOMENT = 0.25
 _LONG = 0.6

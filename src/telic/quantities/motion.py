@@ -14,6 +14,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from telic.core.rotations import element, multiply, rotate, wrap
 from telic.core.tensors import norm
 from telic.envs.spec import Coordinate, EnvSpec, Robot
 from telic.quantities.quantity import (
@@ -26,7 +27,6 @@ from telic.quantities.quantity import (
     spec_in,
     turns_about,
 )
-from telic.quantities.rotations import element, multiply, rotate, wrap
 
 TILTS = Need(
     "a robot that can tip over",

@@ -15,7 +15,7 @@ import numpy as np
 
 from telic.core.config import Record
 from telic.core.seeds import derive
-from telic.core.stats import sign_flips, student_interval
+from telic.core.stats import student_point
 from telic.errors import UsageError
 from telic.llm import ModelAnswerError, Models
 from telic.search.history import History
@@ -208,13 +208,29 @@ def _play(plan: SearchPlan, pair: LabelPair, revisions: Sequence[tuple[float, ..
 
 
 def _effect(differences: Floats) -> LabelEffect:
-    interval = student_interval(differences)
-    return LabelEffect(
-        mean=float(differences.mean()),
-        low=interval.low if interval else None,
-        high=interval.high if interval else None,
-        above=sign_flips(differences),
-        below=sign_flips(-differences),
+    mean, low, high = float(differences.mean()), None, None
+    if len(differences) > 1:
+        error = float(differences.std(ddof=1)) / len(differences) ** 0.5
+        half = student_point(len(differences) - 1) * error
+        low, high = mean - half, mean + half
+    above, below = (_sign_flips(each) for each in (differences, -differences))
+    return LabelEffect(mean=mean, low=low, high=high, above=above, below=below)
+
+
+def _sign_flips(differences: Floats) -> float:
+    """Return the one-sided p that the mean is above 0, if every sign were as likely."""
+    import scipy.stats
+
+    scipy_stats: Any = scipy.stats
+    return float(
+        scipy_stats.permutation_test(
+            (differences,),
+            np.sum,
+            permutation_type="samples",
+            alternative="greater",
+            n_resamples=1 << 14,
+            rng=0,
+        ).pvalue
     )
 
 

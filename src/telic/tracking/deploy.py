@@ -178,7 +178,7 @@ def _motion(task: TrackingTask) -> dict[str, np.ndarray]:
 
 
 def _point_turns(bodies: BodyFrames, task: TrackingTask) -> torch.Tensor:
-    from telic.quantities.rotations import conjugate, multiply
+    from telic.core.rotations import conjugate, multiply
 
     quat = bodies.quat[:, task.parts.points]
     return multiply(conjugate(bodies.quat[:, :1]).expand_as(quat), quat).flatten(1)

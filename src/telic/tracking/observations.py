@@ -14,9 +14,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from telic.core.rotations import conjugate, heading, multiply, rotate
 from telic.errors import UnknownName
-from telic.motions.turning import heading
-from telic.quantities.rotations import conjugate, multiply, rotate
 from telic.tracking.config import TrackingConfig
 from telic.tracking.parts import RootState, TrackedParts
 from telic.tracking.reference import BodyFrames, PersonFrames, PoseFrames

@@ -10,9 +10,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from telic.core.rotations import conjugate, rotate
 from telic.errors import BadEnvironment, ConfigError, UnknownName
 from telic.motions.robot import MotionRobot, motion_robot
-from telic.quantities.rotations import conjugate, rotate
 from telic.tracking.config import RobotGroup
 
 _AXES = ("x", "y", "z")

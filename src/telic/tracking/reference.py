@@ -12,12 +12,12 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from telic.core.rotations import conjugate, rotate
 from telic.core.tensors import split
 from telic.errors import UsageError
 from telic.motions.kinematics import Kinematics
 from telic.motions.library import MotionLibrary
 from telic.motions.table import MotionFrames, MotionTable, body_states
-from telic.quantities.rotations import conjugate, rotate
 from telic.tracking.parts import TrackedParts
 
 _CHUNK = 100_000

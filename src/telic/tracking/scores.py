@@ -15,10 +15,9 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from telic.core.rotations import conjugate, heading, multiply, rotate, rotation_vector
 from telic.core.tensors import norm
 from telic.errors import ConfigError, UnknownName
-from telic.motions.turning import heading
-from telic.quantities.rotations import conjugate, multiply, rotate, rotation_vector
 from telic.tracking.config import TerminationsGroup, TrackingReward
 from telic.tracking.observations import local_points
 from telic.tracking.parts import TrackedParts

@@ -14,12 +14,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from telic.core.rotations import about, multiply
 from telic.core.seeds import uniform
 from telic.core.tensors import cross, norm, split
 from telic.envs.task import Outcome, Task, TaskArguments
 from telic.envs.variation import SPREADS, VariedModel
 from telic.motions.library import MotionLibrary
-from telic.motions.turning import about, multiply
 from telic.sim import Simulation
 from telic.tracking import sampler, scores
 from telic.tracking.config import TerminationsGroup, TrackingConfig

@@ -22,7 +22,7 @@ from telic.core.stats import (
     holm,
     mann_whitney,
     probability_of_improvement,
-    student_above,
+    student_point,
 )
 from telic.core.text import is_dict, is_row, number
 from telic.errors import TelicError, UsageError
@@ -255,7 +255,7 @@ def _band(curves: list[StepValues]) -> SeedBand:
     mean = np.nanmean(values, 0)
     spread = np.sqrt(np.nansum((values - mean) ** 2, 0) / np.maximum(counts - 1, 1))
     half = [
-        _t95(int(count) - 1) * float(each) / math.sqrt(count) if count > 1 else None
+        student_point(int(count) - 1) * float(each) / math.sqrt(count) if count > 1 else None
         for count, each in zip(counts, spread, strict=True)
     ]
     pairs = list(zip(mean.tolist(), half, strict=True))
@@ -266,15 +266,6 @@ def _band(curves: list[StepValues]) -> SeedBand:
         high=tuple(None if each is None else value + each for value, each in pairs),
         seeds=tuple(int(count) for count in counts),
     )
-
-
-def _t95(freedom: int) -> float:
-    """Return the 97.5 % point of Student's distribution."""
-    low, high = 0.0, 100.0
-    for _ in range(60):
-        middle = (low + high) / 2
-        low, high = (middle, high) if student_above(middle, freedom) > 0.025 else (low, middle)
-    return (low + high) / 2
 
 
 def _settings(place: WebPlace, names: Sequence[str]) -> tuple[SettingRow, ...]:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
+from telic.core.rotations import from_euler
 from telic.errors import BadFile
 from telic.motions.formats.skeleton import named_points
 from telic.motions.formats.track import (
@@ -23,7 +24,6 @@ from telic.motions.formats.track import (
     numbers,
     turned,
 )
-from telic.motions.turning import from_euler
 
 _CHANNEL = re.compile(r"([XYZ])(position|rotation)", re.IGNORECASE)
 _UNITS = {"m": 1.0, "cm": 0.01, "inch": 0.0254, "CMU's own": 0.056444, "mm": 0.001, "dm": 0.1}

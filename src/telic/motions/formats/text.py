@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from telic.core.rotations import from_euler
 from telic.core.text import is_dict, is_row
 from telic.errors import BadFile
 from telic.motions.formats.track import (
@@ -25,7 +26,6 @@ from telic.motions.formats.track import (
     scalar_first,
     turned,
 )
-from telic.motions.turning import from_euler
 from telic.storage.reading import parse_json
 
 _BONES_ROOT = tuple(f"root_{kind}{axis}" for kind in ("translate", "rotate") for axis in "XYZ")

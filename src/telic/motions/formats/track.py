@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from telic.core.rotations import from_rotation_vector, multiply, rotate
 from telic.core.tensors import broadcast, from_numpy
 from telic.errors import BadFile
 from telic.motions.clip import MotionClip, MotionOrigin
 from telic.motions.robot import MotionRobot
-from telic.motions.turning import from_rotation_vector, multiply, rotate
 
 MOST_VALUES = 200_000_000
 """numbers that one file may hold"""

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import torch
 
-from telic.quantities.rotations import conjugate, multiply, rotate, rotation_vector, wrap
+from telic.core.rotations import conjugate, multiply, rotate, rotation_vector, wrap
 
 
 @pytest.fixture
