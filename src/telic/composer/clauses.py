@@ -1,205 +1,236 @@
-"""Find everything in an intent that has a meaning: phrases, parts, numbers and forbidden things."""
+"""Cut an intent into clauses, in the order of doing.
+
+"stand after jumping" is jump, then stand. Of what is offered with "or" the first is meant. What
+follows a negation, a condition or a comparison is nothing to do, so it is left unread, and named.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 
-from telic.composer.amounts import read_amount
-from telic.composer.bindings import WHOLE, bound
-from telic.composer.frames import LimitKind, Unit
+from telic.composer.frames import Act
 from telic.composer.marks import Mark
-from telic.composer.parts import BodyPart, find_part
-from telic.composer.words import (
-    Match,
-    Sense,
-    Token,
-    determiners,
-    forbidden,
-    ignored_phrases,
-    ignored_words,
-    phrases,
-)
-from telic.envs.spec import EnvSpec
+from telic.composer.words import Token
 
-# Limits that a distance, height or angle can be given for, and its unit.
-_MEASURED: dict[LimitKind, Unit] = {
-    LimitKind.NO_DRIFT: "m",
-    LimitKind.NO_FORWARD: "m",
-    LimitKind.NO_TURN: "rad",
-    LimitKind.LOW_HEIGHT: "m",
-    LimitKind.KEEP_HEIGHT: "m",
-}
-_STAYS = ("stay", "stays", "staying", "remain", "remaining", "keep", "keeping")
-# What a limit may be about: not "bending the knees", which is not judged.
-_JUDGED_PARTS = {*WHOLE, "pole", "poles", "tip"}
+_STRENGTH = {"start": 0, "and": 1, "stop": 2, "then": 3, "after": 3, "before": 3}
+_NOT_TO_DO = ("negation", "aside")
+_BREAKS = (",", ".")
+_NEGATIONS = ("without", "never", "don't", "dont")
+_TRAVELS = {Act.GO, Act.HOP, Act.JUMP}
+_HELD = {"verb", "direction", "limit", "part", "until_end"}
+_SHARED = ("direction", "degree", "style", "posture", "limit", "until_end")
 
 
-def scan(tokens: Sequence[Token], names: Sequence[BodyPart | None]) -> list[Mark]:
-    """Return the marks of a text in order, the longest at each place; `names` are its parts."""
-    marks: list[Mark] = []
-    place = 0
-    while place < len(tokens):
-        found = _at(tokens, place, names)
-        idle = ignored_phrases().find(tokens, place)
-        if idle is not None and (not found or idle.end > found[-1].end):
-            place = idle.end  # "in one direction" is no number
-            continue
-        marks += [mark for mark in found if not mark.is_join("unread")]
-        place = found[-1].end if found else place + 1
-    return bound(tokens, marks)
+@dataclass(slots=True)
+class Clause:
+    """Marks between two joining words."""
+
+    join: str
+    """how it follows the clause before: start, and, stop, then, after, before"""
+    marks: list[Mark] = field(default_factory=list[Mark])
+    delay: Mark | None = None
+    """what comes before it: "after 3 seconds", "after 2 m" """
+    is_purpose: bool = False
+    """whether it says what the clause before is for"""
+
+    @property
+    def acts(self) -> bool:
+        """Whether it has a verb of its own, not only one that keeps something."""
+        return any(mark.is_acting for mark in self.marks)
+
+    @property
+    def changes(self) -> bool:
+        """Whether it says how to go on otherwise: "run and slow down"."""
+        first = self.marks[0] if self.marks else None
+        return first is not None and any(sense.says.get("changes") for sense in first.senses)
+
+    @property
+    def is_held(self) -> bool:
+        """Whether it says how to be and nothing to do: "they stay up", "you don't fall"."""
+        # "low" is a degree of jumps and a way to hold oneself.
+        posed = [m for m in self.marks if any(sense.slot == "posture" for sense in m.senses)]
+        slots = {mark.slot for mark in self.marks if mark not in posed}
+        says_how = bool(posed) or "limit" in slots or {"verb", "direction"} <= slots
+        return not self.acts and slots <= _HELD and says_how
 
 
-def parts_at(tokens: Sequence[Token], spec: EnvSpec) -> list[BodyPart | None]:
-    """Return the body part that begins at each place."""
-    return [find_part(tokens, place, spec) for place in range(len(tokens))]
+@dataclass(slots=True)
+class Cut:
+    """Groups of clauses, each done together and one after the other, and the words that cut."""
+
+    groups: list[list[Clause]]
+    joints: set[int]
+    others: list[tuple[int, ...]]
+    """places of what was offered as well, with "or": each is not what is meant"""
 
 
-def _at(tokens: Sequence[Token], place: int, names: Sequence[BodyPart | None]) -> list[Mark]:
-    token = tokens[place]
-    if token.silent:
-        value = {",": "and", ".": "stop"}.get(token.word)
-        return [Mark("join", (place,), (Sense("join", value),))] if value else []
-    match = phrases().find(tokens, place)
-    if match is not None and len(match.at) == 1 and _is_noun(tokens, place):
-        match = None
-    reading, part = read_amount(tokens, place), names[place]
-    mark = _phrase_mark(match) if match else None
-    compared = reading is not None and reading.rule is not None  # "no faster than 2 m/s"
-    if mark is not None and mark.is_join("negation") and not compared:
-        limited = read_amount(tokens, mark.at[-1]) if len(mark.at) > 1 else None
-        if limited is not None and limited.rule is not None:  # "but never faster than 2 m/s"
-            return [Mark("join", mark.at[:-1], (Sense("join", "and"),))]
-        return _limits(tokens, mark, names) or [mark]  # alone it blocks its clause
-    options = [
-        [Mark("number", reading.at, reading=reading)] if reading else [],
-        [Mark("part", part.at, part=part)] if part else [],
-        [mark] if mark else [],
-        _said_with_negation(tokens, place, names),
-        _kept_within(tokens, place),
-    ]
-    return max(options, key=lambda option: option[-1].end if option else 0)
-
-
-def _is_noun(tokens: Sequence[Token], place: int) -> bool:
-    """Return whether a word is a thing here: "with small steps", "a straight back"."""
-    if tokens[place].word == "steps":
-        return True
-    before = [token.word for token in tokens[max(place - 2, 0) : place]]
-    named = bool(determiners() & {*before})
-    return tokens[place].word == "back" and named and before[-1:] != ["way"]
-
-
-def _phrase_mark(match: Match) -> Mark:
-    sense = match.senses[0]
-    limit = LimitKind(sense.value) if sense.slot == "limit" else None
-    slot = "until_end" if sense.value == "until_end" else sense.slot
-    return Mark(slot, match.at, match.senses, limit=limit)
-
-
-def _said_with_negation(
-    tokens: Sequence[Token], place: int, names: Sequence[BodyPart | None]
-) -> list[Mark]:
-    """Read "don't move the cart", where "don't move" is a phrase too, and "from falling"."""
-    if tokens[place].word not in ("don't", "dont", "do", "from"):
-        return []
-    length = 2 if tokens[place].word == "do" else 1
-    if length == 2 and [t.word for t in tokens[place : place + 2]] != ["do", "not"]:
-        return []
-    at = tuple(range(place, place + length))
-    return _limits(tokens, Mark("join", at), names)
-
-
-def _kept_within(tokens: Sequence[Token], place: int) -> list[Mark]:
-    """Read "stay within 1 m of the start" as how far it may go, not how high."""
-    words = [token.word for token in tokens[place : place + 2]]
-    reading = read_amount(tokens, place + 1) if words[1:] == ["within"] else None
-    if words[0] not in _STAYS or reading is None or reading.amount is None:
-        return []
-    if reading.amount.unit != "m":
-        return []
-    after = [token.word for token in tokens[reading.end : reading.end + 3]]
-    is_start = after[:1] == ["of"] and {"start", "origin", "beginning", "spot"} & {*after}
-    at = (place, *reading.at, *(range(reading.end, reading.end + len(after)) if is_start else ()))
-    amount = reading.amount
-    return [Mark("limit", at, limit=LimitKind.NO_DRIFT, amount=amount)]
-
-
-def _limits(
-    tokens: Sequence[Token], negation: Mark, names: Sequence[BodyPart | None]
-) -> list[Mark]:
-    marks: list[Mark] = []
-    at, place = negation.at, negation.end
-    while True:
-        skipped, place = _skip_to_forbidden(tokens, place, names)
-        match = forbidden().find(tokens, place)
-        if match is None:
-            return marks
-        limit = Mark("limit", (*at, *skipped, *match.at), limit=LimitKind(match.senses[0].value))
-        limit = _with_object(limit, tokens, names)
-        if limit is None:
-            return marks
-        marks.append(limit)
-        at = _list_joint(tokens, match.at[0], limit.end)
-        if not at:
-            return marks
-        place = at[-1] + 1
-
-
-def _list_joint(tokens: Sequence[Token], first: int, place: int) -> tuple[int, ...]:
-    """Return where a list of forbidden things goes on: "falling, jumping or turning".
-
-    After a comma or "and" it does so only in the same form; "don't fall, jump" asks for a jump.
-    """
-    words = [token.word for token in tokens[place : place + 3]]
-    length = 2 if words[:2] in ([",", "or"], [",", "and"], [",", "nor"]) else 1
-    if not words or words[0] not in (",", "and", "or", "nor") or len(words) <= length:
-        return ()
-    same = words[length].endswith("ing") and tokens[first].word.endswith("ing")
-    if words[length - 1] in ("or", "nor") or same:
-        return tuple(range(place, place + length))
-    return ()
-
-
-def _skip_to_forbidden(
-    tokens: Sequence[Token], place: int, names: Sequence[BodyPart | None]
-) -> tuple[tuple[int, ...], int]:
-    """Pass words between: "letting the pole", "ever"; a part passed belongs to the limit."""
-    skipped: tuple[int, ...] = ()
-    while place < len(tokens) and forbidden().find(tokens, place) is None:
-        part = names[place]
-        if part is not None:
-            skipped, place = (*skipped, *part.at), part.end
-        elif tokens[place].word in ignored_words() or tokens[place].word == "ever":
-            place += 1
+def cut(tokens: Sequence[Token], marks: Iterable[Mark]) -> Cut:
+    """Return the clauses in the order of doing: "stand after jumping" is jump, then stand."""
+    reader = _Reader(tokens)
+    for mark in marks:
+        reader.read(mark)
+    groups: list[list[Clause]] = []
+    for clause in reader.finished():
+        # A full stop between "run" and "keep upright" does not make the second come later.
+        later = clause.join in ("then", "after") or (clause.join == "stop" and clause.acts)
+        later = later or (clause.changes and any(c.acts for group in groups for c in group))
+        if later or not groups:
+            groups.append([clause])
         else:
-            break
-    return skipped, place
+            groups[-1].append(clause)
+    return Cut(_in_order(groups), reader.joints, reader.others)
 
 
-def _with_object(
-    limit: Mark, tokens: Sequence[Token], names: Sequence[BodyPart | None]
-) -> Mark | None:
-    """Add the part ("moving the cart") and the number ("more than 1 m") that follow a limit."""
-    place = limit.end
-    while place < len(tokens) and tokens[place].word in ("the", "its", "your"):
-        place += 1
-    part = names[place] if place < len(names) else None
-    if limit.limit == LimitKind.NO_TOUCH:
-        return replace(limit, at=(*limit.at, *part.at), part=part) if part else None
-    if part is not None and limit.limit == LimitKind.NO_DRIFT:
-        if part.name not in WHOLE:
-            return None  # one limb held still is not the robot held in place
-        limit = replace(limit, at=(*limit.at, *part.at))
-    elif part is not None and part.name not in _JUDGED_PARTS:
-        return None
-    elif part is not None:
-        limit = replace(limit, at=(*limit.at, *part.at))
-    reading = read_amount(tokens, limit.end)
-    if limit.limit is None or reading is None or reading.amount is None:
-        return limit
-    if _MEASURED.get(limit.limit) != reading.amount.unit:
-        return None  # so much of it is allowed, and how much it is is not judged
-    # "without moving more than 1 m" allows one metre at most.
-    amount = reading.amount.model_copy(update={"rule": "at_most"})
-    return replace(limit, at=(*limit.at, *reading.at), amount=amount)
+class _Reader:
+    """Clauses so far, and whether what comes now is something to do."""
+
+    def __init__(self, tokens: Sequence[Token]) -> None:
+        self.joints: set[int] = set()
+        self.others: list[tuple[int, ...]] = []
+        self._tokens = tokens
+        self._clauses = [Clause("start")]
+        self._blocked: str | None = None
+        """why what follows is not read: negation, aside or or"""
+        self._negated: Mark | None = None
+        """the last thing that is not to be done"""
+        self._shares = False
+        """whether "or" stands between two verbs, so that what follows is said of both"""
+        self._delays = False
+        """whether "after" was the last word"""
+        self._trails = False
+        """whether it stands right behind what it could belong to: "walk after 2 seconds" """
+
+    def read(self, mark: Mark) -> None:
+        """Take the next mark."""
+        if mark.slot == "join":
+            self._join(mark)
+        elif self._blocked == "or" and not self._is_shared(mark):
+            self.others[-1] += mark.at
+        elif self._blocked not in (None, "or"):
+            self._negated = mark
+        elif self._delays and _is_delay(mark):
+            self._delay(mark)
+        else:
+            if not mark.is_acting:
+                self._give_back()
+            self._negated = mark if self._is_forbidden(mark) else None
+            self._clauses[-1].marks.append(mark)
+        self._delays = mark.slot == "join" and mark.is_join("after")
+
+    def _is_forbidden(self, mark: Mark) -> bool:
+        """Return whether a limit was read with its negation: "without falling, without a pause"."""
+        is_limit = mark.limit is not None and not mark.senses
+        return is_limit or self._tokens[mark.at[0]].word in _NEGATIONS
+
+    def finished(self) -> list[Clause]:
+        """Return the clauses that say anything."""
+        self._leave_unread()
+        self._trails = True
+        self._give_back()
+        return [clause for clause in self._clauses if clause.marks]
+
+    def _leave_unread(self) -> None:
+        """Leave a purpose unread that is more than a way to be: "so that you win and jump"."""
+        last = self._clauses[-1]
+        if last.is_purpose and not last.is_held:
+            last.marks.clear()
+            last.is_purpose = False
+            self._blocked = "aside"
+
+    def _join(self, mark: Mark) -> None:
+        self._leave_unread()
+        if mark.is_join("purpose"):
+            self._blocked = None
+            self.joints.update(mark.at)
+            self._start("and")
+            self._clauses[-1].is_purpose = True
+        elif mark.is_join(*_NOT_TO_DO):
+            self._blocked = "aside" if mark.is_join("aside") else "negation"
+            self._negated = None
+        elif self._goes_on(mark):
+            self._blocked = self._blocked or "negation"
+        elif mark.is_join("or"):
+            if any(clause.marks for clause in self._clauses):
+                self._blocked, self._shares = "or", False
+                self.others.append(mark.at)
+                self.joints.update(mark.at)
+        else:
+            self._blocked = None
+            self.joints.update(mark.at)
+            is_first = not any(clause.marks for clause in self._clauses)
+            before = "before" if is_first else "then"
+            self._start(before if mark.is_join("before") else mark.senses[0].value)
+
+    def _is_shared(self, mark: Mark) -> bool:
+        """Return whether it is said of all that is offered: "walk or run to the left"."""
+        last, joint = self._clauses[-1].marks[-1:], self.others[-1]
+        if mark.is_acting and last and last[0].is_acting and last[0].end == joint[0]:
+            self._shares = {mark.act, last[0].act} <= _TRAVELS
+        return self._shares and mark.slot in _SHARED
+
+    def _goes_on(self, mark: Mark) -> bool:
+        """Return whether a joining word goes on with what is not to be done.
+
+        "without falling or stopping", "don't run or jump", "if you fall and roll". Of a negation,
+        "and" does so before another word in the same form: "without running and jumping".
+        """
+        if self._blocked is None and self._negated is None:
+            return False
+        if mark.is_join("or"):
+            return self._blocked != "or"
+        if self._tokens[mark.at[0]].word in _BREAKS or not mark.is_join("and"):
+            return False
+        if self._blocked == "aside":
+            return self._tokens[mark.at[0]].word != "but"
+        following = self._tokens[mark.end].word if mark.end < len(self._tokens) else ""
+        return self._blocked != "or" and self._is_form(following)
+
+    def _is_form(self, following: str) -> bool:
+        """Return whether the word to come is in the form of what was negated: "-ing"."""
+        negated = self._negated
+        if negated is None or not following.endswith("ing"):
+            return False
+        return any(self._tokens[place].word.endswith("ing") for place in negated.at)
+
+    def _start(self, join: str) -> None:
+        """Open a clause, or keep the stronger of two joining words in a row (", and then")."""
+        self._give_back()
+        last = self._clauses[-1]
+        if join == "after":
+            self._trails = bool(last.marks)
+        if last.marks:
+            self._clauses.append(Clause(join))
+        elif _STRENGTH[join] > _STRENGTH[last.join] and last.delay is None:
+            last.join = join
+
+    def _delay(self, mark: Mark) -> None:
+        """Read "after 3 seconds" as what comes before what is said next."""
+        last = self._clauses[-1]
+        last.join = "then" if len(self._clauses) > 1 else "start"
+        last.delay = mark
+
+    def _give_back(self) -> None:
+        """Give a delay that nothing follows to what stands before it: "walk after 2 seconds"."""
+        last = self._clauses[-1]
+        if last.delay is not None and not last.marks and self._trails and len(self._clauses) > 1:
+            self._clauses.pop()
+            self._clauses[-1].delay = last.delay
+
+
+def _is_delay(mark: Mark) -> bool:
+    """Return whether it is a time, a way or a turn: "after 3 seconds", but not "after 3 jumps"."""
+    reading = mark.reading
+    if reading is None or reading.period_s is not None:
+        return False
+    return reading.duration_s is not None or reading.amount is not None
+
+
+def _in_order(groups: list[list[Clause]]) -> list[list[Clause]]:
+    for k in range(1, len(groups)):
+        if groups[k][0].join == "after":
+            groups[k - 1], groups[k] = groups[k], groups[k - 1]
+    if groups and len(groups[0]) > 1 and groups[0][0].join in ("before", "after"):
+        first, rest = groups[0][:1], groups[0][1:]
+        groups[:1] = [rest, first] if first[0].join == "before" else [first, rest]
+    return groups

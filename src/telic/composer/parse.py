@@ -11,13 +11,11 @@ import re
 from collections.abc import Sequence
 from itertools import pairwise
 
-from telic.composer.bindings import POSSESSIVE
-from telic.composer.clauses import parts_at, scan
+from telic.composer.clauses import cut
 from telic.composer.frames import Act, Frame, LimitKind, ParsedIntent, WordClaim
-from telic.composer.marks import Mark, is_acting
-from telic.composer.outline import Outline
+from telic.composer.marks import POSSESSIVE, Mark, read_marks
 from telic.composer.parts import is_part
-from telic.composer.sentence import cut
+from telic.composer.sketches import Outline
 from telic.composer.slots import Slots
 from telic.composer.words import (
     Match,
@@ -25,9 +23,8 @@ from telic.composer.words import (
     correct,
     corrected,
     determiners,
-    ignored_phrases,
     ignored_words,
-    phrases,
+    lexicon,
     read_tokens,
     readable,
     table,
@@ -68,7 +65,7 @@ def parse(intent: str, spec: EnvSpec) -> ParsedIntent:
     """
     names = _names(spec)
     tokens = corrected(read_tokens(intent), (*spec.body_names, *names))
-    marks = scan(tokens, parts_at(tokens, spec))
+    marks = read_marks(tokens, spec)
     clauses = cut(tokens, marks)
     has_pole = spec.robot is not None and bool(spec.robot.poles)
     outline = Outline(tokens, clauses.joints, ignored_words() | names, has_pole)
@@ -113,7 +110,7 @@ class _Account:
 
     def limits(self, outline: Outline) -> None:
         """Keep which words made which limit."""
-        for index, at in zip(outline.limit_claims, outline.limit_places, strict=True):
+        for index, at in outline.limit_claims:
             self._claim("limit", at, index, value=str(outline.limits[index].kind))
 
     def _claim(
@@ -133,7 +130,7 @@ class _Account:
         self._claims.append(claim.model_copy(update={"judged_as": judged_as}))
 
     def _has_meaning(self, mark: Mark) -> bool:
-        idle = ignored_phrases().find(self._tokens, mark.at[0])
+        idle = lexicon("ignored").find(self._tokens, mark.at[0])
         return len(mark.at) > 1 and mark.slot in _SLOTS and (idle is None or idle.at != mark.at)
 
     def told(
@@ -195,7 +192,7 @@ def _lost_verbs(
     empty = {
         place
         for mark in verbs
-        if not is_acting(mark) and _next_word(tokens, mark.end, left_out) in unknown
+        if not mark.is_acting and _next_word(tokens, mark.end, left_out) in unknown
         for place in mark.at
     }
     acts = ({place for mark in verbs for place in mark.at} & used) - empty
@@ -259,7 +256,7 @@ def _left_out(tokens: Sequence[Token], names: frozenset[str]) -> set[int]:
     """
     words = ignored_words() | names
     places = {place for place, token in enumerate(tokens) if token.word in words}
-    idle = [ignored_phrases().find(tokens, place) for place in range(len(tokens))]
+    idle = [lexicon("ignored").find(tokens, place) for place in range(len(tokens))]
     idle = [phrase for phrase in idle if phrase and not _is_of_parts(tokens, phrase)]
     together = {place for phrase in idle for place in phrase.at}
     robots = {*table("ignored")["robots"], *names}
@@ -276,14 +273,14 @@ def _left_out(tokens: Sequence[Token], names: frozenset[str]) -> set[int]:
         if token.word == "again" and joined and not is_first:
             places.add(place)
         joined = joined or token.word in _JOINTS
-    marks = [phrases().find(tokens, place) for place in range(len(tokens))]
+    marks = [lexicon("phrases").find(tokens, place) for place in range(len(tokens))]
     idioms = {k for each in marks if each and each.senses[0].value == "unread" for k in each.at}
     return (places | together) - idioms
 
 
 def _is_object(tokens: Sequence[Token], before: int | None, place: int) -> bool:
     """Return whether something is done to it: "walk your dog", "kick the robot"."""
-    verb = phrases().find(tokens, before) if before is not None else None
+    verb = lexicon("phrases").find(tokens, before) if before is not None else None
     if verb is None or verb.end != (before or 0) + 1 or verb.senses[0].slot != "verb":
         return False
     is_owned = any(token.word in POSSESSIVE for token in tokens[verb.end : place])

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
 
-from telic.composer.words import Token, determiners, table, units, vocabulary
+from telic.composer.words import Token, determiners, lexicon, table, vocabulary
 from telic.envs.spec import EnvSpec
 
 _PAIRED = ("leg", "foot", "arm", "hand", "thigh", "shin", "upper arm")
@@ -96,7 +96,7 @@ def _named(
     end = noun.at[-1] + 1
     after = end + (end < len(tokens) and tokens[end].word == "number")
     number = table("parts")["numbers"].get(tokens[after].word) if after < len(tokens) else None
-    if units().find(tokens, after + 1) is not None:
+    if lexicon("units").find(tokens, after + 1) is not None:
         number = None  # "wave your hand three times" has no third hand
     if number is not None and noun.name in _PAIRED and not noun.plural:
         places, end = [number, *places], after + 1

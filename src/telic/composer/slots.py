@@ -17,8 +17,8 @@ from telic.composer.frames import (
     Unit,
 )
 from telic.composer.marks import Mark
-from telic.composer.outline import Sketch, implied_verb
 from telic.composer.parts import BodyPart
+from telic.composer.sketches import Sketch, implied_verb
 from telic.composer.words import Sense, table
 from telic.robots.terrain import TERRAINS, TerrainKind
 
@@ -224,15 +224,9 @@ class Slots:
                 amount, count = self._bare(reading.bare, dimension if is_named else None)
                 if amount is not None and reading.rule is not None:
                     amount = amount.model_copy(update={"rule": reading.rule})
-            if found.bounds_more(amount):
-                self._use("amount", mark)
-            elif found.take(amount, count, reading.duration_s, reading.period_s):
-                said = (("period", reading.period_s), ("duration", reading.duration_s))
-                said = (*said, ("count", count), ("amount", amount))
-                self._use(next(slot for slot, new in said if new is not None), mark)
-                found.ends(reading.spread if amount is not None else 0.0)
-                if count is not None:
-                    found.means(reading)
+            slot = found.take(reading, amount, count)
+            if slot is not None:
+                self._use(slot, mark)
         return found
 
     def _bare(self, value: float, dimension: str | None) -> tuple[Amount | None, int | None]:

@@ -10,15 +10,14 @@ from __future__ import annotations
 import re
 import tomllib
 import unicodedata
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
-LARGEST = 1e9
-
+_LARGEST = 1e9
 _TOKEN = re.compile(
     r"(?P<number>(?:(?<!\S)-)?\d+(?:[.,]\d+)*|(?<!\w)\.\d+)"
     r"|(?P<word>[^\W\d_]\w*(?:\.\d+(?!\w))?(?:'[^\W\d_]+)?)"
@@ -29,7 +28,7 @@ _SILENT = set(",;.:!?()[]{}\"'/-‐‑–—…*`“”")
 _QUOTES = str.maketrans({"’": "'", "‘": "'", "´": "'", "−": "-"})
 TABLES = Path(__file__).parent / "tables"
 # File of a table: name of the slot its words fill.
-SLOTS = {
+_SLOTS = {
     "verbs": "verb",
     "directions": "direction",
     "degrees": "degree",
@@ -40,13 +39,15 @@ SLOTS = {
     "joins": "join",
     "grounds": "ground",
 }
-SHORTEST_TYPO = 5
-
+_SHORTEST_TYPO = 5
 _KEYS = ("qwertyuiop", "asdfghjkl", "zxcvbnm")
 _SOUNDS = ("cs", "ck", "sz", "iy", "ie", "ea")
 _CONFUSED = (*_SOUNDS, *(row[k : k + 2] for row in _KEYS for k in range(len(row) - 1)))
 """letters that are taken for one another"""
 _LAST_VERBS = {"flip", "somersault", "roll", "jump", "walk", "tuck", "wheel", "step", "turn"}
+
+
+# ----------------------------------------------------------------------------------------- tokens
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +64,16 @@ class Token:
     @property
     def number(self) -> float | None:
         """The value, if it is written in digits."""
-        return _number(self.word) if self.word[-1:].isdigit() else None
+        if not self.word[-1:].isdigit():
+            return None
+        word = self.word
+        if re.fullmatch(r"-?\d{1,3}(,\d{3})+(\.\d+)?", word):
+            word = word.replace(",", "")
+        try:
+            value = float(word.replace(",", "."))
+        except ValueError:
+            return None
+        return value if abs(value) < _LARGEST else None
 
 
 def read_tokens(text: str) -> list[Token]:
@@ -101,14 +111,7 @@ def _separator(text: str, place: int, sign: str) -> str:
     return "," if sign in ",()[]{}" else "."
 
 
-def _number(word: str) -> float | None:
-    if re.fullmatch(r"-?\d{1,3}(,\d{3})+(\.\d+)?", word):
-        word = word.replace(",", "")
-    try:
-        value = float(word.replace(",", "."))
-    except ValueError:
-        return None
-    return value if abs(value) < LARGEST else None
+# ---------------------------------------------------------------------------------------- lexicon
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,20 +143,18 @@ class Match:
 class Lexicon:
     """Phrases and their senses; the longest one that fits is found."""
 
-    def __init__(self) -> None:
+    def __init__(self, meanings: Iterable[tuple[str, Sense]]) -> None:
         self._phrases: dict[str, dict[tuple[str, ...], list[Sense]]] = {}
-
-    def add(self, phrase: str, sense: Sense) -> None:
-        """Teach one meaning of a phrase; articles in it do not matter."""
-        words = tuple(phrase.split())
-        # The last word counts: "after that" is not "after".
-        words = (*(word for word in words[:-1] if word not in determiners()), words[-1])
-        senses = self._phrases.setdefault(words[0], {}).setdefault(words, [])
-        if sense not in senses:
-            senses.append(sense)
+        for phrase, sense in meanings:
+            *first, last = phrase.split()
+            # The last word counts, article or not: "after that" is not "after".
+            words = (*(word for word in first if word not in determiners()), last)
+            senses = self._phrases.setdefault(words[0], {}).setdefault(words, [])
+            if sense not in senses:
+                senses.append(sense)
 
     def find(self, tokens: Sequence[Token], start: int) -> Match | None:
-        """Return the longest phrase that begins at a place."""
+        """Return the longest phrase that begins at a place; articles inside it are skipped."""
         if start >= len(tokens):
             return None
         matches = [
@@ -168,26 +169,101 @@ class Lexicon:
         return {word for group in self._phrases.values() for words in group for word in words}
 
 
+def _places(tokens: Sequence[Token], start: int, words: tuple[str, ...]) -> tuple[int, ...] | None:
+    at, place = [start], start + 1
+    for word in words[1:]:
+        while place < len(tokens) and word != tokens[place].word in determiners():
+            place += 1
+        if place >= len(tokens) or tokens[place].word != word:
+            return None
+        at.append(place)
+        place += 1
+    return tuple(at)
+
+
+Phrases = Literal["phrases", "forbidden", "units", "rules", "after", "ignored"]
+_LEXICONS: tuple[Phrases, ...] = ("phrases", "forbidden", "units", "rules", "after")
+
+
+@lru_cache(maxsize=8)
+def lexicon(name: Phrases) -> Lexicon:
+    """Return one set of phrases.
+
+    phrases     fill a slot by themselves
+    forbidden   make a limit after a negation
+    units       follow a number
+    rules       say before a number how it is meant: "at least"
+    after       say it after the number: "or more"
+    ignored     are left out on purpose, though their words alone are not
+    """
+    return Lexicon(_meanings(name))
+
+
+def _meanings(name: Phrases) -> list[tuple[str, Sense]]:
+    match name:
+        case "phrases":
+            return [
+                (phrase, Sense(slot, value, _besides(row)))
+                for file, slot in _SLOTS.items()
+                for value, row in _rows(file)
+                for phrase in _forms(row["words"], inflect=slot in ("verb", "limit"))
+            ]
+        case "forbidden":
+            return [
+                (phrase, Sense("limit", value))
+                for value, row in _rows("constraints")
+                for phrase in _forms(row.get("forbidden", ()), inflect=True)
+            ]
+        case "units":
+            return [
+                (phrase, Sense("unit", value, {"factor": row["factor"]}))
+                for value, row in _rows("units")
+                for phrase in row["words"]
+            ]
+        case "rules" | "after":
+            rules = table("numbers")[name].items()
+            return [(phrase, Sense("rule", value)) for value, words in rules for phrase in words]
+        case "ignored":
+            return [(phrase, Sense("ignored", phrase)) for phrase in table("ignored")["phrases"]]
+
+
+def _besides(row: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in row.items() if key not in ("words", "forbidden")}
+
+
 @lru_cache(maxsize=32)
 def table(name: str) -> dict[str, Any]:
     """Return a table, each alternative of a phrase written out."""
     read = tomllib.loads((TABLES / f"{name}.toml").read_text(encoding="utf-8"))
     for rows in read.values():
-        for row in rows if name in (*SLOTS, "units") else ():
+        for row in rows if name in (*_SLOTS, "units") else ():
             row["words"] = _all_written_out(row.get("words", ()))
     for rules in (read["rules"], read["after"]) if name == "numbers" else ():
         rules |= {rule: _all_written_out(words) for rule, words in rules.items()}
     return read
 
 
+def _rows(name: str) -> list[tuple[str, dict[str, Any]]]:
+    return [(value, row) for value, rows in table(name).items() for row in rows]
+
+
 def _all_written_out(phrases: Iterable[str]) -> list[str]:
-    return [one for phrase in phrases for one in _written_out(phrase)]
+    """Return the phrases that those with alternatives, "(a|b) c", stand for."""
+    found: list[str] = []
+    for phrase in phrases:
+        parts = [part.split("|") for part in re.split(r"[()]", phrase)]
+        found += dict.fromkeys(" ".join("".join(each).split()) for each in product(*parts))
+    return found
 
 
-def _written_out(phrase: str) -> list[str]:
-    """Return the phrases that one with alternatives, "(a|b) c", stands for."""
-    parts = [part.split("|") for part in re.split(r"[()]", phrase)]
-    return list(dict.fromkeys(" ".join("".join(each).split()) for each in product(*parts)))
+def _forms(words: Iterable[str], inflect: bool) -> Iterator[str]:
+    """Yield phrases with the forms of their first word; of a compound also of its last."""
+    for phrase in words:
+        first, _, rest = phrase.partition(" ")
+        for form in inflections(first) if inflect and first.isalpha() else [first]:
+            yield f"{form} {rest}".strip()
+        if inflect and rest in _LAST_VERBS:  # "back flips", "forward rolling", "crabwalk"
+            yield from (f"{first}{gap}{form}" for form in inflections(rest) for gap in (" ", ""))
 
 
 def inflections(verb: str) -> list[str]:
@@ -199,20 +275,6 @@ def inflections(verb: str) -> list[str]:
         stem = verb + verb[-1]
     plural = f"{verb}es" if verb.endswith(("s", "x", "ch", "sh")) else f"{verb}s"
     return [verb, plural, f"{stem}ing", f"{stem}ed"]
-
-
-def is_one_edit(one: str, other: str) -> bool:
-    """Return whether a letter changed, added, left out or swapped with the next makes the other."""
-    if len(one) < len(other):
-        one, other = other, one
-    if len(one) - len(other) > 1 or one == other:
-        return False
-    pairs = zip(one, other, strict=False)
-    i = next((k for k, (a, b) in enumerate(pairs) if a != b), len(other))
-    if len(one) > len(other):
-        return one[i + 1 :] == other[i:]
-    swapped = one[:i] + one[i + 1 : i + 2] + one[i : i + 1] + one[i + 2 :]
-    return one[i + 1 :] == other[i + 1 :] or swapped == other
 
 
 @lru_cache(maxsize=1)
@@ -229,72 +291,18 @@ def ignored_words() -> frozenset[str]:
 
 
 @lru_cache(maxsize=1)
-def ignored_phrases() -> Lexicon:
-    """Return the phrases left out on purpose, whose words alone are not."""
-    return _lexicon((phrase, Sense("ignored", phrase)) for phrase in table("ignored")["phrases"])
-
-
-@lru_cache(maxsize=1)
-def phrases() -> Lexicon:
-    """Return all phrases that fill a slot by themselves."""
-    return _lexicon(
-        (phrase, Sense(slot, value, _besides(row)))
-        for name, slot in SLOTS.items()
-        for value, row in _rows(name)
-        for phrase in _forms(row.get("words", ()), inflect=slot in ("verb", "limit"))
-    )
-
-
-@lru_cache(maxsize=1)
-def forbidden() -> Lexicon:
-    """Return the phrases that make a limit after a negation."""
-    return _lexicon(
-        (phrase, Sense("limit", value))
-        for value, row in _rows("constraints")
-        for phrase in _forms(row.get("forbidden", ()), inflect=True)
-    )
-
-
-@lru_cache(maxsize=1)
-def units() -> Lexicon:
-    """Return the units, each with its factor."""
-    return _lexicon(
-        (phrase, Sense("unit", value, {"factor": row["factor"]}))
-        for value, row in _rows("units")
-        for phrase in row["words"]
-    )
-
-
-@lru_cache(maxsize=1)
-def number_rules() -> Lexicon:
-    """Return the words that say how a number is meant."""
-    return _lexicon(
-        (phrase, Sense("rule", value))
-        for value, words in table("numbers")["rules"].items()
-        for phrase in words
-    )
-
-
-@lru_cache(maxsize=1)
-def later_rules() -> Lexicon:
-    """Return the words that say after a number how it is meant: "or more"."""
-    return _lexicon(
-        (phrase, Sense("rule", value))
-        for value, words in table("numbers")["after"].items()
-        for phrase in words
-    )
-
-
-@lru_cache(maxsize=1)
 def vocabulary() -> frozenset[str]:
     """Return every word of the tables."""
     numbers, parts = table("numbers"), table("parts")
-    nouns = [noun for row in (parts["nouns"], parts["places"]) for noun in _names(row)]
-    words = {word for noun in nouns for word in (*noun.split(), f"{noun.split()[-1]}s")}
-    for lexicon in (phrases(), forbidden(), units(), number_rules(), later_rules()):
-        words |= lexicon.words()
+    rows = (*parts["nouns"].items(), *parts["places"].items())
+    nouns = [noun.split() for name, others in rows for noun in (name, *others)]
+    words = {word for noun in nouns for word in (*noun, f"{noun[-1]}s")}
+    words = words.union(*(lexicon(name).words() for name in _LEXICONS))
     words |= {*numbers["values"], *numbers["counts"], *parts["plurals"], *ignored_words()}
     return frozenset(words)
+
+
+# --------------------------------------------------------------------------------------- spelling
 
 
 def corrected(tokens: Iterable[Token], names: Iterable[str]) -> list[Token]:
@@ -313,21 +321,17 @@ def correct(word: str) -> str:
     Words left out on purpose are not guessed: what they might have been carries no meaning, and
     what was typed may.
     """
-    known = vocabulary()
-    if word in known or len(word) < SHORTEST_TYPO or word in table("ignored")["not_typos"]:
+    if len(word) < _SHORTEST_TYPO or word in vocabulary() | {*table("ignored")["not_typos"]}:
         return word
-    near = [
-        each
-        for each in _begin_with(word[0])
-        if len(each) >= SHORTEST_TYPO and is_one_edit(word, each) and _is_slip(word, each)
-    ]
+    near = [each for each in _begin_with(word[0]) if _is_slip(word, each)]
     return near[0] if len(near) == 1 else word
 
 
 @lru_cache(maxsize=64)
 def _begin_with(letter: str) -> frozenset[str]:
-    """Return the words with a meaning that begin with a letter."""
-    return frozenset(word for word in vocabulary() - ignored_words() if word[0] == letter)
+    """Return the words with a meaning that begin with a letter and are long enough for a typo."""
+    known = vocabulary() - ignored_words()
+    return frozenset(word for word in known if word[0] == letter and len(word) >= _SHORTEST_TYPO)
 
 
 def _is_slip(typed: str, meant: str) -> bool:
@@ -336,60 +340,16 @@ def _is_slip(typed: str, meant: str) -> bool:
     The first letter is right. Letters are swapped, doubled or left out inside the word, or taken
     for one beside it on the keyboard or of the same sound.
     """
-    if typed[0] != meant[0]:
-        return False
     if len(typed) == len(meant):
-        pairs = [{a, b} for a, b in zip(typed, meant, strict=True) if a != b]
-        return len(pairs) == 2 or any(pairs[0] <= set(group) for group in _CONFUSED)
+        pairs = [(a, b) for a, b in zip(typed, meant, strict=True) if a != b]
+        if len(pairs) == 1:
+            return any({*pairs[0]} <= set(group) for group in _CONFUSED)
+        k = next((k for k, letter in enumerate(typed) if letter != meant[k]), 0)
+        swapped = typed[:k] + typed[k + 1 : k + 2] + typed[k] + typed[k + 2 :]
+        return len(pairs) == 2 and swapped == meant
     longer, shorter = sorted((typed, meant), key=len, reverse=True)
     place = next((k for k, letter in enumerate(shorter) if letter != longer[k]), len(shorter))
+    if longer[:place] + longer[place + 1 :] != shorter:
+        return False
     is_double = longer[place] == longer[place - 1]
     return is_double or (len(typed) < len(meant) and place < len(shorter))
-
-
-def _places(tokens: Sequence[Token], start: int, words: tuple[str, ...]) -> tuple[int, ...] | None:
-    """Return where the words of a phrase are, skipping articles between them."""
-    at, place = [start], start + 1
-    for word in words[1:]:
-        while (
-            place < len(tokens)
-            and tokens[place].word != word
-            and tokens[place].word in determiners()
-        ):
-            place += 1
-        if place >= len(tokens) or tokens[place].word != word:
-            return None
-        at.append(place)
-        place += 1
-    return tuple(at)
-
-
-def _lexicon(meanings: Iterable[tuple[str, Sense]]) -> Lexicon:
-    lexicon = Lexicon()
-    for phrase, sense in meanings:
-        lexicon.add(phrase, sense)
-    return lexicon
-
-
-def _rows(name: str) -> list[tuple[str, dict[str, Any]]]:
-    return [(value, row) for value, rows in table(name).items() for row in rows]
-
-
-def _names(rows: Mapping[str, Iterable[str]]) -> list[str]:
-    return [name for key, others in rows.items() for name in (key, *others)]
-
-
-def _besides(row: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in row.items() if key not in ("words", "forbidden")}
-
-
-def _forms(words: Iterable[str], inflect: bool) -> list[str]:
-    forms: list[str] = []
-    for phrase in words:
-        first, _, rest = phrase.partition(" ")
-        firsts = inflections(first) if inflect and first.isalpha() else [first]
-        forms += [f"{form} {rest}".strip() for form in firsts]
-        # Of a compound the last word is the verb: "back flips", "forward rolling", "crabwalk".
-        if inflect and rest and " " not in rest and rest in _LAST_VERBS:
-            forms += [f"{first}{gap}{form}" for form in inflections(rest) for gap in (" ", "")]
-    return forms
