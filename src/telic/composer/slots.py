@@ -63,9 +63,10 @@ class Slots:
         ground, hardest, direction = self._ground(direction)
         degree, dimension = self._degree()
         number = self._number(dimension)
-        count = number.count
-        amount = number.amount or self._said_turns(count)
-        if amount is None and degree is None and dimension is not None:
+        amount, turns = number.amount, says.get("turns")
+        if amount is None and turns is not None and number.count is None:
+            amount = Amount(value=turns, unit="turns", rule="about")
+        if amount is None and degree is None:
             dimension = None
         if amount is not None and amount.value < 0:
             # "at -2 m/s" is two metres per second backward.
@@ -82,7 +83,7 @@ class Slots:
             dimension=self._dimension(degree, dimension, amount, direction),
             amount=amount,
             bounds=tuple(number.bounds),
-            count=count,
+            count=number.count,
             count_rule=number.count_rule,
             duration_s=number.duration_s,
             period_s=number.period_s,
@@ -107,14 +108,15 @@ class Slots:
 
     def _part(self) -> tuple[BodyPart | None, bool]:
         """Return the part it is about; a target is what is reached, not a part."""
-        parts = [mark for mark in self.sketch.marks if mark.part is not None]
-        targets = [mark for mark in parts if mark.part and mark.part.name == "target"]
-        others = [mark for mark in parts if mark not in targets]
-        for mark in targets:
-            self._use("target", mark)
-        for mark in others[:1]:
-            self._use("part", mark)
-        return (others[0].part if others else None), bool(targets)
+        part, has_target = None, False
+        for mark in self.sketch.marks:
+            if mark.part is not None and mark.part.name == "target":
+                self._use("target", mark)
+                has_target = True
+            elif mark.part is not None and part is None:
+                self._use("part", mark)
+                part = mark.part
+        return part, has_target
 
     def _verb(self) -> Act:
         """Return what is meant: moving to a target is reaching, moving an arm is swinging it."""
@@ -131,7 +133,7 @@ class Slots:
         return Act.SWING if verb == Act.GO and weak and limb else verb
 
     def _direction(self) -> Direction | None:
-        found = [(mark, sense) for mark, sense in self._senses("direction")]
+        found = list(self._senses("direction"))
         values = [Direction(sense.value) for _, sense in found]
         said = self.sketch.says.get("direction")
         exact = [each for each in values if each not in (Direction.UP, Direction.IN_PLACE)]
@@ -160,7 +162,11 @@ class Slots:
             climbs = Direction(sense.says["direction"]) if "direction" in sense.says else None
             if {climbs, direction} == {Direction.UP, Direction.DOWN}:
                 # Not both at once: the first is meant, the other is left unread, and so named.
-                said = [c for c in self.claims if c[2] is not None and _says(c[2], direction)]
+                said = [
+                    (slot, other, meant)
+                    for slot, other, meant in self.claims
+                    if meant and direction in (meant.value, meant.says.get("direction"))
+                ]
                 if not all(mark.at < other.at for _, other, _ in said):
                     continue
                 self.claims = [claim for claim in self.claims if claim not in said]
@@ -188,7 +194,8 @@ class Slots:
         degree = _combined([sense.value for _, sense in marks])
         if degree is None and not dimension and says.get("degree"):
             return Degree(says["degree"]), says.get("dimension", _ABOUT[self.verb])
-        if degree == Degree.MOST and dimension is None and self._has_height_posture():
+        postures = {sense.value for _, sense in self._senses("posture")}
+        if degree == Degree.MOST and dimension is None and postures & {Posture.LOW, Posture.HIGH}:
             dimension = "height"
         return degree, dimension or (says.get("dimension") if degree else None)
 
@@ -206,9 +213,6 @@ class Slots:
             posed = sense.slot == "posture" and sense.value not in (Posture.LOW, Posture.HIGH)
             return sense.slot == "style" or posed
         return False
-
-    def _has_height_posture(self) -> bool:
-        return any(s.value in (Posture.LOW, Posture.HIGH) for _, s in self._senses("posture"))
 
     def _number(self, dimension: str | None) -> Numbers:
         """Return the amount, count and duration; a second one of a kind stays unused."""
@@ -241,12 +245,6 @@ class Slots:
         counted = self.verb in _COUNTED or self.sketch.says.get("gait") == "step"
         whole = counted and value >= 1 and value == int(value)
         return None, int(value) if whole else None
-
-    def _said_turns(self, count: int | None) -> Amount | None:
-        turns = self.sketch.says.get("turns")
-        if turns is None or count is not None:
-            return None
-        return Amount(value=turns, unit="turns", rule="about")
 
     def _dimension(
         self,
@@ -291,10 +289,6 @@ class Slots:
             self._use("style", mark, sense)
             styles.add(Style(sense.value))
         return tuple(style for style in Style if style in styles)
-
-
-def _says(sense: Sense, direction: Direction | None) -> bool:
-    return direction in (sense.value, sense.says.get("direction"))
 
 
 def _combined(values: list[str]) -> Degree | None:
