@@ -89,12 +89,12 @@ def written(path: Path):
     """Return what meets a TOML file that people write."""
     from telic.bench.judges import read_labels
     from telic.bench.results import load_suite
-    from telic.studies.scan.declared import read_toml
+    from telic.studies.draft import draft_adapter
 
     calls = {
         "suite": lambda: load_suite(str(path)),
         "labels": lambda: read_labels(path.parent),
-        "pyproject": lambda: read_toml(path.read_text(errors="replace")),
+        "pyproject": lambda: draft_adapter(path.parent),
     }
     return [(path.stem, calls[path.stem])]
 

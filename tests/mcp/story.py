@@ -53,7 +53,7 @@ POINT_MASS = Subject(
 async def set_up(call, subject: Subject = BLINK) -> None:
     """From an empty repository to an approved contract and a drafted baseline."""
     await call("init_study", task=subject.task, study=subject.study, says="reach the goal")
-    await call("audit_repo", write=True)
+    await call("check_adapter", draft=True)
     for field, value in subject.fields.items():
         given = {} if value is None else {"value": value}
         assert (await call("request_confirmation", field=field, **given))["status"] == "agreed"

@@ -43,7 +43,7 @@ async def test_every_skill_is_a_prompt(host):
         prompts = (await call.client.list_prompts()).prompts
         assert [each.name for each in prompts] == [each.name for each in read_source().skills]
         text = (await call.client.get_prompt("telic-audit-task")).messages[0].content.text
-        assert "telic study audit" in text
+        assert "telic study adapter" in text
 
 
 async def test_errors_say_what_to_do(host):
@@ -120,7 +120,7 @@ frameworks = [each for each in ("torch", "gymnasium", "mujoco", "jax") if each i
 print("SEEN " + json.dumps({"seen": seen, "frameworks": frameworks}))
 """
 ARGUMENTS = {
-    "audit_repo": {"write": True},
+    "check_adapter": {"draft": True},
     "draft_candidate": {"draft": {"kind": "baseline"}},
     "get_candidate": {"candidate": "c-0001-baseline"},
     "validate_candidate": {"candidate": "c-0001-baseline"},

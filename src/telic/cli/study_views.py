@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from telic.studies.decide import DecisionOutcome
     from telic.studies.documents.candidate import Candidate
     from telic.studies.next import NextAction
-    from telic.studies.scan.records import EntryPoint, RepositoryAudit, Sink
     from telic.verbs.study import LedgerEntry, NewStudy
     from telic.verbs.study_approvals import Approvals
     from telic.verbs.study_candidates import (
@@ -25,16 +24,17 @@ if TYPE_CHECKING:
         WithdrawnCandidate,
     )
     from telic.verbs.study_contract import (
+        AdapterReport,
         Amendment,
         ConfirmedField,
         ContractView,
         EvaluatorHashes,
-        TaskCard,
     )
     from telic.verbs.study_go import GoneOn
     from telic.verbs.study_state import Anchor, LedgerProof, StudyReportFiles, StudyStanding
 
 _DONE = "[green]✓[/]"
+_RESULTS = {True: _DONE, False: "[red]✗[/]", None: "[dim]-[/]"}
 
 
 # ---------------------------------------------------------------------------- the study
@@ -117,55 +117,26 @@ def show_report_files(files: StudyReportFiles) -> None:
 
 
 @view
-def show_audit(audit: RepositoryAudit) -> None:
-    """Print what a repository does."""
-    console.print(f"[bold]{escape(audit.name)}[/]  {escape(audit.summary)}", soft_wrap=True)
-    config, reward = audit.config, audit.sources.reward
-    settings = ", ".join(filter(None, (config.primary, *config.secondary))) or "unknown"
-    files = "outside this repository" if reward.external else ", ".join(reward.files[:3])
-    evaluate = _argv(audit.evaluate) or audit.evaluation.style
-    print_rows(
-        ["what", "answer", "sure"],
-        [
-            ("archetype", audit.archetype.replace("_", " "), ""),
-            ("train", _argv(audit.train), _sure(audit.train)),
-            ("evaluate", evaluate, _sure(audit.evaluate)),
-            ("settings", settings, f"{config.confidence:.2f}"),
-            ("numbers", ", ".join(map(_sink, audit.sinks)), ""),
-            ("reward", files, f"{reward.confidence:.2f}"),
-            ("seed", audit.seeds.flag or "unknown", ""),
-        ],
-    )
-    for question in audit.questions:
+def show_adapter(report: AdapterReport) -> None:
+    """Print what is wrong with the adapter, what it leaves open and what smoke runs showed."""
+    check = report.check
+    for problem in check.problems:
+        console.print(f"[red]✗[/] {escape(problem)}", soft_wrap=True)
+    for question in check.questions:
         console.print(f"[yellow]?[/] {escape(question.field)}: {escape(question.why)}")
         for candidate in question.candidates:
             console.print(f"    {escape(candidate)}", soft_wrap=True)
-    if audit.hazards:
-        print_rows(["hazard", "why"], [(x.id, x.detail) for x in audit.hazards], "Hazards")
-    if audit.unignored:
-        places = escape(", ".join(audit.unignored))
-        console.print(f"[yellow]![/] git does not ignore {places}: add what runs write to")
-        console.print("  .gitignore, or gate G18 finds the tree changed after the first run")
-    console.print(f"[dim]{audit.python_files} Python files read in {audit.seconds:.1f} s[/]")
-
-
-def _sink(sink: Sink) -> str:
-    return sink.name if sink.default else f"{sink.name} (optional)"
-
-
-def _argv(entries: tuple[EntryPoint, ...]) -> str:
-    more = f" and {len(entries) - 1} more" if len(entries) > 1 else ""
-    return " ".join(entries[0].argv) + more if entries else ""
-
-
-def _sure(entries: tuple[EntryPoint, ...]) -> str:
-    return f"{entries[0].confidence:.2f}" if entries else ""
-
-
-@view
-def show_card(card: TaskCard) -> None:
-    """Print the task card."""
-    console.print(card.text, markup=False, soft_wrap=True)
+    print_facts(
+        {
+            "file": check.file,
+            "unknown": ", ".join(check.unknown) or None,
+            "not confirmed": ", ".join(check.unconfirmed) or None,
+        }
+    )
+    for shown in report.proof.checks if report.proof else ():
+        console.print(f"{_RESULTS[shown.passed]} {shown.name}: {escape(shown.why)}")
+    if check.ok:
+        console.print(f"{_DONE} schema, citations and commands are valid")
 
 
 @view

@@ -152,7 +152,7 @@ TOOLS = (
     VerbTool("get_candidate", "study_candidates:get_candidate", READS),
     VerbTool("get_report", "study_state:get_report", READS),
     VerbTool("query_runs", "study_runs:query_runs", READS),
-    VerbTool("audit_repo", "study_contract:audit", RECORDS),
+    VerbTool("check_adapter", "study_contract:adapter", RECORDS, hidden=("smoke", "confirm")),
     VerbTool("check_contract", "study_contract:check", RECORDS),
     VerbTool("check_metrics", "study_evidence:metrics", READS),
     VerbTool("validate_candidate", "study_candidates:validate", RECORDS),

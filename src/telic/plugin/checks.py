@@ -23,7 +23,10 @@ _LINK = re.compile(r"\]\(([^)\s]+)\)")
 _SKILL = re.compile(r"(?:telic|rl)-[a-z]+(?:-[a-z]+)*")
 PACKAGE = Path(__file__).parents[1]
 GATE = "telic.studies.launch.launch"
-_USERS = ("verbs/study_runs.py", "cli/study_terminal.py", "studies/drive.py")
+_USERS = (
+    *("verbs/study_runs.py", "cli/study_terminal.py"),
+    *("studies/drive.py", "studies/smoke.py"),
+)
 """who may pass the gate: the verb that a server has if allowed to launch, and the command"""
 _MAY_START = ("studies/launch/", "studies/git_read.py", "mcp/work.py")
 """the gate, read-only git, and sessions of our own on a server that was allowed to launch"""

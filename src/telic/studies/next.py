@@ -107,7 +107,7 @@ def _obstacles(o: Outlook) -> Iterator[NextAction]:
     yield from _stopped(o, [each for each in o.stops if each.effect in ("pause", "close")])
     if o.unwritten is not None and o.is_agreed:
         scans = o.unwritten == "adapter.yaml"
-        command = "telic study audit --write" if scans else "telic study contract check"
+        command = "telic study adapter --draft" if scans else "telic study contract check"
         ask = f"what belongs into {o.unwritten}?"
         yield NextAction(
             action="agree", why=f"{o.unwritten} is not written", blocking=(ask,), command=command

@@ -120,8 +120,7 @@ All commands but [bold]run[/] and [bold]go[/] only read and write files under .t
             help="The append-only record of the study.",
             verbs={"verify": "study_state:verify", "anchor": "study_state:anchor"},
         ),
-        "audit": "study_contract:audit",
-        "card": "study_contract:card",
+        "adapter": "study_contract:adapter",
         "confirm": "study_contract:confirm",
         "candidate": VerbGroup(
             help="Ideas, one bounded change each.",

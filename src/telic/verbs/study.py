@@ -129,8 +129,8 @@ class InitRequest(RootRequest):
         default="external",
         what="kind of study",
     )
-    audit: bool = option(
-        "Read the repository and fill adapter.yaml.", "--audit/--no-audit", default=True
+    draft: bool = option(
+        "Draft adapter.yaml from the repository.", "--draft/--no-draft", default=True
     )
 
 
@@ -141,7 +141,7 @@ class NewStudy(Record):
     folder: str
     contract: str
     ledger: str
-    next: str = "draft_contract and draft_metrics; adapter.yaml holds what the audit found"
+    next: str = "fill in adapter.yaml, then draft_contract and draft_metrics"
 
     def as_data(self) -> dict[str, str]:
         """Return its name and its folder."""
@@ -152,11 +152,10 @@ class NewStudy(Record):
 def init(request: InitRequest) -> NewStudy:
     """Begin a study: a ledger, and files to fill in that are valid as they are. Twice is once.
 
-    The repository is read for them, and nothing of it is run: see telic study audit.
+    adapter.yaml is drafted from the repository, of which nothing is run: see telic study adapter.
     """
     from telic.studies.administration import create_study
-    from telic.studies.card import write_audit
-    from telic.studies.scan.audit import audit_repository
+    from telic.studies.draft import write_draft
     from telic.studies.templates import write_templates
 
     folder = create_study(
@@ -167,8 +166,8 @@ def init(request: InitRequest) -> NewStudy:
         statement=request.says,
         kind=request.kind,
     ).folder
-    if request.audit and not folder.adapter.exists():
-        write_audit(folder, audit_repository(request.root))
+    if request.draft and not folder.adapter.exists():
+        write_draft(folder)
     write_templates(folder)
     return NewStudy(
         study=folder.name,

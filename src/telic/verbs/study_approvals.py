@@ -37,7 +37,7 @@ class ApproveRequest(PersonRequest):
 
         With everything that is missing comes what the adapter says and nobody confirmed.
         """
-        from telic.studies.adapter_facts import unconfirmed_hash
+        from telic.studies.adapter_check import unconfirmed_hash
 
         study = self.open()
         keys = self.keys or [approval.key for approval in study.missing_approvals]
@@ -76,7 +76,7 @@ def _approve_question(request: ApproveRequest) -> Question | None:
 
 
 def _shown(study: Study, key: str, candidate: str | None) -> Any:
-    from telic.studies.adapter_facts import unconfirmed
+    from telic.studies.adapter_check import unconfirmed
     from telic.studies.approvals import shown
 
     if key == ADAPTER:
@@ -91,7 +91,7 @@ def approve(request: ApproveRequest) -> Approvals:
     Without a name it is everything that is missing, and what the adapter says of the repository:
     commands, seeds and numbers that were guessed are confirmed by the same code.
     """
-    from telic.studies.adapter_facts import confirm_all
+    from telic.studies.adapter_check import confirm_all
     from telic.studies.approvals import grant, reject
 
     study = request.open()

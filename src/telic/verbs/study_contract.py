@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from telic.core.config import Record
-from telic.core.request import argument, option
+from telic.core.request import argument, inner, option
 from telic.core.text import pairs, read_value
-from telic.core.verb import Question, Wrapped
+from telic.core.verb import Question, Wrapped, verb
 from telic.storage.reading import read_text
+from telic.studies.adapter_check import AdapterCheck, check_adapter
 from telic.studies.approvals import Standing
 from telic.studies.chain import LedgerEvent
 from telic.studies.contract import ContractCheck
-from telic.studies.scan.records import RepositoryAudit
+from telic.studies.launch.attempt import check_words
+from telic.studies.smoke import SmokeProof, prove_adapter
 from telic.verbs.study import PersonRequest, StudyRequest, study_verb
 
 if TYPE_CHECKING:
@@ -24,46 +26,52 @@ if TYPE_CHECKING:
 # ---------------------------------------------------------------------------- the repository
 
 
-class AuditRequest(StudyRequest):
-    """A repository to read."""
+class AdapterRequest(StudyRequest):
+    """An adapter to draft, check or prove."""
 
-    write: bool = option(
-        "Fill adapter.yaml and the task card of the study's task.", "--write", default=False
+    draft: bool = option(
+        "Write adapter.yaml from the repository; confirmed fields stay.", "--draft", default=False
     )
+    smoke: bool = option(
+        "Prove it with three smoke runs of the baseline, behind every gate.",
+        "--smoke",
+        default=False,
+    )
+    confirm: str | None = option("With --smoke: the word RUN_CANDIDATE.", default=None)
+    on_step: Callable[[str], None] = inner("Called with each step.", default=lambda _: None)
 
 
-@study_verb(AuditRequest)
-def audit(request: AuditRequest) -> RepositoryAudit:
-    """Read the repository: how it trains, evaluates, logs, rewards, and what is risky about it.
+class AdapterReport(Record):
+    """How adapter.yaml was checked, and what smoke runs showed."""
 
-    Nothing of the repository is run or imported.
+    check: AdapterCheck
+    proof: SmokeProof | None = None
+
+    @property
+    def ok(self) -> bool:
+        """No check failed."""
+        return self.check.ok and (self.proof is None or self.proof.ok)
+
+
+@verb(AdapterRequest, exit_code=lambda report: 0 if report.ok else 4)
+def adapter(request: AdapterRequest) -> AdapterReport:
+    """Check adapter.yaml: schema, cited lines and commands. Exit code 4 if something is wrong.
+
+    With --draft it is written again from cheap facts of the repository, of which nothing is run.
+    With --smoke --confirm RUN_CANDIDATE the baseline runs three times in its smoke phase: does it
+    start, obey seeds and steps, log the metric, and does the evaluator evaluate?
     """
-    from telic.studies.card import write_audit
-    from telic.studies.scan.audit import audit_repository
+    from telic.studies.draft import write_draft
+    from telic.studies.offline import offline
 
-    folder = request.open().folder if request.write else None
-    found = audit_repository(request.root)
-    if folder is not None:
-        write_audit(folder, found)
-    return found
-
-
-class TaskCard(Record):
-    """The task card, as it was written."""
-
-    path: str
-    text: str
-
-
-@study_verb(StudyRequest)
-def card(request: StudyRequest) -> TaskCard:
-    """Write the task card anew from the repository; people's own words in it stay."""
-    from telic.studies.card import write_card
-    from telic.studies.scan.audit import audit_repository
-
+    check_words(request.smoke, request.confirm)
     study = request.open()
-    text = write_card(study.folder, audit_repository(request.root))
-    return TaskCard(path=str(study.folder.task_card), text=text)
+    with offline("adapter"):
+        questions = write_draft(study.folder).questions if request.draft else ()
+        check = check_adapter(study.refresh(), questions)
+    if not request.smoke or not check.ok:
+        return AdapterReport(check=check)
+    return AdapterReport(check=check, proof=prove_adapter(study, request.who, request.on_step))
 
 
 class ConfirmRequest(PersonRequest):

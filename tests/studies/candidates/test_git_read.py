@@ -4,8 +4,6 @@ import pytest
 
 from telic.errors import Refused
 from telic.studies import git_read
-from telic.studies.scan.audit import unignored_outputs
-from telic.studies.scan.records import OutputFinding, Sink
 
 GOOD = "--- a/reward.py\n+++ b/reward.py\n@@ -1 +1 @@\n-weight = 1\n+weight = 2\n"
 
@@ -92,16 +90,3 @@ def test_a_file_system_monitor_named_by_the_repository_does_not_run(repository, 
 def test_a_folder_without_git_has_no_commit(tmp_path):
     assert git_read.head_commit(tmp_path) is None
     assert not git_read.is_repository(tmp_path)
-
-
-def test_places_that_runs_write_to_are_looked_up_in_git(repository):
-    (repository / ".gitignore").write_text("logs/\n*.csv\n")
-    outputs = OutputFinding(run_dir_template="results/{name}/{seed}", checkpoint_glob="*.pt")
-    sinks = tuple(
-        Sink(kind="csv", name="csv", default=True, path_template=each, confidence=1.0)
-        for each in ("logs/{name}", "monitor.csv", "/tmp/x", "{run_dir}/a.csv", None)
-    )
-    before = snapshot(repository)
-    assert unignored_outputs(repository, outputs, sinks) == ("results",)
-    assert snapshot(repository) == before
-    assert unignored_outputs(repository.parent, outputs, sinks) == (), "no repository"

@@ -282,7 +282,7 @@ def test_a_stop_names_the_way_out():
 @pytest.mark.parametrize(
     ("name", "command"),
     [
-        ("adapter", "telic study audit --write"),
+        ("adapter", "telic study adapter --draft"),
         ("metric_spec", "telic study contract check"),
         ("protocol", "telic study contract check"),
     ],

@@ -52,7 +52,7 @@ class ToyStudy:
         make_repository(self.root)
         door = self.door
         door.agent("init", "--task", "reach", "--study", "weights", "--says", "stop in the middle")
-        door.agent("audit", "--write")
+        door.agent("adapter", "--draft")
         door.person("confirm", "commands.train", COMMAND)
         door.person("confirm", "metrics.map.return", "return")
         door.person("confirm", "seeds")

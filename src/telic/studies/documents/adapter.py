@@ -1,14 +1,14 @@
-"""How a repository trains, evaluates and logs: what was found, and how sure we are."""
+"""adapter.yaml: how a repository trains, evaluates and logs, with a source for every value."""
 
 import re
 import shlex
 from typing import Annotated, Any, Literal, cast
 
-from pydantic import AfterValidator, Field, field_validator
+from pydantic import AfterValidator, BeforeValidator, Field, field_validator
 
 from telic.core.plugins import plugin_names
 from telic.errors import UnknownName
-from telic.studies.documents.base import Document, DocumentPart, Sha
+from telic.studies.documents.base import Document, DocumentPart
 
 PLACEHOLDERS = frozenset(
     {
@@ -19,7 +19,7 @@ PLACEHOLDERS = frozenset(
 _PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
 
 LAUNCHERS = ("local", "tmux", "torchrun", "accelerate", "slurm", "ray", "custom")
-"""the kinds that telic has itself; installed packages may bring more"""
+"""built-in kinds; installed packages may add more"""
 
 
 def _know_launcher(kind: str) -> str:
@@ -35,20 +35,24 @@ OverrideStyle = Literal["k=v", "--k v", "--k=v", "file", "source_edit"]
 
 
 class Activate(DocumentPart):
-    """What to enter before a command."""
+    """The environment to enter before a command."""
 
-    kind: Literal["venv", "conda", "source_file"]
-    path: str
+    kind: Literal["venv", "conda", "source_file"] = Field(description="What to enter.")
+    path: str = Field(description="Its folder or file, relative to the repository.")
 
 
 class CommandSpec(DocumentPart):
     """A command as a list of arguments; there is no shell form."""
 
-    argv: tuple[str, ...] = Field(min_length=1)
-    cwd: str = "."
-    env: dict[str, str] = Field(default={})
-    timeout_s: float | None = Field(default=None, gt=0)
-    activate: Activate | None = None
+    argv: tuple[str, ...] = Field(
+        min_length=1,
+        description="Program and arguments. Placeholders: {seed} {steps} {run_dir} {overrides} "
+        "{checkpoint} {device} {nproc} {episodes} {horizon} {nonce}.",
+    )
+    cwd: str = Field(default=".", description="Working directory, relative to the repository.")
+    env: dict[str, str] = Field(default={}, description="Environment variables to set.")
+    timeout_s: float | None = Field(default=None, gt=0, description="Time limit in seconds.")
+    activate: Activate | None = Field(default=None, description="Environment to enter first.")
     shell: Literal[False] = False
 
     @field_validator("argv")
@@ -63,55 +67,59 @@ class CommandSpec(DocumentPart):
 
 
 class Commands(DocumentPart):
-    """The commands of a repository; null is an honest answer."""
+    """The commands of a repository; null means unknown or none."""
 
-    train: CommandSpec | None
-    eval: CommandSpec | None
-    smoke: CommandSpec | None
-    resume: CommandSpec | None
+    train: CommandSpec | None = Field(description="Trains one policy with one seed.")
+    eval: CommandSpec | None = Field(description="Evaluates a checkpoint; must not train.")
+    smoke: CommandSpec | None = Field(description="Short training; null: `train` with few steps.")
+    resume: CommandSpec | None = Field(description="Continues a training from a checkpoint.")
 
 
 class ConfigSpec(DocumentPart):
-    """How a parameter is changed."""
+    """How a parameter is changed; null is unknown."""
 
-    system: ConfigSystem
-    detail: str = ""
-    override_style: OverrideStyle
-    roots: tuple[str, ...] = ()
+    system: ConfigSystem | None = Field(description="Library that reads the settings.")
+    detail: str = Field(default="", description="Anything a reader should know about it.")
+    override_style: OverrideStyle | None = Field(
+        description="How one parameter is set on the command line; source_edit: only by a patch."
+    )
+    roots: tuple[str, ...] = Field(default=(), description="Configuration files and folders.")
 
 
 class LogSource(DocumentPart):
     """A place where numbers appear."""
 
     kind: Literal["wandb", "tensorboard", "csv", "json", "stdout", "custom"]
-    default: bool = True
-    path_template: str | None = None
-    switch: str | None = None
-    offline_env: dict[str, str] = Field(default={})
-    network: bool = False
+    default: bool = Field(default=True, description="Whether it is written without extra options.")
+    path_template: str | None = Field(default=None, description="Its file, in the run folder.")
+    switch: str | None = Field(default=None, description="The option that turns it on or off.")
+    offline_env: dict[str, str] = Field(default={}, description="Variables that keep it local.")
+    network: bool = Field(default=False, description="Whether it opens a connection.")
 
 
 class Logging(DocumentPart):
     """Every place where numbers appear."""
 
-    sources: tuple[LogSource, ...] = ()
+    sources: tuple[LogSource, ...] = Field(default=(), description="One entry per log.")
 
 
 class MetricMap(DocumentPart):
-    """Canonical metric names to the keys of the sources."""
+    """Canonical metric names to the keys of the logs."""
 
-    map: dict[str, str] = Field(default={})
+    map: dict[str, str] = Field(
+        default={}, description="return, success, episode_length, ... to the name in the log."
+    )
 
 
 class FileSet(DocumentPart):
-    """Files that play one role; external when they live in a dependency."""
+    """Files that play one role."""
 
-    globs: tuple[str, ...] = ()
-    external: bool = False
+    globs: tuple[str, ...] = Field(default=(), description="Patterns relative to the repository.")
+    external: bool = Field(default=False, description="Whether they are part of a dependency.")
 
 
 class Files(DocumentPart):
-    """Where the parts of the task are."""
+    """Where the parts of the task are: candidate scope and review targets."""
 
     reward: FileSet = FileSet()
     termination: FileSet = FileSet()
@@ -124,73 +132,87 @@ class Files(DocumentPart):
 class LauncherSpec(DocumentPart):
     """What starts the command."""
 
-    kind: LauncherKind = "local"
-    options: dict[str, Any] = Field(default={})
+    kind: LauncherKind = Field(default="local", description="local, slurm, ray, custom, ...")
+    options: dict[str, Any] = Field(default={}, description="Options of that launcher.")
 
 
 class Seeds(DocumentPart):
-    """How seeds are set; without control no claim about seeds can be made."""
+    """How seeds are set; without control no claim about seeds can be made. Null is unknown."""
 
-    flag: str | None = None
-    env_flag: str | None = None
-    controllable: bool = False
-    deterministic: Literal["claimed", "observed", "no"] = "no"
+    flag: str | None = Field(default=None, description="Option that sets the seed, e.g. --seed.")
+    env_flag: str | None = Field(default=None, description="Variable that sets the seed.")
+    controllable: bool | None = Field(default=None, description="Whether a seed can be set.")
+    deterministic: Literal["claimed", "observed", "no"] | None = Field(
+        default=None, description="Whether one seed gives the same numbers twice."
+    )
 
 
 class Completion(DocumentPart):
     """What proves that a run came to its end; an exit code alone never does."""
 
-    exit_code: int = 0
-    marker_file: str | None = None
-    min_step_fraction: float = Field(default=0.98, ge=0, le=1)
+    exit_code: int = Field(default=0, description="Exit code of a finished run.")
+    marker_file: str | None = Field(default=None, description="File written at the end of a run.")
+    min_step_fraction: float = Field(
+        default=0.98, ge=0, le=1, description="Share of the steps that must be in the log."
+    )
 
 
 class RepositoryOutputs(DocumentPart):
     """What a run leaves behind."""
 
-    run_dir_template: str | None = None
-    checkpoint_glob: str | None = None
+    run_dir_template: str | None = Field(
+        default=None, description="Where the repository writes if {run_dir} is not in the command."
+    )
+    checkpoint_glob: str | None = Field(default=None, description="Checkpoints in the run folder.")
     completion: Completion = Completion()
 
 
 class Hazard(DocumentPart):
-    """Something that could do harm or mislead."""
+    """A risk of running the repository; G23 refuses some of them."""
 
-    id: str
-    detail: str = ""
-    evidence: str = ""
+    id: str = Field(description="actuates_hardware, network_by_default, deletes_results, ...")
+    detail: str = Field(default="", description="What it does.")
+    evidence: str = Field(default="", description="path:line, comma separated.")
 
 
-class Quote(DocumentPart):
-    """A line of the repository that a finding rests on."""
+def _as_citation(value: Any) -> Any:
+    if isinstance(value, dict):  # as earlier versions wrote it
+        cited = cast("dict[str, Any]", value)
+        line = cited.get("line")
+        return f"{cited.get('path')}:{line}" if line else cited.get("path")
+    return value
 
-    path: str
-    line: int | None = None
-    quote_hash: Sha | None = None
+
+Citation = Annotated[str, BeforeValidator(_as_citation)]
+"""path:line in the repository, or a path alone"""
 
 
 class Provenance(DocumentPart):
-    """How sure we are of a field."""
+    """Where the value of a field comes from."""
 
-    status: Literal["inferred", "confirmed", "unknown"]
+    status: Literal["inferred", "confirmed", "unknown"] = Field(
+        description="unknown: empty; inferred: cited; confirmed: by a person."
+    )
     confidence: float | None = Field(default=None, ge=0, le=1)
-    evidence: tuple[Quote, ...] = ()
+    evidence: tuple[Citation, ...] = Field(default=(), description="path:line of each fact.")
 
 
 class Adapter(Document):
     """adapter.yaml: how this repository trains, evaluates and logs."""
 
     schema_id: str = Field(default="telic.adapter/1", alias="schema")
-    commands: Commands
-    config: ConfigSpec
-    logging: Logging
-    metrics: MetricMap
-    files: Files
-    launcher: LauncherSpec
-    seeds: Seeds
-    outputs: RepositoryOutputs
-    hazards: tuple[Hazard, ...] = ()
-    provenance: dict[str, Provenance] = Field(default={})
+    commands: Commands = Field(description="Commands as lists of words; null is unknown.")
+    config: ConfigSpec = Field(description="How a parameter is changed; null is unknown.")
+    logging: Logging = Field(description="Logs, with the file of each in the run folder.")
+    metrics: MetricMap = Field(description="Canonical metric names to the names in the logs.")
+    files: Files = Field(description="Files by role: what candidates may change, what is checked.")
+    launcher: LauncherSpec = Field(description="What starts the commands.")
+    seeds: Seeds = Field(description="How seeds are set; null is unknown.")
+    outputs: RepositoryOutputs = Field(description="What a run leaves behind.")
+    hazards: tuple[Hazard, ...] = Field(default=(), description="Risks; some block a launch.")
+    provenance: dict[str, Provenance] = Field(
+        default={}, description="Per field: unknown, inferred or confirmed, with path:line."
+    )
 
 
 _COMMANDS = ("commands.train", "commands.eval", "commands.smoke", "commands.resume")
@@ -209,14 +231,14 @@ FIELDS = (
     "files.policy",
     "files.evaluator",
 )
-"""parts of an adapter that a person confirms as one"""
+"""parts of an adapter that a person confirms as a unit"""
 
 
 def confirm_field(adapter: Adapter, name: str, value: Any = None) -> Adapter:
-    """Return the adapter with a field confirmed, and changed when a value is given.
+    """Return the adapter with a field confirmed, and changed if a value is given.
 
-    `name` is one of FIELDS or something below one, such as seeds.flag; confirming a detail confirms
-    its field. A command may be given as one line. Raises UnknownName, or InvalidDocument when the
+    `name` is one of FIELDS or a detail of one, such as seeds.flag; confirming a detail confirms the
+    whole field. A command may be given as one line. Raises UnknownName, or InvalidDocument if the
     value does not fit.
     """
     field = next((each for each in FIELDS if name == each or name.startswith(f"{each}.")), None)
@@ -231,7 +253,7 @@ def confirm_field(adapter: Adapter, name: str, value: Any = None) -> Adapter:
 
 
 def _as_command(value: Any) -> Any:
-    if value == "null":  # there is none, and a person says so
+    if value == "null":
         return None
     return {"argv": shlex.split(value)} if isinstance(value, str) else value
 

@@ -261,7 +261,7 @@ def _override_words(adapter: Adapter, values: Values) -> list[str]:
             return [f"--{name}={value}" for name, value in changed.items()]
         case "file":
             return [str(values.run_dir / OVERRIDES_FILE)]
-        case "source_edit":
+        case "source_edit" | None:
             raise InvalidDocument(
                 "E_COMMAND",
                 f"Parameters of this repository are changed in its source, not by overrides "

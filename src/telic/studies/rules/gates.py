@@ -243,7 +243,8 @@ def seed_is_fresh(attempt: LaunchAttempt) -> RuleFinding:
         problems.append(f"{seed} is not planned for {phase}")
     for name, run in study.state.runs_of(request.candidate).items():
         is_same = (run.seed, run.phase, run.status) == (seed, phase, RunStatus.FINISHED)
-        if is_same and not is_control and study.run_revisions.get(name) == attempt.held.revision:
+        is_repeat = is_same and phase != "smoke"  # a repeated smoke run shows determinism
+        if is_repeat and not is_control and study.run_revisions.get(name) == attempt.held.revision:
             problems.append(f"{name} has finished with this seed")
     problems += _retry_problems(attempt)
     return RuleFinding(problems, value=seed)

@@ -1,1 +1,0 @@
-"""Read a repository without running it: how it trains, evaluates, logs, and what is risky."""

@@ -1,0 +1,94 @@
+"""An adapter is checked: its schema, the lines it cites, its commands; people confirm it."""
+
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from telic.cli.main import app
+from telic.errors import UnknownName
+from telic.studies.documents.adapter import Adapter, confirm_field
+from telic.studies.documents.base import read_yaml, write_yaml
+from telic.studies.errors import InvalidDocument
+from telic.studies.folder import StudyFolder
+
+TRAIN = (
+    "import argparse\n\nif __name__ == '__main__':\n    p.add_argument('--seed')\n    m.learn()\n"
+)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "train.py").write_text(TRAIN)
+    words = ["study", "init", "--task", "walk", "--study", "one", "--root", str(tmp_path)]
+    done = CliRunner().invoke(app, words)
+    assert done.exit_code == 0, done.output
+    return StudyFolder.find(tmp_path)
+
+
+def checked(folder, *words):
+    line = ["study", "adapter", *words, "--root", str(folder.root), "--json"]
+    done = CliRunner().invoke(app, line)
+    return done.exit_code, json.loads(done.stdout)["check"]
+
+
+def change(folder, **parts):
+    data = read_yaml(folder.adapter)
+    for place, value in parts.items():
+        section, _, name = place.partition("__")
+        data[section][name] = value
+    write_yaml(folder.adapter, data)
+
+
+def test_a_draft_is_valid_and_says_what_it_leaves_open(folder):
+    code, found = checked(folder)
+    assert (code, found["ok"], found["problems"]) == (0, True, [])
+    assert "logging" in found["unknown"] and "commands.train" not in found["unknown"]
+    assert found["unconfirmed"] == ["commands.train", "metrics", "seeds", "outputs"]
+    _, drafted = checked(folder, "--draft")
+    assert {each["field"] for each in drafted["questions"]} >= {"commands.eval", "metrics"}
+
+
+@pytest.mark.parametrize(
+    ("parts", "problem"),
+    [
+        ({"commands__train": {"argv": ["python", "gone.py"]}}, "there is no file gone.py"),
+        ({"commands__train": {"argv": ["nowhere-train"]}}, "there is no program nowhere-train"),
+        ({"commands__train": {"argv": ["python", "train.py", "--task=xxx"]}}, "--task=xxx"),
+        ({"commands__train": {"argv": ["python", "train.py", "&&", "ls"]}}, "shell operator"),
+        ({"commands__train": {"argv": ["python", "train.py", "{oops}"]}}, "placeholder"),
+        ({"commands__trian": None}, "unknown key trian"),
+        (
+            {"provenance__seeds": {"status": "inferred", "evidence": ["train.py:99"]}},
+            "train.py:99: the file has 6 lines",
+        ),
+        (
+            {"provenance__seeds": {"status": "inferred", "evidence": ["../secret:1"]}},
+            "outside of the repository",
+        ),
+        ({"provenance__seeds": {"status": "inferred"}}, "cites the line"),
+    ],
+)
+def test_what_is_wrong_is_named(folder, parts, problem):
+    change(folder, **parts)
+    code, found = checked(folder)
+    assert code == 4 and not found["ok"]
+    assert any(problem in each for each in found["problems"]), found["problems"]
+
+
+def test_citations_of_earlier_versions_are_read(folder):
+    old = {"status": "inferred", "confidence": 0.7}
+    change(folder, provenance__seeds={**old, "evidence": [{"path": "train.py", "line": 4}]})
+    assert folder.read_adapter().provenance["seeds"].evidence == ("train.py:4",)
+
+
+def test_a_correction_confirms_a_field(folder):
+    adapter = confirm_field(folder.read_adapter(), "seeds.flag", "--random-seed")
+    assert adapter.seeds.flag == "--random-seed"
+    assert adapter.provenance["seeds"].status == "confirmed"
+    gone = confirm_field(adapter, "commands.train", "null")
+    assert gone.commands.train is None and Adapter.parse(gone.as_data()) == gone
+    with pytest.raises(UnknownName):
+        confirm_field(adapter, "seeds.flagg", "x")
+    with pytest.raises(InvalidDocument, match="placeholder"):
+        confirm_field(adapter, "commands.train", "python x.py {oops}")

@@ -1,0 +1,110 @@
+"""Smoke runs prove an adapter: what the repository ignores or lacks is found out."""
+
+import sys
+
+import pytest
+
+from telic.studies.launch import machine
+from telic.studies.smoke import prove_adapter
+from tests.studies.launch import toy_study
+from tests.studies.launch.toy_study import AGENT, make_study
+
+TRAINER = """\
+import json, pathlib, random, sys, time
+
+run_dir, seed, steps = pathlib.Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
+draw = random.Random({seed})
+with (run_dir / "metrics.jsonl").open("w") as log:
+    for step in range(1, {steps} + 1):
+        print(json.dumps({{"step": step, "{metric}": draw.random(), "falls": 0.0}}), file=log)
+(run_dir / "policy.json").write_text("{{}}")
+(run_dir / "done").write_text("yes")
+"""
+EVALUATOR = """\
+import json, os, pathlib, sys
+
+out = pathlib.Path(sys.argv[1]); out.mkdir(parents=True, exist_ok=True)
+(out / "metrics.jsonl").write_text(json.dumps({"step": 1, "success": 0.5, "falls": 0.0}) + "\\n")
+if TRAINS:
+    (pathlib.Path(sys.argv[2])).write_text("trained on")
+"""
+
+
+@pytest.fixture
+def prove(tmp_path, monkeypatch):
+    """Make a study around a trainer and prove its adapter; returns the checks by name."""
+    studies = []
+
+    def run(seed="seed", steps="steps", metric="success", evaluator="", **seeds):
+        monkeypatch.setenv("TELIC_CONFIG_DIR", str(tmp_path / "config"))
+        text = TRAINER.format(seed=seed, steps=steps, metric=metric)
+        monkeypatch.setattr(toy_study, "TRAIN", text)
+        command = [sys.executable, "train.py", "{run_dir}", "{seed}", "{steps}"]
+        adapter = {**toy_study.ADAPTER}
+        adapter["commands"] = {**adapter["commands"], "train": {"argv": command}}
+        adapter["seeds"] = {"flag": "--seed", "controllable": True, **seeds}
+        adapter["outputs"] = {**adapter["outputs"], "checkpoint_glob": "policy.json"}
+        monkeypatch.setattr(toy_study, "ADAPTER", adapter)
+        if evaluator:
+            monkeypatch.setattr(toy_study, "EVALUATOR", evaluator)
+            words = [sys.executable, "evaluate.py", "{run_dir}", "{checkpoint}", "{seed}"]
+            protocol = {"schema": "telic.eval_protocol/1", "eval_seeds": [7777], "episodes": 1}
+            monkeypatch.setattr(toy_study, "PROTOCOL", {**protocol, "command": {"argv": words}})
+        baseline = {**toy_study.CONTRACT["baseline"], "steps": 1000}
+        estimate = {"est": {"wall_clock_h": 1}}
+        contract = {**toy_study.CONTRACT, "baseline": {**baseline, **estimate}}
+        monkeypatch.setattr(toy_study, "CONTRACT", contract)
+        studies.append(make_study(tmp_path / "repo"))
+        proof = prove_adapter(studies[-1], AGENT)
+        assert proof.evidence in studies[-1].state.evidence
+        return {check.name: check for check in proof.checks}, proof
+
+    yield run
+    for study in studies:
+        for folder in study.folder.runs.iterdir():
+            machine.ask_to_stop(folder, "user", "the test is over")
+
+
+def test_an_honest_trainer_passes(prove):
+    checks, proof = prove()
+    assert proof.ok and len(proof.runs) == 3
+    assert {name: check.passed for name, check in checks.items()} == {
+        "starts": True,
+        "metric": True,
+        "steps": True,
+        "seed": True,
+        "repeat": True,
+        "evaluator": None,
+    }
+
+
+def test_an_ignored_seed_is_found(prove):
+    checks, proof = prove(seed="0")
+    assert not proof.ok and checks["seed"].passed is False and "ignored" in checks["seed"].why
+
+
+def test_what_is_not_reproducible_must_be_declared(prove):
+    checks, proof = prove(seed="time.time_ns()")
+    assert checks["seed"].passed and checks["repeat"].passed is False and not proof.ok
+
+
+def test_declared_nondeterminism_passes(prove):
+    checks, proof = prove(seed="time.time_ns()", deterministic="no")
+    assert proof.ok and "declared" in checks["repeat"].why
+
+
+def test_ignored_steps_are_found(prove):
+    checks, proof = prove(steps="500")
+    assert checks["steps"].passed is False and "trained 500" in checks["steps"].why
+    assert not proof.ok
+
+
+def test_a_missing_metric_is_found(prove):
+    checks, proof = prove(metric="reward")
+    assert checks["metric"].passed is False and not proof.ok
+
+
+@pytest.mark.parametrize("trains", [False, True])
+def test_an_evaluator_must_not_train(prove, trains):
+    checks, proof = prove(evaluator=EVALUATOR.replace("TRAINS", str(trains)))
+    assert checks["evaluator"].passed is not trains and proof.ok is not trains
