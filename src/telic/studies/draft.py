@@ -516,7 +516,8 @@ def _options(tree: SourceTree, reach: Sequence[PythonFile]) -> _Options:
 
 
 def _class_fields(reach: Sequence[PythonFile], name: str) -> Mapping[str, Cited]:
-    return next((file.fields[name] for file in reach if name in file.fields), {})
+    found = (file.fields[name] for file in reach if name in file.fields)
+    return next(found, dict[str, Cited]())
 
 
 def _hydra_keys(tree: SourceTree, path: str, keywords: Mapping[str, Any]) -> dict[str, str]:
