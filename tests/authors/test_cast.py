@@ -15,7 +15,7 @@ from telic.envs import make
 from telic.errors import ConfigError, UnknownName
 from telic.llm import Budget, BudgetExceeded, Models, Scripted
 from telic.session.records import SessionConfig
-from telic.session.report.words import author, command
+from telic.session.report.sections import author_name, command
 from telic.storage.layout import SessionFolder
 from tests.authors.scripts import SCRIPT
 from tests.heard import Heard
@@ -96,7 +96,7 @@ def test_a_session_keeps_models_and_efforts_by_role():
     assert config(model_for=None, effort_for=None) == config()
     told = command(asked, Path("session.json"))
     assert "--model-for vision=google:x" in told and "--effort-for reward=low" in told
-    assert author(asked) == "host (vision: google:x)"
+    assert author_name(asked) == "host (vision: google:x)"
 
 
 @pytest.mark.parametrize(

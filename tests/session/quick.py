@@ -12,9 +12,8 @@ from telic.judges import recorder
 from telic.llm import CallLimits, Models, Request, Scripted
 from telic.rendering.job import Rendering
 from telic.sandbox import host
-from telic.session import judgement, training
+from telic.session import judgement, pictures, training
 from telic.session.loop import Session, run
-from telic.session.report import best
 from telic.storage.files import read_json
 from telic.storage.layout import SessionFolder
 from telic.training.plan import PRESETS
@@ -58,7 +57,7 @@ def at_home() -> Iterator[pytest.MonkeyPatch]:
         for module in (judgement, training):
             patch.setattr(module, "CHOOSING", 4)
         patch.setitem(PRESETS["default"], "HalfCheetah-v5", (1_000_000, SETTINGS))
-        patch.setattr(best, "render", _draw_nothing)
+        patch.setattr(pictures, "render", _draw_nothing)
         yield patch
 
 

@@ -22,9 +22,8 @@ from telic.judges.trial import Trial, failure
 from telic.judges.verdict import Verdict, judged, unknown
 from telic.llm import CallLimits, Fault, ModelAnswerError, ModelUnavailable, RawReply
 from telic.sandbox import host
-from telic.session import budget, fresh, loop, training
+from telic.session import budget, fresh, loop, pictures, training
 from telic.session.records import state_of
-from telic.session.report import best
 from telic.storage import files as storage
 from telic.storage.files import read_json
 from telic.storage.layout import RunFolder
@@ -525,7 +524,7 @@ def test_without_a_renderer_there_is_a_report_without_pictures(asking, home, err
         def render(jobs, **_):
             raise error
 
-        home.setattr(best, "render", render)
+        home.setattr(pictures, "render", render)
     session, _ = asking.run(PASSING)
     assert (
         session.summary.outcome == "unproven"

@@ -176,8 +176,8 @@ def test_what_did_not_pass_cannot_be_vetoed(session, outcome):
 
 def test_the_report_says_what_people_say(session):
     from telic.session.records import SessionConfig
-    from telic.session.report.document import _SECTIONS
-    from telic.session.report.facts import SessionReportFacts
+    from telic.session.report.data import SessionReportData
+    from telic.session.report.sections import SECTIONS
 
     add_label(session, False, why="it slides", author="ada")
     add_veto(session, "a look-alike", "bob")
@@ -185,8 +185,8 @@ def test_the_report_says_what_people_say(session):
         read_record(session.config, SessionConfig),
         read_record(session.summary, SessionSummary),
     )
-    facts = SessionReportFacts(session, config, None, [], summary)
-    said = str(_SECTIONS["What people say"](facts))
+    facts = SessionReportData(session, config, None, [], summary)
+    said = str(SECTIONS["Labels and vetoes"](facts))
     for words in ("vetoed by bob", "it slides", "differ", "below 6 labels change no score"):
         assert words in said
 

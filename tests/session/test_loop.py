@@ -13,11 +13,10 @@ from telic.errors import ConfigError, RewardError
 from telic.judges.criteria import Composition, Criterion, leaf
 from telic.judges.verdict import judged, together, unknown
 from telic.rendering.job import Rendering
-from telic.session import certificate, loop
+from telic.session import certificate, loop, pictures
 from telic.session.judgement import decide as decide_on
 from telic.session.loop import run
 from telic.session.records import SessionConfig
-from telic.session.report import best
 from telic.session.robustness import read_card
 from telic.storage.files import read_json
 from telic.storage.layout import SessionFolder
@@ -263,7 +262,7 @@ def test_a_pass_is_drawn_once_and_meanwhile_certified(asking, home):
         assert begun.wait(10), "the pictures wait for the certificate"
         return certificate.certify(*args)
 
-    home.setattr(best, "render", render)
+    home.setattr(pictures, "render", render)
     home.setattr(loop, "certify", certify)
     session, _ = asking.run(PASSING)
     assert "<video" in (session.path / "report.html").read_text()

@@ -4,7 +4,9 @@ from types import SimpleNamespace
 
 from telic.judges.obedience import ObeyedCommands
 from telic.report import document as doc
-from telic.session.report.trust import obeys
+from telic.session.report.sections import SECTIONS
+
+obeys = SECTIONS["Velocity tracking"]
 
 ROWS = [
     ObeyedCommands("go ahead, faster", 12.0, 0.7, 0.14, "m/s"),

@@ -7,9 +7,16 @@ from telic.judges.recorder import RecordedFile
 from telic.judges.verdict import Verdict, unknown
 from telic.session import robustness
 from telic.session.records import SessionConfig, SessionSummary
-from telic.session.report.proof import policy_proof
-from telic.session.report.trust import card_blocks, fragile, summary_line
-from telic.session.robustness import CONDITIONS, EPISODES, read_card, robustness_card
+from telic.session.report.document import policy_proof
+from telic.session.report.sections import card_blocks
+from telic.session.robustness import (
+    CONDITIONS,
+    EPISODES,
+    fragile,
+    read_card,
+    robustness_card,
+    summary_line,
+)
 from telic.storage.files import read_record, write_text
 from telic.training.export.card import PolicyProof
 from tests.heard import Heard
@@ -97,11 +104,11 @@ def test_an_environment_with_its_own_physics_has_what_it_can(session, recorded, 
 def test_it_is_told_in_a_table_and_in_a_line(session, recorded):
     card = card_of(session)
     assert fragile(card) == ["one step late"]
-    assert summary_line(card) == "fails under one step late (of 7 conditions tried)"
+    assert summary_line(card) == "6 of 7 conditions passed (failed: one step late)"
     said = str(card_blocks(card))
-    assert "0 of 16" in said and "15 of 16" in said and "None of this is part of the pass" in said
+    assert "0 of 16" in said and "15 of 16" in said and "This is not part of the pass" in said
     firm = card.model_copy(update={"rows": card.rows[:-1]})
-    assert summary_line(firm) == "holds under all of 6 conditions tried"
+    assert summary_line(firm) == "6 of 6 conditions passed"
 
 
 def test_an_exported_policy_carries_what_was_asked_and_proven(session, recorded):
@@ -109,6 +116,6 @@ def test_an_exported_policy_carries_what_was_asked_and_proven(session, recorded)
     proof = policy_proof(session)
     assert isinstance(proof, PolicyProof) and proof.title == "run forward"
     said = str(proof.sections)
-    for words in ("run forward", "passed", "How far it carries", "SHA-256", "judge_fn.py"):
+    for words in ("run forward", "passed", "Robustness", "SHA-256", "judge_fn.py"):
         assert words in said
     assert proof.files[session.judge][0] == "judge_fn.py"

@@ -251,13 +251,12 @@ def show_session(session: Session) -> None:
 
 
 def _print_robustness(session: Session) -> None:
-    from telic.session.report.trust import summary_line
-    from telic.session.robustness import read_card
+    from telic.session.robustness import read_card, summary_line
     from telic.storage.layout import SessionFolder
 
     card = read_card(SessionFolder(session.path))
     if card is not None:
-        console.print(f"robust? {summary_line(card)}", soft_wrap=True)
+        console.print(f"robustness: {summary_line(card)}", soft_wrap=True)
 
 
 _NARROW = 100

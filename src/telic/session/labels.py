@@ -325,7 +325,7 @@ def _policy(judged: SessionIteration, member: str | None) -> MemberScore:
 
 def _episode(score: MemberScore, episode: str | None) -> int:
     """Return which episode is meant, from 0."""
-    from telic.session.report.best import choose_episodes  # with all that draws it
+    from telic.session.pictures import choose_episodes  # with all that draws it
 
     verdicts = score.judgement.verdicts
     named = choose_episodes(verdicts) if verdicts else {}

@@ -60,9 +60,9 @@ from telic.session.judgement import (
 )
 from telic.session.labels import vetoed_before
 from telic.session.outcome import ONE_SEED, Ending, ending_of_pass
+from telic.session.pictures import PicturesAhead
 from telic.session.records import IntentOptions, SessionConfig, SessionSummary
 from telic.session.rejudge import reconsidered
-from telic.session.report.best import PicturesAhead
 from telic.session.report.document import write_report
 from telic.session.robustness import robustness_card
 from telic.session.training import alarms, train

@@ -204,3 +204,24 @@ def _row(
         score=sum(scores) / len(scores) if scores else None,
         reason=reasons[0] if reasons else None,
     )
+
+
+def fragile(card: RobustnessCard) -> list[str]:
+    """Return the conditions under which most episodes that pass otherwise fail, worst first."""
+    usual = card.rows[0].passing
+    lost = [
+        (row.passing, row.condition)
+        for row in card.rows[1:]
+        if row.passing is not None and row.passing < (usual or row.episodes) / 2
+    ]
+    return [condition for _, condition in sorted(lost)]
+
+
+def summary_line(card: RobustnessCard) -> str:
+    """Summarize a card in one line."""
+    failed = fragile(card)
+    known = sum(row.passing is not None for row in card.rows[1:])
+    if not known:
+        return "unknown: no condition could be tried"
+    passed = f"{known - len(failed)} of {known} conditions passed"
+    return f"{passed} (failed: {', '.join(failed)})" if failed else passed

@@ -267,7 +267,7 @@ def export(request: ExportRequest) -> ExportedPolicy:
     out = request.out or policy.home / "export"
     proof = check = None
     if policy.is_judged:
-        from telic.session.report.proof import policy_proof
+        from telic.session.report.document import policy_proof
         from telic.session.sim_to_sim import sim_to_sim
         from telic.storage.layout import SessionFolder
 

@@ -19,7 +19,7 @@ from telic.core.config import Record
 from telic.rewards.contract import RewardSpec
 from telic.session.control import DeliveredNotes
 from telic.session.looks import Checkpoint
-from telic.session.report.facts import read_reward
+from telic.session.report.data import read_reward
 from telic.storage.facts import FindingFacts, MemberResultFacts
 from telic.storage.files import as_record, read_facts, read_json_lines, read_record
 from telic.storage.layout import IterationFolder, MemberFolder, RunFolder, SessionFolder

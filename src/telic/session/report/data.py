@@ -1,4 +1,4 @@
-"""Everything a report tells, gathered once from the session's records and files."""
+"""The data of a session's report, gathered once from its records and files."""
 
 from __future__ import annotations
 
@@ -16,23 +16,25 @@ from telic.authors.candidate import (
     SessionIteration,
     latest_lessons,
 )
-from telic.core.events import Listener, LogMessage
+from telic.core.confidence import proven_mean
+from telic.core.events import Listener, LogMessage, ModelFailed, ModelReply, ModelSent, read_events
+from telic.core.stats import Interval, bootstrap
 from telic.core.text import count, figure
 from telic.envs import make
-from telic.judges.criteria import Composition
+from telic.judges.criteria import Composition, Leaf
 from telic.judges.obedience import ObeyedCommands, obedience
 from telic.judges.trial import Trial
 from telic.judges.verdict import Judgement
 from telic.report.charts import ChartLine, LineChart, Point
 from telic.report.document import Figure
 from telic.rewards.contract import RewardSpec
+from telic.session.budget import paid
 from telic.session.certificate import Certificate
 from telic.session.control import DeliveredNotes
+from telic.session.pictures import Pictures, draw_pictures
 from telic.session.records import SessionConfig, SessionSummary, read_summary
-from telic.session.report.best import Pictures, RunnerUp, compare, draw_pictures
-from telic.session.report.costs import Costs, read_costs
 from telic.storage.facts import FindingFacts, ManifestFacts, MemberResultFacts
-from telic.storage.files import read_facts, read_record
+from telic.storage.files import read_facts, read_json_lines, read_record
 from telic.storage.layout import IterationFolder, MemberFolder, RunFolder, SessionFolder
 from telic.storage.reading import read_text
 from telic.storage.scalars import Kind, read_rows
@@ -42,7 +44,7 @@ _CURVE_POINTS = 120
 
 
 class Troubles:
-    """Lets parts of a report fail one by one; a session must not fail because of its report."""
+    """Lets parts of a report fail one by one: a session must not fail because of its report."""
 
     def __init__(self, tell: Listener) -> None:
         self.lines: list[str] = []
@@ -50,7 +52,7 @@ class Troubles:
 
     @contextmanager
     def sparing(self, what: str) -> Generator[None]:
-        """End the block at an error, note it, and go on after it."""
+        """Skip the rest of the block after an error, and note the error."""
         try:
             yield
         except Exception as error:  # the job boundary: the rest of the report may well be fine
@@ -60,7 +62,32 @@ class Troubles:
         """Record that something is missing, and why."""
         line = " ".join(line.split())
         self.lines.append(line)
-        self._tell(LogMessage(message=f"The report lacks {line}"))
+        self._tell(LogMessage(message=f"Missing from the report: {line}"))
+
+
+class SessionCosts(NamedTuple):
+    """Seconds of wall clock by part, environment steps, and what was asked of models."""
+
+    total_s: float
+    training_s: float
+    judging_s: float
+    steps: int | None
+    """environment steps of all policies together"""
+    usd: float | None
+    """paid to models; None: unknown"""
+    calls: int
+    """calls that were paid for, those without a valid answer included"""
+    models: tuple[str, ...] = ()
+    model_s: float = 0.0
+    tokens: int | None = 0
+    failed: int = 0
+    """questions that never got a valid answer; their tokens are not in the sum, their price is"""
+
+    @property
+    def other_s(self) -> float | None:
+        """Return what the parts leave over; None when the clock saw less than the parts took."""
+        rest = self.total_s - self.training_s - self.judging_s - self.model_s
+        return rest if rest >= 0.0 else None
 
 
 class TermShare(NamedTuple):
@@ -86,7 +113,7 @@ class TrainedReward(NamedTuple):
 
 
 @dataclass(slots=True)
-class SessionReportFacts:
+class SessionReportData:
     """What there is to tell about a session; what could not be had stays empty."""
 
     folder: SessionFolder
@@ -99,13 +126,12 @@ class SessionReportFacts:
     member: MemberScore | None = None
     """the best policy"""
     pictures: Pictures = field(default_factory=Pictures)
-    runner_up: RunnerUp | None = None
     obeyed: list[ObeyedCommands] = field(default_factory=list[ObeyedCommands])
     """errors of the best policy by what it was commanded; empty: it was commanded nothing"""
     curves: list[Figure] = field(default_factory=list[Figure])
     reward: TrainedReward | None = None
     """of the best policy"""
-    costs: Costs | None = None
+    costs: SessionCosts | None = None
     manifest: dict[str, Any] = field(default_factory=dict[str, Any])
     """versions and hashes of the best training run"""
     candidates: dict[int, RewardCandidate] = field(default_factory=dict[int, RewardCandidate])
@@ -118,8 +144,6 @@ class SessionReportFacts:
     """why the verdict can be believed, or not"""
     analysis: Analysis | None = None
     """what a model says of the whole"""
-    redraws: bool = True
-    """whether pictures that are there are drawn anew"""
 
     @property
     def run(self) -> RunFolder | None:
@@ -127,97 +151,122 @@ class SessionReportFacts:
         return None if self.best is None else self.folder.iteration(self.best.number).run
 
     @property
-    def judgement(self) -> Judgement | None:
-        """Return what judges said of the best policy."""
-        return None if self.member is None else self.member.judgement
-
-    @property
     def lessons(self) -> list[Lesson]:
         """Return what was learned; of equal texts the latest tier holds."""
         return list(latest_lessons(self.candidates.values()))
 
 
-def read_session(folder: SessionFolder) -> SessionReportFacts:
+def read_data(folder: SessionFolder) -> SessionReportData:
     """Return what the records of a session that has ended say, without drawing anything."""
     files = [folder.iteration(number).judgment for number in folder.iterations()]
-    facts = SessionReportFacts(
+    data = SessionReportData(
         folder,
         read_record(folder.config, SessionConfig),
         read_record(folder.author, Composition) if folder.author.exists() else None,
         [read_record(file, SessionIteration) for file in files if file.exists()],
         read_summary(folder),
     )
-    _find_best(facts)
-    return facts
+    _find_best(data)
+    return data
 
 
-def _find_best(facts: SessionReportFacts) -> None:
-    number = facts.summary.best_iteration
-    facts.best = next((each for each in facts.history if each.number == number), None)
-    facts.member = facts.best.best_member if facts.best else None
+def _find_best(data: SessionReportData) -> None:
+    number = data.summary.best_iteration
+    data.best = next((each for each in data.history if each.number == number), None)
+    data.member = data.best.best_member if data.best else None
 
 
-def gather(facts: SessionReportFacts, troubles: Troubles) -> SessionReportFacts:
+def gather(data: SessionReportData, troubles: Troubles, *, redraws: bool = True) -> None:
     """Read and draw what the report needs; what cannot be had is noted and left out."""
-    folder, history, summary = facts.folder, facts.history, facts.summary
-    _find_best(facts)
+    folder, history, summary = data.folder, data.history, data.summary
+    _find_best(data)
     with troubles.sparing("what it took"):
-        facts.costs = read_costs(folder, history, summary)
+        data.costs = read_costs(folder, history, summary)
     with troubles.sparing("the trial on examples"):
-        facts.trial = read_record(folder.trial, Trial) if folder.trial.exists() else None
+        data.trial = read_record(folder.trial, Trial) if folder.trial.exists() else None
     with troubles.sparing("the certificate"):
         exists = folder.certificate.exists()
-        facts.certificate = read_record(folder.certificate, Certificate) if exists else None
+        data.certificate = read_record(folder.certificate, Certificate) if exists else None
     with troubles.sparing("the analysis"):
         exists = folder.analysis.exists()
-        facts.analysis = read_record(folder.analysis, Analysis) if exists else None
+        data.analysis = read_record(folder.analysis, Analysis) if exists else None
     for iteration in history:
         with troubles.sparing(f"what iteration {iteration.number} was"):
-            _add_iteration(facts, iteration)
-    if facts.best is not None and facts.member is not None:
-        _add_best(facts, facts.best, facts.member, troubles)
-    return facts
+            _add_iteration(data, iteration)
+    if data.best is not None and data.member is not None:
+        _add_best(data, data.best, data.member, troubles, redraws)
 
 
-def _add_iteration(facts: SessionReportFacts, iteration: SessionIteration) -> None:
-    files = facts.folder.iteration(iteration.number)
-    facts.curves += read_curves(files, iteration)
+def read_costs(
+    folder: SessionFolder, history: list[SessionIteration], summary: SessionSummary
+) -> SessionCosts:
+    """Read what a session took from its records and events."""
+    usd, calls = paid(folder)
+    costs = SessionCosts(
+        total_s=summary.seconds,
+        training_s=sum(iteration.training_s for iteration in history),
+        judging_s=sum(iteration.judging_s for iteration in history),
+        steps=summary.steps or None,
+        usd=usd,
+        calls=calls,
+    )
+    for event in read_events(read_json_lines(folder.events)):
+        match event:
+            case ModelSent() if event.model not in costs.models:
+                costs = costs._replace(models=(*costs.models, event.model))
+            case ModelFailed():
+                costs = costs._replace(failed=costs.failed + 1)
+            case ModelReply(cached=False):
+                parts = (costs.tokens, event.tokens.input, event.tokens.output)
+                known = [part for part in parts if part is not None]
+                costs = costs._replace(
+                    model_s=costs.model_s + event.latency_s,
+                    tokens=sum(known) if len(known) == len(parts) else None,
+                )
+            case _:
+                pass
+    return costs
+
+
+def _add_iteration(data: SessionReportData, iteration: SessionIteration) -> None:
+    files = data.folder.iteration(iteration.number)
+    data.curves += read_curves(files, iteration)
     if files.notes.exists():
         said = read_record(files.notes, DeliveredNotes).notes
-        facts.notes[iteration.number] = tuple(note.text for note in said)
-    facts.candidates[iteration.number] = read_record(files.candidate, RewardCandidate)
+        data.notes[iteration.number] = tuple(note.text for note in said)
+    data.candidates[iteration.number] = read_record(files.candidate, RewardCandidate)
 
 
 def _add_best(
-    facts: SessionReportFacts, best: SessionIteration, member: MemberScore, troubles: Troubles
+    data: SessionReportData,
+    best: SessionIteration,
+    member: MemberScore,
+    troubles: Troubles,
+    redraws: bool,
 ) -> None:
-    files = facts.folder.iteration(best.number)
-    with troubles.sparing("the comparison"):
-        facts.runner_up = compare(facts.history, best, member, facts.config.threshold)
+    files = data.folder.iteration(best.number)
     with troubles.sparing("the reward's terms"):
-        facts.reward = read_reward(files.run.path / member.member, member.step)
+        data.reward = read_reward(files.run.path / member.member, member.step)
     with troubles.sparing("versions"):
-        facts.manifest = dict(read_facts(files.run.manifest, ManifestFacts))
+        data.manifest = dict(read_facts(files.run.manifest, ManifestFacts))
     with troubles.sparing("how it obeys"):
-        facts.obeyed = read_obedience(facts, best.number, member)
+        data.obeyed = read_obedience(data, best.number, member)
     with troubles.sparing("pictures"):
-        candidate = facts.candidates.get(best.number)  # one damaged file costs one section only
-        asked = facts.config.env, candidate.env_args if candidate else {}
-        facts.pictures = draw_pictures(
-            facts.folder, files, member, asked, troubles.note, facts.redraws
-        )
+        candidate = data.candidates.get(best.number)  # one damaged file costs one section only
+        asked = data.config.env, candidate.env_args if candidate else {}
+        data.pictures = draw_pictures(data.folder, files, member, asked, troubles.note, redraws)
 
 
 def read_obedience(
-    facts: SessionReportFacts, number: int, member: MemberScore
+    data: SessionReportData, number: int, member: MemberScore
 ) -> list[ObeyedCommands]:
     """Return how well the best policy, of this iteration, did what its episodes commanded."""
-    files, candidate = facts.folder.iteration(number), facts.candidates.get(number)
+    files, candidate = data.folder.iteration(number), data.candidates.get(number)
     if candidate is None or not candidate.env_args.get("commands"):
         return []
-    where = facts.config.env, candidate.env_args
+    where = data.config.env, candidate.env_args
     paths = [files.episode(member.member, row) for row in range(len(member.judgement.verdicts))]
-    env = make(facts.config.env, num_envs=1, **candidate.env_args)
+    env = make(data.config.env, num_envs=1, **candidate.env_args)
     env.close()
     return obedience((read_trajectory(path, where) for path in paths if path.exists()), env.spec)
 
@@ -308,3 +357,23 @@ def _thin(points: list[Point]) -> list[Point]:
         )
         for group in groups
     ]
+
+
+def interval_of(judgement: Judgement) -> Interval | None:
+    """Return the interval of a policy's score, at the confidence of its proof; None: unknown."""
+    scores = [verdict.score for verdict in judgement.verdicts]
+    known = [score for score in scores if score is not None]
+    if judgement.alpha is None or judgement.low is None:  # of an earlier version
+        return bootstrap(known)
+    # Unknown episodes may be worth anything: nothing below, everything above.
+    missing = [*(1.0 - score for score in known), *[0.0] * judgement.unknown]
+    return Interval(judgement.low, 1.0 - proven_mean(missing, judgement.alpha))
+
+
+def leaves_of(judgement: Judgement) -> dict[str, Leaf]:
+    """Return the criteria of a judgement by title, as they stand in the first judged episode."""
+    leaves: dict[str, Leaf] = {}
+    for verdict in judgement.verdicts:
+        for leaf in verdict.leaves:
+            leaves.setdefault(leaf.title, leaf)
+    return {title: leaves[title] for title in judgement.leaves if title in leaves}
