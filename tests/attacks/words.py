@@ -70,17 +70,17 @@ def command_line(rng: random.Random, verbs: dict, odd: list[str], place: list[st
         spoilt = list(words[-1] or "x")
         rng.shuffle(spoilt)
         words[-1] = "".join(spoilt)
-    fields = [field for field in verb.fields if field.help.scope != "inner"]
+    fields = [field for field in verb.fields if field.how.scope != "inner"]
     for field in fields:
         is_needed = field.is_required and rng.random() < 0.9
         if not is_needed and rng.random() > 0.3:
             continue
         for _ in range(rng.choice((1, 1, 1, 2))):
-            known = field.choices if field.help.read is None else ()
+            known = field.choices if field.how.read is None else ()
             value = rng.choice((*WORDS, *odd, *odd, *known))
-            if field.help.scope == "argument":
+            if field.how.scope == "argument":
                 words.append(value)
-            elif field.help.scope == "place":
+            elif field.how.scope == "place":
                 words += [] if rng.random() < 0.7 else [_flag(field), value]
             elif field.annotation == "bool":
                 words.append(_flag(field))
@@ -96,5 +96,5 @@ def command_line(rng: random.Random, verbs: dict, odd: list[str], place: list[st
 
 
 def _flag(field) -> str:
-    flag = field.help.flags[0] if field.help.flags else f"--{field.name.replace('_', '-')}"
+    flag = field.how.flags[0] if field.how.flags else f"--{field.name.replace('_', '-')}"
     return flag.partition("/")[0]

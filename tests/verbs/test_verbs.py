@@ -48,7 +48,7 @@ def test_every_field_of_every_verb_says_what_it_is():
         verb = find(path)
         assert verb.help, word
         for field in fields_of(verb.request):
-            assert field.help.help or field.help.hidden, (word, field.name)
+            assert field.help or field.how.hidden, (word, field.name)
 
 
 def test_defaults_of_a_request_are_those_of_what_is_kept():

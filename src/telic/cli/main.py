@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import gc
 import inspect
 import shlex
@@ -31,7 +30,7 @@ if TYPE_CHECKING:
     from telic.cli.views import TrainingView
 
 
-def progress_of(verb: Verb[..., Any, Any], values: dict[str, Any], is_quiet: bool) -> TrainingView:
+def progress_of(verb: Verb[Any, Any], values: dict[str, Any], is_quiet: bool) -> TrainingView:
     """Return what shows the events of a verb."""
     from telic.cli import views  # with all events, which few commands need
 
@@ -71,7 +70,7 @@ OWN_FORMS = {
 class SpokenRequest(Protocol):
     """A request in words that only people use."""
 
-    def meaning(self) -> tuple[Verb[..., Any, Any], Any]:
+    def meaning(self) -> tuple[Verb[Any, Any], Any]:
         """Return the verb and the request that the words stand for."""
         ...
 
@@ -161,7 +160,7 @@ Debug = Annotated[bool, typer.Option("--debug", help="Show tracebacks.", hidden=
 class VerbCommand(TyperCommand):
     """A verb as a command; its options are made when somebody asks for them."""
 
-    def __init__(self, name: str, verb: Verb[..., Any, Any], panel: str | None = None) -> None:
+    def __init__(self, name: str, verb: Verb[Any, Any], panel: str | None = None) -> None:
         super().__init__(
             name,
             callback=partial(call, verb),
@@ -244,7 +243,7 @@ class CommandMap(MutableMapping[str, Any]):
         del self._commands[word]
 
 
-def find(path: str) -> Verb[..., Any, Any]:
+def find(path: str) -> Verb[Any, Any]:
     """Return a verb, in the form that the command line has of it."""
     package, _, name = path.partition(":")
     if package in ("mcp", "web"):
@@ -255,9 +254,9 @@ def find(path: str) -> Verb[..., Any, Any]:
     return getattr(import_module(f"telic.cli.{module}"), form)
 
 
-def options(verb: Verb[..., Any, Any]) -> list[Any]:
+def options(verb: Verb[Any, Any]) -> list[Any]:
     """Return a verb's fields as options and arguments, and what every command has."""
-    parameters = [_parameter(field) for field in verb.fields if field.help.scope != "inner"]
+    parameters = [_parameter(field) for field in verb.fields if field.how.scope != "inner"]
     if verb.has_result:
         parameters.append(_named(_JSON, AsJson, default=False))
     parameters.append(_named(_DEBUG, Debug, default=False))
@@ -273,19 +272,19 @@ def options(verb: Verb[..., Any, Any]) -> list[Any]:
 
 def _parameter(field: RequestField) -> inspect.Parameter:
     """Return a field as a parameter that typer understands."""
-    how = field.help
+    how = field.how
     kind = _kind(field)
     default = inspect.Parameter.empty if field.is_required else _default(field)
     if default is None:
         kind = kind | None
     if how.scope == "argument":
-        info = typer.Argument(help=how.help, metavar=how.metavar)
+        info = typer.Argument(help=field.help, metavar=how.metavar)
     else:
         info = typer.Option(
             *how.flags,
-            help=how.help,
-            min=how.minimum,
-            max=how.maximum,
+            help=field.help,
+            min=field.minimum,
+            max=field.maximum,
             metavar=how.metavar,
             envvar=how.variable,
             hidden=how.hidden,
@@ -301,18 +300,21 @@ def _named(name: str, annotation: Any, default: Any) -> inspect.Parameter:
 def _kind(field: RequestField) -> Any:
     """Return the type that the command line reads: text for what has a reader of its own."""
     plain: Any = str
-    if field.help.read is None:
+    if field.how.read is None:
         plain = next((kind for kind in field.alternatives if kind in _PLAIN), str)
-    return list[plain] if field.help.many else plain
+    return list[plain] if field.how.many else plain
 
 
 def _default(field: RequestField) -> Any:
-    if field.help.read is not None:
-        return field.help.shown
-    return None if field.help.many else field.default
+    """Return the default as the command line would be given it."""
+    if field.how.many:
+        return None
+    if field.how.read is not None:
+        return ",".join(map(str, field.default)) or None if is_row(field.default) else None
+    return field.default
 
 
-def call(verb: Verb[..., Any, Any], **values: Any) -> None:
+def call(verb: Verb[Any, Any], **values: Any) -> None:
     """Do a verb with what was read from the command line, and leave with its exit code."""
     as_json, debug = values.pop(_JSON, False), values.pop(_DEBUG, False)
     saves = any(field.name == "should_stop" for field in verb.fields)
@@ -336,7 +338,7 @@ def call(verb: Verb[..., Any, Any], **values: Any) -> None:
         raise typer.Exit(stopping.exit_code if stopping() else code)
 
 
-def _agreed(verb: Verb[..., Any, Any], request: Any) -> Any:
+def _agreed(verb: Verb[Any, Any], request: Any) -> Any:
     """Have the person at the terminal agree to what the verb asks of them."""
     question = verb.ask(request)
     if question is None:
@@ -344,38 +346,31 @@ def _agreed(verb: Verb[..., Any, Any], request: Any) -> Any:
     from telic.studies.approvals import ask_on_terminal
 
     consent = ask_on_terminal(question.text)
-    return dataclasses.replace(request, consent=consent, seen=question.seen)
+    return request.replace(consent=consent, seen=question.seen)
 
 
-def _read(verb: Verb[..., Any, Any], values: dict[str, Any]) -> dict[str, Any]:
+def _read(verb: Verb[Any, Any], values: dict[str, Any]) -> dict[str, Any]:
     """Return the fields that were given, as values."""
     out: dict[str, Any] = {}
     for field in verb.fields:
         value = values.get(field.name)
-        if value is None or (field.help.many and not value):
+        if value is None or (field.how.many and not value):
             continue
-        if field.help.read is not None:
-            value = field.help.read(value, flag(field))
+        if field.how.read is not None:
+            value = field.how.read(value, field.flag)
         out[field.name] = tuple(value) if is_row(value) else value
     return out
 
 
-def flag(field: RequestField) -> str:
-    """Return how a field is written on the command line."""
-    if field.help.scope == "argument":
-        return field.help.metavar or field.name.upper()
-    return field.help.flags[0] if field.help.flags else f"--{field.name.replace('_', '-')}"
-
-
 def _inner(
-    verb: Verb[..., Any, Any],
+    verb: Verb[Any, Any],
     values: dict[str, Any],
     as_json: bool,
     stack: ExitStack,
     stopping: StopSignal,
 ) -> dict[str, Any]:
     """Return what the command line itself fills in: who listens, who may stop it, who asked."""
-    names = {field.name for field in verb.fields if field.help.scope == "inner"}
+    names = {field.name for field in verb.fields if field.how.scope == "inner"}
     out: dict[str, Any] = {}
     if "should_stop" in names:
         out["should_stop"] = stopping

@@ -208,15 +208,15 @@ class ApproveOptions(study_approvals.ApproveRequest):
         "Write the approvals that hold to a file.", "--export", default=None
     )
 
-    def meaning(self) -> tuple[Verb[..., Any, Any], Any]:
+    def meaning(self) -> tuple[Verb[Any, Any], Any]:
         """Tell whether approvals are given, taken over or written to a file."""
         if self.export is not None:
-            where = study_approvals.ExportApprovalsRequest(self.export, **_context(self))
+            where = study_approvals.ExportApprovalsRequest(file=self.export, **_context(self))
             return study_approvals.export_approvals, where
         if self.file is None:
             return study_approvals.approve, self
         source = study_approvals.ImportApprovalsRequest(
-            self.file, key_file=self.key_file, **_context(self)
+            file=self.file, key_file=self.key_file, **_context(self)
         )
         return study_approvals.import_approvals, source
 

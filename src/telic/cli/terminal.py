@@ -6,7 +6,6 @@ A request here has a `meaning`: the verb and the request that its words stand fo
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
 from telic.cli.terminal_looks import Meaning
@@ -48,7 +47,7 @@ class TerminalTrain(TrainRequest):
                 hint="For example: telic train HalfCheetah-v5. See all with: telic envs",
             )
         assert not isinstance(self.settings, Mapping)
-        request = replace(self, env=envs[0], settings=[*self.settings, *settings], words=())
+        request = self.replace(env=envs[0], settings=[*self.settings, *settings], words=())
         if not self.dry_run:
             return train, request
         from telic.training.plan import plan
@@ -65,7 +64,7 @@ class TerminalRun(IntentRequest):
 
     def meaning(self) -> Meaning:
         """Let the session wait for an answer where one is asked for."""
-        return run, replace(self, approve=self.approve or self.interactive)
+        return run, self.replace(approve=self.approve or self.interactive)
 
 
 class TerminalSearch(SearchRequest):
@@ -96,7 +95,7 @@ class TerminalNote(SessionNoteRequest):
                 "Put the note in quotes.", hint='For example: telic note "less bouncing please"'
             )
         *session, text = self.words
-        return note, replace(self, text=text, session=session[0] if session else "latest")
+        return note, self.replace(text=text, session=session[0] if session else "latest")
 
 
 class TerminalLabel(LabelRequest):
@@ -121,7 +120,7 @@ class TerminalLabel(LabelRequest):
                 hint='For example: telic label no --why "it slides"',
             )
         session = words[0] if words else self.session
-        return label, replace(self, answer=answer, session=session, words=())
+        return label, self.replace(answer=answer, session=session, words=())
 
 
 train_on_terminal = train.asked_with(TerminalTrain)

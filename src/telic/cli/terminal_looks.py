@@ -15,7 +15,7 @@ from telic.verbs.things import ReportRequest, ThingShowRequest, report, show
 if TYPE_CHECKING:
     from telic.web.site import SavedSite
 
-Meaning = tuple[Verb[..., Any, Any], Any]
+Meaning = tuple[Verb[Any, Any], Any]
 """the verb and the request that words stand for"""
 
 

@@ -10,8 +10,6 @@ from functools import cache
 from importlib import import_module
 from typing import Any, get_type_hints
 
-from telic.core.request import RequestField
-
 
 @cache
 def checked_names(module: str) -> dict[str, Any]:
@@ -32,11 +30,6 @@ def checked_names(module: str) -> dict[str, Any]:
 def names_of(module: str) -> dict[str, Any]:
     """Return every name that the annotations of a module may use."""
     return {**checked_names(module), **vars(sys.modules[module])}
-
-
-def field_type(field: RequestField) -> Any:
-    """Return the type of a request's field."""
-    return eval(field.annotation, names_of(field.owner.__module__))
 
 
 def return_type(function: Callable[..., Any]) -> Any:

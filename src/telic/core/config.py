@@ -26,7 +26,7 @@ class Config(Record):
         try:
             return cls.model_validate(values)
         except ValidationError as error:
-            raise ConfigError(_explain(cls, error)) from None
+            raise ConfigError(explain(cls, error)) from None
 
     def override(self, assignments: Iterable[str]) -> Self:
         """Return a copy with dotted `key=value` assignments applied; values are JSON or text."""
@@ -76,7 +76,8 @@ def _unknown(name: str, known: Iterable[str]) -> str:
     )
 
 
-def _explain(model: type[BaseModel], error: ValidationError) -> str:
+def explain(model: type[BaseModel], error: ValidationError) -> str:
+    """Return every complaint of a validation in one paragraph."""
     parts: list[str] = []
     for problem in error.errors():
         where = ".".join(str(each) for each in problem["loc"]) or model.__name__

@@ -1,79 +1,73 @@
-"""Requests: frozen records whose fields carry their help, and what no field may hold.
+"""Requests: frozen models whose fields every interface reads.
 
-A field that only a program can fill in (a callback) is `inner`, and one that a server is started
-with rather than asked for (where the runs are) is a `place`.
+A field of a request is an ordinary pydantic field. Its description is the help text, its
+constraints are the bounds. A request may therefore inherit a configuration model, whose fields
+become options. `argument`, `option`, `context`, `place` and `inner` add what the type does not
+say: how the command line spells the field, and which interfaces offer it.
 """
 
 from __future__ import annotations
 
-import dataclasses
-import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import MISSING, dataclass
 from functools import cache
 from pathlib import Path
 from types import UnionType
-from typing import (
-    Any,
-    Literal,
-    TypeVar,
-    Union,
-    cast,
-    dataclass_transform,
-    get_args,
-    get_origin,
-    overload,
-)
+from typing import Any, Literal, Self, TypeVar, Union, cast, get_args, get_origin, overload
 
-from telic.core.events import Listener, ignore
-from telic.core.text import is_row, is_text
-from telic.errors import ConfigError, UnknownName, UsageError
+from annotated_types import Ge, Le
+from pydantic import ConfigDict, Field, ValidationError
+from pydantic.fields import FieldInfo
+
+from telic.core.config import Record, explain
+from telic.core.events import ignore
+from telic.core.text import integers, is_mapping, is_row, is_text, names, pairs, texts
+from telic.errors import ConfigError, TelicError, UnknownName, UsageError
 
 Value = TypeVar("Value")
 
 Reader = Callable[[Any, str], Any]
-"""turns words of the command line into a value; the second argument is the option, for errors"""
+"""parse text of the command line; the second argument is the option, for errors"""
 Scope = Literal["argument", "option", "context", "place", "inner"]
-_KEY = "telic"
 _LARGEST = 2.0**63
 _LONGEST = 200_000
-"""letters of a text that somebody gives as a word of a command"""
 
 
 @dataclass(frozen=True, slots=True)
 class FieldHelp:
-    """What doors need to know of a field beside its name, type and default."""
+    """What interfaces need to know about a field besides its type, default and description."""
 
-    help: str
     flags: tuple[str, ...] = ()
     """on the command line; made from the name if empty"""
     scope: Scope = "option"
     read: Reader | None = None
-    """for values that are no plain words or numbers"""
+    """parser of command-line text, where pydantic does not accept the text itself"""
     many: bool = False
     """the option may be repeated; `read` then gets the list"""
-    minimum: float | None = None
-    maximum: float | None = None
-    shown: str | None = None
-    """the default as the command line would have it"""
     metavar: str | None = None
     variable: str | None = None
-    """of the environment, for the default"""
+    """environment variable of the default"""
     hidden: bool = False
+    is_positional: bool = False
     what: str | None = None
-    """what the value is, where an unknown one is refused; the field's name if left out"""
+    """what the value is, in an error about an unknown one; the field's name if left out"""
+
+    def __call__(self, schema: dict[str, Any]) -> None:
+        """Add nothing to a JSON schema: pydantic keeps this object as `json_schema_extra`."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class RequestField:
-    """One field of a request, as doors see it."""
+    """One field of a request, as interfaces see it."""
 
     name: str
-    owner: type
-    annotation: str
+    type: Any
     default: Any
     """MISSING when the field is required"""
-    help: FieldHelp
+    help: str
+    minimum: float | None
+    maximum: float | None
+    how: FieldHelp
 
     @property
     def is_required(self) -> bool:
@@ -81,15 +75,16 @@ class RequestField:
         return self.default is MISSING
 
     @property
-    def type(self) -> Any:
-        """The annotation as a type; looked up late, so that heavy types are imported late."""
-        return eval(self.annotation, vars(sys.modules[self.owner.__module__]))
+    def flag(self) -> str:
+        """The option, or the placeholder of an argument, as the command line writes it."""
+        if self.how.scope == "argument":
+            return self.how.metavar or self.name.upper()
+        return self.how.flags[0] if self.how.flags else f"--{self.name.replace('_', '-')}"
 
     @property
     def alternatives(self) -> tuple[Any, ...]:
-        """The members of a union, None left out; the type itself if it is none."""
-        kind = self.type
-        parts = get_args(kind) if get_origin(kind) in (Union, UnionType) else (kind,)
+        """The members of a union except None; the type itself if it is not a union."""
+        parts = get_args(self.type) if get_origin(self.type) in (Union, UnionType) else (self.type,)
         return tuple(part for part in parts if part is not type(None))
 
     @property
@@ -98,7 +93,7 @@ class RequestField:
         items = [
             item
             for part in self.alternatives
-            for item in (get_args(part) if get_origin(part) is Sequence else (part,))
+            for item in (get_args(part) if get_origin(part) in (Sequence, tuple) else (part,))
         ]
         return tuple(
             word for item in items if get_origin(item) is Literal for word in get_args(item)
@@ -106,202 +101,190 @@ class RequestField:
 
 
 @overload
-def argument(
-    help: str,
-    *flags: str,
-    default: Value,
-    read: Reader | None = None,
-    many: bool = False,
-    metavar: str | None = None,
-    what: str | None = None,
-    kw_only: bool = False,
-) -> Value: ...
+def argument(help: str, *flags: str, default: Value, **how: Any) -> Value: ...
 @overload
-def argument(
-    help: str,
-    *flags: str,
-    read: Reader | None = None,
-    many: bool = False,
-    metavar: str | None = None,
-    what: str | None = None,
-    kw_only: bool = False,
-) -> Any: ...
-def argument(
-    help: str, *flags: str, default: Any = MISSING, kw_only: bool = False, **how: Any
-) -> Any:
-    """Return a field given by its place; with flags, the command line has it as an option."""
+def argument(help: str, *flags: str, **how: Any) -> Any: ...
+def argument(help: str, *flags: str, default: Any = ..., **how: Any) -> Any:
+    """Return a field given by its position; with flags, the command line has it as an option."""
     scope: Scope = "option" if flags else "argument"
-    return _field(FieldHelp(help, flags, scope, **how), default, kw_only)
+    return _field(help, flags, scope, default, is_positional=True, **how)
 
 
 @overload
-def option(
-    help: str,
-    *flags: str,
-    default: Value,
-    read: Reader | None = None,
-    many: bool = False,
-    minimum: float | None = None,
-    maximum: float | None = None,
-    shown: str | None = None,
-    metavar: str | None = None,
-    hidden: bool = False,
-    what: str | None = None,
-    kw_only: bool = True,
-) -> Value: ...
+def option(help: str, *flags: str, default: Value, **how: Any) -> Value: ...
 @overload
-def option(
+def option(help: str, *flags: str, **how: Any) -> Any: ...
+def option(help: str, *flags: str, default: Any = ..., **how: Any) -> Any:
+    """Return a field given by its name."""
+    return _field(help, flags, "option", default, **how)
+
+
+def context(help: str, *flags: str, default: Value) -> Value:
+    """Return a field that many verbs share, such as the study; listed after their own."""
+    return _field(help, flags, "context", default)
+
+
+def place(help: str, *flags: str, default: Value, variable: str | None = None) -> Value:
+    """Return a field that says where to work; servers are started with it."""
+    return _field(help, flags, "place", default, variable=variable)
+
+
+def inner(help: str, *, default: Value) -> Value:
+    """Return a field that no interface offers; the interface itself or a program fills it in."""
+    return _field(help, (), "inner", default)
+
+
+def _field(
     help: str,
-    *flags: str,
-    read: Reader | None = None,
-    many: bool = False,
+    flags: tuple[str, ...],
+    scope: Scope,
+    default: Any,
+    *,
     minimum: float | None = None,
     maximum: float | None = None,
-    metavar: str | None = None,
-    hidden: bool = False,
-    what: str | None = None,
-    kw_only: bool = True,
-) -> Any: ...
-def option(help: str, *flags: str, default: Any = MISSING, kw_only: bool = True, **how: Any) -> Any:
-    """Return a field that is given by its name."""
-    return _field(FieldHelp(help, flags, "option", **how), default, kw_only)
+    **how: Any,
+) -> Any:
+    extra = FieldHelp(flags, scope, **how)
+    return Field(default, description=help, ge=minimum, le=maximum, json_schema_extra=extra)
 
 
-def context(help: str, *flags: str, default: Value, kw_only: bool = True) -> Value:
-    """Return a field that many verbs share, such as which study is meant; listed after theirs."""
-    return _field(FieldHelp(help, flags, "context"), default, kw_only)
+class VerbRequest(Record):
+    """Base of all requests."""
+
+    model_config = ConfigDict(defer_build=True, arbitrary_types_allowed=True)
+
+    def __init__(self, *given: Any, **values: Any) -> None:
+        """Validate; every complaint is a TelicError in the words of the command line."""
+        kind = type(self)
+        positional = [field.name for field in fields_of(kind) if field.how.is_positional]
+        if len(given) > len(positional):
+            raise TypeError(f"{kind.__name__} takes at most {len(positional)} positional arguments")
+        values |= zip(positional, given, strict=False)
+        for field in fields_of(kind):
+            if field.how.scope != "inner" and field.name in values:
+                check_value(field.flag, values[field.name], field.minimum, field.maximum)
+        try:
+            super().__init__(**values)
+        except ValidationError as error:
+            raise _refusal(kind, error) from None
+
+    def replace(self, **changes: Any) -> Self:
+        """Return a checked copy with some fields changed."""
+        return type(self)(**{**dict(self), **changes})
 
 
-def place(
-    help: str, *flags: str, default: Value, variable: str | None = None, kw_only: bool = True
-) -> Value:
-    """Return a field that says where to work: an option, but a server is started with it."""
-    return _field(FieldHelp(help, flags, "place", variable=variable), default, kw_only)
-
-
-def inner(help: str, *, default: Value, kw_only: bool = True) -> Value:
-    """Return a field that no door offers; the door itself or a program fills it in."""
-    return _field(FieldHelp(help, (), "inner"), default, kw_only)
-
-
-def _field(help: FieldHelp, default: Any, kw_only: bool) -> Any:
-    return dataclasses.field(default=default, kw_only=kw_only, metadata={_KEY: help})
-
-
-@dataclass_transform(
-    frozen_default=True, field_specifiers=(argument, option, context, place, inner)
-)
-@dataclass(frozen=True, eq=False, repr=False)
-class VerbRequest:
-    """Base of all requests: frozen records whose fields carry their own help."""
-
-    def __init_subclass__(cls) -> None:
-        super().__init_subclass__()
-        # Comparing and printing are the base's: making both for every class would take longer than
-        # all of the rest of listing verbs.
-        dataclass(frozen=True, eq=False, repr=False)(cls)
-
-    def __eq__(self, other: object) -> bool:
-        return type(other) is type(self) and cast("VerbRequest", other).as_dict() == self.as_dict()
-
-    def __repr__(self) -> str:
-        fields = ", ".join(f"{name}={value!r}" for name, value in self.as_dict().items())
-        return f"{type(self).__name__}({fields})"
-
-    def __post_init__(self) -> None:
-        """Refuse words that a field does not know, and what no field can be."""
-        for each in fields_of(type(self)):
-            if each.help.scope != "inner":
-                bounds = each.help.minimum, each.help.maximum
-                check_value(each.name, getattr(self, each.name), *bounds)
-        for field, choices in _choices_of(type(self)):
-            value = getattr(self, field.name)
-            words = value if is_row(value) else (value,)
-            for word in words:
-                if isinstance(word, str) and word not in choices:
-                    what = field.help.what or field.name.replace("_", " ")
-                    raise UnknownName(what, word, list(choices))
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return the fields by name."""
-        return {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+def _refusal(request: type[VerbRequest], error: ValidationError) -> TelicError:
+    problem = error.errors()[0]
+    name = str(problem["loc"][0]) if problem["loc"] else ""
+    if problem["type"] == "extra_forbidden":
+        return UnknownName("option", name, list(request.model_fields))
+    field = next((each for each in fields_of(request) if each.name == name), None)
+    if field is not None and problem["type"] == "literal_error" and field.choices:
+        what = field.how.what or name.replace("_", " ")
+        return UnknownName(what, str(problem["input"]), list(field.choices))
+    return ConfigError(explain(request, error))
 
 
 class RunsRequest(VerbRequest):
-    """A request about what is in a folder of runs."""
+    """A request about a folder of runs."""
 
     runs_dir: Path | str = place(
         "Folder of runs.", "--runs-dir", default=Path("runs"), variable="TELIC_RUNS_DIR"
     )
 
-    def __post_init__(self) -> None:
-        """Refuse a place that can hold no runs."""
-        super().__post_init__()
+    def model_post_init(self, context: Any) -> None:
+        """Refuse a path that cannot hold runs."""
         check_folder(Path(self.runs_dir))
 
 
 class WatchedRequest(VerbRequest):
-    """A request for work that takes long: somebody listens, and may end it."""
+    """A request for long work that reports events and can be stopped."""
 
-    on_event: Listener = inner("Called with every event.", default=ignore)
+    on_event: Callable[..., None] = inner("Called with every event.", default=ignore)
     should_stop: Callable[[], bool] = inner(
-        "Polled between updates; True ends the work, saved and resumable.", default=lambda: False
+        "Polled between updates; True stops the work, saved and resumable.", default=lambda: False
     )
 
 
 class PlacedRequest(RunsRequest, WatchedRequest):
-    """A request for work that can be done on another machine."""
+    """A request for work that can run on another machine."""
 
     on: str | None = place(
-        "Do it there, and bring home what it makes: local, ray, ray://HOST:PORT, slurm.",
+        "Where to run: local, ray, ray://HOST:PORT or slurm. Results are copied back.",
         "--on",
         default=None,
     )
 
 
 @cache
-def _choices_of(request: type[Any]) -> list[tuple[RequestField, tuple[str, ...]]]:
-    """Return the fields that take one of a few words, with these words."""
-    known = [field for field in fields_of(request) if field.help.scope != "inner"]
-    chosen = [field for field in known if field.help.read is None]
-    return [(field, field.choices) for field in chosen if field.choices]
-
-
-@cache
-def fields_of(request: type[Any]) -> list[RequestField]:
+def fields_of(request: type[VerbRequest]) -> list[RequestField]:
     """Return the fields of a request; where to work comes last."""
-    out: list[RequestField] = []
-    for field in dataclasses.fields(request):
-        owner = next(
-            each for each in request.__mro__ if field.name in vars(each).get("__annotations__", {})
-        )
-        out.append(
-            RequestField(field.name, owner, str(field.type), field.default, field.metadata[_KEY])
-        )
+    complete(request)
+    fields = [
+        _request_field(name, info)
+        for name, info in request.model_fields.items()
+        if name != "schema_version"
+    ]
     last = ("context", "place", "inner")
     return sorted(
-        out, key=lambda each: last.index(each.help.scope) if each.help.scope in last else -1
+        fields, key=lambda each: last.index(each.how.scope) if each.how.scope in last else -1
     )
 
 
-# ---- what no request may hold: numbers that are none or out of bounds, texts that are no text
+def complete(request: type[VerbRequest]) -> None:
+    """Resolve annotations that name types imported for type checkers only."""
+    if request.__pydantic_fields_complete__:
+        return
+    from telic.core.annotations import names_of
+
+    known: dict[str, Any] = {}
+    for base in reversed(request.__mro__):
+        if base.__module__.startswith("telic."):
+            known |= names_of(base.__module__)
+    request.model_rebuild(_types_namespace=known)
+
+
+def _request_field(name: str, info: FieldInfo) -> RequestField:
+    extra = info.json_schema_extra
+    how = extra if isinstance(extra, FieldHelp) else _READERS.get(info.annotation, FieldHelp())
+    least = [cast("float", each.ge) for each in info.metadata if isinstance(each, Ge)]
+    most = [cast("float", each.le) for each in info.metadata if isinstance(each, Le)]
+    return RequestField(
+        name,
+        info.annotation,
+        MISSING if info.is_required() else info.get_default(call_default_factory=True),
+        info.description or "",
+        least[0] if least else None,
+        most[0] if most else None,
+        how,
+    )
+
+
+_READERS: dict[Any, FieldHelp] = {
+    tuple[int, ...]: FieldHelp(read=integers),
+    tuple[str, ...]: FieldHelp(read=names),
+    dict[str, str]: FieldHelp(read=texts, many=True),
+    dict[str, Any]: FieldHelp(read=pairs, many=True),
+}
+"""how the command line reads the plain types of configurations"""
+
+
+# ---- values that no request may hold
 
 
 def check_value(
-    field: str, value: Any, minimum: float | None = None, maximum: float | None = None
+    name: str, value: Any, minimum: float | None = None, maximum: float | None = None
 ) -> None:
-    """Raise ConfigError for a value that a field of a request cannot have.
+    """Raise ConfigError for a value that no field of a request can have.
 
     Args:
-        field: its name.
-        value: one value, or many of them as a sequence or a mapping.
-        minimum: the least number it may be.
-        maximum: the largest number it may be.
+        name: the option, for the message.
+        value: one value, or several as a sequence or a mapping.
+        minimum: the smallest number allowed.
+        maximum: the largest number allowed.
     """
-    name = f"--{field.replace('_', '-')}"
-    if isinstance(value, Mapping):
-        inner = cast("Mapping[Any, Any]", value)
-        value = [*inner, *inner.values()]
+    if is_mapping(value):
+        value = [*value, *value.values()]
     for each in value if is_row(value) else (value,):
         if isinstance(each, str | Path):
             _check_text(name, str(each))
@@ -310,10 +293,10 @@ def check_value(
 
 
 def check_folder(path: Path) -> None:
-    """Raise UsageError for a place that can hold no runs; a folder that is not there yet can."""
+    """Raise UsageError for a path that cannot hold runs; a missing folder can."""
     try:
         is_other = path.exists() and not path.is_dir()
-    except OSError:  # a name that is too long, a folder that nobody may look into
+    except OSError:  # a name that is too long, or a folder without read permission
         is_other = True
     if is_other:
         raise UsageError(
@@ -324,18 +307,17 @@ def check_folder(path: Path) -> None:
 
 def _check_text(name: str, text: str) -> None:
     if len(text) > _LONGEST:
-        raise ConfigError(f"{name} is a text of {len(text):,} letters; {_LONGEST:,} are the most.")
+        raise ConfigError(f"{name} has {len(text):,} characters; at most {_LONGEST:,} are allowed.")
     if not is_text(text):
         raise ConfigError(
-            f'{name} "{text[:60]}" holds what is no character.',
-            hint="Leave out what no name or text can have: NUL, halves of characters.",
+            f'{name} "{text[:60]}" contains invalid characters (NUL or unpaired surrogates).'
         )
 
 
 def _check_number(name: str, value: float, minimum: float | None, maximum: float | None) -> None:
     if not -_LARGEST <= value <= _LARGEST:  # NaN is in no bounds
         shown = f"{value}" if isinstance(value, float) else f"of {len(str(value)[:999])} digits"
-        raise ConfigError(f"{name} {shown} is not a number to work with.")
+        raise ConfigError(f"{name} {shown} is out of range.")
     if minimum is not None and value < minimum:
         raise ConfigError(f"{name} {value} must be at least {minimum:g}.")
     if maximum is not None and value > maximum:

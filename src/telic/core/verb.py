@@ -1,17 +1,16 @@
-"""A verb: one typed function with a frozen request, which every door renders.
+"""A verb: one typed function of a request, which every interface renders.
 
     class EnvsRequest(VerbRequest):
-        env: str | None = argument("Describe this one.", default=None)
+        env: str | None = argument("Describe this environment.", default=None)
         every: bool = option("Also list Gymnasium's other ids.", "--all", default=False)
 
     @verb(EnvsRequest)
-    def envs(request: EnvsRequest) -> Catalogue:
+    def envs(request: EnvsRequest) -> EnvList:
         '''List environments, or describe one.'''
 
-In Python `envs("Ant-v5", every=True)` has the signature of the request, and type checkers know it.
-The command line, the MCP server and HTTP make their options, help and defaults from the fields
-(`request.py`). What a person has to agree to is a `Question`, which a door puts to them before the
-verb is done.
+In Python, `envs("Ant-v5", every=True)` takes the fields of the request. The command line, the MCP
+server and HTTP derive options, help and defaults from the same fields (`request.py`). A `Question`
+is what a person has to confirm before the verb runs.
 """
 
 from __future__ import annotations
@@ -21,39 +20,38 @@ import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Generic, ParamSpec, TypeVar, cast
+from typing import Any, Generic, TypeVar, cast
 
-from telic.core.request import RequestField, fields_of
+from telic.core.request import RequestField, VerbRequest, fields_of
 from telic.errors import telling_places
 
-Given = ParamSpec("Given")
-Asked = TypeVar("Asked")
+Asked = TypeVar("Asked", bound=VerbRequest)
 Result = TypeVar("Result")
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What a person is asked before a verb is done, and the command that asks it in a terminal."""
+    """A question to a person before a verb runs, and the command that asks it in a terminal."""
 
     text: str
     command: tuple[str, ...]
     seen: Mapping[str, Any] = dataclasses.field(default_factory=dict[str, Any])
-    """hashes of what is shown; a yes holds for nothing else"""
+    """hashes of what is shown; a confirmation holds for nothing else"""
 
 
-class Verb(Generic[Given, Asked, Result]):
+class Verb(Generic[Asked, Result]):
     """A function of one request, called in Python with the fields of the request."""
 
     def __init__(
         self,
-        request: Callable[Given, Asked],
+        request: type[Asked],
         function: Callable[[Asked], Result],
         *,
         examples: str = "",
-        exit_code: Callable[[Result], int] = lambda result: 0,
+        exit_code: Callable[[Any], int] = lambda result: 0,
         question: Callable[[Asked], Question | None] | None = None,
     ) -> None:
-        self.request = cast("type[Asked]", request)
+        self.request = request
         self.question = question
         self.do = function
         self.examples = examples
@@ -62,25 +60,19 @@ class Verb(Generic[Given, Asked, Result]):
         self.help = inspect.cleandoc(function.__doc__ or "")
         self.__name__ = function.__name__
         self.__module__ = function.__module__
-        self.__wrapped__ = request
 
-    def __call__(self, *args: Given.args, **kwargs: Given.kwargs) -> Result:
-        """Make the request and do it."""
+    def __call__(self, *given: Any, **values: Any) -> Result:
+        """Make the request and run the function."""
         with telling_places():
-            return self.do(self.request(*args, **kwargs))
+            return self.do(self.request(*given, **values))
 
-    def asked_with(self, request: Callable[..., Any]) -> Verb[..., Any, Result]:
-        """Return the same verb for a door that has words of its own for the request."""
-        return Verb(
-            request,
-            self.do,
-            examples=self.examples,
-            exit_code=self.exit_code,
-            question=self.question,
-        )
+    def asked_with(self, request: type[Any]) -> Verb[Any, Result]:
+        """Return the same verb for an interface with another form of the request."""
+        how = {"examples": self.examples, "exit_code": self.exit_code, "question": self.question}
+        return Verb(request, self.do, **cast("Any", how))
 
     def ask(self, request: Asked) -> Question | None:
-        """Return what a person has to agree to before the request is done; None: nothing."""
+        """Return what a person has to confirm before the request is done, if anything."""
         return None if self.question is None else self.question(request)
 
     def __repr__(self) -> str:
@@ -88,40 +80,56 @@ class Verb(Generic[Given, Asked, Result]):
 
     @cached_property
     def fields(self) -> list[RequestField]:
-        """What can be asked for."""
+        """The fields of the request."""
         return fields_of(self.request)
 
     @property
+    def __signature__(self) -> inspect.Signature:
+        kinds = inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY
+        fields = sorted(self.fields, key=lambda field: not field.how.is_positional)
+        return inspect.Signature(
+            [
+                inspect.Parameter(
+                    field.name,
+                    kinds[not field.how.is_positional],
+                    default=inspect.Parameter.empty if field.is_required else field.default,
+                    annotation=field.type,
+                )
+                for field in fields
+            ]
+        )
+
+    @property
     def __doc__(self) -> str:  # pyright: ignore[reportIncompatibleVariableOverride]
-        lines = [f"    {field.name}: {field.help.help}" for field in self.fields]
+        lines = [f"    {field.name}: {field.help}" for field in self.fields]
         return "\n".join([self.help, "", "Args:", *lines])
 
 
 def verb(
-    request: Callable[Given, Asked],
+    request: type[Asked],
     *,
     examples: str = "",
     exit_code: Callable[[Any], int] = lambda result: 0,
     question: Callable[[Asked], Question | None] | None = None,
-) -> Callable[[Callable[[Asked], Result]], Verb[Given, Asked, Result]]:
+) -> Callable[[Callable[[Asked], Result]], Verb[Asked, Result]]:
     """Make a function of a request a verb.
 
     Args:
-        request: the record that the function takes.
+        request: the model that the function takes.
         examples: shown below the help on the command line.
         exit_code: of the command line, from the result.
-        question: what a person has to agree to first, or None where nobody has to; a door asks it
-            and does the request again with the `consent` and what was `seen`.
+        question: what a person has to confirm first, or None; an interface asks it and repeats the
+            request with the `consent` and what was `seen`.
     """
 
-    def make(function: Callable[[Asked], Result]) -> Verb[Given, Asked, Result]:
+    def make(function: Callable[[Asked], Result]) -> Verb[Asked, Result]:
         return Verb(request, function, examples=examples, exit_code=exit_code, question=question)
 
     return make
 
 
 class Wrapped:
-    """A result that is its first field; what else it has is for showing it."""
+    """A result that is its first field; the other fields are for showing it."""
 
     def as_data(self) -> Any:
         """Return the first field alone."""
@@ -129,7 +137,7 @@ class Wrapped:
 
 
 def as_data(result: Any) -> Any:
-    """Return a result as plain data, the one document that every door writes."""
+    """Return a result as plain data, the document that every interface writes."""
     if hasattr(result, "as_data"):
         return as_data(result.as_data())
     if hasattr(result, "model_dump"):

@@ -246,7 +246,7 @@ def register(server: Server, tools: tuple[VerbTool, ...]) -> None:
         add_tool(server, make(tool, verb), tool.hints)
 
 
-def _plain(tool: VerbTool, verb: Verb[..., Any, Any]) -> Callable[..., Any]:
+def _plain(tool: VerbTool, verb: Verb[Any, Any]) -> Callable[..., Any]:
     def do(call: Call, **values: Any) -> Any:
         with telling_places():
             result = verb.do(_request(verb, call, values))
@@ -267,7 +267,7 @@ class Asking(NamedTuple):
         return None if needs_nobody else self.question
 
 
-def _asking(tool: VerbTool, verb: Verb[..., Any, Any]) -> Callable[..., Any]:
+def _asking(tool: VerbTool, verb: Verb[Any, Any]) -> Callable[..., Any]:
     fields = _fields(tool, verb)
 
     def work_out(call: Call, **values: Any) -> Asking:
@@ -303,7 +303,7 @@ def _asking(tool: VerbTool, verb: Verb[..., Any, Any]) -> Callable[..., Any]:
     return _signed(do, tool.name, tool.help or verb.help, {**resolved, **fields}, returns)
 
 
-def _request(verb: Verb[..., Any, Any], call: Call, values: dict[str, Any], **more: Any) -> Any:
+def _request(verb: Verb[Any, Any], call: Call, values: dict[str, Any], **more: Any) -> Any:
     """Return the request of a call: what was given, where the server works, and who asks."""
     place = workplace(call)
     offered = [field for field in verb.fields if field.name in values]
@@ -315,13 +315,13 @@ def _request(verb: Verb[..., Any, Any], call: Call, values: dict[str, Any], **mo
     return verb.request(**given, root=place.root, actor=caller(call), **more)
 
 
-def _fields(tool: VerbTool, verb: Verb[..., Any, Any]) -> dict[str, Any]:
+def _fields(tool: VerbTool, verb: Verb[Any, Any]) -> dict[str, Any]:
     """Return the arguments of a tool: annotations by name, defaults in them."""
     offered = ("argument", "option", "context")
     return {
         field.name: _annotation(tool, field)
         for field in verb.fields
-        if field.help.scope in offered and field.name not in tool.hidden
+        if field.how.scope in offered and field.name not in tool.hidden
     }
 
 
@@ -329,17 +329,17 @@ def _annotation(tool: VerbTool, field: RequestField) -> Any:
     kind = str if Path in field.alternatives else field.type
     if Path in field.alternatives and not field.is_required:
         kind = str | None
-    how: dict[str, Any] = {"description": field.help.help}
-    if field.help.minimum is not None:
-        how["ge"] = field.help.minimum
-    if field.help.maximum is not None:
-        how["le"] = field.help.maximum
+    how: dict[str, Any] = {"description": field.help}
+    if field.minimum is not None:
+        how["ge"] = field.minimum
+    if field.maximum is not None:
+        how["le"] = field.maximum
     if not field.is_required and field.name not in tool.required:
         how["default"] = field.default
     return Annotated[kind, Field(**how)]
 
 
-def _returns(tool: VerbTool, verb: Verb[..., Any, Any]) -> Any:
+def _returns(tool: VerbTool, verb: Verb[Any, Any]) -> Any:
     function = verb.do if tool.answer is None else tool.answer
     return get_type_hints(inspect.unwrap(function))["return"]
 

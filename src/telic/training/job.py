@@ -13,7 +13,7 @@ from pydantic import Field, model_validator
 
 from telic.core.config import Config, Record
 from telic.errors import ConfigError
-from telic.training.request import JobRequest
+from telic.training.request import TrainOptions
 
 MEMBER_FIELDS = (
     *("learning_rate", "gamma", "gae_lambda", "clip"),
@@ -145,7 +145,7 @@ class Member(Record):
     )
 
 
-class TrainJob(Config):
+class TrainJob(TrainOptions):
     """A population to train on one environment."""
 
     schema_version: Literal[1] = 1
@@ -156,17 +156,6 @@ class TrainJob(Config):
     steps: int = Field(ge=1, description="environment steps per member")
     rewards: tuple[RewardSource, ...] = Field(min_length=1)
     members: tuple[Member, ...] = Field(min_length=1)
-    device: str = JobRequest.device
-    devices: tuple[str, ...] = Field(
-        default=(),
-        description="that the members are spread over, and the environments of each where there "
-        "are more devices than members; empty: all are on `device`",
-    )
-    threads: int | None = JobRequest.threads
-    evaluations: int = Field(default=JobRequest.evaluations, ge=1)
-    eval_episodes: int = Field(default=JobRequest.eval_episodes, ge=1)
-    save_every_s: float = Field(default=JobRequest.save_every_s, gt=0)
-    tensorboard: bool = JobRequest.tensorboard
 
     @model_validator(mode="after")
     def _members_fit_together(self) -> TrainJob:

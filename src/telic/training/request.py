@@ -9,15 +9,40 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-from telic.core.request import PlacedRequest, VerbRequest, argument, inner, option
-from telic.core.text import crossed, integers, names, pairs, read_count
+from pydantic import Field
+
+from telic.core.config import Config
+from telic.core.request import FieldHelp, PlacedRequest, VerbRequest, argument, inner, option
+from telic.core.text import crossed, integers, pairs, read_count
 
 Reward = str | Path | type | None
 """a file, a name of the library, source text or a RewardFunction class; None: the task's own"""
 Videos = Literal["best", "last", "all", "none"]
 
 
-class JobRequest(VerbRequest):
+class TrainOptions(Config):
+    """Options that a request and the job made from it share."""
+
+    evaluations: int = Field(default=4, ge=1, description="Evaluations during training.")
+    eval_episodes: int = Field(default=10, ge=1, description="Episodes per evaluation.")
+    device: str = Field(default="cpu", description="cpu or cuda.")
+    devices: tuple[str, ...] = Field(
+        default=(),
+        description="Train on several devices at once: cuda:0,cuda:1 or cpu,cpu. Members are "
+        "spread over them; with more devices than members, several share one member's "
+        "environments.",
+    )
+    threads: int | None = Field(default=None, description="Physics threads; default: all cores.")
+    tensorboard: bool = Field(default=False, description="Also write TensorBoard files.")
+    save_every_s: float = Field(
+        default=10.0,
+        gt=0,
+        description="Seconds between resumable saves.",
+        json_schema_extra=FieldHelp(scope="inner"),
+    )
+
+
+class JobRequest(TrainOptions, VerbRequest):
     """A population to train: every combination of rewards, variants and seeds is a member."""
 
     env: str = argument(
@@ -31,9 +56,7 @@ class JobRequest(VerbRequest):
         many=True,
     )
     steps: int | None = option("Steps per member, e.g. 500k, 2M.", default=None, read=read_count)
-    seeds: Sequence[int] = option(
-        "Training seeds: 1,2,3 or 1-3.", default=(1,), read=integers, shown="1"
-    )
+    seeds: Sequence[int] = option("Training seeds: 1,2,3 or 1-3.", default=(1,), read=integers)
     preset: str = option("Settings to start from; see: telic presets", default="default")
     settings: Mapping[str, Any] | Sequence[str] = option(
         "Change a setting: --set gamma=0.98; repeatable.", "--set", default=(), many=True
@@ -63,24 +86,12 @@ class JobRequest(VerbRequest):
         "Python of the simulator's own environment, for mjlab:TASK, isaaclab:TASK or vector:ID.",
         default=None,
     )
-    evaluations: int = option("Evaluations during training.", default=4, minimum=1)
-    eval_episodes: int = option("Episodes per evaluation.", default=10, minimum=1)
-    device: str = option("cpu or cuda.", default="cpu")
-    devices: Sequence[str] = option(
-        "Train on several at once: cuda:0,cuda:1 or cpu,cpu. Members are spread over them; where "
-        "there are more, several share the environments of one member.",
-        default=(),
-        read=names,
-    )
-    threads: int | None = option("Physics threads; default all cores.", default=None)
     trusted: bool = option(
         "The reward is yours: skip the code allow-list.", "--trust", default=False
     )
     ours: bool = inner(
         "The rewards are telic's own templates: they may share a process.", default=False
     )
-    tensorboard: bool = option("Also write TensorBoard files.", default=False)
-    save_every_s: float = inner("Seconds between resumable saves.", default=10.0)
     starts: Mapping[tuple[int, int], Path] | None = inner(
         "By reward's index and seed, the policy that a member goes on from.", default=None
     )

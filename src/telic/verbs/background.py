@@ -126,53 +126,32 @@ def start_verb(
     return read_job(runs_dir, job)
 
 
-def make_request(verb: Verb[..., Any, Any], values: Mapping[str, Any], **more: Any) -> Any:
+def make_request(verb: Verb[Any, Any], values: Mapping[str, Any], **more: Any) -> Any:
     """Return the request of a verb from plain data, as JSON holds it."""
-    from pydantic import TypeAdapter, ValidationError
-
-    from telic.core.annotations import field_type
-    from telic.errors import ConfigError
-
-    known = {field.name: field for field in verb.fields}
-    given: dict[str, Any] = {}
-    for name, value in values.items():
-        if name not in known:
-            raise UnknownName("field", name, list(known))
-        try:
-            given[name] = TypeAdapter(field_type(known[name])).validate_python(value)
-        except ValidationError as error:
-            said = error.errors()[0]
-            raise ConfigError(f"{name}: {said['msg']}.") from None
-    accepted = {name: value for name, value in more.items() if name in known}
-    return verb.request(**given, **accepted)
+    accepted = {name: more[name] for name in more if name in verb.request.model_fields}
+    return verb.request(**values, **accepted)
 
 
-def command_words(verb: Verb[..., Any, Any], values: Mapping[str, Any]) -> list[str]:
+def command_words(verb: Verb[Any, Any], values: Mapping[str, Any]) -> list[str]:
     """Return the words of a command that asks for the same; what has its default is left out."""
     words, arguments = list[str](), list[str]()
     for field in verb.fields:
         value = values.get(field.name)
         if value is None or value == field.default:
             continue
-        if field.help.scope == "argument" or (field.help.flags == () and field.is_required):
+        if field.how.scope == "argument" or (field.how.flags == () and field.is_required):
             arguments.append(str(value))
         elif isinstance(value, bool):
             words.append(_switch(field, value))
         else:
-            flag = field.help.flags[0] if field.help.flags else _flag(field)
-            words += [word for text in _texts(field, value) for word in (flag, text)]
+            words += [word for text in _texts(field, value) for word in (field.flag, text)]
     return [*words, *(["--", *arguments] if any(a[:1] == "-" for a in arguments) else arguments)]
-
-
-def _flag(field: RequestField) -> str:
-    return f"--{field.name.replace('_', '-')}"
 
 
 def _switch(field: RequestField, value: bool) -> str:
     """Return the word that turns something on or off."""
-    flag = field.help.flags[0] if field.help.flags else f"{_flag(field)}/--no-{_flag(field)[2:]}"
-    on, _, off = flag.partition("/")
-    return on if value else off
+    on, _, off = field.flag.partition("/")
+    return on if value else off or f"--no-{on[2:]}"
 
 
 def _texts(field: RequestField, value: Any) -> list[str]:
@@ -183,7 +162,7 @@ def _texts(field: RequestField, value: Any) -> list[str]:
         if any(is_mapping(item) for item in value):
             return ["FILE.json"]
         texts = [str(item) for item in value]
-        return texts if field.help.many else [",".join(texts)]
+        return texts if field.how.many else [",".join(texts)]
     return [str(value)]
 
 

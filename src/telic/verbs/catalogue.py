@@ -19,7 +19,7 @@ class VerbGroup(NamedTuple):
     """the verb of the word alone"""
 
 
-def load(path: str) -> Verb[..., Any, Any]:
+def load(path: str) -> Verb[Any, Any]:
     """Return the verb that "module:name" names."""
     module, _, name = path.partition(":")
     return getattr(import_module(f"telic.verbs.{module}"), name)

@@ -133,7 +133,7 @@ def _tell(job: VerbJob, position: int, on_event: Listener) -> int:
 
 def _values(path: str, request: PlacedRequest) -> dict[str, Any]:
     """Return what was asked for as plain data; what has its default is left out."""
-    fields = [field for field in catalogue.load(path).fields if field.help.scope not in _INNER]
+    fields = [field for field in catalogue.load(path).fields if field.how.scope not in _INNER]
     pairs = ((field, getattr(request, field.name)) for field in fields)
     return {
         field.name: plain(value)

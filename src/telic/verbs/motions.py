@@ -35,7 +35,10 @@ class LibraryRequest(VerbRequest):
     """A library of motions."""
 
     library: Path = option(
-        "Folder of the library.", "--library", "-l", default=Path(_LIBRARY), kw_only=True
+        "Folder of the library.",
+        "--library",
+        "-l",
+        default=Path(_LIBRARY),
     )
 
     def open(self) -> MotionLibrary:
@@ -327,8 +330,6 @@ class FilterMotionsRequest(IntakeRequest):
 @verb(FilterMotionsRequest, examples=_EXAMPLES)
 def filter_motions(request: FilterMotionsRequest) -> MotionIntake:
     """Write a library of the clips that are good enough; say of the others why they are not."""
-    from dataclasses import replace
-
     from telic.motions.intake import NewClip
     from telic.motions.library import MotionLibrary
 
@@ -336,7 +337,7 @@ def filter_motions(request: FilterMotionsRequest) -> MotionIntake:
     if request.out.resolve() == request.library.resolve():
         raise UsageError("The good clips need a folder of their own.", hint="Give another --out.")
     clips = (library.clip(place) for place in range(len(library.clips)))
-    into = replace(request, robot=library.robot.name, library=request.out)
+    into = request.replace(robot=library.robot.name, library=request.out)
     return into.take(NewClip(clip, str(request.library)) for clip in clips)
 
 
@@ -353,8 +354,6 @@ class MirrorMotionsRequest(IntakeRequest):
 @verb(MirrorMotionsRequest, examples=_EXAMPLES)
 def mirror_motions(request: MirrorMotionsRequest) -> MotionIntake:
     """Add every clip once more, left and right exchanged; each stays in its split."""
-    from dataclasses import replace
-
     from telic.motions.intake import NewClip
     from telic.motions.library import MotionLibrary
     from telic.motions.mirror import SUFFIX, mirrored, symmetry
@@ -364,6 +363,6 @@ def mirror_motions(request: MirrorMotionsRequest) -> MotionIntake:
     there = {*library.names}
     names = [name for name in library.names if not name.endswith(SUFFIX)]
     clips = (library.clip(name) for name in names if f"{name}{SUFFIX}" not in there)
-    into = replace(request, robot=library.robot.name, library=request.out or request.library)
+    into = request.replace(robot=library.robot.name, library=request.out or request.library)
     found = (mirrored(library.robot, clip) for clip in clips)
     return into.take(NewClip(clip, str(request.library)) for clip in found)

@@ -112,9 +112,7 @@ def search(request: SearchRequest) -> Search:
     from telic.search.runner import run_search
 
     fields = {
-        name: value
-        for name, value in request.as_dict().items()
-        if name in SearchConfig.model_fields
+        name: value for name, value in dict(request).items() if name in SearchConfig.model_fields
     }
     changed = {"method": request.method.lower(), "switches": dict(request.switches or {})}
     return run_search(
@@ -292,7 +290,7 @@ def suite(request: SuiteRequest) -> SearchSuite:
     from telic.search.suite import run_suite
     from telic.search.suite_results import SuiteConfig
 
-    given = {name: value for name, value in request.as_dict().items() if value not in ((), [])}
+    given = {name: value for name, value in dict(request).items() if value not in ((), [])}
     fields = {name: value for name, value in given.items() if name in SuiteConfig.model_fields}
     return run_suite(
         SuiteConfig.parse(fields),

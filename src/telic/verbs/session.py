@@ -40,7 +40,7 @@ class SessionOptions(VerbRequest):
 
     iterations: int = option("Rewards to try at most.", default=ITERATIONS, minimum=1)
     seeds: Sequence[int] = option(
-        "Training seeds per reward: 1,2,3 or 1-3.", default=SEEDS, read=integers, shown="1-3"
+        "Training seeds per reward: 1,2,3 or 1-3.", default=SEEDS, read=integers
     )
     first_rewards: int = option(
         "Rewards to try side by side at first, where one alone is in doubt.",

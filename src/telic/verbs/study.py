@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from telic.core.config import Record
 from telic.core.request import VerbRequest, argument, context, inner, option, place
@@ -21,8 +21,7 @@ if TYPE_CHECKING:
 CANDIDATE = "Candidate, e.g. c-0003-more-tracking."
 RUN = "Run, e.g. r-20260801T090000Z-k3f9qa."
 
-Given = ParamSpec("Given")
-Asked = TypeVar("Asked")
+Asked = TypeVar("Asked", bound=VerbRequest)
 Result = TypeVar("Result")
 
 
@@ -87,15 +86,15 @@ class PersonRequest(StudyRequest):
 
 
 def study_verb(
-    request: Callable[Given, Asked],
+    request: type[Asked],
     *,
     examples: str = "",
     exit_code: Callable[[Any], int] = lambda result: 0,
     question: Callable[[Asked], Question | None] | None = None,
-) -> Callable[[Callable[[Asked], Result]], Verb[Given, Asked, Result]]:
+) -> Callable[[Callable[[Asked], Result]], Verb[Asked, Result]]:
     """Make a verb that can start no process and open no connection; see `verb`."""
 
-    def make(function: Callable[[Asked], Result]) -> Verb[Given, Asked, Result]:
+    def make(function: Callable[[Asked], Result]) -> Verb[Asked, Result]:
         asked = None if question is None else _offline(question)
         how = verb(request, examples=examples, exit_code=exit_code, question=asked)
         return how(_offline(function))

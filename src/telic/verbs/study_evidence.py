@@ -357,9 +357,11 @@ def request_decision(request: PersonDecisionRequest) -> DecisionOutcome:
     """Ask the person to accept a candidate as the incumbent, to keep it, or to take it back."""
     shared = {name: getattr(request, name) for name in _SHARED}
     if request.verdict == "revert":
-        return revert.do(RevertRequest(request.candidate, to=request.to, **shared))
+        return revert.do(RevertRequest(candidate=request.candidate, to=request.to, **shared))
     return decide.do(
-        DecideRequest(request.candidate, request.verdict, audit=request.audit, **shared)
+        DecideRequest(
+            candidate=request.candidate, verdict=request.verdict, audit=request.audit, **shared
+        )
     )
 
 

@@ -53,9 +53,7 @@ class TrackRequest(PlacedRequest):
         "Change a setting: --set command.frames=8; repeatable.", "--set", default=(), many=True
     )
     library: str | None = option("Folder of motions; default: generated ones.", default=None)
-    seeds: Sequence[int] = option(
-        "Training seeds: 1,2,3 or 1-3.", default=(1,), read=integers, shown="1"
-    )
+    seeds: Sequence[int] = option("Training seeds: 1,2,3 or 1-3.", default=(1,), read=integers)
     steps: int | None = option("Control steps per seed; default: the preset's.", default=None)
     device: str = option("cpu or cuda.", default="cpu")
     threads: int | None = option("Physics threads; default all cores.", default=None)
@@ -123,12 +121,8 @@ def train(request: TrackRequest) -> TrackedRun:
 class SweepRequest(TrackRequest):
     """Sizes of tokens to compare."""
 
-    dims: Sequence[int] = option(
-        "Numbers of a token: 4,8,16.", default=(4, 8, 16), read=integers, shown="4,8,16"
-    )
-    levels: Sequence[int] = option(
-        "Levels of a number: 4,32.", default=(4, 32), read=integers, shown="4,32"
-    )
+    dims: Sequence[int] = option("Numbers of a token: 4,8,16.", default=(4, 8, 16), read=integers)
+    levels: Sequence[int] = option("Levels of a number: 4,32.", default=(4, 32), read=integers)
 
 
 @dataclass(frozen=True)

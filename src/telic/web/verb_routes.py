@@ -24,7 +24,7 @@ from fastapi import APIRouter, Body, Query
 from fastapi import Path as PathPart
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
-from telic.core.annotations import field_type, hints_of, return_type
+from telic.core.annotations import hints_of, return_type
 from telic.core.config import Record
 from telic.core.request import RequestField
 from telic.core.verb import Verb, Wrapped, as_data
@@ -189,7 +189,7 @@ def _operation(route: VerbRoute) -> str:
     return f"{route.way}_{words}"
 
 
-def _endpoint(place: WebPlace, route: VerbRoute, verb: Verb[..., Any, Any]) -> Callable[..., Any]:
+def _endpoint(place: WebPlace, route: VerbRoute, verb: Verb[Any, Any]) -> Callable[..., Any]:
     """Return a function whose signature is what the schema is made from."""
     hidden = (*route.hidden, *((route.field,) if route.field else ()))
     hidden += ("task", "study") if route.is_study else ()
@@ -246,7 +246,7 @@ def _named(place: WebPlace, route: VerbRoute, variable: str, name: str) -> str:
     return name
 
 
-def _where(place: WebPlace, verb: Verb[..., Any, Any]) -> dict[str, Any]:
+def _where(place: WebPlace, verb: Verb[Any, Any]) -> dict[str, Any]:
     """Return the fields that a server is started with."""
     known = {"runs_dir": place.runs_dir, "root": place.root}
     return {field.name: known[field.name] for field in verb.fields if field.name in known}
@@ -276,13 +276,13 @@ def check_env(values: Mapping[str, Any]) -> None:
 # ---------------------------------------------------------------------------- bodies and answers
 
 
-def body_of(verb: Verb[..., Any, Any], name: str, hidden: Sequence[str] = ()) -> type[BaseModel]:
+def body_of(verb: Verb[Any, Any], name: str, hidden: Sequence[str] = ()) -> type[BaseModel]:
     """Return the model of what a request may hold; where to work and files are the server's."""
     fields: dict[str, Any] = {
         field.name: (kind, _field(field, kind))
         for field in verb.fields
-        if field.help.scope in OFFERED and field.name not in hidden
-        for kind in (field_type(field),)
+        if field.how.scope in OFFERED and field.name not in hidden
+        for kind in (field.type,)
         if Path not in _parts(kind)
     }
     config = ConfigDict(extra="forbid", title=name)
@@ -290,12 +290,12 @@ def body_of(verb: Verb[..., Any, Any], name: str, hidden: Sequence[str] = ()) ->
 
 
 def _field(field: RequestField, kind: Any) -> Any:
-    how: dict[str, Any] = {"description": field.help.help}
+    how: dict[str, Any] = {"description": field.help}
     is_number = any(part in (int, float) for part in _parts(kind))
-    if is_number and field.help.minimum is not None:
-        how["ge"] = field.help.minimum
-    if is_number and field.help.maximum is not None:
-        how["le"] = field.help.maximum
+    if is_number and field.minimum is not None:
+        how["ge"] = field.minimum
+    if is_number and field.maximum is not None:
+        how["le"] = field.maximum
     if not field.is_required:
         how["default"] = field.default
     return Field(**how)
@@ -306,7 +306,7 @@ def _parts(kind: Any) -> tuple[Any, ...]:
     return get_args(kind) if get_origin(kind) in (Union, UnionType) else (kind,)
 
 
-def answer_of(verb: Verb[..., Any, Any]) -> Any:
+def answer_of(verb: Verb[Any, Any]) -> Any:
     """Return the type of the document that a verb's result is written as."""
     return document_type(return_type(verb.do))
 
