@@ -21,7 +21,7 @@ from pydantic.fields import FieldInfo
 
 from telic.core.config import Record, explain
 from telic.core.events import ignore
-from telic.core.text import integers, is_mapping, is_row, is_text, names, pairs, texts
+from telic.core.text import integers, is_mapping, is_row, is_text, names, pairs, read_value, texts
 from telic.errors import ConfigError, TelicError, UnknownName, UsageError
 
 Value = TypeVar("Value")
@@ -235,13 +235,9 @@ def complete(request: type[VerbRequest]) -> None:
     """Resolve annotations that name types imported for type checkers only."""
     if request.__pydantic_fields_complete__:
         return
-    from telic.core.annotations import names_of
+    from telic.core.annotations import class_names  # reads sources, which few requests need
 
-    known: dict[str, Any] = {}
-    for base in reversed(request.__mro__):
-        if base.__module__.startswith("telic."):
-            known |= names_of(base.__module__)
-    request.model_rebuild(_types_namespace=known)
+    request.model_rebuild(_types_namespace=class_names(request))
 
 
 def _request_field(name: str, info: FieldInfo) -> RequestField:
@@ -267,6 +263,20 @@ _READERS: dict[Any, FieldHelp] = {
     dict[str, Any]: FieldHelp(read=pairs, many=True),
 }
 """how the command line reads the plain types of configurations"""
+
+
+def read_options(request: type[VerbRequest], assignments: Sequence[str]) -> dict[str, Any]:
+    """Read `name=value` texts as fields of a request, as the command line would."""
+    known = {field.name: field for field in fields_of(request)}
+    out: dict[str, Any] = {}
+    for name, text in texts(assignments, "--set").items():
+        field = known.get(name.replace("-", "_"))
+        if field is None:
+            raise UnknownName("option", name, list(known))
+        read = field.how.read
+        value = [text] if field.how.many else text
+        out[field.name] = read(value, name) if read is not None else read_value(text)
+    return out
 
 
 # ---- values that no request may hold

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple, Unpack
+from typing import Any, NamedTuple
 
 from telic.authors.author import Brief, MeasurableIntent, author_for, try_written
 from telic.authors.candidate import RewardCandidate, SessionIteration, Variant, handed_out
@@ -61,7 +61,7 @@ from telic.session.judgement import (
 from telic.session.labels import vetoed_before
 from telic.session.outcome import ONE_SEED, Ending, ending_of_pass
 from telic.session.pictures import PicturesAhead
-from telic.session.records import IntentOptions, SessionConfig, SessionSummary
+from telic.session.records import SessionConfig, SessionSummary
 from telic.session.rejudge import reconsidered
 from telic.session.report.document import write_report
 from telic.session.robustness import robustness_card
@@ -120,7 +120,7 @@ def run(
     fresh: bool = False,
     on_event: Listener = ignore,
     should_stop: Callable[[], bool] = lambda: False,
-    **options: Unpack[IntentOptions],
+    **options: Any,
 ) -> Session:
     """Turn an intent into a policy, or go on with the same request where it was interrupted.
 

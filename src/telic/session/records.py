@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Literal, Self
 
@@ -10,14 +9,17 @@ from pydantic import Field, ValidationInfo, field_validator, model_validator
 from typing_extensions import TypedDict
 
 from telic.core.config import Config, Record
+from telic.core.request import FieldHelp
+from telic.core.text import read_count, texts
 from telic.errors import BadFile, UsageError
 from telic.judges.criteria import Criterion
-from telic.session import EPISODES, FIRST_REWARDS, ITERATIONS, SEEDS, THRESHOLD
+from telic.session import ENV, EPISODES, FIRST_REWARDS, ITERATIONS, SEEDS, THRESHOLD
 from telic.session.evidence import NO_SEAL, SEALED_ELSEWHERE, broken_seal, is_sealed_elsewhere
 from telic.session.outcome import ENDED, PASSES, Outcome, outcome_words
 from telic.storage.files import read_facts, read_record
 from telic.storage.layout import SessionFolder, WorkFolder
 from telic.storage.locks import lock_holder
+from telic.storage.reading import given_text, parse_json
 
 Reason = Literal["pause", "approval", "cores"]
 State = Literal[
@@ -38,67 +40,108 @@ _WAITS: dict[Reason, State] = {
 }
 
 
+def read_criteria(path: str, option: str) -> tuple[Criterion, ...]:
+    """Read the file of an option that holds criteria."""
+    from telic.session.control import parse_criteria
+
+    return parse_criteria(parse_json(given_text(path, option), path))
+
+
 class SessionConfig(Config):
     """An intent and how much to spend on it."""
 
     schema_version: Literal[1] = 1
-    intent: str = Field(description="what the robot should do, in words")
-    env: str = Field(description="environment id or path of an MJCF file")
-    iterations: int = Field(default=ITERATIONS, ge=1, description="rewards to try at most")
-    seeds: tuple[int, ...] = Field(default=SEEDS, description="training seeds per reward")
+    intent: str = Field(
+        description="What the robot should do, in words.",
+        json_schema_extra=FieldHelp(scope="argument", is_positional=True),
+    )
+    env: str = Field(default=ENV, description="Environment id or path of an MJCF file.")
+    iterations: int = Field(default=ITERATIONS, ge=1, description="Maximum number of rewards.")
+    seeds: tuple[int, ...] = Field(
+        default=SEEDS, description="Training seeds per reward: 1,2,3 or 1-3."
+    )
     first_rewards: int = Field(
         default=FIRST_REWARDS,
         ge=1,
-        description="rewards to try side by side at first, where one alone is in doubt",
+        description="Initial reward candidates that screening runs compare.",
     )
-    threshold: float = Field(default=THRESHOLD, ge=0, le=1, description="score a policy must prove")
+    threshold: float = Field(
+        default=THRESHOLD,
+        ge=0,
+        le=1,
+        description="Required lower confidence bound of the score.",
+    )
     episodes: int = Field(
-        default=EPISODES, ge=4, description="fresh episodes each policy is judged on"
+        default=EPISODES,
+        ge=4,
+        description="Fresh evaluation episodes per policy; raised where so few prove nothing.",
     )
     start_seed: int | None = Field(
         default=None,
-        description="where judged episodes start; None: drawn anew for every session",
+        description="Seed of the evaluation episodes; default: drawn for each session.",
     )
-    steps: int | None = Field(default=None, description="steps per policy; None: the author's")
+    steps: int | None = Field(
+        default=None,
+        description="Environment steps per policy, e.g. 300k.",
+        json_schema_extra=FieldHelp(read=read_count),
+    )
     motion: str | None = Field(
         default=None,
-        description="reference motion of the reward: a family, a library's folder, FOLDER/CLIP, "
-        "or none; None: one is made where words ask for it",
+        description="Reference motion of the reward: a family (walk, wave, bow, ...), a library "
+        "folder, FOLDER/CLIP, or none. Default: generated when the prompt needs one.",
     )
-    device: str = Field(default="cpu", description="cpu or cuda")
+    device: str = Field(default="cpu", description="cpu or cuda.")
     devices: tuple[str, ...] = Field(
-        default=(), description="that policies are trained on at once; empty: all on `device`"
+        default=(),
+        description="Train on several devices at once: cuda:0,cuda:1 or cpu,cpu. Policies are "
+        "spread over them.",
     )
     model: str | None = Field(
         default=None,
-        description="who writes: provider:model, host for work orders; None: the composer",
+        description="Author of reward and judge: provider:model, or host (work orders). Default: "
+        "the composer, which needs no model.",
     )
     model_for: dict[str, str] = Field(
-        default={}, description="models of single roles, by role; `model` plays the others"
+        default={},
+        description="Model of one role, e.g. vision=google:gemini-2.5-pro. Roles: reader, reward, "
+        "judge, reviewer, reviser, vision, analyst.",
+        json_schema_extra=FieldHelp(many=True, read=texts, metavar="ROLE=MODEL"),
     )
     effort_for: dict[str, str] = Field(
-        default={}, description="how hard to think, by role; else the model decides"
+        default={},
+        description="Reasoning effort of one role, e.g. reward=high: minimal, low, medium, high, "
+        "xhigh, max.",
+        json_schema_extra=FieldHelp(many=True, read=texts, metavar="ROLE=EFFORT"),
     )
-    vision: bool = Field(default=True, description="let the model watch the episodes too")
+    vision: bool = Field(default=True, description="Let the model also watch episodes.")
     judge: str | None = Field(
         default=None,
-        description="a judge of an installed package, whose score counts where it is the lower one",
+        description="Additional judge from an installed package; the lower score counts.",
     )
     criteria: tuple[Criterion, ...] | None = Field(
-        default=None, description="what to aim for; None: read from the intent"
+        default=None,
+        description="File of criteria to use instead of reading them from the intent.",
+        json_schema_extra=FieldHelp(read=read_criteria),
     )
-    approve: bool = Field(default=False, description="wait until a person agrees to the criteria")
+    approve: bool = Field(
+        default=False, description="Wait for telic approve before training starts."
+    )
     accept_partial: bool = Field(
-        default=False, description="words that nothing measures do not stand in the way of a pass"
+        default=False,
+        description="Accept a pass even if parts of the prompt are not measured.",
     )
     robustness: bool = Field(
-        default=True, description="judge what passed under pushes, noise and other physics, too"
+        default=True,
+        description="Evaluate robustness (pushes, noise, changed dynamics) after a pass.",
     )
-    max_calls: int | None = Field(default=None, ge=1, description="model calls at most")
-    max_usd: float | None = Field(default=None, gt=0, description="dollars for the model at most")
-    max_hours: float | None = Field(default=None, gt=0, description="hours of work at most")
+    max_calls: int | None = Field(default=None, ge=1, description="Maximum model calls.")
+    max_usd: float | None = Field(default=None, gt=0, description="Maximum model cost in USD.")
+    max_hours: float | None = Field(default=None, gt=0, description="Maximum hours of work.")
     max_steps: int | None = Field(
-        default=None, ge=1, description="environment steps of all policies at most"
+        default=None,
+        ge=1,
+        description="Maximum environment steps over all policies, e.g. 5M.",
+        json_schema_extra=FieldHelp(read=read_count),
     )
 
     @field_validator("model_for", "effort_for", mode="before")
@@ -164,34 +207,6 @@ class SessionConfig(Config):
     def needed(self) -> int:
         """Training seeds that must pass: two of three."""
         return -(-2 * len(self.seeds) // 3)
-
-
-class IntentOptions(TypedDict, total=False):
-    """What `telic.run` takes besides intent and environment; `SessionConfig` describes each."""
-
-    iterations: int
-    seeds: Sequence[int]
-    first_rewards: int
-    threshold: float
-    episodes: int
-    start_seed: int | None
-    steps: int | None
-    motion: str | None
-    device: str
-    devices: Sequence[str]
-    model: str | None
-    model_for: Mapping[str, str] | None
-    effort_for: Mapping[str, str] | None
-    vision: bool
-    judge: str | None
-    criteria: Sequence[Criterion] | None
-    approve: bool
-    accept_partial: bool
-    robustness: bool
-    max_calls: int | None
-    max_usd: float | None
-    max_hours: float | None
-    max_steps: int | None
 
 
 class SessionSummary(Record):

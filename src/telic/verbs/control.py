@@ -12,12 +12,12 @@ from telic.core.request import RunsRequest, WatchedRequest, argument, option
 from telic.core.text import is_dict, read_count
 from telic.core.verb import verb
 from telic.errors import TelicError, UsageError
+from telic.judges.criteria import Criterion
+from telic.session.records import read_criteria
 from telic.storage.workspace import WORK, Thing, Workspace
-from telic.verbs.session import read_criteria
 from telic.verbs.things import ThingRequest
 
 if TYPE_CHECKING:
-    from telic.judges.criteria import Criterion
     from telic.search.runner import Search
     from telic.session.loop import Session
     from telic.storage.layout import SessionFolder, WorkFolder

@@ -17,11 +17,12 @@ from telic.core.request import (
     inner,
     option,
     place,
+    read_options,
 )
 from telic.core.text import names
 from telic.core.verb import Wrapped, verb
 from telic.errors import UnknownName
-from telic.verbs.session import SessionOptions
+from telic.verbs.session import IntentRequest
 
 if TYPE_CHECKING:
     from telic.bench.intents import Benchmark
@@ -188,15 +189,15 @@ def _answer(name: str) -> None:
 _EXAMPLES = """
 telic bench intents --suite core --difficulty easy
 
-telic bench intents --suite core --sample 9 --iterations 2
+telic bench intents --suite core --sample 9 --set iterations=2
 
-telic bench intents --suite mine.toml --model host
+telic bench intents --suite mine.toml --set model=host
 
-Run the same command again to go on with what is not finished.
+Run the same command again to resume unfinished cases.
 """
 
 
-class IntentsRequest(SessionOptions, PlacedRequest):
+class IntentsRequest(PlacedRequest):
     """Cases of a suite, each of which is run as a session."""
 
     suite: str = option("core, exotic, or a TOML file.", default="core")
@@ -208,7 +209,13 @@ class IntentsRequest(SessionOptions, PlacedRequest):
     )
     sample_seed: int = option("Another sample.", default=0)
     jobs: int = option("Cases at a time.", default=1, minimum=1)
-    fresh: bool = option("Measure anew instead of going on.", default=False)
+    fresh: bool = option("Start from scratch instead of resuming.", default=False)
+    settings: Sequence[str] = option(
+        "Option of every session, as of telic run: --set iterations=2; repeatable.",
+        "--set",
+        default=(),
+        many=True,
+    )
 
 
 def _is_unfinished(benchmark: Benchmark) -> int:
@@ -239,7 +246,7 @@ def intents(request: IntentsRequest) -> Benchmark:
         fresh=request.fresh,
         on_event=request.on_event,
         should_stop=request.should_stop,
-        **request.options(),
+        **read_options(IntentRequest, request.settings),
     )
     if request.on is None:
         return bench(jobs=request.jobs)

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from telic.core.request import PlacedRequest, RunsRequest, VerbRequest, argument, option
-from telic.core.text import integers, names, read_count, texts
+from telic.core.request import PlacedRequest, RunsRequest, argument, option
 from telic.core.verb import Wrapped, verb
 from telic.errors import TelicError, UsageError
-from telic.session import ENV, EPISODES, FIRST_REWARDS, ITERATIONS, SEEDS, THRESHOLD
+from telic.session.records import SessionConfig
 
 if TYPE_CHECKING:
-    from telic.judges.criteria import Criterion
     from telic.llm.work_orders import WorkOrder, WorkOrderLine
     from telic.session.branch import BranchOrigin
     from telic.session.labels import EpisodeLabel
@@ -35,115 +32,14 @@ Run the same command again to go on with an interrupted session.
 """
 
 
-class SessionOptions(VerbRequest):
-    """How a session tries, judges and pays; for one intent or for a benchmark of many."""
+class IntentRequest(SessionConfig, PlacedRequest):
+    """A session to run: its configuration, and where to run it."""
 
-    iterations: int = option("Rewards to try at most.", default=ITERATIONS, minimum=1)
-    seeds: Sequence[int] = option(
-        "Training seeds per reward: 1,2,3 or 1-3.", default=SEEDS, read=integers
-    )
-    first_rewards: int = option(
-        "Rewards to try side by side at first, where one alone is in doubt.",
-        default=FIRST_REWARDS,
-        minimum=1,
-    )
-    threshold: float = option(
-        "Score a policy must prove.", default=THRESHOLD, minimum=0.0, maximum=1.0
-    )
-    episodes: int = option(
-        "Fresh episodes to judge a policy on; more where so few could prove nothing.",
-        default=EPISODES,
-        minimum=4,
-    )
-    start_seed: int | None = option(
-        "Where judged episodes start; default: drawn anew for every session.", default=None
-    )
-    steps: int | None = option("Steps per policy, e.g. 300k.", default=None, read=read_count)
-    device: str = option("cpu or cuda.", default="cpu")
-    devices: Sequence[str] = option(
-        "Train on several at once: cuda:0,cuda:1 or cpu,cpu. Policies are spread over them; where "
-        "there are more, several share the environments of one policy.",
-        default=(),
-        read=names,
-    )
-    model: str | None = option(
-        "Who writes reward and judge: provider:model, or host (work orders). "
-        "None: the composer, which needs no model.",
-        default=None,
-    )
-    max_calls: int | None = option("Model calls at most.", default=None)
-    max_usd: float | None = option("Dollars for the model at most.", "--budget-usd", default=None)
+    fresh: bool = option("Start from scratch instead of resuming.", default=False)
 
     def options(self) -> dict[str, Any]:
-        """Return them by name."""
-        names = [field.name for field in fields(SessionOptions)]
-        return {name: getattr(self, name) for name in names}
-
-
-def read_criteria(path: str, option: str) -> tuple[Criterion, ...]:
-    """Read criteria that a person wrote or edited."""
-    from telic.session.control import parse_criteria
-    from telic.storage.reading import given_text, parse_json
-
-    return parse_criteria(parse_json(given_text(path, option), path))
-
-
-class IntentRequest(SessionOptions, PlacedRequest):
-    """An intent, and how much to spend on it."""
-
-    intent: str = argument("What the robot should do, in words.")
-    env: str = option("Environment id or path of an MJCF file.", default=ENV)
-    motion: str | None = option(
-        "Reference motion that the reward follows: a family (walk, wave, bow, ...), a library's "
-        "folder, FOLDER/CLIP, or none. None: one is made where a hand shall wave.",
-        default=None,
-    )
-    vision: bool = option("Let the model watch episodes too.", "--vision/--no-vision", default=True)
-    model_for: Mapping[str, str] | None = option(
-        "Another model for one role, e.g. vision=google:gemini-2.5-pro. Roles: reader, reward, "
-        "judge, reviewer, reviser, vision, analyst.",
-        default=None,
-        many=True,
-        read=texts,
-        metavar="ROLE=MODEL",
-    )
-    effort_for: Mapping[str, str] | None = option(
-        "How hard to think in one role, e.g. reward=high: minimal, low, medium, high, xhigh, max.",
-        default=None,
-        many=True,
-        read=texts,
-        metavar="ROLE=EFFORT",
-    )
-    judge: str | None = option(
-        "A further judge that an installed package brings; of two scores the lower counts.",
-        default=None,
-    )
-    criteria: tuple[Criterion, ...] | None = option(
-        "File of criteria to aim for; see --approve.", default=None, read=read_criteria
-    )
-    approve: bool = option(
-        "Wait for telic approve before anything is spent on the criteria.",
-        "--approve",
-        default=False,
-    )
-    accept_partial: bool = option(
-        "Let it pass although words that nothing measures are left out.",
-        "--accept-partial",
-        default=False,
-    )
-    robustness: bool = option(
-        "Judge what passed under pushes, noise and other physics, too.",
-        "--robustness/--no-robustness",
-        default=True,
-    )
-    max_hours: float | None = option("Hours of work at most.", "--budget-hours", default=None)
-    max_steps: int | None = option(
-        "Environment steps of all policies at most, e.g. 5M.",
-        "--budget-steps",
-        default=None,
-        read=read_count,
-    )
-    fresh: bool = option("Start anew instead of going on.", default=False)
+        """Return the fields of the session's configuration."""
+        return {name: getattr(self, name) for name in SessionConfig.model_fields}
 
 
 def _exit_code(session: Session) -> int:
@@ -158,10 +54,6 @@ def run(request: IntentRequest) -> Session:
 
     Exit codes: 0 passed, 1 did not pass or stopped, 3 out of budget, 6 passed in part, 7 unproven.
     """
-    if not any(map(str.isalnum, request.intent)):
-        raise UsageError(
-            "What should the robot do?", hint='For example: telic run "run forward fast"'
-        )
     if request.on is not None:
         from telic.envs.simulators.names import refuse_simulated
         from telic.verbs.elsewhere import do_elsewhere, session_in
@@ -175,18 +67,14 @@ def run(request: IntentRequest) -> Session:
         with loading():  # while the workers import, too
             from telic.envs.simulators.names import refuse_simulated
             from telic.session.loop import run as run_session
-            from telic.session.records import IntentOptions
 
         refuse_simulated(request.env, "A session")
-        options = {name: getattr(request, name) for name in IntentOptions.__annotations__}
         return run_session(
-            request.intent,
-            env=request.env,
+            **request.options(),
             runs_dir=request.runs_dir,
             fresh=request.fresh,
             on_event=request.on_event,
             should_stop=request.should_stop,
-            **options,
         )
 
 
