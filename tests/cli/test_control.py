@@ -101,7 +101,7 @@ def test_a_session_is_paused_resumed_and_stopped_from_outside(running, tmp_path)
 def test_a_running_session_is_not_resumed_and_keeps_its_limits(running, tmp_path):
     assert "nothing to resume" in telic("resume", folder=tmp_path, check=2).stderr
     telic("pause", folder=tmp_path)
-    refused = telic("resume", "--budget-hours", "2", folder=tmp_path, check=2)
+    refused = telic("resume", "--max-hours", "2", folder=tmp_path, check=2)
     assert f"telic stop {NAME}" in refused.stderr
 
 
@@ -143,7 +143,7 @@ REFUSALS = [
     (["approve", "--criteria", "none.json"], 2, "none.json"),
     (["branch", "--iteration", "7"], 2, "it has: 1"),
     (["branch"], 2, "--iteration"),
-    (["resume", NAME, "--budget-hours", "-1"], 2, "max_hours"),
+    (["resume", NAME, "--max-hours", "-1"], 2, "max_hours"),
     (["sessions", "--runs-dir", "nowhere"], 0, ""),
     (["note", "x", "--runs-dir", "nowhere"], 2, "holds none yet"),
 ]
@@ -229,7 +229,7 @@ def test_a_real_session_is_stopped_in_time_and_goes_on_with_more_budget(tmp_path
     assert answer("stop", folder=tmp_path)["status"] == "stopped"
     process.communicate(timeout=60)
     (folder,) = list_sessions(runs)
-    changed = telic("resume", "--budget-hours", "1e-9", "--json", folder=tmp_path, check=None)
+    changed = telic("resume", "--max-hours", "1e-9", "--json", folder=tmp_path, check=None)
     assert json.loads(changed.stdout)["outcome"] == "stopped"
     assert "hours" in json.loads(changed.stdout)["reason"]
     assert read_record(folder.config, SessionConfig).max_hours == 1e-9

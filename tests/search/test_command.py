@@ -24,14 +24,12 @@ def test_json_is_one_document(tmp_path):
     words = (*CARTPOLE, "--method", "cma", "--episodes", 100, "--runs-dir", tmp_path, "--json")
     found = json.loads(telic(*words, "--fresh-episodes", 3))
     assert found["model"] == "no language model used" and len(found["runs"]) == 1
-    shown = json.loads(telic("search", "show", "--runs-dir", tmp_path, "--json"))
+    shown = json.loads(telic("show", "--runs-dir", tmp_path, "--json"))
     assert shown["runs"][0]["best"] == found["runs"][0]["best"]
-    page = json.loads(telic("search", "page", "latest", "--runs-dir", tmp_path, "--json"))["page"]
+    page = json.loads(telic("report", "--runs-dir", tmp_path, "--json"))["page"]
     assert "CartPole-v1" in Path(page).read_text()
     one = json.loads(telic("search", "compare", "latest", "--runs-dir", tmp_path, "--json"))
     assert one["lines"][0]["runs"] == 1
-    assert json.loads(telic("search", "salience", "latest", "--runs-dir", tmp_path, "--json"))
-    assert json.loads(telic("search", "edits", "latest", "--runs-dir", tmp_path, "--json"))
 
 
 def test_compare_refuses_unequal_terms_and_says_how_to_have_it_anyway(tmp_path):

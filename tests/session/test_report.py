@@ -420,7 +420,7 @@ def test_the_command_asks_for_the_same_again(tmp_path):
         "--seeds",
         "1,5",
         "--no-vision",
-        "--budget-usd",
+        "--max-usd",
         "2.0",
     ]
     agreed = config.replace(criteria=(Criterion(title="runs", quantity="v"),))

@@ -13,7 +13,6 @@ from telic.core.text import duration, is_row, number
 if TYPE_CHECKING:
     from telic.bench.intents import Benchmark
     from telic.bench.results import CaseGroup, Rate
-    from telic.search.labels import LabelReport
     from telic.search.records import SearchSummary
     from telic.search.runner import Search
     from telic.search.suite import SearchSuite
@@ -29,9 +28,6 @@ if TYPE_CHECKING:
     from telic.verbs.robots import RobotLine, RobotList, RobotPage, RobotSheet, RobotText
     from telic.verbs.search import (
         ComparisonResult,
-        EditReports,
-        SalienceReports,
-        SearchMap,
         SearchMethods,
         SearchTasks,
     )
@@ -50,7 +46,7 @@ def show_search(search: Search) -> None:
     show_summary(summary)
     console.print(f"\nbest    {list(search.best.best)}")
     console.print(f"folder  {search.path}")
-    console.print(f"map     telic search page {search.path.name}")
+    console.print(f"map     telic report {search.path.name}")
     if summary.outcome == "stopped":
         console.print("[bold]stopped[/]; the same command goes on")
 
@@ -128,36 +124,6 @@ def show_suite(suite: SearchSuite) -> None:
     console.print(f"folder  {suite.path}")
     if suite.results.outcome == "stopped":
         console.print("[bold]stopped[/]; the same command goes on")
-
-
-@view
-def show_map(made: SearchMap) -> None:
-    """Print where the map is."""
-    console.print(f"page    {made.page}")
-
-
-@view
-def show_salience(found: SalienceReports) -> None:
-    """Print a table per search."""
-    for report in found.reports:
-        columns = ["group", "cases", "worst < median", "share"]
-        print_rows(columns, report.rows(), title=report.title)
-        console.print(report.conclusion)
-
-
-@view
-def show_labels(report: LabelReport) -> None:
-    """Print what moving the label did."""
-    print_rows(["called the worst", "pairs", "regressed"], report.rows(), title=report.title)
-    console.print(report.conclusion)
-
-
-@view
-def show_edits(found: EditReports) -> None:
-    """Print a table per search."""
-    for report in found.reports:
-        columns = ["outcome", "pattern", "cases", "share"]
-        print_rows(columns, report.rows(), title=report.title)
 
 
 def _short(value: Any) -> str:

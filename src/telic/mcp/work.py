@@ -253,8 +253,8 @@ def start_session(
         "--iterations": iterations,
         "--steps": steps,
         "--max-calls": max_calls,
-        "--budget-usd": budget_usd,
-        "--budget-hours": budget_hours,
+        "--max-usd": budget_usd,
+        "--max-hours": budget_hours,
     }
     return _start(workplace(call).runs_dir, "run", options, [intent])
 
@@ -277,7 +277,7 @@ def start_search(
         "--runs": runs,
         "--episodes": episodes,
         "--max-calls": max_calls,
-        "--budget-usd": budget_usd,
+        "--max-usd": budget_usd,
     }
     return _start(workplace(call).runs_dir, "search", options)
 

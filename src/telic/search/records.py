@@ -19,12 +19,12 @@ from collections.abc import Generator, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
-from pydantic import Field
 
-from telic.core.config import Config, Record
+from telic.core.config import Record
+from telic.search.config import SearchConfig as SearchConfig
 from telic.search.methods import Switches
 from telic.storage.files import as_record, read_json_lines
 from telic.storage.layout import Below, WorkFolder, holders_of
@@ -41,41 +41,6 @@ _PATIENCE_S = 10.0
 _STATED = ("rollouts", "fresh_episodes")
 _LATER = ("warmup", "rollouts", "fresh_episodes")  # not in the files of earlier versions
 _OF_THE_POLICY = ("policy", "is_scaled", "low", "high", "decimals")
-
-
-class SearchConfig(Config):
-    """A task, a method and how much to spend."""
-
-    schema_version: Literal[1] = 1
-    env: str = Field(description="task, e.g. CartPole-v1")
-    method: str = Field(default="r2po", description="named choice of switches")
-    switches: dict[str, Any] = Field(default={}, description="switches that differ from the method")
-    model: str | None = Field(
-        default=None, description="provider:model, host or scripted; None: no language model"
-    )
-    runs: int = Field(default=1, ge=1, description="independent repetitions")
-    seed: int = Field(default=0, ge=0, description="root of all random numbers")
-    episodes: int = Field(default=4000, ge=1, description="episodes of the budget, per run")
-    fresh_episodes: int = Field(
-        default=200, ge=1, description="new episodes on which the best policy is measured"
-    )
-    policy: str | None = Field(default=None, description="policy family; None: table or linear")
-    faithful: bool = Field(
-        default=False, description="repeat the published accounting and its quirks"
-    )
-    raw: bool = Field(
-        default=False, description="feed observations as they are, as the published runs did"
-    )
-    steps: int | None = Field(
-        default=None,
-        ge=1,
-        description="environment steps of a baseline's budget, per run; None: episodes count",
-    )
-    stop_when_solved: bool = Field(
-        default=False, description="end a run when its best policy has proven good"
-    )
-    max_calls: int | None = Field(default=None, ge=1, description="model calls at most, all runs")
-    max_usd: float | None = Field(default=None, gt=0, description="dollars at most, all runs")
 
 
 class ModelQuestion(Record):

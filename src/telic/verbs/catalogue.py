@@ -26,14 +26,8 @@ def load(path: str) -> Verb[Any, Any]:
 
 
 _SEARCH = VerbGroup(
-    "Search for the numbers of a small policy.",
-    {
-        name: f"search:{name}"
-        for name in (
-            *("envs", "methods", "show", "compare", "suite"),
-            *("page", "salience", "labels", "edits"),
-        )
-    },
+    "Optimize the parameters of a small policy.",
+    {name: f"search:{name}" for name in ("envs", "methods", "compare", "suite")},
     own="search:search",
 )
 _ORDERS = VerbGroup(

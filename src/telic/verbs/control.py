@@ -120,18 +120,13 @@ class WorkResumeRequest(WorkRequest, WatchedRequest):
     videos: Literal["best", "last", "all", "none"] = option(
         "Of a run: best, last, all or none.", default="best"
     )
-    max_hours: float | None = option(
-        "Of a session: hours of work at most, in all.", "--budget-hours", default=None
-    )
+    max_hours: float | None = option("Of a session: hours of work at most, in all.", default=None)
     max_steps: int | None = option(
         "Of a session: environment steps at most, in all.",
-        "--budget-steps",
         default=None,
         read=read_count,
     )
-    max_usd: float | None = option(
-        "Of a session: dollars at most, in all.", "--budget-usd", default=None
-    )
+    max_usd: float | None = option("Of a session: dollars at most, in all.", default=None)
     max_calls: int | None = option("Of a session: model calls at most, in all.", default=None)
 
     def limits(self) -> dict[str, float | int]:

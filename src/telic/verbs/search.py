@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
@@ -15,15 +15,11 @@ from telic.core.request import (
     argument,
     option,
 )
-from telic.core.text import pairs
 from telic.core.verb import Wrapped, verb
+from telic.search.config import SearchConfig
 
 if TYPE_CHECKING:
     from telic.search.compare import SearchComparison
-    from telic.search.labels import LabelReport
-    from telic.search.records import SearchSummary
-    from telic.search.results import Result
-    from telic.search.revisions import EditReport, SalienceReport
     from telic.search.runner import Search
     from telic.search.suite import SearchSuite
     from telic.search.task import SearchTask
@@ -37,56 +33,15 @@ telic search --env Pong-v0 --method r2po --switch evidence=three_traces --model 
 
 telic search compare latest runs/search_2026...              tables and tests
 
-Run the same command again to go on with an interrupted search.
+Run the same command again to resume an interrupted search.
 """
 
 
-class SearchRequest(PlacedRequest):
-    """A task, a method, and what may be spent."""
+class SearchRequest(SearchConfig, PlacedRequest):
+    """A search to run: its configuration, and how to run it."""
 
-    env: str = argument("Task: see telic search envs.", "--env")
-    method: str = option("See telic search methods.", default="r2po")
-    switches: Mapping[str, Any] | None = option(
-        "Change one choice of the method: name=value.",
-        "--switch",
-        default=None,
-        many=True,
-        read=pairs,
-    )
-    model: str | None = option(
-        "provider:model, or host (work orders). None: no language model.", default=None
-    )
-    runs: int = option("Independent repetitions.", default=1, minimum=1)
-    episodes: int = option("Episodes of the budget, per run.", default=4000, minimum=1)
-    fresh_episodes: int = option(
-        "New episodes on which the best policy is measured.", default=200, minimum=1
-    )
-    policy: str | None = option(
-        "linear, linear-without-bias, table, projected-mlp or random-features.", default=None
-    )
-    seed: int = option("Root of all random numbers.", default=0, minimum=0)
-    faithful: bool = option(
-        "Repeat the published terms and their quirks: accounting, thresholds, success, steps.",
-        default=False,
-    )
-    raw: bool = option(
-        "Feed observations as they are, as the published runs did, instead of scaled.",
-        default=False,
-    )
-    steps: int | None = option(
-        "Environment steps of a baseline's budget; without, episodes count.",
-        default=None,
-        minimum=1,
-    )
-    stop_when_solved: bool = option(
-        "End a run when its best policy has proven good. Off, so that methods compare: "
-        "compare refuses a search that may end early beside one that may not.",
-        default=False,
-    )
-    jobs: int | None = option("Processes; one per CPU.", default=None, minimum=1)
-    max_calls: int | None = option("Model calls at most.", default=None)
-    max_usd: float | None = option("Dollars for the model at most.", "--budget-usd", default=None)
-    fresh: bool = option("Start anew instead of going on.", default=False)
+    jobs: int | None = option("Processes; default: one per CPU core.", default=None, minimum=1)
+    fresh: bool = option("Start from scratch instead of resuming.", default=False)
 
 
 def _stopped(search: Search) -> int:
@@ -95,7 +50,7 @@ def _stopped(search: Search) -> int:
 
 @verb(SearchRequest, examples=EXAMPLES, exit_code=_stopped)
 def search(request: SearchRequest) -> Search:
-    """Search for the numbers of a small policy."""
+    """Optimize the parameters of a small policy."""
     from telic.envs.simulators.names import refuse_simulated
 
     refuse_simulated(
@@ -108,15 +63,11 @@ def search(request: SearchRequest) -> Search:
         from telic.verbs.elsewhere import do_elsewhere, search_in
 
         return do_elsewhere(request, ("search",), "search:search", search_in)
-    from telic.search.records import SearchConfig
     from telic.search.runner import run_search
 
-    fields = {
-        name: value for name, value in dict(request).items() if name in SearchConfig.model_fields
-    }
-    changed = {"method": request.method.lower(), "switches": dict(request.switches or {})}
+    given = {name: getattr(request, name) for name in SearchConfig.model_fields}
     return run_search(
-        SearchConfig.parse({**fields, **changed}),
+        SearchConfig.parse({**given, "method": request.method.lower()}),
         Path(request.runs_dir),
         jobs=request.jobs,
         fresh=request.fresh,
@@ -169,39 +120,10 @@ def methods(request: MethodsRequest) -> SearchMethods:
     )
 
 
-class NamedSearchRequest(RunsRequest):
-    """One search."""
-
-    name: str = argument("Search: its id, the start of one, or 'latest'.", default="latest")
-
-    def load(self) -> Result:
-        """Return what the search came to."""
-        from telic.search.results import load
-
-        return load(Path(self.runs_dir), self.name)
-
-
-class NamedSearchesRequest(RunsRequest):
-    """Some searches."""
+class CompareRequest(RunsRequest):
+    """Searches to compare."""
 
     names: Sequence[str] = argument("Searches: ids, starts of ids, paths, or 'latest'.", many=True)
-
-    def load(self) -> list[Result]:
-        """Return what the searches came to."""
-        from telic.search.results import load
-
-        return [load(Path(self.runs_dir), name) for name in self.names]
-
-
-@verb(NamedSearchRequest)
-def show(request: NamedSearchRequest) -> SearchSummary:
-    """Show what a search came to."""
-    return request.load().summary
-
-
-class CompareRequest(NamedSearchesRequest):
-    """Searches side by side."""
-
     metric: str = option(
         "fresh, final, mean, mean_all, better_of_two, mean_selected, best_seen or incumbent_area.",
         default="fresh",
@@ -225,10 +147,10 @@ class ComparisonResult(NamedTuple):
 def compare(request: CompareRequest) -> ComparisonResult:
     """Compare searches: means with intervals, curves, tests; refuses unequal terms."""
     from telic.search.compare import compare_searches, write_comparison
+    from telic.search.results import load
 
-    comparison = compare_searches(
-        request.load(), request.metric, despite_differences=request.anyway
-    )
+    results = [load(Path(request.runs_dir), name) for name in request.names]
+    comparison = compare_searches(results, request.metric, despite_differences=request.anyway)
     if request.out is not None:
         write_comparison(comparison, request.out)
     return ComparisonResult(comparison, request.out)
@@ -299,79 +221,3 @@ def suite(request: SuiteRequest) -> SearchSuite:
         on_event=request.on_event,
         should_stop=request.should_stop,
     )
-
-
-class MapRequest(NamedSearchRequest):
-    """A search to draw."""
-
-    out: Path | None = option("HTML file to write.", default=None)
-
-
-class SearchMap(NamedTuple):
-    """Where the map of tried policies is."""
-
-    page: str
-
-
-@verb(MapRequest)
-def page(request: MapRequest) -> SearchMap:
-    """Write the map of tried policies: score, explanation and animation of each, as one file."""
-    from telic.search.report import write_page
-
-    return SearchMap(str(write_page(request.load(), request.out)))
-
-
-@dataclass(frozen=True)
-class SalienceReports(Wrapped):
-    """One report per search."""
-
-    reports: list[SalienceReport]
-
-
-@verb(NamedSearchesRequest)
-def salience(request: NamedSearchesRequest) -> SalienceReports:
-    """Ask whether revisions chase the worst episode: regressions against improvements."""
-    from telic.search.revisions import salience_report
-
-    return SalienceReports([salience_report(search) for search in request.load()])
-
-
-class LabelsRequest(NamedSearchRequest, WatchedRequest):
-    """A search whose critic is asked again."""
-
-    model: str = option("provider:model, or host (work orders).")
-    cases: int = option("Policies; two questions about each.", default=20, minimum=1)
-    max_usd: float | None = option("Dollars for the model at most.", "--budget-usd", default=None)
-
-
-@verb(LabelsRequest)
-def labels(request: LabelsRequest) -> LabelReport:
-    """Ask a model whether the word "worst" makes it chase an episode: the label is moved."""
-    from telic.llm import Budget
-    from telic.search.labels import label_report
-    from telic.search.language_model import connect_model
-
-    result = request.load()
-    models = connect_model(
-        request.model,
-        result.folder.path,
-        budget=Budget(usd=request.max_usd),
-        on_event=request.on_event,
-        should_stop=request.should_stop,
-    )
-    return label_report(result, models, request.cases)
-
-
-@dataclass(frozen=True)
-class EditReports(Wrapped):
-    """One report per search."""
-
-    reports: list[EditReport]
-
-
-@verb(NamedSearchesRequest)
-def edits(request: NamedSearchesRequest) -> EditReports:
-    """Sort revisions by how much they changed and what came of it."""
-    from telic.search.revisions import edit_report
-
-    return EditReports([edit_report(search) for search in request.load()])

@@ -64,7 +64,7 @@ export default function SearchPage({ detail, search, reload }: { detail: Detail;
               {played.slice(-200).reverse().map((each, index) => <li key={index}><time>{each.run}.{each.number}</time><span>{number(each.selected)} <span className="soft small">best {number(each.incumbent)}{each.winner && ` · ${each.winner}`}{each.note && ` · ${each.note}`}</span></span></li>)}
             </ol>
           </Panel>}
-          <Panel title="In a terminal"><div className="column"><Command line={`telic search show ${line.id}`} /><Command line={`telic search salience ${line.id}`} /></div></Panel>
+          <Panel title="In a terminal"><div className="column"><Command line={`telic show ${line.id}`} /><Command line={`telic report ${line.id}`} /></div></Panel>
           {search.config && <Panel title="Settings"><Facts rows={Object.entries(search.config).filter(([, value]) => value !== null && typeof value !== "object").map(([name, value]) => [words(name), String(value)])} /></Panel>}
         </div>
       </div>

@@ -155,8 +155,8 @@ function commandOf(intent: string, env: string, options: Options, isEdited: bool
   if (options.seeds !== OPTIONS.seeds) words.push("--seeds", shellQuote(options.seeds));
   if (options.steps) words.push("--steps", shellQuote(options.steps));
   if (options.model) words.push("--model", shellQuote(options.model));
-  if (options.maxUsd) words.push("--budget-usd", options.maxUsd);
-  if (options.maxHours) words.push("--budget-hours", options.maxHours);
+  if (options.maxUsd) words.push("--max-usd", options.maxUsd);
+  if (options.maxHours) words.push("--max-hours", options.maxHours);
   if (isEdited) words.push("--criteria criteria.json");
   return words.join(" ");
 }
