@@ -7,9 +7,8 @@ import pytest
 from telic import llm
 from telic.authors import cast
 from telic.authors.author import Brief
-from telic.authors.cast import Cast, connect_cast, player
-from telic.authors.roles import elicit, write_both
-from telic.authors.scene import scene
+from telic.authors.cast import Cast, connect_cast
+from telic.authors.model import ModelAuthor
 from telic.core.text import texts
 from telic.envs import make
 from telic.errors import ConfigError, UnknownName
@@ -32,23 +31,23 @@ def config(**options):
     return SessionConfig.parse({"intent": "run", "env": "HalfCheetah-v5", **options})
 
 
+def author(cast, spec, folder):
+    return ModelAuthor(cast, Brief("run", "HalfCheetah-v5", spec, SessionFolder(folder)))
+
+
 def test_every_prompt_has_a_role_and_every_role_a_prompt(tmp_path):
     usual = Models(Scripted({}), tmp_path)
-    assert {prompt: player(Cast(usual), prompt) for prompt in PROMPTS} == dict.fromkeys(
-        PROMPTS, usual
-    )
+    assert {Cast(usual).player(prompt) for prompt in PROMPTS} == {usual}
     for role in cast.ROLES:
         own = Models(Scripted({}), tmp_path)
-        played = Cast(usual, {role: own}, {role: "high"})
-        prompts = [prompt for prompt in PROMPTS if played.player(prompt) is own]
-        assert prompts and [prompt for prompt in PROMPTS if played.effort(prompt)] == prompts
+        assert any(Cast(usual, {role: own}).player(prompt) is own for prompt in PROMPTS)
 
 
 def test_each_role_is_asked_of_its_model_with_its_effort(tmp_path, spec):
     usual, other = Scripted(SCRIPT, name="one"), Scripted(SCRIPT, name="two")
     players = Cast(Models(usual, tmp_path), {"judge": Models(other, tmp_path)}, {"reward": "high"})
-    shown = scene("run", spec)
-    write_both(players, shown, elicit(players, shown).criteria, "")
+    writer = author(players, spec, tmp_path)
+    writer.write(writer.read())
     asked = {request.role: request.effort for request in usual.requests}
     assert asked == {"elicitor": None, "reward_author": "high"}
     assert [request.role for request in other.requests] == ["judge_author"]
@@ -60,10 +59,10 @@ def test_all_models_spend_from_one_budget(tmp_path, spec):
     players = Cast(
         Models(one, tmp_path, budget=budget), {"judge": Models(two, tmp_path, budget=budget)}
     )
-    shown = scene("run", spec)
-    criteria = elicit(players, shown).criteria
+    writer = author(players, spec, tmp_path)
+    wanted = writer.read()
     with pytest.raises(BudgetExceeded):
-        write_both(players, shown, criteria, "")
+        writer.write(wanted)
     assert not two.requests
 
 
@@ -81,8 +80,8 @@ def test_a_model_that_plays_several_roles_is_connected_once(tmp_path, spec, monk
     )
     players = connect_cast(brief)
     assert [name for name, _ in asked] == ["a", "b"] and len({budget for _, budget in asked}) == 1
-    assert player(players, "vision_again").provider.name == "b"
-    assert player(players, "reviser").provider.name == "a"
+    assert players.player("vision_again").provider.name == "b"
+    assert players.player("reviser").provider.name == "a"
 
 
 def test_a_session_keeps_models_and_efforts_by_role():
@@ -119,11 +118,3 @@ def test_who_plays_the_model_is_told_at_once_how_to_answer(tmp_path):
     (line,) = [event["message"] for event in told if event["event"] == "log"]
     for word in ("telic orders list", "telic orders show", "telic orders answer", str(tmp_path)):
         assert word in line
-
-
-def test_without_an_effort_the_question_is_the_one_that_was_paid_for_before(tmp_path, spec):
-    script = Scripted(SCRIPT, name="one")
-    shown = scene("run", spec)
-    elicit(Models(script, tmp_path), shown)
-    elicit(Cast(Models(script, tmp_path)), shown)
-    assert len(script.requests) == 1, "answered from disk"

@@ -10,9 +10,7 @@ from telic.authors.ranking import (
     TriedReward,
     agreeing,
     agreement,
-    doubtful,
     first_rewards,
-    first_variants,
     pays_under,
     ranked,
 )
@@ -61,58 +59,61 @@ def test_pay_under_other_weights_follows_from_the_terms():
     assert doubled == pytest.approx([0.0, 0.4, 8.0, 18.0])
 
 
+class Offering:
+    """An author with other structures."""
+
+    def __init__(self, *others):
+        self.others = others
+        self.asked = []
+
+    def first_structures(self, written):
+        self.asked.append(written)
+        return self.others
+
+
+def first(examples, most=3, author=None, reward=SPEED):
+    return first_rewards(author or object(), SimpleNamespace(reward=reward), examples, most)
+
+
 def test_a_reward_that_ranks_as_the_judge_does_is_trained_alone():
-    assert first_variants(SPEED, GOOD[:1] + GOOD[2:] + [example("falls", 0.0, speed=-1.0)]) == (
-        Variant(),
-    )
+    clear = GOOD[:1] + GOOD[2:] + [example("falls", 0.0, speed=-1.0)]
+    assert first(clear) == (Variant(),)
 
 
 def test_a_reward_that_ranks_badly_gets_others_beside_it_which_rank_better():
-    tried = first_variants(SPEED, TIMID)
+    tried = first(TIMID)
     assert len(tried) == 3 and tried[0] == Variant()
     mine = ranked([OWN], TIMID, OWN)[0][0]
     others = [dict(each.weights) for each in tried[1:]]
     assert all(found > mine for found, _ in ranked(others, TIMID, OWN))
     assert others[0] != others[1] and all(set(each) == set(OWN) for each in others)
-    assert first_variants(SPEED, TIMID) == tried  # the same for the same file
+    assert first(TIMID) == tried  # the same for the same file
 
 
 def test_where_nothing_is_known_nothing_is_added():
     unknown = [each.model_copy(update={"score": None}) for each in TIMID]
-    assert first_variants(SPEED, unknown) == first_variants(SPEED, []) == (Variant(),)
-    assert first_variants("class Reward:\n    pass\n", TIMID) == (Variant(),)
+    assert first(unknown) == first([]) == (Variant(),)
+    assert first(TIMID, reward="class Reward:\n    pass\n") == (Variant(),)
 
 
 def test_structures_that_rank_better_come_before_other_weights():
-    better = TriedReward(Variant(reward="better", structure=("a",)), 0.9)
-    others = [
+    author = Offering(
         TriedReward(Variant(reward="worse"), -1.0),
-        better,
+        TriedReward(Variant(reward="better", structure=("a",)), 0.9),
         TriedReward(Variant(reward="unknown"), None),
         TriedReward(Variant(reward="best"), 1.0),
-    ]
-    tried = first_variants(SPEED, TIMID, 3, others)
-    assert [each.reward for each in tried] == [None, "best", "better"]
-    four = first_variants(SPEED, TIMID, 4, others)
+    )
+    assert [each.reward for each in first(TIMID, 3, author)] == [None, "best", "better"]
+    four = first(TIMID, 4, author)
     assert four[3].reward is None and four[3].weights
-    assert first_variants(SPEED, GOOD[:1] + GOOD[2:] + GOOD[:1], 3, others) == (Variant(),)
 
 
 def test_an_author_is_asked_for_structures_only_where_its_reward_is_in_doubt():
-    asked = []
-
-    class Offering:
-        def first_structures(self, written):
-            asked.append(written)
-            return [TriedReward(Variant(reward="other"), 1.0)]
-
-    written = SimpleNamespace(reward=SPEED)
+    author = Offering(TriedReward(Variant(reward="other"), 1.0))
     clear = GOOD[:1] + GOOD[2:] + GOOD[:1]
-    assert doubtful(SPEED, clear) is None and doubtful(SPEED, TIMID) < 0.8
-    assert first_rewards(Offering(), written, clear, 3) == (Variant(),) and not asked
-    assert first_rewards(Offering(), written, TIMID, 1) == (Variant(),) and not asked
-    assert first_rewards(Offering(), written, TIMID, 2)[1].reward == "other" and asked
-    assert first_rewards(object(), written, TIMID, 2) == first_variants(SPEED, TIMID, 2)
+    assert first(clear, 3, author) == first(TIMID, 1, author) == (Variant(),)
+    assert not author.asked
+    assert first(TIMID, 2, author)[1].reward == "other" and author.asked
 
 
 def test_episodes_that_policies_played_count_as_much_as_the_examples():

@@ -3,30 +3,49 @@
 import pytest
 
 from telic.authors.answers import Look, Turn
-from telic.authors.roles import Flaw, elicit, listed, review, revise, table, write_both
-from telic.authors.scene import scene
+from telic.authors.author import Brief
+from telic.authors.cast import Cast
+from telic.authors.model import Flaw, ModelAuthor, decide
+from telic.authors.scene import listed, scene, table
 from telic.envs import make
 from telic.errors import RewardError
 from telic.judges.trial import ExampleResult, Trial
 from telic.llm import Models, Scripted
+from telic.storage.layout import SessionFolder
 from tests.authors.scripts import ELICITED, JUDGE, REVISION, REWARD, SCRIPT
 from tests.training.small import SPEED
 
 
 @pytest.fixture(scope="module")
-def shown():
-    return scene("run", make("HalfCheetah-v5", num_envs=1).spec)
+def spec():
+    return make("HalfCheetah-v5", num_envs=1).spec
 
 
-def both(scripted, shown, folder):
-    models = Models(scripted, folder)
-    return write_both(models, shown, elicit(models, shown).criteria, "- `gamma`: 0.9 to 0.99")
+@pytest.fixture
+def author(spec, tmp_path):
+    def ask(scripted):
+        brief = Brief("run", "HalfCheetah-v5", spec, SessionFolder(tmp_path / "session"))
+        return ModelAuthor(Cast(Models(scripted, tmp_path)), brief)
+
+    return ask
 
 
-def test_an_intent_becomes_criteria_reward_and_judge(shown, tmp_path):
+@pytest.fixture
+def deciding(spec, tmp_path):
+    """Let a script revise, from iteration 1."""
+
+    def revise(scripted, show=lambda look: "", flaw=lambda revision: None, name="session"):
+        values = {**scene("run", spec), "story": "STORY"}
+        return decide(Cast(Models(scripted, tmp_path / name)), values, show, [1], flaw)
+
+    return revise
+
+
+def test_an_intent_becomes_criteria_reward_and_judge(author):
     scripted = Scripted(SCRIPT)
-    reward, judge = both(scripted, shown, tmp_path)
-    assert reward.source == SPEED and judge.source == JUDGE and reward.steps == 10_000
+    writer = author(scripted)
+    written = writer.write(writer.read())
+    assert written.reward == SPEED and written.judge == JUDGE and written.steps == 10_000
     by_role = {each.role: each.prompt for each in scripted.requests}
     assert "forward_velocity" in by_role["elicitor"] and "lies on its back" in by_role["elicitor"]
     assert "full credit at 1 s" in by_role["reward_author"]
@@ -34,23 +53,23 @@ def test_an_intent_becomes_criteria_reward_and_judge(shown, tmp_path):
     assert "class Speed" not in by_role["judge_author"]
 
 
-def test_a_file_that_is_refused_goes_back_with_the_reason(shown, tmp_path):
+def test_a_file_that_is_refused_goes_back_with_the_reason(author):
     bad = {**REWARD, "source": "import os\n" + SPEED}
     scripted = Scripted({**SCRIPT, "reward_author": [bad, REWARD]})
-    reward, _ = both(scripted, shown, tmp_path)
-    assert reward.source == SPEED
+    writer = author(scripted)
+    assert writer.write(writer.read()).reward == SPEED
     prompts = [each.prompt for each in scripted.requests if each.role == "reward_author"]
     assert "was refused" in prompts[1] and "os" in prompts[1]
 
 
-def test_an_author_who_never_writes_a_usable_file_is_an_error(shown, tmp_path):
+def test_an_author_who_never_writes_a_usable_file_is_an_error(author):
     broken = {"reasoning": "j", "source": "def judge(:"}
-    scripted = Scripted({**SCRIPT, "judge_author": [broken] * 3})
+    writer = author(Scripted({**SCRIPT, "judge_author": [broken] * 3}))
     with pytest.raises(RewardError, match="no usable file"):
-        both(scripted, shown, tmp_path)
+        writer.write(writer.read())
 
 
-def test_what_the_examples_show_counts_whatever_the_reviewer_says(shown, tmp_path):
+def test_what_the_examples_show_counts_whatever_the_reviewer_says(author):
     trial = Trial(
         examples=(
             ExampleResult(name="shakes", is_good=False, score=0.1, pay=9.0, terms={"speed": 9.0}),
@@ -60,15 +79,21 @@ def test_what_the_examples_show_counts_whatever_the_reviewer_says(shown, tmp_pat
         ),
         reward_problems=("pays for shaking",),
     )
-    scripted = Scripted({"reviewer": {"reasoning": "fine", "judge_problems": ["leaf x"]}})
-    found = review(Models(scripted, tmp_path), shown, (), "REWARD", "JUDGE", trial)
-    assert found.reward_problems == ("pays for shaking",) and found.judge_problems == ("leaf x",)
-    prompt = scripted.requests[0].prompt
-    assert "| shakes | 0.1 | 9 | speed 9 |" in prompt and "unknown" in prompt
-    assert "REWARD" in prompt and "JUDGE" in prompt
+    found = {"reasoning": "fine", "judge_problems": ["leaf x"]}
+    scripted = Scripted({**SCRIPT, "reviewer": found})
+    writer = author(scripted)
+    written = writer.write(writer.read())
+    del scripted.requests[:]
+    assert writer.review(written, trial) == written
+    prompts = {each.role: each.prompt for each in scripted.requests}
+    assert "| shakes | 0.1 | 9 | speed 9 |" in prompts["reviewer"]
+    assert "unknown" in prompts["reviewer"]
+    assert SPEED in prompts["reviewer"] and JUDGE in prompts["reviewer"]
+    assert "- pays for shaking" in prompts["reward_author"]
+    assert "- leaf x" in prompts["judge_author"]
 
 
-def test_a_reviser_looks_before_it_decides(shown, tmp_path):
+def test_a_reviser_looks_before_it_decides(deciding):
     script = [{"look": {"at": "curves", "iteration": 1}}, {"revision": REVISION}]
     scripted = Scripted({"reviser": script})
     looks = []
@@ -77,30 +102,29 @@ def test_a_reviser_looks_before_it_decides(shown, tmp_path):
         looks.append(look)
         return "FLAT CURVES"
 
-    made = revise(Models(scripted, tmp_path), shown, "STORY", show, [1])
+    made = deciding(scripted, show)
     assert made.change == "faster" and [each.at for each in looks] == ["curves"]
     assert "FLAT CURVES" not in scripted.requests[0].prompt
     assert "FLAT CURVES" in scripted.requests[1].prompt and "STORY" in scripted.requests[1].prompt
 
 
-def test_a_revision_of_nothing_or_of_refused_code_goes_back(shown, tmp_path):
+def test_a_revision_of_nothing_or_of_refused_code_goes_back(deciding):
     wrong = [
         {"revision": {**REVISION, "based_on": 7}},
         {"revision": {**REVISION, "source": "import socket\n"}},
         {"revision": REVISION},
     ]
     scripted = Scripted({"reviser": wrong})
-    made = revise(Models(scripted, tmp_path), shown, "s", lambda look: "", [1])
+    made = deciding(scripted)
     assert made.based_on == 1
     assert "no iteration 7" in scripted.requests[1].prompt
     assert "socket" in scripted.requests[2].prompt
 
 
-def test_a_doubt_goes_back_as_long_as_tries_are_left_and_a_fault_always(shown, tmp_path):
+def test_a_doubt_goes_back_as_long_as_tries_are_left_and_a_fault_always(deciding):
     def tried(name, flaw):
         scripted = Scripted({"reviser": {"revision": REVISION}})
-        models = Models(scripted, tmp_path / name)
-        return scripted, lambda: revise(models, shown, "s", lambda look: "", [1], lambda _: flaw)
+        return scripted, lambda: deciding(scripted, flaw=lambda _: flaw, name=name)
 
     scripted, doubted = tried("doubted", Flaw("it pays for shaking", is_fatal=False))
     assert doubted().change == "faster" and len(scripted.requests) == 3
@@ -110,10 +134,10 @@ def test_a_doubt_goes_back_as_long_as_tries_are_left_and_a_fault_always(shown, t
         faulty()
 
 
-def test_a_reviser_who_only_looks_is_told_to_decide_and_then_given_up(shown, tmp_path):
+def test_a_reviser_who_only_looks_is_told_to_decide_and_then_given_up(deciding):
     scripted = Scripted({"reviser": [{"look": {"at": "code"}}] * 12})
     with pytest.raises(RewardError, match="never decided"):
-        revise(Models(scripted, tmp_path), shown, "s", lambda look: "x", [1])
+        deciding(scripted, lambda look: "x")
     assert "Decide now" in scripted.requests[-1].prompt
 
 

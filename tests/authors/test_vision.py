@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from telic.authors import footage as footage_module
+from telic.authors.cast import Cast
 from telic.authors.footage import Footage
 from telic.authors.vision import VisionJudge
 from telic.errors import TelicError
@@ -92,7 +93,7 @@ def script(judge, second=None):
 def watching(tmp_path, pictures):
     def work(provider, episodes, **options):
         models = Models(provider, tmp_path, limits=FAST, **options)
-        return VisionJudge(models, INTENT, CRITERIA, pictures).watch(episodes)
+        return VisionJudge(Cast(models), INTENT, CRITERIA, pictures).watch(episodes)
 
     return work
 
@@ -128,7 +129,7 @@ def test_whoever_says_what_to_see_is_told_how_much_is_meant(tmp_path, pictures, 
     provider = Scripted(script(sightings(8, 10, 7)))
     meant = {CRITERIA[0]: f"{CRITERIA[0]} (sustained, weight 1): speed; full credit at 3 m/s"}
     models = Models(provider, tmp_path, limits=FAST)
-    VisionJudge(models, INTENT, CRITERIA, pictures, meant).watch(episodes[:1], repeats=1)
+    VisionJudge(Cast(models), INTENT, CRITERIA, pictures, meant).watch(episodes[:1], repeats=1)
     first, second = provider.requests
     assert f"1. {meant[CRITERIA[0]]}\n2. {CRITERIA[1]}" in first.prompt
     assert "full credit" not in second.prompt, "whoever looks is told what to see, not the numbers"
@@ -251,7 +252,7 @@ def code(runs):
 def settling(tmp_path, pictures):
     def work(provider, episode, verdict):
         models = Models(provider, tmp_path, limits=FAST)
-        eyes = VisionJudge(models, INTENT, CRITERIA, pictures)
+        eyes = VisionJudge(Cast(models), INTENT, CRITERIA, pictures)
         (vision,) = eyes.watch([episode], repeats=1)
         return eyes.settle(episode, verdict, vision)
 
@@ -327,7 +328,7 @@ def test_a_look_alike_fails_on_all_episodes_although_only_some_are_watched(
     paths = [*episodes, *episodes]
     provider = Scripted(script(sightings(0, 10, 1), again(0, 1)))
     models = Models(provider, tmp_path, limits=FAST)
-    every = VisionJudge(models, INTENT, CRITERIA, pictures).second_opinion(paths, verdicts)
+    every = VisionJudge(Cast(models), INTENT, CRITERIA, pictures).second_opinion(paths, verdicts)
     assert len(every) == 6 and all((each.score or 0.0) < 0.3 for each in every)
     assert sum(bool(each.seen) for each in every) == 3, "the others were not watched"
 
@@ -337,7 +338,7 @@ def test_without_criteria_the_intent_is_the_criterion(episodes, tmp_path, pictur
     answer = {name: each for name, each in sightings(6, 0, 6).items() if name != "criterion_2"}
     provider = Scripted({"vision_criteria": {"criterion_1": part}, "vision_judge": answer})
     models = Models(provider, tmp_path, limits=FAST)
-    (verdict,) = VisionJudge(models, INTENT, [], pictures).watch(episodes[:1], repeats=1)
+    (verdict,) = VisionJudge(Cast(models), INTENT, [], pictures).watch(episodes[:1], repeats=1)
     assert [each.criterion for each in verdict.seen] == [INTENT, WHOLE]
 
 
@@ -362,20 +363,20 @@ def test_the_median_of_the_deciding_looks_counts(settling, episodes):
 
 def test_a_host_is_never_asked_the_same_question_twice(episodes, tmp_path, monkeypatch):
     provider = Scripted(script(sightings(8, 10, 7), again(8, 8)), name="host")
-    eyes = VisionJudge(Models(provider, tmp_path, limits=FAST), INTENT, CRITERIA, tmp_path)
+    eyes = VisionJudge(Cast(Models(provider, tmp_path, limits=FAST)), INTENT, CRITERIA, tmp_path)
     eyes.second_opinion(list(episodes), [code(0.0)] * 3)
     keys = [each.key("host") for each in provider.requests]
     assert len(keys) == len(set(keys)) and {each.sample for each in provider.requests} == {0}
     same = Scripted(script(sightings(8, 10, 7)), name="host")
     monkeypatch.setattr(Footage, "_overview", lambda footage, look: footage._close_up([None], 0))
-    eyes = VisionJudge(Models(same, tmp_path / "b", limits=FAST), INTENT, CRITERIA, tmp_path)
+    eyes = VisionJudge(Cast(Models(same, tmp_path / "b", limits=FAST)), INTENT, CRITERIA, tmp_path)
     (verdict,) = eyes.watch(episodes[:1])
     assert len(same.requests) == 2 and len(verdict.seen[0].answers) == 1 and verdict.spread is None
 
 
 def test_a_single_episode_is_looked_at_once_unless_something_is_in_doubt(episodes, tmp_path):
     provider = Scripted(script(sightings(8, 10, 9)))
-    eyes = VisionJudge(Models(provider, tmp_path, limits=FAST), INTENT, CRITERIA, tmp_path)
+    eyes = VisionJudge(Cast(Models(provider, tmp_path, limits=FAST)), INTENT, CRITERIA, tmp_path)
     eyes.second_opinion(episodes[:1], [code(1.0)])
     assert [each.role for each in provider.requests] == ["vision_criteria", "vision_judge"]
 
@@ -501,7 +502,7 @@ def test_several_threads_may_watch_policies_at_once(episodes, tmp_path, pictures
     found = []
 
     def work(episode):
-        eyes = VisionJudge(models, INTENT, CRITERIA, pictures)
+        eyes = VisionJudge(Cast(models), INTENT, CRITERIA, pictures)
         found.extend(eyes.watch([episode], repeats=1))
 
     threads = [threading.Thread(target=work, args=(each,)) for each in episodes]

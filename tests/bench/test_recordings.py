@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from telic.authors.answers import Elicited, Review, Turn, WrittenJudge, WrittenReward
-from telic.authors.roles import check_judge, check_reward
+from telic.authors.candidate import check_judge, check_reward
 from telic.bench.results import load_suite
 from telic.llm import choose
 

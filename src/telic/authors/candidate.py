@@ -7,16 +7,17 @@ from __future__ import annotations
 
 import ast
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any, Literal
 
 from pydantic import Field
 
 from telic.core.config import Record
-from telic.errors import RewardError
+from telic.errors import RefusedCode, RewardError
+from telic.judges.code import OFFERED
 from telic.judges.verdict import Judgement
 from telic.robots.terrain import on_fresh_ground
-from telic.sandbox.source import source_lines
+from telic.sandbox.source import check_source, compile_source, source_lines
 from telic.storage.files import read_record
 from telic.storage.layout import SessionFolder
 
@@ -209,6 +210,13 @@ def reward_text(candidate: RewardCandidate, variant: int) -> str:
     return with_weights(text, {**weights_in(text), **_variant(candidate, variant).weights})
 
 
+def reward_texts(candidates: Iterable[RewardCandidate]) -> Iterator[str]:
+    """Yield the reward files of all variants of candidates, as they were trained."""
+    for candidate in candidates:
+        for variant in range(len(candidate.variants)):
+            yield reward_text(candidate, variant)
+
+
 def _variant(candidate: RewardCandidate, variant: int) -> Variant:
     return candidate.variants[variant if variant < len(candidate.variants) else 0]
 
@@ -274,3 +282,24 @@ def _declaration(source: str, name: str = "weights") -> ast.Assign | None:
             ):
                 return statement
     return None
+
+
+def check_reward(source: str) -> None:
+    """Raise RefusedCode for a file that is not Python, or uses what foreign code may not."""
+    _parses(source)
+    check_source(source, "reward_fn.py")
+
+
+def check_judge(source: str) -> None:
+    """Raise RefusedCode for a file that is not Python, not allowed, or defines no judge."""
+    _parses(source)
+    compile_source(source, "judge_fn.py", extra_modules=OFFERED)
+    if "def judge(" not in source:
+        raise RefusedCode("judge_fn.py defines no function judge(episode).")
+
+
+def _parses(source: str) -> None:
+    try:
+        compile(source, "file", "exec")
+    except SyntaxError as error:
+        raise RefusedCode(f"Line {error.lineno}: this is not valid Python: {error.msg}.") from None

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from telic.authors.author import Brief
 
 Answer = TypeVar("Answer", bound=Record)
+Option = TypeVar("Option", bound=str)
 Role = Literal["reader", "reward", "judge", "reviewer", "reviser", "vision", "analyst"]
 ROLES: tuple[Role, ...] = get_args(Role)
 EFFORTS: tuple[Effort, ...] = get_args(Effort)
@@ -64,16 +65,32 @@ class Cast:
         self._efforts: Mapping[Role, Effort] = efforts or {}
 
     def player(self, prompt: str) -> Models:
-        """Return who answers a prompt."""
+        """Return the model that answers a prompt."""
         return self._others.get(_ROLE_OF[prompt], self._usual)
 
-    def effort(self, prompt: str) -> Effort | None:
-        """Return how hard to think about it; None leaves it to the model."""
-        return self._efforts.get(_ROLE_OF[prompt])
-
-
-Players = Models | Cast
-"""who is asked: one model for everything, or one for each role"""
+    def ask(
+        self,
+        prompt: str,
+        answer: type[Answer],
+        values: Mapping[str, str],
+        *,
+        system: str = _SYSTEM,
+        images: Sequence[Image] = (),
+        sample: int = 0,
+    ) -> Answer:
+        """Return the answer to the prompt `<prompt>.md` filled in with values."""
+        template = (_PROMPTS / f"{prompt}.md").read_text(encoding="utf-8")
+        request = Request(
+            role=prompt,
+            prompt=render(template, **values),
+            system=system,
+            images=tuple(images),
+            answer=answer,
+            effort=self._efforts.get(_ROLE_OF[prompt]),
+            sample=sample,
+            prompt_hash=prompt_hash(template),
+        )
+        return self.player(prompt).ask(request).answer
 
 
 def connect_cast(brief: Brief) -> Cast:
@@ -105,45 +122,16 @@ def connect_cast(brief: Brief) -> Cast:
 
 def check_role(name: str) -> Role:
     """Return the role of that name; raises UnknownName with the closest."""
-    for role in ROLES:
-        if role == name:
-            return role
-    raise UnknownName("role", name, list(ROLES))
+    return _known(name, "role", ROLES)
 
 
 def check_effort(name: str) -> Effort:
     """Return the effort of that name; raises UnknownName with the closest."""
-    for effort in EFFORTS:
-        if effort == name:
-            return effort
-    raise UnknownName("thinking effort", name, list(EFFORTS))
+    return _known(name, "thinking effort", EFFORTS)
 
 
-def player(players: Players, prompt: str) -> Models:
-    """Return who answers a prompt."""
-    return players.player(prompt) if isinstance(players, Cast) else players
-
-
-def ask(
-    players: Players,
-    prompt: str,
-    answer: type[Answer],
-    values: dict[str, str],
-    *,
-    system: str = _SYSTEM,
-    images: Sequence[Image] = (),
-    sample: int = 0,
-) -> Answer:
-    """Return the answer to the prompt `<prompt>.md` filled in with values."""
-    template = (_PROMPTS / f"{prompt}.md").read_text(encoding="utf-8")
-    request = Request(
-        role=prompt,
-        prompt=render(template, **values),
-        system=system,
-        images=tuple(images),
-        answer=answer,
-        effort=players.effort(prompt) if isinstance(players, Cast) else None,
-        sample=sample,
-        prompt_hash=prompt_hash(template),
-    )
-    return player(players, prompt).ask(request).answer
+def _known(name: str, what: str, options: tuple[Option, ...]) -> Option:
+    for option in options:
+        if option == name:
+            return option
+    raise UnknownName(what, name, list(options))

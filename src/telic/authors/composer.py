@@ -16,7 +16,7 @@ from telic.authors.candidate import (
     Variant,
     program_text,
     read_candidates,
-    reward_text,
+    reward_texts,
     same_memory,
     structure_text,
     weights_in,
@@ -107,11 +107,7 @@ class ComposerAuthor:
         now = search.view(text, base.env_args)
         tags = lacks(parent, written.criteria)[:_LACKS]
         shapes = [shape for tag in tags for shape in SHAPES.values() if tag in shape.against]
-        tried = {
-            program_text(reward_text(candidate, place))
-            for candidate in candidates.values()
-            for place in range(len(candidate.variants))
-        }
+        tried = set(map(program_text, reward_texts(candidates.values())))
         found = search.others(text, now, base, chosen.structure, dict.fromkeys(shapes), tried)
         checkpoints = list(read_json_lines(folder.iteration(parent.number).checkpoints))
         rises = self._brief.steps is None and still_rises(checkpoints, parent.score)

@@ -25,7 +25,7 @@ from telic.authors.candidate import (
     weights_in,
     worth,
 )
-from telic.authors.roles import table
+from telic.authors.scene import table
 from telic.core.config import Record
 from telic.envs import make
 from telic.errors import TelicError, UsageError

@@ -1,43 +1,49 @@
-"""A model as a session's author: it reads, writes, reviews, revises, watches and sums up."""
+"""A model as a session's author: it reads, writes, reviews, revises, watches and sums up.
+
+A role's prompt is a Markdown file in prompts/. The authors of reward and judge see the criteria and
+the robot, never one another's code; only the reviewer sees both files, and each author is told what
+concerns its own.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, TypeVar
 
-from telic.authors.answers import Analysis, Elicited, Revision
+from telic.authors.answers import (
+    Analysis,
+    Elicited,
+    Look,
+    Review,
+    Revision,
+    Turn,
+    WrittenJudge,
+    WrittenReward,
+)
 from telic.authors.author import Brief, MeasurableIntent, try_written
 from telic.authors.candidate import (
     RewardCandidate,
     SessionIteration,
     Variant,
+    check_judge,
+    check_reward,
     same_memory,
     structure_text,
     weights_in,
 )
-from telic.authors.cast import Players
+from telic.authors.cast import Cast
 from telic.authors.history import Memory, SessionHistory, recall
 from telic.authors.ranking import TriedReward
-from telic.authors.roles import (
-    Flaw,
-    analyse,
-    criterion_words,
-    elicit,
-    problem_text,
-    review,
-    revise,
-    write_both,
-    write_judge,
-    write_reward,
-)
-from telic.authors.scene import own_scene, scene
+from telic.authors.scene import criterion_words, listed, own_scene, problem_text, scene, table
 from telic.authors.structures import StructureSearch
 from telic.authors.vision import VisionJudge
 from telic.core.events import LogMessage
 from telic.errors import RewardError, TelicError
-from telic.judges.criteria import Composition
+from telic.judges.criteria import Composition, Criterion
+from telic.judges.habits import HABITS
 from telic.judges.trial import Trial
 from telic.judges.verdict import Verdict
 from telic.storage.files import once, read_record
@@ -46,6 +52,7 @@ from telic.storage.trajectories import Environment
 from telic.training.job import PpoSettings
 from telic.training.plan import for_device, preset
 
+File = TypeVar("File", WrittenReward, WrittenJudge)
 # How far an author may move the trainer's settings away from the environment's preset:
 # factors for what only makes sense beside the preset, plain ranges for the rest; a preset that lies
 # outside of one widens it, so that nothing is moved away from where it usually is.
@@ -58,16 +65,30 @@ _RANGES = {
     "value_coef": (0.1, 2.0),
     "log_std": (-2.0, 0.5),
 }
+_TRIES = 3
+_LOOKS = 6
+_ASK_AGAIN = (
+    "Take a stronger model, or start from scratch with --fresh: the same command would only read "
+    "the same answers again, because they are paid for."
+)
 _LOOKED = "looked"
 _HARDEST = 0.6
 """how hard the hardest fields of a ground are that an author asked for"""
 
 
+class Flaw(NamedTuple):
+    """What is wrong with a revision."""
+
+    text: str
+    is_fatal: bool = True
+    """False: a doubt, which goes back to the reviser as long as tries are left"""
+
+
 class ModelAuthor:
     """Asks a model, or whoever answers work orders, for everything."""
 
-    def __init__(self, models: Players, brief: Brief) -> None:
-        self._models = models
+    def __init__(self, cast: Cast, brief: Brief) -> None:
+        self._cast = cast
         self._brief = brief
         self._folder = brief.folder
         self._spec = brief.spec
@@ -80,19 +101,29 @@ class ModelAuthor:
     def read(self) -> MeasurableIntent:
         """Let the model make the intent measurable."""
         elicited = self._elicited()
-        criteria = self._brief.criteria or elicited.criteria
         return MeasurableIntent(
-            criteria=criteria,
+            criteria=self._brief.criteria or elicited.criteria,
             doubts=elicited.ambiguous,
             not_understood=elicited.not_understood,
         )
+
+    def _elicited(self) -> Elicited:
+        """Return the model's reading of the intent; asked once, then read from its reply."""
+        habits = "\n".join(f"- {name}" for name in HABITS)
+        shown = scene(self._brief.intent, self._spec)
+        return self._cast.ask("elicitor", Elicited, {**shown, "habits": habits})
+
+    # ---- reward and judge
 
     def write(self, wanted: MeasurableIntent) -> Composition:
         """Let two authors who do not see one another write reward and judge."""
         elicited = self._elicited()
         env_args = self._env_args(elicited)
-        shown, bounds = self._shown(env_args), bounds_text(self._preset)
-        reward, judge = write_both(self._models, shown, wanted.criteria, bounds, self._lessons())
+        shown = self._shown(env_args)
+        with ThreadPoolExecutor(2) as pool:
+            writing = pool.submit(self._write_reward, shown, wanted.criteria)
+            judging = pool.submit(self._write_judge, shown, wanted.criteria)
+            reward, judge = writing.result(), judging.result()
         settings, told = within(reward.settings, self._preset)
         return Composition(
             intent=self._brief.intent,
@@ -112,43 +143,75 @@ class ModelAuthor:
             others=reward.others,
         )
 
-    def review(self, written: Composition, trial: Trial) -> Composition | None:
-        """Let a reviewer look for bugs and exploits, and the authors mend what it finds."""
-        shown, criteria = self._shown(written.env_args), written.criteria
-        problems = review(
-            self._models,
-            shown,
-            criteria,
-            written.reward,
-            written.judge,
-            trial,
-            self._brief.threshold,
+    def _write_reward(
+        self, shown: dict[str, str], criteria: Sequence[Criterion], problem: str = ""
+    ) -> WrittenReward:
+        values = {
+            **shown,
+            "criteria": listed(criteria),
+            "bounds": bounds_text(self._preset),
+            "lessons": self._lessons(),
+        }
+        return self._write("reward_author", WrittenReward, values, check_reward, problem)
+
+    def _write_judge(
+        self, shown: dict[str, str], criteria: Sequence[Criterion], problem: str = ""
+    ) -> WrittenJudge:
+        values = {**shown, "criteria": listed(criteria)}
+        return self._write("judge_author", WrittenJudge, values, check_judge, problem)
+
+    def _write(
+        self,
+        role: str,
+        answer: type[File],
+        values: dict[str, str],
+        check: Callable[[str], None],
+        problem: str,
+    ) -> File:
+        """Ask for a file until it passes the checks that need not run it."""
+        for _ in range(_TRIES):
+            written = self._cast.ask(role, answer, {**values, "problem": problem})
+            try:
+                check(written.source)
+            except TelicError as error:
+                problem = problem_text([f"It was refused: {error}"], written.source)
+                continue
+            return written
+        raise RewardError(
+            f"The {role} wrote no usable file in {_TRIES} tries. {problem[:500]}", hint=_ASK_AGAIN
         )
+
+    def review(self, written: Composition, trial: Trial) -> Composition | None:
+        """Let a reviewer look for bugs and exploits, and the authors fix what it finds."""
+        shown, criteria = self._shown(written.env_args), written.criteria
+        values = {
+            **shown,
+            "criteria": listed(criteria),
+            "reward": written.reward,
+            "judge": written.judge,
+            "examples": table(trial, self._brief.threshold),
+        }
+        found = self._cast.ask("reviewer", Review, values)
+        # What the examples showed counts as found.
+        reward_problems = (*trial.reward_problems, *found.reward_problems)
+        judge_problems = (*trial.judge_problems, *found.judge_problems)
         changes: dict[str, object] = {}
-        if problems.reward_problems:
-            problem = problem_text(problems.reward_problems, written.reward)
-            reward = write_reward(
-                self._models,
-                shown,
-                criteria,
-                bounds_text(self._preset),
-                self._lessons(),
-                problem,
-            )
+        if reward_problems:
+            problem = problem_text(reward_problems, written.reward)
+            reward = self._write_reward(shown, criteria, problem)
             settings, _ = within(reward.settings, self._preset)
             changes |= {"reward": reward.source, "steps": reward.steps, "settings": settings}
             changes["others"] = reward.others
-        if problems.judge_problems:
-            problem = problem_text(problems.judge_problems, written.judge)
-            judge = write_judge(self._models, shown, criteria, problem)
-            changes["judge"] = judge.source
+        if judge_problems:
+            changes["judge"] = self.revise_judge(written, judge_problems)
         return written.model_copy(update=changes) if changes else None
 
     def revise_judge(self, written: Composition, problems: Sequence[str]) -> str | None:
-        """Let the judge's author write another one, told what contradicts the first."""
+        """Let the judge's author write another one, given what contradicts the first."""
         problem = problem_text(problems, written.judge)
-        shown = self._shown(written.env_args)
-        return write_judge(self._models, shown, written.criteria, problem).source
+        return self._write_judge(self._shown(written.env_args), written.criteria, problem).source
+
+    # ---- revisions
 
     def revise(self, history: list[SessionIteration], notes: Sequence[str]) -> RewardCandidate:
         """Let the model look around and decide what to try next."""
@@ -157,7 +220,7 @@ class ModelAuthor:
         story = f"{told}\n\n{self._lessons()}".rstrip()
         shown = self._shown(past.candidates[past.best.number].env_args)
         flaw = partial(self._flaw, past)
-        revision = revise(self._models, shown, story, past.show, past.candidates, flaw)
+        revision = decide(self._cast, {**shown, "story": story}, past.show, past.candidates, flaw)
         return self._with_others(self._candidate(revision, past), revision, past)
 
     def first_structures(self, written: Composition) -> Sequence[TriedReward]:
@@ -190,7 +253,7 @@ class ModelAuthor:
         titles = [criterion.title for criterion in written.criteria]
         folder = episodes[0].parent / _LOOKED
         meant = {criterion.title: criterion_words(criterion) for criterion in written.criteria}
-        eyes = VisionJudge(self._models, self._brief.intent, titles, folder, meant)
+        eyes = VisionJudge(self._cast, self._brief.intent, titles, folder, meant)
         eyes.environment = self._environment(episodes[0])
         return eyes.second_opinion(episodes, verdicts)
 
@@ -204,10 +267,16 @@ class ModelAuthor:
         if not history:
             return
         past = SessionHistory.of(self._folder, history)
-        story = past.text(self._brief.threshold)
         shown = self._shown(past.candidates[past.best.number].env_args)
+        values = {
+            "intent": shown["intent"],
+            "environment": shown["environment"],
+            "story": past.text(self._brief.threshold),
+        }
         try:
-            once(self._folder.analysis, Analysis, lambda: analyse(self._models, shown, story))
+            once(
+                self._folder.analysis, Analysis, lambda: self._cast.ask("analyst", Analysis, values)
+            )
         except TelicError as error:
             self._brief.tell(LogMessage(message=f"no analysis was written: {error}"))
 
@@ -215,10 +284,6 @@ class ModelAuthor:
         """Return what earlier sessions learned, as it was when this one began."""
         look_up = partial(recall, self._folder, self._brief.env, self._brief.intent)
         return once(self._folder.memory, Memory, look_up).text()
-
-    def _elicited(self) -> Elicited:
-        """Return the model's reading of the intent; asked once, then read from its reply."""
-        return elicit(self._models, scene(self._brief.intent, self._spec))
 
     def _env_args(self, elicited: Elicited) -> dict[str, object]:
         arguments: dict[str, object] = {"max_episode_steps": self._steps(elicited.seconds)}
@@ -280,6 +345,72 @@ class ModelAuthor:
             diagnosis=revision.diagnosis,
             lessons=revision.lessons,
         )
+
+
+def decide(
+    cast: Cast,
+    values: Mapping[str, str],
+    show: Callable[[Look], str],
+    numbers: Collection[int],
+    flaw: Callable[[Revision], Flaw | None] = lambda revision: None,
+) -> Revision:
+    """Return a revision whose code may run, made after at most six looks.
+
+    Args:
+        cast: the models.
+        values: what the prompt shows besides looks: the scene, and the story of what was tried.
+        show: answers a look.
+        numbers: the iterations that a revision may be based on.
+        flaw: says what is wrong with a revision that only trying it shows; None: nothing.
+    """
+    seen: list[str] = []
+    looks = tries = 0
+    while True:
+        now = {"looks_left": str(_LOOKS - looks), "seen": "\n\n".join(seen) or "Nothing yet."}
+        turn = cast.ask("reviser", Turn, {**values, **now})
+        if turn.revision is not None:
+            problem = _problem(turn.revision, numbers) or flaw(turn.revision)
+            tries += 1
+            if problem is None or (tries == _TRIES and not problem.is_fatal):
+                return turn.revision
+            if tries == _TRIES:
+                raise RewardError(
+                    f"The reviser wrote nothing usable in {_TRIES} tries. {problem.text}",
+                    hint=_ASK_AGAIN,
+                )
+            seen.append(f"### Your revision was sent back\n\n{problem.text}")
+        elif looks < _LOOKS:
+            assert turn.look is not None
+            looks += 1
+            seen.append(_seen(turn.look, show))
+        else:
+            seen.append("### No looks are left\n\nDecide now: answer with a revision.")
+            tries += 1
+            if tries == _TRIES:
+                raise RewardError("The reviser never decided on a revision.", hint=_ASK_AGAIN)
+
+
+def _seen(look: Look, show: Callable[[Look], str]) -> str:
+    parts = [look.at, *(str(part) for part in (look.iteration, look.other, look.quantity) if part)]
+    try:
+        shown = show(look)
+    except TelicError as error:
+        shown = f"This cannot be shown: {error}"
+    return f"### You looked at {' '.join(parts)}\n\n{shown}"
+
+
+def _problem(revision: Revision, numbers: Collection[int]) -> Flaw | None:
+    """Return what makes a revision unusable, or None."""
+    if revision.based_on not in numbers:
+        there = ", ".join(map(str, sorted(numbers)))
+        return Flaw(f"There is no iteration {revision.based_on}; there are: {there}.")
+    if revision.source is None:
+        return None
+    try:
+        check_reward(revision.source)
+    except TelicError as error:
+        return Flaw(f"The file was refused: {error}\n\n```python\n{revision.source}\n```")
+    return None
 
 
 def bounds(preset: PpoSettings) -> dict[str, tuple[float, float]]:

@@ -26,7 +26,7 @@ from telic.authors.candidate import (
     SessionIteration,
     Variant,
     program_text,
-    reward_text,
+    reward_texts,
     weights_in,
 )
 from telic.core.seeds import derive
@@ -138,57 +138,6 @@ def agreeing(
     return sum(found) / len(found) if found else None
 
 
-def doubtful(reward: str, examples: Sequence[ExampleResult]) -> float | None:
-    """Return the agreement of a reward that ranks examples unlike the judge; None: it is clear."""
-    own = weights_in(reward)
-    found = agreeing(examples, (), own, own)
-    return None if found is None or found >= _CLEAR else found
-
-
-def first_rewards(
-    author: Author, written: Composition, examples: Sequence[ExampleResult], most: int
-) -> tuple[Variant, ...]:
-    """Return what to train first; others than what was written only where that is in doubt."""
-    others: Sequence[TriedReward] = ()
-    is_doubtful = most > 1 and doubtful(written.reward, examples) is not None
-    if is_doubtful and isinstance(author, StructureAuthor):
-        others = author.first_structures(written)
-    return first_variants(written.reward, examples, most, others)
-
-
-def first_variants(
-    reward: str,
-    examples: Sequence[ExampleResult],
-    most: int = 3,
-    others: Sequence[TriedReward] = (),
-) -> tuple[Variant, ...]:
-    """Return what to train first: the author's reward, and others where it ranks badly.
-
-    Args:
-        reward: text of the reward file.
-        examples: how the reward and the judge saw examples whose worth is known.
-        most: rewards at most.
-        others: rewards of another structure, as they saw the same examples.
-    """
-    own = weights_in(reward)
-    alone = (Variant(),)
-    mine = doubtful(reward, examples)
-    if most < 2 or mine is None:
-        return alone
-    structures = better_structures(others, mine + _NOTICED)[: most - 1]
-    better = [
-        dict(weights)
-        for found, weights in (ranked(_drawn(own), examples, own) if len(own) > 1 else ())
-        if found >= mine + _NOTICED
-    ]
-    chosen: list[dict[str, float]] = []
-    # The best, then whatever is least like it.
-    while better and len(chosen) + len(structures) < most - 1:
-        chosen.append(better.pop(0))
-        better.sort(key=lambda weights: -min(_distance(weights, each) for each in chosen))
-    return (*alone, *structures, *(Variant(weights=weights) for weights in chosen))
-
-
 class TriedReward(NamedTuple):
     """A reward of another structure, and how it saw everything recorded so far."""
 
@@ -200,21 +149,51 @@ class TriedReward(NamedTuple):
     """what it is, for people"""
 
 
-def better_structures(tried: Sequence[TriedReward], least: float) -> list[Variant]:
-    """Return the structures that rank at least so well, the best first."""
-    known = [each for each in tried if each.agreement is not None and each.agreement >= least]
-    return [each.variant for each in sorted(known, key=lambda each: -(each.agreement or 0.0))]
+def first_rewards(
+    author: Author, written: Composition, examples: Sequence[ExampleResult], most: int
+) -> tuple[Variant, ...]:
+    """Return what to train first: the author's reward, and others where it ranks badly.
+
+    Args:
+        author: may offer rewards of another structure.
+        written: the author's reward.
+        examples: how the reward and the judge saw examples whose worth is known.
+        most: rewards at most.
+    """
+    alone = (Variant(),)
+    own = weights_in(written.reward)
+    mine = agreeing(examples, (), own, own)
+    if most < 2 or mine is None or mine >= _CLEAR:
+        return alone
+    others: Sequence[TriedReward] = ()
+    if isinstance(author, StructureAuthor):
+        others = author.first_structures(written)
+    least = mine + _NOTICED
+    known = [each for each in others if each.agreement is not None and each.agreement >= least]
+    known.sort(key=lambda each: -(each.agreement or 0.0))
+    structures = [each.variant for each in known[: most - 1]]
+    drawn = draw_weights(own, derive("first weights", *sorted(own)), _SPREAD, _DRAWN)
+    rated = ranked(drawn, examples, own) if len(own) > 1 else ()
+    better = [dict(weights) for found, weights in rated if found >= least]
+    chosen: list[dict[str, float]] = []
+    # The best, then whatever is least like it.
+    while better and len(chosen) + len(structures) < most - 1:
+        chosen.append(better.pop(0))
+        better.sort(key=lambda weights: -min(_distance(weights, each) for each in chosen))
+    return (*alone, *structures, *(Variant(weights=weights) for weights in chosen))
 
 
-def _drawn(own: Mapping[str, float]) -> list[dict[str, float]]:
-    """Return weights drawn around the author's own; the same for the same file."""
-    chance = np.random.default_rng(derive("first weights", *sorted(own)))
+def draw_weights(
+    around: Mapping[str, float], seed: int, spread: float, count: int
+) -> list[dict[str, float]]:
+    """Return sets of weights drawn around others; `spread` is that of their logarithms."""
+    random = np.random.default_rng(seed)
     return [
         {
-            name: round(weight * math.exp(_SPREAD * chance.standard_normal()), 4)
-            for name, weight in own.items()
+            name: round(weight * math.exp(spread * random.standard_normal()), 4)
+            for name, weight in around.items()
         }
-        for _ in range(_DRAWN)
+        for _ in range(count)
     ]
 
 
@@ -243,9 +222,7 @@ def scored_weights(
     """Return all weights that were tried with a program, as far as each was trained."""
     found: list[ScoredWeights] = []
     for iteration in history:
-        candidate = candidates[iteration.number]
-        for place in range(len(candidate.variants)):
-            text = reward_text(candidate, place)
+        for place, text in enumerate(reward_texts([candidates[iteration.number]])):
             score = _mean(iteration.members, place)
             score = _mean(iteration.trials, place) if score is None else score
             if score is not None and program_text(text) == program:

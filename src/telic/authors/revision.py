@@ -14,19 +14,24 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from telic.authors.candidate import (
     RewardCandidate,
     SessionIteration,
     Variant,
     program_text,
-    reward_text,
+    reward_texts,
     structure_text,
     weights_in,
     worth,
 )
-from telic.authors.ranking import RUNGS, TriedReward, next_generation, ranked, scored_weights
+from telic.authors.ranking import (
+    RUNGS,
+    TriedReward,
+    draw_weights,
+    next_generation,
+    ranked,
+    scored_weights,
+)
 from telic.composer.notes import Wish
 from telic.composer.observed import is_observed
 from telic.composer.parse import parse
@@ -168,9 +173,10 @@ def _beside(
     for other in evidence.structures[:_STRUCTURES]:
         variants.append(other.variant)
         words.append(other.words)
-    tried = set(_tried(candidates))
+    texts = reward_texts(candidates.values())
+    tried = {(program_text(each), _rounded(weights_in(each))) for each in texts}
     own, program = weights_in(text), program_text(text)
-    drawn = _drawn(kept.weights, seed)
+    drawn = draw_weights(kept.weights, seed, _SPREAD, _DRAWN)
     order = ranked(drawn, evidence.examples, own, evidence.played)
     wild = next((dict(weights) for _, weights in order), drawn[0])
     proposals = [*_left_out(stuck_on, kept.weights), *_proposals(parent, kept.weights)]
@@ -181,16 +187,6 @@ def _beside(
             variants.append(kept.model_copy(update={"weights": weights}))
             words.append(name)
     return variants, words
-
-
-def _tried(
-    candidates: Mapping[int, RewardCandidate],
-) -> Iterator[tuple[str, tuple[tuple[str, float], ...]]]:
-    """Yield program and weights of everything that was tried."""
-    for candidate in candidates.values():
-        for place in range(len(candidate.variants)):
-            text = reward_text(candidate, place)
-            yield program_text(text), _rounded(weights_in(text))
 
 
 # ------------------------------------------------------------------------------- what was lacking
@@ -335,18 +331,6 @@ def _proposals(
         raised, lowered = raised | set(up), (lowered | set(down)) - raised
         proposals.append((f"against {tag}", _scaled(start, raised, lowered)))
     return proposals
-
-
-def _drawn(start: dict[str, float], seed: int) -> list[dict[str, float]]:
-    """Return weights varied at random; the first that ranks examples best will be tried."""
-    random = np.random.default_rng(seed)
-    return [
-        {
-            name: round(value * math.exp(_SPREAD * random.standard_normal()), 4)
-            for name, value in start.items()
-        }
-        for _ in range(_DRAWN)
-    ]
 
 
 def _scaled(start: dict[str, float], up: set[str], down: set[str]) -> dict[str, float]:

@@ -1,19 +1,23 @@
-"""The scene that every prompt shows: the intent, and the session's own environment.
+"""What prompts show: the intent, the session's own environment, criteria and examples.
 
-Authors of reward and judge, reviewer and reviser are told the same facts, of the environment as it
-is configured here and not as it is by default: how long an episode is, how it ends, how often an
-action is chosen, what the policy does not see, which angles are not wrapped, what is recorded.
+All roles see the same facts, of the environment as it is configured here and not as it is by
+default: how long an episode is, how it ends, how often an action is chosen, what the policy does
+not see, which angles are not wrapped, what is recorded.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
+from telic.core.text import few_digits
 from telic.envs import make
 from telic.envs.catalogue import RULES, describe_text
 from telic.envs.spec import EnvSpec, JointSpec, Robot
+from telic.judges.criteria import Criterion
+from telic.judges.findings import ExampleResult
+from telic.judges.trial import Trial
 from telic.quantities.reference import QuantityDescription, describe_quantities
 from telic.robots.terrain import (
     FIELD_M,
@@ -26,6 +30,8 @@ from telic.robots.terrain import (
 )
 from telic.storage.trajectories import RECORDED
 
+_A_HAIR = 0.1
+"""distance from the score that passes within which an example is said to be near it"""
 _ALWAYS_RECORDED = ("obs", "next_obs", "action", "terminated", "truncated")
 _ENDS = "terminate_when_unhealthy"
 _TURN = 2 * math.pi
@@ -186,3 +192,67 @@ def _recorded(spec: EnvSpec) -> Iterator[str]:
     if others:
         words = " ".join(others)
         yield f"Seen by a reward and not recorded, so that a judge cannot use it: `{words}`."
+
+
+# ------------------------------------------------------------------ criteria, examples, complaints
+
+
+def problem_text(problems: Sequence[str], source: str) -> str:
+    """Return the part of a prompt that sends a file back to its author."""
+    points = "\n".join(f"- {problem}" for problem in problems)
+    return f"## Your last file was sent back\n\n{points}\n\n```python\n{source}\n```"
+
+
+def listed(criteria: Sequence[Criterion]) -> str:
+    """Return criteria as a list for a prompt."""
+    return "\n".join(f"- {criterion_words(criterion)}" for criterion in criteria)
+
+
+def criterion_words(criterion: Criterion) -> str:
+    """Return a criterion with what it measures and how much of it is right, for a prompt."""
+    ends = [
+        f"{word} {value:g} {'' if criterion.unit == '1' else criterion.unit}".rstrip()
+        for word, value in (("nothing at", criterion.zero), ("full credit at", criterion.goal))
+        if value is not None
+    ]
+    kind = "guard" if criterion.is_guard else f"{criterion.kind}, weight {criterion.weight:g}"
+    how = f"; {criterion.direction.replace('_', ' ')}, {', '.join(ends)}" if ends else ""
+    return f"{criterion.title} ({kind}): {criterion.quantity}{how}"
+
+
+def table(trial: Trial, threshold: float | None = None) -> str:
+    """Return how the examples did as a table for a prompt; `threshold` is the score that passes."""
+    if not trial.examples:
+        return "They could not be run: " + "; ".join(
+            (*trial.reward_problems, *trial.judge_problems)
+        )
+    rows = [
+        f"| {example.name}{' (good)' if example.is_good else ''} | {_number(example.score)}"
+        f"{_beside(example, threshold)} | {_number(example.pay)} | "
+        + ", ".join(f"{name} {few_digits(value)}" for name, value in example.terms.items())
+        + f" | {example.reason or ''} |"
+        for example in trial.examples
+    ]
+    head = (
+        "| episode | judge | reward in sum | by term | what earned little |\n|---|---|---|---|---|"
+    )
+    passes = [] if threshold is None else [f"A score of {threshold:g} passes.", ""]
+    return "\n".join([*passes, head, *rows])
+
+
+def _beside(example: ExampleResult, threshold: float | None) -> str:
+    """Say in words what a score just beside the threshold means."""
+    if threshold is None or example.score is None:
+        return ""
+    by = example.score - threshold
+    if example.is_good:
+        if by < 0:
+            return f", **which would not pass: {-by:.3f} too little**"
+        return f", passes by a hair ({by:.3f})" if by < _A_HAIR else ""
+    if by >= 0:
+        return ", **which passes**"
+    return f", **fails by a hair only ({-by:.3f})**" if -by < _A_HAIR else ""
+
+
+def _number(value: float | None) -> str:
+    return "unknown" if value is None else few_digits(value)

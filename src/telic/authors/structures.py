@@ -16,11 +16,11 @@ from telic.authors.candidate import (
     RewardCandidate,
     SessionIteration,
     Variant,
+    check_reward,
     program_text,
     weights_in,
 )
 from telic.authors.ranking import TriedReward, agreeing
-from telic.authors.roles import check_reward
 from telic.composer.compose import reshaped
 from telic.composer.shapes import RewardShape
 from telic.core.events import LogMessage

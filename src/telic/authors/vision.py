@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from telic.authors.cast import Players, ask, player
+from telic.authors.cast import Cast
 from telic.authors.footage import LOOKS, Footage, Sheet
 from telic.core.config import Record
 from telic.envs.spec import EnvSpec
@@ -52,7 +52,7 @@ class VisionJudge:
     """A model that looks at episodes of one intent.
 
     Args:
-        models: who is asked.
+        cast: the models.
         intent: what the robot should do.
         criteria: titles of what that means; those of the judge's leaves, to be compared with them.
         folder: where the pictures go.
@@ -61,13 +61,13 @@ class VisionJudge:
 
     def __init__(
         self,
-        models: Players,
+        cast: Cast,
         intent: str,
         criteria: Sequence[str],
         folder: Path,
         meant: Mapping[str, str] | None = None,
     ) -> None:
-        self._models = models
+        self._cast = cast
         self._intent = intent
         self._titles = list(dict.fromkeys(criteria)) or [intent]
         self._folder = folder
@@ -185,7 +185,7 @@ class VisionJudge:
 
     @property
     def _name(self) -> str:
-        return player(self._models, "vision_judge").provider.name
+        return self._cast.player("vision_judge").provider.name
 
     def _ask_all(
         self,
@@ -226,7 +226,7 @@ class VisionJudge:
         sample: int = 0,
     ) -> Record:
         images = [sheet.image for sheet in sheets]
-        return ask(self._models, role, form, values, system=_SYSTEM, images=images, sample=sample)
+        return self._cast.ask(role, form, values, system=_SYSTEM, images=images, sample=sample)
 
 
 def _checked(dispute: Disagreement, look_for: dict[str, LookFor], footage: Footage) -> Disagreement:

@@ -30,17 +30,47 @@ class BodyPart:
         return self.at[-1] + 1
 
 
+@dataclass(frozen=True, slots=True)
+class _Noun:
+    at: tuple[int, ...]
+    name: str
+    plural: bool
+
+
 def find_part(tokens: Sequence[Token], start: int, spec: EnvSpec) -> BodyPart | None:
     """Return the body part whose name begins at a place."""
-    if start >= len(tokens) or tokens[start].silent:
+    word = tokens[start].word
+    if tokens[start].silent:
         return None
-    found = _own_name(tokens, start, spec) or _everyday_name(tokens, start, spec)
-    return found or _shared_name(tokens, start, spec)
+    if word not in vocabulary():  # a body's name as the model has it
+        for name in spec.body_names:
+            if name.lower() == word and name != "world":
+                return BodyPart((start,), name, (name,))
+    return _everyday_name(tokens, start, spec) or _shared_name(tokens, start, spec)
 
 
 def is_part(word: str) -> bool:
     """Return whether a word names a part of some body."""
     return word in _nouns()
+
+
+def _everyday_name(tokens: Sequence[Token], start: int, spec: EnvSpec) -> BodyPart | None:
+    """Read places and a noun: "both front legs"."""
+    first = start + (tokens[start].word in ("both", "all") and _find_noun(tokens, start) is None)
+    last = _after_places(tokens, first)
+    noun = _find_noun(tokens, last)
+    if noun is None:
+        return None
+    places = [_places()[token.word] for token in tokens[first:last]]
+    end = noun.at[-1] + 1
+    # "leg 2", "leg number two"; but "wave your hand three times" has no third hand.
+    after = end + (end < len(tokens) and tokens[end].word == "number")
+    number = table("parts")["numbers"].get(tokens[after].word) if after < len(tokens) else None
+    is_counted = lexicon("units").find(tokens, after + 1) is not None
+    if number is not None and not is_counted and noun.name in _PAIRED and not noun.plural:
+        places, end = [number, *places], after + 1
+    bodies = bodies_of(frozenset((*places, noun.name)), noun.name, spec)
+    return BodyPart(tuple(range(start, end)), _canonical(noun, places), bodies)
 
 
 def _shared_name(tokens: Sequence[Token], start: int, spec: EnvSpec) -> BodyPart | None:
@@ -58,59 +88,12 @@ def _shared_name(tokens: Sequence[Token], start: int, spec: EnvSpec) -> BodyPart
 
 
 def _after_places(tokens: Sequence[Token], place: int) -> int:
-    """Return the place after words that say where: "front left"."""
+    """Return the place after words that say where: "front left"; a noun may begin with one."""
     while place < len(tokens) and tokens[place].word in _places():
+        if _find_noun(tokens, place) is not None:
+            break
         place += 1
     return place
-
-
-def _own_name(tokens: Sequence[Token], start: int, spec: EnvSpec) -> BodyPart | None:
-    """Read a body's name as the model has it, unless it is a word with another meaning."""
-    word = tokens[start].word
-    if word in vocabulary():
-        return None
-    for name in spec.body_names:
-        if name.lower() == word and name != "world":
-            return BodyPart((start,), name, (name,))
-    return None
-
-
-def _everyday_name(tokens: Sequence[Token], start: int, spec: EnvSpec) -> BodyPart | None:
-    place, places = start, list[str]()
-    while place < len(tokens):
-        noun = _find_noun(tokens, place)
-        if noun is not None:
-            return _named(tokens, start, noun, places, spec)
-        where = _places().get(tokens[place].word)
-        if where is not None:
-            places.append(where)
-        elif not (place == start and tokens[place].word in ("both", "all")):
-            return None
-        place += 1
-    return None
-
-
-def _named(
-    tokens: Sequence[Token], start: int, noun: _Noun, places: list[str], spec: EnvSpec
-) -> BodyPart:
-    end = noun.at[-1] + 1
-    after = end + (end < len(tokens) and tokens[end].word == "number")
-    number = table("parts")["numbers"].get(tokens[after].word) if after < len(tokens) else None
-    if lexicon("units").find(tokens, after + 1) is not None:
-        number = None  # "wave your hand three times" has no third hand
-    if number is not None and noun.name in _PAIRED and not noun.plural:
-        places, end = [number, *places], after + 1
-    query = frozenset((*places, noun.name))
-    bodies = bodies_of(query, noun.name, spec)
-    name = _canonical(noun, places)
-    return BodyPart(tuple(range(start, end)), name, bodies)
-
-
-@dataclass(frozen=True, slots=True)
-class _Noun:
-    at: tuple[int, ...]
-    name: str
-    plural: bool
 
 
 def _find_noun(tokens: Sequence[Token], start: int) -> _Noun | None:
@@ -209,15 +192,10 @@ def _table_rows(robot: str) -> Rows:
 def _nouns() -> dict[str, tuple[str, bool]]:
     """Return each word for a part: its noun, and whether it is plural."""
     parts = table("parts")
-    found: dict[str, tuple[str, bool]] = {}
-    for noun, others in parts["nouns"].items():
-        for name in (noun, *others):
-            found[f"{name}s"] = (noun, True)
-    for noun, others in parts["nouns"].items():
-        for name in (noun, *others):
-            found[name] = (noun, False)
-    found |= {plural: (noun, True) for plural, noun in parts["plurals"].items()}
-    return found
+    names = [(name, noun) for noun, others in parts["nouns"].items() for name in (noun, *others)]
+    plurals = {f"{name}s": (noun, True) for name, noun in names}
+    irregular = {plural: (noun, True) for plural, noun in parts["plurals"].items()}
+    return plurals | {name: (noun, False) for name, noun in names} | irregular
 
 
 @lru_cache(maxsize=1)
