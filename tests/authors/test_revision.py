@@ -15,7 +15,7 @@ from telic.authors.revision import (
     LONGEST,
     VARIANTS,
     ParentEvidence,
-    heeding,
+    apply_wishes,
     lacks,
     next_candidate,
     still_rises,
@@ -152,10 +152,10 @@ def test_a_wish_that_brings_a_reward_leaves_no_other_structure_beside_it():
     made = next_candidate(
         [iteration(1, earned(0.2))], {1: FIRST}, ParentEvidence(structures=[DOWN])
     )
-    wished = heeding(made, [Wish("gently", ("jitters",), SPEED + "\n# gently\n")], ["heeds it"])
+    wished = apply_wishes(made, [Wish("gently", ("jitters",), SPEED + "\n# gently\n")], ["as told"])
     assert len(wished.variants) == len(made.variants) - 1
     assert all(each.reward is None and not each.structure for each in wished.variants)
-    plain = heeding(made, [Wish("gently", ("jitters",), None)], ["heeds it"])
+    plain = apply_wishes(made, [Wish("gently", ("jitters",), None)], ["as told"])
     assert [each.reward for each in plain.variants] == [each.reward for each in made.variants]
     assert plain.variants[1].weights["control"] > made.variants[1].weights.get("control", 0.1)
 

@@ -1,11 +1,11 @@
-"""Notes are heeded where the composer understands them, and refused when made where it does not."""
+"""Notes are followed where the composer understands them, and refused where it does not."""
 
 from functools import lru_cache
 
 import pytest
 
 from telic.authors.candidate import RewardCandidate, Variant, weights_in
-from telic.authors.revision import heeding
+from telic.authors.revision import apply_wishes
 from telic.composer.compose import compose
 from telic.composer.notes import read_wish
 from telic.envs import make
@@ -58,7 +58,7 @@ def test_a_note_that_nothing_can_be_made_of_is_refused_with_what_is_heeded(
 ):
     with pytest.raises(NotUnderstood, match=why) as caught:
         read_wish(note, intent, spec_of(robot))
-    assert "It heeds: faster" in str(caught.value)
+    assert "It can follow: faster" in str(caught.value)
 
 
 def revised(robot, intent, note):
@@ -71,13 +71,13 @@ def revised(robot, intent, note):
         variants=(Variant(weights=own, warm=True),),
         change="the same for longer",
     )
-    return before, heeding(before, [read_wish(note, intent, spec_of(robot))], [f"heeds {note}"])
+    return before, apply_wishes(before, [read_wish(note, intent, spec_of(robot))], [f"as {note}"])
 
 
 def test_a_note_adds_terms_and_the_reward_still_runs():
     before, after = revised("HalfCheetah", "run forward", "less shaking")
     assert "smooth" in weights_in(after.reward) and "smooth" not in weights_in(before.reward)
-    assert after.change == "the same for longer; heeds less shaking"
+    assert after.change == "the same for longer; as less shaking"
     assert after.env_args == before.env_args and not after.variants[0].warm
     env = make("HalfCheetah-v5", num_envs=4, **after.env_args)
     assert probe(load_reward(after.reward), env, transitions=32).mode == "batched"

@@ -76,11 +76,11 @@ class Brief:
     threshold: float = 0.8
     """score that a policy must prove"""
     iterations: int | None = None
-    """rewards to try at most; None: nobody said"""
+    """most rewards to try; None: not limited here"""
     steps: int | None = None
-    """steps per policy that were asked for, and are nobody else's to change"""
+    """steps per policy that the user asked for; an author may not change them"""
     reference: Reference | None = None
-    """the motion that the composer's reward shall follow; None: words alone"""
+    """the motion that the composer's reward follows; None: words alone"""
     device: str = "cpu"
     """where policies are trained, which decides how many steps are usual"""
     model: str | None = None
@@ -90,7 +90,7 @@ class Brief:
     effort_for: Mapping[str, str] = field(default_factory=dict[str, str])
     """how hard to think in single roles"""
     vision: bool = True
-    """whether a model shall watch episodes"""
+    """whether a model watches episodes"""
     max_usd: float | None = None
     max_calls: int | None = None
     """what may be spent on a model; None: no limit"""
@@ -116,7 +116,7 @@ class Author(Protocol):
         ...
 
     def revise(self, history: list[SessionIteration], notes: Sequence[str]) -> RewardCandidate:
-        """Return what to try next, heeding what people said."""
+        """Return what to try next; notes are feedback from people."""
         ...
 
     def watch(self, episodes: list[Path], verdicts: list[Verdict]) -> list[Verdict]:

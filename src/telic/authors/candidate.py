@@ -72,7 +72,7 @@ class RewardCandidate(Record):
 
     @property
     def judged_args(self) -> dict[str, Any]:
-        """Arguments of the environment that policies are judged in: on ground drawn anew."""
+        """Arguments of the environment that policies are judged in: on freshly drawn ground."""
         return on_fresh_ground(self.env_args)
 
 
@@ -262,7 +262,7 @@ def program_text(source: str) -> str:
 
 
 def same_memory(one: str, other: str) -> bool:
-    """Say whether two rewards keep the same memory, so that one's policies fit the other."""
+    """Return whether two rewards keep the same memory, so that one's policies fit the other."""
     return _memory(one) == _memory(other)
 
 

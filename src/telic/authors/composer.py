@@ -25,9 +25,9 @@ from telic.authors.candidate import (
 from telic.authors.ranking import TriedReward
 from telic.authors.revision import (
     ParentEvidence,
+    apply_wishes,
     goes_on,
     has_free_length,
-    heeding,
     lacks,
     next_candidate,
     still_rises,
@@ -75,7 +75,7 @@ class ComposerAuthor:
         return compose(brief.intent, brief.spec, criteria, brief.reference)
 
     def review(self, written: Composition, trial: Trial) -> Composition | None:
-        """Rules do not change by being told; what the trial found stands in the report."""
+        """Change nothing: rules do not depend on findings, which the report lists."""
         return None
 
     def first_structures(self, written: Composition) -> Sequence[TriedReward]:
@@ -86,11 +86,11 @@ class ComposerAuthor:
         return search.others(written.reward, now, first, (), SHAPES.values())
 
     def revise(self, history: list[SessionIteration], notes: Sequence[str]) -> RewardCandidate:
-        """Search structures and weights; notes change terms and weights, or are told as unread."""
+        """Search structures and weights; notes change terms and weights, or are not understood."""
         candidates = read_candidates(self._brief.folder, history)
         evidence = self._evidence(history, candidates)
         revision = next_candidate(history, candidates, evidence)
-        return self._heeding(revision, notes) if notes else revision
+        return self._with_notes(revision, notes) if notes else revision
 
     def _evidence(
         self, history: list[SessionIteration], candidates: dict[int, RewardCandidate]
@@ -119,7 +119,7 @@ class ComposerAuthor:
             structures=[
                 _carried(each, text, chosen, is_warm)
                 for each in found
-                # Who begins anew cannot keep up with who goes on, unless that leads nowhere.
+                # A policy from scratch cannot keep up with a continued one, unless that is stuck.
                 if not is_warm or is_stuck or same_memory(each.variant.reward or text, text)
             ],
             rises=rises,
@@ -133,21 +133,21 @@ class ComposerAuthor:
             return None
         return steps * dt if has_free_length(self._brief.intent, self._brief.spec) else None
 
-    def _heeding(self, revision: RewardCandidate, notes: Sequence[str]) -> RewardCandidate:
-        """Return a revision that heeds notes, in every one of its variants."""
+    def _with_notes(self, revision: RewardCandidate, notes: Sequence[str]) -> RewardCandidate:
+        """Return a revision that follows notes, in every one of its variants."""
         wishes: list[Wish] = []
-        told: list[str] = []
+        changes: list[str] = []
         intent = self._brief.intent
         for note in notes:
             try:
                 wish = read_wish(note, intent, self._brief.spec, self._brief.reference)
             except NotUnderstood as error:
-                told.append(error.message)
+                changes.append(error.message)
                 continue
             wishes.append(wish)
-            told.append(f"heeds “{note}”")
+            changes.append(f"follows “{note}”")
             intent = f"{intent.rstrip(' .!')}, {wish.words}" if wish.reward else intent
-        return heeding(revision, wishes, told)
+        return apply_wishes(revision, wishes, changes)
 
     def watch(self, episodes: list[Path], verdicts: list[Verdict]) -> list[Verdict]:
         """It has no eyes: what code says stands."""

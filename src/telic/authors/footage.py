@@ -1,8 +1,8 @@
 """A recorded episode as pictures for a model: sheets of stills, close-ups, a film.
 
 The usual view follows a robot that travels, but not up and down, and heights are marked, so that a
-jump is seen as one. Whoever looks several times sees other moments each time, and from other sides:
-the same pictures again would say the same again.
+jump is seen as one. Every further look shows other moments from other sides: the same pictures
+would say the same again.
 """
 
 from __future__ import annotations

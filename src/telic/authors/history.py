@@ -1,7 +1,7 @@
-"""What was tried so far, as a model is told: this session's iterations, and earlier ones' lessons.
+"""The story of a session as prompts show it: its iterations, and lessons of earlier sessions.
 
 Everything is read from the records of finished iterations, so "change, then outcome" is right by
-construction: nobody writes it down separately.
+construction.
 """
 
 from __future__ import annotations
@@ -46,15 +46,16 @@ _MET = 0.9
 """credit from which a criterion is no longer lacking"""
 _ROWS = 12
 _MOST = 12
+"""lessons of earlier sessions that are shown"""
 _DISPUTES = 3
-"""lessons of earlier sessions that a model is told"""
+"""disagreements between code and pictures that are shown"""
 _LOOKED_AT = 50
 """earlier sessions that are looked at for them"""
 _CURVES = ("episodic_return", "episode_length", "entropy", "approx_kl", "explained_variance")
 
 
 class SessionHistory(NamedTuple):
-    """A session as told to a reviser."""
+    """What a session has tried, for its reviser."""
 
     folder: SessionFolder
     history: list[SessionIteration]

@@ -1,8 +1,8 @@
 """A model as a session's author: it reads, writes, reviews, revises, watches and sums up.
 
 A role's prompt is a Markdown file in prompts/. The authors of reward and judge see the criteria and
-the robot, never one another's code; only the reviewer sees both files, and each author is told what
-concerns its own.
+the robot, never one another's code; only the reviewer sees both files, and each author gets the
+findings about its own.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ class Flaw(NamedTuple):
 
 
 class ModelAuthor:
-    """Asks a model, or whoever answers work orders, for everything."""
+    """Asks a model, or the person or agent who answers work orders, for everything."""
 
     def __init__(self, cast: Cast, brief: Brief) -> None:
         self._cast = cast

@@ -1,4 +1,4 @@
-"""Which rewards to train: compared without training, and tuned by what training came to.
+"""Choose the rewards to train: ranked without training, and tuned by the scores of trained ones.
 
 Examples whose worth is known were paid by the reward, term by term, and scored by the judge; so are
 the episodes that policies of the session played since. What another set of weights would have paid
@@ -62,7 +62,7 @@ def agreement(
         pays: what each example was paid.
         scores: what the judge gave it.
         good: which ones are good examples; then only pairs with one of them count, because which
-            of two bad habits is worse leads nobody astray.
+            of two bad habits is worse does not matter.
     """
     pay, score = np.asarray(pays, dtype=float), np.asarray(scores, dtype=float)
     gap = score[:, None] - score[None, :]

@@ -210,7 +210,7 @@ def lacks(parent: SessionIteration, criteria: Sequence[Criterion]) -> tuple[str,
 
 
 def still_rises(checkpoints: Sequence[Mapping[str, Any]], end: float | None) -> bool:
-    """Say whether the judge's score rose over the second half of a training.
+    """Return whether the judge's score rose over the second half of a training.
 
     Args:
         checkpoints: rows of checkpoints.jsonl, in their order.
@@ -226,7 +226,7 @@ def still_rises(checkpoints: Sequence[Mapping[str, Any]], end: float | None) -> 
 
 
 def goes_on(parent: SessionIteration, rises: bool) -> bool:
-    """Say whether a revision goes on from its parent's policies, or had better begin anew.
+    """Return whether a revision continues from its parent's policies or starts from scratch.
 
     Args:
         parent: what was tried.
@@ -236,7 +236,7 @@ def goes_on(parent: SessionIteration, rises: bool) -> bool:
 
 
 def has_free_length(intent: str, spec: EnvSpec) -> bool:
-    """Say whether no word of an intent decides how long an episode is, or how soon one is there.
+    """Return whether no word of an intent decides how long an episode is, or how soon one is there.
 
     More time would turn "run 5 m" into walking them.
     """
@@ -276,8 +276,8 @@ def _lengthened(
 # ---------------------------------------------------------------------------------------- weights
 
 
-def heeding(
-    revision: RewardCandidate, wishes: Sequence[Wish], told: Sequence[str]
+def apply_wishes(
+    revision: RewardCandidate, wishes: Sequence[Wish], changes: Sequence[str]
 ) -> RewardCandidate:
     """Return a revision whose reward and weights follow wishes."""
     reward = next((wish.reward for wish in wishes[::-1] if wish.reward), None)
@@ -292,15 +292,15 @@ def heeding(
             continue  # of another structure than what is wished for
         own = weights_in(reward or variant.reward or revision.reward)
         kept = {name: value for name, value in variant.weights.items() if name in own}
-        changes: dict[str, Any] = {"weights": _scaled({**own, **kept}, up, down - up)}
+        update: dict[str, Any] = {"weights": _scaled({**own, **kept}, up, down - up)}
         if reward is not None:  # other memory needs another network
-            changes |= {"warm": False, "structure": ()}
-        variants.append(variant.model_copy(update=changes))
+            update |= {"warm": False, "structure": ()}
+        variants.append(variant.model_copy(update=update))
     return revision.model_copy(
         update={
             "reward": reward or revision.reward,
             "variants": tuple(variants),
-            "change": "; ".join((revision.change, *told)),
+            "change": "; ".join((revision.change, *changes)),
         }
     )
 

@@ -129,7 +129,7 @@ def _ground(spec: EnvSpec) -> Iterator[str]:
 def _unseen(spec: EnvSpec) -> Iterator[str]:
     """Say where the robot is that its policy cannot know."""
     if spec.robot is None or not any(name in spec.obs_names for name in spec.joint_names):
-        return  # nobody knows what the columns of this observation are
+        return  # the columns of this observation have no known names
     places = [
         f"{slide.axis} (`qpos[{slide.qpos}]`)"
         for slide in spec.robot.root.slides

@@ -64,7 +64,7 @@ _POSTURES = {
 }
 _SLOWER = (Degree.SLOW, Degree.VERY_SLOW, Degree.LITTLE)
 _DEGREES = {*Degree}
-HEEDED = (
+_FOLLOWED = (
     "faster, slower, higher, lower, smoother, steadier, less shaking, less energy, more upright, "
     "keep the torso low, without falling, without turning, without drifting"
 )
@@ -85,11 +85,11 @@ def read_wish(note: str, intent: str, spec: EnvSpec, reference: Reference | None
     """Return what a note asks for; the reward goes on following a reference motion.
 
     Raises:
-        NotUnderstood: the composer can make nothing of it; says what it heeds.
+        NotUnderstood: the composer can make nothing of it; says what it can follow.
     """
     words = _as_wish(note)
     if is_observed(intent, spec):
-        raise _unread(note, "it heeds notes about how a robot moves only")
+        raise _unread(note, "it follows notes about how a robot moves only")
     plain = intent.rstrip(" .!,")
     together = f"{plain}, {words}"
     asked, read = parse(plain, spec), parse(together, spec)
@@ -118,8 +118,8 @@ def _as_wish(note: str) -> str:
 
 def _unread(note: str, why: str) -> NotUnderstood:
     return NotUnderstood(
-        f'The composer cannot heed "{note}": {why}.',
-        hint=f"It heeds: {HEEDED}. A model reads any note: --model.",
+        f'The composer cannot follow "{note}": {why}.',
+        hint=f"It can follow: {_FOLLOWED}. A model reads any note: --model.",
     )
 
 

@@ -62,7 +62,7 @@ _ON_REAR = {"front legs", "front feet", "front leg", "front foot"}
 PLAIN_GAITS = {None, "run", "walk"}
 """ways of going that are told apart by their speed alone"""
 _ON_SPOT = ("march", "step")
-"""ways of going that are just walking where nobody gets anywhere"""
+"""ways of going that are just walking on the spot"""
 _OTHER, _MUCH = 1.37, 11.0
 """what a number is multiplied by to see whether anything depends on it"""
 

@@ -172,7 +172,7 @@ class Slots:
                 self.claims = [claim for claim in self.claims if claim not in said]
             own = str(self.sketch.says.get("direction", ""))
             if climbs is not None and own in _NOT_AHEAD and direction == own and self.sketch.at:
-                # "reverse up the ramp": on slopes and stairs it goes ahead, and that is told.
+                # "reverse up the ramp": on slopes and stairs it goes ahead, and that is reported.
                 self._use("direction", Mark("verb", self.sketch.at), Sense("direction", own))
             direction = climbs or direction
             self._use("ground", mark, sense)

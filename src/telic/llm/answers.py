@@ -34,7 +34,7 @@ _REFUSED, _LOST = ".refused-", ".lost-"
 
 
 class InvalidAnswer(UsageError):
-    """The text is not the record; the message is written for whoever wrote the text."""
+    """The text is not the record; the message is written for its author."""
 
 
 def read_answer(text: str, record: type[Answer], finish: Finish = "complete") -> Answer:

@@ -121,13 +121,13 @@ class Budget:
 
 
 def is_metered(model: str) -> bool:
-    """Say whether somebody may send a bill for calls to this model."""
+    """Return whether calls to this model may be billed."""
     provider, _, rest = model.partition(":")
     if provider in CLOUD:
         return True
     if provider == COMPATIBLE:
         return not _is_own_machine(rest)
-    # What a package brings may send a bill, and nobody knows its prices beforehand.
+    # The provider of a package may be billed, at prices that are not known beforehand.
     return provider not in PROVIDERS and provider in plugin_names("providers", PROVIDERS)
 
 

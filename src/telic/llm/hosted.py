@@ -230,7 +230,7 @@ def _parameters(request: Request[Any], address: Address) -> ModelRequestParamete
 
 
 def has_open_dictionary(schema: Any) -> bool:
-    """Say whether a schema has, anywhere, an object whose names are free, e.g. dict[str, float]."""
+    """Return whether a schema has an object with free names anywhere, e.g. dict[str, float]."""
     if is_row(schema):
         return any(map(has_open_dictionary, schema))
     if not is_dict(schema):

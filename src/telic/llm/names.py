@@ -31,7 +31,7 @@ _SEE = "Write provider:model, e.g. anthropic:claude-sonnet-5-5, ollama:qwen3 or 
 
 
 def watches_video(model: str) -> bool:
-    """Say whether a model, by its full name, takes videos; the others get still pictures."""
+    """Return whether a model, by its full name, takes videos; the others get still pictures."""
     return model.startswith("google:")
 
 

@@ -3,7 +3,7 @@
 TelicError
 ├── ModelUnavailable          an outage, after all retries; never a score, never an empty answer
 ├── ModelAnswerError          the model answered, and the answer never became valid
-├── Cancelled                 somebody asked to stop while the model was being waited for
+├── Cancelled                 a stop was requested while waiting for the model
 ├── Outage                    one failed attempt; providers raise it, the call path retries it
 ├── UsageError
 │   └── RequestRejected       the service will never take this request: key, model name, size
@@ -27,7 +27,7 @@ Answer = TypeVar("Answer", bound=Record)
 Effort = Literal["minimal", "low", "medium", "high", "xhigh", "max"]
 VIDEO = "video/mp4"
 FRAMES_PER_SECOND = 10
-"""of a video, that a model shall look at"""
+"""sampling rate of a video for a model"""
 MediaType = Literal["image/png", "image/jpeg", "image/webp", "image/gif", "video/mp4"]
 Finish = Literal["complete", "length", "refusal"]
 
@@ -135,7 +135,7 @@ class RawReply(Record):
     """What a provider returns: the answer's text as it came, and what it took."""
 
     text: str
-    """the answer, JSON if the model did as told"""
+    """the answer, JSON if the model followed its instructions"""
     tokens: Tokens = Tokens()
     price_usd: float | None = None
     """price of this reply; None is unknown"""
@@ -189,7 +189,7 @@ class ModelAnswerError(TelicError):
 
 
 class Cancelled(TelicError):
-    """Somebody asked to stop; what was already paid for is on disk."""
+    """A stop was requested; what was already paid for is on disk."""
 
 
 class RequestRejected(UsageError):
@@ -199,7 +199,7 @@ class RequestRejected(UsageError):
 class Outage(TelicError):
     """One attempt failed in a way that may pass: overload, rate limit, lost connection.
 
-    `may_be_paid` says that the service had the request and may charge for an answer nobody has.
+    `may_be_paid` says that the service had the request and may charge for an answer that is lost.
     """
 
     def __init__(

@@ -188,7 +188,7 @@ class Host:
             reason.unlink(missing_ok=True)
             return RawReply(text=text)
         raise ModelUnavailable(
-            f"Nobody answered the work order {key} ({request.role}) within {deadline_s:g} s.",
+            f"The work order {key} ({request.role}) was not answered within {deadline_s:g} s.",
             hint=f"It waits in {self.folder}; answer it and run the same command again.",
         )
 
