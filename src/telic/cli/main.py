@@ -35,7 +35,8 @@ def progress_of(verb: Verb[Any, Any], values: dict[str, Any], is_quiet: bool) ->
     from telic.cli import views  # with all events, which few commands need
 
     if verb.__name__ in ("run", "resume", "watch"):
-        return views.WorkView(quiet=is_quiet, asks=values.get("interactive", False))
+        asks = bool(values.get("approve")) and sys.stdin.isatty()
+        return views.WorkView(quiet=is_quiet, asks=asks)
     if verb.__name__ in ("search", "suite", "labels"):
         return views.SearchView(quiet=is_quiet)
     if verb.__name__ == "intents":
@@ -46,17 +47,11 @@ def progress_of(verb: Verb[Any, Any], values: dict[str, Any], is_quiet: bool) ->
 _WHAT = "Describe a behaviour, get a trained policy, and the evidence that it does what you asked."
 _DOORS: dict[str, str | VerbGroup] = {
     "serve": "web:serve",
+    "site": "web:site",
     "mcp": VerbGroup("Serve telic to coding agents.", {"serve": "mcp:serve"}),
 }
-"""verbs of the other doors"""
+"""verbs of the servers"""
 OWN_FORMS = {
-    "train:train": "terminal:train_on_terminal",
-    "session:run": "terminal:run_on_terminal",
-    "search:search": "terminal:search_on_terminal",
-    "control:note": "terminal:note_on_terminal",
-    "labels:label": "terminal:label_on_terminal",
-    "things:show": "terminal_looks:show_on_terminal",
-    "things:report": "terminal_looks:report_on_terminal",
     "study_candidates:draft_candidate": "study_terminal:new",
     "study_candidates:baseline": "study_terminal:baseline",
     "study_candidates:revise_candidate": "study_terminal:revise",
@@ -198,7 +193,7 @@ class GroupCommand(LazyGroup):
     def get_params(self, ctx: Any) -> list[Any]:
         """Return the options of the verb that the word alone is."""
         if self._verb is not None and not self.params:
-            self.params = options(self._verb)
+            self.params = options(self._verb, requires=False)
         return super().get_params(ctx)
 
     def _call_own(self, **values: Any) -> None:
@@ -254,9 +249,15 @@ def find(path: str) -> Verb[Any, Any]:
     return getattr(import_module(f"telic.cli.{module}"), form)
 
 
-def options(verb: Verb[Any, Any]) -> list[Any]:
-    """Return a verb's fields as options and arguments, and what every command has."""
-    parameters = [_parameter(field) for field in verb.fields if field.how.scope != "inner"]
+def options(verb: Verb[Any, Any], *, requires: bool = True) -> list[Any]:
+    """Return a verb's fields as options and arguments, and what every command has.
+
+    Args:
+        verb: the verb.
+        requires: refuse a command line without the required ones; the request checks them, too.
+    """
+    fields = [field for field in verb.fields if field.how.scope != "inner"]
+    parameters = [_parameter(field, requires) for field in fields]
     if verb.has_result:
         parameters.append(_named(_JSON, AsJson, default=False))
     parameters.append(_named(_DEBUG, Debug, default=False))
@@ -270,11 +271,13 @@ def options(verb: Verb[Any, Any]) -> list[Any]:
     return cast("list[Any]", get_command(app).params)
 
 
-def _parameter(field: RequestField) -> inspect.Parameter:
+def _parameter(field: RequestField, requires: bool) -> inspect.Parameter:
     """Return a field as a parameter that typer understands."""
     how = field.how
     kind = _kind(field)
-    default = inspect.Parameter.empty if field.is_required else _default(field)
+    default = _default(field)
+    if field.is_required:
+        default = inspect.Parameter.empty if requires else None
     if default is None:
         kind = kind | None
     if how.scope == "argument":

@@ -1,32 +1,27 @@
-"""How the command line speaks: one JSON document, or the view that a result has on a terminal."""
+"""How the command line prints results: one JSON document, or a view for people.
+
+A result is shown by its generic view: `key: value` lines for facts, tables for lists of records. A
+result type with a view of its own registers it with `view`.
+"""
 
 from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 import typer
 
-from telic.core.text import count
+from telic.core.text import is_mapping, is_row, number
+from telic.core.verb import as_data
 from telic.errors import TelicError
 
-if TYPE_CHECKING:
-    from telic.core.events import ProbeFinding, TrainFinding  # all events, which few commands need
-
 _VIEWS: dict[str, Callable[[Any], None]] = {}
-_VIEW_MODULES = (
-    "work_results",
-    "label_results",
-    "tool_results",
-    "job_results",
-    "motion_results",
-    "track_results",
-    "study_views",
-    "study_run_views",
-)
+_VIEW_MODULES = ("results", "study_views", "study_run_views")
+_SHORT = 160
+"""characters of a list of words that still fit on one line"""
 
 
 def print_json(value: Any) -> None:
@@ -35,7 +30,7 @@ def print_json(value: Any) -> None:
 
 
 def fail(error: TelicError, as_json: bool) -> NoReturn:
-    """Say what went wrong in one paragraph and leave with the error's exit code."""
+    """Print an error as one paragraph and exit with its code."""
     if as_json:
         print_json({"error": type(error).__name__, "message": error.message, "hint": error.hint})
     else:
@@ -50,7 +45,7 @@ def fail(error: TelicError, as_json: bool) -> NoReturn:
 
 
 def view(function: Callable[[Any], None]) -> Callable[[Any], None]:
-    """Make a function the way in which results of its argument's type are shown.
+    """Register a function as the view of its argument's type.
 
     Types are known by their names, which are unique, so that no view has to import what it shows.
     """
@@ -60,64 +55,88 @@ def view(function: Callable[[Any], None]) -> Callable[[Any], None]:
 
 
 def show(result: Any) -> None:
-    """Print a result for people; views are loaded until the one for it is there."""
+    """Print a result for people."""
     name = type(result).__name__
     for module in _VIEW_MODULES:
         if name in _VIEWS:
             break
         import_module(f"telic.cli.{module}")
-    _VIEWS[name](result)
+    _VIEWS.get(name, show_generic)(result)
 
 
-# ---- findings
-# What looks wrong with a training is said once: a population of 48 must not say it 48 times.
-# Findings of one kind come in bursts, a line per member. The first burst is one line with a count;
-# members that join later are counted, and told together when the training ends.
+def show_generic(result: Any) -> None:
+    """Print any result; its class may name the `columns` of its table and a closing `hint`."""
+    from telic.cli.console import console
+
+    print_data(as_data(result), getattr(result, "columns", ()))
+    if hint := getattr(result, "hint", None):
+        console.print(f"\n{hint}", markup=False, soft_wrap=True)
 
 
-_NAMED = 3
-"""members that are listed by name; of more, one and their number"""
+def print_data(data: Any, columns: tuple[str, ...] = (), title: str = "") -> None:
+    """Print plain data: facts first, then the tables and long texts that it holds."""
+    from telic.cli.console import console, print_facts, print_rows
+
+    if is_mapping(data):
+        if title:
+            console.print(f"\n{title}", style="bold", markup=False)
+        facts = {key: _line(value) for key, value in data.items() if not _is_part(value)}
+        print_facts({_words(key): value for key, value in facts.items()})
+        for key, value in data.items():
+            if _is_part(value):
+                print_data(value, columns, _words(key))
+    elif is_row(data) and data and all(map(is_mapping, data)):
+        known = list(dict.fromkeys(key for row in data for key in row))
+        shown = [key for key in columns or known if any(_says(row.get(key)) for row in data)]
+        rows = [[_cell(row.get(key)) for key in shown] for row in data]
+        print_rows([_words(key) for key in shown], rows, title or None)
+    elif is_row(data):
+        if title:
+            console.print(f"\n{title}", style="bold", markup=False)
+        for each in data:
+            console.print(f"  • {_line(each)}", markup=False, soft_wrap=True)
+        if not data:
+            console.print("Nothing to show.")
+    else:
+        if title:
+            console.print(f"\n{title}", style="bold", markup=False)
+        console.print(str(data), markup=False, soft_wrap=True)
 
 
-class FindingLines:
-    """Gathers the findings of one training and makes lines of them."""
-
-    def __init__(self) -> None:
-        self._burst: dict[str, list[TrainFinding]] = {}
-        self._said: dict[str, TrainFinding] = {}
-        self._later: dict[str, int] = {}
-        self._probed: set[tuple[str, str]] = set()
-
-    def add(self, finding: TrainFinding) -> None:
-        """Take in what was found of one member."""
-        if finding.name in self._said:
-            self._later[finding.name] = self._later.get(finding.name, 0) + 1
-        else:
-            self._burst.setdefault(finding.name, []).append(finding)
-
-    def new(self) -> Iterator[str]:
-        """Yield a line for each kind that was not told yet."""
-        for name, findings in self._burst.items():
-            self._said[name] = findings[0]
-            yield f"{_who([each.member for each in findings])}: {findings[0].message}"
-        self._burst = {}
-
-    def rest(self) -> Iterator[str]:
-        """Yield what is left to be told when the training has ended, and begin anew."""
-        yield from self.new()
-        for name, more in self._later.items():
-            kind, first = name.partition(":")[0].replace("_", " "), self._said[name].member
-            yield f"{count(more, 'member')} more had the same as {first} later: {kind}"
-        self._said, self._later, self._probed = {}, {}, set()
-
-    def unheard(self, findings: Iterable[ProbeFinding]) -> list[ProbeFinding]:
-        """Return what no reward that was probed before had, too."""
-        new = [each for each in findings if (each.name, each.message) not in self._probed]
-        self._probed |= {(each.name, each.message) for each in new}
-        return new
+def _is_part(value: Any) -> bool:
+    """Return whether a value needs lines of its own."""
+    if is_mapping(value):
+        return bool(value)
+    if is_row(value):
+        return bool(value) and (any(map(is_mapping, value)) or len(str(_line(value))) > _SHORT)
+    return isinstance(value, str) and "\n" in value
 
 
-def _who(members: list[str]) -> str:
-    if len(members) <= _NAMED:
-        return ", ".join(members)
-    return f"{len(members)} members, such as {members[0]}"
+def _line(value: Any) -> Any:
+    """Return a value as text of one line; None where there is nothing to say."""
+    if value is None or (is_row(value) and not value) or (is_mapping(value) and not value):
+        return None
+    if is_mapping(value):
+        return ", ".join(f"{_words(key)} {_line(item)}" for key, item in value.items())
+    if is_row(value):
+        return ", ".join(str(_line(item)) for item in value)
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return number(value) if isinstance(value, int | float) else value
+
+
+def _says(value: Any) -> bool:
+    """Return whether a cell is worth a column: neither empty nor a count of nothing."""
+    return (
+        value is not None and value != "" and value is not False and _line(value) not in (None, "0")
+    )
+
+
+def _cell(value: Any) -> Any:
+    """Return a value as a cell of a table; numbers stay numbers, which align to the right."""
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return value if value is None or is_number else str(_line(value) or "")
+
+
+def _words(name: Any) -> str:
+    return str(name).replace("_", " ")

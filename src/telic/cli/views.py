@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
@@ -14,7 +14,6 @@ from rich.markup import escape
 from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn
 
 from telic.cli.console import console
-from telic.cli.output import FindingLines
 from telic.core.events import (
     BenchCase,
     BenchEvent,
@@ -28,6 +27,7 @@ from telic.core.events import (
     ModelReply,
     ModelSent,
     ProbeDone,
+    ProbeFinding,
     SearchForecast,
     SearchIterationEnd,
     SearchRunEnd,
@@ -69,6 +69,58 @@ OUTCOMES = {
 _LINE_EVERY_S = 5.0
 # A term that stays zero matters to who wrote the reward, in a session nobody who looks on.
 _DEAD = "dead_term"
+
+
+_NAMED = 3
+"""members of a finding that are listed by name; of more, one and their number"""
+
+
+class FindingLines:
+    """Collects the findings of one training; a population must not report one 48 times.
+
+    The first burst of a kind is one line with a count; members that join later are counted and
+    reported together when the training ends.
+    """
+
+    def __init__(self) -> None:
+        self._burst: dict[str, list[TrainFinding]] = {}
+        self._said: dict[str, TrainFinding] = {}
+        self._later: dict[str, int] = {}
+        self._probed: set[tuple[str, str]] = set()
+
+    def add(self, finding: TrainFinding) -> None:
+        """Add a finding of one member."""
+        if finding.name in self._said:
+            self._later[finding.name] = self._later.get(finding.name, 0) + 1
+        else:
+            self._burst.setdefault(finding.name, []).append(finding)
+
+    def new(self) -> Iterator[str]:
+        """Yield a line for each kind that was not reported yet."""
+        for name, findings in self._burst.items():
+            self._said[name] = findings[0]
+            yield f"{_who([each.member for each in findings])}: {findings[0].message}"
+        self._burst = {}
+
+    def rest(self) -> Iterator[str]:
+        """Yield what is left to report when the training has ended, and reset."""
+        yield from self.new()
+        for name, more in self._later.items():
+            kind, first = name.partition(":")[0].replace("_", " "), self._said[name].member
+            yield f"{count(more, 'member')} more had the same as {first} later: {kind}"
+        self._said, self._later, self._probed = {}, {}, set()
+
+    def unseen(self, findings: Iterable[ProbeFinding]) -> list[ProbeFinding]:
+        """Return the findings that no reward probed before had."""
+        new = [each for each in findings if (each.name, each.message) not in self._probed]
+        self._probed |= {(each.name, each.message) for each in new}
+        return new
+
+
+def _who(members: list[str]) -> str:
+    if len(members) <= _NAMED:
+        return ", ".join(members)
+    return f"{len(members)} members, such as {members[0]}"
 
 
 class TrainingView:
@@ -167,7 +219,7 @@ class TrainingView:
     def _probed(self, event: ProbeDone) -> None:
         cost = number(event.microseconds_per_step, 3)
         self.say(f"probed [bold]{escape(event.reward)}[/]: {event.mode}, {cost} µs per step")
-        for finding in self._findings.unheard(event.findings):
+        for finding in self._findings.unseen(event.findings):
             self.say(f"  [yellow]•[/] {escape(finding.message)}")
 
     def _progress(self, event: TrainProgress) -> None:

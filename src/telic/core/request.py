@@ -179,6 +179,8 @@ def _refusal(request: type[VerbRequest], error: ValidationError) -> TelicError:
     if problem["type"] == "extra_forbidden":
         return UnknownName("option", name, list(request.model_fields))
     field = next((each for each in fields_of(request) if each.name == name), None)
+    if field is not None and problem["type"] == "missing":
+        return UsageError(f"{field.flag} is required: {field.help}")
     if field is not None and problem["type"] == "literal_error" and field.choices:
         what = field.how.what or name.replace("_", " ")
         return UnknownName(what, str(problem["input"]), list(field.choices))

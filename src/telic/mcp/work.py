@@ -10,13 +10,12 @@ import sys
 import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from pydantic import Field
 
 from telic.core.config import Record
-from telic.errors import TelicError, UnknownName, UsageError
-from telic.llm.work_orders import ORDERS, list_orders
+from telic.errors import UnknownName, UsageError
 from telic.mcp.http import TOKEN_VARIABLE
 from telic.mcp.orders import (
     Handed,
@@ -42,35 +41,18 @@ from telic.mcp.workplace import (
     workplace,
 )
 from telic.session.records import is_running
-from telic.storage.facts import SearchRequestFacts
-from telic.storage.files import read_facts
-from telic.storage.layout import DAMAGED, SessionFolder, list_sessions
-from telic.storage.workspace import Thing, has_begun
+from telic.storage.layout import list_sessions
 from telic.studies.errors import StudyError
-from telic.verbs.control import state_of
-from telic.verbs.session import session_line
+from telic.verbs.lines import ThingLine
+from telic.verbs.things import list_things
 
-Limit = Annotated[int, Field(ge=1, le=1000, description="At most so many, the newest.")]
-
-
-class WorkLine(Record):
-    """A session or a search in a list."""
-
-    id: str
-    kind: Literal["session", "search"]
-    what: str
-    """the intent, or the method"""
-    env: str
-    state: str
-    score: float | None
-    open_orders: int
+Limit = Annotated[int, Field(ge=1, le=1000, description="Maximum number, newest first.")]
 
 
 class WorkList(Record):
-    """Sessions and searches, the newest first."""
+    """Sessions and searches, the most recently active first."""
 
-    work: tuple[WorkLine, ...]
-    left_out: int
+    work: tuple[ThingLine, ...]
 
 
 def register(server: Server) -> None:
@@ -79,63 +61,9 @@ def register(server: Server) -> None:
 
 
 def list_work(call: Call, limit: Limit = 20) -> WorkList:
-    """List sessions and searches: what was asked, how far they are, which orders wait."""
-    runs_dir = workplace(call).runs_dir
-    work = [*_sessions(runs_dir), *_searches(runs_dir)]
-    work.sort(key=lambda line: line.id.partition("_")[2], reverse=True)
-    return WorkList(work=tuple(work[:limit]), left_out=max(0, len(work) - limit))
-
-
-def _sessions(runs_dir: Path) -> list[WorkLine]:
-    return [
-        WorkLine(
-            id=facts.session,
-            kind="session",
-            what=facts.intent,
-            env=facts.env,
-            state=facts.state,
-            score=facts.score,
-            open_orders=_open_orders(Path(facts.path)),
-        )
-        for facts in map(session_line, filter(_has_begun, list_sessions(runs_dir)))
-    ]
-
-
-def _has_begun(session: SessionFolder) -> bool:
-    return has_begun(session.path)
-
-
-def _searches(runs_dir: Path) -> list[WorkLine]:
-    from telic.search.records import list_searches  # with numpy, which the other tools do not need
-
-    lines: list[WorkLine] = []
-    for folder in list_searches(runs_dir):
-        what = env = ""
-        try:
-            request = read_facts(folder.config, SearchRequestFacts)
-            what, env = request["method"], request["env"]
-            state = state_of(Thing("search", folder.path))
-        except TelicError as error:  # a damaged one must not hide the others
-            what, state = error.message, DAMAGED
-        lines.append(
-            WorkLine(
-                id=folder.name,
-                kind="search",
-                what=what,
-                env=env,
-                state=state,
-                score=None,
-                open_orders=_open_orders(folder.path),
-            )
-        )
-    return lines
-
-
-def _open_orders(path: Path) -> int:
-    try:
-        return sum(order.state != "answered" for order in list_orders(path / ORDERS))
-    except TelicError:  # its own page says what is wrong with it
-        return 0
+    """List sessions, runs and searches: what was asked, state, score, open work orders."""
+    found = list_things(runs_dir=workplace(call).runs_dir, root=workplace(call).root, limit=limit)
+    return WorkList(work=tuple(line for line in found.things if line.kind != "study"))
 
 
 # ---------------------------------------------------------------------------- what it asks for

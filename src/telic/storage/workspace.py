@@ -49,7 +49,7 @@ _START: dict[Kind, str] = {
     "study": "telic study init --task NAME --study NAME",
     "policy": "telic train HalfCheetah-v5",
 }
-_SEE: dict[Kind, str] = {"run": "telic runs", "session": "telic sessions"}
+_SEE: dict[Kind, str] = {"run": "telic list run", "session": "telic list session"}
 
 
 @dataclass(frozen=True, slots=True)

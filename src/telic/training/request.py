@@ -58,8 +58,8 @@ class JobRequest(TrainOptions, VerbRequest):
     steps: int | None = option("Steps per member, e.g. 500k, 2M.", default=None, read=read_count)
     seeds: Sequence[int] = option("Training seeds: 1,2,3 or 1-3.", default=(1,), read=integers)
     preset: str = option("Settings to start from; see: telic presets", default="default")
-    settings: Mapping[str, Any] | Sequence[str] = option(
-        "Change a setting: --set gamma=0.98; repeatable.", "--set", default=(), many=True
+    settings: Mapping[str, Any] | Sequence[str] = argument(
+        "Settings to change.", default=(), many=True, metavar="[KEY=VALUE ...]"
     )
     weights: Mapping[str, float] | None = option(
         "Change a reward weight: --weight speed=2; repeatable.",
@@ -111,6 +111,7 @@ class TrainRequest(JobRequest, PlacedRequest):
         "best: p10, median, p90 of the best evaluation; last; all; none.", default="best"
     )
     name: str | None = option("Name of the run folder.", default=None)
-    fresh: bool = option("Start anew instead of going on.", default=False)
+    fresh: bool = option("Start from scratch instead of resuming.", default=False)
+    dry_run: bool = option("Print the plan and stop.", default=False)
     confined: bool = inner("Train in the confined worker; False: in this process.", default=True)
     command: str | None = inner("The command line that asked for it.", default=None)

@@ -1,4 +1,4 @@
-"""Every verb by the words that ask for it, in the order in which a newcomer needs them."""
+"""Every verb by its command, in the order in which a newcomer needs them."""
 
 from __future__ import annotations
 
@@ -30,53 +30,33 @@ _SEARCH = VerbGroup(
     {name: f"search:{name}" for name in ("envs", "methods", "compare", "suite")},
     own="search:search",
 )
-_ORDERS = VerbGroup(
-    "Answer the work orders of a session that runs with a host as its model.",
-    {"list": "session:list_orders", "show": "session:show_order", "answer": "session:answer"},
-)
 _BENCH = VerbGroup(
-    "Measure: intents that become policies, judges that tell right from wrong.",
+    "Benchmarks: intents run as sessions, judges on labelled episodes.",
     {"intents": "machine:intents", "judges": "machine:judges"},
 )
-_ROBOTS = VerbGroup(
-    "List robots by name, fetch their files, see them, describe one of your own.",
-    {
-        "fetch": "robots:fetch",
-        "show": "robots:show",
-        "sheet": "robots:sheet",
-        "describe": "robots:describe",
-    },
-    own="robots:robots",
-)
 _TRACK = VerbGroup(
-    "Train a policy that follows reference motions, measure it, write it as ONNX.",
-    {name: f"track:{name}" for name in ("train", "eval", "sweep", "watch", "export", "config")},
+    "Train, evaluate and export policies that track reference motions.",
+    {name: f"track:{name}" for name in ("train", "eval", "sweep", "watch", "export")},
 )
 _MOTIONS = VerbGroup(
-    "Reference motions: make them, take in those of others, see them, leave out bad ones.",
+    "Reference motions: generate, import, list, show, filter and mirror clips.",
     {
         "list": "motions:list_motions",
         "show": "motions:show_motion",
         "generate": "motions:generate_motions",
         "import": "motions:import_motions",
-        "retarget": "motions:retarget_motions",
         "filter": "motions:filter_motions",
         "mirror": "motions:mirror_motions",
-        "play": "motions:play_motion",
     },
 )
 _JOBS = VerbGroup(
-    "Jobs on other machines: list them, read their logs, stop one, do one once more.",
+    "Manage remote jobs: list, logs, stop, retry.",
     {"logs": "jobs:logs", "stop": "jobs:stop", "retry": "jobs:retry"},
     own="jobs:jobs",
 )
-_HOOK = VerbGroup(
-    "What hosts call; JSON on standard input.",
-    {"before-shell": "machine:before_shell", "at-stop": "machine:at_stop"},
-)
 _PLUGIN = VerbGroup(
     "Skills, agents and hooks for coding agents.",
-    {"build": "machine:build", "validate": "machine:validate", "hook": _HOOK},
+    {"build": "machine:build", "hook": "machine:hook"},
 )
 
 _STUDY = VerbGroup(
@@ -171,9 +151,8 @@ VERBS: dict[str, str | VerbGroup] = {
     "branch": "control:branch",
     "label": "labels:label",
     "veto": "labels:veto",
-    "orders": _ORDERS,
-    "sessions": "session:sessions",
-    "runs": "train:runs",
+    "orders": "session:orders",
+    "list": "things:list_things",
     "show": "things:show",
     "watch": "control:watch",
     "play": "play:play",
@@ -183,9 +162,8 @@ VERBS: dict[str, str | VerbGroup] = {
     "export": "things:export",
     "study": _STUDY,
     "envs": "machine:envs",
-    "robots": _ROBOTS,
+    "robots": "robots:robots",
     "motions": _MOTIONS,
-    "quantities": "machine:quantities",
     "presets": "train:presets",
     "doctor": "machine:doctor",
     "bench": _BENCH,
@@ -194,10 +172,10 @@ VERBS: dict[str, str | VerbGroup] = {
 }
 PANELS: dict[str, str] = {
     "run": "Make a policy",
-    "pause": "Steer it",
-    "sessions": "Look at what was made",
+    "pause": "Control it",
+    "list": "Look at results",
     "export": "Share it",
     "study": "Studies",
     "envs": "This machine",
 }
-"""the first word of each part of the help, and its title"""
+"""the first command of each panel of the help, and its title"""

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from telic.core.request import (
     PlacedRequest,
@@ -42,10 +42,14 @@ class EnvsRequest(VerbRequest):
 
 @dataclass(frozen=True)
 class EnvList(Wrapped):
-    """Environments in short; `every` of Gymnasium's is meant, or those that are fast."""
+    """Environments in short."""
 
     envs: list[EnvSummary]
-    every: bool
+    columns = ("id", "obs_dim", "act_dim", "max_episode_steps", "description")
+    hint = (
+        "Describe one: telic envs Ant-v5. Also valid: any Gymnasium id (--all), module:Class, "
+        "robot.xml"
+    )
 
 
 class EnvPage(NamedTuple):
@@ -66,7 +70,7 @@ def envs(request: EnvsRequest) -> EnvList | EnvPage:
 
     if request.env is not None:
         return EnvPage(request.env, describe(request.env))
-    return EnvList(catalogue(), request.every)
+    return EnvList([env for env in catalogue() if request.every or env.fast])
 
 
 class QuantitiesRequest(VerbRequest):
@@ -121,69 +125,47 @@ class PluginRequest(VerbRequest):
     """The package for coding agents."""
 
     root: Path | str = place("Folder that holds the catalogues.", "--root", default=Path())
-
-
-class PluginFiles(NamedTuple):
-    """Files of the package that were written."""
-
-    plugin: str
-    changed: list[str]
-
-
-@verb(PluginRequest)
-def build(request: PluginRequest) -> PluginFiles:
-    """Write catalogues, manifests, skills, agents and hooks from the one source."""
-    from telic.plugin.package import HOME, write_package
-
-    root = Path(request.root)
-    return PluginFiles(str(root / HOME), write_package(root))
-
-
-class ValidateRequest(PluginRequest):
-    """The package and the command line that its pages use."""
-
+    check: bool = option("Check the package instead: formats, links, commands.", default=False)
     commands: Any = inner("The command line as a tree.", default=None)
 
 
-class PluginProblems(NamedTuple):
-    """What is wrong with the package."""
+class PluginFiles(NamedTuple):
+    """The package for coding agents: files that were written, or problems that were found."""
 
-    ok: bool
+    plugin: str
+    changed: list[str]
     problems: list[str]
 
 
-@verb(ValidateRequest, exit_code=lambda found: 0 if found.ok else 4)
-def validate(request: ValidateRequest) -> PluginProblems:
-    """Check the package: formats, links, commands, and that there is one way to launch.
+@verb(PluginRequest, exit_code=lambda found: 4 if found.problems else 0)
+def build(request: PluginRequest) -> PluginFiles:
+    """Write catalogues, manifests, skills, agents and hooks for coding agents.
 
-    Exit code 4 when something is wrong.
+    Exit code 4 when --check finds a problem.
     """
     from telic.plugin.checks import problems
+    from telic.plugin.package import HOME, write_package
 
-    found = problems(Path(request.root), request.commands)
-    return PluginProblems(not found, found)
+    root = Path(request.root)
+    if request.check:
+        return PluginFiles(str(root / HOME), [], problems(root, request.commands))
+    return PluginFiles(str(root / HOME), write_package(root), [])
 
 
 class HookRequest(VerbRequest):
-    """What a host says on standard input."""
+    """A hook of a coding agent; its JSON comes on standard input."""
+
+    event: Literal["before-shell", "at-stop"] = argument(
+        "before-shell: deny commands that bypass the launch gate; at-stop: remind of open work."
+    )
 
 
 @verb(HookRequest)
-def before_shell(request: HookRequest) -> None:
-    """Deny a shell command that would train beside the launch gate."""
-    _answer("before-shell")
-
-
-@verb(HookRequest)
-def at_stop(request: HookRequest) -> None:
-    """Remind an agent that stops while an approved loop has something to do."""
-    _answer("at-stop")
-
-
-def _answer(name: str) -> None:
+def hook(request: HookRequest) -> None:
+    """Answer a hook of a coding agent; JSON on standard input."""
     from telic.plugin.hooks import answer
 
-    sys.stdout.write(answer(name, sys.stdin.read()))
+    sys.stdout.write(answer(request.event, sys.stdin.read()))
 
 
 _EXAMPLES = """

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from telic.core.events import LogMessage
 from telic.core.request import VerbRequest, WatchedRequest, argument, option
-from telic.core.text import file_name
 from telic.core.verb import Wrapped, verb
 from telic.errors import UsageError
 
@@ -22,9 +21,9 @@ if TYPE_CHECKING:
 _EXAMPLES = """
 telic motions generate --robot planar-biped --count 40        into the folder "motions"
 
-telic motions list                                            what is in it
+telic motions list                                            its clips
 
-telic motions play walk-0-0000 -o walk.mp4                    the reference on the robot
+telic motions show walk-0-0000 -o walk.mp4                    facts, and a video of the reference
 
 telic motions import 01_01.bvh --robot unitree-g1 -l g1       a person's motion, retargeted
 """
@@ -71,7 +70,7 @@ class MotionLine(NamedTuple):
 
 
 @dataclass(frozen=True)
-class MotionList(Wrapped):
+class MotionList:
     """Clips of a library."""
 
     robot: str
@@ -79,6 +78,10 @@ class MotionList(Wrapped):
     """clips that match, listed or not"""
     hours: float
     clips: list[MotionLine]
+
+    def as_data(self) -> dict[str, Any]:
+        """Return the totals and the clips."""
+        return vars(self)
 
 
 @verb(MotionListRequest, examples=_EXAMPLES)
@@ -111,6 +114,15 @@ class MotionRequest(LibraryRequest):
     """One clip of a library."""
 
     clip: str = argument("Its name: see telic motions list.")
+    out: Path | None = option(
+        "Also render the clip: a video (.mp4) or a strip of pictures (.png).",
+        "--out",
+        "-o",
+        default=None,
+    )
+    view: str | None = option(
+        "side, front, top, three-quarter or rear-quarter; default: chosen.", default=None
+    )
 
 
 class MotionPage(NamedTuple):
@@ -130,17 +142,24 @@ class MotionPage(NamedTuple):
     measured: dict[str, float]
     reasons: list[str]
     """why it should not be trained on"""
+    output: str | None
+    """the rendered clip"""
 
 
 @verb(MotionRequest, examples=_EXAMPLES)
 def show_motion(request: MotionRequest) -> MotionPage:
-    """Tell what is known of a clip: origin, what was done to it, and what is measured of it."""
+    """Show a clip: origin, processing steps, measurements; render it on its robot with --out."""
     from telic.motions.checks import FilterLimits, measure
     from telic.motions.intake import known
 
     library = request.open()
     clip = library.clip(request.clip)
     report = measure(library.robot, clip)
+    if request.out is not None:
+        from telic.motions.robot import film
+
+        settings: dict[str, Any] = {"view": request.view} if request.view else {}
+        film(library.robot, clip, request.out, **settings)
     return MotionPage(
         clip=clip.name,
         robot=library.robot.name,
@@ -155,43 +174,8 @@ def show_motion(request: MotionRequest) -> MotionPage:
         human_points=clip.human.names if clip.human else (),
         measured=known(report),
         reasons=FilterLimits().reasons(report),
+        output=str(request.out) if request.out else None,
     )
-
-
-class PlayMotionRequest(MotionRequest):
-    """A clip to see."""
-
-    out: Path | None = option(
-        "Video (.mp4) or strip of pictures (.png) to write; default: the clip's name.",
-        "--out",
-        "-o",
-        default=None,
-    )
-    view: str | None = option(
-        "side, front, top, three-quarter or rear-quarter; default: what suits it.", default=None
-    )
-    frames: int = option("Pictures in a strip.", default=8, minimum=1, maximum=24)
-
-
-class MotionVideo(NamedTuple):
-    """A clip that was drawn."""
-
-    clip: str
-    output: str
-    seconds: float
-
-
-@verb(PlayMotionRequest, examples=_EXAMPLES)
-def play_motion(request: PlayMotionRequest) -> MotionVideo:
-    """Render a clip on its robot, as the reference has it: no physics, no policy."""
-    from telic.motions.robot import film
-
-    library = request.open()
-    clip = library.clip(request.clip)
-    output = request.out or Path(f"{file_name(clip.name)}.mp4")
-    settings: dict[str, Any] = {"view": request.view} if request.view else {}
-    film(library.robot, clip, output, frames=request.frames, **settings)
-    return MotionVideo(clip.name, str(output), round(clip.duration_s, 3))
 
 
 # ---- making and taking in
@@ -254,17 +238,10 @@ class ImportMotionsRequest(IntakeRequest):
 
 @verb(ImportMotionsRequest, examples=_EXAMPLES)
 def import_motions(request: ImportMotionsRequest) -> MotionIntake:
-    """Take in files of others: BVH, NPZ, pickles (nothing is run), DeepMimic, SMPL, tables."""
-    return _imported(request, people_only=False)
+    """Import BVH, NPZ, pickles (never executed), DeepMimic, SMPL, tables or another library.
 
-
-@verb(ImportMotionsRequest, examples=_EXAMPLES)
-def retarget_motions(request: ImportMotionsRequest) -> MotionIntake:
-    """Bring motions of people to a robot: from BVH, SMPL, DeepMimic, or another robot's library."""
-    return _imported(request, people_only=True)
-
-
-def _imported(request: ImportMotionsRequest, *, people_only: bool) -> MotionIntake:
+    Motions of people are retargeted to the robot.
+    """
     from telic.motions.clip import MotionOrigin
     from telic.motions.intake import motion_files, people_of, read_candidates
     from telic.motions.library import MotionLibrary
@@ -278,7 +255,7 @@ def _imported(request: ImportMotionsRequest, *, people_only: bool) -> MotionInta
         return request.take(people_of(MotionLibrary.open(*libraries), robot))
     origin = MotionOrigin(source=request.source, licence=request.licence)
     files = motion_files(request.files)
-    return request.take(read_candidates(files, robot, origin, people_only=people_only))
+    return request.take(read_candidates(files, robot, origin))
 
 
 class GenerateMotionsRequest(IntakeRequest):

@@ -1,4 +1,4 @@
-"""Robots by name: list them, fetch their files, see them, describe one's own."""
+"""Robots by name or by file: list them, show one, describe one."""
 
 from __future__ import annotations
 
@@ -11,20 +11,28 @@ from telic.core.verb import Wrapped, verb
 from telic.errors import UsageError
 
 _EXAMPLES = """
-telic robots                                              what there is
+telic robots                                              all robots
 
-telic robots show spot                                    what is known of one, and its picture
+telic robots spot                                         facts and a picture of one
 
-telic run "walk forward at 0.8 m/s" --env unitree-go1     fetched at the first need
+telic run "walk forward at 0.8 m/s" --env unitree-go1     files are downloaded on first use
 
-telic robots describe my.xml > my.toml                    pose and drives of your own, to edit
+telic robots my.xml --describe > my.toml                  pose and actuators of your own, to edit
 
 telic run "stand still" --env my.toml
 """
 
 
 class RobotsRequest(VerbRequest):
-    """All robots."""
+    """All robots, or one."""
+
+    robot: str | None = argument(
+        "A robot's name, an MJCF or URDF file, or a description (.toml).", default=None
+    )
+    describe: bool = option("Print its description as a TOML file to edit.", default=False)
+    output: str | None = option(
+        "File of the picture; default: in the cache.", "--output", "-o", default=None
+    )
 
 
 class RobotLine(NamedTuple):
@@ -49,14 +57,11 @@ class RobotList(Wrapped):
     """Robots that are known by name."""
 
     robots: list[RobotLine]
-
-
-@verb(RobotsRequest, examples=_EXAMPLES)
-def robots(request: RobotsRequest) -> RobotList:
-    """List robots that can be named as an environment: kind, mass, joints, licence, origin."""
-    from telic.robots.catalogue import robot_names
-
-    return RobotList([_line(name) for name in robot_names()])
+    columns = ("robot", "title", "kind", "mass_kg", "joints", "actuators", "height_m", "licence")
+    hint = (
+        'Use one: telic run "walk forward" --env unitree-go1. Its files are downloaded on first '
+        "use. Show one: telic robots spot"
+    )
 
 
 def _line(name: str) -> RobotLine:
@@ -66,31 +71,6 @@ def _line(name: str) -> RobotLine:
     origin = f"{robot.package.name} {robot.package.version}"
     model = str(model_file(robot)) if is_fetched(robot) else None
     return RobotLine(name, robot.title, robot.kind, robot.licence, origin, model, *robot.numbers)
-
-
-class RobotRequest(VerbRequest):
-    """One robot."""
-
-    robot: str = argument("Its name: see telic robots.")
-
-
-@verb(RobotRequest, examples=_EXAMPLES)
-def fetch(request: RobotRequest) -> RobotLine:
-    """Download the files of a robot into the cache, without installing the package they are in."""
-    from telic.robots.catalogue import fetch as fetch_files
-    from telic.robots.catalogue import named_robot
-
-    fetch_files(named_robot(request.robot))
-    return _line(request.robot)
-
-
-class ShowRobotRequest(VerbRequest):
-    """A robot to look at."""
-
-    robot: str = argument("A robot's name, an MJCF or URDF file, or a description (.toml).")
-    output: str | None = option(
-        "Write the picture here; by default into the cache.", "--output", "-o", default=None
-    )
 
 
 class RobotPage(NamedTuple):
@@ -104,30 +84,6 @@ class RobotPage(NamedTuple):
     facts: dict[str, object]
     licence: str | None
     licence_files: list[str]
-
-
-@verb(ShowRobotRequest, examples=_EXAMPLES)
-def show(request: ShowRobotRequest) -> RobotPage:
-    """Draw a robot in the pose it starts in, and tell what is known of it."""
-    from telic.envs.robot_facts import known_facts
-    from telic.rendering.portrait import draw_portraits
-    from telic.robots.catalogue import licence_texts, named_robot, robot_names
-
-    path = _simulated(request.robot)
-    picture = Path(request.output).expanduser() if request.output else path.with_suffix(".png")
-    if picture.suffix != ".png":
-        raise UsageError(f"{picture} is no name of a PNG.", hint="It ends in .png.")
-    draw_portraits([path], [picture])
-    robot = named_robot(request.robot) if request.robot in robot_names() else None
-    facts = known_facts(path).model_dump()
-    return RobotPage(
-        robot=request.robot,
-        picture=str(picture),
-        simulated=str(path),
-        facts={**facts, "kind": robot.kind} if robot else facts,
-        licence=robot.licence if robot else None,
-        licence_files=[str(file) for file in licence_texts(robot)] if robot else [],
-    )
 
 
 def _simulated(name: str) -> Path:
@@ -160,56 +116,48 @@ def _model_file(name: str) -> Path:
     return path
 
 
-class SheetRequest(VerbRequest):
-    """Robots on one picture."""
-
-    output: str = option("Write the picture here.", "--output", "-o", default="robots.png")
-    every: bool = option("Fetch those that are not there yet.", "--all", default=False)
-
-
-class RobotSheet(NamedTuple):
-    """Robots on one picture."""
-
-    picture: str
-    robots: list[str]
-
-
-@verb(SheetRequest, examples=_EXAMPLES)
-def sheet(request: SheetRequest) -> RobotSheet:
-    """Draw all robots whose files are there onto one picture."""
-    from telic.rendering.portrait import draw_portraits, draw_sheet
-    from telic.robots.catalogue import is_fetched, named_robot, robot_names
-
-    output = Path(request.output).expanduser()
-    if output.suffix != ".png":
-        raise UsageError(f"{output} is no name of a PNG.", hint="It ends in .png.")
-    names = [name for name in robot_names() if request.every or is_fetched(named_robot(name))]
-    if not names:
-        raise UsageError(
-            "No robot is fetched yet.", hint="Fetch all of them: telic robots sheet --all"
-        )
-    paths = [_simulated(name) for name in names]
-    pictures = [path.with_suffix(".png") for path in paths]
-    draw_portraits(paths, pictures)
-    draw_sheet(dict(zip(names, pictures, strict=True)), output)
-    return RobotSheet(str(output), names)
-
-
-class DescribeRequest(VerbRequest):
-    """A model, or a robot by name."""
-
-    robot: str = argument("An MJCF or URDF file, or a robot's name.")
-
-
 class RobotText(NamedTuple):
     """A robot as a file to edit."""
 
     toml: str
 
 
-@verb(DescribeRequest, examples=_EXAMPLES)
-def describe(request: DescribeRequest) -> RobotText:
-    """Print all that is known of a robot, guessed where its model does not say, as a TOML file."""
+@verb(RobotsRequest, examples=_EXAMPLES)
+def robots(request: RobotsRequest) -> RobotList | RobotPage | RobotText:
+    """List robots, show one with its picture, or print its description."""
+    from telic.robots.catalogue import robot_names
+
+    if request.robot is None:
+        return RobotList([_line(name) for name in robot_names()])
+    return _text(request.robot) if request.describe else _page(request.robot, request.output)
+
+
+def _page(name: str, output: str | None) -> RobotPage:
+    """Draw a robot in its initial pose, and collect what is known of it."""
+    from telic.envs.robot_facts import known_facts
+    from telic.rendering.portrait import draw_portraits
+    from telic.robots.catalogue import licence_texts, named_robot, robot_names
+
+    path = _simulated(name)
+    picture = Path(output).expanduser() if output else path.with_suffix(".png")
+    if picture.suffix != ".png":
+        raise UsageError(f"{picture} does not end in .png.")
+    draw_portraits([path], [picture])
+    robot = named_robot(name) if name in robot_names() else None
+    known = known_facts(path).model_dump()
+    facts = {key: value for key, value in known.items() if value not in (None, (), {}, [])}
+    return RobotPage(
+        robot=name,
+        picture=str(picture),
+        simulated=str(path),
+        facts={**facts, "kind": robot.kind} if robot else facts,
+        licence=robot.licence if robot else None,
+        licence_files=[str(file) for file in licence_texts(robot)] if robot else [],
+    )
+
+
+def _text(name: str) -> RobotText:
+    """Return all that is known of a robot as TOML; guessed where its model does not say."""
     from telic.envs.robot_facts import known_facts
     from telic.robots import OWN
     from telic.robots.build import named_record
@@ -217,13 +165,12 @@ def describe(request: DescribeRequest) -> RobotText:
     from telic.robots.described import as_toml
     from telic.robots.record import RobotRecord, guessed
 
-    if request.robot in robot_names():
-        record = named_record(request.robot)
-    elif request.robot.endswith(".toml"):
-        record = RobotRecord.read(_model_file(request.robot))
+    if name in robot_names():
+        record = named_record(name)
+    elif name.endswith(".toml"):
+        record = RobotRecord.read(_model_file(name))
     else:
-        model = _model_file(str(OWN.get(request.robot, request.robot)))
+        model = _model_file(str(OWN.get(name, name)))
         record = RobotRecord.parse({"model": str(model.absolute())})
     record = guessed(Path(record.model), record.model_dump(exclude={"model"}))
-    facts = known_facts(_simulated(request.robot))
-    return RobotText(as_toml(record, facts.model_dump()))
+    return RobotText(as_toml(record, known_facts(_simulated(name)).model_dump()))

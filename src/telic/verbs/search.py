@@ -85,6 +85,7 @@ class SearchTasks(Wrapped):
     """The tasks of policy search."""
 
     tasks: list[SearchTask]
+    columns = ("id", "states", "actions", "target", "time_limit")
 
 
 @verb(SearchEnvsRequest)

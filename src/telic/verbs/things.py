@@ -1,17 +1,18 @@
-"""What can be done with anything that was made, by its name: look, play, export, go on, delete."""
+"""List, show, export, report and delete sessions, runs, searches and studies by name."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from telic.core.request import RunsRequest, argument, option, place
 from telic.core.verb import Wrapped, verb
-from telic.errors import UsageError
-from telic.storage.workspace import WORK, Kind, Thing, Workspace
-from telic.verbs.session import SessionLine, judged_facts, session_facts
+from telic.errors import TelicError, UsageError
+from telic.storage.workspace import WORK, Kind, Thing, Workspace, has_begun
+from telic.verbs.lines import ThingLine, judged_facts, read_line
 
 if TYPE_CHECKING:
     from telic.search.records import SearchSummary
@@ -112,7 +113,39 @@ class PolicyPlace(NamedTuple):
     """whether it is the very policy that a session, its home, hands out"""
 
 
-# -------------------------------------------------------------------------------- show
+# -------------------------------------------------------------------------------- list and show
+
+
+class ListRequest(RunsRequest):
+    """What to list."""
+
+    kind: Literal["session", "run", "search", "study"] | None = argument(
+        "session, run, search or study; default: all.", default=None
+    )
+    limit: int = option("Maximum number of lines, newest first.", default=20, minimum=0)
+    root: Path | str = place("The repository, for studies.", "--root", default=Path())
+
+
+@dataclass(frozen=True)
+class ThingList(Wrapped):
+    """Sessions, runs, searches and studies, the most recently active first."""
+
+    things: list[ThingLine]
+    columns = ("id", "title", "env", "state", "score", "best_return", "labels", "open_orders")
+
+    @property
+    def hint(self) -> str:
+        """How to go on."""
+        return "" if self.things else 'Start with: telic run "run forward fast"'
+
+
+@verb(ListRequest)
+def list_things(request: ListRequest) -> ThingList:
+    """List sessions, runs, searches and studies: what was asked, state, score."""
+    kinds: tuple[Kind, ...] = (request.kind,) if request.kind else (*WORK, "study")
+    found = Workspace(request.runs_dir, request.root).things(*kinds)
+    begun = (x for x in found if x.kind != "session" or has_begun(x.path))
+    return ThingList([read_line(thing) for thing in islice(begun, request.limit)])
 
 
 class ThingShowRequest(MemberRequest):
@@ -136,7 +169,8 @@ class RunPage(NamedTuple):
 class SessionPage(NamedTuple):
     """A session: what was asked, what was tried, and where its files are."""
 
-    facts: SessionLine
+    facts: ThingLine
+    path: str
     iterations: list[dict[str, Any]]
     report: str | None
     reasons: tuple[str, ...] = ()
@@ -146,8 +180,18 @@ class SessionPage(NamedTuple):
 
     def as_data(self) -> dict[str, Any]:
         """Return the facts and the iterations."""
-        said = {"reasons": self.reasons, "limits": self.limits, "report": self.report}
-        return {**self.facts._asdict(), "tried": self.iterations, **said}
+        line = self.facts
+        return {
+            "session": line.id,
+            "path": self.path,
+            "intent": line.title,
+            **line.model_dump(include={"env", "state", "iterations", "score", "origin"}),
+            **line.model_dump(include={"labels", "disputed"}),
+            "tried": self.iterations,
+            "reasons": self.reasons,
+            "limits": self.limits,
+            "report": self.report,
+        }
 
 
 @verb(ThingShowRequest)
@@ -158,12 +202,17 @@ def show(request: ThingShowRequest) -> RunPage | SessionPage | SearchSummary | S
 
 
 def _run_page(thing: Thing, member: str | None) -> RunPage:
+    from telic.storage.facts import ManifestFacts
+    from telic.storage.files import read_facts
     from telic.storage.layout import RunFolder
     from telic.training.folder import describe
 
     run = RunFolder(thing.path)
     members = [_member(folder) for folder in run.members() if member in (None, folder.name)]
-    return RunPage(describe(run), members, len(members) == 1 or member is not None)
+    facts = describe(run)
+    if run.manifest.exists():
+        facts["command"] = read_facts(run.manifest, ManifestFacts).get("command")
+    return RunPage(facts, members, len(members) == 1 or member is not None)
 
 
 def _policy_page(thing: Thing, member: str | None) -> RunPage:
@@ -194,19 +243,21 @@ def _member(folder: MemberFolder) -> dict[str, Any]:
 
 def _session_page(thing: Thing, member: str | None) -> SessionPage:
     from telic.session.records import is_running, read_summary
-    from telic.storage.layout import SessionFolder
+    from telic.storage.layout import DAMAGED, SessionFolder
 
     folder = SessionFolder(thing.path)
     judged = judged_facts(folder)
     shown = ("number", "change", "score", "passed", "best", "tags", "steps", "failure")
     tried = [{name: facts.get(name) for name in shown} for facts in judged]
     report = next((path for path in (folder.page, folder.report) if path.exists()), None)
-    facts, place = session_facts(folder, judged), None if report is None else str(report)
+    line, path, place = read_line(thing), str(folder.path), None if report is None else str(report)
+    if line.state == DAMAGED:
+        raise TelicError(line.error or f"{thing.name} is damaged.")
     if not folder.summary.exists() or is_running(folder):
-        return SessionPage(facts, tried, place)
+        return SessionPage(line, path, tried, place)
     summary = read_summary(folder)
-    facts = facts._replace(state=summary.outcome)
-    return SessionPage(facts, tried, place, summary.reasons, summary.limits)
+    line = line.model_copy(update={"state": summary.outcome})
+    return SessionPage(line, path, tried, place, summary.reasons, summary.limits)
 
 
 def _search_page(thing: Thing, member: str | None) -> SearchSummary:
@@ -339,12 +390,17 @@ class DeleteRequest(RunsRequest):
 
 
 class ThingMoved(NamedTuple):
-    """What was deleted or brought back."""
+    """What was deleted or restored."""
 
     kind: str
     name: str
     path: str
     is_deleted: bool
+
+    @property
+    def hint(self) -> str:
+        """How to undo it."""
+        return f"Undo: telic restore {self.name}" if self.is_deleted else ""
 
 
 @verb(DeleteRequest)

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from telic.core.request import (
     PlacedRequest,
     RunsRequest,
-    VerbRequest,
     WatchedRequest,
     argument,
     option,
@@ -59,7 +58,8 @@ class TrackRequest(PlacedRequest):
     threads: int | None = option("Physics threads; default all cores.", default=None)
     evaluations: int = option("Evaluations during training.", default=4, minimum=1)
     name: str | None = option("Name of the run folder.", default=None)
-    fresh: bool = option("Start anew instead of going on.", default=False)
+    fresh: bool = option("Start from scratch instead of resuming.", default=False)
+    dry_run: bool = option("Print the resolved settings and stop.", default=False)
 
 
 def _overrides(request: TrackRequest) -> list[str]:
@@ -97,13 +97,26 @@ def _options(request: TrackRequest) -> TrackingOptions:
     )
 
 
-def _unfinished(run: TrackedRun) -> int:
-    return int(run.status != "completed")
+def _unfinished(result: Any) -> int:
+    return int(getattr(result, "status", "completed") != "completed")
+
+
+@dataclass(frozen=True)
+class TrackSettings(Wrapped):
+    """Every setting of a tracking run by its dotted name."""
+
+    settings: dict[str, Any]
 
 
 @verb(TrackRequest, examples=_EXAMPLES, exit_code=_unfinished)
-def train(request: TrackRequest) -> TrackedRun:
-    """Train policies that follow reference motions through one space of tokens."""
+def train(request: TrackRequest) -> TrackedRun | TrackSettings:
+    """Train policies that track reference motions through a shared token space."""
+    if request.dry_run:
+        from telic.core.config import dotted
+        from telic.tracking.presets import preset
+
+        settings = preset(request.preset, _overrides(request)).model_dump(mode="json")
+        return TrackSettings(dotted(settings))
     if request.on is not None:
         from telic.verbs.elsewhere import do_elsewhere, tracked_in
 
@@ -363,28 +376,3 @@ def export(request: ExportTrackerRequest) -> TrackerExport:
     chosen = _chosen(request)
     folder = Path(request.output) if request.output else chosen.member.path / "onnx"
     return export_with(load_tracker(chosen.path), folder, request.clip, tokens=request.tokens)
-
-
-class TrackConfigRequest(VerbRequest):
-    """A resolved configuration."""
-
-    preset: str = option("What to start from: planar, quarter, release.", default="planar")
-    settings: Sequence[str] = option(
-        "Change a setting: --set command.frames=8; repeatable.", "--set", default=(), many=True
-    )
-
-
-@dataclass(frozen=True)
-class TrackSettings(Wrapped):
-    """Every setting of a tracking run by its dotted name."""
-
-    settings: dict[str, Any]
-
-
-@verb(TrackConfigRequest, examples=_EXAMPLES)
-def config(request: TrackConfigRequest) -> TrackSettings:
-    """Show every setting of tracking as a preset and overrides resolve it."""
-    from telic.core.config import dotted
-    from telic.tracking.presets import preset
-
-    return TrackSettings(dotted(preset(request.preset, request.settings).model_dump(mode="json")))

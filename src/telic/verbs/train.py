@@ -1,4 +1,4 @@
-"""Train a population from rewards; the settings that training starts from; runs that there are."""
+"""Train a population from rewards; show the settings that training starts from."""
 
 from __future__ import annotations
 
@@ -7,14 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from telic.core.request import RunsRequest, VerbRequest, argument, option
+from telic.core.request import VerbRequest, argument
 from telic.core.verb import Wrapped, verb
-from telic.errors import TelicError
 from telic.training.request import TrainRequest
 
 if TYPE_CHECKING:
     from telic.core.events import Listener
-    from telic.storage.layout import RunFolder
+    from telic.training.job import TrainJob
     from telic.training.plan import Preset
     from telic.training.run import Run
 
@@ -25,18 +24,18 @@ telic train HalfCheetah-v5 --reward reward.py --seeds 1,2,3  your reward, three 
 
 telic train Ant-v5 -r a.py -r b.py --vary gamma=0.98,0.99    2 rewards x 2 settings = 4 policies
 
-telic train robot.xml --reward walk.py --steps 2M hidden=128,128
+telic train robot.xml hidden=128,128 --reward walk.py --steps 2M
 
-Run the same command again to go on with an interrupted run. Settings: telic presets
+Run the same command again to resume an interrupted run. Settings: telic presets
 """
 
 
-def _failed(run: Run) -> int:
-    return int(run.status != "completed")
+def _failed(result: Any) -> int:
+    return int(getattr(result, "status", "completed") != "completed")
 
 
 @verb(TrainRequest, examples=_EXAMPLES, exit_code=_failed)
-def train(request: TrainRequest) -> Run:
+def train(request: TrainRequest) -> Run | TrainJob:
     """Train a policy for every reward, variant and seed, all of a reward together."""
     if request.on is not None:
         from telic.verbs.elsewhere import do_elsewhere, run_in
@@ -47,6 +46,8 @@ def train(request: TrainRequest) -> Run:
     from telic.training.videos import draw_run, find_undrawn, finished_run
 
     job = plan.do(request)
+    if request.dry_run:
+        return job
     tell_what_is_assumed(job.env, job.env_args, request.on_event)
     runs_dir, name = Path(request.runs_dir), request.name
     wanted = None if request.videos == "none" else request.videos
@@ -103,36 +104,3 @@ def presets(request: PresetsRequest) -> PresetTable:
     every = sorted({env for by_env in PRESETS.values() for env in by_env})
     envs = [request.env] if request.env else every
     return PresetTable({name: {env: preset(name, env) for env in envs} for name in PRESETS})
-
-
-class RunsListRequest(RunsRequest):
-    """Runs of a folder."""
-
-    limit: int = option("Show this many, newest first.", default=20, minimum=0)
-
-
-@dataclass(frozen=True)
-class TrainingRuns(Wrapped):
-    """Runs, the most recently active first."""
-
-    runs: list[dict[str, Any]]
-    runs_dir: Path
-
-
-@verb(RunsListRequest)
-def runs(request: RunsListRequest) -> TrainingRuns:
-    """List runs with their state and best result."""
-    from telic.storage.layout import list_runs
-
-    runs_dir = Path(request.runs_dir)
-    return TrainingRuns([_line(run) for run in list_runs(runs_dir)[: request.limit]], runs_dir)
-
-
-def _line(run: RunFolder) -> dict[str, Any]:
-    """Return what is known of a run; a damaged one must not hide the others."""
-    from telic.training.folder import describe, describe_damaged
-
-    try:
-        return describe(run)
-    except TelicError as error:
-        return describe_damaged(run, error)

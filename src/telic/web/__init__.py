@@ -8,10 +8,15 @@ from __future__ import annotations
 import sys
 from importlib.util import find_spec
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from telic.core.request import RunsRequest, option, place
 from telic.core.verb import verb
 from telic.errors import MissingExtra
+from telic.verbs.things import ThingRequest
+
+if TYPE_CHECKING:
+    from telic.web.site import SavedSite
 
 _EXAMPLES = """
 telic serve                                          the address is printed, and opened
@@ -34,6 +39,25 @@ class DashboardRequest(RunsRequest):
     )
     opens: bool = option("Open the browser.", "--open/--no-open", default=True)
     root: Path = place("The repository, for studies.", "--root", default=Path())
+
+
+class SiteRequest(ThingRequest):
+    """Something to save as pages."""
+
+    folder: Path = option("Folder to write.", "--out", "-o")
+
+
+@verb(SiteRequest)
+def site(request: SiteRequest) -> SavedSite:
+    """Save the dashboard's pages of a session, run, search or study as files that open from disk.
+
+    They include curves and episodes in 3-D, and can be sent to anyone.
+    """
+    require_web()
+    from telic.web.site import write_site
+
+    thing = request.find("session", "run", "search", "study")
+    return write_site(thing, Path(request.runs_dir), Path(request.root), request.folder)
 
 
 def require_web() -> None:

@@ -19,9 +19,9 @@ from telic.core.config import Record
 from telic.errors import UnknownName
 from telic.storage.layout import MemberFolder, RunFolder, SessionFolder
 from telic.storage.workspace import Thing
+from telic.verbs.lines import thing_id
 from telic.web.gate import API, REPORT_POLICY
 from telic.web.place import WebPlace
-from telic.web.thing_lines import thing_id
 
 FileKind = Literal["video", "picture", "recording", "report", "code", "policy"]
 _MEDIA = {

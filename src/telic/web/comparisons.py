@@ -30,9 +30,9 @@ from telic.storage.facts import MemberResultFacts
 from telic.storage.files import read_facts, read_record, read_table
 from telic.storage.layout import RunFolder, SessionFolder
 from telic.storage.workspace import Thing
+from telic.verbs.lines import thing_id
 from telic.web.place import WebPlace
 from telic.web.series import MetricFiles, StepValues, metric_columns
-from telic.web.thing_lines import thing_id
 
 _MOST = 6
 _LEAST = 2

@@ -29,9 +29,9 @@ from telic.storage.layout import RunFolder, SessionFolder
 from telic.storage.workspace import Thing
 from telic.training.folder import describe
 from telic.training.job import TrainJob
+from telic.verbs.lines import ThingLine, open_orders, thing_id
 from telic.verbs.study_state import StudyView
 from telic.web.place import WebPlace
-from telic.web.thing_lines import ThingLine, thing_id
 
 Model = TypeVar("Model", bound=BaseModel)
 Value = TypeVar("Value")
@@ -168,15 +168,8 @@ def _session(thing: Thing, line: ThingLine, reader: PatientReader) -> SessionDet
         labels=tuple(reader.tried(lambda: read_labels(folder)) or ()),
         vetoes=tuple(reader.tried(lambda: read_vetoes(folder)) or ()),
         origin=reader.record(folder.origin, BranchOrigin),
-        open_orders=reader.tried(lambda: _open_orders(folder)) or 0,
+        open_orders=open_orders(folder.path),
     )
-
-
-def _open_orders(folder: SessionFolder) -> int:
-    from telic.llm.work_orders import ORDERS, list_orders
-
-    orders = folder.path / ORDERS
-    return sum(order.state != "answered" for order in list_orders(orders)) if orders.is_dir() else 0
 
 
 def _newest(folder: SessionFolder) -> dict[str, dict[str, Any]]:

@@ -26,7 +26,7 @@ from telic.errors import TelicError
 from telic.storage.files import read_json_lines, write_text
 from telic.storage.locks import lock_holder
 from telic.storage.workspace import TRASH, Kind, Thing, has_begun, kind_of
-from telic.web.thing_lines import ThingLine, read_line, thing_id
+from telic.verbs.lines import ThingLine, read_line, thing_id
 
 _FRESH_S = 0.25
 """how old a list may be: requests that come together share one look"""

@@ -20,9 +20,9 @@ from telic.core.config import Record
 from telic.core.text import is_row
 from telic.errors import UsageError
 from telic.storage.workspace import Kind
+from telic.verbs.lines import ThingLine
 from telic.web.index import IndexedThing, read_deleted
 from telic.web.place import WebPlace
-from telic.web.thing_lines import ThingLine
 
 MOST = 5000
 _LONGEST = 200

@@ -22,11 +22,11 @@ from telic.errors import TelicError, UsageError
 from telic.llm.keys import redact
 from telic.storage.files import write_text
 from telic.storage.workspace import Thing
+from telic.verbs.lines import thing_id
 from telic.web.app import INVALID, STATIC, make_app
 from telic.web.artefacts import find_file
 from telic.web.gate import API, Grant
 from telic.web.place import WebPlace
-from telic.web.thing_lines import thing_id
 
 _DATA, _FILES = "data.js", "files"
 _LIST = "site.json"

@@ -22,10 +22,10 @@ from telic.core.config import Record
 from telic.core.events import EVENTS, BenchEvent
 from telic.errors import TelicError
 from telic.storage.workspace import Thing
+from telic.verbs.lines import thing_id
 from telic.web.place import WebPlace
 from telic.web.series import Pulse, pulse_of
 from telic.web.tails import LogLine, read_lines
-from telic.web.thing_lines import thing_id
 
 _BEAT_S = 1.0
 _MOST_PULSES = 256

@@ -1,12 +1,13 @@
-"""One line of the table of everything: what a list says of a session, run, search or study."""
+"""One line per session, run, search or study: what every list shows, on every interface."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 from telic.core.config import Record
 from telic.errors import TelicError
-from telic.storage.facts import SearchRequestFacts
+from telic.storage.facts import JudgedFacts, SearchRequestFacts, SessionRequestFacts
 from telic.storage.files import read_facts
 from telic.storage.layout import DAMAGED, RunFolder, SessionFolder
 from telic.storage.workspace import Kind, Thing
@@ -21,7 +22,7 @@ def thing_id(thing: Thing) -> str:
 
 
 class ThingLine(Record):
-    """One line of the table of everything."""
+    """One line of a list."""
 
     id: str
     kind: Kind
@@ -41,18 +42,21 @@ class ThingLine(Record):
     """of training"""
     seeds: tuple[int, ...] = ()
     group: str | None = None
-    """the same for runs that differ in their seeds only"""
+    """equal for runs that differ only in their seeds"""
     origin: str | None = None
     """the session that it branched from"""
     labels: int = 0
     disputed: int = 0
+    """labels that disagree with the judge"""
+    open_orders: int = 0
+    """work orders that wait for an answer"""
     error: str | None = None
     updated: float
     """seconds since 1970"""
 
 
 def read_line(thing: Thing) -> ThingLine:
-    """Return what a list says of a thing; a damaged one must not hide the others."""
+    """Return the line of a thing; a damaged one must not hide the others."""
     try:
         return _LINES[thing.kind](thing)
     except TelicError as error:
@@ -68,24 +72,54 @@ def read_line(thing: Thing) -> ThingLine:
         )
 
 
-def _session(thing: Thing) -> ThingLine:
-    from telic.verbs.session import session_facts
+def judged_facts(folder: SessionFolder) -> list[JudgedFacts]:
+    """Return the records of every judged iteration."""
+    files = [folder.iteration(number).judgment for number in folder.iterations()]
+    return [read_facts(file, JudgedFacts) for file in files if file.exists()]
 
-    facts = session_facts(SessionFolder(thing.path))
+
+def _session(thing: Thing) -> ThingLine:
+    from telic.session.records import state_of
+
+    folder = SessionFolder(thing.path)
+    request = read_facts(folder.config, SessionRequestFacts)
+    judged = judged_facts(folder)
+    origin = labels = None
+    if folder.origin.exists():  # few have one; only then is its reader loaded
+        from telic.session.branch import origin_of
+
+        origin = origin_of(folder)
+    if folder.labels.exists():
+        from telic.session.labels import read_labels, standing
+
+        labels = standing(read_labels(folder))
     return ThingLine(
         id=thing.name,
         kind="session",
-        title=facts.intent,
-        env=facts.env,
-        state=facts.state,
+        title=request["intent"],
+        env=request["env"],
+        state=state_of(folder),
         is_running=thing.is_running,
-        score=facts.score,
-        iterations=facts.iterations,
-        origin=facts.origin["session"] if facts.origin else None,
-        labels=facts.labels,
-        disputed=facts.disputed,
+        score=max((x["score"] for x in judged if x["score"] is not None), default=None),
+        iterations=len(judged),
+        origin=origin.session if origin else None,
+        labels=len(labels or ()),
+        disputed=sum(label.disagrees for label in labels or ()),
+        open_orders=open_orders(thing.path),
         updated=thing.last_active,
     )
+
+
+def open_orders(path: Path) -> int:
+    """Return how many work orders of a session or a search wait for an answer."""
+    if not (path / "orders").is_dir():
+        return 0
+    from telic.llm.work_orders import ORDERS, list_orders
+
+    try:
+        return sum(order.state != "answered" for order in list_orders(path / ORDERS))
+    except TelicError:  # its own page says what is wrong with it
+        return 0
 
 
 def _run(thing: Thing) -> ThingLine:
@@ -125,6 +159,7 @@ def _search(thing: Thing) -> ThingLine:
         state=state_of(thing),
         is_running=thing.is_running,
         group=f"{request['env']} {request['method']}",
+        open_orders=open_orders(thing.path),
         updated=thing.last_active,
     )
 
