@@ -91,9 +91,7 @@ def test_whoever_answers_work_orders_is_the_model(tmp_path):
     deadline = time.monotonic() + 60
     while thread.is_alive() and time.monotonic() < deadline:
         folders = list(tmp_path.glob("*/orders"))
-        lines = (
-            json.loads(telic("orders", "list", "--runs-dir", tmp_path, "--json")) if folders else []
-        )
+        lines = json.loads(telic("orders", "--runs-dir", tmp_path, "--json")) if folders else []
         for line in lines:
             if line["state"] == "open" and line["key"] not in answered:
                 answered[line["key"]] = line["role"]
@@ -107,16 +105,14 @@ def test_whoever_answers_work_orders_is_the_model(tmp_path):
 
 
 def _answer(runs_dir, key, number):
-    order = json.loads(telic("orders", "show", key, "--runs-dir", runs_dir, "--json"))
+    order = json.loads(telic("orders", key, "--runs-dir", runs_dir, "--json"))
     assert "params" in json.dumps(order["answer_schema"])
     short = runs_dir / "short.json"
     short.write_text(json.dumps({"params": [1, 2], "explanation": "too few"}))
-    refused = CliRunner().invoke(
-        app, ["orders", "answer", key, str(short), "--runs-dir", str(runs_dir)]
-    )
+    refused = CliRunner().invoke(app, ["orders", key, str(short), "--runs-dir", str(runs_dir)])
     assert refused.exit_code == 2
     file = runs_dir / "answer.json"
     file.write_text(
         json.dumps({"params": [0, 0, 0, 0, -6, 6, -2, 2, 0, number], "explanation": "lean"})
     )
-    telic("orders", "answer", key, file, "--runs-dir", runs_dir)
+    telic("orders", key, file, "--runs-dir", runs_dir)

@@ -8,7 +8,7 @@ import telic
 from telic.authors import composer
 from telic.authors.candidate import MemberScore, RewardCandidate, Variant, weights_in, with_weights
 from telic.authors.revision import next_candidate
-from telic.cli.work_results import show_session
+from telic.cli.results import show_session
 from telic.errors import ConfigError, RewardError
 from telic.judges.criteria import Composition, Criterion, leaf
 from telic.judges.verdict import judged, together, unknown

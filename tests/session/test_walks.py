@@ -15,8 +15,7 @@ from telic.session.outcome import PASSES
 from telic.session.records import SessionConfig, SessionSummary, read_summary, state_of
 from telic.storage.files import read_record
 from telic.storage.layout import SessionFolder
-from telic.verbs.session import sessions
-from telic.verbs.things import report, show
+from telic.verbs.things import list_things, report, show
 from tests.session.quick import at_home
 from tests.web.conftest import client_of
 
@@ -204,7 +203,7 @@ def lower(walk):
 def look(walk):
     runs = walk.folder.path.parent
     walk.tried(lambda: show(walk.folder.name, runs_dir=runs))
-    walk.tried(lambda: sessions(runs_dir=runs))
+    walk.tried(lambda: list_things(runs_dir=runs))
 
 
 def browse(walk):

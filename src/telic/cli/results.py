@@ -56,8 +56,7 @@ def counted_episodes(summary: SessionSummary) -> str:
 @view
 def show_session(session: Session) -> None:
     """Print the outcome of a session, and what can be done with it."""
-    from telic.session.report.trust import summary_line
-    from telic.session.robustness import read_card
+    from telic.session.robustness import read_card, summary_line
     from telic.storage.layout import SessionFolder
 
     summary = session.summary
@@ -78,7 +77,7 @@ def show_session(session: Session) -> None:
         )
         console.print(f"score {number(summary.score, 2)}{proven}{counted}")
     if (card := read_card(SessionFolder(session.path))) is not None:
-        console.print(f"robust? {summary_line(card)}", soft_wrap=True)
+        console.print(f"robustness: {summary_line(card)}", soft_wrap=True)
     page, video = session.path / "report.html", session.path / "report" / "median.mp4"
     console.print(f"report  {page if page.exists() else session.path / 'report.md'}")
     if video.exists():

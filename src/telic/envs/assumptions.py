@@ -80,7 +80,7 @@ def _faces(
         return []
     return [
         f"Forward is +x, but by the names of its bodies the robot faces {angle:.0f}° from there "
-        "(x towards y). If the names are right: telic robots describe FILE > mine.toml, then "
+        "(x towards y). If the names are right: telic robots FILE --describe > mine.toml, then "
         f"facing_deg = {angle:.0f} in it, and use mine.toml."
     ]
 
@@ -148,5 +148,5 @@ def _sinks(model: mujoco.MjModel, data: mujoco.MjData, robot: Robot) -> list[str
     return [
         f"Its motors are forces and nothing holds it up: left alone it sinks from {before:.2g} to "
         f"{after:.2g} m. With position drives it stands from the first step on, and walking is "
-        "learned sooner: telic robots describe FILE > mine.toml, and use mine.toml."
+        "learned sooner: telic robots FILE --describe > mine.toml, and use mine.toml."
     ]

@@ -69,7 +69,7 @@ def _fields(trajectory: Trajectory) -> dict[str, Tensor]:
 class RecordedEpisode:
     """One episode of T steps. `episode["forward_velocity"]` is an array (T,).
 
-    Any quantity of `telic quantities`, and the raw columns `qpos qvel xpos xquat action` (after
+    Any quantity of `telic envs ENV`, and the raw columns `qpos qvel xpos xquat action` (after
     each step). `episode.quantity("body_height", "ffoot")` for those that take a name.
     """
 

@@ -56,8 +56,8 @@ from telic.llm.work_orders import HOST_DEADLINE_S, ORDERS, Host
 REPLIES = "replies"
 StopCheck = Callable[[], bool]
 _HOW_TO_ANSWER = (
-    "You are the model. What waits for an answer: telic orders list --session {folder}. Read one: "
-    "telic orders show KEY --session {folder}. Answer it: telic orders answer KEY FILE.json "
+    "You are the model. What waits for an answer: telic orders --session {folder}. Read one: "
+    "telic orders KEY --session {folder}. Answer it: telic orders KEY FILE.json "
     "--session {folder}."
 )
 _TICK_S = 0.1

@@ -101,7 +101,7 @@ def describe(order: WorkOrder) -> str:
     sections = [
         f"# Work order {order.key}\n\nYou are the model in the role **{order.role}**. "
         f"Answer with one JSON object that fits the schema below: write it to "
-        f"`{order.answer_file}` in this folder, or run `telic orders answer {order.key} FILE`. "
+        f"`{order.answer_file}` in this folder, or run `telic orders {order.key} FILE`. "
         f"If the answer is not accepted, `{order.key}{_REASON}` says why; answer again.",
         f"## Instructions\n\n{order.system}" if order.system else "",
         f"## Request\n\n{order.prompt}",

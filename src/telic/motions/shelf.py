@@ -191,7 +191,7 @@ def line_of(
     if clip.joint_names != head.joint_names:
         raise BadFile(
             f'The clip "{clip.name}" has other joints than {head.robot}.',
-            hint=f"Retarget it: telic motions retarget FILE --robot {head.robot}",
+            hint=f"Retarget it: telic motions import FILE --robot {head.robot}",
         )
     if clip.contacts is not None and clip.contacts.shape[1] != feet:
         raise BadFile(f'The clip "{clip.name}" has contacts of {clip.contacts.shape[1]} feet.')

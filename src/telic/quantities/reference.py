@@ -28,7 +28,7 @@ quantities.pitch_turns.over(quantities.Recording(fields, env.spec))     # of a r
 
 World axes: x forward, y left, z up. Angles follow the right-hand rule, so a front flip is positive
 pitch and a **backflip is negative pitch** on every robot, HalfCheetah included.
-`telic quantities ENVIRONMENT` lists those of one environment.
+`telic envs ENVIRONMENT` lists those of one environment.
 """
 
 

@@ -57,7 +57,7 @@ def download(package: RobotPackage, place: Path) -> Path:
         raise ResourceError(
             f"{wanted} could not be downloaded: {error}",
             hint=f"Or download {package.file} elsewhere, and name the folder it is in: "
-            "PIP_FIND_LINKS=FOLDER telic robots fetch NAME.",
+            "PIP_FIND_LINKS=FOLDER telic robots NAME.",
         ) from error
     archive = place / package.file
     if (digest := file_hash(archive)) != package.sha256:

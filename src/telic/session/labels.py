@@ -242,7 +242,7 @@ def add_veto(
         if summary.outcome in ("not_passed", "stopped"):
             raise UsageError(
                 f"{folder.name} {outcome_words(summary.outcome)}: there is no pass to veto.",
-                hint=f"To say that an episode is not what you meant: telic label {folder.name} no",
+                hint=f"To say that an episode is not what you meant: telic label no --session {folder.name}",
             )
         veto = Veto(
             id=secrets.token_hex(4),
@@ -306,7 +306,7 @@ def _judged(folder: SessionFolder, iteration: int | None) -> SessionIteration:
     if not trained:
         raise UsageError(
             f"{folder.name} has no judged episode to label yet.",
-            hint="It has some after its first judgement; see: telic sessions",
+            hint="It has some after its first judgement; see: telic list",
         )
     return max(trained, key=lambda each: (each.passed, -1 if each.score is None else each.score))
 

@@ -138,7 +138,7 @@ def _found(robot: MotionRobot, place: Path, intent: str, wish: MotionWish) -> Re
     if library.head.joint_names != robot.joint_names:
         raise UsageError(
             f"The motions of {place} are for {library.head.robot}, which has other joints.",
-            hint="Bring them to this robot: telic motions retarget.",
+            hint="Bring them to this robot: telic motions import.",
         )
     clip = library.clip(name or nearest(library, intent))
     return cycle_of(robot, clip, waves=wish.waves, source=f"of {library_words(place, clip)}")

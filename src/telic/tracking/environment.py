@@ -30,7 +30,7 @@ def open_motions(config: TrackingConfig) -> MotionLibrary:
         if library.robot.joint_names != robot.joint_names:
             raise UsageError(
                 f"The motions in {group.library} are of {library.robot.name}, not of {robot.name}.",
-                hint="Retarget them: telic motions retarget.",
+                hint="Retarget them: telic motions import.",
             )
         return library
     from telic.motions.generate import generated_library

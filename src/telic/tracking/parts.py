@@ -107,7 +107,7 @@ def tracked_parts(group: RobotGroup) -> TrackedParts:
     if motors is None or not all(motor.bias[1] < 0 for motor in motors):
         raise BadEnvironment(
             f"{group.name} is not driven by positions, and trackers say where joints should be.",
-            hint="Describe its drives: telic robots describe.",
+            hint="Describe its drives: telic robots NAME --describe.",
         )
     columns = {limb.qpos: i for i, limb in enumerate(facts.limbs)}
     effort = [(m.force_range or (-_SOFT_FORCE, _SOFT_FORCE))[1] / m.gain for m in motors]

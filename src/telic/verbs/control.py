@@ -179,7 +179,7 @@ def _resume_run(thing: Thing, request: WorkResumeRequest) -> Run:
     if not is_resumable(folder):
         raise UsageError(
             f"{folder.name} was trained by Stable-Baselines3 and cannot be resumed.",
-            hint="Run its command again: telic show --command prints it.",
+            hint="Run its command again: telic show prints it.",
         )
     job, heard = read_record(folder.config, TrainJob), (request.on_event, request.should_stop)
     wanted = None if request.videos == "none" else request.videos
@@ -373,6 +373,11 @@ class BranchMade(NamedTuple):
     path: str
     origin: str
     iteration: int
+
+    @property
+    def hint(self) -> str:
+        """How to start it."""
+        return f"Start it: telic resume {self.session}"
 
     def as_data(self) -> dict[str, str]:
         """Return where it is and where it came from."""

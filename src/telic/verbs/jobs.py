@@ -78,7 +78,7 @@ def _refuse_own(request: NamedJobRequest, verb: str) -> None:
 
     for job in list_jobs(Path(request.runs_dir)):
         if job.job == request.name:
-            told = f"telic {verb} {job.thing}" if job.thing else "telic sessions"
+            told = f"telic {verb} {job.thing}" if job.thing else "telic list"
             raise Refused(
                 f"{job.job} was started from the dashboard, on this machine.",
                 hint=f"What it works on has a name of its own: {told}",

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 EXAMPLES = """
 telic label no --why "it slides"    the episode that the report shows
 
-telic label SESSION yes --episode p90
+telic label yes --session SESSION --episode p90
 
 telic label                         what was said so far
 
@@ -164,6 +164,11 @@ class VetoTaken(NamedTuple):
     veto: Any
     best: int | None
     """iteration to branch from"""
+
+    @property
+    def hint(self) -> str:
+        """How to try again."""
+        return f'Try again: telic branch {self.session} --iteration {self.best} --note "..."'
 
     def as_data(self) -> dict[str, Any]:
         """Return the veto with its session."""

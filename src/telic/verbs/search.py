@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 EXAMPLES = """
 telic search --env CartPole-v1 --method cma --runs 10        no language model used
 
-telic search --env CartPole-v1 --method r2po --model host    answer yourself: telic orders list
+telic search --env CartPole-v1 --method r2po --model host    answer yourself: telic orders
 
 telic search --env Pong-v0 --method r2po --switch evidence=three_traces --model ollama:qwen3
 

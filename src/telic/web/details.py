@@ -121,7 +121,7 @@ class ThingDetail(Record):
 
 
 class SearchMapData(Record):
-    """What the map shows; `telic search page` writes the same into one file."""
+    """What the map shows; `telic report` writes the same into one file."""
 
     search: str
     data: dict[str, Any]

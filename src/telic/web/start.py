@@ -85,7 +85,7 @@ def model_of(env: str) -> Path:
     from telic.robots import robot_path
     from telic.storage.trajectories import TrajectoryFacts
 
-    _require_here(env, f"Fetch them: telic robots fetch {env}")
+    _require_here(env, f"Fetch them: telic robots {env}")
     located = str(robot_path(env) or env)
     path = model_file(TrajectoryFacts(env_id=located, dt_s=None))
     if path is None:

@@ -55,7 +55,7 @@ function OrderForm({ thing, line, onDone }: { thing: string; line: OrderLine; on
           {["system", "instructions", "prompt", "request"].map((name) => typeof told[name] === "string" && <details key={name} open={name === "prompt" || name === "request"}><summary>{name}</summary><pre className="code" tabIndex={0} style={{ whiteSpace: "pre-wrap" }}>{told[name] as string}</pre></details>)}
           <label className="field">Your answer, as JSON<textarea rows={12} className="mono" spellCheck={false} value={text} onChange={(event) => setText(event.target.value)} /></label>
           {fault && <div className="notice bad" role="alert">{fault}</div>}
-          <div className="row"><button type="button" className="primary" onClick={send}>Answer</button><Command line={`telic orders answer ${line.key} answer.json`} /></div>
+          <div className="row"><button type="button" className="primary" onClick={send}>Answer</button><Command line={`telic orders ${line.key} answer.json`} /></div>
         </div>
       )}
     </Ready>
