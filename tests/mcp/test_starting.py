@@ -1,13 +1,12 @@
 """What starts work exists only where the server was told so, and asks first."""
 
 import time
-from pathlib import Path
 
-import psutil
 import pytest
 
 from telic.session.labels import read_vetoes
 from telic.storage.locks import RunLock
+from telic.verbs.background import read_job
 from tests.mcp.host import Refusal
 from tests.mcp.story import set_up
 from tests.mcp.toy import Person
@@ -46,11 +45,11 @@ async def test_a_search_goes_on_by_itself_and_says_where_it_writes(host, reposit
     async with host(allow_launch=True) as call:
         found = await call("start_search", env="No-such-task", method="cma", model=None)
     deadline = time.monotonic() + 60
-    while psutil.pid_exists(found["pid"]):
+    while (job := read_job(repository / "runs", found["job"])).state != "failed":
         assert time.monotonic() < deadline
         time.sleep(0.1)
-    assert "No-such-task" in Path(found["log"]).read_text()
-    assert found["command"].startswith("telic search --env=No-such-task --method=cma")
+    assert "No-such-task" in job.error
+    assert found["command"].startswith("telic search --env No-such-task --method cma")
 
 
 async def test_only_work_that_runs_can_be_stopped(host, repository):
@@ -58,11 +57,11 @@ async def test_only_work_that_runs_can_be_stopped(host, repository):
     (repository / "runs" / "session_1" / "session.json").write_text("{}")
     async with host(allow_launch=True) as call:
         with pytest.raises(Refusal, match="session_1 is not running"):
-            await call("stop_work", work="session_1")
-        with pytest.raises(Refusal, match="No session or search named"):
-            await call("stop_work", work="../session_1")
+            await call("stop_work", thing="session_1")
+        with pytest.raises(Refusal, match="No session, run or search named"):
+            await call("stop_work", thing="../session_1")
         with RunLock(repository / "runs" / "session_1" / "lock"):
-            await call("stop_work", work="session_1")
+            await call("stop_work", thing="session_1")
     assert (repository / "runs" / "session_1" / "stop").exists()
 
 
@@ -70,9 +69,9 @@ async def test_an_agents_word_on_a_verdict_is_kept_as_an_agents(host, repository
     session = passed(repository / "runs")
     async with host() as call:
         label = await call("label_episode", session=session.name, answer="no", why="it slides")
-        assert label["disagrees"] and label["label"]["by"] == "agent"
-        with pytest.raises(Refusal, match="No session named"):
+        assert label["disagrees"] and label["by"] == "agent"
+        with pytest.raises(Refusal, match="No session, run or search named"):
             await call("veto_session", session=f"../runs/{session.name}", why="no")
         veto = await call("veto_session", session=session.name, why="it slides")
-        assert "the agent" in str(read_vetoes(session)[0].words) and veto["veto"]["by"] == "agent"
+        assert "the agent" in str(read_vetoes(session)[0].words) and veto["by"] == "agent"
         assert (await call("list_work"))["work"][0]["state"] == "unproven"

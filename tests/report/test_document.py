@@ -30,7 +30,6 @@ from telic.report.charts import (
 )
 from telic.report.html import LARGEST_INLINE, render_page
 from telic.report.markdown import plain, render_markdown
-from telic.report.markup import formula
 from telic.report.svg import draw
 from telic.report.terminal import render_terminal
 
@@ -227,45 +226,6 @@ def test_characters_say_the_numbers():
         RowChart("x", (Row("a", 0.5, (0.25, 0.75), note="2 of 4"),), are_shares=True)
     )
     assert rows == ["a: 50% (25% to 75%), 2 of 4"]
-
-
-@pytest.mark.parametrize(
-    ("latex", "expected"),
-    [
-        (r"w_{\text{the speed}}", "<msub><mi>w</mi><mtext>the speed</mtext></msub>"),
-        (r"-a^2", "<mo>−</mo><msup><mi>a</mi><mn>2</mn></msup>"),
-        (r"\frac{1}{2}\theta", "<mfrac><mn>1</mn><mn>2</mn></mfrac><mi>θ</mi>"),
-        (
-            r"\sum_{i=1}^{n} x_i",
-            '<munderover><mo>∑</mo><mrow><mi>i</mi><mo form="infix">=</mo><mn>1</mn></mrow>'
-            "<mi>n</mi></munderover><msub><mi>x</mi><mi>i</mi></msub>",
-        ),
-        (
-            r"\begin{cases} 1 & x > 0 \\ 0 \end{cases}",
-            '<mrow><mo>{</mo><mtable class="cases"><mtr><mtd><mn>1</mn></mtd><mtd><mi>x</mi>'
-            "<mo>&gt;</mo><mn>0</mn></mtd></mtr><mtr><mtd><mn>0</mn></mtd></mtr></mtable></mrow>",
-        ),
-        (r"\left\| v \right\|", "<mo>‖</mo><mi>v</mi><mo>‖</mo>"),
-    ],
-)
-def test_formulas_become_mathml(latex, expected):
-    made = formula(latex)
-    Reader(made)
-    assert f"<math><mrow>{expected}</mrow></math>" in made
-
-
-def test_long_formulas_may_wrap_at_their_sums():
-    assert formula("r = a + b").count("<math>") == 3
-
-
-@pytest.mark.parametrize("latex", [r"\unheard{x}", "a_{b", "}", "{" * 60 + "}" * 60, "x" * 5000])
-def test_a_formula_that_is_not_understood_is_shown_as_typed(latex):
-    assert formula(latex) == f'<code class="latex">{latex}</code>'
-
-
-def test_formulas_hold_no_markup_of_others():
-    made = formula(r"\text{<script>} + <b>")
-    assert "<script>" not in made and "&lt;script&gt;" in made and "<b>" not in made
 
 
 def test_numbers_on_an_axis_are_short():

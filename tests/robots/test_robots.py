@@ -26,8 +26,7 @@ from telic.robots import archive, catalogue
 from telic.robots.build import driven, robot_path
 from telic.robots.catalogue import NamedRobot, RobotNumbers, RobotPackage, fetch, is_fetched
 from telic.robots.record import Drive, RobotRecord, guessed, moving_joints
-from telic.verbs.robots import describe, robots, sheet, show
-from telic.verbs.robots import fetch as fetch_verb
+from telic.verbs.robots import robots
 
 ROBOTS = Path(catalogue.__file__).parents[1] / "bench" / "suites" / "robots"
 TOY = """
@@ -109,7 +108,7 @@ def test_a_robot_is_fetched_once_and_only_its_own_files_are(indexed, monkeypatch
     assert not list(catalogue.cache_folder().rglob("other.txt"))
     monkeypatch.setattr(archive, "download", None)  # nobody asks again
     assert fetch(toy) == model
-    assert fetch_verb("toy-dog").model == str(model)
+    assert robots().robots[0].model == str(model)
 
 
 @pytest.mark.parametrize("harm", ["changed", "added", "taken away"])
@@ -188,13 +187,13 @@ def test_a_robot_that_nobody_described_gets_drives_that_hold_its_pose(name):
 def test_a_described_robot_is_the_same_robot(toy, tmp_path):
     record = guessed(fetch(toy), SAYS)
     file = tmp_path / "mine.toml"
-    file.write_text(describe("toy-dog").toml)
+    file.write_text(robots("toy-dog", describe=True).toml)
     read = RobotRecord.read(file)
     assert read.posed(read.source())["fl_knee"] == -0.8
     gains = [drive.gains for drive in record.drives]
     assert [drive.gains for drive in read.drives] == [pytest.approx(g, rel=1e-3) for g in gains]
     assert Path(located(str(file))).name == "mine.xml"
-    assert describe(str(file)).toml == file.read_text()
+    assert robots(str(file), describe=True).toml == file.read_text()
     height, up = stands(driven(read))
     assert 0.8 < height < 1.1 and up > 0.95
 
@@ -280,15 +279,13 @@ def test_parts_touch_the_ground_and_each_other_only_where_that_is_asked_for(toy,
 
 @pytest.mark.slow
 def test_a_robot_is_drawn_and_told_of(toy, tmp_path):
-    page = show("toy-dog", output=str(tmp_path / "dog.png"))
+    page = robots("toy-dog", output=str(tmp_path / "dog.png"))
     assert read_png(Path(page.picture)).std() > 5  # not one colour
     assert page.facts["kind"] == "quadruped" and page.licence == "MIT"
-    drawn = sheet(output=str(tmp_path / "all.png"))
-    assert drawn.robots == ["toy-dog"]
-    with pytest.raises(UsageError, match="no name of a PNG"):
-        show("toy-dog", output=str(tmp_path / "dog.gif"))
+    with pytest.raises(UsageError, match="does not end in"):
+        robots("toy-dog", output=str(tmp_path / "dog.gif"))
 
 
 def test_a_model_that_cannot_be_read_is_told():
     with pytest.raises(BadFile, match="cannot be read: Input/output error"):
-        show("/proc/self/mem")
+        robots("/proc/self/mem")

@@ -7,36 +7,30 @@ import os
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from functools import wraps
-from typing import Annotated, Any, Literal, ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 from mcp.server import MCPServer
 from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 from mcp.server.mcpserver.exceptions import ResourceError, ResourceNotFoundError
 from mcp.server.mcpserver.prompts import Prompt
 from mcp.shared.exceptions import MCPError
-from pydantic import BaseModel, Field
+from pydantic import BaseModel
 
 from telic import __version__
-from telic.core.config import Record
 from telic.core.text import is_mapping, is_row
 from telic.errors import TelicError, UnknownName
 from telic.llm.keys import redact
 from telic.mcp import verb_tools, work
 from telic.mcp.orders import picture
 from telic.mcp.workplace import (
-    ADDS,
     Call,
     Server,
     Workplace,
-    add_tool,
-    caller,
     paragraph,
     study_of,
     workplace,
 )
 from telic.plugin.package import Page, read_source
-from telic.session.labels import EpisodeLabel, Veto, add_label, add_veto
-from telic.storage.layout import SessionFolder, list_sessions
 from telic.storage.reading import read_bytes, read_text
 from telic.studies.evidence.measurement import read_run_log, run_state
 from telic.studies.folder import read_registry
@@ -79,10 +73,9 @@ def make_server(place: Workplace) -> Server:
     work.register_orders(server)
     verb_tools.register(server, verb_tools.REQUESTS)
     work.register(server)
-    register_opinions(server)
+    verb_tools.register(server, verb_tools.OPINIONS)
     if place.allow_launch:
         verb_tools.register(server, verb_tools.LAUNCHES)
-        work.register_starting(server)
     add_resources(server, place)
     add_prompts(server)
     return server
@@ -208,78 +201,6 @@ def _guarded(function: Callable[Given, Result]) -> Callable[Given, Result]:
             raise ResourceError(paragraph(error)) from None
 
     return call
-
-
-# ---------------------------------------------------------------------------- opinions
-# What a coding agent thinks of a verdict is kept as the word of an agent. Its labels are exported
-# beside people's and change no score: no argument of a tool can prove that a person spoke. Its veto
-# does take a pass away; it can only make a claim smaller.
-
-
-Session = Annotated[str, Field(description="Its id, as list_work gives it.")]
-
-
-class LabelAnswer(Record):
-    """A label that was kept."""
-
-    session: str
-    label: EpisodeLabel
-    disagrees: bool
-    """whether the judge had said something else"""
-
-
-class VetoAnswer(Record):
-    """A veto that was kept; the session is unproven from now on."""
-
-    session: str
-    veto: Veto
-
-
-def register_opinions(server: Server) -> None:
-    """Add the tools."""
-    for tool in (label_episode, veto_session):
-        add_tool(server, tool, ADDS)
-
-
-def label_episode(
-    call: Call,
-    session: Session,
-    answer: Annotated[Literal["yes", "no"], Field(description="Is it what was asked for?")],
-    why: Annotated[str, Field(min_length=1, description="What is right or wrong with it.")],
-    episode: Annotated[str, Field(description="Number from 1, or p10, median, p90.")] = "median",
-    member: Annotated[str | None, Field(description="Policy; default the best.")] = None,
-) -> LabelAnswer:
-    """Say whether a judged episode is what was asked for; kept as the word of an agent."""
-    folder = _session(call, session)
-    label = add_label(
-        folder,
-        answer == "yes",
-        member=member,
-        episode=episode,
-        why=why,
-        author=caller(call).name,
-        by="agent",
-    )
-    return LabelAnswer(session=folder.name, label=label, disagrees=label.disagrees)
-
-
-def veto_session(
-    call: Call,
-    session: Session,
-    why: Annotated[str, Field(min_length=1, description="Why the pass does not stand.")],
-) -> VetoAnswer:
-    """Say that the pass of a session does not stand; it becomes unproven, for good."""
-    folder = _session(call, session)
-    veto = add_veto(folder, why, caller(call).name, "agent")
-    return VetoAnswer(session=folder.name, veto=veto)
-
-
-def _session(call: Call, name: str) -> SessionFolder:
-    """Return a session by its whole id: a path could lead out of the folder of runs."""
-    folders = {folder.name: folder for folder in list_sessions(workplace(call).runs_dir)}
-    if name not in folders:
-        raise UnknownName("session", name, list(folders))
-    return folders[name]
 
 
 # ---------------------------------------------------------------------------- secrets

@@ -8,19 +8,21 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple, cast, get_type_hints
+from typing import Annotated, Any, Literal, NamedTuple, cast
 
 from mcp.server.elicitation import ElicitationResult
 from mcp.server.mcpserver import Elicit, Resolve
 from mcp_types import ToolAnnotations
-from pydantic import Field
+from pydantic import BaseModel, Field
 
+from telic.core.annotations import return_type
 from telic.core.config import Record
 from telic.core.request import RequestField
-from telic.core.verb import Question, Verb
-from telic.errors import telling_places
+from telic.core.verb import Question, Verb, as_data
+from telic.errors import UnknownName, telling_places
+from telic.mcp.http import TOKEN_VARIABLE
 from telic.mcp.workplace import (
     ADDS,
     READS,
@@ -38,9 +40,12 @@ from telic.mcp.workplace import (
     terminal_command,
     workplace,
 )
+from telic.storage.files import plain
+from telic.storage.workspace import WORK, Workspace
 from telic.studies.decide import DecisionOutcome
 from telic.studies.launch.launch import LaunchResult
 from telic.verbs import catalogue
+from telic.verbs.background import StartedJob, start_verb
 from telic.verbs.study import EnteredEvent, LedgerEntry
 from telic.verbs.study_approvals import Approvals
 from telic.verbs.study_contract import Amendment, ConfirmedField
@@ -143,7 +148,14 @@ class VerbTool:
     hidden: tuple[str, ...] = ()
     """fields that are not an agent's to fill in"""
     help: str | None = None
-    """where an agent has to be told something else than a person at a terminal"""
+    """for an agent, where it differs from that of the command"""
+    command: str | None = None
+    """the command of a verb that runs in the background"""
+    defaults: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """for an agent, where they differ from those of the command"""
+    thing: str | None = None
+    """the field that names a session, run or search; only a whole id is accepted, because a path
+    could lead out of the folder of runs"""
 
 
 TOOLS = (
@@ -234,8 +246,47 @@ REQUESTS = (
 LAUNCHES = (
     VerbTool("launch_candidate", "study_runs:launch_candidate", STARTS, _launch),
     VerbTool("stop_run", "study_runs:stop_run", STARTS, required=("because",), hidden=("by",)),
+    VerbTool(
+        "start_session",
+        "session:run",
+        STARTS,
+        command="run",
+        defaults={"model": "host"},
+        help="Start a session in the background: from words to a trained policy with evidence.",
+    ),
+    VerbTool(
+        "start_search",
+        "search:search",
+        STARTS,
+        command="search",
+        defaults={"model": "host"},
+        help="Start a policy search in the background.",
+    ),
+    VerbTool("stop_work", "control:stop", STARTS, thing="thing", defaults={"wait": 0.0}),
 )
-"""what starts and ends runs; only there with --allow-launch"""
+"""what starts and stops processes; only with --allow-launch"""
+
+OPINIONS = (
+    VerbTool(
+        "label_episode",
+        "labels:label",
+        ADDS,
+        required=("answer", "why"),
+        hidden=("author", "export"),
+        thing="session",
+        help="Say whether a judged episode is what was asked for; recorded as an agent's label.",
+    ),
+    VerbTool(
+        "veto_session",
+        "labels:veto",
+        ADDS,
+        hidden=("author",),
+        thing="session",
+        help="Withdraw the pass of a session; it becomes unproven, permanently.",
+    ),
+)
+"""an agent's opinion of a verdict: its labels are exported beside those of people and change no
+score, its veto can only make a claim smaller"""
 
 
 def register(server: Server, tools: tuple[VerbTool, ...]) -> None:
@@ -243,16 +294,40 @@ def register(server: Server, tools: tuple[VerbTool, ...]) -> None:
     for tool in tools:
         verb = catalogue.load(tool.verb)
         make = _asking if verb.question is not None else _plain
+        make = make if tool.command is None else _starting
         add_tool(server, make(tool, verb), tool.hints)
 
 
 def _plain(tool: VerbTool, verb: Verb[Any, Any]) -> Callable[..., Any]:
     def do(call: Call, **values: Any) -> Any:
+        if tool.thing is not None:
+            _require_id(call, values[tool.thing])
         with telling_places():
             result = verb.do(_request(verb, call, values))
-        return result if tool.answer is None else tool.answer(result)
+        if tool.answer is None:
+            return result if isinstance(result, BaseModel) else plain(as_data(result))
+        return tool.answer(result)
 
     return _signed(do, tool.name, tool.help or verb.help, _fields(tool, verb), _returns(tool, verb))
+
+
+def _require_id(call: Call, name: str) -> None:
+    known = [thing.name for thing in Workspace(workplace(call).runs_dir).things(*WORK)]
+    if name not in known:
+        raise UnknownName("session, run or search", name, known)
+
+
+def _starting(tool: VerbTool, verb: Verb[Any, Any]) -> Callable[..., Any]:
+    """Return a tool that starts a verb in a process that outlives the server."""
+
+    def start(call: Call, **values: Any) -> StartedJob:
+        given = {name: value for name, value in values.items() if value is not None}
+        runs_dir = workplace(call).runs_dir
+        return start_verb(
+            (str(tool.command),), tool.verb, given, runs_dir, without=(TOKEN_VARIABLE,)
+        )
+
+    return _signed(start, tool.name, tool.help or verb.help, _fields(tool, verb), StartedJob)
 
 
 class Asking(NamedTuple):
@@ -312,7 +387,11 @@ def _request(verb: Verb[Any, Any], call: Call, values: dict[str, Any], **more: A
         name: place.inside(value) if name in paths and isinstance(value, str) else value
         for name, value in values.items()
     }
-    return verb.request(**given, root=place.root, actor=caller(call), **more)
+    known = {"root": place.root, "runs_dir": place.runs_dir, "actor": caller(call)}
+    known |= {"author": caller(call).name, "by": "agent"}
+    names = {each.name for each in verb.fields} - given.keys()
+    own = {name: value for name, value in known.items() if name in names}
+    return verb.request(**given, **own, **more)
 
 
 def _fields(tool: VerbTool, verb: Verb[Any, Any]) -> dict[str, Any]:
@@ -334,14 +413,15 @@ def _annotation(tool: VerbTool, field: RequestField) -> Any:
         how["ge"] = field.minimum
     if field.maximum is not None:
         how["le"] = field.maximum
-    if not field.is_required and field.name not in tool.required:
-        how["default"] = field.default
+    if not field.is_required and field.name not in (*tool.required, tool.thing):
+        how["default"] = tool.defaults.get(field.name, field.default)
     return Annotated[kind, Field(**how)]
 
 
 def _returns(tool: VerbTool, verb: Verb[Any, Any]) -> Any:
-    function = verb.do if tool.answer is None else tool.answer
-    return get_type_hints(inspect.unwrap(function))["return"]
+    returned = return_type(verb.do if tool.answer is None else tool.answer)
+    is_record = inspect.isclass(returned) and issubclass(returned, BaseModel)
+    return returned if is_record else dict[str, Any]
 
 
 def _signed(

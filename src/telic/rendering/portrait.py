@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import mujoco
@@ -12,7 +12,6 @@ import numpy as np
 from telic.errors import TelicError
 from telic.rendering.job import RenderJob
 from telic.rendering.jobs import render
-from telic.rendering.media import draw_caption, read_png, tiled, write_png
 from telic.sim.cpu import library
 from telic.storage.trajectories import Trajectory, TrajectoryFacts, write_trajectory
 
@@ -52,13 +51,3 @@ def draw_portraits(models: Sequence[Path], outputs: Sequence[Path]) -> None:
         for rendering in render(jobs):
             if rendering.error:
                 raise TelicError(f"{rendering.output} was not made: {rendering.error}")
-
-
-def draw_sheet(pictures: Mapping[str, Path], output: Path, columns: int = 4) -> None:
-    """Put pictures together on one sheet, each with its words below."""
-    found: list[np.ndarray] = []
-    for words, file in pictures.items():
-        picture = read_png(file)
-        draw_caption(picture, [words])
-        found.append(picture)
-    write_png(output, tiled(found, columns, _GAP))

@@ -13,7 +13,7 @@ from pathlib import Path
 from telic.core.text import percent
 from telic.report import document as doc
 from telic.report.charts import COLOURS, Bar, Chart, Gauge, LineChart, RowChart, Shares, Tree
-from telic.report.markup import Markup, formula, join, tag
+from telic.report.markup import Markup, join, tag
 from telic.report.svg import draw
 from telic.storage.reading import read_bytes
 
@@ -113,7 +113,8 @@ class _Page:
             case doc.ShellLine():
                 return tag("pre", tag("code", block.line), class_="shell", tabindex=0)
             case doc.Formula():
-                return tag("p", formula(block.latex), class_="wide")
+                code = tag("code", block.latex, class_="latex")
+                return tag("p", code, class_="wide")
             case _:
                 return self._picture(block)
 

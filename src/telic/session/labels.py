@@ -242,7 +242,7 @@ def add_veto(
         if summary.outcome in ("not_passed", "stopped"):
             raise UsageError(
                 f"{folder.name} {outcome_words(summary.outcome)}: there is no pass to veto.",
-                hint=f"To say that an episode is not what you meant: telic label no --session {folder.name}",
+                hint=f"Label an episode instead: telic label no --session {folder.name}",
             )
         veto = Veto(
             id=secrets.token_hex(4),

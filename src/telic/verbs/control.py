@@ -78,7 +78,7 @@ class WorkRequest(ThingRequest):
 class WorkStopRequest(WorkRequest):
     """Work that shall end."""
 
-    wait: float = option("Seconds to wait until it has happened.", default=60.0)
+    wait: float = option("Seconds to wait until it has stopped; 0: do not wait.", default=60.0)
 
 
 @verb(WorkStopRequest, examples=STEER)
@@ -88,6 +88,8 @@ def stop(request: WorkStopRequest) -> WorkState:
     if not thing.is_running:
         raise UsageError(f"{thing.name} is not running; it is {state_of(thing)}.")
     folder.stop.touch()
+    if not request.wait:
+        return WorkState(thing.kind, thing.name, "stopping")
     if not becomes(lambda: not thing.is_running, request.wait):
         raise TelicError(
             f"{thing.name} has not ended after {request.wait:g} s.",

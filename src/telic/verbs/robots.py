@@ -122,13 +122,19 @@ class RobotText(NamedTuple):
     toml: str
 
 
+@verb(VerbRequest)
+def list_robots(request: VerbRequest) -> RobotList:
+    """List the robots that are known by name."""
+    from telic.robots.catalogue import robot_names
+
+    return RobotList([_line(name) for name in robot_names()])
+
+
 @verb(RobotsRequest, examples=_EXAMPLES)
 def robots(request: RobotsRequest) -> RobotList | RobotPage | RobotText:
     """List robots, show one with its picture, or print its description."""
-    from telic.robots.catalogue import robot_names
-
     if request.robot is None:
-        return RobotList([_line(name) for name in robot_names()])
+        return list_robots()
     return _text(request.robot) if request.describe else _page(request.robot, request.output)
 
 

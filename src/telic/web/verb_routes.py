@@ -92,7 +92,7 @@ ROUTES = (
     VerbRoute("/envs/{env}/quantities", "machine:quantities", "read", field="env"),
     VerbRoute("/presets", "train:presets", "read", hidden=("env",)),
     VerbRoute("/doctor", "machine:doctor", "read"),
-    VerbRoute("/robots", "robots:robots", "read"),
+    VerbRoute("/robots", "robots:list_robots", "read"),
     VerbRoute("/search/tasks", "search:envs", "read"),
     VerbRoute("/search/methods", "search:methods", "read"),
     VerbRoute("/things/{thing}/stop", "control:stop", "do", "thing", _THINGS),
