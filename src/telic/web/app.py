@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import hashlib
 import logging
 import socket
 import threading
@@ -24,7 +23,6 @@ from telic import __version__
 from telic.connections import BoundedConnection, answer_until_stopped
 from telic.core.config import Record
 from telic.errors import MissingFile, Refused, TelicError, UnknownName, UsageError
-from telic.robots.catalogue import cache_folder
 from telic.web import (
     artefacts,
     benchmarks,
@@ -227,15 +225,8 @@ def serve_until_stopped(
         opens: an address that the browser opens; None: it opens nothing.
     """
     place = WebPlace(runs_dir.absolute(), root.absolute())
-    threading.Thread(target=_look_around, args=[place], daemon=True).start()
+    threading.Thread(target=place.index.table, daemon=True).start()  # read before the first request
     if opens is not None:
         threading.Timer(0.5, webbrowser.open, [opens]).start()
     app = gated(place, token)
     answer_until_stopped(app, listening, http=ViewerConnection, server_header=False)
-
-
-def _look_around(place: WebPlace) -> None:
-    """Read what there is before somebody asks, from where an earlier server left off."""
-    mark = hashlib.sha256(str(place.runs_dir.resolve()).encode()).hexdigest()[:16]
-    place.index.remember(cache_folder() / "index" / f"{mark}.jsonl")
-    place.index.table()

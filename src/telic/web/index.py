@@ -7,31 +7,21 @@ kept as the JSON that leaves the server, so that a page of a list is put togethe
 
 from __future__ import annotations
 
-import json
 import os
 import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from pydantic import ValidationError
-
-from telic import __version__
-from telic.core.text import is_row
-from telic.errors import TelicError
-from telic.storage.files import read_json_lines, write_text
 from telic.storage.locks import lock_holder
 from telic.storage.workspace import TRASH, Kind, Thing, has_begun, kind_of
 from telic.verbs.lines import ThingLine, read_line, thing_id
 
 _FRESH_S = 0.25
 """how old a list may be: requests that come together share one look"""
-_WORTH_KEEPING = 50
-"""lines that have to be new for the cache to be written"""
 _PAUSES = 10
 """times that a look took, before the next one"""
 _LISTED: tuple[Kind, ...] = ("session", "run", "search")
@@ -86,13 +76,6 @@ class ThingIndex:
         self._table = ThingTable({})
         self._stale_at = float("-inf")
         self._turn = threading.Lock()
-        self._kept: IndexFile | None = None
-
-    def remember(self, file: Path) -> None:
-        """Begin with what an earlier server knew, and keep what this one learns, in a file."""
-        with self._turn:
-            self._kept = IndexFile(file, self._runs_dir)
-            self._table = ThingTable(self._kept.read())
 
     def table(self) -> ThingTable:
         """Return everything that there is now; looks are rare enough to cost little."""
@@ -102,8 +85,6 @@ class ThingIndex:
                 self._table = ThingTable(self._look())
                 taken = time.monotonic() - start
                 self._stale_at = start + taken + max(_FRESH_S, _PAUSES * taken)
-                if self._kept is not None:
-                    self._kept.write(self._table.known)
             return self._table
 
     def forget(self) -> None:
@@ -154,55 +135,6 @@ class ThingIndex:
             if entry is not None:
                 found[name] = entry
         return found
-
-
-class IndexFile:
-    """Lines that were read, in a file of the user's cache: thousands need not be read anew."""
-
-    def __init__(self, file: Path, runs_dir: Path) -> None:
-        self._file, self._runs_dir = file, runs_dir
-        self._written: dict[str, IndexedThing] = {}
-
-    @staticmethod
-    def _head() -> dict[str, Any]:
-        return {"version": __version__, "columns": list(ThingLine.model_fields)}
-
-    def read(self) -> dict[str, IndexedThing]:
-        """Return what was kept; nothing where there is none, or another version wrote it."""
-        known: dict[str, IndexedThing] = {}
-        try:
-            rows = list(read_json_lines(self._file))
-            if rows[:1] != [self._head()]:
-                return {}
-            for row in rows[1:]:
-                line = ThingLine.model_validate(row["line"])
-                if Path(line.id).name == line.id:
-                    thing = Thing(line.kind, self._runs_dir / line.id)
-                    known[line.id] = indexed(thing, line, _tuples(row["stamp"]))
-        except (TelicError, ValidationError, KeyError):
-            return {}
-        self._written = known
-        return known
-
-    def write(self, known: dict[str, IndexedThing]) -> None:
-        """Keep what is known, where much of it is new; a cache that cannot be written is none."""
-        kept = {name: entry for name, entry in known.items() if entry.line.kind != "study"}
-        fresh = sum(self._written.get(name) is not entry for name, entry in kept.items())
-        if fresh < _WORTH_KEEPING:
-            return
-        rows = [self._head()]
-        rows += [
-            {"line": entry.line.model_dump(mode="json"), "stamp": entry.stamp}
-            for entry in kept.values()
-        ]
-        with suppress(TelicError):
-            write_text(self._file, "".join(f"{json.dumps(row)}\n" for row in rows))
-            self._written = kept
-
-
-def _tuples(value: Any) -> Any:
-    """Return lists of a file as the tuples that they were."""
-    return tuple(_tuples(part) for part in value) if is_row(value) else value
 
 
 def read_deleted(runs_dir: Path) -> list[ThingLine]:

@@ -1,17 +1,12 @@
-"""Pages of the table of everything: filtered, sorted, and gone on with from where a page ended.
-
-A cursor holds the place in the order, not a number of rows: what begins or ends meanwhile moves no
-row from one page to the next.
-"""
+"""The table of everything: filtered, sorted, and cut to a length."""
 
 from __future__ import annotations
 
-import base64
 import json
 import operator
 import re
 from collections.abc import Callable
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, get_args
 
 from fastapi import APIRouter, Query, Response
 from pydantic import Field
@@ -26,8 +21,6 @@ from telic.web.place import WebPlace
 
 MOST = 5000
 _LONGEST = 200
-_WORDS = ("updated", "id", "title", "env", "state", "kind", "score", "best_return")
-_COUNTS = ("iterations", "members", "steps", "seconds", "labels", "disputed")
 Sorting = Literal[
     "updated",
     "id",
@@ -44,6 +37,8 @@ Sorting = Literal[
     "labels",
     "disputed",
 ]
+_COLUMNS = (*get_args(Sorting), "seeds", "group", "origin", "is_running")
+"""that conditions may name"""
 _FILTER = re.compile(r"\s*([a-z_]+)\s*(<=|>=|!=|=|<|>|~)\s*(.*?)\s*", re.DOTALL)
 _ORDERS: dict[str, Callable[[Any, Any], bool]] = {
     "<": operator.lt,
@@ -57,13 +52,11 @@ _Word = Annotated[str, Field(max_length=_LONGEST)]
 
 
 class ThingPage(Record):
-    """Some lines of the table, and how to get the next."""
+    """The first lines of the table."""
 
     things: tuple[ThingLine, ...]
     total: int
-    """lines that the filters leave, on all pages"""
-    next: str | None
-    """cursor of the next page; None: this is the last"""
+    """lines that the filters leave"""
     kinds: dict[str, int]
     """how many there are of each kind, before filters"""
     states: dict[str, int]
@@ -85,17 +78,6 @@ class ThingQuery(Record):
     sort: Sorting = Field(default="updated", description="column to sort by")
     descending: bool = Field(default=True, description="the largest first")
     limit: int = Field(default=100, ge=1, le=MOST, description="lines of a page")
-    cursor: Annotated[str, Field(max_length=2000)] | None = Field(
-        default=None, description="`next` of the page before"
-    )
-
-
-class _Place(NamedTuple):
-    """Where in an order a line stands; what has no value stands last, whichever the direction."""
-
-    is_known: bool
-    value: Any
-    id: str
 
 
 def list_things(place: WebPlace, query: ThingQuery) -> bytes:
@@ -103,17 +85,21 @@ def list_things(place: WebPlace, query: ThingQuery) -> bytes:
     table = place.index.table()
     ordered = table.ordered(
         (query.sort, query.descending),
-        lambda entry: _place(entry.line, query),
+        lambda entry: _sort_key(entry.line, query),
         reverse=query.descending,
     )
     ordered = _filtered(ordered, query)
-    start = 0 if query.cursor is None else _after(ordered, query)
-    page = ordered[start : start + query.limit]
-    has_more = start + query.limit < len(ordered)
-    following = _cursor(page[-1].line, query) if page and has_more else None
-    facts = {"total": len(ordered), "next": following, **table.counts}
-    things = b",".join(entry.json for entry in page)
+    facts = {"total": len(ordered), **table.counts}
+    things = b",".join(entry.json for entry in ordered[: query.limit])
     return b'{"things":[' + things + b"]," + json.dumps(facts).encode()[1:]
+
+
+def _sort_key(line: ThingLine, query: ThingQuery) -> tuple[bool, Any, str]:
+    """Return where a line stands; one without a value comes last, whichever the direction."""
+    value = getattr(line, query.sort)
+    if value is None:
+        return not query.descending, "" if query.sort == "env" else 0, line.id
+    return query.descending, value, line.id
 
 
 def _filtered(ordered: list[IndexedThing], query: ThingQuery) -> list[IndexedThing]:
@@ -131,12 +117,11 @@ def _filtered(ordered: list[IndexedThing], query: ThingQuery) -> list[IndexedThi
 def _condition(text: str) -> Callable[[ThingLine], bool]:
     """Return a test of lines from words such as score>=0.8."""
     match = _FILTER.fullmatch(text)
-    known = (*_WORDS, *_COUNTS, "seeds", "group", "origin", "is_running")
-    if match is None or match[1] not in known:
+    if match is None or match[1] not in _COLUMNS:
         raise UsageError(
-            f'"{text[:60]}" is no condition.',
+            f'"{text[:60]}" is not a condition.',
             hint=f"Write a column, one of = != < <= > >= ~, and a value. Columns: "
-            f"{', '.join(known)}.",
+            f"{', '.join(_COLUMNS)}.",
         )
     name, sign, wanted = match[1], match[2], match[3].strip("\"'")
     value = operator.attrgetter(name)
@@ -177,35 +162,6 @@ def _shown(value: Any) -> str:
     if value is None:
         return ""
     return ",".join(map(str, value)) if is_row(value) else str(value)
-
-
-def _place(line: ThingLine, query: ThingQuery) -> _Place:
-    value = getattr(line, query.sort)
-    is_known = value is not None
-    empty = "" if query.sort in _WORDS[1:6] else 0
-    return _Place(is_known == query.descending, value if is_known else empty, line.id)
-
-
-def _cursor(line: ThingLine, query: ThingQuery) -> str:
-    place = [query.sort, query.descending, *_place(line, query)]
-    return base64.urlsafe_b64encode(json.dumps(place).encode()).decode()
-
-
-def _after(ordered: list[IndexedThing], query: ThingQuery) -> int:
-    """Return the number of the first line behind a cursor."""
-    try:
-        words = json.loads(base64.b64decode((query.cursor or "").encode(), b"-_", validate=True))
-        sort, descending, is_known, value, name = words
-        last = _Place(bool(is_known), value, str(name))
-        if (sort, descending) != (query.sort, query.descending):
-            raise ValueError("of another order")
-        places = [_place(entry.line, query) for entry in ordered]
-        passed = [where >= last if query.descending else where <= last for where in places]
-    except (ValueError, TypeError, RecursionError):
-        raise UsageError(
-            "This cursor does not belong to this list.", hint="Ask again without one."
-        ) from None
-    return sum(passed)
 
 
 def routes(place: WebPlace) -> APIRouter:

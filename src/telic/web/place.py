@@ -13,7 +13,6 @@ from telic.errors import Refused, UnknownName, UsageError
 from telic.storage.layout import IterationFolder, MemberFolder, RunFolder, SessionFolder
 from telic.storage.workspace import Kind, Thing
 from telic.web.index import ThingIndex
-from telic.web.tails import Tails
 
 
 @dataclass(frozen=True)
@@ -23,7 +22,6 @@ class WebPlace:
     runs_dir: Path
     root: Path
     index: ThingIndex = field(init=False)
-    tails: Tails = field(default_factory=Tails)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "index", ThingIndex(self.runs_dir, self.root))

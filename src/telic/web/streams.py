@@ -25,7 +25,7 @@ from telic.storage.workspace import Thing
 from telic.verbs.lines import thing_id
 from telic.web.place import WebPlace
 from telic.web.series import Pulse, pulse_of
-from telic.web.tails import LogLine, read_lines
+from telic.web.tails import LogLine, follow, read_lines
 
 _BEAT_S = 1.0
 _MOST_PULSES = 256
@@ -130,7 +130,7 @@ async def stream_of(
     """Yield server-sent events from a place of the log on, until the reader leaves."""
     yield b"retry: 1000\n\n"
     told: bytes | None = None
-    async for lines in place.tails.follow(events_log(thing), start, _BEAT_S):
+    async for lines in follow(events_log(thing), start, _BEAT_S):
         parts = [b"id: %d\ndata: %b\n\n" % (e.end, e.text) for e in lines if _is_event(e)]
         now = await pulses.of(thing)
         if now != told:

@@ -149,7 +149,7 @@ function useTable(view: View) {
   const page = loaded.value ?? last.current;
   return {
     rows: page?.things ?? NONE, total: page?.total ?? null, kinds: page?.kinds ?? {}, error: loaded.error, reload: loaded.reload,
-    more: () => page?.next && asked < ALL && setLimit(Math.min(ALL, limit + PAGE * 3)),
+    more: () => page && page.things.length < page.total && asked < ALL && setLimit(Math.min(ALL, limit + PAGE * 3)),
   };
 }
 
