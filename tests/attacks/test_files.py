@@ -41,7 +41,7 @@ def readers(path: Path, home: Path):
     from telic.storage.scalars import read_columns
     from telic.storage.trajectories import read_trajectory
     from telic.training.policy import load_policy
-    from telic.verbs import control, search, session, study_contract, study_state, things, train
+    from telic.verbs import control, search, study_contract, study_state, things
 
     runs, root = home / "runs", home / "repository"
     if path.suffix == ".toml":
@@ -61,8 +61,7 @@ def readers(path: Path, home: Path):
         ]
     name = path.relative_to(runs).parts[0]
     calls = [
-        ("runs", lambda: train.runs(runs_dir=runs)),
-        ("sessions", lambda: session.sessions(runs_dir=runs)),
+        ("list", lambda: things.list_things(runs_dir=runs)),
         ("show", lambda: things.show(name, runs_dir=runs)),
         ("watch", lambda: control.watch(name, runs_dir=runs)),
     ]
@@ -132,7 +131,7 @@ def attack(home: Path, count: int, seed: int) -> tuple[Counter, list[str]]:
                     contextlib.redirect_stdout(nothing),
                 ):
                     result = call()
-                    if name in ("runs", "sessions", "show"):
+                    if name in ("list", "show"):
                         print_result(result)
                 tally["read"] += 1
             except TelicError as error:
@@ -169,17 +168,18 @@ def test_twenty_thousand_damaged_files_end_in_sentences(tmp_path, monkeypatch):
 
 
 def test_one_damaged_run_does_not_hide_the_others(tmp_path):
-    from telic.verbs import session, train
+    from telic.verbs import things
 
     unpack(tmp_path)
     for kind, of in (("config.json", "run"), ("session.json", "session")):
         broken = tmp_path / "runs" / f"{of}_broken"
         broken.mkdir()
         (broken / kind).write_text("[1, 2]")
-    runs = {each["run"]: each["status"] for each in train.runs(runs_dir=tmp_path / "runs").runs}
+    listed = things.list_things("run", runs_dir=tmp_path / "runs").things
+    runs = {each.id: each.state for each in listed}
     assert (runs["halted"], runs["run_broken"]) == ("interrupted", "damaged")
-    found = session.sessions(runs_dir=tmp_path / "runs").sessions
-    states = {each.session: each.state for each in found}
+    found = things.list_things("session", runs_dir=tmp_path / "runs").things
+    states = {each.id: each.state for each in found}
     assert states["session_broken"] == "damaged" and len(states) == 2
 
 

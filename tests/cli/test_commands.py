@@ -90,11 +90,10 @@ def said(trained, monkeypatch, capsys):
 
 def test_json_is_one_document_for_every_command(said):
     for args in (
-        ["runs"],
+        ["list"],
         ["show"],
         ["envs"],
         ["envs", "Hopper-v5"],
-        ["quantities"],
         ["presets"],
         ["train", "Ant-v5", "--dry-run"],
         ["doctor"],
@@ -109,7 +108,7 @@ def test_a_run_is_shown_with_its_members_and_findings(said):
     assert "reward_seed_1" in page and "reward_seed_2" in page and "completed" in page
     single = said("show", "latest", "--member", "reward_seed_1").out
     assert "95 % interval" in single and "speed" in single
-    command = said("show", "latest", "--command").out
+    command = json.loads(said("show", "latest", "--json").out)["command"]
     assert command.startswith("telic train HalfCheetah-v5 --reward reward.py")
 
 
@@ -130,7 +129,7 @@ def test_export_writes_a_verified_bundle(trained, said):
 
 REFUSALS = [
     (["train", "HalfCheeta-v5"], 2, "HalfCheetah-v5"),
-    (["train"], 2, "Which environment"),
+    (["train"], 2, "ENV"),
     (["train", "Ant-v5", "gama=0.9"], 2, "gamma"),
     (["train", "Ant-v5", "--steps", "lots"], 2, "500k"),
     (["train", "Ant-v5", "--reward", "missing.py"], 2, "missing.py"),

@@ -52,7 +52,7 @@ def test_people_get_tables(tmp_path):
 @pytest.mark.parametrize(
     ("words", "complaint"),
     [
-        (["search"], "Which task?"),
+        (["search"], "--env is required"),
         (["search", "--env", "CartPol-v1"], "Closest: CartPole-v1"),
         ([*CARTPOLE, "--method", "r2p"], "Closest: r2po"),
         ([*CARTPOLE, "--switch", "evidence=all"], "evidence"),

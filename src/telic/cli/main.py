@@ -281,7 +281,7 @@ def _parameter(field: RequestField, requires: bool) -> inspect.Parameter:
     if default is None:
         kind = kind | None
     if how.scope == "argument":
-        info = typer.Argument(help=field.help, metavar=how.metavar)
+        info = typer.Argument(help=field.help, metavar=how.metavar or field.name.upper())
     else:
         info = typer.Option(
             *how.flags,

@@ -59,7 +59,7 @@ class JobRequest(TrainOptions, VerbRequest):
     seeds: Sequence[int] = option("Training seeds: 1,2,3 or 1-3.", default=(1,), read=integers)
     preset: str = option("Settings to start from; see: telic presets", default="default")
     settings: Mapping[str, Any] | Sequence[str] = argument(
-        "Settings to change.", default=(), many=True, metavar="[KEY=VALUE ...]"
+        "Settings to change.", default=(), many=True, metavar="KEY=VALUE"
     )
     weights: Mapping[str, float] | None = option(
         "Change a reward weight: --weight speed=2; repeatable.",
