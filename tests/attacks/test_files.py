@@ -41,7 +41,7 @@ def readers(path: Path, home: Path):
     from telic.storage.scalars import read_columns
     from telic.storage.trajectories import read_trajectory
     from telic.training.policy import load_policy
-    from telic.verbs import control, search, study_contract, study_state, things
+    from telic.verbs import control, search, session, study_contract, study_state, things
 
     runs, root = home / "runs", home / "repository"
     if path.suffix == ".toml":
@@ -66,13 +66,12 @@ def readers(path: Path, home: Path):
         ("watch", lambda: control.watch(name, runs_dir=runs)),
     ]
     if name.startswith("search_"):
-        calls.append(("search", lambda: search.show(name, runs_dir=runs)))
         calls.append(("compare", lambda: search.compare([name], runs_dir=runs)))
         calls.append(("report", lambda: things.report(name, runs_dir=runs)))
     if path.parent.name == ORDERS:
         own = {"session": str(path.parents[1])}
-        calls.append(("orders", lambda: session.list_orders(**own)))
-        calls.append(("order", lambda: session.show_order("a", **own)))
+        calls.append(("orders", lambda: session.orders(**own)))
+        calls.append(("order", lambda: session.orders("a", **own)))
     if "ended000" in name and path.suffix == ".json":
         calls.append(("report", lambda: things.report(name, runs_dir=runs)))
         calls.append(("resume", lambda: control.resume(name, runs_dir=runs)))
