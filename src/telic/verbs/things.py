@@ -116,7 +116,7 @@ class PolicyPlace(NamedTuple):
 # -------------------------------------------------------------------------------- list and show
 
 
-class ListRequest(RunsRequest):
+class ThingListRequest(RunsRequest):
     """What to list."""
 
     kind: Literal["session", "run", "search", "study"] | None = argument(
@@ -139,8 +139,8 @@ class ThingList(Wrapped):
         return "" if self.things else 'Start with: telic run "run forward fast"'
 
 
-@verb(ListRequest)
-def list_things(request: ListRequest) -> ThingList:
+@verb(ThingListRequest)
+def list_things(request: ThingListRequest) -> ThingList:
     """List sessions, runs, searches and studies: what was asked, state, score."""
     kinds: tuple[Kind, ...] = (request.kind,) if request.kind else (*WORK, "study")
     found = Workspace(request.runs_dir, request.root).things(*kinds)
