@@ -9,8 +9,7 @@ from telic.authors.candidate import (
     reward_text,
     weights_in,
 )
-from telic.authors.ranking import GENERATION, RUNGS, TriedReward
-from telic.authors.revision import (
+from telic.authors.composer import (
     LONGER,
     LONGEST,
     VARIANTS,
@@ -20,6 +19,7 @@ from telic.authors.revision import (
     next_candidate,
     still_rises,
 )
+from telic.authors.ranking import GENERATION, RUNGS, TriedReward
 from telic.composer.notes import Wish
 from telic.judges.criteria import Criterion, score
 from telic.judges.verdict import judged, together

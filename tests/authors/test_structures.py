@@ -5,13 +5,13 @@ from types import SimpleNamespace
 
 import pytest
 
-from telic.authors import structures
+from telic.authors import ranking
 from telic.authors.answers import Revision
 from telic.authors.candidate import RewardCandidate, Variant, program_text
 from telic.authors.composer import ComposerAuthor
 from telic.authors.history import SessionHistory
 from telic.authors.model import ModelAuthor
-from telic.authors.structures import StructureSearch, played_episodes
+from telic.authors.ranking import StructureSearch, played_episodes
 from telic.composer.compose import compose, reshaped
 from telic.composer.shapes import SHAPES
 from telic.envs import make
@@ -79,7 +79,7 @@ def trials(monkeypatch):
         problems = ("pays a bad habit",) if has(said.bad) else ()
         return Trial(examples=tuple(examples), reward_problems=problems)
 
-    monkeypatch.setattr(structures, "try_written", try_written)
+    monkeypatch.setattr(ranking, "try_written", try_written)
     return said
 
 
@@ -160,9 +160,7 @@ def test_only_episodes_that_are_as_they_were_recorded_are_compared_on(brief):
     files, args = brief.folder.iteration(1), {"max_episode_steps": 5}
     paths = [files.episode("reward_seed_1", index) for index in range(3)]
     record(lambda obs: 0.0 * obs[:, :6], brief.env, args, paths)
-    hashes = [
-        structures.RecordedFile(path, sha256(path.read_bytes()).hexdigest()) for path in paths
-    ]
+    hashes = [ranking.RecordedFile(path, sha256(path.read_bytes()).hexdigest()) for path in paths]
     judged = iteration(1, earned(0.2))
     verdicts = tuple(
         judged.members[0].judgement.verdicts[0].model_copy(update={"recording": file.sha256})

@@ -5,7 +5,7 @@ from functools import lru_cache
 import pytest
 
 from telic.authors.candidate import RewardCandidate, Variant, weights_in
-from telic.authors.revision import apply_wishes
+from telic.authors.composer import apply_wishes
 from telic.composer.compose import compose
 from telic.composer.notes import read_wish
 from telic.envs import make

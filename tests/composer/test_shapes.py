@@ -5,7 +5,7 @@ from functools import lru_cache
 import pytest
 
 from telic.authors.candidate import program_text, same_memory, weights_in
-from telic.authors.revision import _EDITS, has_free_length
+from telic.authors.composer import _EDITS, has_free_length
 from telic.composer.compose import _compose, compose, reshaped
 from telic.composer.parse import parse
 from telic.composer.shapes import SHAPES

@@ -17,6 +17,7 @@ from telic.llm import (
     connect,
     list_orders,
     read_order,
+    work_orders,
 )
 from telic.llm.work_orders import publish
 
@@ -89,14 +90,15 @@ def test_a_wrong_answer_file_is_rejected_with_the_reason_and_waited_for_again(mo
     assert not (orders / f"{KEY}.rejected.txt").exists()
 
 
-def test_a_half_written_answer_is_waited_for(models, tmp_path):
+def test_a_half_written_answer_is_waited_for(models, tmp_path, monkeypatch):
+    monkeypatch.setattr(work_orders, "_SETTLED_S", 5.0)
     orders = tmp_path / "orders"
     asking = Asking(models(Host(orders)))
     wait_for((orders / f"{KEY}.json").exists)
     with (orders / f"{KEY}.answer.json").open("w") as file:
         file.write('{"title": ')
         file.flush()
-        time.sleep(0.5)
+        time.sleep(0.3)
         file.write('"run"}')
     asking.join(300)
     assert asking.reply.answer == Plan(title="run")

@@ -18,6 +18,7 @@ from telic.llm import (
     Fault,
     ModelAnswerError,
     ModelUnavailable,
+    Outage,
     RawReply,
     RequestRejected,
     Scripted,
@@ -227,6 +228,16 @@ def test_a_lost_call_to_a_metered_model_is_counted_also_after_a_restart(models):
     resumed = Budget()
     models(provider, budget=resumed)
     assert resumed.spent == budget.spent
+
+
+def test_an_outage_after_a_call_was_sent_is_counted(models):
+    def lose(request):
+        raise Outage("The connection broke.", may_be_paid=True)
+
+    path = models(Scripted(lose, name="openai:unheard-of"), limits=FAST.replace(attempts=1))
+    with pytest.raises(ModelUnavailable, match="after 1 attempts"):
+        path.ask(question())
+    assert path.budget.spent.calls == 1 and path.budget.spent.tokens > 0
 
 
 @pytest.mark.parametrize("fault", [{"kind": "slow"}, {"kind": "rate_limited"}])

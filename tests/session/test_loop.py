@@ -7,7 +7,7 @@ import pytest
 import telic
 from telic.authors import composer
 from telic.authors.candidate import MemberScore, RewardCandidate, Variant, weights_in, with_weights
-from telic.authors.revision import next_candidate
+from telic.authors.composer import next_candidate
 from telic.cli.results import show_session
 from telic.errors import ConfigError, RewardError
 from telic.judges.criteria import Composition, Criterion, leaf

@@ -4,7 +4,7 @@ import shutil
 
 import pytest
 
-from telic.authors import structures
+from telic.authors import ranking
 from telic.authors.candidate import (
     RewardCandidate,
     Rung,
@@ -80,8 +80,8 @@ def test_a_failed_reward_is_tried_in_other_structures_that_paid_what_was_played(
         asked.append(pay_for(reward, orders, folder))
         return asked[-1]
 
-    home.setattr(structures, "pay_for", pay)
-    home.setattr(structures, "_MOST", 1)
+    home.setattr(ranking, "pay_for", pay)
+    home.setattr(ranking, "_MOST", 1)
     session = run(
         "walk backward slowly",
         env="HalfCheetah-v5",

@@ -36,9 +36,8 @@ from telic.authors.candidate import (
 )
 from telic.authors.cast import Cast
 from telic.authors.history import Memory, SessionHistory, recall
-from telic.authors.ranking import TriedReward
+from telic.authors.ranking import StructureSearch, TriedReward
 from telic.authors.scene import criterion_words, listed, own_scene, problem_text, scene, table
-from telic.authors.structures import StructureSearch
 from telic.authors.vision import VisionJudge
 from telic.core.events import LogMessage
 from telic.errors import RewardError, TelicError

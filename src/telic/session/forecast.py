@@ -17,7 +17,7 @@ from statistics import median
 from typing import NamedTuple
 
 from telic.authors.candidate import SHORT
-from telic.authors.revision import LONGEST, VARIANTS
+from telic.authors.composer import LONGEST, VARIANTS
 from telic.core.config import Record
 from telic.core.events import Event, Listener, SessionForecast, TrainProgress
 from telic.envs.spec import EnvSpec

@@ -139,16 +139,14 @@ class ProviderContract:
         assert models.ask(QUESTION).cached, "what was answered once is not asked again"
 
     def test_it_ends_when_it_is_cancelled(self, tmp_path: Path) -> None:
-        async def cancel() -> float:
+        async def cancel() -> None:
             task = asyncio.ensure_future(self.make(tmp_path).complete(QUESTION, _ENOUGH_S))
             await asyncio.sleep(0)
-            started = time.monotonic()
             task.cancel()
-            await asyncio.wait({task}, timeout=5.0)
+            await asyncio.wait({task}, timeout=_ENOUGH_S)
             assert task.done()
-            return time.monotonic() - started
 
-        assert asyncio.run(cancel()) < 2.0
+        asyncio.run(cancel())
 
     def test_it_keeps_no_key(self, tmp_path: Path) -> None:
         provider = self.make(tmp_path)
