@@ -1,8 +1,7 @@
 """What earlier versions left on a disk is read, gone on with and reported.
 
 The archive was written by telic before its packages were put in order: a training, a session and a
-search that were killed in the middle, and a study whose baseline waits for a decision. With it
-comes the key that signed the study's approvals, which was made for this and is used nowhere else.
+search that were killed in the middle, and a study whose baseline waits for a decision.
 """
 
 import json
@@ -63,13 +62,7 @@ def test_a_search_goes_on_with_what_it_had_tried(earlier):
     assert (folder / "summary.json").exists()
 
 
-def test_a_study_verifies_says_what_is_next_and_reports(earlier):
-    root = ("--root", "repository")
-    check = telic("study", "ledger", "verify", *root)
-    assert (check["ok"], check["anchors_of_other_keys"]) == (True, 0)
-    following = telic("study", "next", *root)
-    assert (following["action"], following["args"]["candidate"]) == ("decide", "c-0001-baseline")
-    contract = telic("study", "contract", "check", *root)
-    assert {found["status"] for found in contract["approvals"]} >= {"approved"}
-    report = telic("study", "report", *root)
-    assert "c-0001-baseline" in (earlier / report["markdown"]).read_text()
+@pytest.mark.parametrize("words", [("ledger", "verify"), ("report",)])
+def test_an_unfinished_study_is_refused_with_a_clear_message(earlier, words):
+    done = CliRunner().invoke(app, ["study", *words, "--root", "repository"])
+    assert done.exit_code == 2 and "earlier version of telic" in " ".join(done.output.split())

@@ -13,7 +13,7 @@ from telic.plugin.hooks import answer, at_stop
 from telic.studies.administration import pause_study
 from telic.studies.approvals import Consent, reject
 from telic.studies.canonical import utc_now
-from telic.studies.schedule import plan_candidate
+from telic.studies.queue import plan_candidate
 from tests.studies.launch.toy_study import (
     AGENT,
     change_contract,

@@ -55,7 +55,6 @@ OWN_FORMS = {
     "study_candidates:draft_candidate": "study_terminal:new",
     "study_candidates:baseline": "study_terminal:baseline",
     "study_candidates:revise_candidate": "study_terminal:revise",
-    "study_approvals:approve": "study_terminal:approve",
     "study_runs:launch_candidate": "study_terminal:run",
 }
 """verbs that the command line has in a form of its own; only that form is loaded"""

@@ -14,7 +14,7 @@ from telic.core.text import number
 if TYPE_CHECKING:
     from telic.cli.study_terminal import StartedRun
     from telic.studies.documents.candidate import Evidence, QueueBatch
-    from telic.studies.evidence.sample import SampleCheck
+    from telic.studies.evidence.measurement import SampleCheck
     from telic.studies.queue import QueueStep
     from telic.verbs.study_evidence import (
         ClaimAudit,

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from telic.core.request import argument, option
 from telic.core.text import integers, is_dict, pairs, texts
-from telic.core.verb import Verb, verb
+from telic.core.verb import verb
 from telic.errors import ConfigError, UsageError
 from telic.studies.documents.candidate import KilledBy
-from telic.verbs import study_approvals, study_runs
+from telic.verbs import study_runs
 from telic.verbs.study import PersonRequest, StudyRequest, study_verb
 
 if TYPE_CHECKING:
@@ -194,34 +194,6 @@ def _number(text: str) -> float:
         return float(text)
     except ValueError:
         raise ConfigError(f'"{text}" is not a number.', hint="Write metric:max:0.1.") from None
-
-
-# ---------------------------------------------------------------------------- approvals
-
-
-class ApproveOptions(study_approvals.ApproveRequest):
-    """Approvals, also from and to other machines."""
-
-    file: Path | None = option("Approvals given on another machine.", "--import", default=None)
-    key_file: Path | None = option("The key that signed them there.", "--key", default=None)
-    export: Path | None = option(
-        "Write the approvals that hold to a file.", "--export", default=None
-    )
-
-    def meaning(self) -> tuple[Verb[Any, Any], Any]:
-        """Tell whether approvals are given, taken over or written to a file."""
-        if self.export is not None:
-            where = study_approvals.ExportApprovalsRequest(file=self.export, **_context(self))
-            return study_approvals.export_approvals, where
-        if self.file is None:
-            return study_approvals.approve, self
-        source = study_approvals.ImportApprovalsRequest(
-            file=self.file, key_file=self.key_file, **_context(self)
-        )
-        return study_approvals.import_approvals, source
-
-
-approve = study_approvals.approve.asked_with(ApproveOptions)
 
 
 def _context(request: StudyRequest) -> dict[str, Any]:

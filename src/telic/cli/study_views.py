@@ -31,7 +31,7 @@ if TYPE_CHECKING:
         EvaluatorHashes,
     )
     from telic.verbs.study_go import GoneOn
-    from telic.verbs.study_state import Anchor, LedgerProof, StudyReportFiles, StudyStanding
+    from telic.verbs.study_state import AdoptedLedger, LedgerProof, StudyReportFiles, StudyStanding
 
 _DONE = "[green]✓[/]"
 _RESULTS = {True: _DONE, False: "[red]✗[/]", None: "[dim]-[/]"}
@@ -196,21 +196,16 @@ def show_proof(proof: LedgerProof) -> None:
         return
     for changed in proof.changed:
         errors.print(f"[bold red]✗[/] {escape(changed)}", soft_wrap=True)
-    console.print(f"{_DONE} {check.events} events, head {check.head.hash[:12]}")
-    anchors = f"{check.anchors_proven} proven by your key"
-    if check.anchors_of_other_keys:
-        anchors += f", {check.anchors_of_other_keys} not checkable here (another key)"
-    console.print(f"anchors: {anchors}; {proof.git_notes} in git notes")
-    for path in proof.collected:
-        console.print(f"put aside: {path}")
+    signed = check.head.seq - check.unsigned
+    console.print(
+        f"{_DONE} {check.head.seq} lines, {signed} signed by your key, head {check.head.hash[:12]}"
+    )
 
 
 @view
-def show_anchor(anchor: Anchor) -> None:
-    """Print what was signed."""
-    console.print(f"{_DONE} line {anchor.event.data['head']['seq']} is anchored")
-    if anchor.commit is not None:
-        console.print(f"noted at commit {anchor.commit[:12]} (git push origin refs/notes/telic)")
+def show_adopted(adopted: AdoptedLedger) -> None:
+    """Print where a ledger is continued."""
+    console.print(f"{_DONE} {adopted.study} is continued here from line {adopted.head.seq}")
 
 
 # ---------------------------------------------------------------------------- candidates

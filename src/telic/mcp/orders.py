@@ -21,8 +21,8 @@ from telic.llm.work_orders import (
     read_order,
 )
 from telic.storage.files import read_record, write_json
+from telic.storage.journal import JournalEntry
 from telic.studies.canonical import content_hash, moment, utc_now
-from telic.studies.chain import EVENT_TYPES, LedgerEvent
 from telic.studies.documents.base import StudyActor
 from telic.studies.next import next_step
 from telic.studies.state import StudyState
@@ -264,7 +264,7 @@ class StudyOrders:
         left = ATTEMPTS - _refusals(about)
         if left <= 0 or any(event.data.get("declined") for event in about):
             return None
-        issued = [event for event in about if event.type == "work_order.issued"]
+        issued = [event for event in about if event.kind == "work_order.issued"]
         lease = OrderLease.model_validate(issued[-1].data["lease"]) if issued else None
         if lease is not None and lease.is_held_from(worker):
             return None
@@ -290,10 +290,10 @@ class StudyOrders:
     def submit(self, order: str, answer: dict[str, Any], worker: str) -> Handed:
         """Make or mend the candidate that an answer describes; sent again it is the same one."""
         about = self._about(order)
-        issued = next((x for x in reversed(about) if x.type == "work_order.issued"), None)
+        issued = next((x for x in reversed(about) if x.kind == "work_order.issued"), None)
         if issued is None:
             raise UnknownName("work order", order, [])
-        done = next((x for x in about if x.type == "work_order.accepted"), None)
+        done = next((x for x in about if x.kind == "work_order.accepted"), None)
         if done is not None:
             return Handed(order=order, result=str(done.data["candidate"]))
         left = ATTEMPTS - _refusals(about)
@@ -332,9 +332,9 @@ class StudyOrders:
         origin = {"engine": self._actor.name, "work_order": order}
         return make_candidate(self._study, draft, self._actor, order, origin).id
 
-    def _about(self, order: str) -> list[LedgerEvent]:
-        types = [name for name in EVENT_TYPES if name.startswith("work_order.")]
-        return list(self._study.events_of(*types, about=(order,)))
+    def _about(self, order: str) -> list[JournalEntry]:
+        events = self._study.events
+        return [x for x in events if x.subject == order and x.kind.startswith("work_order.")]
 
     def _wanted(self) -> dict[str, Any] | None:
         """Return the order for the next step, named by what it rests on."""
@@ -377,12 +377,12 @@ def _rests_on(state: StudyState) -> dict[str, Any]:
     return {"contract": state.contract_hash, "candidates": candidates}
 
 
-def _refusals(about: list[LedgerEvent]) -> int:
-    return sum(event.type == "work_order.rejected" for event in about)
+def _refusals(about: list[JournalEntry]) -> int:
+    return sum(event.kind == "work_order.rejected" for event in about)
 
 
-def _last_complaint(about: list[LedgerEvent]) -> str | None:
-    refused = [event for event in about if event.type == "work_order.rejected"]
+def _last_complaint(about: list[JournalEntry]) -> str | None:
+    refused = [event for event in about if event.kind == "work_order.rejected"]
     return str(refused[-1].data["why"]) if refused else None
 
 

@@ -180,7 +180,9 @@ def ledger_events(
     """Events of the ledger from number `since` on."""
     events = study_of(call, task, study).events
     chosen = [event for event in events if event.seq >= since][: max(1, min(limit, _MOST_EVENTS))]
-    return _text({"events": [event.as_data() for event in chosen], "last": len(events)})
+    return _text(
+        {"events": [event.model_dump(mode="json") for event in chosen], "last": len(events)}
+    )
 
 
 def _text(value: Any) -> str:

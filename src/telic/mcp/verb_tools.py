@@ -89,7 +89,7 @@ class AskOutcome(NamedTuple):
 
 
 def _entered(entry: LedgerEntry) -> EnteredEvent:
-    return EnteredEvent(seq=entry.event.seq, type=entry.event.type)
+    return EnteredEvent(seq=entry.event.seq, type=entry.event.kind)
 
 
 def _approval(outcome: AskOutcome) -> PersonAnswer:

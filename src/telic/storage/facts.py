@@ -81,20 +81,9 @@ class ExportListFacts(TypedDict):
 class CommandFacts(TypedDict):
     """cmd.json of a study's run."""
 
+    launcher: str
     argv: NotRequired[list[str]]
     launcher_options: NotRequired[dict[str, Any]]
-
-
-class LaunchedFacts(TypedDict):
-    """run.json of a study's run."""
-
-    launcher: str
-
-
-class RevisionFacts(TypedDict):
-    """candidate.json of a study."""
-
-    revision: int
 
 
 class GpuFacts(TypedDict):
@@ -109,17 +98,6 @@ class HardwareFacts(TypedDict):
     gpus: NotRequired[list[GpuFacts] | None]
     precision_flags: NotRequired[dict[str, Any]]
     platform: NotRequired[str | None]
-
-
-class LeaseFacts(TypedDict):
-    """The lock of a study on a disk that several machines share."""
-
-    host: str
-    pid: int
-    boot_id: str | None
-    start_time: float | None
-    expires: float
-    token: str
 
 
 class RunResultFacts(TypedDict):

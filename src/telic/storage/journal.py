@@ -126,8 +126,11 @@ class Journal:
             is_guarded: note the last line outside, to detect a journal that was cut or replaced.
         """
         self.path, self.name = path, name
+        self.start = JournalHead(seq=0, hash=hashlib.sha256(name.encode()).hexdigest())
+        """the head of an empty journal"""
         self._key, self._is_guarded = key, is_guarded
-        self._lock = FileLock(path.with_name(f"{path.name}.lock"))
+        # One lock per path, so that two journals of one thread may nest.
+        self._lock = FileLock(path.with_name(f"{path.name}.lock"), is_singleton=True)
         self._mutex = threading.RLock()  # a session judges in one thread and trains in another
         self._listeners: list[Callable[[JournalEntry], None]] = []
         self._forget()
@@ -146,7 +149,7 @@ class Journal:
     def head(self) -> JournalHead:
         """The last line; number 0 when nothing was written yet."""
         entries = self.entries()
-        return entries[-1].head if entries else self._start
+        return entries[-1].head if entries else self.start
 
     def find(self, kind: str, subject: str | None = None) -> JournalEntry | None:
         """Return the latest entry of a kind about a subject."""
@@ -165,7 +168,7 @@ class Journal:
         with self._mutex:
             self._forget()
             bad = self._read_on()
-        head = self._entries[-1].head if self._entries else self._start
+        head = self._entries[-1].head if self._entries else self.start
         unsigned = sum(not self._is_ours(entry) for entry in self._entries)
         check = JournalCheck(ok=bad is None, head=head, unsigned=unsigned)
         if bad is not None:
@@ -255,7 +258,6 @@ class Journal:
     # ------------------------------------------------------------------------------ the file
 
     def _forget(self) -> None:
-        self._start = JournalHead(seq=0, hash=hashlib.sha256(self.name.encode()).hexdigest())
         self._entries: list[JournalEntry] = []
         self._size = 0
 
@@ -269,7 +271,7 @@ class Journal:
         with self.path.open("rb") as file:
             file.seek(self._size)
             lines = file.read().split(b"\n")
-        before = self._entries[-1].head if self._entries else self._start
+        before = self._entries[-1].head if self._entries else self.start
         for line in lines[:-1]:
             entry = _parse(line, before)
             if isinstance(entry, str):
@@ -332,20 +334,25 @@ class Journal:
             signed = noted.model_copy(update={"sig": self._key.sign(noted.signed())})
             write_json(self._noted_file(), signed)
 
+    def _is_noted(self) -> bool:
+        return self._is_guarded and self._key is not None and self._noted_file().is_file()
+
     def _noted(self) -> _Noted | None:
-        path = self._noted_file()
-        if not self._is_guarded or self._key is None or not path.is_file():
+        """Return the noted last line; None without a note, or with one that is not ours."""
+        if self._key is None or not self._is_noted():
             return None
         try:
-            noted = read_record(path, _Noted)
-        except BadFile:  # a broken note proves nothing either way
+            noted = read_record(self._noted_file(), _Noted)
+        except BadFile:
             return None
         return noted if self._key.has_signed(noted.signed(), noted.sig or "") else None
 
     def _why_foreign(self) -> str | None:
         """Return why this is not the journal that was written here; None when it is or may be."""
         noted = self._noted()
-        head = self._entries[-1].head if self._entries else self._start
+        head = self._entries[-1].head if self._entries else self.start
+        if noted is None and self._is_noted():
+            return "the note of its last line is not signed with your key"
         if noted is None or head in (noted.head, noted.coming):
             return None
         if head.seq < noted.head.seq:

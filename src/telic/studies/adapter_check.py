@@ -17,7 +17,7 @@ from telic.studies.documents.base import Sha, rewrite_yaml, value_at
 from telic.studies.draft import OpenQuestion, stand_ins
 from telic.studies.errors import GateRefused
 from telic.studies.launch.command import shell_problems
-from telic.studies.rules.start_gates import word_problems
+from telic.studies.rules.gates import word_problems
 from telic.studies.study import Study
 
 

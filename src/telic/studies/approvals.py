@@ -15,25 +15,23 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 from telic.core.config import Record
-from telic.storage.files import read_record, write_json
+from telic.storage.journal import JournalEntry
 from telic.storage.keys import SigningKey
 from telic.studies.candidates import files_of
 from telic.studies.canonical import canonical, content_hash, signing_key, utc_now
-from telic.studies.chain import LedgerEvent
 from telic.studies.contract import approval_subject
 from telic.studies.documents.base import SYSTEM, ActorKind, Sha, StudyActor, read_yaml
 from telic.studies.documents.candidate import Candidate
 from telic.studies.documents.contract import (
     Approval,
     ApprovalKey,
-    ApprovalList,
     ApprovalMethod,
     ApprovalStatus,
     Phase,
     PreApproved,
 )
-from telic.studies.errors import BrokenIntegrity, GateRefused, StudyError
-from telic.studies.ledger import NewEvent
+from telic.studies.errors import GateRefused, StudyError
+from telic.studies.ledger import NewEntry
 from telic.studies.state import StudyState
 
 if TYPE_CHECKING:
@@ -139,7 +137,7 @@ def grant(
     candidate: str | None = None,
     note: str = "",
     seen_hash: Sha | None = None,
-) -> LedgerEvent:
+) -> JournalEntry:
     """Record a person's yes to a subject as it is now.
 
     `seen_hash` is the hash of what the person was shown: when the subject changed since, it is
@@ -147,7 +145,7 @@ def grant(
     """
     key_of_user = signing_key(study.root)
 
-    def make(state: StudyState) -> NewEvent:
+    def make(state: StudyState) -> NewEntry:
         if study.refresh().contract_hash != state.contract_hash:
             raise GateRefused(
                 "E_NOT_AGREED",
@@ -165,7 +163,7 @@ def grant(
         if seen_hash is not None and facts["subject_hash"] != seen_hash:
             raise GateRefused("E_CHANGED", f"{key} changed while you were asked.")
         signed = {**facts, "note": note, "sig": key_of_user.sign(canonical(_signed(study, facts)))}
-        return NewEvent("approval.granted", candidate or key, signed, consent.actor)
+        return NewEntry("approval.granted", candidate or key, signed, consent.actor)
 
     return study.ledger.append_from(make)
 
@@ -177,16 +175,16 @@ def reject(
     *,
     candidate: str | None = None,
     note: str = "",
-) -> LedgerEvent:
+) -> JournalEntry:
     """Record a person's no to a subject as it is now."""
     facts = {**_facts(study.refresh(), key, candidate, consent), "note": note}
     return study.append("approval.rejected", candidate or key, facts, consent.actor)
 
 
-def void_changed(study: Study) -> list[LedgerEvent]:
+def void_changed(study: Study) -> list[JournalEntry]:
     """Record every approval that no longer matches its subject as void; returns the events."""
     with study.locked():
-        events: list[LedgerEvent] = []
+        events: list[JournalEntry] = []
         approved = [each for each in study.state.approvals.values() if each.status == "approved"]
         for approval in approved:
             now = study.standing(approval.key, approval.candidate)
@@ -201,50 +199,6 @@ def void_changed(study: Study) -> list[LedgerEvent]:
                 name = approval.candidate or approval.key
                 events.append(study.append("approval.voided", name, facts, SYSTEM))
         return events
-
-
-def export_approvals(study: Study, path: Path) -> list[str]:
-    """Write the approvals that hold now to a file, for use elsewhere; returns their names."""
-    held = {
-        name: approval
-        for name, approval in study.state.approvals.items()
-        if study.standing(approval.key, approval.candidate).status == "approved"
-    }
-    write_json(path, {"study": study.name, "approvals": [each.as_data() for each in held.values()]})
-    return list(held)
-
-
-def import_approvals(
-    study: Study, path: Path, key_path: Path, consent: Consent
-) -> list[LedgerEvent]:
-    """Take over approvals from a file, each proven by the key that signed it there.
-
-    Both the key and a person at this terminal are needed. An approval whose subject reads
-    differently here is refused, and then none is taken over.
-    """
-    if not key_path.is_file():
-        raise BrokenIntegrity("E_KEY", f"There is no key {key_path}.")
-    key = signing_key(study.root, key_path)
-    study.refresh()
-    approvals = read_record(path, ApprovalList).approvals
-    for approval in approvals:
-        if not is_signed(study, approval, key):
-            said = f"{path}: the signature of {approval.key} was not made with that key."
-            raise BrokenIntegrity("E_SIGNATURE", said)
-        if approval.subject_hash != study.standing(approval.key, approval.candidate).subject_hash:
-            raise GateRefused("E_CHANGED", f"{path}: {approval.key} was given to another text.")
-    by_file = Consent(by=consent.by, method="file_import", at=consent.at)
-    return [
-        grant(
-            study,
-            approval.key,
-            by_file,
-            candidate=approval.candidate,
-            note=f"given by {approval.by} at {approval.at}",
-            seen_hash=approval.subject_hash,
-        )
-        for approval in approvals
-    ]
 
 
 def _facts(
@@ -341,7 +295,7 @@ def shown(study: Study, key: ApprovalKey, candidate: str | None = None) -> Any:
     """Return what a person should read before saying yes, as plain values."""
     if key in PER_CANDIDATE:
         record = _candidate(study, key, candidate)
-        brought = files_of(record, study.folder.candidate(record.id))
+        brought = files_of(record, study.candidate_folder(record.id))
         lines = {name: text.decode(errors="replace").splitlines() for name, text in brought.items()}
         return {**record.as_data(), **lines}
     subject, path = approval_subject(study, key), _file_behind(study, key)

@@ -1,25 +1,25 @@
-"""Budgets: a launch reserves its estimate, its end settles what it took. They never grow alone."""
+"""Budgets: a launch reserves its estimate, its end settles what it used."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from telic.studies.documents.base import DocumentPart
 from telic.studies.documents.contract import RESOURCES, Amounts, Phase, StudyBudget
 
 if TYPE_CHECKING:
-    from telic.studies.state import StudyState
+    from telic.studies.state import RunState, StudyState
 
 
 class BudgetState(DocumentPart):
-    """What was used, is held for live runs, and is left; left is None where nothing limits it."""
+    """What was used, is reserved for live runs, and is left; left is None where unlimited."""
 
     spent: Amounts = Amounts()
     reserved: Amounts = Amounts()
     left: Amounts = Amounts()
     warnings: tuple[str, ...] = ()
-    """resources of which more than the soft share is gone"""
+    """resources of which more than the soft share is used"""
 
 
 def add(*amounts: Amounts) -> Amounts:
@@ -28,28 +28,23 @@ def add(*amounts: Amounts) -> Amounts:
     for name in RESOURCES:
         values = [value for each in amounts if (value := getattr(each, name)) is not None]
         totals[name] = sum(values) if values else None
-    return Amounts.model_validate(totals)
+    return Amounts.model_construct(None, **totals)
 
 
 def left_of(limits: Amounts, *used: Amounts) -> Amounts:
-    """Return what is left of every limited resource; never below 0, None where nothing limits."""
+    """Return what is left of every limited resource; never below 0, None where unlimited."""
     gone = add(*used)
     left: dict[str, float | None] = {}
     for name in RESOURCES:
         limit = getattr(limits, name)
         left[name] = None if limit is None else max(0.0, limit - (getattr(gone, name) or 0.0))
-    return Amounts.model_validate(left)
-
-
-def settled(reserved: Amounts, actual: Amounts) -> Amounts:
-    """Return what a run is charged: what it took, or all that was held where that is unknown."""
-    return reserved.model_copy(update=actual.model_dump(exclude_none=True))
+    return Amounts.model_construct(None, **left)
 
 
 def shortfalls(
     state: StudyState, wanted: Amounts, candidate: str | None = None, phase: Phase | None = None
 ) -> list[str]:
-    """Say which budgets a reservation would exceed, one sentence each; empty when it fits."""
+    """Return which budgets a reservation would exceed, one sentence each; empty when it fits."""
     limits = state.budget_limits
     left = {"the study": state.budget.left}
     if candidate is not None:
@@ -76,7 +71,7 @@ def exceeding(wanted: Amounts, left: Amounts, slack: float = 0.0) -> list[tuple[
 
 
 def left_by_others(state: StudyState, candidate: str) -> Amounts:
-    """Return the budget that others left: what a candidate used itself is part of its estimate."""
+    """Return the budget left by other candidates: a candidate's estimate includes its own runs."""
     own = state.spent_by_candidate.get(candidate, Amounts())
     used = add(state.budget.spent, state.budget.reserved)
     by_others = {
@@ -91,41 +86,28 @@ def exhausted(state: StudyState) -> list[str]:
     return [name for name in RESOURCES if getattr(state.budget.left, name) == 0]
 
 
-class HeldAmounts(NamedTuple):
-    """What is reserved for a run."""
-
-    candidate: str
-    phase: Phase
-    amounts: Amounts
-
-
 @dataclass
 class Account:
-    """Reservations and spending while a ledger is replayed; what is charged is only added to."""
+    """Reservations and spending while a ledger is replayed."""
 
     limits: StudyBudget = field(default_factory=StudyBudget)
-    charged_to: dict[str, Amounts] = field(default_factory=dict[str, Amounts])
-    """by candidate"""
-    charged_in: dict[str, Amounts] = field(default_factory=dict[str, Amounts])
-    """by phase"""
     spent: Amounts = field(default_factory=Amounts)
-    held: dict[str, HeldAmounts] = field(default_factory=dict[str, HeldAmounts])
-
-    def reserve(self, run: str, candidate: str, phase: Phase, amounts: Amounts) -> None:
-        """Hold amounts for a run."""
-        self.held[run] = HeldAmounts(candidate, phase, amounts)
-
-    def release(self, run: str) -> None:
-        """Give back what was held for a run that never started."""
-        self.held.pop(run, None)
+    by_candidate: dict[str, Amounts] = field(default_factory=dict[str, Amounts])
+    by_phase: dict[str, Amounts] = field(default_factory=dict[str, Amounts])
+    held: dict[str, RunState] = field(default_factory=dict[str, "RunState"])
+    """runs for which amounts are reserved"""
 
     def settle(self, run: str, actual: Amounts) -> None:
-        """Charge what a run took instead of what was held; a second settling changes nothing."""
-        if reserved := self.held.pop(run, None):
-            amounts = settled(reserved.amounts, actual)
+        """Charge what a run used instead of its reservation; settling again changes nothing.
+
+        What is not known of the actual amounts is charged as reserved.
+        """
+        if held := self.held.pop(run, None):
+            known = actual.model_dump(exclude_none=True)
+            amounts = held.reservation.model_copy(update=known)
             self.spent = add(self.spent, amounts)
-            _charge(self.charged_to, reserved.candidate, amounts)
-            _charge(self.charged_in, reserved.phase, amounts)
+            _charge(self.by_candidate, held.candidate, amounts)
+            _charge(self.by_phase, held.phase, amounts)
 
     def pay_call(self, usd: float | None, tokens: float | None) -> None:
         """Charge a model call; one of unknown price costs what the contract says."""
@@ -134,36 +116,30 @@ class Account:
 
     def summary(self) -> BudgetState:
         """Return what is spent, reserved and left."""
-        reserved = add(*(charge.amounts for charge in self.held.values()))
+        reserved = add(*(run.reservation for run in self.held.values()))
         used = add(self.spent, reserved)
-        return BudgetState(
+        warnings = [
+            name
+            for name in RESOURCES
+            if (limit := getattr(self.limits, name)) is not None
+            and (gone := getattr(used, name)) is not None
+            and gone >= limit * self.limits.soft_pct / 100
+        ]
+        return BudgetState.model_construct(
             spent=self.spent,
             reserved=reserved,
-            left=left_of(self.limits, self.spent, reserved),
-            warnings=tuple(
-                name for name in RESOURCES if _is_past_soft_share(name, self.limits, used)
-            ),
+            left=left_of(self.limits, used),
+            warnings=tuple(warnings),
         )
 
-    def by_candidate(self) -> dict[str, Amounts]:
-        """Return what each candidate has spent and holds."""
-        totals = dict(self.charged_to)
-        for charge in self.held.values():
-            _charge(totals, charge.candidate, charge.amounts)
-        return totals
-
-    def by_phase(self) -> dict[str, Amounts]:
-        """Return what each phase has spent and holds."""
-        totals = dict(self.charged_in)
-        for charge in self.held.values():
-            _charge(totals, charge.phase, charge.amounts)
-        return totals
+    def totals(self) -> tuple[dict[str, Amounts], dict[str, Amounts]]:
+        """Return what candidates, and phases, have spent and reserved."""
+        by_candidate, by_phase = dict(self.by_candidate), dict(self.by_phase)
+        for run in self.held.values():
+            _charge(by_candidate, run.candidate, run.reservation)
+            _charge(by_phase, run.phase, run.reservation)
+        return by_candidate, by_phase
 
 
 def _charge(totals: dict[str, Amounts], name: str, amounts: Amounts) -> None:
     totals[name] = add(totals[name], amounts) if name in totals else amounts
-
-
-def _is_past_soft_share(name: str, limits: StudyBudget, used: Amounts) -> bool:
-    limit, gone = getattr(limits, name), getattr(used, name)
-    return limit is not None and gone is not None and gone >= limit * limits.soft_pct / 100

@@ -1,8 +1,4 @@
-"""Candidates: draft one, revise it, withdraw it; every revision is kept for good.
-
-Each revision is kept whole in `revisions/<n>/` and never changes; what lies beside it is a copy of
-the latest one that the ledger knows, and is made again if a crash left an older one there.
-"""
+"""Candidates: draft, revise and withdraw them; every revision is kept in revisions/<n>/."""
 
 from __future__ import annotations
 
@@ -54,7 +50,7 @@ AUTHORED = (
 )
 """what an author may write; everything else is kept by the system"""
 _INVARIANTS = ({"check": "metric_untouched"}, {"check": "eval_untouched"})
-REVISABLE = (CandidateStatus.DRAFT, CandidateStatus.VALIDATED, CandidateStatus.DEBUG)
+_REVISABLE = (CandidateStatus.DRAFT, CandidateStatus.VALIDATED, CandidateStatus.DEBUG)
 
 
 @dataclass(frozen=True)
@@ -77,19 +73,18 @@ def new_candidate(
     actor: StudyActor,
     attachments: Attachments | None = None,
 ) -> Candidate:
-    """Make a draft from what an author wrote; raises InvalidDocument when it cannot be one."""
+    """Create a draft from what an author wrote; raises InvalidDocument when it is not valid."""
     folder = study.folder
-    check_authored(draft)
+    _check_authored(draft)
     contents = (attachments or Attachments()).contents()
     head = git_read.head_commit(folder.root) if study.is_git else None
     with study.locked():
-        values = filled(_attached(draft, contents), study, head, actor.name)
-        name = candidate_id(next_number([*study.state.candidates, *candidate_ids(folder)]), title)
-        record = _document(folder, name, 1, values, actor)
-        keep_revision(folder, record, contents)
+        values = _filled(_attached(draft, contents), study, head, actor.name)
+        there = [each.name for each in folder.candidates.glob("c-*")]
+        name = candidate_id(next_number([*study.state.candidates, *there]), title)
+        record = _write(folder, name, 1, values, actor, contents)
         facts = {"title": title, "kind": record.kind, "parents": list(record.parents)}
         lifecycle.create(study, name, actor, {**facts, **_hashes(record)})
-        show_revision(study, name)
     return study.candidate(name)
 
 
@@ -105,25 +100,29 @@ def revise_candidate(
     """Write a new revision with some parts replaced; the earlier revisions stay.
 
     Of change, hypothesis, plan and isolation only the keys that are given are replaced; a patch
-    is dropped by `patch: null`, brought files by `files: []`.
+    is dropped by `patch: null`, attached files by `files: []`.
 
-    A candidate that was validated becomes a draft again, one in debug uses up an attempt. Raises
-    StudyError E_REVISION when somebody else revised it since `base_revision`.
+    A validated candidate becomes a draft again, one in debug uses up an attempt. Raises StudyError
+    E_REVISION when it was revised since `base_revision`.
     """
-    folder = study.folder
-    check_authored(changes)
+    _check_authored(changes)
     contents = (attachments or Attachments()).contents()
     with study.locked():
         before, held = study.candidate(candidate), study.candidate_state(candidate)
         _require_revisable(candidate, held, actor, base_revision)
         kept = {k: v for k, v in before.as_data().items() if k in AUTHORED}
-        contents = _files_kept(before, folder.candidate(candidate), changes) | contents
+        contents = _files_kept(before, study.candidate_folder(candidate), changes) | contents
         values = _attached({**kept, **_merged(kept, changes)}, contents)
-        revised = _document(folder, candidate, held.revision + 1, values, actor)
-        keep_revision(folder, revised, contents)
+        revised = _write(study.folder, candidate, held.revision + 1, values, actor, contents)
         facts = {"base_revision": held.revision, **_hashes(revised)}
-        _record_revision(study, candidate, held, actor, facts)
-        show_revision(study, candidate)
+        if held.status == CandidateStatus.DEBUG:
+            reason = "mended after it failed"
+            lifecycle.transition(study, candidate, CandidateStatus.DRAFT, actor, reason, facts)
+        else:
+            if held.status == CandidateStatus.VALIDATED:
+                to, changed = CandidateStatus.DRAFT, {"changed": ["content_hash"]}
+                lifecycle.transition(study, candidate, to, SYSTEM, "it is being revised", changed)
+            study.append("candidate.revised", candidate, facts, actor)
     return study.candidate(candidate)
 
 
@@ -134,15 +133,15 @@ def withdraw(study: Study, candidate: str, actor: StudyActor, reason: str) -> No
     """
     with study.locked():
         status = study.candidate_state(candidate).status
-        if status not in (*REVISABLE, CandidateStatus.LAUNCHED) or status == CandidateStatus.DEBUG:
+        if status in (CandidateStatus.DRAFT, CandidateStatus.VALIDATED):
+            lifecycle.transition(study, candidate, CandidateStatus.REJECTED, actor, reason)
+            return
+        if status != CandidateStatus.LAUNCHED:
             raise GateRefused(
                 "E_TRANSITION",
                 f"{candidate} is {status}: what was tried is decided on, not withdrawn.",
                 hint=f"telic study decide {candidate} reject --because TEXT",
             )
-        if status != CandidateStatus.LAUNCHED:
-            lifecycle.transition(study, candidate, CandidateStatus.REJECTED, actor, reason)
-            return
         runs = study.state.runs_of(candidate).items()
         if live := [name for name, run in runs if run.is_live]:
             raise GateRefused(
@@ -152,14 +151,14 @@ def withdraw(study: Study, candidate: str, actor: StudyActor, reason: str) -> No
             )
         if not reason:
             raise GateRefused("E_REASON", "A reason is needed.", hint="Add --because TEXT.")
-        said = f"{actor.label} gave it up while it was tried: {reason}"
-        lifecycle.transition(study, candidate, CandidateStatus.DEBUG, SYSTEM, said)
+        why = f"{actor.label} withdrew it while it was tried: {reason}"
+        lifecycle.transition(study, candidate, CandidateStatus.DEBUG, SYSTEM, why)
 
 
 def _require_revisable(
     candidate: str, held: CandidateState, actor: StudyActor, base_revision: int | None
 ) -> None:
-    if held.status not in REVISABLE:
+    if held.status not in _REVISABLE:
         raise GateRefused(
             "E_TRANSITION",
             f"{candidate} is {held.status} and is not changed any more.",
@@ -176,22 +175,15 @@ def _require_revisable(
         )
 
 
-def _record_revision(
-    study: Study, candidate: str, held: CandidateState, actor: StudyActor, facts: dict[str, Any]
-) -> None:
-    if held.status == CandidateStatus.DEBUG:
-        reason = "mended after it failed"
-        lifecycle.transition(study, candidate, CandidateStatus.DRAFT, actor, reason, facts)
-        return
-    if held.status == CandidateStatus.VALIDATED:
-        changed, reason = {"changed": ["content_hash"]}, "it is being revised"
-        lifecycle.transition(study, candidate, CandidateStatus.DRAFT, SYSTEM, reason, changed)
-    study.append("candidate.revised", candidate, facts, actor)
-
-
-def _document(
-    folder: StudyFolder, name: str, revision: int, values: Mapping[str, Any], actor: StudyActor
+def _write(
+    folder: StudyFolder,
+    name: str,
+    revision: int,
+    values: Mapping[str, Any],
+    actor: StudyActor,
+    contents: Mapping[str, bytes],
 ) -> Candidate:
+    """Write a revision's folder; one that exists already was never entered in the ledger."""
     system = {
         "schema": "telic.candidate/1",
         "id": name,
@@ -203,11 +195,16 @@ def _document(
         "created_by": actor.as_data(),
     }
     record = Candidate.parse({**values, **system}, "The draft")
-    return record.model_copy(update={"content_hash": record.compute_hash()})
+    record = record.model_copy(update={"content_hash": record.compute_hash()})
+    path = folder.candidate_file(name, revision)
+    for file, content in contents.items():
+        write_bytes(_inside(path.parent, file), content)
+    write_json(path, record.file_data())
+    return record
 
 
 def _attached(draft: Mapping[str, Any], contents: Mapping[str, bytes]) -> dict[str, Any]:
-    """Describe the files that come along in `change`, with their hashes."""
+    """Describe the attached files in `change`, with their hashes."""
     if "change" not in draft and not contents:
         return dict(draft)
     change: dict[str, Any] = {**plain(draft.get("change") or {})}
@@ -249,14 +246,14 @@ def _hashes(record: Candidate) -> dict[str, Any]:
     return {
         "revision": record.revision,
         "content_hash": record.content_hash,
-        "record_hash": content_hash(record.as_data()),
+        "record_hash": content_hash(record.file_data()),
     }
 
 
 # ---------------------------------------------------------------------------- drafts
 
 
-def check_authored(draft: Mapping[str, Any]) -> None:
+def _check_authored(draft: Mapping[str, Any]) -> None:
     """Refuse keys that only the system may write; raises InvalidDocument E_DRAFT."""
     foreign = [key for key in draft if key not in AUTHORED and not key.startswith("x-")]
     if foreign:
@@ -267,10 +264,10 @@ def check_authored(draft: Mapping[str, Any]) -> None:
         )
 
 
-def filled(
+def _filled(
     draft: Mapping[str, Any], study: Study, head_commit: str | None, engine: str
 ) -> dict[str, Any]:
-    """Return the draft with sensible values for what it leaves out."""
+    """Return the draft with defaults for what it leaves out."""
     out, contract = dict(draft), study.contract
     is_baseline = out.get("kind") == "baseline"
     if is_baseline:
@@ -327,52 +324,20 @@ def _filled_plan(plan: dict[str, Any], contract: Contract, is_baseline: bool) ->
 # ---------------------------------------------------------------------------- files
 
 
-def candidate_ids(folder: StudyFolder) -> list[str]:
-    """Return the ids of all candidate folders, the oldest first."""
-    if not folder.candidates.is_dir():
-        return []
-    return sorted(each.name for each in folder.candidates.iterdir() if each.is_dir())
-
-
-def read_candidate(folder: StudyFolder, candidate: str) -> Candidate:
-    """Return a candidate as it is on disk; raises UnknownName, or InvalidDocument E_SCHEMA."""
-    path = folder.candidate_file(candidate)
+def read_candidate(folder: StudyFolder, candidate: str, revision: int) -> Candidate:
+    """Return a revision as it is on disk; raises UnknownName, or InvalidDocument E_SCHEMA."""
+    path = folder.candidate_file(candidate, revision)
     if not path.is_file():
-        raise UnknownName(
-            "candidate", candidate, candidate_ids(folder), see="telic study candidate show"
-        )
+        there = sorted(each.name for each in folder.candidates.glob("*"))
+        raise UnknownName("candidate", candidate, there, see="telic study candidate show")
     return Candidate.parse(read_json(path), str(path))
 
 
-def revision_folder(folder: StudyFolder, candidate: str, revision: int) -> Path:
-    """Return where a revision is kept for good."""
-    return folder.candidate(candidate) / "revisions" / str(revision)
-
-
 def files_of(record: Candidate, folder: Path) -> dict[str, bytes]:
-    """Return the content of the files that a candidate brings, from one of its folders."""
+    """Return the content of the files attached to a candidate, from its revision's folder."""
     names = [f"{FILES}/{each.path}" for each in record.change.files]
     names += [record.change.patch] if record.change.patch else []
     return {name: _read(_inside(folder, name)) for name in names}
-
-
-def keep_revision(folder: StudyFolder, record: Candidate, contents: Mapping[str, bytes]) -> None:
-    """Write a revision's own folder; what is there already was never entered in the ledger."""
-    own = revision_folder(folder, record.id, record.revision)
-    for name, content in contents.items():
-        write_bytes(_inside(own, name), content)
-    write_json(own / "candidate.json", record.as_data())
-
-
-def show_revision(study: Study, candidate: str) -> None:
-    """Copy the revision that the ledger knows to where people and programs look."""
-    held, folder = study.candidate_state(candidate), study.folder
-    own = revision_folder(folder, candidate, held.revision)
-    record = Candidate.parse(read_json(own / "candidate.json"), str(own))
-    for name, content in files_of(record, own).items():
-        write_bytes(_inside(folder.candidate(candidate), name), content)
-    status = {"status": held.status, "phase": held.phase}
-    write_json(folder.candidate_file(candidate), {**record.as_data(), **status})
 
 
 def _inside(folder: Path, name: str) -> Path:

@@ -1,9 +1,8 @@
-"""The one way of writing: ids and moments, canonical JSON, its hash, and the key that signs it."""
+"""Ids and timestamps, canonical JSON and its hash, and the key that signs a study."""
 
 from __future__ import annotations
 
 import hashlib
-import json
 import re
 import secrets
 from collections.abc import Iterable
@@ -21,18 +20,9 @@ from telic.studies.errors import BrokenIntegrity, StudyError
 SLUG = r"^[a-z0-9][a-z0-9-]{1,62}$"
 _LETTERS = "abcdefghijkmnpqrstuvwxyz23456789"
 _NUMBERED = re.compile(r"^[cd]-(\d{4,})")
-NO_HASH = "0" * 64
-"""what the first ledger line names as its predecessor"""
-LARGEST_EXACT = 2**53 - 1
-_EXACT = {type(None), bool, float, str}
-"""types whose values a double, or a text, holds whatever they are"""
-_SORTED_OTHERWISE = re.compile(rb"[\xf0-\xf4]")
-"""letters by which canonical JSON sorts keys otherwise than Python, whose writer is far faster"""
-_SPELLED_OTHERWISE = re.compile(rb"[:,[]-?\d+(\.0[,}\]]|(\.\d+)?e)|^-?\d+\.|^-?\d+e")
-"""where a number may stand that Python spells otherwise: 1.0, 1e-05"""
-_TEXT_OR_NUMBER = re.compile(rb'"(?:[^"\\]|\\.)*"|-?\d+(?:\.0(?![0-9e])|(?:\.\d+)?e[-+]?\d+)')
+_LARGEST_EXACT = 2**53 - 1
 
-# ---------------------------------------------------------------------------- ids and moments
+# ---------------------------------------------------------------------------- ids and timestamps
 
 
 def check_slug(kind: str, name: str) -> str:
@@ -46,30 +36,16 @@ def check_slug(kind: str, name: str) -> str:
     return name
 
 
-def slug_of(text: str, longest: int = 40) -> str:
-    """Return a slug that resembles `text`."""
-    slug = re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")[:longest].strip("-")
-    return slug if len(slug) > 1 else f"x-{slug}".rstrip("-")
-
-
 def candidate_id(number: int, title: str) -> str:
     """Return e.g. c-0007-more-smoothness."""
-    return f"c-{number:04d}-{slug_of(title, 32)}"
+    slug = re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-")[:32].strip("-")
+    return f"c-{number:04d}-{slug if len(slug) > 1 else f'x-{slug}'.rstrip('-')}"
 
 
-def decision_id(number: int) -> str:
-    """Return e.g. d-0012."""
-    return f"d-{number:04d}"
-
-
-def evidence_id(content_hash: str) -> str:
-    """Return e.g. e-0123456789ab, from the hash of what it holds."""
-    return f"e-{content_hash[:12]}"
-
-
-def run_id(at: datetime) -> str:
-    """Return e.g. r-20260722T101500Z-k3f9qa: the second, and luck against two in one second."""
-    return f"r-{at:%Y%m%dT%H%M%SZ}-{''.join(secrets.choice(_LETTERS) for _ in range(6))}"
+def run_id() -> str:
+    """Return e.g. r-20260722T101500Z-k3f9qa: the second, and random letters."""
+    letters = "".join(secrets.choice(_LETTERS) for _ in range(6))
+    return f"r-{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{letters}"
 
 
 def next_number(used: Iterable[str]) -> int:
@@ -78,17 +54,12 @@ def next_number(used: Iterable[str]) -> int:
 
 
 def utc_now() -> str:
-    """Return the present moment, e.g. 2026-08-01T09:00:00.123Z."""
-    return written(datetime.now(UTC))
-
-
-def written(moment: datetime) -> str:
-    """Write a moment as records do."""
-    return moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    """Return the present time, e.g. 2026-08-01T09:00:00.123Z."""
+    return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def moment(text: str) -> datetime:
-    """Read a written moment; one without a zone is UTC."""
+    """Parse a timestamp; one without a zone is UTC."""
     at = datetime.fromisoformat(text)
     return at if at.tzinfo else at.replace(tzinfo=UTC)
 
@@ -99,30 +70,9 @@ def moment(text: str) -> datetime:
 def canonical(data: Any) -> bytes:
     """Return `data` (plain values or a record) as RFC 8785 canonical JSON.
 
-    Whole numbers too large for a double are spelled as text: canonical JSON has only doubles.
+    Whole numbers too large for a double become text: canonical JSON has only doubles.
     """
-    return spelled(_exact(plain(data)))
-
-
-def spelled(value: Any) -> bytes:
-    """Return what was read from JSON, and so is plain and exact already, as canonical JSON."""
-    try:
-        text = json.dumps(
-            value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
-        ).encode()
-    except ValueError:
-        return rfc8785.dumps(value)  # which says what cannot be spelled
-    if _SORTED_OTHERWISE.search(text):
-        return rfc8785.dumps(value)
-    return _TEXT_OR_NUMBER.sub(_respelled, text) if _SPELLED_OTHERWISE.search(text) else text
-
-
-def _respelled(found: re.Match[bytes]) -> bytes:
-    """Return a number as canonical JSON has it; texts stay as they are."""
-    text = found[0]
-    if text.endswith(b".0"):
-        return b"0" if text == b"-0.0" else text[:-2]
-    return text if text.startswith(b'"') else rfc8785.dumps(float(text))
+    return rfc8785.dumps(_exact(plain(data)))
 
 
 def content_hash(data: Any) -> str:
@@ -134,9 +84,8 @@ def _exact(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: _exact(part) for key, part in cast("dict[str, Any]", value).items()}
     if isinstance(value, list):
-        parts = cast("list[Any]", value)
-        return parts if set(map(type, parts)) <= _EXACT else [_exact(part) for part in parts]
-    if isinstance(value, int) and not isinstance(value, bool) and abs(value) > LARGEST_EXACT:
+        return [_exact(part) for part in cast("list[Any]", value)]
+    if type(value) is int and abs(value) > _LARGEST_EXACT:
         return str(value)
     return value
 
@@ -145,16 +94,16 @@ def _exact(value: Any) -> Any:
 
 
 def existing_key(root: Path) -> SigningKey | None:
-    """Return the user's key when there is one already."""
+    """Return the user's key if there is one."""
     return signing_key(root) if key_file().exists() else None
 
 
-def signing_key(root: Path, path: Path | None = None) -> SigningKey:
-    """Return the user's key, made at the first need, for the studies of a repository.
+def signing_key(root: Path) -> SigningKey:
+    """Return the user's key, created at first use, for the studies of a repository.
 
-    Raises BrokenIntegrity E_KEY for one that lies in the repository or that others may read.
+    Raises BrokenIntegrity E_KEY for a key inside the repository or readable by others.
     """
     try:
-        return user_key(root, path)
+        return user_key(root)
     except BadFile as error:
         raise BrokenIntegrity("E_KEY", error.message, hint=error.hint) from error

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, cast
 
 from telic.core.config import Record
 from telic.storage.files import write_text
+from telic.storage.journal import JournalEntry
 from telic.storage.reading import file_hash, read_text
 from telic.studies.canonical import content_hash
-from telic.studies.chain import LedgerEvent
 from telic.studies.documents.base import Sha, StudyActor, merged, read_yaml, update_yaml
 from telic.studies.documents.contract import ApprovalKey, Contract, SeedRole
 from telic.studies.documents.metrics import Protocol
@@ -113,7 +113,7 @@ def check_contract(study: Study) -> ContractCheck:
     )
 
 
-def amend(study: Study, actor: StudyActor, reason: str) -> LedgerEvent:
+def amend(study: Study, actor: StudyActor, reason: str) -> JournalEntry:
     """Agree on contract.yaml as it is now: a new version, with what changed and why.
 
     The first version and changes before any approval may come from an agent; later ones need a

@@ -6,14 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from telic.storage.files import read_record
 from telic.studies import lifecycle
-from telic.studies.canonical import canonical, decision_id, next_number, signing_key, utc_now
-from telic.studies.chain import decision_signed
-from telic.studies.documents.base import SYSTEM, DocumentPart, StudyActor, write_once
+from telic.studies.canonical import next_number
+from telic.studies.documents.base import SYSTEM, DocumentPart, StudyActor
 from telic.studies.documents.candidate import (
     CandidateStatus,
-    Decision,
     Evidence,
     RunStatus,
     Verdict,
@@ -21,8 +18,7 @@ from telic.studies.documents.candidate import (
 from telic.studies.errors import BrokenIntegrity, GateRefused, StudyError
 from telic.studies.evidence.claims import Audit
 from telic.studies.evidence.store import add_evidence
-from telic.studies.lifecycle import LifecycleStep
-from telic.studies.rules.objections import judge_conditions, standing_exploit
+from telic.studies.rules.results import judge_conditions, standing_exploit
 from telic.studies.state import Incumbent, RunState, StudyState
 from telic.studies.study import Study
 
@@ -171,7 +167,7 @@ def cite(
     """
     audits = standing_audits(study, candidate)
     if audit is not None:
-        audits = [name for name in audits if study.sheet(name).payload.get("audit") == audit]
+        audits = [name for name in audits if study.sheet(name).payload.get("id") == audit]
         if not audits:
             raise StudyError(
                 "E_NO_AUDIT", f"There is no audit {audit} of {candidate} as it stands now."
@@ -188,7 +184,7 @@ def cite(
         raise BrokenIntegrity(
             "E_EVIDENCE", f"{', '.join(wrong)} is missing or is not what was recorded."
         )
-    cited = _intact_audit(study, audits[-1]) if audits else None
+    cited = Audit.parse(study.sheet(audits[-1]).payload, audits[-1]) if audits else None
     return Grounds(evidence=tuple(names), audit=cited, cause=cause)
 
 
@@ -229,19 +225,8 @@ def _ending(study: Study, candidate: str) -> Evidence:
 
 def _newest(study: Study, candidate: str) -> list[str]:
     """Return the newest evidence about a candidate, or what it was made from if it never ran."""
-    sheets = study.state.evidence
-    own = sheets.where(candidate=candidate)
-    if not own:
-        return list(study.candidate(candidate).evidence_refs)
-    return [max(zip(sheets.column("seq", own), own, strict=True))[1]]
-
-
-def _intact_audit(study: Study, name: str) -> Audit:
-    payload = study.sheet(name).payload
-    audit = read_record(study.folder.audit_file(str(payload["audit"])), Audit)
-    if audit.compute_hash() != payload["audit_hash"]:
-        raise BrokenIntegrity("E_EVIDENCE", f"The audit {audit.id} is not what was recorded.")
-    return audit
+    own = [name for name, x in study.state.evidence.items() if x.candidate == candidate]
+    return own[-1:] or list(study.candidate(candidate).evidence_refs)
 
 
 def _trusted(study: Study, candidate: str, audit: Audit) -> dict[str, Any]:
@@ -278,12 +263,12 @@ def _require_words(rationale: str) -> None:
         raise StudyError("E_REASON", "A decision needs a reason.", hint="Add --because TEXT.")
 
 
-# ---------------------------------------------------------------------------- writing it down
+# ---------------------------------------------------------------------------- recording
 
 
 @dataclass(frozen=True)
 class _Ruling:
-    """A verdict on a candidate: who gives it, why, and what the ledger keeps of its grounds."""
+    """A verdict on a candidate: who gives it, why, and what it rests on."""
 
     study: Study
     candidate: str
@@ -301,77 +286,41 @@ class _Ruling:
         )
 
     def record(self) -> DecisionOutcome:
-        """Check first, then write the file, then commit: a refusal leaves every file as it was."""
-        study, candidate, why, to = self.study, self.candidate, self.why, _TO[self.verdict]
-        held = study.candidate_state(candidate)
+        study, candidate, to = self.study, self.candidate, _TO[self.verdict]
         # Whoever notices it: that an audit says invalid is the system's finding.
         mover = SYSTEM if self.verdict == "debug" else self.actor
-        step = LifecycleStep(study.state, candidate, held, mover, why, self.facts)
-        if refusal := lifecycle.why_not(step, to):
-            raise lifecycle.refused(candidate, held.status, to, refusal)
-        decision = self._write()
-        lifecycle.transition(study, candidate, to, mover, why, self._entered(decision))
-        before, after = decision.incumbent_before, decision.incumbent_after
+        before = study.incumbent.candidate if study.incumbent else None
+        entered = self._entered()
+        lifecycle.transition(study, candidate, to, mover, self.why, entered)
+        trusted: dict[str, Any] = self.facts.get("incumbent") or {}
+        after = trusted.get("candidate", before)
+        if self.facts.get("trusts_nobody") and before == candidate:
+            after = None
         if after != before:
-            trusted: dict[str, Any] = self.facts.get("incumbent") or {}
             moved = {**trusted, "from": before, "to": after}
             study.append("incumbent.changed", after, moved, self.actor)
-        return self._outcome(decision)
+        return self._outcome(entered["decision"], after)
 
     def keep(self) -> DecisionOutcome:
-        """Record that a person goes on trusting the incumbent; its status stays what it is."""
+        """Record that a person keeps trusting the incumbent; its status stays what it is."""
         held, name = self.study.incumbent, self.candidate
         if held is None or held.candidate != name:
             raise GateRefused("E_NO_INCUMBENT", f"{name} is not the incumbent: nothing to keep.")
         if self.actor.kind != "human":
             return self.propose()
-        decision = self._write()
-        entered = {**self._entered(decision), "reason": self.why}
+        entered = {**self._entered(), "reason": self.why}
         self.study.append("decision.recorded", name, entered, self.actor)
-        return self._outcome(decision)
+        return self._outcome(entered["decision"], name)
 
-    def _write(self) -> Decision:
-        """Write the decision's file; the event that follows makes it count."""
-        folder, facts = self.study.folder, self.facts
-        there = [path.stem for path in folder.decisions.glob("d-*.json")]
-        name = decision_id(next_number([*self.study.state.decisions, *there]))
-        before = self.study.incumbent.candidate if self.study.incumbent else None
-        decision = Decision(
-            id=name,
-            created_at=utc_now(),
-            created_by=self.actor,
-            candidate=self.candidate,
-            verdict=self.verdict,
-            evidence=tuple(facts["evidence"]),
-            audit=facts["audit"],
-            actor=self.actor,
-            rationale=self.why,
-            incumbent_before=before,
-            incumbent_after=self._after(before),
-            at=utc_now(),
-        )
-        decision = decision.model_copy(update={"content_hash": decision.compute_hash()})
-        write_once(folder.decision_file(name), decision.as_data())
-        return decision
+    def _entered(self) -> dict[str, Any]:
+        used = (str(entry.data.get("decision")) for entry in self.study.events)
+        return {**self.facts, "decision": f"d-{next_number(used):04d}", "verdict": self.verdict}
 
-    def _after(self, before: str | None) -> str | None:
-        if self.facts.get("trusts_nobody"):
-            return before if before != self.candidate else None
-        return self.facts["incumbent"]["candidate"] if self.facts.get("incumbent") else before
-
-    def _entered(self, decision: Decision) -> dict[str, Any]:
-        about = {"decision": decision.id, "verdict": decision.verdict}
-        entered = {**self.facts, **about, "decision_hash": decision.content_hash}
-        if self.actor.kind != "human" or self.verdict == "debug":
-            return entered
-        said = decision_signed(self.study.name, entered, self.actor.label)
-        return {**entered, "sig": signing_key(self.study.root).sign(canonical(said))}
-
-    def _outcome(self, decision: Decision) -> DecisionOutcome:
+    def _outcome(self, decision: str, incumbent: str | None) -> DecisionOutcome:
         return DecisionOutcome(
             candidate=self.candidate,
             verdict=self.verdict,
             recorded=True,
-            decision=decision.id,
-            incumbent=decision.incumbent_after,
+            decision=decision,
+            incumbent=incumbent,
         )

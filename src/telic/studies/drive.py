@@ -1,7 +1,4 @@
-"""Do what comes next as long as nobody is needed, and stop with one clear question.
-
-Each step is what `next` says, done by the function behind the command that it names.
-"""
+"""Take every next step that needs neither a person nor an author, and stop with one question."""
 
 from __future__ import annotations
 
@@ -20,11 +17,16 @@ from telic.studies.launch.attempt import LaunchRequest
 from telic.studies.launch.launch import launch
 from telic.studies.launch.recovery import reconcile, stop_run
 from telic.studies.next import note_next
-from telic.studies.next_decisions import NextAction
-from telic.studies.queue import TOKEN
+from telic.studies.queue import (
+    TOKEN,
+    advance,
+    more_seeds,
+    plan_candidate,
+    plan_incumbent_check,
+)
+from telic.studies.rules.actions import NextAction
 from telic.studies.rules.checks import validate_candidate
 from telic.studies.rules.stops import ingest
-from telic.studies.schedule import advance, more_seeds, plan_candidate, plan_incumbent_check
 from telic.studies.study import Study
 
 LOOK_EVERY_S = 0.1
@@ -32,7 +34,7 @@ _NEEDS_SOMEBODY = ("agree", "ask", "repair", "review", "mend")
 
 
 def needs_somebody(said: NextAction) -> bool:
-    """Tell whether a step is a person's or an author's, and not a machine's."""
+    """Return whether a step needs a person or an author."""
     match said.action:
         case "propose":
             return said.args.get("kind") != "baseline"
@@ -45,12 +47,9 @@ def needs_somebody(said: NextAction) -> bool:
 
 
 def go(study: Study, actor: StudyActor, *, may_launch: bool) -> Iterator[NextAction]:
-    """Yield each step before it is done; the last one is what somebody has to do.
+    """Yield each step before it is taken; the last one is left to a person or an author.
 
-    Args:
-        study: that goes on.
-        actor: on whose behalf.
-        may_launch: whether runs may be started; else the first launch ends it.
+    Without `may_launch` the first launch ends it.
     """
     while True:
         said = note_next(study)
@@ -63,16 +62,16 @@ def go(study: Study, actor: StudyActor, *, may_launch: bool) -> Iterator[NextAct
 
 
 def _may_agree(study: Study, said: NextAction) -> bool:
-    """Tell whether a first contract can be recorded: nothing is open, and nobody approved yet."""
+    """Return whether a first contract can be recorded: no question, no approval yet."""
     state = study.state
     if said.action != "agree" or state.contract_version is not None or state.approvals:
         return False
     found = check_contract(study)
-    return not found.questions and len(found.problems) == 1  # that it is not agreed on yet
+    return not found.questions and len(found.problems) == 1  # it is not agreed on yet
 
 
 def take_step(study: Study, said: NextAction, actor: StudyActor) -> None:
-    """Do one step that needs nobody."""
+    """Take one step that needs neither a person nor an author."""
     _STEPS[said.action](study, said.args, actor, said.why)
 
 
@@ -127,7 +126,7 @@ def _decide(study: Study, args: dict[str, Any], actor: StudyActor, why: str) -> 
 
 
 _STEPS: dict[str, Step] = {
-    "agree": lambda study, args, actor, why: amend(study, actor, "the first agreement"),
+    "agree": lambda study, args, actor, why: amend(study, actor, "first version"),
     "reconcile": lambda study, args, actor, why: reconcile(study, processes=True),
     "ingest": lambda study, args, actor, why: ingest(study, args["run"], actor),
     "monitor": lambda study, args, actor, why: monitor_run(study, args["run"], actor),

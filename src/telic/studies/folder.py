@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -10,13 +9,13 @@ from typing import Literal
 from pydantic import Field
 
 from telic.errors import UnknownName
+from telic.storage.locks import taking_turns
 from telic.studies.canonical import SLUG
 from telic.studies.documents.adapter import Adapter
 from telic.studies.documents.base import Document, DocumentPart, read_document, write_yaml
 from telic.studies.documents.contract import Contract
 from telic.studies.documents.metrics import MetricSpec, Protocol
 from telic.studies.errors import StudyError
-from telic.studies.lock import study_lock
 
 STATE_FOLDER = ".telic"
 StudyStatus = Literal["open", "paused", "closed"]
@@ -156,14 +155,7 @@ class StudyFolder:
     state_root = _Inside("root", STATE_FOLDER)
     """the folder of all studies"""
     registry = _Inside("state_root", "registry.yaml")
-    shared = _Inside("state_root", "shared")
-    """schemas, extractors and templates that studies share"""
     locks = _Inside("state_root", "locks")
-
-    @property
-    def lock(self) -> Path:
-        """The study's lock."""
-        return self.locks / f"{self.task_id}.{self.study_id}.lock"
 
     # ------------------------------------------------------------------ the task
 
@@ -188,10 +180,7 @@ class StudyFolder:
     ledger = _Inside("path", "ledger.jsonl")
     """the truth"""
     state = _Inside("path", "state.json")
-    """what the ledger comes to"""
-    queue = _Inside("path", "queue.json")
-    experiments = _Inside("path", "experiments.yaml")
-    """the plan for people"""
+    """a summary of the ledger"""
     report = _Inside("path", "report.md")
     report_page = _Inside("path", "report.html")
     stop_file = _Inside("path", "STOP")
@@ -199,40 +188,22 @@ class StudyFolder:
     candidates = _Inside("path", "candidates")
     runs = _Inside("path", "runs")
     evidence = _Inside("path", "evidence")
-    audits = _Inside("path", "audits")
-    decisions = _Inside("path", "decisions")
 
     def contract_version(self, version: int) -> Path:
         """Return where an agreed version of the contract is kept."""
         return self.path / "contract.history" / f"{version}.yaml"
 
-    def candidate(self, candidate_id: str) -> Path:
-        """Return the folder of a candidate."""
-        return self.candidates / candidate_id
-
-    def candidate_file(self, candidate_id: str) -> Path:
-        """Return a candidate's candidate.json."""
-        return self.candidate(candidate_id) / "candidate.json"
+    def candidate_file(self, candidate_id: str, revision: int = 1) -> Path:
+        """Return the candidate.json of a revision; attached files lie beside it."""
+        return self.candidates / candidate_id / "revisions" / str(revision) / "candidate.json"
 
     def run(self, run_id: str) -> Path:
         """Return the folder of a run."""
         return self.runs / run_id
 
-    def run_file(self, run_id: str) -> Path:
-        """Return a run's run.json."""
-        return self.run(run_id) / "run.json"
-
     def evidence_file(self, evidence_id: str) -> Path:
         """Return the file of a piece of evidence."""
         return self.evidence / f"{evidence_id}.json"
-
-    def audit_file(self, audit_id: str) -> Path:
-        """Return the file of an audit."""
-        return self.audits / f"{audit_id}.json"
-
-    def decision_file(self, decision_id: str) -> Path:
-        """Return the file of a decision."""
-        return self.decisions / f"{decision_id}.json"
 
     # ------------------------------------------------------------------ what the files hold
 
@@ -258,7 +229,7 @@ class StudyFolder:
 
 def add_study(folder: StudyFolder, entry: StudyEntry, title: str) -> Registry:
     """Enter a study (and its task, where new) and make it the active one; twice is once."""
-    with _registry_lock(folder):
+    with taking_turns(folder.locks / "registry.lock"):
         before = read_registry(folder.root) if folder.registry.is_file() else None
         task = before.task(folder.task_id) if before is not None else None
         grown = task or TaskEntry(
@@ -284,7 +255,7 @@ def add_study(folder: StudyFolder, entry: StudyEntry, title: str) -> Registry:
 
 def set_status(folder: StudyFolder, status: StudyStatus) -> None:
     """Keep the index in step with the ledger's word on a study."""
-    with _registry_lock(folder):
+    with taking_turns(folder.locks / "registry.lock"):
         held = read_registry(folder.root)
         task = held.task(folder.task_id)
         if task is None:
@@ -295,7 +266,3 @@ def set_status(folder: StudyFolder, status: StudyStatus) -> None:
         )
         changed = held.with_task(task.model_copy(update={"studies": studies}))
         write_yaml(folder.registry, changed.as_data())
-
-
-def _registry_lock(folder: StudyFolder) -> AbstractContextManager[str | None]:
-    return study_lock(folder.locks / "registry.lock")

@@ -2,8 +2,7 @@
 
 This and `launch` are the only modules of the package that start a process. What is asked here must
 leave the repository byte-identical, reach no network and run no code that the repository names
-(hooks, file-system monitors, external diff tools, text conversions). One thing may be written, and
-only when a person asks for it: a note in a ref of our own, which touches neither tree nor branch.
+(hooks, file-system monitors, external diff tools, text conversions).
 
 Unified diffs are read here, too: by hunk lengths, so that a removed line that looks like a file
 header is not taken for one; and both names of a rename count as touched.
@@ -28,7 +27,6 @@ _TIMEOUT_S = 60
 _READ_ONLY: dict[str, frozenset[str]] = {
     "apply": frozenset({"--check", "--numstat"}),
     "cat-file": frozenset(),
-    "check-ignore": frozenset(),
     "diff": frozenset({"--no-ext-diff"}),
     "hash-object": frozenset(),
     "ls-files": frozenset(),
@@ -52,13 +50,7 @@ _SAFE_SETTINGS = (
     "-c",
     "protocol.allow=never",
 )
-_NOTES = "refs/notes/telic"
-_ADD_NOTE = ("notes", f"--ref={_NOTES}", "append", "-F", "-")
 _SAFE_ENVIRONMENT = {
-    "GIT_AUTHOR_NAME": "telic",
-    "GIT_AUTHOR_EMAIL": "telic@localhost",
-    "GIT_COMMITTER_NAME": "telic",
-    "GIT_COMMITTER_EMAIL": "telic@localhost",
     "GIT_OPTIONAL_LOCKS": "0",  # `status` would else rewrite the index
     "GIT_NO_LAZY_FETCH": "1",
     "GIT_TERMINAL_PROMPT": "0",
@@ -90,15 +82,13 @@ def is_allowed(argv: Sequence[str]) -> bool:
     if tuple(argv[: len(head)]) != head or len(argv) <= len(head):
         return False
     command, *words = argv[len(head) :]
-    if (command, *words[:-1]) == _ADD_NOTE:
-        return re.fullmatch(r"[0-9a-f]{40,64}", words[-1]) is not None
     needed = _READ_ONLY.get(command)
     if needed is None or any(flag.split("=")[0] in _NEVER for flag in words):
         return False
     return not needed or not needed.isdisjoint(words)
 
 
-def ask(root: Path, *words: str, index: Path | None = None, stdin: str | None = None) -> Answer:
+def ask(root: Path, *words: str, index: Path | None = None) -> Answer:
     """Run one git sub-command of the fixed list in `root`.
 
     `index` names a scratch index outside the repository; `read-tree` is refused without one.
@@ -119,7 +109,6 @@ def ask(root: Path, *words: str, index: Path | None = None, stdin: str | None = 
             argv,
             cwd=root,
             env=environment,
-            input=stdin,
             capture_output=True,
             text=True,
             errors="surrogateescape",
@@ -169,27 +158,6 @@ def differing_paths(root: Path, one: str, other: str) -> tuple[str, ...]:
     if not answer.is_yes:
         raise TelicError(f"git diff failed in {root}: {answer.error}")
     return tuple(filter(None, answer.out.split("\0")))
-
-
-def add_note(root: Path, commit: str, text: str) -> None:
-    """Append a line to our note of a commit; writes nothing but that ref."""
-    answer = ask(root, *_ADD_NOTE, commit, stdin=f"{text}\n")
-    if not answer.is_yes:
-        raise TelicError(f"git could not write a note in {root}: {answer.error}")
-
-
-def notes(root: Path) -> list[str]:
-    """Return the text of all our notes."""
-    ref = ask(root, "rev-parse", "--verify", "--quiet", _NOTES)
-    if not ref.is_yes:
-        return []
-    tree = ask(root, "ls-tree", "-r", ref.out.strip()).out.splitlines()
-    return [ask(root, "cat-file", "blob", line.split()[2]).out for line in tree]
-
-
-def ignores(root: Path, path: str) -> bool:
-    """Return whether git would not show a path of `root`, be there such a file or not."""
-    return ask(root, "check-ignore", "-q", "--", path).is_yes
 
 
 def patched_paths(root: Path, patch: Path) -> tuple[str, ...]:

@@ -1,386 +1,197 @@
-"""The ledger: one line an event, each bound to the one before; everything else follows from it.
+"""The ledger of a study: a signed journal, and the state that follows from it.
 
-The append is the commit point: write artefacts first, append, and let the projections follow. A
-process killed before the append changed nothing; after it, the projections are made again.
+The append is the commit point: write files first, append, and everything else follows. A process
+that is killed before the append changed nothing.
 """
 
 from __future__ import annotations
 
-import contextlib
-import time
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import timedelta
 from typing import Any
 
-from telic.errors import TelicError
-from telic.storage.reading import read_bytes
-from telic.studies.canonical import canonical, existing_key, moment, signing_key, utc_now
-from telic.studies.chain import (
-    EVENT_TYPES,
-    BadLine,
-    ChainCheck,
-    Check,
-    CheckedPart,
-    LedgerBytes,
-    LedgerEvent,
-    LedgerHead,
-    anchored,
-    check_line,
-    hash_at,
-    line_hash,
+from telic.storage.files import write_json
+from telic.storage.journal import (
+    Journal,
+    JournalBroken,
+    JournalBusy,
+    JournalCheck,
+    JournalEntry,
+    JournalHead,
 )
-from telic.studies.documents.base import SYSTEM, Sha, StudyActor
+from telic.studies.canonical import existing_key, signing_key
+from telic.studies.documents.base import StudyActor, actor_of
 from telic.studies.errors import BrokenIntegrity, LockTimeout, StudyError
 from telic.studies.folder import StudyFolder
-from telic.studies.index import SMALLEST, LedgerIndex, parse_line, read_index, write_index
-from telic.studies.ledger_file import (
-    LARGEST_LINE,
-    NotedHead,
-    commit,
-    move_aside,
-    note_coming,
-    noted_head,
-    torn_tail,
-    whole_lines,
-    why_foreign,
-)
-from telic.studies.lock import PATIENCE_S, study_lock
-from telic.studies.projector import Projection, Projector
-from telic.studies.state import StudyState
-from telic.studies.state_file import committed_head, save
+from telic.studies.state import ENTRY_KINDS, LedgerReplay, StudyState
 
-ANCHOR_EVERY = 50
 _RETRIES = 5
-_SMALL = 100_000
-"""bytes up to which nobody looks for an index"""
-_JUMP = timedelta(seconds=5)
-_TICK_NS = 100_000_000
-"""of a file system's clock, at most: two changes within one look like none"""
+_EARLIER_FORMAT = b'{"actor":'
 
 
 @dataclass(frozen=True)
-class NewEvent:
-    """An event that has no place in the chain yet."""
+class NewEntry:
+    """An entry that is not in the ledger yet."""
 
-    type: str
+    kind: str
     subject: str | None
     data: dict[str, Any]
     actor: StudyActor
 
 
 class Ledger:
-    """The ledger of one study; what looks and then appends does both inside `locked`."""
+    """The ledger of one study; read and append inside `locked` to exclude other writers."""
 
-    def __init__(self, folder: StudyFolder, patience_s: float = PATIENCE_S) -> None:
-        self.folder = folder
-        self.path = folder.ledger
-        self._patience_s = patience_s
+    def __init__(self, folder: StudyFolder) -> None:
+        self.folder, self.path = folder, folder.ledger
         self.written = 0
-        """lines that were committed through this object"""
-        self._forget()
+        """entries that were committed through this object"""
+        self._has_key = False
+        self._journal = Journal(self.path, folder.name, is_guarded=True)
+        self._replay = LedgerReplay(folder.name, self._journal.start)
+        self._replayed = 0
 
     # ------------------------------------------------------------------ reading
 
-    def events(self) -> list[LedgerEvent]:
-        """Return all whole lines; raises BrokenIntegrity E_LEDGER_BROKEN at the first bad one."""
-        self._read_on()
-        if self._index is None:
-            return list(self._newest)
-        lines = whole_lines(self.path, 0)[: self._index.part.head.seq]
-        return [*map(parse_line, lines), *self._newest]
-
-    def events_of(self, *types: str, about: Iterable[str] | None = None) -> list[LedgerEvent]:
-        """Return the lines of some types, about some subjects or about anything, in order."""
-        self._read_on()
-        subjects = None if about is None else frozenset(about)
-        known = [] if self._index is None else self._index.events(self.path, types, subjects)
-        fresh = (each for each in self._newest if each.type in types)
-        return [*known, *(x for x in fresh if subjects is None or x.subject in subjects)]
+    def entries(self) -> list[JournalEntry]:
+        """Return all entries; raises BrokenIntegrity E_LEDGER_BROKEN at the first bad line."""
+        with self._translated():
+            return self._signed().entries()
 
     @property
-    def head(self) -> LedgerHead:
-        """The last line; seq 0 and 64 zeros when there is none."""
-        self._read_on()
-        return self._projector.head
+    def head(self) -> JournalHead:
+        """The last entry; number 0 when there is none."""
+        return self.state().ledger_head
 
     def state(self) -> StudyState:
-        """Return what the ledger comes to; raises BrokenIntegrity at the first bad line."""
-        self._read_on()
-        return self._projector.state()
+        """Return what the ledger comes to; raises as `entries` does."""
+        entries = self.entries()
+        seen = entries[self._replayed - 1].head if 0 < self._replayed <= len(entries) else None
+        if self._replayed and seen != self._replay.head:  # the file was replaced
+            self._replay = LedgerReplay(self.folder.name, self._journal.start)
+            self._replayed = 0
+        for entry in entries[self._replayed :]:
+            self._replay.apply(entry)
+        self._replayed = len(entries)
+        return self._replay.state()
 
-    def projection(self) -> Projection:
-        """Return all that the ledger comes to at one moment; raises as `state` does."""
-        self._read_on()
-        return self._projector.projection()
-
-    def _read_on(self) -> None:
-        """Take in the lines that are new since last time."""
-        if self._size() < self._read_to:
-            self._forget()
-        self._begin_with_index()
-        for line in whole_lines(self.path, self._read_to):
-            event = _checked(line, self._projector.head)
-            self._projector.apply(event)
-            self._newest.append(event)
-            self._places.append(self._read_to)
-            self._read_to += len(line)
-        if len(self._newest) >= SMALLEST:
-            self._renew_index()
-
-    def _begin_with_index(self) -> None:
-        """Know what was made of the ledger's beginning, where that is still what it was."""
-        if self._read_to or self._size() < _SMALL:
-            return
-        index = read_index(self.folder, self._file())
-        if index is not None:
-            self._index, self._checked = index, index.part
-            self._projector, self._read_to = index.projector(), index.part.size
-
-    def _file(self) -> LedgerBytes:
-        """Return what the file holds; read again only when it was written to since."""
-        if not self.path.exists():
-            return LedgerBytes(b"")
-        facts = self.path.stat()
-        # The last is the time of a change of any kind, which nobody can set back.
-        looks = (facts.st_dev, facts.st_ino, facts.st_size, facts.st_mtime_ns, facts.st_ctime_ns)
-        is_settled = time.time_ns() - facts.st_ctime_ns > _TICK_NS
-        if self._bytes is None or self._looks != looks or not is_settled:
-            self._looks, self._bytes = looks, LedgerBytes(read_bytes(self.path))
-        return self._bytes
-
-    def _size(self) -> int:
-        return self.path.stat().st_size if self.path.exists() else 0
-
-    def _renew_index(self) -> None:
-        """Keep what was read for whoever comes next, if every byte of it holds."""
-        file = self._file()
-        if len(file.content) != self._read_to:  # others write meanwhile
-            file = LedgerBytes(file.content[: self._read_to])
-        walk = ChainCheck(existing_key(self.folder.root), self._checked)
-        if not walk.check(file, None).ok:
-            return
-        self._checked = walk.checked(file)
-        self._index = write_index(
-            self.folder, self._checked, self._projector, self._index, self._newest, self._places
-        )
-        self._newest, self._places = [], []
-
-    def verify(self) -> Check:
-        """Recompute the whole chain, byte by byte; names the first bad line. Changes nothing."""
-        return self._check(None)
-
-    def check(self) -> Check:
-        """Say whether the chain holds; bytes that were verified before are known by their hash.
-
-        As `verify`, which looks at every line whatever was known before.
-        """
-        self._begin_with_index()
-        return self._check(self._checked)
-
-    def _check(self, known: CheckedPart | None) -> Check:
-        file = self._file()
-        key, noted = existing_key(self.folder.root), noted_head(self.folder)
-        walk = ChainCheck(key, known)
-        check = walk.check(file, committed_head(self.folder))
+    def verify(self) -> JournalCheck:
+        """Check every byte: chain, signatures, and the last line noted outside the repository."""
+        check = self._signed().verify()
         if not check.ok:
+            self._refuse_earlier()
             return check
-        self._checked = walk.checked(file)
-        hashes = {} if noted is None else _hashes(file.content, noted, check.head)
-        if why := why_foreign(noted, hashes, check.head):
-            bad = noted.head.seq if noted else 0
-            found = {"ok": False, "bad_seq": bad, "why": why, "foreign": True}
-            return check.model_copy(update=found)
+        for entry in self.entries():
+            by_person = entry.kind == "decision.recorded" and actor_of(entry).kind == "human"
+            if by_person and entry.sig is None:
+                why = "a person's decision is not signed"
+                return check.model_copy(update={"ok": False, "bad_seq": entry.seq, "why": why})
         return check
 
     def require_intact(self) -> None:
-        """Raise BrokenIntegrity E_LEDGER_BROKEN unless the chain verifies."""
+        """Raise BrokenIntegrity E_LEDGER_BROKEN unless the ledger verifies."""
         check = self.verify()
         if not check.ok:
-            raise _broken(check.bad_seq or 0, check.why)
+            raise _broken(f"Line {check.bad_seq} of {self.path} is bad: {check.why}.")
 
     # ------------------------------------------------------------------ writing
 
-    @contextlib.contextmanager
+    @contextmanager
     def locked(self) -> Generator[None]:
-        """Hold the study's lock; may be nested. Appends inside see no other writer."""
-        with study_lock(self.folder.lock, self._patience_s) as broken_lock:
-            self._recover()
-            if broken_lock is not None:
-                self._write(NewEvent("note.added", None, {"text": broken_lock}, SYSTEM))
+        """Hold the study's lock; may be nested. Never hold it while something trains."""
+        with self._translated(), self._journal.locked():
             yield
 
     def append(
         self,
-        type: str,
+        kind: str,
         subject: str | None,
         data: dict[str, Any],
         actor: StudyActor,
         *,
-        expect_head: Sha | None = None,
-    ) -> LedgerEvent:
-        """Commit one event, then rewrite the projections.
+        expected: JournalHead | None = None,
+    ) -> JournalEntry:
+        """Commit one entry and write state.json.
 
-        Raises StudyError E_EVENT for an unknown type or a line over 64 KiB, LockTimeout E_HEAD when
-        the head is no longer `expect_head`, BrokenIntegrity when the end of the chain is damaged.
+        Raises StudyError E_EVENT for an unknown kind, LockTimeout when the head is no longer
+        `expected`, BrokenIntegrity when the ledger is damaged or was not written here.
         """
-        if type not in EVENT_TYPES:
-            raise StudyError("E_EVENT", f'There is no event of type "{type}".')
-        with self.locked():
-            head, before = self.head, self.state()
-            is_saved = committed_head(self.folder) == head
-            if expect_head is not None and head.hash != expect_head:
-                raise LockTimeout(
-                    "E_HEAD", "The ledger has grown since it was read.", hint="Read it again."
-                )
-            self._require_ours(type)
-            event = self._write(NewEvent(type, subject, data, actor))
-            if event.type == "decision.recorded" or event.seq % ANCHOR_EVERY == 0:
-                self._write_anchor(event.head)
-            save(self.folder, self.state(), before if is_saved else None)
-        return event
+        if kind not in ENTRY_KINDS:
+            raise StudyError("E_EVENT", f'There is no entry of kind "{kind}".')
+        with self.locked(), self._translated():
+            signing_key(self.folder.root)
+            by = actor.model_dump(mode="json", exclude_none=True)
+            entry = self._signed().append(kind, data, subject=subject, actor=by, expected=expected)
+            self.written += 1
+            self.save_state()
+        return entry
 
-    def append_from(self, make: Callable[[StudyState], NewEvent]) -> LedgerEvent:
-        """Commit what `make` comes to from the present state, without a lock while it thinks.
+    def append_from(self, make: Callable[[StudyState], NewEntry]) -> JournalEntry:
+        """Commit what `make` returns for the present state, without holding the lock meanwhile.
 
-        When others wrote meanwhile it is asked again, five times; then LockTimeout E_HEAD.
+        When others wrote meanwhile it is called again, five times; then LockTimeout.
         """
         for attempt in range(_RETRIES + 1):
             state = self.state()
             new = make(state)
             try:
                 return self.append(
-                    new.type, new.subject, new.data, new.actor, expect_head=state.ledger_head.hash
+                    new.kind, new.subject, new.data, new.actor, expected=state.ledger_head
                 )
-            except LockTimeout as error:
-                if error.code != "E_HEAD" or attempt == _RETRIES:
+            except LockTimeout:
+                if attempt == _RETRIES:
                     raise
         raise AssertionError("unreachable")
 
     def adopt(self) -> None:
-        """Take a ledger that was written elsewhere for ours, from its present end on."""
+        """Accept a ledger that was continued elsewhere, from its present end on."""
         with self.locked():
             check = self.verify()
             if not check.ok and not check.foreign:
-                raise _broken(check.bad_seq or 0, check.why)
-            note_coming(self.folder, self.head, None)
+                raise _broken(f"Line {check.bad_seq} of {self.path} is bad: {check.why}.")
+            self._signed().adopt()
 
-    def anchor(self) -> LedgerEvent:
-        """Sign the head now, with a key outside the repository."""
-        with self.locked():
-            self.require_intact()
-            event = self._write_anchor(self.head)
-            save(self.folder, self.state())
-        return event
-
-    def rebuild(self) -> StudyState:
-        """Make the projections again from the ledger alone."""
-        with self.locked():
-            self._forget()
-            state = self.state()
-            save(self.folder, state)
-        return state
+    def save_state(self, next_action: dict[str, Any] | None = None) -> None:
+        """Write state.json, a summary for agents and people; nothing in telic rests on it."""
+        write_json(self.folder.state, {**self.state().summary(), "next_action": next_action})
 
     # ------------------------------------------------------------------ inside
 
-    def _write(self, new: NewEvent) -> LedgerEvent:
-        head, last, data = self.head, self._projector.updated_at, new.data
-        if last is not None and moment(utc_now()) < moment(last) - _JUMP:
-            # The clock went backwards; order comes from seq, so that is noted and nothing else.
-            data = {**data, "clock_behind": last}
-        fields = {
-            "seq": head.seq + 1,
-            "at": utc_now(),
-            "type": new.type,
-            "actor": new.actor.model_dump(mode="json", exclude_none=True),
-            "study": self.folder.name,
-            "subject": new.subject,
-            "data": data,
-            "prev": head.hash,
-        }
-        line = canonical({**fields, "hash": line_hash(fields)}) + b"\n"
-        if len(line) > LARGEST_LINE:
-            raise StudyError(
-                "E_EVENT",
-                f"The {new.type} event is {len(line):,} bytes long; {LARGEST_LINE:,} is the most.",
-                hint="Put the payload into an evidence file and name its hash.",
-            )
-        now = LedgerHead(seq=head.seq + 1, hash=line_hash(fields))
-        note_coming(self.folder, head, now)
-        commit(self.path, line)
-        # Noted as written, too: else nobody could tell a last line that was cut off from a crash.
-        note_coming(self.folder, now, None)
-        self.written += 1
-        return _checked(line, head)
+    def _signed(self) -> Journal:
+        """Return the journal, opened with the user's key as soon as there is one."""
+        if not self._has_key and (key := existing_key(self.folder.root)) is not None:
+            self._journal = Journal(self.path, self.folder.name, key, is_guarded=True)
+            self._has_key = True
+        return self._journal
 
-    def _require_ours(self, type: str) -> None:
-        """Raise BrokenIntegrity rather than add a line to a ledger that was not written here."""
-        noted, head = noted_head(self.folder), self.head
-        if head.seq == 0 and type == "study.created":
-            return  # begun anew: nothing is added to
-        hashes = {} if noted is None else self._known_hashes(noted.head.seq)
-        if why := why_foreign(noted, hashes, head):
-            raise _broken(head.seq, why)
-
-    def _known_hashes(self, seq: int) -> dict[int, str]:
-        before = self.head.seq - len(self._newest)
-        if before < seq <= self.head.seq:
-            return {seq: self._newest[seq - before - 1].hash}
-        found = hash_at(read_bytes(self.path), self.head.seq, seq) if 0 < seq <= before else None
-        return {} if found is None else {seq: found}
-
-    def _recover(self) -> None:
-        """Move a last line that a crash tore aside, and say so in the ledger."""
-        torn = torn_tail(self.path)
-        if torn is None:
-            return
-        seen = committed_head(self.folder)
-        if seen is not None and torn.seq <= seen.seq:
-            raise _broken(torn.seq, "it was whole once and is damaged now")
-        facts = move_aside(self.path, torn)
-        self._write(NewEvent("ledger.recovered", None, facts, SYSTEM))
-
-    def _write_anchor(self, head: LedgerHead) -> LedgerEvent:
-        """Sign the head with a key outside the repository; say why when that is not possible.
-
-        The event before is committed already, so this may not fail.
-        """
-        facts: dict[str, Any] = {"head": head.as_data(), "sig": None}
+    @contextmanager
+    def _translated(self) -> Generator[None]:
+        """Raise errors of the journal as those of a study, with their codes and exit codes."""
         try:
-            signed = canonical(anchored(self.folder.name, head))
-            facts["sig"] = signing_key(self.folder.root).sign(signed)
-        except TelicError as error:
-            facts["why"] = str(error)
-        return self._write(NewEvent("ledger.anchor", None, facts, SYSTEM))
+            yield
+        except JournalBusy as error:
+            raise LockTimeout("E_LOCK", error.message, hint=error.hint) from None
+        except JournalBroken as error:
+            self._refuse_earlier()
+            raise _broken(error.message) from None
 
-    def _forget(self) -> None:
-        self._projector = Projector(self.folder.name)
-        self._index: LedgerIndex | None = None
-        self._newest: list[LedgerEvent] = []
-        """lines that came since the index"""
-        self._places: list[int] = []
-        self._read_to = 0
-        self._checked: CheckedPart | None = None
-        self._bytes: LedgerBytes | None = None
-        self._looks: tuple[int, ...] = ()
-
-
-def _hashes(content: bytes, noted: NotedHead, head: LedgerHead) -> dict[int, str]:
-    """Return the hash of the line whose number is noted."""
-    found = hash_at(content, head.seq, noted.head.seq)
-    return {} if found is None or noted.head.seq == 0 else {noted.head.seq: found}
+    def _refuse_earlier(self) -> None:
+        """Raise StudyError E_EARLIER_VERSION for a ledger in the format of earlier versions."""
+        with self.path.open("rb") as file:
+            if file.read(len(_EARLIER_FORMAT)) != _EARLIER_FORMAT:
+                return
+        raise StudyError(
+            "E_EARLIER_VERSION",
+            f"{self.folder.name} was written by an earlier version of telic and can only be "
+            "continued with that version.",
+            hint=f"Its last report is {self.folder.report}. Start a new study to go on.",
+        )
 
 
-def _checked(line: bytes, before: LedgerHead) -> LedgerEvent:
-    try:
-        return check_line(line, before)
-    except BadLine as bad:
-        raise _broken(before.seq + 1, str(bad)) from None
-
-
-def _broken(seq: int, why: str) -> BrokenIntegrity:
+def _broken(message: str) -> BrokenIntegrity:
     return BrokenIntegrity(
         "E_LEDGER_BROKEN",
-        f"The ledger is not what was written: line {seq} is bad, {why}.",
+        message,
         hint="Launches and decisions are blocked. Restore the file from version control.",
     )

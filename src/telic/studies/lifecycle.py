@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from telic.studies.chain import LedgerEvent
+from telic.storage.journal import JournalEntry
 from telic.studies.documents.base import StudyActor
 from telic.studies.documents.candidate import CandidateStatus, RunStatus
 from telic.studies.documents.contract import PHASES
@@ -193,16 +193,18 @@ TRANSITIONS: dict[tuple[CandidateStatus, CandidateStatus], Rule] = {
 }
 
 
-def create(study: Study, candidate_id: str, actor: StudyActor, data: dict[str, Any]) -> LedgerEvent:
+def create(
+    study: Study, candidate_id: str, actor: StudyActor, data: dict[str, Any]
+) -> JournalEntry:
     """Enter a new candidate as a draft; an id is never used twice."""
     with study.locked():
         state = study.state
         if actor.kind not in _MAKERS:
-            raise refused(candidate_id, "(new)", S.DRAFT, f"{actor.kind} may not do that")
+            raise _refused(candidate_id, "(new)", S.DRAFT, f"{actor.kind} may not do that")
         if candidate_id in state.candidates:
-            raise refused(candidate_id, "(new)", S.DRAFT, "the id was used before")
+            raise _refused(candidate_id, "(new)", S.DRAFT, "the id was used before")
         if state.study_status != "open":
-            raise refused(candidate_id, "(new)", S.DRAFT, f"the study is {state.study_status}")
+            raise _refused(candidate_id, "(new)", S.DRAFT, f"the study is {state.study_status}")
         return study.append("candidate.created", candidate_id, {**data, "to": S.DRAFT}, actor)
 
 
@@ -213,7 +215,7 @@ def transition(
     actor: StudyActor,
     reason: str = "",
     data: dict[str, Any] | None = None,
-) -> LedgerEvent:
+) -> JournalEntry:
     """Move a candidate; raises GateRefused E_TRANSITION and changes no file when it may not.
 
     `data` is what the step rests on and is kept in the event. Looked at, by step:
@@ -223,27 +225,34 @@ def transition(
     """
     to, brought = CandidateStatus(to), dict(data or {})
     with study.locked():
-        state = study.state
-        held = state.candidates.get(candidate_id)
-        if held is None:
-            raise StudyError("E_NO_CANDIDATE", f"{study.name} has no candidate {candidate_id}.")
-        step = LifecycleStep(state, candidate_id, held, actor, reason, brought)
-        if why := why_not(step, to):
-            raise refused(candidate_id, held.status, to, why)
-        facts = {**brought, "from": held.status, "to": to, "reason": reason}
-        return study.append(TRANSITIONS[held.status, to].event, candidate_id, facts, actor)
+        rule = require(study, candidate_id, to, actor, reason, brought)
+        before = study.state.candidates[candidate_id].status
+        facts = {**brought, "from": before, "to": to, "reason": reason}
+        return study.append(rule.event, candidate_id, facts, actor)
 
 
-def why_not(step: LifecycleStep, to: CandidateStatus) -> str | None:
-    """Say why a step may not be taken; None when it may."""
-    rule = TRANSITIONS.get((step.candidate.status, to))
+def require(
+    study: Study,
+    candidate_id: str,
+    to: CandidateStatus,
+    actor: StudyActor,
+    reason: str,
+    data: dict[str, Any],
+) -> Rule:
+    """Return the rule by which a candidate may move; raises GateRefused E_TRANSITION."""
+    held = study.state.candidates.get(candidate_id)
+    if held is None:
+        raise StudyError("E_NO_CANDIDATE", f"{study.name} has no candidate {candidate_id}.")
+    rule = TRANSITIONS.get((held.status, to))
     if rule is None:
-        return "there is no such step"
-    if step.actor.kind not in rule.actors:
-        return f"{step.actor.kind} may not do that; {' or '.join(sorted(rule.actors))} may"
-    return rule.refuse(step)
+        raise _refused(candidate_id, held.status, to, "there is no such step")
+    if actor.kind not in rule.actors:
+        who = f"{actor.kind} may not do that; {' or '.join(sorted(rule.actors))} may"
+        raise _refused(candidate_id, held.status, to, who)
+    if why := rule.refuse(LifecycleStep(study.state, candidate_id, held, actor, reason, data)):
+        raise _refused(candidate_id, held.status, to, why)
+    return rule
 
 
-def refused(candidate_id: str, before: str, to: str, why: str) -> GateRefused:
-    """Return the error for a step that may not be taken."""
+def _refused(candidate_id: str, before: str, to: str, why: str) -> GateRefused:
     return GateRefused("E_TRANSITION", f"{candidate_id} cannot go from {before} to {to}: {why}.")

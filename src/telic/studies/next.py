@@ -1,6 +1,6 @@
-"""The next safe action of a study: the first thing that applies, in a fixed order.
+"""The next safe action of a study: the first that applies, in a fixed order.
 
-Nothing is done here and nothing is started: whoever asks gets the exact command and the reason.
+Nothing is changed or started here: the action holds the exact command and the reason.
 """
 
 from __future__ import annotations
@@ -8,291 +8,572 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from telic.errors import TelicError
+from telic.studies.canonical import moment, utc_now
+from telic.studies.contract import check_contract
+from telic.studies.decide import previous_incumbent, standing_audits
+from telic.studies.documents.candidate import CandidateStatus, RunStatus
 from telic.studies.errors import StudyError
-from telic.studies.evidence.review import REVIEW, ask_for_review
-from telic.studies.next_decisions import NextAction, doubts, first_of, objections, verdicts
-from telic.studies.outlook import Outlook
-from telic.studies.queue import TOKEN
-from telic.studies.rules.stops import Stop, ledger_problems, record_findings
-from telic.studies.state import WorkSource
-from telic.studies.state_file import save_next
+from telic.studies.evidence.artefacts import altered_artefacts
+from telic.studies.evidence.monitor import WATCH_EVERY
+from telic.studies.evidence.review import REVIEW, ask_for_review, is_unreviewed
+from telic.studies.evidence.signatures import fatal_alerts
+from telic.studies.launch.machine import stop_request
+from telic.studies.launch.recovery import due_move, is_over
+from telic.studies.queue import TOKEN, ReadyJob, lacks_jobs, queue_step, seeds_fit
+from telic.studies.rules.actions import (
+    EVALUATOR_CHANGED,
+    ActionCode,
+    NextAction,
+    remedy_for,
+    take_back,
+)
+from telic.studies.rules.change import changed_evaluators
+from telic.studies.rules.checks import changed_since, check_candidate
+from telic.studies.rules.results import (
+    PhaseStep,
+    check_incumbent,
+    completed,
+    is_checked,
+    judge_conditions,
+    measured,
+    next_phase,
+    phase_step,
+    standing_exploit,
+)
+from telic.studies.rules.stops import (
+    Stop,
+    agreement_problems,
+    ledger_problems,
+    record_findings,
+    standing_stops,
+)
 from telic.studies.study import Study
 
+S = CandidateStatus
+LOOK_EVERY_S = 0.1
+_LAST_PHASES = ("promotion", "incumbent_validation")
+_OVER = (S.ACCEPTED, S.REJECTED, S.REVERTED, S.INCONCLUSIVE)
+_REWARD_WORK = ("reward_tuning", "reward_engineering")
+_VERDICTS = {
+    "valid_improvement": "accept",
+    "baseline_established": "accept",
+    "no_improvement": "reject",
+    "inconclusive": "inconclusive",
+    "provisional": "inconclusive",
+    "invalid": "debug",
+}
 _REVISE = "telic study candidate revise {} --draft FILE"
+_VALIDATE = "telic study candidate validate {}"
+_WITHDRAW = "telic study candidate withdraw {} --because TEXT"
+_AMEND = "telic study contract amend --reason TEXT"
 
 
 def next_step(study: Study) -> NextAction:
-    """Return the next safe action and why; never does it.
+    """Return the next safe action and why; never takes it.
 
-    A file that cannot be read is named, and what to do about it: that is the next thing, then.
+    A file that cannot be read has to be repaired first; the action names it.
     """
     try:
-        if not ledger_problems(study) and study.source is not None:
-            return _after_import(study, study.source)
-        return next_action(Outlook(study))
+        return next(_due(study))
     except TelicError as error:
         ask = error.hint or "Restore the file from version control, or correct it."
-        return NextAction(
-            action="repair", why=error.message, blocking=(ask,), args={"code": _code(error)}
-        )
-
-
-def _code(error: TelicError) -> str | None:
-    return error.code if isinstance(error, StudyError) else None
+        code = error.code if isinstance(error, StudyError) else None
+        return NextAction(action="repair", why=error.message, blocking=(ask,), args={"code": code})
 
 
 def note_next(study: Study) -> NextAction:
-    """Return the next safe action, and leave it in state.json for whoever reads only that.
+    """Return the next safe action and note it in state.json.
 
-    Stop rules that fired and conditions that spoke since the last time are written down, too.
+    Stop rules that fired and conditions that were met since the last time are recorded first.
     """
     action = next_step(study)
-    is_made_here = action.action not in ("repair", "agree") and study.source is None
-    if is_made_here and record_findings(study):
+    if action.action not in ("repair", "agree") and record_findings(study):
         action = next_step(study)
     if action.action != "repair":
         with study.locked():
-            save_next(study.folder, study.state, action.as_data())
+            study.ledger.save_state(action.as_data())
     return action
 
 
-def _after_import(study: Study, source: WorkSource) -> NextAction:
-    """Return what to do with a study whose work is done elsewhere."""
-    closed = study.events_of("study.status")
-    if closed and closed[-1].data["status"] == "closed":
-        why = f"the {source.kind} {source.name} has ended: {closed[-1].data['reason']}"
-        return NextAction(action="stop", why=why, args={"source": source.name})
-    return NextAction(
-        action="wait",
-        args={"source": source.name},
-        why=f"the {source.kind} {source.name} has not ended; its runs are made by "
-        f"{source.continues_with}",
-    )
+def _due(study: Study) -> Iterator[NextAction]:
+    """Yield what applies, the most urgent first; only as much is computed as is taken."""
+    yield from _obstacles(study)
+    yield from _results(study)
+    yield from _doubts(study)
+    yield from _objections(study)
+    yield from _verdicts(study)
+    yield from _stopped(study, ("stop", "ask"))
+    yield from _work(study)
+    yield from _ideas(study)
 
 
-def next_action(outlook: Outlook) -> NextAction:
-    """Return the first thing that applies."""
-    return next(_due(outlook))
+def _first(
+    names: Sequence[str], action: ActionCode, what: str, why: str, command: str, *blocking: str
+) -> Iterator[NextAction]:
+    """Act on the first of some names."""
+    if names:
+        name = names[0]
+        yield NextAction(
+            action=action,
+            args={what: name, "others": list(names[1:])},
+            why=f"{name}: {why}",
+            blocking=tuple(text.format(name) for text in blocking),
+            command=command.format(name),
+        )
 
 
-def _due(o: Outlook) -> Iterator[NextAction]:
-    """Give what applies, the most urgent first; only so much is looked at as is taken."""
-    yield from _obstacles(o)
-    yield from _results(o)
-    yield from doubts(o)
-    yield from objections(o)
-    yield from verdicts(o)
-    yield from _limits(o)
-    yield from _work(o)
-    yield from _ideas(o)
+def _with_status(study: Study, *statuses: CandidateStatus) -> list[str]:
+    candidates = study.state.candidates.items()
+    return [name for name, held in candidates if held.status in statuses]
 
 
-def _obstacles(o: Outlook) -> Iterator[NextAction]:
-    """Give what keeps the study from going on at all."""
-    if o.integrity:
+# ---------------------------------------------------------------------------- obstacles
+
+
+def _obstacles(study: Study) -> Iterator[NextAction]:
+    """Yield what keeps the study from continuing at all."""
+    state, folder = study.state, study.folder
+    if broken := ledger_problems(study):
         verify = "telic study ledger verify"
-        why = o.integrity[0]
-        yield NextAction(action="repair", why=why, blocking=o.integrity, command=verify)
-    if o.is_closed:
+        yield NextAction(action="repair", why=broken[0], blocking=broken, command=verify)
+    if state.study_status == "closed":
         why = "the study is closed; nothing more is launched"
         yield NextAction(action="stop", args={"rule": "closed"}, why=why)
-    why = "it ended or vanished and is not settled"
-    yield from first_of(o.crashed, "reconcile", "run", why, "telic study run --reconcile")
-    why = "its runs are over, and it was not sent on"
-    yield from first_of(o.unmoved, "reconcile", "candidate", why, "telic study run --reconcile")
-    why = "its reward may be gamed, and its files were edited: what ran is to be reviewed"
-    put_back = "the files are put back; what they say now can be a candidate of its own"
-    rebuild = "telic study state --rebuild"
-    yield from first_of(o.disguised, "repair", "candidate", why, rebuild, put_back)
-    yield from _stopped(o, [each for each in o.stops if each.effect in ("pause", "close")])
-    if o.unwritten is not None and o.is_agreed:
-        scans = o.unwritten == "adapter.yaml"
-        command = "telic study adapter --draft" if scans else "telic study contract check"
-        ask = f"what belongs into {o.unwritten}?"
-        yield NextAction(
-            action="agree", why=f"{o.unwritten} is not written", blocking=(ask,), command=command
-        )
-    if not o.is_agreed:
-        why, command = "no contract has been agreed on", "telic study contract amend --reason TEXT"
+    crashed = [run for run in state.active_runs if is_over(study, run)]
+    why, command = "it ended or vanished and is not settled", "telic study run --reconcile"
+    yield from _first(crashed, "reconcile", "run", why, command)
+    unmoved = [name for name in _with_status(study, S.LAUNCHED) if due_move(study, name)]
+    why = "runs finished, status not updated"
+    yield from _first(unmoved, "reconcile", "candidate", why, command)
+    needed = (folder.adapter, folder.metric_spec, folder.protocol)
+    unwritten = next((path.name for path in needed if not path.is_file()), None)
+    is_agreed = state.contract_version is not None
+    if is_agreed and unwritten is None:
+        yield from _stopped(study, ("pause", "close"))
+    if is_agreed and unwritten is not None:
+        is_adapter = unwritten == "adapter.yaml"
+        command = "telic study adapter --draft" if is_adapter else "telic study contract check"
+        ask = f"what belongs into {unwritten}?"
+        why = f"{unwritten} is not written"
+        yield NextAction(action="agree", why=why, blocking=(ask,), command=command)
+    if not is_agreed:
+        found = check_contract(study)
+        problems = [each for each in found.problems if "contract amend" not in each]
         ask = "is contract.yaml what may be tried? (telic study contract check)"
-        asks = o.contract_questions or (ask,)
-        yield NextAction(action="agree", why=why, blocking=asks, command=command)
-    if o.disagreement:
-        keys = "telic study approve"
-        command = keys if o.is_amended else "telic study contract amend --reason TEXT"
+        asks = (*found.questions, *problems) or (ask,)
+        why = "no contract has been agreed on"
+        yield NextAction(action="agree", why=why, blocking=asks, command=_AMEND)
+    if problems := agreement_problems(study):
+        is_amended = all("void" in each for each in problems)
+        command = "telic study approve" if is_amended else _AMEND
         ask = "a person agrees to it as it is now; or undo what was changed"
-        why, blocking = o.disagreement[0], (ask, *o.disagreement)
-        yield NextAction(action="agree", why=why, blocking=blocking, command=command)
+        blocking = (ask, *problems)
+        yield NextAction(action="agree", why=problems[0], blocking=blocking, command=command)
 
 
-def _stopped(o: Outlook, stops: Sequence[Stop]) -> Iterator[NextAction]:
-    """Give what is to be done about rules that say stop: end runs, wait for them, ask a person."""
+def _unasked(study: Study) -> list[str]:
+    """Return the live runs that nobody asked to stop yet."""
+    live = study.state.active_runs
+    return [run for run in live if stop_request(study.folder.run(run)) is None]
+
+
+def _stopped(study: Study, effects: tuple[str, ...]) -> Iterator[NextAction]:
+    """Yield what to do about stop rules: end runs, wait for them, ask a person."""
+    stops = [each for each in standing_stops(study) if each.effect in effects]
     if not stops:
         return
     stop, others = stops[0], tuple(f"{each.rule}: {each.why}" for each in stops)
     args = {"rule": stop.rule, "effect": stop.effect, "kill_running": stop.kill_running}
     kills = any(each.kill_running for each in stops)
-    if kills and o.unasked:
-        end = f"telic study run --stop {o.unasked[0]} --stopped-by stop_rule"
-        args["run"] = o.unasked[0]
+    if kills and (runs := _unasked(study)):
+        end = f"telic study run --stop {runs[0]} --stopped-by stop_rule"
+        args["run"] = runs[0]
         yield NextAction(action="stop", args=args, why=stop.why, blocking=others, command=end)
-    if o.live and (kills or stop.effect != "pause"):
-        yield from _waiting(o)
-    out = _way_out(o, stop)
-    yield NextAction(
-        action="stop", args=args, why=stop.why, blocking=(*others, *_instead(stop)), command=out
-    )
+    if kills or stop.effect != "pause":
+        yield from _waiting(study)
+    if stop.effect not in ("pause", "ask"):
+        more = "telic study contract draft --set PLACE=VALUE, then: telic study contract amend"
+        others = (*others, f"or a person allows more: {more} --reason TEXT")
+    command = _way_out(study, stop)
+    yield NextAction(action="stop", args=args, why=stop.why, blocking=others, command=command)
 
 
-def _way_out(o: Outlook, stop: Stop) -> str:
-    """Return what lets a study go on after a stop, or ends it."""
-    if stop.rule == "hacking_high" and o.unreviewed:
-        return REVIEW.format(o.unreviewed[0])
+def _way_out(study: Study, stop: Stop) -> str:
+    """Return what continues a study after a stop, or ends it."""
+    if stop.rule == "hacking_high" and (names := _unreviewed(study)):
+        return REVIEW.format(names[0])
     verb = "resume" if stop.effect in ("pause", "ask") else "close"
     return f"telic study {verb} --reason TEXT"
 
 
-def _instead(stop: Stop) -> tuple[str, ...]:
-    if stop.effect in ("pause", "ask"):
-        return ()
-    more = "telic study contract draft --set PLACE=VALUE, then: telic study contract amend"
-    return (f"or a person allows more: {more} --reason TEXT",)
+# ---------------------------------------------------------------------------- results
 
 
-def _limits(o: Outlook) -> Iterator[NextAction]:
-    """Give what ends new work and lets the old come to its end."""
-    yield from _stopped(o, [each for each in o.stops if each.effect in ("stop", "ask")])
-
-
-def _results(o: Outlook) -> Iterator[NextAction]:
-    """Give what is to be done about runs and what they came to."""
-    for run, said in o.changed_runs:
-        yield NextAction(
-            action="repair",
-            args={"run": run},
-            why=f"{run}: {said}",
-            blocking=("restore the file; if it is lost, the run is given up as unusable",),
-            command=f"telic study analyze {run} --unusable",
-        )
-    for run, sign in o.doomed:
-        yield NextAction(
-            action="stop",
-            args={"run": run, "by": "monitor", "rule": "kill_fatal"},
-            why=f"{run}: {sign}, and the contract ends such runs (automation.kill_fatal)",
-            command=f"telic study run --stop {run} --stopped-by monitor",
-        )
+def _results(study: Study) -> Iterator[NextAction]:
+    """Yield what to do about runs and their results."""
+    state = study.state
+    finished = [name for name, run in state.runs.items() if run.status == RunStatus.FINISHED]
+    unmeasured = _without(study, "metrics", finished)
+    for run in unmeasured:
+        if why := altered_artefacts(study, run):
+            yield NextAction(
+                action="repair",
+                args={"run": run},
+                why=f"{run}: {why[0]}",
+                blocking=("restore the file; if it is lost, the run is entered as unusable",),
+                command=f"telic study analyze {run} --unusable",
+            )
+    if state.automation.kill_fatal and state.active_runs:
+        alerts = study.events_of("monitor.alert", about=state.active_runs)
+        for run in _unasked(study):
+            if signs := fatal_alerts(alerts, [run]):
+                yield NextAction(
+                    action="stop",
+                    args={"run": run, "by": "monitor", "rule": "kill_fatal"},
+                    why=f"{run}: {signs[0]}, and the contract ends such runs "
+                    "(automation.kill_fatal)",
+                    command=f"telic study run --stop {run} --stopped-by monitor",
+                )
     why = "it finished and was not measured"
-    yield from first_of(o.unmeasured, "ingest", "run", why, "telic study analyze {}")
-    why = "it runs, and nobody looked at it for a while"
-    yield from first_of(o.unwatched, "monitor", "run", why, "telic study monitor {}")
+    yield from _first(unmeasured, "ingest", "run", why, "telic study analyze {}")
+    last = {run: state.runs[run].intent_at for run in state.active_runs}
+    for event in study.events_of("monitor.alert", about=state.active_runs):
+        last[str(event.subject)] = event.at
+    now = moment(utc_now())
+    unwatched = [run for run, at in last.items() if now - moment(at) > WATCH_EVERY]
+    why = "it runs, and was not monitored for a while"
+    yield from _first(unwatched, "monitor", "run", why, "telic study monitor {}")
     why = "its reward may be gamed; is it?"
-    for_people = ask_for_review(o.unreviewed[0]) if o.unreviewed else ()
-    yield from first_of(o.unreviewed, "review", "candidate", why, REVIEW, *for_people)
+    yield from _first(_unreviewed(study), "review", "candidate", why, REVIEW, *ask_for_review("{}"))
     why = "its runs are measured, its claim is not audited"
-    yield from first_of(o.unaudited, "audit", "candidate", why, "telic study audit-result {}")
+    yield from _first(_unaudited(study), "audit", "candidate", why, "telic study audit-result {}")
+
+
+def _without(study: Study, kind: str, runs: Sequence[str]) -> list[str]:
+    """Return the runs about which there is no evidence of a kind."""
+    covered = {x.run for x in study.state.evidence.values() if x.kind == kind}
+    return [run for run in runs if run not in covered]
+
+
+def _unreviewed(study: Study) -> list[str]:
+    """Return open candidates, as recorded, whose reward may be gamed and that nobody reviewed."""
+    return [
+        name
+        for name, held in study.state.candidates.items()
+        if held.status not in _OVER
+        and is_unreviewed(study, name)
+        and study.candidate(name).compute_hash() == held.content_hash
+    ]
+
+
+# ---------------------------------------------------------------------------- claims
+
+
+def _steps(study: Study, *verdicts: str) -> list[PhaseStep]:
+    """Return what the phase rules say about completed candidates."""
+    steps = (phase_step(study, name) for name in completed(study.state))
+    return [each for each in steps if each.verdict in verdicts]
+
+
+def _claims(study: Study) -> list[str]:
+    """Return completed candidates without a later phase: an audit decides about them."""
+    return [each.candidate for each in _steps(study, "wait") if each.phase in _LAST_PHASES]
+
+
+def _has_no_rival(study: Study, name: str) -> bool:
+    return study.candidate_state(name).kind != "baseline" and study.incumbent is None
+
+
+def _has_audit(study: Study, name: str) -> bool:
+    """Return whether it was audited since it was completed, under the present protocol."""
+    if not standing_audits(study, name):
+        return False
+    return study.audits(name)[-1].protocol_hash == (study.state.protocol_hash or "")
+
+
+def _unaudited(study: Study) -> list[str]:
+    """Return claims without audit whose control arm, where one is queued, has ended."""
+    trusted = study.incumbent
+    open_arms = {
+        job.seed
+        for job in study.queue.open_jobs
+        if trusted is not None and (job.candidate, job.phase) == (trusted.candidate, "promotion")
+    }
+    return [
+        name
+        for name in _claims(study)
+        if not _has_audit(study, name)
+        and not _has_no_rival(study, name)
+        and not open_arms & {x.seed for x in study.state.runs_of(name, "promotion").values()}
+    ]
+
+
+def _doubts(study: Study) -> Iterator[NextAction]:
+    """Yield more seeds for an incumbent whose gain was not confirmed, or ask a person."""
+    found = check_incumbent(study)
+    if found is None or found.outcome == "holds":
+        return
+    is_lost, name = found.outcome == "lost", found.candidate
+    arms = [name, *([found.control] if found.control else [])]
+    if not is_lost and seeds_fit(study, arms, "incumbent_validation", found.n):
+        yield NextAction(
+            action="plan",
+            args={"candidate": name, "more_seeds": True},
+            why=found.why,
+            command="telic study queue check-incumbent",
+        )
+    revert, keep = take_back(study, name), f"telic study decide {name} keep --because TEXT"
+    first, second = (revert, keep) if is_lost else (keep, revert)
+    yield NextAction(
+        action="decide",
+        args={"candidate": name, "verdict": "revert" if is_lost else "keep"},
+        why=found.why,
+        blocking=(f"a person decides; instead: {second}",),
+        command=first,
+    )
+
+
+def _exploits(study: Study) -> dict[str, str]:
+    """Return candidates without live runs, and the incumbent, that a review calls an exploit."""
+    state, trusted = study.state, study.incumbent
+    running = {state.runs[run].candidate for run in state.active_runs}
+    is_trusted = "" if trusted is None else trusted.candidate
+    return {
+        name: finding
+        for name, held in state.candidates.items()
+        if ((held.status not in _OVER and name not in running) or name == is_trusted)
+        and (finding := standing_exploit(study, name))
+    }
+
+
+def _objections(study: Study) -> Iterator[NextAction]:
+    """Yield the end of candidates that a reviewer or their own condition refutes."""
+    found = [(name, "exploit", why) for name, why in _exploits(study).items()]
+    found += [
+        (name, result.cause, result.why)
+        for name in study.state.candidates
+        for result in judge_conditions(study, name)
+        if result.is_met
+    ]
+    for name, cause, why in found:
+        verdict, instead, status = "reject", (), study.candidate_state(name).status
+        command = _WITHDRAW.format(name)
+        if status == S.ACCEPTED:
+            verdict, command = "revert", take_back(study, name)
+            instead = ("a person takes it back",)
+        elif status in (S.COMPLETED, S.DEBUG):
+            command = f"telic study decide {name} reject --cause {cause} --because TEXT"
+        if cause == "exploit":
+            anyway = f"telic study approve experiment --candidate {name}"
+            instead = (f"a person may approve it all the same: {anyway}",)
+        yield NextAction(
+            action="decide",
+            args={"candidate": name, "verdict": verdict, "cause": cause},
+            why=f"{name}: {why}",
+            blocking=instead,
+            command=command,
+        )
+
+
+def _verdicts(study: Study) -> Iterator[NextAction]:
+    """Yield the decisions that audits, used-up attempts and phase rules suggest."""
+    state = study.state
+    for name in _claims(study):
+        if not _has_audit(study, name):
+            continue
+        audit, phase = study.audits(name)[-1], study.candidate_state(name).phase
+        verdict, said = _VERDICTS[audit.verdict], f"{audit.id} says {audit.verdict}"
+        n = audit.arms["x"].n
+        if verdict == "inconclusive" and phase and seeds_fit(study, [name], phase, n):
+            yield NextAction(
+                action="advance",
+                args={"candidate": name, "more_seeds": True},
+                why=f"{said}, and more seeds fit the budget",
+                command=f"telic study queue more-seeds {name} --because TEXT",
+            )
+        asks = state.automation.decide != "auto" and verdict == "accept"
+        yield NextAction(
+            action="decide",
+            args={"candidate": name, "verdict": verdict, "audit": audit.id},
+            why=said,
+            blocking=("a person accepts (automation.decide: ask)",) if asks else (),
+            command=f"telic study decide {name} {verdict} --audit {audit.id} --because TEXT",
+        )
+    for name in _with_status(study, S.DEBUG):
+        if not _may_be_mended(study, name):
+            yield _decision(name, "reject", f"{name}: every attempt to mend it was used")
+    for each in _steps(study, "wait"):
+        if why := _why_unclaimed(study, each):
+            yield _decision(each.candidate, "inconclusive", f"{each.candidate}: {why}")
+    mend = "mend metric_spec.yaml, then: telic study contract amend, telic study analyze RUN"
+    for each in _steps(study, "unreadable", "hold"):
+        asks = (f"is it given up, or can its log be read otherwise? {mend}",)
+        blocking = asks if each.verdict == "unreadable" else ()
+        why = f"{each.phase}: {each.why}"
+        yield _decision(each.candidate, "reject", why, "phase_rule", blocking)
+
+
+def _decision(
+    name: str, verdict: str, why: str, cause: str | None = None, blocking: tuple[str, ...] = ()
+) -> NextAction:
+    said = f" --cause {cause}" if cause else ""
+    return NextAction(
+        action="decide",
+        args={"candidate": name, "verdict": verdict, **({"cause": cause} if cause else {})},
+        why=why,
+        blocking=blocking,
+        command=f"telic study decide {name} {verdict}{said} --because TEXT",
+    )
+
+
+def _why_unclaimed(study: Study, step: PhaseStep) -> str | None:
+    """Return why no audit can decide about a completed candidate; None when one can."""
+    name, phase = step.candidate, step.phase
+    if standing_audits(study, name):
+        return None
+    if phase in _LAST_PHASES:
+        nobody = "under the present protocol there is no incumbent to compare with"
+        return nobody if _has_no_rival(study, name) else None
+    later = phase and next_phase(phase, study.candidate(name).plan.phases)
+    return None if later else "its plan ends before anything could be claimed"
+
+
+def _may_be_mended(study: Study, candidate: str) -> bool:
+    state = study.state
+    return state.candidates[candidate].debug_attempts < state.automation.max_debug_attempts
 
 
 # ---------------------------------------------------------------------------- work and ideas
 
 
-def _work(o: Outlook) -> Iterator[NextAction]:
-    """Give what brings the open candidates on."""
-    for step in o.passing:
-        args = {"candidate": step.candidate, "phase": step.to}
-        advance = "telic study queue advance"
-        yield NextAction(action="advance", args=args, why=step.why, command=advance)
-    why = "reward work goes on from what its terms did"
-    yield from first_of(o.unreflected, "reflect", "run", why, "telic study reflect {}")
-    if o.changed_evaluators:
-        from telic.studies.rules.remedies import EVALUATOR_CHANGED
-
-        # Before anything is checked or given up for it: no revision of a candidate mends that.
+def _work(study: Study) -> Iterator[NextAction]:
+    """Yield what moves the open candidates forward."""
+    for each in _steps(study, "advance"):
+        args = {"candidate": each.candidate, "phase": each.to}
+        command = "telic study queue advance"
+        yield NextAction(action="advance", args=args, why=each.why, command=command)
+    why = "reward work starts from what its terms did"
+    yield from _first(_unreflected(study), "reflect", "run", why, "telic study reflect {}")
+    barred = _exploits(study)
+    ready = [x for x in queue_step(study).ready if x.job.candidate not in barred]
+    waits = ready or _with_status(study, S.DRAFT, S.VALIDATED)
+    # Before anything is checked or given up for it: no revision of a candidate mends that.
+    if waits and (changed := changed_evaluators(study, study.root)):
         yield NextAction(
             action="ask",
             args={"gate": "G19"},
-            why=f"{', '.join(o.changed_evaluators)} is not the evaluator of the protocol",
+            why=f"{', '.join(changed)} is not the evaluator of the protocol",
             blocking=(EVALUATOR_CHANGED,),
         )
-    for name, changed in o.stale:
-        yield NextAction(
-            action="validate",
-            args={"candidate": name},
-            why=f"{name}: {changed} changed since it was validated",
-            command=f"telic study candidate validate {name}",
-        )
-    yield from _launch(o)
-    if o.unchecked and not o.can_be_checked:
-        keep = f"telic study decide {o.unchecked} keep --because TEXT"
-        yield NextAction(
-            action="decide",
-            args={"candidate": o.unchecked, "verdict": "keep"},
-            why=f"{o.unchecked}: no fresh seeds or no budget are left to check its claim with",
-            blocking=("a person trusts it unchecked, or allows more seeds in the contract",),
-            command=keep,
-        )
-    if o.unchecked:
-        yield NextAction(
-            action="plan",
-            args={"candidate": o.unchecked},
-            why=f"{o.unchecked}: its claim was not checked on fresh seeds",
-            command="telic study queue check-incumbent",
-        )
+    for name in _with_status(study, S.VALIDATED):
+        if changed := ", ".join(changed_since(study, name)):
+            why = f"{changed} changed since it was validated"
+            yield from _first([name], "validate", "candidate", why, _VALIDATE)
+    if ready:
+        yield from _launch(study, ready)
+    yield from _incumbent_check(study)
+    open_jobs = {(job.candidate, job.phase) for job in study.queue.open_jobs}
+    held = study.state.candidates
+    unplanned = [x for x in _with_status(study, S.VALIDATED, S.LAUNCHED) if lacks_jobs(study, x)]
     why = "it is validated and has no jobs"
-    yield from first_of(o.unplanned, "plan", "candidate", why, "telic study queue plan {}")
-    why = "all its jobs are over and it was not completed; revise it or give it up"
-    yield from first_of(o.idle, "mend", "candidate", why, _REVISE, _give_up(o.idle))
+    yield from _first(unplanned, "plan", "candidate", why, "telic study queue plan {}")
+    idle = [x for x in _with_status(study, S.VALIDATED) if (x, held[x].phase) not in open_jobs]
+    give_up = f"or withdraw it: {_WITHDRAW}"
+    why = "all its jobs are over and it was not completed; revise it or withdraw it"
+    yield from _first(idle, "mend", "candidate", why, _REVISE, give_up)
+    faults = {name: _fault(study, name) for name in _with_status(study, S.DRAFT)}
     why = "it is a draft that was not checked yet"
-    yield from first_of(o.drafts, "validate", "candidate", why, "telic study candidate validate {}")
-    names = [name for name, _ in o.faulty]
-    why = o.faulty[0][1] if names else ""
-    yield from first_of(names, "mend", "candidate", why, _REVISE, _give_up(names))
-    why = "it failed; mend it or give it up"
-    yield from first_of(o.broken, "mend", "candidate", why, _REVISE, _give_up(o.broken, "decide"))
+    sound = [name for name, fault in faults.items() if fault is None]
+    yield from _first(sound, "validate", "candidate", why, _VALIDATE)
+    faulty = [name for name, fault in faults.items() if fault]
+    why = (faults[faulty[0]] if faulty else "") or ""
+    yield from _first(faulty, "mend", "candidate", why, _REVISE, give_up)
+    broken = [name for name in _with_status(study, S.DEBUG) if _may_be_mended(study, name)]
+    give_up = "or a person gives it up: telic study decide {} reject --because TEXT"
+    yield from _first(
+        broken, "mend", "candidate", "it failed; mend it or give it up", _REVISE, give_up
+    )
 
 
-def _give_up(names: Sequence[str], verb: str = "withdraw") -> str:
-    """Return the way out for whoever does not want to mend a candidate."""
-    if not names:
-        return ""
-    if verb == "decide":
-        return f"or a person gives it up: telic study decide {names[0]} reject --because TEXT"
-    return f"or give it up: telic study candidate withdraw {names[0]} --because TEXT"
+def _unreflected(study: Study) -> list[str]:
+    """Return finished runs of reward work whose logged terms were not reflected on."""
+    state, terms = study.state, {each.key for each in study.metric_spec.components}
+    runs = [
+        name
+        for name, run in state.runs.items()
+        if run.status == RunStatus.FINISHED
+        and run.phase != "smoke"
+        and state.candidates[run.candidate].kind in _REWARD_WORK
+    ]
+    return [
+        run
+        for run in _without(study, "reflection", runs)
+        if (sheet := measured(study, run)) is not None
+        and not sheet.problem
+        and not terms.isdisjoint(sheet.curves)
+    ]
 
 
-def _launch(o: Outlook) -> Iterator[NextAction]:
-    if o.remedy:
-        found = o.remedy
-        is_given_up = found.action == "abandon" and o.is_running(str(found.args["candidate"]))
-        if is_given_up or found.args.get("gate") == "G16":
-            yield from _waiting(o)  # a run that goes on has to end first
-        yield NextAction(
-            action=found.action,
-            args=dict(found.args),
-            why=found.why,
-            blocking=found.asks,
-            command=found.command,
+def _fault(study: Study, draft: str) -> str | None:
+    """Return the first check that a draft fails."""
+    failed = (each for each in check_candidate(study, draft) if not each.passed)
+    return next((f"{each.id}: {each.why}" for each in failed), None)
+
+
+def _launch(study: Study, ready: Sequence[ReadyJob]) -> Iterator[NextAction]:
+    """Yield the launch of the first ready job, or what its first shut gate needs."""
+    state = study.state
+    if found := remedy_for(study, ready[0]):
+        name = found.args["candidate"]
+        is_running = any(state.runs[run].candidate == name for run in state.active_runs)
+        if found.args["gate"] == "G16" or (found.action == "abandon" and is_running):
+            yield from _waiting(study)  # a live run has to end first
+        yield found
+    job, retry_of = ready[0].job, ready[0].retry_of
+    retry = f" --retry-of {retry_of}" if retry_of else ""
+    yield NextAction(
+        action="launch",
+        args={
+            "candidate": job.candidate,
+            "phase": job.phase,
+            "seed": job.seed,
+            "gpu": job.slot.gpu,
+            "retry_of": retry_of,
+        },
+        why=f"{job.job_id} is ready",
+        command=f"telic study run {job.candidate} --phase {job.phase} --seed {job.seed}{retry} "
+        f"--execute --confirm {TOKEN}",
+    )
+
+
+def _incumbent_check(study: Study) -> Iterator[NextAction]:
+    """Yield the check of an incumbent's claim on fresh seeds, if it was not checked yet."""
+    trusted = study.incumbent
+    if trusted is None or is_checked(study):
+        return
+    name = trusted.candidate
+    before = previous_incumbent(study.state, name)
+    arms = [name, *([before.candidate] if before else [])]
+    if seeds_fit(study, arms, "incumbent_validation", 0):
+        why, command = (
+            "its claim was not checked on fresh seeds",
+            "telic study queue check-incumbent",
         )
-    for ready in o.ready:
-        job = ready.job
-        retry = f" --retry-of {ready.retry_of}" if ready.retry_of else ""
-        yield NextAction(
-            action="launch",
-            args={
-                "candidate": job.candidate,
-                "phase": job.phase,
-                "seed": job.seed,
-                "gpu": job.slot.gpu,
-                "retry_of": ready.retry_of,
-            },
-            why=f"{job.job_id} is ready",
-            command=f"telic study run {job.candidate} --phase {job.phase} --seed {job.seed}{retry} "
-            f"--execute --confirm {TOKEN}",
-        )
+        yield from _first([name], "plan", "candidate", why, command)
+    yield NextAction(
+        action="decide",
+        args={"candidate": name, "verdict": "keep"},
+        why=f"{name}: no fresh seeds or no budget are left to check its claim with",
+        blocking=("a person trusts it unchecked, or allows more seeds in the contract",),
+        command=f"telic study decide {name} keep --because TEXT",
+    )
 
 
-def _ideas(o: Outlook) -> Iterator[NextAction]:
-    """Give what is left when nothing else is: an idea, patience, or a question."""
-    if not o.has_baseline and not o.open_candidates:
+def _ideas(study: Study) -> Iterator[NextAction]:
+    """Yield what is left when nothing else is: an idea, patience, or a question."""
+    state = study.state
+    is_idle = all(held.status in _OVER for held in state.candidates.values())
+    if study.incumbent is None and is_idle:
         yield NextAction(
             action="propose",
             args={"kind": "baseline"},
@@ -300,22 +581,19 @@ def _ideas(o: Outlook) -> Iterator[NextAction]:
             command="telic study baseline",
         )
     # A live run may be the check of the incumbent that an idea would start from.
-    if o.has_baseline and not o.open_candidates and not o.live:
+    if study.incumbent is not None and is_idle and not state.active_runs:
         yield NextAction(
             action="propose",
             args={"role": "candidate_proposer"},
-            why="nothing is left to do with the candidates that there are",
+            why="no candidate is open",
             command="telic study candidate new TITLE --kind KIND --set PATH=VALUE",
         )
-    yield from _waiting(o)
-    yield NextAction(
-        action="ask",
-        args={"candidates": list(o.open_candidates)},
-        why="no rule says what to do with what is open",
-        blocking=("what shall become of it?",),
-    )
+    yield from _waiting(study)
+    names = [name for name, held in state.candidates.items() if held.status not in _OVER]
+    why, asks = "no rule says what to do with what is open", ("what should become of it?",)
+    yield NextAction(action="ask", args={"candidates": names}, why=why, blocking=asks)
 
 
-def _waiting(o: Outlook) -> Iterator[NextAction]:
-    if o.live:
-        yield NextAction(action="wait", args={"runs": list(o.live)}, why="runs are under way")
+def _waiting(study: Study) -> Iterator[NextAction]:
+    if live := study.state.active_runs:
+        yield NextAction(action="wait", args={"runs": list(live)}, why="runs are under way")

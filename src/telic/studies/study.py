@@ -1,9 +1,8 @@
-"""One object that answers every question about a study, each worked out once.
+"""One object that answers every question about a study, each computed once.
 
-What it says is a snapshot: of the ledger as it was at the first question, and of each file as it
-was when first asked for. The snapshot is forgotten by `refresh`, when the lock is taken, and by
-every event that is appended through its ledger; so whoever decides under the lock decides by what
-is true then.
+Its answers are a snapshot: of the ledger at the first question, and of each file when it was first
+read. The snapshot is dropped by `refresh`, when the lock is taken, and by every entry appended
+through its ledger, so that decisions under the lock see the present state.
 """
 
 from __future__ import annotations
@@ -14,35 +13,25 @@ from functools import wraps
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 
-from telic.errors import BadFile, UnknownName
-from telic.storage.facts import RevisionFacts
-from telic.storage.files import read_facts, read_json, read_record
+from telic.errors import UnknownName
+from telic.storage.journal import JournalEntry
 from telic.storage.keys import SigningKey
 from telic.studies import approvals, git_read
 from telic.studies.approvals import Standing
-from telic.studies.candidates import (
-    REVISABLE,
-    files_of,
-    read_candidate,
-    revision_folder,
-    show_revision,
-)
+from telic.studies.candidates import read_candidate
 from telic.studies.canonical import content_hash, existing_key
-from telic.studies.chain import LedgerEvent
 from telic.studies.contract import contract_hash, protocol_hash, required_approvals
 from telic.studies.documents.adapter import Adapter
 from telic.studies.documents.base import Sha, StudyActor, read_yaml
 from telic.studies.documents.candidate import Candidate, Evidence, EvidenceKind
 from telic.studies.documents.contract import ApprovalKey, Contract, Phase
 from telic.studies.documents.metrics import MetricSpec, Protocol
-from telic.studies.errors import InvalidDocument
 from telic.studies.evidence.claims import Audit
 from telic.studies.evidence.store import altered, read_evidence
 from telic.studies.folder import Registry, StudyFolder, read_registry
 from telic.studies.ledger import Ledger
-from telic.studies.projector import Projection
-from telic.studies.queue import JobQueue, PlannedJobs, as_agreed, queue_of
-from telic.studies.state import IMPORTED, CandidateState, Incumbent, StudyState, WorkSource
+from telic.studies.queue import JobQueue, queue_of
+from telic.studies.state import CandidateState, Incumbent, StudyState
 
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
@@ -51,9 +40,9 @@ Result = TypeVar("Result")
 def fact(
     find: Callable[Concatenate[Study, Arguments], Result],
 ) -> Callable[Concatenate[Study, Arguments], Result]:
-    """Work out a question about a study once per snapshot: a method, or a function of a study.
+    """Compute an answer about a study once per snapshot: a method, or a function of a study.
 
-    Arguments besides the study must be hashable, and what is returned must not be changed.
+    Arguments besides the study must be hashable, and the result must not be changed.
     """
 
     @wraps(find)
@@ -84,7 +73,7 @@ class Study:
 
     @property
     def name(self) -> str:
-        """What the ledger calls it: task/study."""
+        """Its name in the ledger: task/study."""
         return self.folder.name
 
     @property
@@ -95,7 +84,7 @@ class Study:
     # ------------------------------------------------------------------ the snapshot
 
     def refresh(self) -> Study:
-        """Forget everything that was read; the next question looks again."""
+        """Drop everything that was read; the next question reads again."""
         self._facts = {}
         return self
 
@@ -106,83 +95,65 @@ class Study:
         return view
 
     def facts(self) -> dict[Any, Any]:
-        """Return what is known of the snapshot; empty after an event was appended."""
+        """Return the answers of the snapshot; empty after an entry was appended."""
         if self._written != self.ledger.written and not self._is_pinned:
             self._written = self.ledger.written
             self._facts = {}
         return self._facts
 
-    # ------------------------------------------------------------------ writing
-
     @contextlib.contextmanager
     def locked(self) -> Generator[None]:
-        """Hold the study's lock; may be nested. What is asked inside is read anew."""
+        """Hold the study's lock; may be nested. Questions inside are answered from disk again."""
         with self.ledger.locked():
             self.refresh()
             yield
 
     def append(
-        self, type: str, subject: str | None, data: dict[str, Any], actor: StudyActor
-    ) -> LedgerEvent:
-        """Commit one event; see `Ledger.append`."""
-        return self.ledger.append(type, subject, data, actor)
+        self, kind: str, subject: str | None, data: dict[str, Any], actor: StudyActor
+    ) -> JournalEntry:
+        """Commit one entry; see `Ledger.append`."""
+        return self.ledger.append(kind, subject, data, actor)
 
     def require_intact(self) -> None:
-        """Raise BrokenIntegrity E_LEDGER_BROKEN unless the chain verifies."""
+        """Raise BrokenIntegrity E_LEDGER_BROKEN unless the ledger verifies."""
         self.ledger.require_intact()
 
-    # ------------------------------------------------------------------ what the ledger says
+    # ------------------------------------------------------------------ the ledger
 
     @property
     @fact
-    def _projection(self) -> Projection:
-        """All that the ledger comes to, at one moment."""
-        return self.ledger.projection()
-
-    @property
     def state(self) -> StudyState:
         """What the ledger comes to."""
-        return self._projection.state
+        return self.ledger.state()
 
     @property
     @fact
-    def events(self) -> tuple[LedgerEvent, ...]:
-        """The lines of the ledger; all of them, which takes seconds where they are many."""
-        return tuple(self.ledger.events()[: self.state.ledger_head.seq])
+    def events(self) -> tuple[JournalEntry, ...]:
+        """The entries of the ledger."""
+        return tuple(self.ledger.entries()[: self.state.ledger_head.seq])
 
     @fact
     def events_of(
-        self, *types: str, about: tuple[str, ...] | None = None
-    ) -> tuple[LedgerEvent, ...]:
-        """Return the lines of some types, about some subjects or about anything."""
-        last = self.state.ledger_head.seq
-        return tuple(x for x in self.ledger.events_of(*types, about=about) if x.seq <= last)
+        self, *kinds: str, about: tuple[str, ...] | None = None
+    ) -> tuple[JournalEntry, ...]:
+        """Return the entries of some kinds, about some subjects or about anything."""
+        return tuple(
+            entry
+            for entry in self.events
+            if entry.kind in kinds and (about is None or entry.subject in about)
+        )
 
     @property
     def incumbent(self) -> Incumbent | None:
         """The candidate that the study trusts under its protocol."""
         return self.state.incumbent
 
-    @property
-    @fact
-    def source(self) -> WorkSource | None:
-        """What a study tells of; None for one whose experiments are made here."""
-        for event in self.events_of(IMPORTED):
-            if "source" in event.data:
-                return WorkSource.model_validate(event.data["source"])
-        return None
-
-    @property
-    def run_revisions(self) -> dict[str, int]:
-        """Which revision of its candidate each run was started for."""
-        return self._projection.run_revisions
-
-    # ------------------------------------------------------------------ what the files say
+    # ------------------------------------------------------------------ the files
 
     @property
     @fact
     def registry(self) -> Registry:
-        """The repository's index."""
+        """The repository's index of studies."""
         return read_registry(self.root)
 
     @property
@@ -260,17 +231,13 @@ class Study:
 
     @fact
     def candidate(self, name: str) -> Candidate:
-        """Return a candidate in the revision that the ledger knows.
+        """Return a candidate in its current revision, with its status from the ledger.
 
-        A copy that a crash left behind is renewed. Raises UnknownName, or InvalidDocument E_SCHEMA.
+        Raises UnknownName, or InvalidDocument E_SCHEMA.
         """
-        revision = self.candidate_state(name).revision
-        path = self.folder.candidate_file(name)
-        is_stale = not path.is_file() or read_facts(path, RevisionFacts)["revision"] < revision
-        if is_stale and revision_folder(self.folder, name, revision).is_dir():
-            with self.locked():
-                show_revision(self, name)
-        return read_candidate(self.folder, name)
+        held = self.candidate_state(name)
+        record = read_candidate(self.folder, name, held.revision)
+        return record.model_copy(update={"status": held.status, "phase": held.phase})
 
     def candidate_state(self, name: str) -> CandidateState:
         """Return a candidate as the ledger knows it; raises UnknownName."""
@@ -279,39 +246,16 @@ class Study:
             raise UnknownName("candidate", name, list(candidates), see="telic study candidate show")
         return candidates[name]
 
-    def can_be_put_back(self, name: str) -> bool:
-        """Tell whether a candidate's files were edited, and those that the ledger knows are kept.
-
-        A draft that was edited by hand and then checked is known as it was then, and not kept so.
-        """
-        held = self.candidate_state(name)
-        own = revision_folder(self.folder, name, held.revision)
-        if not own.is_dir():  # of a study that was imported
-            return False
-        kept = Candidate.parse(read_json(own / "candidate.json"), str(own))
-        if kept.compute_hash() != held.content_hash:
-            return False
-        try:
-            shown = self.candidate(name)
-            files = files_of(shown, self.folder.candidate(name))
-        except (BadFile, InvalidDocument):
-            return True
-        return shown.compute_hash() != held.content_hash or files != files_of(kept, own)
-
-    def put_back_candidates(self) -> None:
-        """Put back edited files of what was tried; what may be revised is its author's to edit."""
-        with self.locked():
-            for name, held in self.state.candidates.items():
-                if held.status not in REVISABLE and self.can_be_put_back(name):
-                    show_revision(self, name)
-        self.refresh()
+    def candidate_folder(self, name: str) -> Path:
+        """Return the folder of a candidate's current revision."""
+        return self.folder.candidate_file(name, self.candidate_state(name).revision).parent
 
     # ------------------------------------------------------------------ approvals
 
     @property
     @fact
     def key(self) -> SigningKey | None:
-        """The user's key when there is one already."""
+        """The user's key if there is one."""
         return existing_key(self.root)
 
     @fact
@@ -322,7 +266,7 @@ class Study:
     @property
     @fact
     def standings(self) -> tuple[Standing, ...]:
-        """How every approval of the contract stands now, required ones first."""
+        """Every approval of the contract, required ones first."""
         required = required_approvals(self.contract)
         others = [held.key for held in self.state.approvals.values() if not held.candidate]
         keys = cast("tuple[ApprovalKey, ...]", (*required, *others))
@@ -344,35 +288,35 @@ class Study:
     @property
     @fact
     def queue(self) -> JobQueue:
-        """The queue that the ledger comes to, within the contract of today."""
-        seen = self._projection
-        jobs = PlannedJobs(seen.policy, seen.jobs, seen.settled, seen.touched)
-        planned = queue_of(jobs, self.state, self.run_revisions)
-        is_written = self.folder.contract.is_file()
-        return as_agreed(planned, self.state, self.contract) if is_written else planned
+        """The queue that follows from the ledger, within the present contract."""
+        contract = self.contract if self.folder.contract.is_file() else None
+        return queue_of(self.state, contract)
 
     @fact
     def planned_seeds(self, candidate: str, phase: Phase) -> frozenset[int]:
-        """Return the seeds of a phase: those of the plan, and those that were asked for later."""
+        """Return the seeds of a phase: those of the plan, and those that were added later."""
         jobs = self.queue.where(candidate=candidate, phase=phase)
-        asked = [job.seed for job in jobs if job.status != "cancelled"]
-        return frozenset([*asked, *self.candidate(candidate).plan.seeds.get(phase, ())])
+        added = [job.seed for job in jobs if job.status != "cancelled"]
+        return frozenset([*added, *self.candidate(candidate).plan.seeds.get(phase, ())])
 
     # ------------------------------------------------------------------ evidence
 
     @fact
     def sheet(self, name: str) -> Evidence:
-        """Return a piece of evidence; raises StudyError E_NO_EVIDENCE when there is none."""
+        """Return an evidence record; raises StudyError E_NO_EVIDENCE when there is none."""
         return read_evidence(self.folder, name)
 
     def evidence_names(
         self, kind: EvidenceKind, *, run: str | None = None, candidate: str | None = None
     ) -> list[str]:
-        """Return the evidence of a kind about a run or a candidate, the oldest first."""
-        about = {"run": run, "candidate": candidate}
-        sheets, wanted = self.state.evidence, {x: y for x, y in about.items() if y is not None}
-        names = sheets.where(kind=kind, **wanted)
-        return [name for _, name in sorted(zip(sheets.column("seq", names), names, strict=True))]
+        """Return the evidence of a kind about a run or a candidate, oldest first."""
+        return [
+            name
+            for name, entry in self.state.evidence.items()
+            if entry.kind == kind
+            and run in (None, entry.run)
+            and candidate in (None, entry.candidate)
+        ]
 
     def latest(
         self, kind: EvidenceKind, *, run: str | None = None, candidate: str | None = None
@@ -387,10 +331,9 @@ class Study:
 
     @fact
     def audits(self, candidate: str) -> tuple[Audit, ...]:
-        """Return the audits of a candidate, the oldest first."""
+        """Return the audits of a candidate, oldest first."""
         names = self.evidence_names("audit", candidate=candidate)
-        audits = [str(self.sheet(name).payload["audit"]) for name in names]
-        return tuple(read_record(self.folder.audit_file(name), Audit) for name in audits)
+        return tuple(Audit.parse(self.sheet(name).payload, name) for name in names)
 
 
 def _yaml_hash(path: Path) -> Sha | None:

@@ -92,7 +92,7 @@ All commands but [bold]run[/] and [bold]go[/] only read and write files under .t
         "close": "study:close",
         "ledger": VerbGroup(
             help="The append-only record of the study.",
-            verbs={"verify": "study_state:verify", "anchor": "study_state:anchor"},
+            verbs={"verify": "study_state:verify", "adopt": "study_state:adopt"},
         ),
         "adapter": "study_contract:adapter",
         "confirm": "study_contract:confirm",

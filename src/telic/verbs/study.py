@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from telic.core.config import Record
 from telic.core.request import VerbRequest, argument, context, inner, option, place
 from telic.core.verb import Question, Verb, verb
-from telic.studies.chain import LedgerEvent
+from telic.storage.journal import JournalEntry
 from telic.studies.folder import StudyKind
 
 if TYPE_CHECKING:
@@ -182,12 +182,12 @@ def init(request: InitRequest) -> NewStudy:
 class LedgerEntry(NamedTuple):
     """An event that was entered, and what it means."""
 
-    event: LedgerEvent
+    event: JournalEntry
     says: str
 
     def as_data(self) -> dict[str, Any]:
         """Return the event."""
-        return self.event.as_data()
+        return self.event.model_dump(mode="json")
 
 
 class EnteredEvent(Record):
@@ -286,4 +286,4 @@ def add_note(request: NoteRequest) -> EnteredEvent:
         if event is None:
             facts = {"text": request.text, "request_key": request.key}
             event = study.append("note.added", request.about, facts, request.who)
-    return EnteredEvent(seq=event.seq, type=event.type)
+    return EnteredEvent(seq=event.seq, type=event.kind)

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from telic.core.config import Record
 from telic.core.request import argument, option
 from telic.core.verb import Question
-from telic.errors import UsageError
 from telic.studies.documents.contract import ApprovalKey
-from telic.verbs.study import PersonRequest, StudyRequest, study_verb
+from telic.verbs.study import PersonRequest, study_verb
 
 if TYPE_CHECKING:
     from telic.studies.study import Study
@@ -108,46 +106,3 @@ def approve(request: ApproveRequest) -> Approvals:
             grant(study, key, request.person, candidate=candidate, note=note, seen_hash=subject)
     said = "rejected" if request.refuse else "approved"
     return Approvals(study=study.name, keys=tuple(seen), said=said)
-
-
-class ImportApprovalsRequest(PersonRequest):
-    """Approvals that were given on another machine."""
-
-    file: Path = argument("Approvals given on another machine.")
-    key_file: Path | None = option("The key that signed them there.", "--key", default=None)
-
-
-def _import_question(request: ImportApprovalsRequest) -> Question:
-    if request.key_file is None:
-        raise UsageError("--import needs the key that signed the file.", hint="Add --key PATH.")
-    return Question(
-        f"Take over the approvals in {request.file} for {request.open().name}?",
-        request.terminal_command("approve", "--import", str(request.file)),
-    )
-
-
-@study_verb(ImportApprovalsRequest, question=_import_question)
-def import_approvals(request: ImportApprovalsRequest) -> Approvals:
-    """Take over approvals that were given on another machine."""
-    from telic.studies.approvals import import_approvals as take_over
-
-    assert request.key_file is not None
-    study = request.open()
-    events = take_over(study, request.file, request.key_file, request.person)
-    return Approvals(study=study.name, keys=tuple(str(event.data["key"]) for event in events))
-
-
-class ExportApprovalsRequest(StudyRequest):
-    """Where the approvals go."""
-
-    file: Path = argument("File to write.")
-
-
-@study_verb(ExportApprovalsRequest)
-def export_approvals(request: ExportApprovalsRequest) -> Approvals:
-    """Write the approvals that hold to a file."""
-    from telic.studies.approvals import export_approvals as write
-
-    study = request.open()
-    keys = write(study, request.file)
-    return Approvals(study=study.name, keys=tuple(keys), said="written")

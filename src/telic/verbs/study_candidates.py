@@ -192,9 +192,8 @@ def _marked(key: str | None) -> dict[str, Any]:
 def _key_of(study: Study, candidate: str, revision: int) -> str | None:
     """Return the key of the request that wrote a revision."""
     from telic.storage.files import read_table
-    from telic.studies.candidates import revision_folder
 
-    path = revision_folder(study.folder, candidate, revision) / "candidate.json"
+    path = study.folder.candidate_file(candidate, revision)
     return read_table(path).get(_KEY) if path.is_file() else None
 
 

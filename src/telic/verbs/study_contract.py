@@ -11,10 +11,10 @@ from telic.core.config import Record
 from telic.core.request import argument, inner, option
 from telic.core.text import pairs, read_value
 from telic.core.verb import Question, Wrapped, verb
+from telic.storage.journal import JournalEntry
 from telic.storage.reading import read_text
 from telic.studies.adapter_check import AdapterCheck, check_adapter
 from telic.studies.approvals import Standing
-from telic.studies.chain import LedgerEvent
 from telic.studies.contract import ContractCheck
 from telic.studies.launch.attempt import check_words
 from telic.studies.smoke import SmokeProof, prove_adapter
@@ -255,7 +255,7 @@ class AmendRequest(PersonRequest):
 class Amendment(NamedTuple):
     """A new version of the contract."""
 
-    event: LedgerEvent
+    event: JournalEntry
     voided: tuple[str, ...]
 
     def as_data(self) -> dict[str, Any]:

@@ -11,14 +11,13 @@ from telic.core.request import argument, option
 from telic.core.text import integers
 from telic.core.verb import Question, Wrapped
 from telic.errors import UsageError
-from telic.studies.chain import EVENT_TYPES
 from telic.studies.decide import DecisionOutcome
 from telic.studies.documents.candidate import Evidence, Verdict
 from telic.studies.evidence.audit import AuditResult
+from telic.studies.evidence.measurement import SampleCheck
 from telic.studies.evidence.monitor import MonitorReport
 from telic.studies.evidence.probes import ProbePlan, ProbeSummary
 from telic.studies.evidence.reflection import ReflectionResult
-from telic.studies.evidence.sample import SampleCheck
 from telic.verbs.study import CANDIDATE, RUN, PersonRequest, StudyRequest, study_verb
 
 
@@ -31,7 +30,7 @@ class SampleRequest(StudyRequest):
 @study_verb(SampleRequest, exit_code=lambda found: 4 if found.missing else 0)
 def metrics(request: SampleRequest) -> SampleCheck:
     """Check that the metric spec can read a sample log; exit code 4 when a key is missing."""
-    from telic.studies.evidence.sample import check_sample
+    from telic.studies.evidence.measurement import check_sample
 
     return check_sample(request.open().folder, request.sample)
 
@@ -284,8 +283,8 @@ def propose_decision(request: DecideRequest) -> DecisionOutcome:
 
     To have a person accept, keep or revert, call request_decision.
     """
-    about = request.open().events_of(*EVENT_TYPES, about=(request.candidate,))
-    if about and about[-1].type == "decision.proposed":
+    about = [x for x in request.open().events if x.subject == request.candidate]
+    if about and about[-1].kind == "decision.proposed":
         last = about[-1].data
         if (last.get("verdict"), last.get("reason")) == (request.verdict, request.because):
             return DecisionOutcome(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from telic.core.config import Record
 from telic.core.request import inner, option
 from telic.core.verb import verb
-from telic.studies.next_decisions import NextAction
+from telic.studies.next import NextAction
 from telic.verbs.study import StudyRequest
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from telic.studies.launch.attempt import LaunchRequest, check_words, reservation
 from telic.studies.launch.launch import DryRun, LaunchResult
 from telic.studies.launch.recovery import RecoveredRun
 from telic.studies.queue import QueueStep
-from telic.studies.rules.phases import PhaseStep
+from telic.studies.rules.results import PhaseStep
 from telic.studies.state import RunState, StudyState
 from telic.studies.study import Study
 from telic.verbs.study import CANDIDATE, RUN, PersonRequest, StudyRequest, study_verb
@@ -40,7 +40,7 @@ class PlanRequest(StudyRequest):
 @study_verb(PlanRequest)
 def plan(request: PlanRequest) -> JobList:
     """Queue every phase and seed of a validated candidate; twice is once."""
-    from telic.studies.schedule import plan_candidate
+    from telic.studies.queue import plan_candidate
 
     study = request.open()
     jobs = plan_candidate(study, request.candidate, request.who, priority=request.priority)
@@ -50,7 +50,7 @@ def plan(request: PlanRequest) -> JobList:
 @study_verb(StudyRequest)
 def step(request: StudyRequest) -> QueueStep:
     """Show which jobs may start now and why the others wait; changes nothing."""
-    from telic.studies.schedule import queue_step
+    from telic.studies.queue import queue_step
 
     return queue_step(request.open())
 
@@ -64,7 +64,7 @@ class Advances(Wrapped, Record):
 @study_verb(StudyRequest)
 def advance(request: StudyRequest) -> Advances:
     """Send completed candidates to their next phase where its rule allows; says why others stay."""
-    from telic.studies.schedule import advance as send_on
+    from telic.studies.queue import advance as send_on
 
     return Advances(candidates=tuple(send_on(request.open())))
 
@@ -79,7 +79,7 @@ class MoreSeedsRequest(StudyRequest):
 @study_verb(MoreSeedsRequest)
 def more_seeds(request: MoreSeedsRequest) -> JobList:
     """Give an open question another block of five fresh seeds, in both arms."""
-    from telic.studies.schedule import more_seeds as ask_for_seeds
+    from telic.studies.queue import more_seeds as ask_for_seeds
 
     study = request.open()
     jobs = ask_for_seeds(study, request.candidate, request.who, request.because)
@@ -89,7 +89,7 @@ def more_seeds(request: MoreSeedsRequest) -> JobList:
 @study_verb(StudyRequest)
 def check_incumbent(request: StudyRequest) -> JobList:
     """Queue held-out seeds for the incumbent and the one before it, side by side."""
-    from telic.studies.schedule import plan_incumbent_check
+    from telic.studies.queue import plan_incumbent_check
 
     return JobList(jobs=tuple(plan_incumbent_check(request.open(), request.who)))
 
@@ -105,7 +105,7 @@ class BatchRequest(StudyRequest):
 @study_verb(BatchRequest)
 def batch(request: BatchRequest) -> QueueBatch:
     """Plan candidates side by side, each with its GPU and worktree; written to experiments.yaml."""
-    from telic.studies.schedule import plan_batch
+    from telic.studies.queue import plan_batch
 
     study = request.open()
     return plan_batch(study, request.batch, request.goal, list(request.candidates), request.who)
@@ -143,7 +143,7 @@ class QueueOrder(Wrapped):
 @study_verb(ReorderRequest)
 def reorder(request: ReorderRequest) -> QueueOrder:
     """Change the order in which jobs become ready."""
-    from telic.studies.schedule import reorder as put_in_order
+    from telic.studies.queue import reorder as put_in_order
 
     return QueueOrder(
         put_in_order(

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from telic.core.config import Record
 from telic.core.request import option
 from telic.core.verb import Question
+from telic.storage.journal import JournalCheck, JournalHead
 from telic.studies.budget import BudgetState
-from telic.studies.chain import Check, LedgerEvent, LedgerHead
 from telic.studies.next import NextAction
 from telic.studies.state import FiredStop, Incumbent
 from telic.verbs.study import PersonRequest, StudyRequest, study_verb
@@ -22,9 +22,7 @@ if TYPE_CHECKING:
 class StateRequest(StudyRequest):
     """Where a study stands."""
 
-    rebuild: bool = option(
-        "Make state.json and edited files of tried candidates again from the ledger.", default=False
-    )
+    rebuild: bool = option("Write state.json again from the ledger.", default=False)
 
 
 class StudyView(Record):
@@ -32,7 +30,7 @@ class StudyView(Record):
 
     study: str
     status: str
-    ledger_head: LedgerHead
+    ledger_head: JournalHead
     contract_version: int | None
     incumbent: Incumbent | None
     baseline: str | None
@@ -54,7 +52,7 @@ class StudyStanding(NamedTuple):
 
     def as_data(self) -> dict[str, Any]:
         """Return the state as it is told, with the next action in it."""
-        return {**self.state.told().as_data(), "next_action": self.following.as_data()}
+        return {**self.state.as_data(), "next_action": self.following.as_data()}
 
     def summary(self) -> StudyView:
         """Return what fits into one look."""
@@ -80,15 +78,11 @@ class StudyStanding(NamedTuple):
 def state(request: StateRequest) -> StudyStanding:
     """Show where the study stands, from the ledger alone."""
     from telic.studies.next import next_step
-    from telic.studies.state_file import committed_head
 
     study = request.open()
-    found = study.state
-    if request.rebuild or committed_head(study.folder) != found.ledger_head:
-        if request.rebuild:
-            study.put_back_candidates()
-        found = study.ledger.rebuild()
-    return StudyStanding(found, next_step(study))
+    if request.rebuild:
+        study.ledger.save_state()
+    return StudyStanding(study.state, next_step(study))
 
 
 @study_verb(StudyRequest)
@@ -119,20 +113,10 @@ def loop_step(request: StudyRequest) -> NextAction:
 # ---------------------------------------------------------------------------- the ledger
 
 
-class VerifyRequest(StudyRequest):
-    """A ledger to verify."""
-
-    collect: bool = option(
-        "Put files aside that a crash left uncommitted a week ago.", "--collect", default=False
-    )
-
-
 class LedgerProof(NamedTuple):
-    """How the chain of a ledger came out."""
+    """The result of verifying a ledger and the files that it names."""
 
-    check: Check
-    git_notes: int | None = None
-    collected: tuple[str, ...] = ()
+    check: JournalCheck
     changed: tuple[str, ...] = ()
     """files that are not what the ledger recorded"""
 
@@ -142,85 +126,62 @@ class LedgerProof(NamedTuple):
         return self.check.ok and not self.changed
 
     def as_data(self) -> dict[str, Any]:
-        """Return the check, with what was looked at beside it where it holds."""
+        """Return the check and the changed files."""
         found = self.check.model_dump(mode="json")
-        if self.check.ok:
-            found |= {"git_notes": self.git_notes, "collected": list(self.collected)}
-            found |= {"ok": self.ok, "changed": list(self.changed)}
-        return found
+        return {**found, "ok": self.ok, "changed": list(self.changed)}
 
 
-@study_verb(VerifyRequest, exit_code=lambda proof: 0 if proof.ok else 5)
-def verify(request: VerifyRequest) -> LedgerProof:
-    """Recompute the chain of the ledger, and hash every file that it names.
+@study_verb(StudyRequest, exit_code=lambda proof: 0 if proof.ok else 5)
+def verify(request: StudyRequest) -> LedgerProof:
+    """Verify the chain and signatures of the ledger, and hash every file that it names.
 
-    Says which line is bad or which file was changed; exit code 5 then. A chain that was written
-    anew, cut short or added to outside of telic is found by the note of its last line that every
+    Names the first bad line or the changed files; exit code 5 then. A chain that was rewritten,
+    cut short or extended outside of telic does not match the note of its last line, which every
     write leaves in the user's own folder.
     """
-    from telic.studies.administration import collect_orphans, require_noted
     from telic.studies.evidence.proof import changed_files
 
     study = request.open()
     found = study.ledger.verify()
-    if not found.ok:
-        return LedgerProof(found)
-    study.require_intact()
-    noted = require_noted(study.ledger)
-    collected = tuple(collect_orphans(study) if request.collect else ())
-    return LedgerProof(found, noted, collected, changed_files(study.refresh()))
+    return LedgerProof(found, changed_files(study) if found.ok else ())
 
 
 @study_verb(StudyRequest)
-def ledger_verify(request: StudyRequest) -> Check:
-    """Recompute the chain of the study, byte by byte; names the first bad line."""
+def ledger_verify(request: StudyRequest) -> JournalCheck:
+    """Verify the chain and signatures of the ledger; names the first bad line."""
     return request.open().ledger.verify()
 
 
-class AnchorRequest(PersonRequest):
-    """A ledger to anchor."""
+class AdoptedLedger(Record):
+    """A ledger that is continued here."""
 
-    git_note: bool = option(
-        "Also write the head into a note of the commit.", "--git-note", default=False
-    )
-
-
-class Anchor(NamedTuple):
-    """The head of a study, signed."""
-
-    event: LedgerEvent
-    commit: str | None
+    study: str
+    head: JournalHead
 
     def as_data(self) -> dict[str, Any]:
-        """Return what was signed, and the commit it was noted at."""
-        return {**self.event.data, "commit": self.commit}
+        """Return the study and its head."""
+        return self.model_dump(mode="json")
 
 
-def _adopt_question(request: AnchorRequest) -> Question | None:
+def _adopt_question(request: PersonRequest) -> Question | None:
     study = request.open()
     check = study.ledger.verify()
     if not check.foreign:
         return None
     return Question(
-        f"The ledger of {study.name} was not written here: {check.why}. Take it over as it is, "
-        f"with its {check.events} lines?",
-        request.terminal_command("ledger", "anchor"),
+        f"The ledger of {study.name} was not written here: {check.why}. Continue it as it is, "
+        f"with its {check.head.seq} lines?",
+        request.terminal_command("ledger", "adopt"),
     )
 
 
-@study_verb(AnchorRequest, question=_adopt_question)
-def anchor(request: AnchorRequest) -> Anchor:
-    """Sign the head of the ledger now; with a git note a copy of it leaves with the repository.
-
-    A ledger that somebody else went on with, on another machine, is taken over by a person's word.
-    """
-    from telic.studies.administration import note_head
-
+@study_verb(PersonRequest, question=_adopt_question)
+def adopt(request: PersonRequest) -> AdoptedLedger:
+    """Continue a ledger that was written on another machine; a person has to agree."""
     study = request.open()
     if study.ledger.verify().foreign and request.person:
         study.ledger.adopt()
-    event = study.ledger.anchor()
-    return Anchor(event, note_head(study.ledger) if request.git_note else None)
+    return AdoptedLedger(study=study.name, head=study.ledger.head)
 
 
 # ---------------------------------------------------------------------------- the report
@@ -248,7 +209,7 @@ class ReportText(Record):
     """A report as Markdown."""
 
     markdown: str
-    ledger_head: LedgerHead
+    ledger_head: JournalHead
 
 
 @study_verb(StudyRequest)

@@ -61,7 +61,7 @@ def prove(tmp_path, monkeypatch):
 
     yield run
     for study in studies:
-        for folder in study.folder.runs.iterdir():
+        for folder in study.folder.runs.glob("*"):
             machine.ask_to_stop(folder, "user", "the test is over")
 
 

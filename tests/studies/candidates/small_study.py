@@ -14,8 +14,8 @@ from telic.studies.evidence.audit import audit_result
 from telic.studies.evidence.measurement import Measurement
 from telic.studies.folder import StudyFolder, registry_file
 from telic.studies.lifecycle import transition
+from telic.studies.queue import advance, plan_candidate
 from telic.studies.rules.checks import validate_candidate
-from telic.studies.schedule import advance, plan_candidate
 from tests.studies.fresh import FreshStudy
 
 HUMAN = StudyActor(kind="human", name="ada")
@@ -173,6 +173,8 @@ def start_run(study: FreshStudy, candidate: str, phase="smoke", seed=1, **facts)
     """Enter a run as started, as the launch path would."""
     run, nonce = f"r-20260801T090000Z-{secrets.token_hex(3)}", secrets.token_hex(8)
     intent = {"run": run, "candidate": candidate, "phase": phase, "seed": seed, "nonce": nonce}
+    held = study.candidate_state(candidate)
+    intent |= {"content_hash": held.content_hash, "gates": {"G18": True}}
     study.append("launch.intent", candidate, {**intent, **facts}, RUNNER)
     started = {"run": run, "nonce": nonce, "candidate": candidate}
     if study.state.candidates[candidate].status == "validated":

@@ -1,18 +1,22 @@
 import pytest
 
 from telic.storage.files import read_json, write_json
-from telic.studies.candidates import new_candidate, read_candidate
+from telic.studies.candidates import new_candidate
 from telic.studies.decide import decide, revert
 from telic.studies.documents.candidate import Hypothesis
 from telic.studies.errors import BrokenIntegrity, GateRefused, StudyError
 from telic.studies.evidence.audit import audit_result
 from telic.studies.evidence.review import review_candidate
 from telic.studies.next import next_step
-from telic.studies.outlook import Outlook
+from telic.studies.queue import more_seeds, plan_incumbent_check
 from telic.studies.rules.checks import validate_candidate
-from telic.studies.rules.objections import check_incumbent, is_checked, read_condition
+from telic.studies.rules.results import (
+    check_incumbent,
+    is_checked,
+    judge_conditions,
+    read_condition,
+)
 from telic.studies.rules.stops import record_findings
-from telic.studies.schedule import more_seeds, plan_incumbent_check
 from tests.studies.candidates.small_study import (
     AGENT,
     HUMAN,
@@ -42,9 +46,9 @@ def test_an_accepted_baseline_is_the_first_incumbent(based):
     assert state.incumbent.iqm == pytest.approx(0.5, abs=0.01) and state.incumbent.n == 5
     assert state.baseline == BASELINE
     assert state.noise_floor == pytest.approx(0.0158, abs=1e-3)
-    decision = read_json(study.folder.decision_file("d-0001"))
-    assert decision["incumbent_after"] == BASELINE and decision["incumbent_before"] is None
-    assert decision["audit"] and decision["evidence"]
+    (recorded,) = study.events_of("decision.recorded")
+    assert recorded.data["decision"] == "d-0001" and recorded.sig is not None
+    assert recorded.data["audit"] and recorded.data["evidence"]
 
 
 def test_a_better_candidate_moves_the_incumbent(claimed):
@@ -52,7 +56,7 @@ def test_a_better_candidate_moves_the_incumbent(claimed):
     assert audit_result(study, name, AGENT).audit.verdict == "valid_improvement"
     made = decide(study, name, "accept", HUMAN, "all five seeds are better")
     assert made.recorded and made.incumbent == name
-    moved = [each for each in study.events if each.type == "incumbent.changed"][-1]
+    moved = [each for each in study.events if each.kind == "incumbent.changed"][-1]
     assert (moved.data["from"], moved.data["to"]) == (BASELINE, name)
 
 
@@ -62,7 +66,7 @@ def test_an_agent_only_proposes_where_people_decide(claimed):
     made = decide(study, name, "accept", AGENT, "it is better")
     assert not made.recorded and "person" in made.why
     assert study.state.candidates[name].status == "completed"
-    assert study.events[-1].type == "decision.proposed"
+    assert study.events[-1].kind == "decision.proposed"
 
 
 def test_an_agent_accepts_where_the_contract_lets_it(claimed):
@@ -118,8 +122,10 @@ def test_an_old_audit_does_not_decide_about_new_runs(claimed):
 def test_altered_evidence_decides_nothing(claimed):
     study, name = claimed, BETTER
     made = audit_result(study, name, AGENT)
-    path = study.folder.audit_file(made.audit.id)
-    write_json(path, {**read_json(path), "verdict": "no_improvement"})
+    path = study.folder.evidence_file(made.evidence.id)
+    held = read_json(path)
+    held["payload"]["verdict"] = "no_improvement"
+    write_json(path, held)
     with pytest.raises(BrokenIntegrity, match="not what was recorded"):
         decide(study, name, "reject", HUMAN, "the audit says so")
 
@@ -196,13 +202,13 @@ def test_a_person_keeps_an_incumbent_that_lost_its_gain(claimed):
     made = decide(claimed, BETTER, "keep", HUMAN, "it is cheaper to run")
     assert (made.recorded, made.incumbent) == (True, BETTER)
     assert claimed.state.candidates[BETTER].status == "accepted"
-    assert read_json(claimed.folder.decision_file(made.decision))["verdict"] == "keep"
+    assert claimed.state.decisions[made.decision].verdict == "keep"
     assert check_incumbent(claimed) is None and next_step(claimed).action == "propose"
 
 
 def say(study, monkeypatch, **words):
     """Let the candidate's author have said something else."""
-    held = read_candidate(study.folder, BETTER).model_copy(update=words)
+    held = study.candidate(BETTER).model_copy(update=words)
     monkeypatch.setattr("telic.studies.study.Study.candidate", lambda *_: held)
 
 
@@ -235,8 +241,8 @@ def test_a_rollback_is_proposed_when_its_condition_is_met(claimed, monkeypatch):
         "rollback": back,
     }
     say(claimed, monkeypatch, curriculum=plan)
-    (found,) = [x for x in Outlook(claimed).disproved if x.candidate == BETTER]
-    assert found.cause == "rollback" and "restore from last.pt" in found.why
+    (found,) = judge_conditions(claimed, BETTER)
+    assert found.is_met and found.cause == "rollback" and "restore from last.pt" in found.why
 
 
 @pytest.mark.parametrize(
@@ -271,7 +277,7 @@ def test_a_crash_before_the_ledger_line_decides_nothing(claimed, monkeypatch):
         decide(claimed, BETTER, "accept", HUMAN, "better")
     state = claimed.state
     assert state.incumbent is not None and state.incumbent.candidate == BASELINE
-    assert decide(claimed, BETTER, "accept", HUMAN, "better").decision == "d-0003"
+    assert decide(claimed, BETTER, "accept", HUMAN, "better").decision == "d-0002"
 
 
 def test_a_crash_after_the_ledger_line_has_moved_the_incumbent(claimed, monkeypatch):

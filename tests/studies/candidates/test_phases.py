@@ -1,10 +1,10 @@
 import pytest
 
-from telic.studies.rules.objections import gain_outcome
-from telic.studies.rules.phases import (
+from telic.studies.rules.results import (
     RunFact,
     after_short_trial,
     after_smoke,
+    gain_outcome,
     incumbent_median,
     median_score,
     next_phase,

@@ -1,25 +1,24 @@
 import pytest
 
 from telic.errors import UnknownName
-from telic.storage.files import read_json
+from telic.storage.journal import JournalHead
 from telic.studies.documents.base import RUNNER, SYSTEM
-from telic.studies.documents.candidate import Job, Lease, QueuePolicy
+from telic.studies.documents.candidate import Job, QueuePolicy
 from telic.studies.errors import GateRefused
 from telic.studies.lifecycle import transition
-from telic.studies.queue import JobQueue, planned_jobs, step
-from telic.studies.rules.checks import validate_candidate
-from telic.studies.schedule import (
+from telic.studies.queue import (
+    JobQueue,
     advance,
     fresh_seeds,
     more_seeds,
     plan_batch,
     plan_candidate,
     queue_step,
-    read_experiments,
     reorder,
+    step,
 )
+from telic.studies.rules.checks import validate_candidate
 from telic.studies.state import CandidateState, RunState, StudyState
-from telic.studies.table import RecordTable
 from tests.studies.candidates.small_study import (
     AGENT,
     change_contract,
@@ -31,7 +30,6 @@ from tests.studies.candidates.small_study import (
 )
 
 NOW = "2026-08-01T12:00:00Z"
-EARLIER, LATER = "2026-08-01T11:00:00Z", "2026-08-01T13:00:00Z"
 
 
 def job(name, phase="smoke", seed=1, **facts):
@@ -43,12 +41,12 @@ def state(**candidates):
         name: CandidateState(status=status, phase=phase, author="agent:x", since_seq=1)
         for name, (status, phase) in candidates.items()
     }
-    return StudyState(study="walk/first", candidates=held)
+    head = JournalHead(seq=0, hash="0" * 64)
+    return StudyState(study="walk/first", ledger_head=head, candidates=held)
 
 
 def queue(*jobs, **policy):
-    table = RecordTable(Job, None, {each.job_id: each for each in jobs})
-    return JobQueue("walk/first", QueuePolicy(**policy), table)
+    return JobQueue(study="walk/first", policy=QueuePolicy(**policy), jobs=jobs)
 
 
 def ready(found):
@@ -60,9 +58,9 @@ def ready(found):
 
 def test_a_step_is_pure(study):
     manifest, now = queue(job("a")), state(a=("validated", "smoke"))
-    before = manifest.manifest().model_dump(), now.model_dump()
-    assert step(manifest, now, NOW) == step(manifest, now, NOW)
-    assert (manifest.manifest().model_dump(), now.model_dump()) == before
+    before = manifest.model_dump(), now.model_dump()
+    assert step(manifest, now) == step(manifest, now)
+    assert (manifest.model_dump(), now.model_dump()) == before
 
 
 @pytest.mark.parametrize(
@@ -77,37 +75,29 @@ def test_a_step_is_pure(study):
     ],
 )
 def test_a_job_waits_for_its_candidate(status, phase, why):
-    found = step(queue(job("a")), state(a=(status, phase)), NOW)
+    found = step(queue(job("a")), state(a=(status, phase)))
     assert bool(found.ready) is (why is None)
     assert why is None or why in found.waiting[0].why
 
 
 def test_an_accepted_candidate_runs_as_control_arm():
-    found = step(queue(job("a", "promotion", 100)), state(a=("accepted", "smoke")), NOW)
+    found = step(queue(job("a", "promotion", 100)), state(a=("accepted", "smoke")))
     assert ready(found) == ["a-promotion-100"]
 
 
 def test_a_job_waits_for_what_it_depends_on():
     jobs = [job("a", seed=1), job("a", seed=2, depends_on=("a-smoke-1",))]
-    found = step(queue(*jobs, max_parallel=5), state(a=("validated", "smoke")), NOW)
+    found = step(queue(*jobs, max_parallel=5), state(a=("validated", "smoke")))
     assert ready(found) == ["a-smoke-1"] and found.waiting[0].why == "a-smoke-1 is waiting"
 
 
 def test_places_and_gpus_are_limited():
     jobs, now = [job("a", seed=n) for n in (1, 2, 3)], state(a=("validated", "smoke"))
-    found = step(queue(*jobs, max_parallel=2, gpus=(4, 7)), now, NOW)
+    found = step(queue(*jobs, max_parallel=2, gpus=(4, 7)), now)
     assert [each.job.slot.gpu for each in found.ready] == [4, 7]
     assert found.waiting[0].why == "all 2 places are taken"
-    found = step(queue(*jobs, max_parallel=3, gpus=(4,)), now, NOW)
+    found = step(queue(*jobs, max_parallel=3, gpus=(4,)), now)
     assert found.waiting[0].why == "no GPU is free"
-
-
-def test_a_lease_holds_until_it_runs_out():
-    held = job("a", status="leased", lease=Lease(by="me", until=LATER))
-    over = job("a", status="leased", lease=Lease(by="me", until=EARLIER))
-    now = state(a=("validated", "smoke"))
-    assert step(queue(held), now, NOW).running == ("a-smoke-1",)
-    assert ready(step(queue(over), now, NOW)) == ["a-smoke-1"]
 
 
 @pytest.mark.parametrize(
@@ -122,32 +112,20 @@ def test_the_order_is_the_policys(order, expected):
     jobs = [job("a", "promotion", 100), job("b"), job("c", priority=5)]
     smoke = ("validated", "smoke")
     now = state(a=("validated", "promotion"), b=smoke, c=smoke)
-    assert ready(step(queue(*jobs, order=order, max_parallel=9), now, NOW)) == expected
+    assert ready(step(queue(*jobs, order=order, max_parallel=9), now)) == expected
 
 
 def test_nothing_is_ready_in_a_paused_study():
     now = state(a=("validated", "smoke")).model_copy(update={"study_status": "paused"})
-    assert step(queue(job("a")), now, NOW).waiting[0].why == "the study is paused"
+    assert step(queue(job("a")), now).waiting[0].why == "the study is paused"
 
 
 def test_a_live_run_outside_the_queue_is_not_doubled():
     run = RunState(
         status="running", candidate="a", phase="smoke", seed=1, reservation={}, intent_at=NOW
     )
-    now = state(a=("launched", "smoke")).model_copy(
-        update={"runs": RecordTable(RunState, None, {"r-1": run})}
-    )
-    assert step(queue(job("a")), now, NOW).waiting[0].why == "this seed is already running"
-
-
-def test_every_phase_waits_for_the_one_before():
-    jobs = planned_jobs("c-0001-x", 2, {"promotion": [100, 101], "smoke": [1]})
-    assert [each.job_id for each in jobs] == [
-        "c-0001-x/2/smoke/1",
-        "c-0001-x/2/promotion/100",
-        "c-0001-x/2/promotion/101",
-    ]
-    assert jobs[1].depends_on == jobs[2].depends_on == ("c-0001-x/2/smoke/1",)
+    now = state(a=("launched", "smoke")).model_copy(update={"runs": {"r-1": run}})
+    assert step(queue(job("a")), now).waiting[0].why == "this seed is already running"
 
 
 # ------------------------------------------------------------------ the queue of a study
@@ -170,8 +148,13 @@ def test_planning_twice_plans_once(study, queued):
     seq = study.ledger.head.seq
     plan_candidate(study, queued, AGENT)
     assert study.ledger.head.seq == seq
-    assert len(study.queue.jobs) == 7
-    assert read_json(study.folder.queue)["jobs"][0]["job_id"] == f"{queued}/1/smoke/1"
+    jobs = study.queue.jobs
+    assert [each.job_id for each in jobs][:2] == [
+        f"{queued}/1/smoke/1",
+        f"{queued}/1/short_trial/1",
+    ]
+    assert len(jobs) == 7
+    assert jobs[1].depends_on == (f"{queued}/1/smoke/1",), "every phase waits for the one before"
 
 
 def test_looking_at_the_queue_writes_nothing(study, queued):
@@ -241,7 +224,6 @@ def test_of_a_batch_one_in_three_goes_on(study):
         validate_candidate(study, names[-1])
     batch = plan_batch(study, "weights", "find the weight", names, AGENT)
     assert [each.id for each in batch.candidates] == names
-    assert read_experiments(study).batches[0].goal == "find the weight"
     for name, score in zip(names, (0.2, 0.9, 0.5), strict=True):
         measure(study, complete(study, name)[0], score)
     assert {each.to for each in advance(study)} == {"short_trial"}

@@ -48,8 +48,8 @@ def test_a_good_override_passes_all_sixteen(study):
     assert outcome.ok, [each for each in outcome.checks if not each.passed]
     held = study.state.candidates[name]
     assert (held.status, held.phase) == ("validated", "smoke")
-    assert read_json(study.folder.candidate_file(name))["status"] == "validated"
-    assert len(read_json(study.folder.candidate_file(name))["validation"]["checks"]) == 16
+    assert study.candidate(name).status == "validated"
+    assert len(study.events_of("candidate.validated")[-1].data["checks"]) == 16
 
 
 def test_a_good_patch_and_a_new_file_pass(study, tmp_path):
@@ -203,7 +203,7 @@ def test_v09_a_patch_applies_to_its_base(study):
 
 def test_v09_a_patch_is_the_one_that_was_described(study):
     name = make(study, patch=PATCH, change={})
-    (study.folder.candidate(name) / "patch.diff").write_text(SEED_PATCH)
+    study.folder.candidate_file(name).with_name("patch.diff").write_text(SEED_PATCH)
     assert "not the patch" in failures(study, name)["V09"]
 
 

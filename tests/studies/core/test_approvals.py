@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 import os
 import pty
 import stat
@@ -14,7 +13,7 @@ import pytest
 from telic.storage.files import write_json
 from telic.storage.keys import key_file
 from telic.studies import approvals, contract
-from telic.studies.approvals import Consent, ask_on_terminal, current_actor
+from telic.studies.approvals import ask_on_terminal, current_actor
 from telic.studies.canonical import existing_key, signing_key
 from telic.studies.contract import ALWAYS_REQUIRED
 from telic.studies.documents.base import update_yaml, write_yaml
@@ -59,7 +58,7 @@ def test_an_edit_of_one_line_voids_the_approval_of_its_part_and_names_it(agreed,
     agreed.folder.contract.write_text(text.replace(line, replacement))
     assert unmet(agreed) == {key: "void"}
     events = approvals.void_changed(agreed)
-    assert [(each.type, each.data["key"]) for each in events] == [("approval.voided", key)]
+    assert [(each.kind, each.data["key"]) for each in events] == [("approval.voided", key)]
     assert key in Ledger(agreed.folder).state().pending_approvals
     assert approvals.void_changed(agreed) == []
     (found,) = agreed.missing_approvals
@@ -230,32 +229,6 @@ def test_the_key_is_the_users_alone_and_outside_the_repository(agreed, monkeypat
     monkeypatch.setenv("TELIC_CONFIG_DIR", str(agreed.root / "config"))
     with pytest.raises(BrokenIntegrity, match="inside the folder"):
         signing_key(agreed.root)
-
-
-def test_approvals_travel_in_a_file_with_their_key(agreed, tmp_path, monkeypatch):
-    approve_all(agreed)
-    given = tmp_path / "approvals.json"
-    assert sorted(approvals.export_approvals(agreed, given)) == sorted(ALWAYS_REQUIRED)
-    other_key = key_file()
-    monkeypatch.setenv("TELIC_CONFIG_DIR", str(tmp_path / "elsewhere"))
-    assert set(unmet(agreed).values()) == {"void"}
-    bob = Consent(by="bob", method="tty", at=CONSENT.at)
-    events = approvals.import_approvals(agreed, given, other_key, bob)
-    assert {each.data["method"] for each in events} == {"file_import"}
-    assert unmet(agreed) == {}
-
-
-def test_a_changed_file_of_approvals_is_refused_whole(agreed, tmp_path):
-    approve_all(agreed)
-    given = tmp_path / "approvals.json"
-    approvals.export_approvals(agreed, given)
-    data = json.loads(given.read_text())
-    data["approvals"][-1]["by"] = "human:eve"
-    given.write_text(json.dumps(data))
-    before = agreed.folder.ledger.read_bytes()
-    with pytest.raises(BrokenIntegrity, match="E_SIGNATURE"):
-        approvals.import_approvals(agreed, given, key_file(), CONSENT)
-    assert agreed.folder.ledger.read_bytes() == before
 
 
 # ---------------------------------------------------------------------------- amendments

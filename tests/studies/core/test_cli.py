@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from telic.cli.main import app
 from telic.studies.ledger import Ledger
-from tests.studies.core.small import AGENT, approve_all, complete
+from tests.studies.core.small import approve_all
 
 runner = CliRunner()
 
@@ -150,18 +150,8 @@ def test_an_edit_is_named_by_the_check(agreed):
     agreed.folder.contract.write_text(text.replace("launches: 60", "launches: 600"))
     found = run(agreed.root, "contract", "check", code=4)
     assert [x["key"] for x in found["approvals"] if x["status"] == "void"] == ["budget"]
-    types = [each.type for each in Ledger(agreed.folder).events()]
+    types = [each.kind for each in Ledger(agreed.folder).entries()]
     assert types[-1] == "approval.voided"
-
-
-def test_state_is_made_again_when_it_is_behind(study):
-    complete(study)
-    old = study.folder.state.read_bytes()
-    Ledger(study.folder).append("note.added", None, {}, AGENT)
-    new = study.folder.state.read_bytes()
-    study.folder.state.write_bytes(old)
-    run(study.root, "state")
-    assert study.folder.state.read_bytes() == new
 
 
 @pytest.mark.parametrize("words", [["approve", "bugdet"], ["state", "--study", "sped"]])

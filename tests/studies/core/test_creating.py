@@ -14,7 +14,7 @@ from tests.studies.core.small import AGENT, CONSENT, HUMAN, content
 def test_a_new_study_is_complete_and_active(study):
     assert StudyFolder.find(study.root) == study.folder
     assert study.folder.read_contract().task.statement == "walk"
-    assert [each.type for each in Ledger(study.folder).events()] == ["study.created"]
+    assert [each.kind for each in Ledger(study.folder).entries()] == ["study.created"]
     assert read_registry(study.root).project.vcs == "none"
 
 
@@ -29,7 +29,7 @@ def test_what_a_killed_process_began_is_finished(study):
     study.folder.registry.unlink()
     create_study(study.root, "g1-walk", "speed", AGENT, statement="walk")
     assert StudyFolder.find(study.root).read_contract().version == 1
-    assert len(Ledger(study.folder).events()) == 1
+    assert len(Ledger(study.folder).entries()) == 1
 
 
 def test_nothing_but_the_note_of_its_last_line_is_written_outside_the_repository(

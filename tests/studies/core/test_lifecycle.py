@@ -226,4 +226,4 @@ def test_an_agent_accepts_only_where_the_contract_lets_it(in_status):
     from telic.studies.contract import amend
 
     amend(study, HUMAN, "let it decide")
-    assert go(study, "accepted", AGENT).type == "decision.recorded"
+    assert go(study, "accepted", AGENT).kind == "decision.recorded"

@@ -14,7 +14,7 @@ def _note(ledger, text):
 @fact
 def _texts(study):
     _texts_asked.append(study.name)
-    return tuple(each.data["text"] for each in study.events if each.type == "note.added")
+    return tuple(each.data["text"] for each in study.events if each.kind == "note.added")
 
 
 _texts_asked: list[str] = []

@@ -17,7 +17,7 @@ SELECTION, PROMOTION, VALIDATION = (1, 2), (101, 102, 103, 104, 105), (901, 902,
 
 
 def measured_study(root) -> FreshStudy:
-    """A study whose metric spec has terms, a target and a scorecard."""
+    """A study whose metric spec has terms and a target."""
     study = make_study(root)
     update_yaml(
         study.folder.metric_spec,
@@ -28,15 +28,9 @@ def measured_study(root) -> FreshStudy:
                 {"key": "reward/forward"},
                 {"key": "reward/energy"},
             ],
-            "scorecard": {
-                "items": [
-                    {"key": "success", "weight": 0.7, "bands": [0.5, 0.7]},
-                    {"key": "falls", "weight": 0.3, "bands": [0.3, 0.15]},
-                ]
-            },
         },
     )
-    amend(study, HUMAN, "terms, a target and a scorecard")
+    amend(study, HUMAN, "terms and a target")
     return study
 
 

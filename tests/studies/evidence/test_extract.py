@@ -9,7 +9,6 @@ import pytest
 from telic.errors import TelicError, UnknownName
 from telic.storage.scalars import TensorBoardWriter
 from telic.studies.evidence.logs import read_rows, to_series
-from telic.studies.evidence.measurement import renamed
 from telic.studies.evidence.statistics import Series
 
 
@@ -118,9 +117,3 @@ def test_what_cannot_be_read_is_said(tmp_path):
         read_rows("tensorbord", tmp_path)
     with pytest.raises(TelicError, match=r"\*tfevents\*"):
         read_rows("tensorboard", tmp_path)
-
-
-def test_canonical_names_are_added():
-    one = Series((1.0,), (2.0,))
-    found = renamed({"rollout/ep_rew_mean": one}, {"return": "rollout/ep_rew_mean", "kl": "x"})
-    assert found == {"rollout/ep_rew_mean": one, "return": one}

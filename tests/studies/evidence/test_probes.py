@@ -1,12 +1,11 @@
-"""Probes, curricula and scorecards: known answers and what is refused."""
+"""Probes and curricula: known answers and what is refused."""
 
 import math
 
 import pytest
 from pydantic import ValidationError
 
-from telic.studies.documents.metrics import Scorecard, ScorecardItem
-from telic.studies.errors import InvalidDocument, StudyError
+from telic.studies.errors import StudyError
 from telic.studies.evidence.curriculum import Learnability, curriculum_problems
 from telic.studies.evidence.probes import (
     ProbedParameter,
@@ -17,7 +16,6 @@ from telic.studies.evidence.probes import (
     range_problems,
     summarise,
 )
-from telic.studies.report.facts import MeasuredNumber, score
 
 POLICY = ProbedPolicy(candidate="c-0001-base", checkpoint_sha="f" * 64)
 
@@ -168,36 +166,3 @@ def test_a_schedule_needs_no_bridge():
     plain = {k: v for k, v in GOOD.items() if k not in ("bridge", "diversity")}
     assert curriculum_problems({**plain, "mode": "schedule"}, "p") == []
     assert curriculum_problems(None, "p") == ["the curriculum section is missing"]
-
-
-# ---------------------------------------------------------------------------- scorecard
-
-CARD = Scorecard(
-    items=(
-        ScorecardItem(key="success", weight=0.6, bands=(0.5, 0.8)),
-        ScorecardItem(key="energy", weight=0.4, bands=(10, 5)),
-    )
-)
-
-
-def test_bands_and_total_by_hand():
-    found = score(
-        CARD,
-        {"success": MeasuredNumber(value=0.9, ci=(0.7, 0.95)), "energy": MeasuredNumber(value=7)},
-    )
-    assert [each.band for each in found.items] == ["good", "ok"]
-    assert found.total == pytest.approx(0.6 + 0.2)
-    assert found.caveats == ("the interval of success reaches into another band",)
-
-
-def test_what_was_not_measured_is_a_caveat_and_not_a_zero():
-    found = score(CARD, {"energy": MeasuredNumber(value=12)})
-    assert found.total == 0.0 and found.caveats == ("success was not measured",)
-    assert score(CARD, {}).total is None
-    with pytest.raises(InvalidDocument, match=r"sum to 0\.6"):
-        score(Scorecard(items=CARD.items[:1]), {})
-
-
-def test_a_plan_of_an_earlier_version_is_read_without_what_never_did_anything():
-    told = {**plan().as_data(), "abort_on": ["falls"]}
-    assert ProbePlan.parse(told, "e-1") == plan()

@@ -5,15 +5,15 @@ import math
 import pytest
 
 from telic.studies.documents.metrics import Component, Guardrail
-from telic.studies.evidence.hacking import (
+from telic.studies.evidence.reflection import (
     Degenerate,
     GuardrailChange,
     GuardrailSeries,
-    JudgeConflict,
+    RewardLog,
     guardrail_change,
     hacking_risk,
+    reflect,
 )
-from telic.studies.evidence.reflection import RewardLog, reflect
 from telic.studies.evidence.statistics import Series
 
 
@@ -120,7 +120,7 @@ def test_few_evaluations_are_insufficient():
 
 # ---------------------------------------------------------------------------- hacking
 
-QUIET = {"degenerate": Degenerate(), "judges": JudgeConflict()}
+QUIET = {"degenerate": Degenerate(), "is_flagged": False}
 FALL = line([1 - i / 100 for i in range(101)])
 
 
@@ -135,11 +135,11 @@ def test_the_risk_formula_by_hand():
         0.75,
         half_broken,
         Degenerate(action_saturation=0.6),
-        JudgeConflict(code=0.9, visual=0.65),
+        True,
     )
     assert (found.A, found.C, found.D) == (1.0, 0.5, 1.0)
-    assert pytest.approx(0.5) == found.B and pytest.approx(0.5) == found.E
-    wanted = 1 - (1 - 0.65) * (1 - 0.15) * (1 - 0.25) * (1 - 0.4) * (1 - 0.15)
+    assert pytest.approx(0.5) == found.B and found.E == 1.0
+    wanted = 1 - (1 - 0.65) * (1 - 0.15) * (1 - 0.25) * (1 - 0.4) * (1 - 0.3)
     assert found.score == pytest.approx(wanted) and found.level == "high"
     assert len(found.reasons) == 5
 

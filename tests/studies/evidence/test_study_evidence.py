@@ -12,13 +12,12 @@ from telic.studies.canonical import utc_now
 from telic.studies.documents.base import StudyActor, update_yaml
 from telic.studies.errors import GateRefused, StudyError
 from telic.studies.evidence.audit import audit_result
-from telic.studies.evidence.hacking import is_unreviewed
 from telic.studies.evidence.measurement import Measurement, analyze_run
 from telic.studies.evidence.monitor import look_at_run, monitor_run
 from telic.studies.evidence.reflection import reflect_run
-from telic.studies.evidence.review import may_be_author, review_candidate
+from telic.studies.evidence.review import is_unreviewed, may_be_author, review_candidate
 from telic.studies.evidence.signatures import fatal_alerts, open_alerts
-from telic.studies.rules.objections import standing_exploit
+from telic.studies.rules.results import standing_exploit
 from telic.studies.rules.stops import standing_stops
 from tests.studies.candidates.small_study import AGENT, HUMAN, end_run, start_run
 from tests.studies.evidence.claimed_study import BETTER, GAMED, leave_files, log_rows, promoted
@@ -150,7 +149,7 @@ def test_a_planted_exploit_reaches_high_and_blocks_the_claim(study):
     assert audit_result(study, name, AGENT).audit.check("A11").passed
     reflect_run(study, runs[1], AGENT)
     assert audit_result(study, name, AGENT).audit.check("A11").passed, "reviewed once is enough"
-    report = look_at_run(study.folder, study.state, runs[0])
+    report = look_at_run(study, runs[0])
     assert "metric_divergence" in {each.id for each in report.signatures}
 
 
@@ -257,13 +256,13 @@ def test_a_silent_process_is_stalled_and_a_gone_one_is_dead(study):
     old = time.time() - 500
     for each in [*folder.rglob("*.jsonl"), *folder.glob("*.log")]:
         os.utime(each, (old, old))
-    found = look_at_run(study.folder, study.state, run)
+    found = look_at_run(study, run)
     assert {each.id: each.severity for each in found.signatures}["stalled"] == "fatal"
     import socket
 
     gone = {"pid": 2**22 - 1, "start_ticks": 1, "boot_id": "another", "host": socket.gethostname()}
     write_json(folder / "pid.json", gone)
-    found = look_at_run(study.folder, study.state, run)
+    found = look_at_run(study, run)
     assert [each.id for each in found.signatures] == ["dead"]
     assert found.recommendation == "inspect"
 
@@ -274,21 +273,21 @@ def test_exit_code_zero_without_results_is_a_silent_failure(study):
         {"outputs": {"checkpoint_glob": "*.pt", "completion": {"marker_file": "done"}}},
     )
     _, runs = promoted(study, "more weight", BETTER)
-    found = look_at_run(study.folder, study.state, runs[0])
+    found = look_at_run(study, runs[0])
     assert "marker done, checkpoint *.pt" in found.signatures[0].evidence
     for name in ("done", "last.pt"):
         (study.folder.run(runs[0]) / "artefacts" / name).touch()
-    assert look_at_run(study.folder, study.state, runs[0]).signatures == ()
+    assert look_at_run(study, runs[0]).signatures == ()
 
 
 def test_two_live_runs_of_one_seed_are_seen(study):
     run = live_run(study, log_rows(BETTER, 1))
     name = study.state.runs[run].candidate
     twin = start_run(study, name, "promotion", 106)
-    found = look_at_run(study.folder, study.state, run)
+    found = look_at_run(study, run)
     assert [each.id for each in found.signatures] == ["duplicate_seed"]
     end_run(study, twin)
-    assert look_at_run(study.folder, study.state, run).signatures == ()
+    assert look_at_run(study, run).signatures == ()
 
 
 @pytest.mark.parametrize(

@@ -27,7 +27,7 @@ def study(template, tmp_path, monkeypatch):
     shutil.copytree(template, tmp_path, dirs_exist_ok=True)
     made = FreshStudy(StudyFolder.find(tmp_path / "repo"))
     yield made
-    for folder in made.folder.runs.iterdir():
+    for folder in made.folder.runs.glob("*"):
         machine.ask_to_stop(folder, "user", "the test is over")
 
 

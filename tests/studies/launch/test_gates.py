@@ -119,25 +119,6 @@ def test_g03_finds_a_changed_byte(study, candidate):
     assert "line 1 of the ledger is bad" in found.why
 
 
-def test_g03_finds_a_projection_that_saw_another_line(study, candidate):
-    state = read_json(study.folder.state)
-    state["ledger_head"]["seq"] -= 1
-    write_json(study.folder.state, state)
-    assert not gate(study, candidate, "G03", execute=True).passed
-    assert not gate(study, candidate, "G03", execute=False).passed
-
-
-def test_g03_makes_a_projection_again_that_a_crash_left_behind(study, candidate):
-    last, before = study.events[-1], study.events[-2]
-    state = read_json(study.folder.state)
-    state["ledger_head"] = {"seq": before.seq, "hash": before.hash}
-    write_json(study.folder.state, state)
-    assert not gate(study, candidate, "G03", execute=False).passed
-    assert read_json(study.folder.state)["ledger_head"]["seq"] == before.seq
-    assert gate(study, candidate, "G03", execute=True).passed
-    assert read_json(study.folder.state)["ledger_head"]["seq"] == last.seq
-
-
 def test_g04_finds_a_contract_that_nobody_agreed_to(study, candidate):
     update_yaml(study.folder.contract, {"budget": {"launches": 600}})
     assert "is not the agreed one" in gate(study, candidate, "G04").why
@@ -258,7 +239,8 @@ def test_g11_wants_planned_seeds_of_the_right_pool_that_are_unused(study, candid
     assert "4 is not planned for smoke" in gate(study, candidate, "G11", seed=4).why
     assert "not in the selection pool" in gate(study, candidate, "G11", seed=100).why
     run = enter_run(study, candidate, end="finished")
-    assert f"{run} has finished with this seed" in gate(study, candidate, "G11").why
+    assert gate(study, candidate, "G11").passed, "a repeated smoke run shows determinism"
+    assert run in study.state.runs
 
 
 def test_g11_retries_lost_runs_only(study, candidate):

@@ -15,7 +15,7 @@ def request(candidate, seed=1, **changes):
 
 
 def types(study):
-    return [event.type for event in study.events]
+    return [event.kind for event in study.events]
 
 
 def test_a_look_shows_everything_and_writes_nothing(study, candidate):
@@ -58,7 +58,6 @@ def test_what_is_recorded(study, candidate, until_over, monkeypatch):
     until_over(study)
     names = {each.name for each in done.folder.iterdir()}
     assert names >= {
-        "run.json",
         "cmd.json",
         "env.json",
         "git.json",
@@ -70,11 +69,10 @@ def test_what_is_recorded(study, candidate, until_over, monkeypatch):
         "exit.json",
         "artefacts",
     }
-    intent = next(e for e in study.events if e.type == "launch.intent").data
+    intent = next(e for e in study.events if e.kind == "launch.intent").data
     assert intent["argv"] == json.loads((done.folder / "cmd.json").read_text())["argv"]
     assert set(intent["gates"]) == {f"G{n:02d}" for n in range(1, 25)}
     assert all(intent["gates"].values()) and intent["base_commit"] and intent["tool_version"]
-    assert json.loads((done.folder / "run.json").read_text())["status"] == "finished"
     assert json.loads((done.folder / "env.json").read_text())["withheld"] == ["MY_API_KEY"]
     written = b"".join(p.read_bytes() for p in study.folder.state_root.rglob("*") if p.is_file())
     assert b"planted-secret-1" not in written and b"q7Rk2LpZx9TfW4bN8sVd3HyJ" not in written
@@ -93,7 +91,7 @@ def test_a_shut_gate_is_recorded_and_starts_nothing(study, candidate):
     with pytest.raises(GateRefused, match="G15 human_stop"):
         launch(study, request(candidate), AGENT)
     assert types(study)[-2:] == ["gate.evaluated", "launch.refused"]
-    assert starts(study) == [] and list(study.folder.runs.iterdir()) == []
+    assert starts(study) == [] and not study.folder.runs.exists()
 
 
 def test_a_stale_expectation_starts_nothing(study, candidate):

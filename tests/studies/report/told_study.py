@@ -79,7 +79,7 @@ def told_study(root):
     )
     for run in runs:
         argv = ["python", "train.py", "--seed", "101", "--reward.weight", "2.0"]
-        write_json(study.folder.run(run) / "cmd.json", {"argv": argv})
+        write_json(study.folder.run(run) / "cmd.json", {"argv": argv, "launcher": "local"})
     reflect_run(study, runs[0], AGENT)
     audit_result(study, better, AGENT)
     decide(study, better, "accept", HUMAN, "it is better by far and breaks nothing")

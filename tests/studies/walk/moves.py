@@ -11,8 +11,7 @@ from telic.studies.evidence.measurement import analyze_run
 from telic.studies.evidence.review import review_candidate
 from telic.studies.evidence.store import add_evidence
 from telic.studies.launch.recovery import reconcile, stop_run
-from telic.studies.rules.checks import validate_candidate
-from telic.studies.schedule import (
+from telic.studies.queue import (
     advance,
     more_seeds,
     plan_batch,
@@ -20,6 +19,7 @@ from telic.studies.schedule import (
     plan_incumbent_check,
     reorder,
 )
+from telic.studies.rules.checks import validate_candidate
 from tests.studies.launch.toy_study import EVALUATOR
 from tests.studies.walk.person import AGENT, BETTER_EVALUATOR, HUMAN, TWIN, consent, new_idea
 

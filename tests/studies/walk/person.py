@@ -14,9 +14,8 @@ from telic.studies.errors import GateRefused
 from telic.studies.evidence.measurement import analyze_run
 from telic.studies.evidence.review import review_candidate
 from telic.studies.next import next_step
+from telic.studies.queue import fresh_seeds
 from telic.studies.rules.change import changed_evaluators
-from telic.studies.schedule import fresh_seeds
-from telic.verbs.study_state import state
 from tests.studies.launch.toy_study import CONTRACT, EVALUATOR, PATCH
 
 HUMAN = StudyActor(kind="human", name="ada")
@@ -74,8 +73,6 @@ def _ask(world, study, said) -> None:
 def _repair(world, study, said) -> None:
     if "run" in said.args:
         analyze_run(study, said.args["run"], HUMAN, is_unusable=True)
-    elif said.command == "telic study state --rebuild":
-        state(root=world.root, rebuild=True)
     else:
         raise AssertionError(f"nobody can repair {said}")
 

@@ -117,7 +117,8 @@ class Walk:
         files = (study.folder.ledger, study.folder.contract, study.folder.adapter)
         texts = tuple(path.read_bytes() for path in (*files, study.root / "evaluate.py"))
         copies = tuple(
-            path.read_bytes() for path in sorted(study.folder.candidates.glob("*/candidate.json"))
+            path.read_bytes()
+            for path in sorted(study.folder.candidates.glob("*/revisions/*/candidate.json"))
         )
         asked = tuple(
             path.read_bytes() for path in sorted(study.folder.runs.glob(f"*/{STOP_FILE}"))

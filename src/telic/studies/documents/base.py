@@ -17,6 +17,7 @@ from ruamel.yaml.error import YAMLError
 from telic.core.config import Record
 from telic.errors import BadFile, MissingFile
 from telic.storage.files import TEMPORARY_MARK, disk_errors, plain, write_json, write_text
+from telic.storage.journal import JournalEntry
 from telic.storage.reading import is_plain, read_bytes, read_text
 from telic.studies.canonical import content_hash
 from telic.studies.errors import BrokenIntegrity, InvalidDocument, StudyError
@@ -72,6 +73,11 @@ class StudyActor(DocumentPart):
     def label(self) -> str:
         """How it is written in one word: human:ada."""
         return f"{self.kind}:{self.name}"
+
+
+def actor_of(entry: JournalEntry) -> StudyActor:
+    """Return who caused an entry of the ledger."""
+    return StudyActor.model_validate(entry.actor)
 
 
 SYSTEM = StudyActor(kind="system", name="telic")

@@ -6,7 +6,7 @@ from typing import Any, ClassVar, Literal
 from pydantic import Field
 
 from telic.studies.canonical import SLUG
-from telic.studies.documents.base import Document, DocumentPart, Envelope, Sha, StudyActor
+from telic.studies.documents.base import DocumentPart, Envelope, Sha
 from telic.studies.documents.contract import Amounts, CandidateKind, Phase
 from telic.studies.documents.metrics import Direction
 
@@ -120,26 +120,10 @@ class CheckResult(DocumentPart):
     why: str = ""
 
 
-class Validation(DocumentPart):
-    """The last time the checks were run."""
-
-    at: str
-    checks: tuple[CheckResult, ...]
-    contract_hash: Sha
-
-
 class Candidate(Envelope):
-    """candidate.json; status, phase and validation are kept by the system."""
+    """candidate.json; status and phase are those of the ledger and not in the file."""
 
-    unhashed: ClassVar[frozenset[str]] = Envelope.unhashed | {
-        "created_at",
-        "created_by",
-        "phase",
-        "validation",
-        "contract_hash",
-        "protocol_hash",
-        "adapter_hash",
-    }
+    unhashed: ClassVar[frozenset[str]] = Envelope.unhashed | {"created_at", "created_by", "phase"}
 
     schema_id: str = Field(default="telic.candidate/1", alias="schema")
     revision: int = Field(default=1, ge=1)
@@ -152,9 +136,6 @@ class Candidate(Envelope):
     hypothesis: Hypothesis
     change: Change = Change()
     base_commit: str | None = None
-    contract_hash: Sha | None = None
-    protocol_hash: Sha | None = None
-    adapter_hash: Sha | None = None
     evidence_refs: tuple[str, ...] = ()
     reflection_ref: str | None = None
     dr_probe_ref: str | None = None
@@ -167,7 +148,10 @@ class Candidate(Envelope):
     """extra fields of curriculum and environment_generation"""
     status: CandidateStatus = CandidateStatus.DRAFT
     phase: Phase | None = None
-    validation: Validation | None = None
+
+    def file_data(self) -> dict[str, Any]:
+        """Return what candidate.json holds."""
+        return self.model_dump(mode="json", exclude={"status", "phase"})
 
 
 class RunStatus(StrEnum):
@@ -202,37 +186,6 @@ EvidenceKind = Literal[
 ]
 
 
-class Times(DocumentPart):
-    """When a run was planned, started and ended."""
-
-    planned_at: str
-    started_at: str | None = None
-    ended_at: str | None = None
-
-
-class StudyRun(Envelope):
-    """run.json: one process or job for one candidate, phase and seed."""
-
-    schema_id: str = Field(default="telic.run/1", alias="schema")
-    candidate: str
-    phase: Phase
-    seed: int
-    kind: Literal["train", "eval", "search", "probe"] = "train"
-    cmd_hash: Sha
-    nonce: str | None = None
-    launcher: str = "local"
-    status: RunStatus = RunStatus.PLANNED
-    killed_by: KilledBy | None = None
-    why: str = ""
-    times: Times
-    resources: Amounts = Amounts()
-    """what was reserved"""
-    cost: Amounts | None = None
-    """what it took; None until it ended"""
-    artefacts: dict[str, str] = Field(default={})
-    retry_of: str | None = None
-
-
 class Producer(DocumentPart):
     """What made a piece of evidence."""
 
@@ -254,22 +207,7 @@ class Evidence(Envelope):
     summary: str = ""
 
 
-class Decision(Envelope):
-    """decisions/<id>.json."""
-
-    schema_id: str = Field(default="telic.decision/1", alias="schema")
-    candidate: str
-    verdict: Verdict
-    evidence: tuple[str, ...] = Field(min_length=1)
-    audit: str | None = None
-    actor: StudyActor
-    rationale: str
-    incumbent_before: str | None = None
-    incumbent_after: str | None = None
-    at: str
-
-
-JobStatus = Literal["waiting", "ready", "leased", "running", "done", "failed", "cancelled"]
+JobStatus = Literal["waiting", "ready", "running", "done", "failed", "cancelled"]
 
 
 class QueuePolicy(DocumentPart):
@@ -279,13 +217,6 @@ class QueuePolicy(DocumentPart):
     order: Literal["fifo", "priority", "successive_halving"] = "fifo"
     eta: int = Field(default=3, ge=2)
     gpus: tuple[int, ...] = ()
-
-
-class Lease(DocumentPart):
-    """Who took a job, until when."""
-
-    by: str
-    until: str
 
 
 class Slot(DocumentPart):
@@ -304,21 +235,11 @@ class Job(DocumentPart):
     seed: int
     depends_on: tuple[str, ...] = ()
     status: JobStatus = "waiting"
-    lease: Lease | None = None
     priority: int = 0
     slot: Slot = Slot()
     run_id: str | None = None
     attempts: int = Field(default=0, ge=0)
     reason: str | None = None
-
-
-class QueueManifest(Document):
-    """queue.json."""
-
-    schema_id: str = Field(default="telic.queue/1", alias="schema")
-    study: str
-    policy: QueuePolicy = QueuePolicy()
-    jobs: tuple[Job, ...] = ()
 
 
 class BatchCandidate(DocumentPart):
@@ -340,20 +261,3 @@ class QueueBatch(DocumentPart):
     goal: str
     created_at: str
     candidates: tuple[BatchCandidate, ...] = ()
-
-
-class Idea(DocumentPart):
-    """Something to try later."""
-
-    idea: str
-    kind: str
-    why: str = ""
-    est: dict[str, Any] | None = None
-
-
-class Experiments(Document):
-    """experiments.yaml: a plan for people; it changes nothing until a candidate exists."""
-
-    schema_id: str = Field(default="telic.experiments/1", alias="schema")
-    batches: tuple[QueueBatch, ...] = ()
-    backlog: tuple[Idea, ...] = ()

@@ -2,7 +2,7 @@
 
 from typing import Any, Literal
 
-from pydantic import ConfigDict, Field, field_validator
+from pydantic import Field, field_validator
 
 from telic.studies.canonical import SLUG
 from telic.studies.documents.adapter import LauncherKind
@@ -98,7 +98,7 @@ ApprovalKey = Literal[
     "physical_actuation",
 ]
 ApprovalStatus = Literal["pending", "approved", "rejected", "void"]
-ApprovalMethod = Literal["tty", "elicitation", "dashboard", "file_import"]
+ApprovalMethod = Literal["tty", "elicitation", "dashboard"]
 
 
 class Approval(DocumentPart):
@@ -114,14 +114,6 @@ class Approval(DocumentPart):
     """which candidate, for experiment and physical_actuation"""
     note: str = ""
     sig: str | None = None
-
-
-class ApprovalList(DocumentPart):
-    """A file of approvals that another study gave."""
-
-    model_config = ConfigDict(extra="ignore")
-
-    approvals: tuple[Approval, ...]
 
 
 class TaskSection(DocumentPart):

@@ -69,26 +69,11 @@ class Normalisation(DocumentPart):
 class Extractor(DocumentPart):
     """How numbers are read from what a run leaves."""
 
-    kind: Literal["jsonl", "csv", "tensorboard", "wandb_offline", "regex_stdout", "python_file"]
+    kind: Literal["jsonl", "csv", "tensorboard", "regex_stdout", "python_file"]
     path: str
     hash: Sha | None = None
     step: str | None = None
     """the column that counts steps; None: found by its name, and refused where several could be"""
-
-
-class ScorecardItem(DocumentPart):
-    """A line of the summary."""
-
-    key: str
-    weight: float = Field(ge=0)
-    bands: tuple[Any, ...] = ()
-
-
-class Scorecard(DocumentPart):
-    """A summary beside the verdict, never instead of it."""
-
-    items: tuple[ScorecardItem, ...] = ()
-    weights_sum: float = 1.0
 
 
 class MetricSpec(Document):
@@ -104,7 +89,6 @@ class MetricSpec(Document):
     strata: Strata | None = None
     normalisation: Normalisation | None = None
     extractor: Extractor
-    scorecard: Scorecard | None = None
 
 
 class Protocol(Document):

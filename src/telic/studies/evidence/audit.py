@@ -6,8 +6,7 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from telic.storage.files import read_record
-from telic.studies.documents.base import DocumentPart, StudyActor, write_once
+from telic.studies.documents.base import DocumentPart, StudyActor
 from telic.studies.documents.candidate import CheckResult, Evidence
 from telic.studies.documents.metrics import Guardrail
 from telic.studies.evidence import statistics
@@ -47,44 +46,25 @@ class AuditResult(DocumentPart):
 def audit_result(study: Study, candidate: str, actor: StudyActor) -> AuditResult:
     """Audit the claim of a candidate against the incumbent; a baseline has none.
 
-    The same facts give the same audit, which is then not written again.
+    The same facts give the same audit, which is then not entered again.
     """
     facts = gather_claim(study, candidate)
-    path = study.folder.audit_file(facts.id)
-    if path.is_file():
-        audit = read_record(path, Audit)
-    else:
-        audit = audit_claim(facts)
-        write_once(path, audit.as_data())
-    said = f"{audit.verdict}: {audit.reasons[0]}" if audit.reasons else audit.verdict
-    evidence = enter_audit(study, audit, actor, "telic.audit_result", said)
-    return AuditResult(audit=audit, evidence=evidence)
-
-
-def enter_audit(
-    study: Study, audit: Audit, actor: StudyActor, producer: str, said: str
-) -> Evidence:
-    """Add the evidence that cites an audit, which must be on disk."""
-    facts = {
-        "audit": audit.id,
-        "verdict": audit.verdict,
-        "incumbent": audit.incumbent,
-        "runs": {name: list(arm.runs) for name, arm in audit.arms.items()},
-        "delta": audit.stats.delta,
-        "ci": audit.stats.ci,
-        "poi": audit.stats.poi,
-        "audit_hash": audit.compute_hash(),
-    }
-    return add_evidence(
+    for name in study.evidence_names("audit", candidate=candidate):
+        if study.sheet(name).payload["id"] == facts.id:
+            known = study.sheet(name)
+            return AuditResult(audit=Audit.parse(known.payload, name), evidence=known)
+    audit = audit_claim(facts)
+    evidence = add_evidence(
         study,
         "audit",
-        facts,
+        audit.as_data(),
         actor,
-        candidate=audit.candidate,
+        candidate=candidate,
         protocol_hash=audit.protocol_hash,
-        producer=producer,
-        summary=said,
+        producer="telic.audit_result",
+        summary=f"{audit.verdict}: {audit.reasons[0]}" if audit.reasons else audit.verdict,
     )
+    return AuditResult(audit=audit, evidence=evidence)
 
 
 def audit_claim(facts: ClaimFacts) -> Audit:

@@ -7,16 +7,15 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field
 
-from telic.storage.files import as_record, read_table
+from telic.storage.files import as_record
 from telic.studies.canonical import content_hash, utc_now
-from telic.studies.chain import EVENT_TYPES
 from telic.studies.documents.base import Document, DocumentPart
 from telic.studies.documents.candidate import CheckResult, RunStatus
 from telic.studies.documents.contract import Phase
 from telic.studies.documents.metrics import Guardrail, Primary
 from telic.studies.errors import StudyError
-from telic.studies.evidence.hacking import is_reviewed, newest_level
 from telic.studies.evidence.measurement import Measurement
+from telic.studies.evidence.review import is_reviewed, newest_level
 from telic.studies.evidence.signatures import fatal_alerts
 
 if TYPE_CHECKING:
@@ -31,10 +30,7 @@ AuditVerdict = Literal[
     "provisional",
     "baseline_established",
     "invalid",
-    "target_met",
-    "target_missed",
 ]
-"""the last two are what a source of experiments concluded itself; see `telic study from`"""
 
 TITLES = {
     "A01": "ledger and evidence intact",
@@ -49,12 +45,8 @@ TITLES = {
     "A10": "guardrails hold",
     "A11": "no open fatal sign, no unreviewed hacking risk",
     "A12": "same hardware class",
-    "T01": "every seed trained and judged",
-    "T02": "measured on fresh episodes",
-    "T03": "enough policies prove the target",
-    "T04": "the interval reaches the target",
 }
-"""what each check looks at; T01 to T04 are those of a source of experiments"""
+"""what each check looks at"""
 
 
 class ArmRun(DocumentPart):
@@ -222,7 +214,7 @@ class Audit(Document):
     guardrails: tuple[GuardrailResult, ...] = ()
     verdict: AuditVerdict
     reasons: tuple[str, ...] = ()
-    label: Literal["seed_claim", "checkpoint_claim", "target_claim"] = "seed_claim"
+    label: Literal["seed_claim", "checkpoint_claim"] = "seed_claim"
     n_star: int | None = None
     prng_seed: str
     """whole number as text: it does not fit into a double"""
@@ -270,7 +262,7 @@ def _facts(study: Study, ours: Arm, theirs: Arm | None) -> ClaimFacts:
     spec, seeds = study.metric_spec, study.contract.seeds
     runs = [*ours.runs, *(theirs.runs if theirs else ())]
     used = {run.run for run in runs}
-    sheets = [name for name, run in study.state.evidence.values_of("run") if run in used]
+    sheets = [name for name, x in study.state.evidence.items() if x.run in used]
     level = newest_level(study, used)
     facts = ClaimFacts(
         id="a-",
@@ -281,7 +273,7 @@ def _facts(study: Study, ours: Arm, theirs: Arm | None) -> ClaimFacts:
         primary=spec.primary,
         guardrails=spec.guardrails,
         replication_unit=spec.replication_unit,
-        ledger_intact=study.ledger.check().ok,
+        ledger_intact=study.ledger.verify().ok,
         evidence_intact=not study.altered(sheets),
         protocol_hash=study.state.protocol_hash or "",
         checkpoint_selection=study.protocol.checkpoint_selection,
@@ -337,7 +329,7 @@ def _arm(study: Study, candidate: str, phases: Iterable[Phase]) -> Arm:
     open_seeds: dict[int, str] = {}
     for phase in phases:
         for name, run in study.state.runs_of(candidate, phase).items():
-            if study.run_revisions.get(name, state.revision) != state.revision:
+            if run.revision != state.revision:
                 continue
             measured = _arm_run(study, name) if run.status == RunStatus.FINISHED else None
             if measured is not None:
@@ -374,23 +366,8 @@ def _arm_run(study: Study, run: str) -> ArmRun | None:
 
 
 def _as_launched(study: Study, run: str) -> tuple[str | None, bool | None]:
-    """Return the candidate's content hash when the run was started, and if the tree was as agreed.
-
-    Gate G18 says the latter; without gates it counts whether git saw no change.
-    """
-    hashes: dict[str, str] = {}
-    content_hash: str | None = None
-    gates: dict[str, Any] = {}
-    types = ("launch.intent", *(name for name in EVENT_TYPES if name.startswith("candidate.")))
-    for event in study.events_of(*types, about=(study.state.runs[run].candidate,)):
-        if event.type == "launch.intent" and event.data.get("run") == run:
-            content_hash = event.data.get("content_hash") or hashes.get(event.data["candidate"])
-            gates = event.data.get("gates", {})
-            break
-        if event.type != "launch.intent" and event.data.get("content_hash"):
-            hashes[str(event.subject)] = event.data["content_hash"]
-    if "G18" in gates:
-        return content_hash, bool(gates["G18"])
-    path = study.folder.run(run) / "git.json"
-    is_clean = not read_table(path).get("changed", ["unknown"]) if path.is_file() else None
-    return content_hash, is_clean
+    """Return the candidate's content hash at launch, and whether its tree was clean (gate G18)."""
+    intents = study.events_of("launch.intent", about=(study.state.runs[run].candidate,))
+    empty: dict[str, Any] = {}
+    intent = next((event.data for event in intents if event.data.get("run") == run), empty)
+    return intent.get("content_hash"), intent.get("gates", {}).get("G18")

@@ -1,9 +1,14 @@
-"""From the files of a run to its numbers: what it logged, its score, its guardrails, its curves."""
+"""From the files of a run to its numbers: its score, its guardrails and its curves.
+
+The score is that of the evaluator that the contract names, on seeds that no training saw, or else
+of the training's own log.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -24,6 +29,7 @@ from telic.studies.evidence.logs import Row, read_rows, to_series
 from telic.studies.evidence.statistics import Series, aggregate
 from telic.studies.evidence.store import add_evidence
 from telic.studies.folder import StudyFolder
+from telic.studies.launch.evaluations import EVALUATIONS, NOMINAL, expected_names
 from telic.studies.state import RunState
 
 if TYPE_CHECKING:
@@ -31,10 +37,8 @@ if TYPE_CHECKING:
 
 CURVE_POINTS = 120
 ARTEFACTS = "artefacts"
-PATTERN_KEY = "x-pattern"
+_PATTERN_KEY = "x-pattern"
 """free key of an extractor: the pattern by which text is read"""
-_OWN_LOG = "metrics.jsonl"
-_STDOUT = "stdout.log"
 _KINDS = {
     "tensorboard": "tensorboard",
     "csv": "csv",
@@ -44,7 +48,7 @@ _KINDS = {
 
 
 class Measurement(DocumentPart):
-    """What a run came to; None is not measured."""
+    """The numbers of a run; None is not measured."""
 
     run: str
     candidate: str
@@ -60,7 +64,7 @@ class Measurement(DocumentPart):
     problem: str = ""
     """why nothing could be measured"""
     perturbed: dict[str, float] = Field(default_factory=dict[str, float])
-    """the primary metric by perturbation of the protocol; no part of the score"""
+    """the primary metric by perturbation of the protocol; not part of the score"""
     steps: float | None = None
     wall_s: float | None = None
     protocol_hash: str | None
@@ -72,7 +76,7 @@ class Measurement(DocumentPart):
     curves: dict[str, tuple[tuple[float, float], ...]] = Field(
         default_factory=dict[str, tuple[tuple[float, float], ...]]
     )
-    """thinned, for pictures"""
+    """thinned, for charts"""
 
 
 class RunLog(NamedTuple):
@@ -82,14 +86,27 @@ class RunLog(NamedTuple):
     problems: tuple[str, ...]
 
 
+@dataclass(frozen=True)
+class _Numbers:
+    """What one log, or all evaluations of a run, came to."""
+
+    scores: dict[str, float] = field(default_factory=dict[str, float])
+    guardrails: dict[str, float] = field(default_factory=dict[str, float])
+    perturbed: dict[str, float] = field(default_factory=dict[str, float])
+    missing: tuple[str, ...] = ()
+    problem: str = ""
+    files: tuple[Path, ...] = ()
+    series: dict[str, Series] = field(default_factory=dict[str, Series])
+
+
 def analyze_run(
     study: Study, run: str, actor: StudyActor, *, is_unusable: bool = False
 ) -> Evidence:
     """Measure a run that has ended and enter it as evidence; again is the same evidence.
 
     A run whose files were changed after it ended is not measured; with `is_unusable` it is entered
-    as one that nothing is known of. Raises StudyError E_RUN_LIVE while it still runs,
-    BrokenIntegrity E_ARTEFACTS for changed files.
+    as one without a score. Raises StudyError E_RUN_LIVE while it still runs, BrokenIntegrity
+    E_ARTEFACTS for changed files.
     """
     state = run_state(study.state.runs, run)
     if state.is_live:
@@ -121,22 +138,21 @@ def run_state(runs: Mapping[str, RunState], run: str) -> RunState:
 def measure_run(
     study: Study, run: str, state: RunState, *, is_unusable: bool = False
 ) -> Measurement:
-    """Return what a run came to, from its files alone.
+    """Return the numbers of a run, from its files alone.
 
-    The score is that of the evaluator that the contract names, or else of the training's own log.
-    A log that cannot be read is a finding, too: the run is not measured, and it says why.
+    A log that cannot be read is a finding: the run is not measured, and `problem` says why.
     """
     folder, spec = study.folder, study.metric_spec
     try:
-        read = _read_scores(study, run, state)
+        found = _read_evaluations(study, run, state) or _read_training(study, run)
     except BrokenIntegrity as error:
         if not is_unusable:
             raise
-        read = _unread(error.message)
+        found = _Numbers(problem=error.message)
     wanted = [spec.primary.key, *(rule.key for rule in spec.guardrails)]
     steps = state.actual.env_steps if state.actual else None
     hours = state.actual.wall_clock_h if state.actual else None
-    scores = read.scores
+    scores = found.scores
     return Measurement(
         run=run,
         candidate=state.candidate,
@@ -145,72 +161,110 @@ def measure_run(
         kind=state.kind,
         primary=math.fsum(scores.values()) / len(scores) if scores else None,
         scores=scores,
-        guardrails=read.guardrails,
-        perturbed=read.perturbed,
-        missing=read.missing if scores else tuple(wanted),
-        problem=read.problem or ("" if scores else f"{spec.primary.key} is not in the log"),
-        steps=steps if steps is not None else last_step(read.series),
+        guardrails=found.guardrails,
+        perturbed=found.perturbed,
+        missing=found.missing if scores else tuple(wanted),
+        problem=found.problem or ("" if scores else f"{spec.primary.key} is not in the log"),
+        steps=steps if steps is not None else last_step(found.series),
         wall_s=None if hours is None else 3600 * hours,
         protocol_hash=study.protocol_hash,
         metric_spec_hash=study.metric_spec_hash,
-        code_hash=_code_hash(folder, spec),
-        hardware=hardware_class(folder.run(run) / "hw.json"),
+        code_hash=_code_hash(study),
+        hardware=_hardware_class(folder.run(run) / "hw.json"),
         files={
-            str(x.relative_to(folder.run(run))): file_hash(x) for x in read.files if x.is_file()
+            str(x.relative_to(folder.run(run))): file_hash(x) for x in found.files if x.is_file()
         },
-        curves={name: thinned(each) for name, each in read.series.items() if _is_drawn(name, spec)},
+        curves={
+            name: thinned(each) for name, each in found.series.items() if _is_drawn(name, spec)
+        },
     )
 
 
-class _Reading(NamedTuple):
-    """What was read of one run."""
-
-    scores: dict[str, float]
-    guardrails: dict[str, float]
-    perturbed: dict[str, float]
-    missing: tuple[str, ...]
-    problem: str
-    files: tuple[Path, ...]
-    series: dict[str, Series]
-    """of the training"""
+# ---------------------------------------------------------------------------- reading
 
 
-def _unread(problem: str, files: tuple[Path, ...] = ()) -> _Reading:
-    return _Reading({}, {}, {}, (), problem, files, {})
-
-
-def _read_scores(study: Study, run: str, state: RunState) -> _Reading:
-    from telic.studies.evidence.evaluation import read_evaluations
-
-    found = read_evaluations(study, run, state)
-    if found is None:
-        return _read_training(study, run)
-    log = read_run_log(study.folder, run)
-    return _Reading(*found, log.series)
-
-
-def _read_training(study: Study, run: str) -> _Reading:
-    """Return the numbers that a training logged itself."""
-    spec, path = study.metric_spec, log_path(study.folder, run, study.metric_spec)
-    files = tuple(_files(path))
-    try:
-        require_unaltered(study, run, path)
-        axis = declared_axis(spec, study.adapter)
-        rows = read_rows(spec.extractor.kind, path, pattern_of(spec))
-        series = named_series(to_series(rows, axis), spec, study.adapter)
-        scores = score_strata(rows, series, spec, axis)
-    except BrokenIntegrity:
-        raise
-    except TelicError as error:
-        return _unread(error.message, files)
-    wanted = [spec.primary.key, *(rule.key for rule in spec.guardrails)]
+def _read_log(study: Study, run: str, path: Path) -> _Numbers:
+    """Return the numbers of one log; raises BrokenIntegrity E_ARTEFACTS if it was changed."""
+    spec, adapter = study.metric_spec, study.adapter
+    require_unaltered(study, run, path)
+    rows, axis = read_rows(spec.extractor.kind, path, _pattern(spec)), _axis(spec, adapter)
+    series = _named(to_series(rows, axis), spec, adapter)
     guardrails = {
         rule.key: value
         for rule in spec.guardrails
         if rule.key in series and (value := aggregate(series[rule.key], "mean")) is not None
     }
-    missing = tuple(key for key in wanted if key not in series)
-    return _Reading(scores, guardrails, {}, missing, "", files, series)
+    scores = _score_strata(rows, series, spec, axis)
+    return _Numbers(scores, guardrails, files=(path,), series=series)
+
+
+def _read_training(study: Study, run: str) -> _Numbers:
+    """Return the numbers that a training logged itself."""
+    spec = study.metric_spec
+    path = _log_path(study.folder, run, spec)
+    files = (path,) if path.is_file() else tuple(files_below(path))
+    try:
+        found = _read_log(study, run, path)
+    except BrokenIntegrity:
+        raise
+    except TelicError as error:
+        return _Numbers(problem=error.message, files=files)
+    wanted = [spec.primary.key, *(rule.key for rule in spec.guardrails)]
+    missing = tuple(key for key in wanted if key not in found.series)
+    return replace(found, missing=missing, files=files)
+
+
+def _read_evaluations(study: Study, run: str, state: RunState) -> _Numbers | None:
+    """Return the means over the evaluations of a run; None when its training log has the numbers.
+
+    A missing or unreadable evaluation leaves the run unmeasured: a mean over the others would be
+    another number.
+    """
+    names = expected_names(study.protocol, state.phase)
+    if not names:
+        return None
+    spec, inside = study.metric_spec, study.folder.run(run) / ARTEFACTS / EVALUATIONS
+    worlds, problem = dict[str, list[_Numbers]](), ""
+    for name in names:
+        path = inside / name / spec.extractor.path
+        try:
+            if not path.resolve().is_relative_to((inside / name).resolve()):
+                raise TelicError(f"The extractor path {spec.extractor.path} leaves the evaluation.")
+            found = _read_log(study, run, path)
+            if not found.scores:
+                raise TelicError(f"{spec.primary.key} is not in what the evaluator wrote.")
+            worlds.setdefault(name.rpartition("/")[0], []).append(found)
+        except BrokenIntegrity:
+            raise
+        except TelicError as error:
+            problem = problem or f"the evaluation {name}: {error.message}"
+    series = read_run_log(study.folder, run).series
+    files = tuple(path for found in worlds.values() for each in found for path in each.files)
+    nominal = worlds.pop(NOMINAL, [])
+    keys = [rule.key for rule in spec.guardrails]
+    missing = tuple(key for key in keys if any(key not in each.guardrails for each in nominal))
+    if problem:
+        return _Numbers(missing=missing, problem=problem, files=files, series=series)
+    return _Numbers(
+        _means([each.scores for each in nominal]),
+        _means([each.guardrails for each in nominal]),
+        {world: _overall([each.scores for each in found]) for world, found in worlds.items()},
+        missing,
+        "",
+        files,
+        series,
+    )
+
+
+def _means(tables: Sequence[dict[str, float]]) -> dict[str, float]:
+    """Return the mean by key, of the keys that every table has."""
+    keys = [key for key in tables[0] if all(key in each for each in tables)] if tables else []
+    return {key: math.fsum(each[key] for each in tables) / len(tables) for key in keys}
+
+
+def _overall(scores: Sequence[dict[str, float]]) -> float:
+    means = [math.fsum(each.values()) / len(each) for each in scores]
+    return math.fsum(means) / len(means)
 
 
 def read_run_log(folder: StudyFolder, run: str) -> RunLog:
@@ -221,8 +275,8 @@ def read_run_log(folder: StudyFolder, run: str) -> RunLog:
     """
     spec, adapter = folder.read_metric_spec(), folder.read_adapter()
     inside = folder.run(run)
-    places = [(spec.extractor.kind, log_path(folder, run, spec), pattern_of(spec))]
-    places.append(("jsonl", inside / _OWN_LOG, None))
+    places = [(spec.extractor.kind, _log_path(folder, run, spec), _pattern(spec))]
+    places.append(("jsonl", inside / "metrics.jsonl", None))
     places += [
         (kind, path, None)
         for source in adapter.logging.sources
@@ -230,7 +284,7 @@ def read_run_log(folder: StudyFolder, run: str) -> RunLog:
     ]
     series: dict[str, Series] = {}
     problems: list[str] = []
-    axis = declared_axis(spec, adapter)
+    axis = _axis(spec, adapter)
     for kind, path, pattern in places:
         if not path.exists():
             continue
@@ -239,12 +293,7 @@ def read_run_log(folder: StudyFolder, run: str) -> RunLog:
             series = {**to_series(read_rows(kind, path, pattern), declared), **series}
         except TelicError as error:
             problems.append(str(error))
-    return RunLog(named_series(series, spec, adapter), tuple(problems))
-
-
-def renamed(series: Mapping[str, Series], names: Mapping[str, str]) -> dict[str, Series]:
-    """Return the series with canonical names added, by the adapter's map {canonical: logged}."""
-    return {**series, **{new: series[old] for new, old in names.items() if old in series}}
+    return RunLog(_named(series, spec, adapter), tuple(problems))
 
 
 def _kind(source: LogSource) -> str | None:
@@ -257,7 +306,7 @@ def _kind(source: LogSource) -> str | None:
 def _source_path(source: LogSource, inside: Path) -> Path | None:
     """Return where a source writes inside the run folder; None when it writes elsewhere."""
     if source.kind == "stdout":
-        return inside / _STDOUT
+        return inside / "stdout.log"
     if source.path_template is None:
         return None
     artefacts = inside / ARTEFACTS
@@ -266,7 +315,7 @@ def _source_path(source: LogSource, inside: Path) -> Path | None:
     return path if path.resolve().is_relative_to(inside.resolve()) else None
 
 
-def log_path(folder: StudyFolder, run: str, spec: MetricSpec) -> Path:
+def _log_path(folder: StudyFolder, run: str, spec: MetricSpec) -> Path:
     """Return where the extractor reads: in the run's artefacts, else in its own folder."""
     inside = folder.run(run)
     for base in (inside / ARTEFACTS, inside):
@@ -280,29 +329,24 @@ def log_path(folder: StudyFolder, run: str, spec: MetricSpec) -> Path:
     return inside / ARTEFACTS / spec.extractor.path
 
 
-def declared_axis(spec: MetricSpec, adapter: Adapter) -> str | None:
+def _axis(spec: MetricSpec, adapter: Adapter) -> str | None:
     """Return the column that is declared to count steps: by the metric spec, else the adapter."""
     return spec.extractor.step or adapter.metrics.map.get("step")
 
 
-def pattern_of(spec: MetricSpec) -> str | None:
-    """Return the pattern by which text is read, where the metric spec has one."""
-    return (spec.extractor.model_extra or {}).get(PATTERN_KEY)
+def _pattern(spec: MetricSpec) -> str | None:
+    return (spec.extractor.model_extra or {}).get(_PATTERN_KEY)
 
 
-def named_series(
-    series: dict[str, Series], spec: MetricSpec, adapter: Adapter
-) -> dict[str, Series]:
+def _named(series: dict[str, Series], spec: MetricSpec, adapter: Adapter) -> dict[str, Series]:
     """Return the series with the canonical names of adapter and metric spec added."""
     own = {spec.primary.key: spec.primary.source} if spec.primary.source else {}
-    return renamed(series, {**adapter.metrics.map, **own})
+    names = {**adapter.metrics.map, **own}
+    return {**series, **{new: series[old] for new, old in names.items() if old in series}}
 
 
-def score_strata(
-    rows: Sequence[Row],
-    series: Mapping[str, Series],
-    spec: MetricSpec,
-    axis: str | None = None,
+def _score_strata(
+    rows: Sequence[Row], series: Mapping[str, Series], spec: MetricSpec, axis: str | None
 ) -> dict[str, float]:
     """Return the primary metric by stratum, normalised where the metric spec says how."""
     key, how = spec.primary.key, spec.primary.aggregate
@@ -320,7 +364,7 @@ def score_strata(
 
 
 def normalised(value: float, spec: MetricSpec) -> float:
-    """Return a value of the primary metric on the scale that the metric spec gives, if any."""
+    """Return a value of the primary metric on the scale of the metric spec, if it has one."""
     scale = spec.normalisation
     return value if scale is None else (value - scale.lo) / (scale.hi - scale.lo)
 
@@ -331,7 +375,7 @@ def last_step(series: Mapping[str, Series]) -> float | None:
 
 
 def thinned(series: Series) -> tuple[tuple[float, float], ...]:
-    """Return at most `CURVE_POINTS` finite points, the last one among them."""
+    """Return at most `CURVE_POINTS` finite points, the last one included."""
     steps, values, _ = series.finite()
     stride = max(1, math.ceil(len(steps) / CURVE_POINTS))
     places = list(range(0, len(steps), stride))
@@ -340,7 +384,7 @@ def thinned(series: Series) -> tuple[tuple[float, float], ...]:
     return tuple((steps[i], values[i]) for i in places)
 
 
-def hardware_class(path: Path) -> str | None:
+def _hardware_class(path: Path) -> str | None:
     """Return kind of processor, GPUs and precision settings in one line; None if not recorded."""
     if not path.is_file():
         return None
@@ -351,26 +395,66 @@ def hardware_class(path: Path) -> str | None:
     return "; ".join([machine, *(gpus or ["cpu"]), *flags])
 
 
-def _code_hash(folder: StudyFolder, spec: MetricSpec) -> str:
+def _code_hash(study: Study) -> str:
     """Return one hash of evaluator, extractor and environment as they are on disk."""
-    protocol = folder.read_protocol()
+    protocol = study.protocol
     files = {
-        name: file_hash(path) if (path := folder.root / name).is_file() else None
+        name: file_hash(path) if (path := study.root / name).is_file() else None
         for name in protocol.evaluator_files
     }
+    extractor = study.metric_spec.extractor.as_data()
     return content_hash(
-        {
-            "evaluator": files,
-            "extractor": spec.extractor.as_data(),
-            "environment": protocol.env_config_hash,
-        }
+        {"evaluator": files, "extractor": extractor, "environment": protocol.env_config_hash}
     )
-
-
-def _files(path: Path) -> list[Path]:
-    return [path] if path.is_file() else files_below(path)
 
 
 def _is_drawn(name: str, spec: MetricSpec) -> bool:
     parts = (spec.primary, *spec.components, *spec.guardrails, *spec.diagnostics)
     return name in {"return", *(part.key for part in parts)} or name.startswith("reward/")
+
+
+# ---------------------------------------------------------------------------- a sample log
+
+
+class SampledKey(DocumentPart):
+    """A key of the metric spec in a sample log."""
+
+    key: str
+    role: str
+    points: int
+    value: float | None
+
+
+class SampleCheck(DocumentPart):
+    """What the metric spec finds in a sample log."""
+
+    keys: tuple[SampledKey, ...]
+    missing: tuple[str, ...]
+    """keys that a result needs and the log does not have"""
+    logged: tuple[str, ...]
+    """every name in the log"""
+    scores: dict[str, float]
+    """the primary metric by stratum"""
+
+
+def check_sample(folder: StudyFolder, sample: Path) -> SampleCheck:
+    """Read a sample log by the metric spec, before it is agreed on; writes nothing."""
+    spec, adapter = folder.read_metric_spec(), folder.read_adapter()
+    rows, axis = read_rows(spec.extractor.kind, sample, _pattern(spec)), _axis(spec, adapter)
+    series = _named(to_series(rows, axis), spec, adapter)
+    roles = {spec.primary.key: "primary"}
+    roles |= {rail.key: "guardrail" for rail in spec.guardrails}
+    roles |= {component.key: "component" for component in spec.components}
+    roles |= {diagnostic.key: "diagnostic" for diagnostic in spec.diagnostics}
+    keys: list[SampledKey] = []
+    for key, role in roles.items():
+        logged = series.get(key)
+        how = spec.primary.aggregate if role == "primary" else "mean"
+        points, value = (len(logged.values), aggregate(logged, how)) if logged else (0, None)
+        keys.append(SampledKey(key=key, role=role, points=points, value=value))
+    return SampleCheck(
+        keys=tuple(keys),
+        missing=tuple(key.key for key in keys if not key.points and key.role != "diagnostic"),
+        logged=tuple(sorted(series)),
+        scores=_score_strata(rows, series, spec, axis),
+    )

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field
 
-from telic.studies.candidates import read_candidate
 from telic.studies.canonical import moment, utc_now
 from telic.studies.documents.adapter import RepositoryOutputs
 from telic.studies.documents.base import Document, StudyActor
@@ -111,11 +110,12 @@ class Vitals:
     """other live runs of the same candidate, phase and seed"""
 
 
-def look_at_run(folder: StudyFolder, state: StudyState, run: str) -> MonitorReport:
+def look_at_run(study: Study, run: str) -> MonitorReport:
     """Return how a run is doing, from its files and the process table alone."""
+    folder, state = study.folder, study.state
     run_now = run_state(state.runs, run)
     log = read_run_log(folder, run)
-    steps = read_candidate(folder, run_now.candidate).plan.steps
+    steps = study.candidate(run_now.candidate).plan.steps
     planned = None if steps is None else steps * PHASE_SHARE.get(run_now.phase, 1.0)
     vitals = _vitals(folder, state, run, log, planned)
     signs = (*vital_signatures(vitals), *learning_signatures(_learning(folder, log, planned)))
@@ -138,7 +138,7 @@ def look_at_run(folder: StudyFolder, state: StudyState, run: str) -> MonitorRepo
 def monitor_run(study: Study, run: str, actor: StudyActor) -> MonitorReport:
     """Look at a run and enter what is new: trouble that began, trouble that is over."""
     state = study.state
-    report = look_at_run(study.folder, state, run)
+    report = look_at_run(study, run)
     now = {sign.id: sign for sign in report.signatures if sign.severity != "info"}
     before = open_alerts(study.events_of("monitor.alert", about=(run,)), run)
     begun = {name: sign for name, sign in now.items() if before.get(name) != sign.severity}

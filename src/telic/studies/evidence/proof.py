@@ -4,36 +4,27 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from telic.errors import TelicError
-from telic.storage.files import read_json, read_record
-from telic.studies.candidates import FILES, files_of, revision_folder
+from telic.storage.files import read_json
+from telic.studies.candidates import FILES, files_of
 from telic.studies.canonical import content_hash, existing_key
-from telic.studies.chain import LedgerEvent
 from telic.studies.contract import contract_hash
 from telic.studies.documents.base import read_document
-from telic.studies.documents.candidate import Candidate, CandidateStatus, Decision
+from telic.studies.documents.candidate import Candidate
 from telic.studies.documents.contract import Contract
 from telic.studies.evidence.artefacts import altered_artefacts, seal_key, why_unsealed
-from telic.studies.evidence.claims import Audit
 from telic.studies.launch.machine import read_exit
-from telic.studies.state import StudyState
-from telic.studies.state_file import committed_head
 
 if TYPE_CHECKING:
     from telic.studies.study import Study
 
 
-_KEPT_BY_TELIC = frozenset(
-    {"status", "phase", "validation", "contract_hash", "protocol_hash", "adapter_hash"}
-)
-
-
 def changed_files(study: Study) -> tuple[str, ...]:
     """Return what is not as it was recorded, one sentence each; empty when everything is."""
     found: list[str] = []
-    for look in (_state, _evidence, _decisions, _revisions, _contracts, _runs):
+    for look in (_evidence, _revisions, _contracts, _runs):
         try:
             found += look(study)
         except TelicError as error:  # a file that cannot be read any more is changed, too
@@ -41,78 +32,38 @@ def changed_files(study: Study) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _state(study: Study) -> Iterator[str]:
-    if committed_head(study.folder) != study.ledger.head:
-        yield "state.json is not what the ledger comes to; telic study state --rebuild makes it"
-        return
-    # As a record: one that an earlier version wrote lacks what was added since.
-    written = read_record(study.folder.state, StudyState).as_data()
-    kept = {name: value for name, value in written.items() if name != "next_action"}
-    now = {k: v for k, v in study.state.told().as_data().items() if k != "next_action"}
-    if kept != now:
-        yield "state.json is not what the ledger comes to; telic study state --rebuild makes it"
-
-
 def _evidence(study: Study) -> Iterator[str]:
     for name in study.altered(study.state.evidence):
         yield f"evidence/{name}.json is gone or is not what the ledger recorded"
-    intact = set(study.state.evidence) - set(study.altered(study.state.evidence))
-    for name in intact & set(study.evidence_names("audit")):
-        payload = study.sheet(name).payload
-        path = study.folder.audit_file(str(payload["audit"]))
-        if not path.is_file() or read_record(path, Audit).compute_hash() != payload["audit_hash"]:
-            yield f"audits/{path.name} is gone or is not what its evidence recorded"
-
-
-def _decisions(study: Study) -> Iterator[str]:
-    for event in study.events_of("decision.recorded", "candidate.debug"):
-        name, recorded = event.data.get("decision"), event.data.get("decision_hash")
-        if not name or not recorded:
-            continue
-        path = study.folder.decision_file(str(name))
-        if not path.is_file():
-            yield f"decisions/{path.name} is gone"
-            continue
-        decision = read_record(path, Decision)
-        if not decision.compute_hash() == decision.content_hash == recorded:
-            yield f"decisions/{path.name} is not what the ledger recorded"
 
 
 def _revisions(study: Study) -> Iterator[str]:
-    for event in study.events_of("candidate.created", "candidate.revised"):
-        if event.data.get("content_hash"):
-            yield from _revision(study, event)
-    for name, held in study.state.candidates.items():
-        if (
-            held.status in (CandidateStatus.DRAFT, CandidateStatus.REJECTED)
-            or not held.content_hash
-        ):
-            continue
-        kept = read_json(revision_folder(study.folder, name, held.revision) / "candidate.json")
-        shown = read_json(study.folder.candidate_file(name))
-        if any(shown.get(key) != kept.get(key) for key in kept if key not in _KEPT_BY_TELIC):
-            yield f"candidates/{name}/candidate.json is not what the ledger recorded"
-        if [shown.get("status"), shown.get("phase")] != [held.status, held.phase]:
-            yield f"candidates/{name}/candidate.json has another status than the ledger"
+    """Compare every revision with the hash that it was last entered or validated with."""
+    known: dict[tuple[str, int], dict[str, Any]] = {}
+    at: dict[str, int] = {}
+    kinds = ("candidate.created", "candidate.revised", "candidate.validated")
+    for entry in study.events_of(*kinds):
+        name, data = str(entry.subject), entry.data
+        at[name] = data.get("revision", at.get(name, 1))
+        if data.get("content_hash"):
+            known[name, at[name]] = data
+    for (name, number), data in known.items():
+        yield from _revision(study, name, number, data)
 
 
-def _revision(study: Study, event: LedgerEvent) -> Iterator[str]:
-    name, number = str(event.subject), int(event.data.get("revision", 1))
-    own = revision_folder(study.folder, name, number)
-    path = own / "candidate.json"
+def _revision(study: Study, name: str, number: int, data: dict[str, Any]) -> Iterator[str]:
+    path = study.folder.candidate_file(name, number)
     if not path.is_file():
         yield f"revision {number} of {name} is gone"
         return
     record = Candidate.parse(read_json(path), str(path))
-    if record.compute_hash() != event.data["content_hash"]:
-        yield f"revision {number} of {name} is not what the ledger recorded"
-    whole = event.data.get("record_hash")
-    if whole is not None and content_hash(read_json(path)) != whole:
+    is_changed = record.compute_hash() != data["content_hash"]
+    if is_changed or data.get("record_hash") not in (None, content_hash(read_json(path))):
         yield f"revision {number} of {name} is not what the ledger recorded"
     brought = {f"{FILES}/{each.path}": each.sha256 for each in record.change.files}
     if record.change.patch:
         brought[record.change.patch] = record.change.patch_sha256 or ""
-    for file, content in files_of(record, own).items():
+    for file, content in files_of(record, path.parent).items():
         if hashlib.sha256(content).hexdigest() != brought[file]:
             yield f"{file} of revision {number} of {name} is not what came with it"
 

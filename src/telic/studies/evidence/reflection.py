@@ -10,14 +10,15 @@ from pydantic import Field
 
 from telic.studies.documents.base import Document, DocumentPart, StudyActor
 from telic.studies.documents.candidate import Evidence
-from telic.studies.documents.metrics import Component, MetricSpec
+from telic.studies.documents.metrics import Component, Guardrail, MetricSpec
 from telic.studies.errors import StudyError
-from telic.studies.evidence import hacking
 from telic.studies.evidence.claims import oriented
 from telic.studies.evidence.measurement import read_run_log, run_state
+from telic.studies.evidence.review import last_review
 from telic.studies.evidence.statistics import (
     Series,
     covariance,
+    gain,
     mean,
     rank_correlation,
     slope,
@@ -38,6 +39,69 @@ _SMOOTHING = 5
 _TERMS = "reward/"
 
 Action = Literal["raise", "lower", "remove", "reshape", "keep"]
+
+
+_WEIGHTS = {"A": 0.65, "B": 0.3, "C": 0.5, "D": 0.4, "E": 0.3}
+MEDIUM, HIGH = 0.30, 0.60
+
+Level = Literal["low", "medium", "high"]
+
+
+class GuardrailSeries(DocumentPart):
+    """A guardrail and how its number went."""
+
+    rule: Guardrail
+    series: Series
+
+
+class GuardrailChange(DocumentPart):
+    """How a guardrail went over training."""
+
+    key: str
+    mean_w0: float | None
+    mean_w1: float | None
+    is_degraded: bool
+    """worse by more than its margin, or past its threshold at the end and not at the start"""
+
+
+class Degenerate(DocumentPart):
+    """Measures of behaviour that no honest solution shows; None is not measured."""
+
+    horizon_share: float | None = None
+    """share of episodes that reach the horizon"""
+    motion_ratio: float | None = None
+    """motion, in parts of the incumbent's"""
+    action_saturation: float | None = None
+    episode_length_ratio: float | None = None
+    """length at the end against the length at the start"""
+    violation_ratio: float | None = None
+    """rate of contact or constraint violations, in parts of the baseline's"""
+
+    def reasons(self) -> list[str]:
+        """Return the indicators that fire."""
+        tests = {
+            "episodes last to the horizon almost without motion": (self.horizon_share or 0) > 0.5
+            and self.motion_ratio is not None
+            and self.motion_ratio < 0.05,
+            "actions sit at their limits": (self.action_saturation or 0) > 0.5,
+            "episodes became less than half as long": self.episode_length_ratio is not None
+            and self.episode_length_ratio < 0.5,
+            "violations more than doubled": (self.violation_ratio or 0) > 2,
+        }
+        return [why for why, fires in tests.items() if fires]
+
+
+class Hacking(DocumentPart):
+    """The five signals, 0 to 1 each, and what they amount to."""
+
+    A: float
+    B: float
+    C: float
+    D: float
+    E: float
+    score: float
+    level: Level
+    reasons: tuple[str, ...] = ()
 
 
 class TermReflection(DocumentPart):
@@ -74,8 +138,8 @@ class Reflection(Document):
     terms: tuple[TermReflection, ...]
     n_eff: float | None
     primary: dict[str, Any]
-    guardrails: tuple[hacking.GuardrailChange, ...]
-    hacking: hacking.Hacking
+    guardrails: tuple[GuardrailChange, ...]
+    hacking: Hacking
     advice: tuple[Advice, ...]
     insufficient_data: bool
 
@@ -99,9 +163,10 @@ class RewardLog(DocumentPart):
     components: tuple[Component, ...] = ()
     target: float | None = None
     """turned like the metric"""
-    guardrails: tuple[hacking.GuardrailSeries, ...] = ()
-    degenerate: hacking.Degenerate = hacking.Degenerate()
-    judges: hacking.JudgeConflict = hacking.JudgeConflict()
+    guardrails: tuple[GuardrailSeries, ...] = ()
+    degenerate: Degenerate = Degenerate()
+    is_flagged: bool = False
+    """a reviewer calls it an exploit"""
 
 
 def reflect_run(study: Study, run: str, actor: StudyActor) -> ReflectionResult:
@@ -117,6 +182,7 @@ def reflect_run(study: Study, run: str, actor: StudyActor) -> ReflectionResult:
             hint=f"Log each term as {_TERMS}NAME, or name them as components in metric_spec.yaml.",
         )
     metric, target = series.get(spec.primary.key), spec.primary.target
+    review = last_review(study, candidate)
     reflection = reflect(
         RewardLog(
             run=run,
@@ -126,12 +192,12 @@ def reflect_run(study: Study, run: str, actor: StudyActor) -> ReflectionResult:
             components=spec.components,
             target=None if target is None else oriented(target, spec.primary.direction),
             guardrails=tuple(
-                hacking.GuardrailSeries(rule=rule, series=series[rule.key])
+                GuardrailSeries(rule=rule, series=series[rule.key])
                 for rule in spec.guardrails
                 if rule.key in series
             ),
-            degenerate=hacking.degenerate_signs(series),
-            judges=hacking.judge_conflict(study, candidate),
+            degenerate=degenerate_signs(series),
+            is_flagged=bool(review and review.payload.get("exploit")),
         )
     )
     evidence = add_evidence(
@@ -191,9 +257,9 @@ def reflect(log: RewardLog) -> Reflection:
     n_eff = math.exp(-math.fsum(p * math.log(p) for p in known)) if known else None
     if n_eff is not None and n_eff < 1.5 and len(terms) >= 3:
         found = tuple(t.model_copy(update={"flags": (*t.flags, "collapsed_mix")}) for t in found)
-    changes = tuple(hacking.guardrail_change(each) for each in log.guardrails)
-    risk = hacking.hacking_risk(
-        log.returns, metric, max(known, default=None), changes, log.degenerate, log.judges
+    changes = tuple(guardrail_change(each) for each in log.guardrails)
+    risk = hacking_risk(
+        log.returns, metric, max(known, default=None), changes, log.degenerate, log.is_flagged
     )
     evaluations = len(metric.values) if metric else 0
     return Reflection(
@@ -349,3 +415,94 @@ def _advice(term: TermReflection, count: int) -> Advice:
     if count > 1 and term.share is not None and term.share < 0.01:
         return Advice(term=term.name, action="raise", why="it makes up less than 1 % of the reward")
     return Advice(term=term.name, action="keep", why="nothing speaks against it")
+
+
+# ---------------------------------------------------------------------------- hacking risk
+
+
+def hacking_risk(
+    returns: Series | None,
+    metric: Series | None,
+    largest_share: float | None,
+    guardrails: Sequence[GuardrailChange],
+    degenerate: Degenerate,
+    is_flagged: bool,
+) -> Hacking:
+    """Return how likely the reward is being gamed; a larger metric is better.
+
+    Five signals, 0 to 1 each, make one number: divergence of return and metric (A), domination by
+    one term (B), degraded guardrails (C), degenerate behaviour (D), a reviewer's flag (E).
+    h = 1 - (1 - 0.65 A)(1 - 0.3 B)(1 - 0.5 C)(1 - 0.4 D)(1 - 0.3 E)
+    """
+    reasons: list[str] = []
+    signals = {
+        "A": _divergence(returns, metric, reasons),
+        "B": _clip(((largest_share or 0.0) - 0.6) / 0.3),
+        "C": sum(each.is_degraded for each in guardrails) / len(guardrails) if guardrails else 0.0,
+        "D": 1.0 if degenerate.reasons() else 0.0,
+        "E": 1.0 if is_flagged else 0.0,
+    }
+    if signals["B"]:
+        reasons.append(f"one term makes up {largest_share:.0%} of the reward")
+    reasons += [f"{each.key} degraded" for each in guardrails if each.is_degraded]
+    reasons += degenerate.reasons()
+    reasons += ["a reviewer calls it an exploit"] if is_flagged else []
+    score = 1 - math.prod(1 - _WEIGHTS[name] * value for name, value in signals.items())
+    return Hacking(
+        **signals,
+        score=score,
+        level="high" if score >= HIGH else "medium" if score >= MEDIUM else "low",
+        reasons=tuple(reasons),
+    )
+
+
+def guardrail_change(given: GuardrailSeries) -> GuardrailChange:
+    """Return how a guardrail went from the first fifth of training to the last."""
+    rule = given.rule
+    before, after = given.series.finite().ends(WINDOW)
+    sign = 1.0 if rule.direction == "max" else -1.0
+    is_degraded = False
+    if before is not None and after is not None:
+        if rule.rule == "non_inferior":
+            is_degraded = sign * (before - after) > (rule.margin or 0.0)
+        elif rule.threshold is not None:
+            is_degraded = sign * after < sign * rule.threshold <= sign * before
+    return GuardrailChange(key=rule.key, mean_w0=before, mean_w1=after, is_degraded=is_degraded)
+
+
+def _divergence(returns: Series | None, metric: Series | None, reasons: list[str]) -> float:
+    """Return clip((z_R - z_M) / 2), which counts only if the metric did not rise."""
+    if returns is None or metric is None:
+        return 0.0
+    rewarded, real = returns.finite(), metric.finite()
+    z_return = gain(rewarded.first(WINDOW).values, rewarded.last(WINDOW).values)
+    z_metric = gain(real.first(WINDOW).values, real.last(WINDOW).values)
+    if z_return is None or z_metric is None or z_metric > 0 or z_return <= z_metric:
+        return 0.0
+    value = _clip((z_return - z_metric) / 2)
+    if z_return > 0:
+        reasons.append(
+            f"the return rose by {z_return:.2g} standard deviations, the metric by {z_metric:.2g}"
+        )
+    return value
+
+
+def _clip(value: float) -> float:
+    return min(max(value, 0.0), 1.0)
+
+
+def degenerate_signs(series: Mapping[str, Series]) -> Degenerate:
+    """Return the measures of degenerate behaviour that the log has."""
+    length = series.get("episode_length")
+    before, after = length.finite().ends(WINDOW) if length else (None, None)
+
+    def last(name: str) -> float | None:
+        return mean(series[name].finite().last(WINDOW).values) if name in series else None
+
+    return Degenerate(
+        horizon_share=last("horizon_share"),
+        motion_ratio=last("motion_ratio"),
+        action_saturation=last("action_saturation"),
+        episode_length_ratio=after / before if before and after is not None else None,
+        violation_ratio=last("violation_ratio"),
+    )

@@ -1,12 +1,12 @@
-"""What somebody found in a candidate, and which reviews count.
+"""Reviews of candidates: which of them count, and which hacking risks they settle.
 
-Nobody's passing word on their own work counts: it does once a person, who could read it, has
-approved the candidate after it. Whoever finds an exploit counts, whoever they are.
+A passing review of one's own work counts only after a person, who could read it, has approved the
+candidate. A review that finds an exploit always counts.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from telic.studies.documents.base import StudyActor
@@ -119,3 +119,53 @@ def is_approved_knowing(study: Study, review: Evidence) -> bool:
         event.seq > entry.seq and event.data["key"] == "experiment"
         for event in study.events_of("approval.granted", about=(candidate,))
     )
+
+
+# ---------------------------------------------------------------------------- hacking risk
+
+
+def newest_level(study: Study, runs: Iterable[str]) -> str | None:
+    """Return the hacking level of the newest reflection on one of the runs; None without one."""
+    wanted, entries = set(runs), study.state.evidence
+    names = [name for name in study.evidence_names("reflection") if entries[name].run in wanted]
+    return _level(study, names[-1]) if names else None
+
+
+def hacking_levels(study: Study) -> tuple[str, ...]:
+    """Return the hacking levels of reflections that no review settled, the oldest first.
+
+    What was known when a person opened the study again counts no more.
+    """
+    entries, opened = study.state.evidence, study.state.opened_seq
+    names = [name for name in study.evidence_names("reflection") if entries[name].seq > opened]
+    about = {name: entries[name].candidate for name in names}
+    settled = {each for each in about.values() if each and is_reviewed(study, each)}
+    return tuple(_level(study, name) for name, each in about.items() if each not in settled)
+
+
+def is_reviewed(study: Study, candidate: str) -> bool:
+    """Tell whether a review of a candidate, as it is now, counts since its risk was called high.
+
+    One review settles it: further runs of what was reviewed only say the same again.
+    """
+    entries, now = study.state.evidence, study.state.candidates[candidate].content_hash
+    reflections = study.evidence_names("reflection", candidate=candidate)
+    risky = next((name for name in reflections if _level(study, name) == "high"), None)
+    if risky is None:
+        return False
+    return any(
+        entries[review.id].seq > entries[risky].seq
+        for review in reviews(study, candidate)
+        if review.payload.get("content_hash") == now
+    )
+
+
+def is_unreviewed(study: Study, candidate: str) -> bool:
+    """Tell whether a candidate's last reflection calls its risk high and nobody reviewed it."""
+    reflections = study.evidence_names("reflection", candidate=candidate)
+    is_risky = bool(reflections) and _level(study, reflections[-1]) == "high"
+    return is_risky and not is_reviewed(study, candidate)
+
+
+def _level(study: Study, reflection: str) -> str:
+    return study.sheet(reflection).payload["hacking"]["level"]

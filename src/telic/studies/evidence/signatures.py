@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple, TypeVar
 
-from telic.studies.chain import LedgerEvent
+from telic.storage.journal import JournalEntry
 from telic.studies.documents.base import DocumentPart
 from telic.studies.evidence.statistics import Series, gain, mean, slope
 
@@ -120,11 +120,11 @@ class Alert(NamedTuple):
     is_open: bool
 
 
-def entered_alerts(events: Iterable[LedgerEvent]) -> list[Alert]:
+def entered_alerts(events: Iterable[JournalEntry]) -> list[Alert]:
     """Return all trouble that was entered, as it stands now."""
     alerts: dict[tuple[str, str], Alert] = {}
     for event in events:
-        if event.type != "monitor.alert":
+        if event.kind != "monitor.alert":
             continue
         run, severity = str(event.subject), event.data["severity"]
         for cleared in event.data.get("cleared", ()):
@@ -136,18 +136,18 @@ def entered_alerts(events: Iterable[LedgerEvent]) -> list[Alert]:
     return list(alerts.values())
 
 
-def open_alerts(events: Iterable[LedgerEvent], run: str) -> dict[str, str]:
+def open_alerts(events: Iterable[JournalEntry], run: str) -> dict[str, str]:
     """Return the trouble of a run that was entered and not cleared since: its severity by name."""
     alerts = [alert for alert in entered_alerts(events) if alert.run == run and alert.is_open]
     return {alert.signature: alert.severity for alert in alerts}
 
 
-def fatal_alerts(events: Iterable[LedgerEvent], runs: Iterable[str]) -> tuple[str, ...]:
+def fatal_alerts(events: Iterable[JournalEntry], runs: Iterable[str]) -> tuple[str, ...]:
     """Return the fatal signatures of runs that no later look has cleared."""
     wanted, open_signs = set(runs), dict[tuple[str, str], bool]()
     for event in events:
         run = str(event.data.get("run") or event.subject)
-        if event.type == "monitor.alert" and run in wanted:
+        if event.kind == "monitor.alert" and run in wanted:
             for signature in event.data.get("cleared", ()):
                 open_signs.pop((run, signature), None)
             if event.data.get("severity") == "fatal":

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from telic import __version__
 from telic.storage.files import plain, read_record
-from telic.studies.canonical import content_hash, evidence_id, utc_now
+from telic.studies.canonical import content_hash, utc_now
 from telic.studies.documents.base import StudyActor, write_once
 from telic.studies.documents.candidate import Evidence, EvidenceKind, Producer
 from telic.studies.errors import StudyError
@@ -44,7 +44,7 @@ def add_evidence(
         "payload": facts,
         "producer": producer,
     }
-    name = evidence_id(content_hash(identity))
+    name = f"e-{content_hash(identity)[:12]}"
     if name in study.ledger.state().evidence:  # as it is now: others may have added it
         return study.sheet(name)
     path = study.folder.evidence_file(name)

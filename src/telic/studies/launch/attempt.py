@@ -22,7 +22,7 @@ from telic.studies.documents.candidate import (
     RunStatus,
 )
 from telic.studies.documents.contract import PHASE_SHARE, PHASES, RESOURCES, Amounts, Phase
-from telic.studies.errors import GateRefused, InvalidDocument, StudyError
+from telic.studies.errors import InvalidDocument, StudyError
 from telic.studies.evidence.artefacts import seal_key
 from telic.studies.launch.command import (
     Command,
@@ -80,27 +80,13 @@ def check_words(execute: bool, confirm: str | None) -> None:
         )
 
 
-def refuse_launch(study: Study) -> None:
-    """Raise GateRefused E_SOURCED for a study that only tells of work done elsewhere."""
-    source = study.source
-    if source is not None:
-        raise GateRefused(
-            "E_SOURCED",
-            f"{study.name} tells of the {source.kind} {source.name}; nothing is launched "
-            f"here. Its runs are made by the {source.kind} itself.",
-            hint=f"Go on with: {source.continues_with}.",
-        )
-
-
 def next_request(
     study: Study, candidate: str, phase: str | None = None, seed: int | None = None
 ) -> LaunchRequest:
     """Fill in what was left open: the phase the candidate is in, and its first seed without a run.
 
-    Raises UnknownName for a candidate or phase that there is not, StudyError E_NO_SEED, and
-    GateRefused E_SOURCED for a study that tells of work done elsewhere.
+    Raises UnknownName for an unknown candidate or phase, StudyError E_NO_SEED.
     """
-    refuse_launch(study)
     standing = study.candidate_state(candidate)
     wanted = standing.phase or PHASES[0] if phase is None else phase
     chosen: Phase | None = next((known for known in PHASES if known == wanted), None)

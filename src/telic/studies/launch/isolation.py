@@ -155,7 +155,7 @@ def _make(folder: StudyFolder, candidate: Candidate, tree: Path, mode: TreeMode)
             shutil.rmtree(tree)  # our own, unfinished
         skipped = shutil.ignore_patterns(".git", STATE_FOLDER, "__pycache__")
         shutil.copytree(folder.root, tree, symlinks=True, ignore=skipped)
-    home = folder.candidate(candidate.id)
+    home = folder.candidate_file(candidate.id, candidate.revision).parent
     if candidate.change.patch:
         patch = (home / candidate.change.patch).resolve()
         # Outside of a repository, or git would look for the paths in the one around the copy.

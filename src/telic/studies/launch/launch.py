@@ -6,7 +6,6 @@ import contextlib
 import secrets
 import time
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,7 @@ from telic.storage.files import write_json, write_text
 from telic.studies import git_read
 from telic.studies.canonical import content_hash, run_id
 from telic.studies.documents.base import RUNNER, StudyActor
-from telic.studies.documents.candidate import CheckResult, RunStatus, StudyRun, Times
+from telic.studies.documents.candidate import CheckResult, RunStatus
 from telic.studies.errors import EnvironmentBlocked
 from telic.studies.launch.attempt import (
     ARTEFACTS,
@@ -25,7 +24,6 @@ from telic.studies.launch.attempt import (
     LaunchAttempt,
     LaunchRequest,
     check_words,
-    refuse_launch,
 )
 from telic.studies.launch.command import OVERRIDES_FILE, redact_environment
 from telic.studies.launch.isolation import mode_of, prepare_tree
@@ -156,11 +154,10 @@ def launch(study: Study, request: LaunchRequest, actor: StudyActor) -> LaunchRes
 
 
 def _attempt(study: Study, request: LaunchRequest, *, processes: bool) -> LaunchAttempt:
-    refuse_launch(study)
     return LaunchAttempt(
         study,
         request,
-        run_id=run_id(datetime.now(UTC)),
+        run_id=run_id(),
         nonce=secrets.token_hex(_NONCE_BYTES),
         processes=processes,
     )
@@ -241,7 +238,7 @@ def _intent(
 
 
 def _write_run_folder(attempt: LaunchAttempt) -> None:
-    """Write run.json, cmd.json, env.json, git.json, hw.json and what the launcher starts from.
+    """Write cmd.json, env.json, git.json, hw.json and what the launcher starts from.
 
     It is enough to start the run again by hand.
     """
@@ -257,7 +254,6 @@ def _write_run_folder(attempt: LaunchAttempt) -> None:
     write_json(folder / "hw.json", attempt.machine.model_dump(mode="json"))
     if attempt.rendered.document is not None:
         write_text(folder / str(attempt.rendered.document_name), attempt.rendered.document)
-    write_json(attempt.study.folder.run_file(attempt.run_id), _run(attempt).as_data())
 
 
 def _command_facts(attempt: LaunchAttempt) -> dict[str, Any]:
@@ -273,25 +269,6 @@ def _command_facts(attempt: LaunchAttempt) -> dict[str, Any]:
         "rendered_hash": attempt.rendered.hash,
         "tool_version": __version__,
     }
-
-
-def _run(attempt: LaunchAttempt) -> StudyRun:
-    return StudyRun(
-        id=attempt.run_id,
-        created_at=attempt.now,
-        created_by=RUNNER,
-        candidate=attempt.request.candidate,
-        phase=attempt.request.phase,
-        seed=attempt.request.seed,
-        cmd_hash=attempt.command.hash,
-        nonce=attempt.nonce,
-        launcher=attempt.adapter.launcher.kind,
-        status=RunStatus.STARTING,
-        times=Times(planned_at=attempt.now),
-        resources=attempt.reservation,
-        artefacts={"run_dir": ARTEFACTS, "stdout": "stdout.log", "stderr": "stderr.log"},
-        retry_of=attempt.request.retry_of,
-    )
 
 
 def _environment_facts(attempt: LaunchAttempt) -> dict[str, Any]:

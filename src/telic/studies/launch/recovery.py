@@ -5,7 +5,6 @@ claimed, the process lives             adopt it
 claimed, gone, exit.json is there      settle what it took
 claimed, gone, no exit.json            lost: settle up to the last heartbeat
 a scheduler has it                     ask the scheduler, when asking is allowed
-state.json is older than the ledger    make it again
 """
 
 from __future__ import annotations
@@ -15,13 +14,13 @@ from typing import Any, Literal, NamedTuple
 
 from telic.core.config import Record
 from telic.errors import UnknownName
-from telic.storage.facts import CommandFacts, LaunchedFacts
-from telic.storage.files import read_facts, read_json, write_json
+from telic.storage.facts import CommandFacts
+from telic.storage.files import read_facts
 from telic.studies import lifecycle
 from telic.studies.canonical import existing_key, moment, utc_now
 from telic.studies.documents.adapter import RepositoryOutputs
 from telic.studies.documents.base import RUNNER, SYSTEM
-from telic.studies.documents.candidate import CandidateStatus, KilledBy, RunStatus, StudyRun
+from telic.studies.documents.candidate import CandidateStatus, KilledBy, RunStatus
 from telic.studies.documents.contract import Amounts, Phase
 from telic.studies.errors import StudyError
 from telic.studies.evidence.artefacts import seal_key, why_unsealed
@@ -43,7 +42,6 @@ from telic.studies.launch.machine import (
 from telic.studies.launch.order import JobReport, Launcher
 from telic.studies.queue import MOST_ATTEMPTS, why_seed_is_spent
 from telic.studies.state import CandidateState, RunState
-from telic.studies.state_file import committed_head
 from telic.studies.study import Study
 
 _DECIDED = (CandidateStatus.REJECTED, CandidateStatus.REVERTED)
@@ -71,14 +69,24 @@ def reconcile(study: Study, *, processes: bool = False) -> list[RecoveredRun]:
         processes: whether programs may be started: to ask schedulers, and to remove worktrees.
     """
     with study.locked():
-        if committed_head(study.folder) != study.ledger.head:
-            study.ledger.rebuild()
         active = study.state.active_runs
         found = [_Case(study, name, may_ask=processes).judge() for name in active]
         move_candidates(study)
     if processes:
         _prune(study)
     return found
+
+
+def is_over(study: Study, run: str) -> bool:
+    """Return whether a run that the ledger believes alive is not."""
+    folder = study.folder.run(run)
+    record = read_pid_record(folder)
+    if read_exit(folder) is not None or (record is not None and is_given_up(record)):
+        return True
+    if record is None:
+        age = moment(utc_now()) - moment(study.state.runs[run].intent_at)
+        return age.total_seconds() > GRACE_S
+    return is_here(record) and not is_alive(record)
 
 
 def _prune(study: Study) -> None:
@@ -107,8 +115,8 @@ def stop_run(study: Study, run: str, by: KilledBy, why: str) -> None:
         _launcher(folder).stop(str(state.nonce), folder)
 
 
-def _kind(folder: Path) -> Any:
-    return read_facts(folder / "run.json", LaunchedFacts)["launcher"]
+def _kind(folder: Path) -> str:
+    return read_facts(folder / "cmd.json", CommandFacts)["launcher"]
 
 
 def _launcher(folder: Path) -> Launcher:
@@ -199,7 +207,6 @@ class _Case:
     def _abort(self, why: str) -> RecoveredRun:
         facts = {"run": self.name, "nonce": self.state.nonce, "reason": why}
         self.study.append("launch.aborted", self.state.candidate, facts, RUNNER)
-        close_run_file(self.study, self.name)
         return self._found("aborted", why)
 
     def _enter_start(self, identity: dict[str, Any]) -> None:
@@ -228,7 +235,6 @@ def settle(study: Study, name: str, ended: dict[str, Any]) -> str:
     facts |= {"run": name, "actual": actual.model_dump(exclude_none=True), "exit": exit_facts}
     facts["artefacts"] = ended.get("artefacts")
     study.append(f"run.{kind}", name, facts, RUNNER)
-    close_run_file(study, name)
     return f"{kind}: {facts['why']}" if facts.get("why") else kind
 
 
@@ -254,26 +260,6 @@ def settle_lost(study: Study, name: str, why: str) -> None:
     facts = {"run": name, "why": why, "last_seen": beat.get("at")}
     facts["actual"] = actual.model_dump(exclude_none=True)
     study.append("run.lost", name, facts, RUNNER)
-    close_run_file(study, name)
-
-
-def close_run_file(study: Study, name: str) -> None:
-    """Bring run.json in line with the ledger."""
-    path, state = study.folder.run_file(name), study.state.runs[name]
-    if not path.is_file():
-        return
-    run = StudyRun.parse(read_json(path), str(path))
-    times = run.times.model_copy(
-        update={"started_at": state.started_at, "ended_at": state.ended_at}
-    )
-    changes = {
-        "status": state.status,
-        "killed_by": state.killed_by,
-        "why": state.why,
-        "times": times,
-        "cost": state.actual,
-    }
-    write_json(path, run.model_copy(update=changes).as_data())
 
 
 class DueMove(NamedTuple):
@@ -324,10 +310,9 @@ def _lost_seeds(study: Study, name: str, phase: Phase, left: frozenset[int]) -> 
 
 def _tries(study: Study, candidate: str, standing: CandidateState) -> dict[int, list[RunState]]:
     """Return the tries of each seed of the present phase and revision, the oldest first."""
-    revisions = study.run_revisions
     tries: dict[int, list[RunState]] = {}
-    for name, run in study.state.runs_of(candidate, standing.phase).items():
-        if run.status != RunStatus.ABORTED and revisions[name] == standing.revision:
+    for run in study.state.runs_of(candidate, standing.phase).values():
+        if run.status != RunStatus.ABORTED and run.revision == standing.revision:
             tries.setdefault(run.seed, []).append(run)
     return tries
 

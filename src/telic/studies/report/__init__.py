@@ -97,19 +97,12 @@ def _status(facts: StudyFacts) -> Blocks:
     blocks: list[doc.Block] = [doc.Text(f"telic study · {state.study}", "where")]
     if state.incumbent is None:
         none = "No incumbent yet: no baseline has been accepted under this protocol."
-        if facts.source is not None:
-            none = f"Nothing that the {facts.source.kind} tried has been accepted by it."
         blocks.append(doc.Text(none))
     else:
         target = facts.spec.primary.target if facts.spec else None
         goal = "" if target is None else f"The target is {figure(target)}."
         reached = _trusted(facts, state.incumbent)
         blocks.append(doc.Hero(figure(state.incumbent.iqm), reached, goal))
-    if facts.source is not None:
-        kind = facts.source.kind
-        told = f"This study tells of the {kind} {facts.source.name}. Its runs and decisions were "
-        told += f"made there, by the {kind}'s own rules; nothing is launched here."
-        blocks.append(doc.Text(told, "note"))
     stops = [f"{stop.rule}: {stop.why}" for stop in state.fired_stops]
     is_well = state.study_status == "open" and not stops
     glance = [
@@ -240,29 +233,6 @@ def _robustness(facts: StudyFacts) -> Blocks:
     return [*blocks, *([doc.Table(heads, curricula)] if curricula else [])]
 
 
-def _scorecard(facts: StudyFacts) -> Blocks:
-    """Return a summary in bands; it decides nothing."""
-    card = facts.card
-    if card is None:
-        return []
-    rows = [
-        (
-            item.key,
-            figure(item.value),
-            span(item.ci),
-            _badge(item.band or "unknown"),
-            percent(item.weight),
-        )
-        for item in card.items
-    ]
-    note = f"Total {percent(card.total)}. A summary beside the verdict, never instead of it."
-    return [
-        doc.Table(("what", "value", "95 %", "band", "weight"), rows),
-        doc.Text(note, "note"),
-        *([doc.Items(tuple(card.caveats))] if card.caveats else []),
-    ]
-
-
 def _budget(facts: StudyFacts) -> Blocks:
     """Return what is spent, and what is left."""
     rows: list[tuple[doc.Words, ...]] = []
@@ -329,9 +299,6 @@ def _contract(facts: StudyFacts) -> Blocks:
         for key in state.pending_approvals
         if key not in state.approvals
     ]
-    if facts.source is not None and not approvals:
-        none = "No approval was asked for: nothing is launched under this contract."
-        return [doc.FactSheet(rows), doc.Text(none, "note")]
     heads = ("approval", "status", "by", "at")
     return [doc.FactSheet(rows), doc.Heading("Approvals"), doc.Table(heads, approvals)]
 
@@ -359,12 +326,10 @@ _SECTIONS: dict[str, tuple[Callable[[StudyFacts], Blocks], int | None, str]] = {
     "Next": (_next, 11, "Ask with: telic study next"),
     "Results": (evidence.results, None, ""),
     "Learning": (_learning, None, ""),
-    "What judges said": (evidence.judges, None, ""),
     "Last audit": (evidence.last_audit, 6, "No result has been audited."),
     "Candidates": (_candidates, 5, "None."),
     "Reward reflection": (_reward, 7, "No reward has been reflected on."),
     "Robustness and curriculum": (_robustness, 8, "No parameter of the world has been probed."),
-    "Scorecard": (_scorecard, None, ""),
     "Budget": (_budget, 3, "None."),
     "Incumbents": (_incumbents, 4, "None."),
     "Alerts": (_alerts, 9, "None."),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from statistics import fmean
 
 from telic.core.text import MISSING, figure, percent, signed, span
@@ -33,25 +33,14 @@ _TONES: dict[str, Tone] = {
     "valid_improvement": "good",
     "no_improvement": "bad",
     "invalid": "bad",
-    "target_met": "good",
-    "target_missed": "bad",
 }
 _ABOUT_RUNS = (
     "Every run of every audited candidate. The bar is the 95 % interval of the middle half, the "
     "tick its mean, the dashed line the target."
 )
-_ABOUT_EFFECTS = {
-    False: "Difference from the incumbent of its time. A claim must clear the shaded part, and its "
-    "interval must not touch zero.",
-    True: "Difference from the candidate that it was made from, shown for comparison only: the two "
-    "may differ in how long they trained, too.",
-}
-"""by whether the study tells of work done elsewhere"""
-_JUDGES = ("fused", "code", "vision", "human")
-_MOST_CANDIDATES = 6
-_ABOUT_JUDGES = (
-    "Score by judge, then by criterion: the share of it that was earned, and what was measured; "
-    "mean over the runs that were trained in full."
+_ABOUT_EFFECTS = (
+    "Difference from the incumbent of its time. A claim must clear the shaded part, and its "
+    "interval must not touch zero."
 )
 
 
@@ -82,7 +71,7 @@ def results(facts: StudyFacts) -> list[doc.Figure]:
     if effects:
         label = "Differences from the incumbent, with 95 % intervals"
         chart = RowChart(label, tuple(effects), zero="no difference")
-        figures.append(doc.Figure(chart, caption=_ABOUT_EFFECTS[facts.source is not None]))
+        figures.append(doc.Figure(chart, caption=_ABOUT_EFFECTS))
     return figures
 
 
@@ -280,8 +269,6 @@ def _expected(facts: StudyFacts, audit: Audit) -> float | None:
 def _numbers(audit: Audit, expected: float | None) -> list[tuple[str, str]]:
     stats = audit.stats
     name = ("audit", f"{audit.id}, {audit.label}")
-    if audit.label == "target_claim":
-        return [("runs or episodes", figure(audit.arms["x"].n)), name]
     test = "p (paired t)" if stats.is_paired else "p (Welch, one-sided)"
     test = "p (signs of the pairs)" if stats.is_counted else test
     return [
@@ -309,15 +296,7 @@ def _chance(value: float | None) -> str:
 
 def _conclusion(audit: Audit) -> str:
     """Say in one sentence what an audit found."""
-    stats, arm = audit.stats, audit.arms["x"]
-    if audit.label == "target_claim":
-        # Beside what came before: the difference is no claim.
-        said = (
-            f"It reaches {figure(arm.iqm)} (95 % {span(arm.ci)}), by the test of the work itself."
-        )
-        if stats.delta is None:
-            return said
-        return f"{said} {signed(stats.delta)} beside {audit.incumbent} (95 % {span(stats.ci)})."
+    stats = audit.stats
     if audit.verdict == "baseline_established":
         return f"The baseline repeats; its noise floor is {figure(stats.sigma_0)}."
     if stats.delta is None:
@@ -327,41 +306,3 @@ def _conclusion(audit: Audit) -> str:
         f"{figure(stats.delta_min)} would count. A run of it beats one of the incumbent's with a "
         f"chance of {percent(stats.poi)}."
     )
-
-
-def judges(facts: StudyFacts) -> list[doc.Block]:
-    """Return judges' scores and criteria, a column per candidate, the newest ones."""
-    scores = facts.judgements
-    names = list(dict.fromkeys(score.candidate for score in scores))[-_MOST_CANDIDATES:]
-    sources = [source for source in _JUDGES if any(score.source == source for score in scores)]
-    titles = dict.fromkeys(title for score in scores for title in score.criteria)
-    rows = [
-        [f"{source} judge", *(figure(_score(facts, name, source)) for name in names)]
-        for source in sources
-    ]
-    rows += [[title, *(_criterion(facts, name, title) for name in names)] for title in titles]
-    if not rows:
-        return []
-    return [doc.Table(("", *names), rows), doc.Text(_ABOUT_JUDGES, "note")]
-
-
-def _score(facts: StudyFacts, name: str, source: str) -> float | None:
-    own = [x for x in facts.judgements if (x.candidate, x.source) == (name, source)]
-    return _mean(score.score for score in own)
-
-
-def _criterion(facts: StudyFacts, name: str, title: str) -> str:
-    values = [
-        score.criteria[title]
-        for score in facts.judgements
-        if score.candidate == name and title in score.criteria
-    ]
-    if not values:
-        return MISSING
-    measured = _mean(value for _, value in values)
-    return f"{percent(_mean(credit for credit, _ in values))} ({figure(measured)})"
-
-
-def _mean(values: Iterable[float | None]) -> float | None:
-    present = [value for value in values if value is not None]
-    return fmean(present) if present else None

@@ -6,12 +6,11 @@ from collections.abc import Callable
 from itertools import combinations
 from typing import Any
 
-from telic.storage.files import write_json
 from telic.studies import lifecycle
 from telic.studies.budget import exceeding
-from telic.studies.canonical import utc_now
+from telic.studies.canonical import content_hash
 from telic.studies.documents.base import SYSTEM, DocumentPart
-from telic.studies.documents.candidate import CandidateStatus, CheckResult, Validation
+from telic.studies.documents.candidate import CandidateStatus, CheckResult
 from telic.studies.documents.contract import (
     BASELINE_PHASES,
     LEAST_SEEDS,
@@ -26,8 +25,8 @@ from telic.studies.errors import GateRefused, InvalidDocument
 from telic.studies.evidence.curriculum import Curriculum, curriculum_problems
 from telic.studies.evidence.probes import ProbeSummary, range_problems
 from telic.studies.rules import change
-from telic.studies.rules.case import CandidateCase, RuleFinding, broken_invariants, run_rules
-from telic.studies.rules.objections import GAIN, read_condition
+from telic.studies.rules.change import CandidateCase, RuleFinding, broken_invariants, run_rules
+from telic.studies.rules.results import GAIN, read_condition
 from telic.studies.study import Study
 
 _AUTHORING = (CandidateStatus.DRAFT, CandidateStatus.VALIDATED)
@@ -117,12 +116,9 @@ def _present_hashes(study: Study, name: str) -> dict[str, Any]:
 
 
 def _freeze(study: Study, name: str, checks: tuple[CheckResult, ...]) -> None:
-    record, hashes = study.candidate(name), _present_hashes(study, name)
-    validation = Validation(at=utc_now(), checks=checks, contract_hash=hashes["contract_hash"])
-    frozen = {**record.as_data(), **hashes, "validation": validation.as_data()}
-    write_json(study.folder.candidate_file(name), frozen)
     facts = {
-        **hashes,
+        **_present_hashes(study, name),
+        "record_hash": content_hash(study.candidate(name).file_data()),
         "checks": [{"id": check.id, "passed": check.passed} for check in checks],
         "phase": _phase_to_go_on_with(study, name),
     }
@@ -133,11 +129,7 @@ def _freeze(study: Study, name: str, checks: tuple[CheckResult, ...]) -> None:
 def _phase_to_go_on_with(study: Study, name: str) -> Phase:
     """Return the phase that it was in: an amendment does not send it back to its beginning."""
     held, phases = study.candidate_state(name), study.candidate(name).plan.phases
-    ran = [
-        run.phase
-        for run_name, run in study.state.runs_of(name).items()
-        if study.run_revisions.get(run_name) == held.revision
-    ]
+    ran = [run.phase for run in study.state.runs_of(name).values() if run.revision == held.revision]
     return held.phase if ran and held.phase in phases else phases[0]
 
 

@@ -16,10 +16,10 @@ from telic.studies.canonical import moment, utc_now
 from telic.studies.documents.base import SYSTEM, StudyActor
 from telic.studies.documents.candidate import CandidateStatus, Evidence
 from telic.studies.documents.contract import StopName, StopRule
-from telic.studies.evidence.hacking import hacking_levels
 from telic.studies.evidence.measurement import analyze_run
+from telic.studies.evidence.review import hacking_levels
 from telic.studies.evidence.store import add_evidence
-from telic.studies.rules.objections import judge_conditions
+from telic.studies.rules.results import judge_conditions
 from telic.studies.state import DecisionState, StudyState
 from telic.studies.study import Study, fact
 
@@ -79,7 +79,7 @@ class Stop(Record):
 @fact
 def ledger_problems(study: Study) -> tuple[str, ...]:
     """Return what is wrong with the chain itself; then nothing else can be trusted."""
-    check = study.ledger.check()
+    check = study.ledger.verify()
     return () if check.ok else (f"ledger line {check.bad_seq}: {check.why}",)
 
 
@@ -327,8 +327,8 @@ def record_findings(study: Study) -> bool:
 def _is_recorded(study: Study, stop: Stop) -> bool:
     """Tell whether the ledger has this stop since the study was last opened."""
     for event in reversed(study.events_of("study.status", "stop.fired")):
-        if event.type == "study.status" and event.data["status"] == "open":
+        if event.kind == "study.status" and event.data["status"] == "open":
             return False
-        if event.type == "stop.fired" and event.data["rule"] == stop.rule:
+        if event.kind == "stop.fired" and event.data["rule"] == stop.rule:
             return event.data.get("why") == stop.why
     return False
