@@ -142,20 +142,6 @@ def test_what_is_decided_on_is_what_will_be_run(source, recording):
     assert torch.equal(decision.outcome.total, torch.from_numpy(totals))
 
 
-def test_an_object_that_writes_global_names_is_refused(small):
-    with pytest.raises(RewardError, match="writes the global name COUNT"):
-        load_reward(counts_globally).decide(small)
-
-
-COUNT = 0
-
-
-def counts_globally(obs, action, next_obs, info):
-    global COUNT
-    COUNT += 1
-    return float(COUNT), {}
-
-
 def test_the_message_of_the_intended_contract_is_shown(small):
     with pytest.raises(RewardError, match=r"torch.where\(condition, a, b\) instead of if"):
         decide(

@@ -1,9 +1,7 @@
-import numpy as np
 import pytest
 import torch
 
 from telic.errors import ConfigError, RefusedCode, RewardError
-from telic.rewards.contract import RewardFunction
 from telic.rewards.library import library_names
 from telic.rewards.load import load_reward
 
@@ -141,66 +139,9 @@ def test_nesting_beyond_reason_is_refused():
         load_reward(deep)
 
 
-def test_classes_objects_and_functions_are_rewards():
-    class Mine(RewardFunction):
-        weights = {"k": 2.0}  # noqa: RUF012
-
-        def compute(self, obs, action, next_obs, info):
-            return self.weights["k"] * action[:, 0], {"a": self.weights["k"] * action[:, 0]}
-
-    def function(obs, action, next_obs, info):
-        return 0.0, {}
-
-    assert load_reward(Mine).weights == {"k": 2.0}
-    mine = Mine()
-    changed = load_reward(mine, weights={"k": 5.0})
-    assert changed.weights == {"k": 5.0}
-    assert mine.weights == {"k": 2.0}
-    assert load_reward(function).name == "function"
+def test_what_is_not_a_source_is_refused():
     with pytest.raises(RewardError, match="A int is not a reward"):
         load_reward(3)
-
-
-def test_a_function_that_closes_over_values_is_run_per_environment(small):
-    gain = 3.0
-
-    def function(obs, action, next_obs, info):
-        high = float(np.maximum(next_obs[0], 0.0))
-        return gain * high if high > 0.01 else -1.0, {"high": gain * high if high > 0.01 else -1.0}
-
-    reward = load_reward(function)
-    reward.decide(small)
-    assert reward.mode == "looped"
-    reward.start(8, "cpu")
-    moment = small.transitions[0]
-    got = reward(moment.obs, moment.action, moment.next_obs, moment.info).total
-    height = moment.next_obs[:, 0]
-    torch.testing.assert_close(got, torch.where(height > 0.01, gain * height, -1.0))
-
-
-def test_a_stateful_function_object_is_apart_for_each_environment(small):
-    def make():
-        import math
-
-        count = 0
-
-        def bump():
-            nonlocal count
-            count += 1
-            return count
-
-        def function(obs, action, next_obs, info):
-            return math.floor(bump() + 0.5) + 100.0 * count, {}
-
-        return function
-
-    reward = load_reward(make())
-    assert reward.decide(small).is_stateful
-    reward.start(8, "cpu")
-    for expected in (101.0, 202.0):
-        moment = small.transitions[0]
-        step = reward(moment.obs, moment.action, moment.next_obs, moment.info)
-        assert step.total.tolist() == [expected] * 8
 
 
 def test_the_library_is_loaded_by_name():

@@ -141,20 +141,16 @@ def _initial_row(name: str, start: Any) -> Tensor:
     )
 
 
-def describe(owner: object, call: object, source: Source | None) -> RewardSpec:
+def describe(owner: object, source: Source) -> RewardSpec:
     """Return a reward's record, as complete as its author made it.
 
     Args:
         owner: the object or function itself.
-        call: the function of it that is called.
-        source: its text, where that can be found.
+        source: its text.
     """
     weights: Mapping[str, float] = getattr(owner, "weights", None) or {}
-    texts = (
-        _docstrings(source) if source else [inspect.getdoc(each) or "" for each in (owner, call)]
-    )
     parsed = max(
-        map(parse_docstring, texts),
+        map(parse_docstring, _docstrings(source)),
         key=lambda spec: (len(spec.terms), bool(spec.latex), bool(spec.description)),
         default=RewardSpec(),
     )
@@ -254,8 +250,7 @@ def _docstrings(source: Source) -> list[str]:
 def _as_typed(node: ast.expr, source: Source) -> str:
     """Return the text between the quotes of a string literal, backslashes as they are."""
     lines = source_lines(source.text)
-    first, last = node.lineno - source.first_line, (node.end_lineno or 0) - source.first_line
-    literal = "\n".join(lines[first : last + 1])
+    literal = "\n".join(lines[node.lineno - 1 : node.end_lineno])
     quoted = re.search(r"([rRuUbB]*)(\"\"\"|'''|\"|')(.*)\2", literal, re.S)
     if quoted is None:
         return ""

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
 from telic.errors import RewardError
 from telic.rewards.contract import RewardFinding
-from telic.rewards.definition import Definition, Instance, ObjectDefinition
+from telic.rewards.definition import Definition, Instance
 from telic.rewards.mistakes import named, place
 from telic.rewards.recording import (
     Difference,
@@ -63,7 +62,7 @@ def decide(
     the same numbers, else in a loop over environments.
     """
     attempt = _Attempt(definition, weights, recording)
-    is_meant_batched = bool(definition.source and definition.source.is_batched)
+    is_meant_batched = definition.source.is_batched
     try:
         return attempt.batched()
     except RewardError as error:
@@ -120,7 +119,6 @@ class _Attempt:
 
     def one_at_a_time(self) -> RunnerChoice:
         """Run it once per environment, or under `torch.vmap` where that gives the same."""
-        self._refuse_shared_globals()
         shared = self._looped_runner(is_stateful=False)
         outcome = replay(shared, self.recording)
         kept = self._kept(shared.instances[0])
@@ -128,7 +126,7 @@ class _Attempt:
             outcome = replay(self._looped_runner(is_stateful=True), self.recording)
         is_stateful = bool(kept)
         self._refuse_chance(outcome, replay(self._looped_runner(is_stateful), self.recording))
-        static = self.source.terms if self.source else {}
+        static = self.source.terms
         names = tuple(dict.fromkeys((*outcome.terms, *static)))
         if not is_stateful and self._is_equal_mapped(names, outcome):
             runner = VmapRunner(self.definition, self.weights, names)
@@ -171,7 +169,7 @@ class _Attempt:
             return [str(error).partition(" is a ")[0]]
 
     def _is_equal_mapped(self, names: tuple[str, ...], expected: ReplayResult) -> bool:
-        if self.source and self.source.reads_simulator:
+        if self.source.reads_simulator:
             return False
         try:
             outcome = replay(VmapRunner(self.definition, self.weights, names), self.recording)
@@ -209,8 +207,8 @@ class _Attempt:
         seen = difference(outcome, again, self.repeated)
         if seen is None:
             return
-        cause = self.source.chance() if self.source else None
-        line = cause.line if cause else self._term_line(seen.term)
+        cause = self.source.chance()
+        line = cause.line if cause else self.source.term_line(seen.term)
         because = f" ({cause.what})" if cause else ""
         raise BrokenRule(
             f"{place(self.source, line)}{named(seen.term)}: the same transition gave "
@@ -221,23 +219,9 @@ class _Attempt:
             term=seen.term or None,
         )
 
-    def _refuse_shared_globals(self) -> None:
-        """Refuse an object that writes global names: its environments could not be kept apart."""
-        if not isinstance(self.definition, ObjectDefinition) or self.source is None:
-            return
-        for node in ast.walk(self.source.tree):
-            if isinstance(node, ast.Global):
-                raise RewardError(
-                    f"{place(self.source, node.lineno)}: {self.definition.name} writes the global "
-                    f"name {node.names[0]}, which all environments would share.",
-                    hint="Give the reward as a file, or keep the value in a closure or an "
-                    "attribute.",
-                    line=node.lineno,
-                )
-
     def _mixes(self, seen: Difference) -> BrokenRule:
-        reduction = self.source.reduction() if self.source else None
-        line = reduction.line if reduction else self._term_line(seen.term)
+        reduction = self.source.reduction()
+        line = reduction.line if reduction else self.source.term_line(seen.term)
         hint = "Reduce over the last dimension only, e.g. x.mean(-1)."
         if reduction:
             inside = reduction.what.removesuffix(")")
@@ -254,7 +238,7 @@ class _Attempt:
 
     def _keeps(self, seen: Difference, kept: list[str]) -> BrokenRule:
         name = kept[0].rpartition(".")[2] if kept else "value"
-        line = self.source.written_line(name) if self.source and kept else None
+        line = self.source.written_line(name) if kept else None
         return BrokenRule(
             f"{place(self.source, line)}{named(seen.term)}: {name} keeps a value from one step to "
             "the next outside memory, where it is neither reset with an episode, nor saved, nor "
@@ -263,9 +247,6 @@ class _Attempt:
             line=line,
             term=seen.term or None,
         )
-
-    def _term_line(self, term: str) -> int | None:
-        return self.source.term_line(term) if self.source else None
 
     # ---- findings
 

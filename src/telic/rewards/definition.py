@@ -1,11 +1,10 @@
-"""Find the reward that a file or object defines, and make independent instances of it."""
+"""Find the reward that a source defines, and make independent instances of it."""
 
 from __future__ import annotations
 
 import ast
 import copy
 import inspect
-import textwrap
 import types
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -27,12 +26,12 @@ class Instance:
     owner: Any
     """the object or function itself"""
     scope: dict[str, Any]
-    """its own global names; empty when it came as an object, which shares its module's"""
+    """its own global names"""
     given: Mapping[str, Any] = field(default_factory=dict[str, Any])
     """those global names that it did not make itself"""
 
 
-class SourceDefinition:
+class Definition:
     """A reward defined by the text of a module."""
 
     def __init__(
@@ -48,9 +47,8 @@ class SourceDefinition:
             names: the global names the text may use.
             guard: changes a tree before it is compiled; untrusted code is restricted here.
         """
-        self.source: Source | None = source
+        self.source = source
         self.notes: list[RewardFinding] = []
-        self._label = source.label
         self._names = dict(names)
         self._imported = {
             alias.asname or alias.name.partition(".")[0]
@@ -88,7 +86,7 @@ class SourceDefinition:
             return self._last(similar)
         functions = [name for name, value in own.items() if isinstance(value, types.FunctionType)]
         raise RewardError(
-            f"{self._label} defines no reward"
+            f"{self.source.label} defines no reward"
             + (f" (only {', '.join(functions)})." if functions else "."),
             hint="Define a class with compute(self, obs, action, next_obs, info) deriving from "
             "RewardFunction, or a function reward_fn(obs, action, next_obs, info).",
@@ -96,63 +94,9 @@ class SourceDefinition:
 
     def _last(self, names: list[str]) -> str:
         if len(names) > 1:
-            message = f"{self._label} defines {', '.join(names)}; the last one is used."
+            message = f"{self.source.label} defines {', '.join(names)}; the last one is used."
             self.notes.append(RewardFinding(name="several_rewards", message=message))
         return names[-1]
-
-
-class ObjectDefinition:
-    """A reward given as a Python object: a class, an instance, or a function."""
-
-    def __init__(self, target: Any) -> None:
-        self._target = target
-        self.name: str = getattr(target, "__name__", type(target).__name__)
-        self.source = _source_of(target)
-        self.notes: list[RewardFinding] = []
-
-    def create(self, weights: Mapping[str, float]) -> Instance:
-        """Return a new object of the class, or a copy of the object as it was given."""
-        target = self._target
-        if isinstance(target, types.FunctionType):
-            target = _copy_function(target)
-        elif not isinstance(target, type):
-            target = copy.deepcopy(target)
-        return _instance(target, weights, {}, {})
-
-
-Definition = SourceDefinition | ObjectDefinition
-"""makes independent instances of one reward"""
-
-
-def _copy_function(
-    function: types.FunctionType, cells: dict[int, types.CellType] | None = None
-) -> types.FunctionType:
-    """Return a function with closure values, defaults and attributes of its own.
-
-    Functions that it closes over are copied too, and go on sharing their cells among each other.
-    """
-    cells = {} if cells is None else cells
-    own = tuple(_copy_cell(cell, cells) for cell in function.__closure__ or ())
-    defaults = copy.deepcopy(function.__defaults__)
-    twin = types.FunctionType(
-        function.__code__, function.__globals__, function.__name__, defaults, own
-    )
-    twin.__kwdefaults__ = copy.deepcopy(function.__kwdefaults__)
-    twin.__dict__.update(copy.deepcopy(function.__dict__))
-    twin.__doc__ = function.__doc__
-    return twin
-
-
-def _copy_cell(cell: types.CellType, cells: dict[int, types.CellType]) -> types.CellType:
-    if id(cell) not in cells:
-        new = cells[id(cell)] = types.CellType()
-        value = cell.cell_contents
-        if isinstance(value, types.FunctionType):
-            value = _copy_function(value, cells)
-        elif not isinstance(value, types.ModuleType):
-            value = copy.deepcopy(value)
-        new.cell_contents = value
-    return cells[id(cell)]
 
 
 def _instance(
@@ -215,15 +159,3 @@ def _four_arguments(function: Callable[..., Any]) -> Call:
             line=getattr(getattr(function, "__code__", None), "co_firstlineno", None),
         )
     return function
-
-
-def _source_of(target: Any) -> Source | None:
-    """Return the text an object was defined by; None where Python cannot find it."""
-    holder = target if isinstance(target, type | types.FunctionType) else type(target)
-    try:
-        lines, first = inspect.getsourcelines(holder)
-        filename = inspect.getsourcefile(holder) or "<reward>"
-        text = textwrap.dedent("".join(lines))
-        return Source(text, filename.rpartition("/")[2], filename, first_line=max(first, 1))
-    except (OSError, TypeError, SyntaxError):
-        return None

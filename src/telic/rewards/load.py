@@ -18,7 +18,7 @@ from telic import quantities
 from telic.core.text import closest
 from telic.errors import BadFile, ConfigError, MissingFile, RewardError, TelicError
 from telic.rewards.contract import RewardFunction
-from telic.rewards.definition import Definition, ObjectDefinition, SourceDefinition
+from telic.rewards.definition import Definition
 from telic.rewards.library import LIBRARY, library_names
 from telic.rewards.mistakes import Circumstances, explain, explain_syntax
 from telic.rewards.reward import Reward
@@ -41,10 +41,9 @@ def load_reward(
     """Return a reward, ready to be probed and started.
 
     Args:
-        source: a path, the text of a file, the name of a library reward such as "run_forward", a
-            class, an object or a function; None or "default": the environment's own reward.
+        source: a path, the text of a file, the name of a library reward such as "run_forward";
+            None or "default": the environment's own reward.
         trusted: run a file as ordinary Python instead of checking it against the allow-list.
-            Objects are trusted: their code has run already.
         weights: new values for some of the reward's weights.
         label: how messages call a text, e.g. "reward.py"; a file is called by its name.
 
@@ -60,12 +59,10 @@ def load_reward(
     elif isinstance(source, str | Path):
         text, name = read_source(source)
         reward = _first_instance(_from_text(text, label or name, trusted=trusted))
-    elif callable(source) or hasattr(source, "compute"):
-        reward = _first_instance(ObjectDefinition(source))
     else:
         raise RewardError(
             f"A {type(source).__name__} is not a reward.",
-            hint="Give a path, the text of a file, a class, an object with compute, or a function.",
+            hint="Give a path, or the text of a file.",
         )
     if weights and reward.definition is None:
         raise ConfigError("The environment's own reward has no weights to change.")
@@ -121,10 +118,10 @@ def _from_text(text: str, label: str, *, trusted: bool) -> Definition:
                 check_source(text, label)
             source = Source(text, label, f"<{label}>")
             if trusted:
-                return SourceDefinition(source, _trusted_names())
+                return Definition(source, _trusted_names())
             provided = _provided()
             modules = module_names(source.tree, frozenset(modules_with(provided)))
-            return SourceDefinition(
+            return Definition(
                 source, namespace(provided=provided), lambda tree: guarded(tree, modules)
             )
         except SyntaxError as error:

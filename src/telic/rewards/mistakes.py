@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Iterable
+from contextlib import nullcontext
 from dataclasses import dataclass
 from types import FrameType, TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
@@ -165,38 +166,26 @@ class Blame(NamedTuple):
     advice: str
 
 
-def blame_batched(
+def blame(
     runner: Runner, source: Source | None, recording: TransitionRecording, step: int
 ) -> Blame:
-    """Run a batched reward up to a step in which it gave a bad number, and watch that step."""
+    """Run a reward up to a step in which it gave a bad number, and watch that step.
+
+    Operations of torch are watched; of numpy the runner makes them raise.
+    """
     watch = _FiniteWatch(source)
-    _run_to(runner, recording, step, watch)
-    return Blame(watch.line, _advice(watch.operation, "torch"))
-
-
-def blame_looped(runner: Runner, recording: TransitionRecording, step: int) -> Blame:
-    """Do the same for a reward that numpy computes; the runner makes numpy raise."""
-    try:
-        _run_to(runner, recording, step, None)
-    except RewardError as error:
-        cause = error.__cause__
-        if isinstance(cause, FloatingPointError):
-            operation = re.search(r"encountered in (?:scalar )?(\w+)", str(cause))
-            return Blame(error.line, _advice(operation[1] if operation else "", "np"))
-    return Blame(None, "")
-
-
-def _run_to(
-    runner: Runner, recording: TransitionRecording, step: int, watch: _FiniteWatch | None
-) -> None:
     runner.start(recording.num_envs, recording.device)
-    for time, moment in enumerate(recording.transitions[: step + 1]):
-        if time == step and watch is not None:
-            with watch:
+    try:
+        for time, moment in enumerate(recording.transitions[: step + 1]):
+            with watch if time == step else nullcontext():
                 runner.run(moment.obs, moment.action, moment.next_obs, moment.info)
-        else:
-            runner.run(moment.obs, moment.action, moment.next_obs, moment.info)
             runner.reset(moment.ended)
+    except RewardError as error:
+        if not isinstance(error.__cause__, FloatingPointError):
+            return Blame(None, "")
+        operation = re.search(r"encountered in (?:scalar )?(\w+)", str(error.__cause__))
+        return Blame(error.line, _advice(operation[1] if operation else "", "np"))
+    return Blame(watch.line, _advice(watch.operation, "torch"))
 
 
 def _advice(operation: str, module: str) -> str:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import numpy as np
 import torch
 from pydantic import Field
 from torch import Tensor
@@ -14,30 +11,13 @@ from telic.envs.vector import VecEnv
 from telic.errors import RewardError
 from telic.rewards.contract import RewardFinding, RewardSpec
 from telic.rewards.decide import Mode, RunnerChoice
-from telic.rewards.definition import Definition
-from telic.rewards.mistakes import (
-    Blame,
-    blame_batched,
-    blame_looped,
-    named,
-    place,
-    unknown_info,
-)
-from telic.rewards.recording import ReplayResult, Transition, TransitionRecording, collect
+from telic.rewards.mistakes import blame, named, place, unknown_info
+from telic.rewards.recording import ReplayResult, TransitionRecording, collect
 from telic.rewards.reward import Reward
-from telic.rewards.runners import (
-    BatchedRunner,
-    EnvironmentRunner,
-    LoopedRunner,
-    RowReader,
-    to_rows,
-)
-from telic.rewards.source import Source
+from telic.rewards.runners import BatchedRunner, EnvironmentRunner, LoopedRunner
 
 _DOMINANT = 0.9
 _GAP = 1e-4
-_CALLS = 4
-_INPUTS = ("obs", "action", "next_obs")
 
 
 class Statistics(Record):
@@ -105,7 +85,6 @@ def probe(
     findings = [
         *(reward.definition.notes if reward.definition else ()),
         *decision.findings,
-        *_about_manners(reward, decision, recording),
         *_about_info(reward, recording),
         *_about_terms(reward, outcome),
     ]
@@ -154,33 +133,26 @@ def _check_finite(
         if reward.definition is None:
             raise RewardError(f"The environment's own reward{named(term)}: {message}", term=term)
         source = reward.definition.source
-        blame = _blame(reward.definition, reward.new_weights, decision, recording, step)
-        line = blame.line or (source.term_line(term) if source else None)
+        definition, weights = reward.definition, reward.new_weights
+        runner = (
+            BatchedRunner(definition, weights, None)
+            if decision.mode == "batched"
+            else LoopedRunner(
+                *(definition, weights, None),
+                is_stateful=decision.is_stateful,
+                whole_info=True,
+                raises=True,
+            )
+        )
+        found = blame(runner, source, recording, step)
+        line = found.line or source.term_line(term)
         raise RewardError(
             f"{place(source, line)}{named(term)}: {message}",
-            hint=blame.advice
+            hint=found.advice
             or "Look for a division, a root or a logarithm, and bound its argument.",
             line=line,
             term=term or None,
         )
-
-
-def _blame(
-    definition: Definition,
-    weights: dict[str, float],
-    decision: RunnerChoice,
-    recording: TransitionRecording,
-    step: int,
-) -> Blame:
-    """Run a reward again up to a step in which it gave a bad number, to find the line."""
-    if decision.mode == "batched":
-        runner = BatchedRunner(definition, weights, None)
-        return blame_batched(runner, definition.source, recording, step)
-    stateful = decision.is_stateful
-    looped = LoopedRunner(
-        definition, weights, None, is_stateful=stateful, whole_info=True, raises=True
-    )
-    return blame_looped(looped, recording, step)
 
 
 # ---- what is only said
@@ -256,103 +228,6 @@ def _gap(outcome: ReplayResult) -> list[RewardFinding]:
         "only summands."
     )
     return [RewardFinding(name="terms_gap", message=message, values={"gap": largest})]
-
-
-# ---- the manners of single calls
-
-
-def _about_manners(
-    reward: Reward, decision: RunnerChoice, recording: TransitionRecording
-) -> list[RewardFinding]:
-    """Return findings about changed inputs and about single numbers where columns belong."""
-    definition = reward.definition
-    if definition is None:
-        return []
-    changed: dict[str, None] = {}
-    scalars: dict[str, None] = {}
-    if decision.mode == "batched":
-        runner = BatchedRunner(definition, reward.new_weights, None)
-        runner.start(recording.num_envs, recording.device)
-        for moment in recording.transitions[:_CALLS]:
-            names, result = _batched_call(runner, moment)
-            changed.update(dict.fromkeys(names))
-            values = {"total": result[0], **result[1]}
-            scalars.update(dict.fromkeys(k for k, v in values.items() if np.ndim(v) == 0))
-    else:
-        for moment in recording.transitions[:_CALLS]:
-            changed.update(dict.fromkeys(_row_call(reward, definition, moment)))
-    source = definition.source
-    findings = [_changes_inputs(definition, list(changed))] if changed else []
-    if scalars and source and source.is_batched:
-        findings.append(_scalar_terms(source, list(scalars)))
-    return findings
-
-
-def _batched_call(runner: BatchedRunner, moment: Transition) -> tuple[list[str], Any]:
-    """Return the inputs that a call changes, and its result."""
-    inputs = [getattr(moment, name).clone() for name in _INPUTS]
-    info = runner.lend(moment.info)
-    result = runner.instance.call(inputs[0], inputs[1], inputs[2], info)
-    changed = [
-        name
-        for name, value in zip(_INPUTS, inputs, strict=True)
-        if not torch.equal(value, getattr(moment, name))
-    ]
-    lent = {name: moment.info[name] for name in info.lent}
-    changed += [f'info["{k}"]' for k, v in lent.items() if not _equal(v, info[k])]
-    return changed, result
-
-
-def _row_call(reward: Reward, definition: Definition, moment: Transition) -> list[str]:
-    """Return the inputs of the first environment that a fresh instance changes."""
-    reader = RowReader(definition.source)
-    instance = definition.create(reward.new_weights)
-    inputs, untouched = [
-        [_first_row(getattr(moment, name)) for name in _INPUTS]
-        + [reader.read(moment.info, len(moment.obs))[0]]
-        for _ in range(2)
-    ]
-    with np.errstate(all="ignore"):
-        instance.call(inputs[0], inputs[1], inputs[2], inputs[3])
-    changed = [
-        name
-        for name, one, other in zip(_INPUTS, inputs, untouched, strict=False)
-        if not _equal(one, other)
-    ]
-    fields = {name: value for name, value in untouched[-1].items() if not name.startswith("mj_")}
-    changed += [f'info["{k}"]' for k, v in fields.items() if not _equal(v, inputs[-1].get(k))]
-    return changed
-
-
-def _first_row(batch: torch.Tensor) -> Any:
-    return to_rows(batch)[0] if batch.is_floating_point() else batch[0].item()
-
-
-def _equal(one: Any, other: Any) -> bool:
-    one, other = _array(one), _array(other)
-    same_kind = one.shape == other.shape and other.dtype != object
-    return same_kind and bool(np.array_equal(one, other, equal_nan=one.dtype.kind == "f"))
-
-
-def _array(value: Any) -> np.ndarray:
-    return np.asarray(value.cpu() if isinstance(value, torch.Tensor) else value)
-
-
-def _changes_inputs(definition: Definition, names: list[str]) -> RewardFinding:
-    return RewardFinding(
-        name="changes_inputs",
-        message=f"{definition.name} changes {', '.join(names)}, which it is given to read. It gets "
-        "copies, so nothing is harmed; compute new values instead, e.g. x = x * 2 for x *= 2.",
-    )
-
-
-def _scalar_terms(source: Source, names: list[str]) -> RewardFinding:
-    line = next((source.term_line(name) for name in names if name != "total"), None)
-    return RewardFinding(
-        name="scalar_terms",
-        message=f"{place(source, line)}: one number for all environments in {', '.join(names)}. It "
-        "is repeated for each; return tensors of shape (N,), e.g. torch.full_like(speed, 1.0).",
-    )
 
 
 # ---- numbers

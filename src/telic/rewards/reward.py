@@ -77,8 +77,7 @@ class Reward:
     @property
     def source(self) -> str | None:
         """The text of the reward; None when there is none, or it cannot be found."""
-        source = self.definition.source if self.definition else None
-        return source.text if source else None
+        return self.definition.source.text if self.definition else None
 
     def with_weights(self, weights: Mapping[str, float]) -> Reward:
         """Return an independent reward with some weights changed, decided alike.
@@ -202,7 +201,7 @@ class Reward:
     def _read(self, definition: Definition) -> None:
         """Make one instance to see what it declares."""
         instance = definition.create(self.new_weights)
-        self.spec = describe(instance.owner, instance.call, definition.source)
+        self.spec = describe(instance.owner, definition.source)
         owner = instance.owner
         weights: object = getattr(owner, "weights", None) or {}
         if not is_dict(weights) or not all(isinstance(x, int | float) for x in weights.values()):
@@ -213,9 +212,8 @@ class Reward:
         widths = BatchedRunner(definition, self.new_weights, None).memory_widths
         self.memory_size = sum(widths.values())
         self.seen_memory = self._seen(getattr(owner, "memory_to", "critic"), widths)
-        source = definition.source
         declared = tuple(term.name for term in self.spec.terms)
-        self.term_names = declared or tuple(source.terms if source else ())
+        self.term_names = declared or tuple(definition.source.terms)
 
     def _seen(self, memory_to: object, widths: Mapping[str, int]) -> tuple[int, ...]:
         """Return the columns of the memory that `memory_to` shows to the policy."""

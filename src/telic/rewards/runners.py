@@ -101,11 +101,6 @@ class PrivateInfo(Info):
             value = self._single[name] = self._lender[name].clone()
         return value
 
-    @property
-    def lent(self) -> tuple[str, ...]:
-        """The names that were asked for."""
-        return tuple(self._single)
-
 
 def private_schema(schema: InfoSchema) -> InfoSchema:
     """Return a copy of a schema that can be changed without harm."""
@@ -290,8 +285,8 @@ class VmapRunner(_Stateless):
 
     def run(self, obs: Tensor, action: Tensor, next_obs: Tensor, info: Info) -> RewardStep:
         """Reward one step; see `Runner.run`. Computes in float64, as the loop does."""
-        strings = self._source.strings if self._source else frozenset(info)
-        values = {name: info.exact(name).clone() for name in strings if name in info}
+        strings = self._source.strings
+        values = {name: info.exact(name).clone() for name in info if name in strings}
         rows = [each.double() if each.is_floating_point() else each for each in (obs, action)]
         try:
             total, terms = _vmap(self._one)(
@@ -359,12 +354,12 @@ class LoopedRunner:
 
     def run(self, obs: Tensor, action: Tensor, next_obs: Tensor, info: Info) -> RewardStep:
         """Reward one step; see `Runner.run`."""
-        actions: Iterable[Any] = to_rows(action) if action.is_floating_point() else integers(action)
+        actions: Iterable[Any] = _rows(action) if action.is_floating_point() else integers(action)
         calls = zip(
             self.instances,
-            to_rows(obs),
+            _rows(obs),
             actions,
-            to_rows(next_obs),
+            _rows(next_obs),
             self._reader.read(info, len(obs)),
             strict=True,
         )
@@ -429,7 +424,7 @@ class LoopedRunner:
         return from_numpy(array.reshape(-1)).to(self._device, torch.float32)
 
 
-def to_rows(batch: Tensor) -> np.ndarray:
+def _rows(batch: Tensor) -> np.ndarray:
     """Return a float64 copy of a batch, (N, ...), which foreign code may change."""
     return batch.detach().to("cpu", torch.float64, copy=True).numpy()
 

@@ -24,18 +24,16 @@ class Place(NamedTuple):
 class Source:
     """Text of a reward, and the facts that messages about it need."""
 
-    def __init__(self, text: str, label: str, filename: str, first_line: int = 1) -> None:
+    def __init__(self, text: str, label: str, filename: str) -> None:
         """Parse a text.
 
         Args:
             text: the source code.
             label: how messages call it, e.g. reward.py.
             filename: how tracebacks call it; unique.
-            first_line: number of the first line, for a piece of a longer file.
         """
-        self.text, self.label, self.filename, self.first_line = text, label, filename, first_line
+        self.text, self.label, self.filename = text, label, filename
         self.tree = ast.parse(text)
-        ast.increment_lineno(self.tree, first_line - 1)
         self._nodes = list(ast.walk(self.tree))
         self.strings = frozenset(
             each.value
@@ -59,8 +57,7 @@ class Source:
     def line(self, number: int) -> str:
         """Return one line of the text, without its indentation."""
         lines = source_lines(self.text)
-        index = number - self.first_line
-        return lines[index].strip() if 0 <= index < len(lines) else ""
+        return lines[number - 1].strip() if 0 < number <= len(lines) else ""
 
     def term_line(self, name: str) -> int | None:
         """Return the line on which a term gets its value."""
