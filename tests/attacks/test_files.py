@@ -41,7 +41,7 @@ def readers(path: Path, home: Path):
     from telic.storage.scalars import read_columns
     from telic.storage.trajectories import read_trajectory
     from telic.training.policy import load_policy
-    from telic.verbs import control, search, session, study_contract, study_state, things
+    from telic.verbs import control, session, study_contract, study_state, things
 
     runs, root = home / "runs", home / "repository"
     if path.suffix == ".toml":
@@ -66,7 +66,6 @@ def readers(path: Path, home: Path):
         ("watch", lambda: control.watch(name, runs_dir=runs)),
     ]
     if name.startswith("search_"):
-        calls.append(("compare", lambda: search.compare([name], runs_dir=runs)))
         calls.append(("report", lambda: things.report(name, runs_dir=runs)))
     if path.parent.name == ORDERS:
         own = {"session": str(path.parents[1])}

@@ -28,25 +28,12 @@ def test_json_is_one_document(tmp_path):
     assert shown["runs"][0]["best"] == found["runs"][0]["best"]
     page = json.loads(telic("report", "--runs-dir", tmp_path, "--json"))["page"]
     assert "CartPole-v1" in Path(page).read_text()
-    one = json.loads(telic("search", "compare", "latest", "--runs-dir", tmp_path, "--json"))
-    assert one["lines"][0]["runs"] == 1
-
-
-def test_compare_refuses_unequal_terms_and_says_how_to_have_it_anyway(tmp_path):
-    words = (*CARTPOLE, "--method", "random", "--runs-dir", tmp_path, "--fresh-episodes", 2)
-    telic(*words, "--episodes", 80)
-    telic(*words, "--episodes", 80, "--stop-when-solved")
-    names = sorted(path.name for path in tmp_path.iterdir())
-    refused = telic("search", "compare", *names, "--runs-dir", tmp_path, code=3)
-    assert "stops_when_solved" in " ".join(refused.split()) and "--anyway" in refused
-    assert "terms differ" in telic("search", "compare", *names, "--runs-dir", tmp_path, "--anyway")
 
 
 def test_people_get_tables(tmp_path):
     words = (*CARTPOLE, "--method", "cma", "--episodes", 100, "--runs-dir", tmp_path)
     assert "no language model used" in telic(*words, "--fresh-episodes", 3)
     assert "Pong-v0" in telic("search", "envs") and "r2po" in telic("search", "methods")
-    assert "method" in telic("search", "compare", "latest", "--runs-dir", tmp_path)
 
 
 @pytest.mark.parametrize(

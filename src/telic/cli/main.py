@@ -37,7 +37,7 @@ def progress_of(verb: Verb[Any, Any], values: dict[str, Any], is_quiet: bool) ->
     if verb.__name__ in ("run", "resume", "watch"):
         asks = bool(values.get("approve")) and sys.stdin.isatty()
         return views.WorkView(quiet=is_quiet, asks=asks)
-    if verb.__name__ in ("search", "suite", "labels"):
+    if verb.__name__ == "search":
         return views.SearchView(quiet=is_quiet)
     if verb.__name__ == "intents":
         return views.BenchView(brief=values["jobs"] > 1, quiet=is_quiet)

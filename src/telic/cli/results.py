@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from telic.llm.work_orders import WorkOrder
     from telic.search.records import SearchSummary
     from telic.search.runner import Search
-    from telic.search.suite import SearchSuite
     from telic.session.loop import Session
     from telic.session.records import SessionSummary
     from telic.tracking.reports import TrackingReport
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
     from telic.verbs.machine import EnvPage, JudgeBenchmark, MachineReport
     from telic.verbs.motions import MotionIntake
     from telic.verbs.robots import RobotText
-    from telic.verbs.search import ComparisonResult, SearchMethods
+    from telic.verbs.search import SearchMethods
     from telic.verbs.things import RunPage, SessionPage
     from telic.verbs.track import TrackedRun, TrackerEvaluation
     from telic.verbs.train import PresetTable
@@ -356,33 +355,6 @@ def show_methods(found: SearchMethods) -> None:
         for name, values in found.methods.items()
     ]
     print_rows(["method", "switches that differ from the defaults"], rows)
-
-
-@view
-def show_comparison(found: ComparisonResult) -> None:
-    """Print the tables and the curves of a comparison."""
-    from telic.report.terminal import render_terminal
-    from telic.search.compare import build_report
-
-    console.print(render_terminal(build_report(found.comparison)))
-    if found.out is not None:
-        console.print(f"written to {found.out}")
-
-
-@view
-def show_suite(suite: SearchSuite) -> None:
-    """Print the tables of a suite."""
-    from telic.search.tables import cell
-
-    for table in suite.tables:
-        rows = [tuple(cell(value) for value in row) for row in table.rows]
-        print_rows(table.columns, rows, title=table.title)
-    console.print(f"folder  {suite.path}")
-    if suite.results.outcome == "stopped":
-        console.print(_STOPPED)
-
-
-# ---- motions and trackers
 
 
 @view

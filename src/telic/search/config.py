@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from telic.core.config import Config
 from telic.core.request import FieldHelp
-from telic.core.text import pairs
+from telic.core.text import is_dict, pairs
 
 
 class SearchConfig(Config):
@@ -46,15 +46,17 @@ class SearchConfig(Config):
     raw: bool = Field(
         default=False, description="Use raw instead of scaled observations, as published."
     )
-    steps: int | None = Field(
-        default=None,
-        ge=1,
-        description="Step budget of a baseline; default: the episode budget.",
-    )
     stop_when_solved: bool = Field(
         default=False,
-        description="Stop a run once its best policy is proven good. compare refuses to mix "
-        "searches with and without it.",
+        description="Stop a run once its best policy is proven good.",
     )
     max_calls: int | None = Field(default=None, ge=1, description="Maximum model calls.")
     max_usd: float | None = Field(default=None, gt=0, description="Maximum model cost in USD.")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _drop_old_fields(cls, values: Any) -> Any:
+        """Ignore the step budget of baselines, which earlier versions wrote."""
+        if is_dict(values):
+            return {name: value for name, value in values.items() if name != "steps"}
+        return values

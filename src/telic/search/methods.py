@@ -6,9 +6,6 @@ A method also has terms: cap, warm-up and goal as its task or its published set-
 from __future__ import annotations
 
 import re
-import tomllib
-from functools import cache
-from pathlib import Path
 from typing import Any, Literal, Self
 
 from pydantic import Field, model_validator
@@ -280,13 +277,3 @@ def _published_target(task: SearchTask, method: str) -> float:
         "FrozenLake-v1": 1.0,
     }
     return stated.get(task.id, task.target)
-
-
-@cache
-def _zoo() -> dict[str, dict[str, dict[str, Any]]]:
-    return tomllib.loads((Path(__file__).parent / "zoo.toml").read_text(encoding="utf-8"))
-
-
-def zoo_settings(method: str, env: str) -> dict[str, Any] | None:
-    """Return what RL Baselines3 Zoo sets for a baseline on a task; None where it has none."""
-    return _zoo().get(method.partition(":")[2], {}).get(env)

@@ -16,15 +16,15 @@ from telic.search.methods import (
     Terms,
     switches_of,
     terms_of,
-    zoo_settings,
 )
 from telic.search.policies import WITH_RANDOM_PARTS, PolicyFamily, make_policy
-from telic.search.records import NETWORK, NO_MODEL, SearchConfig, SearchProtocol
+from telic.search.records import NO_MODEL, SearchConfig, SearchProtocol
 from telic.search.rollouts import Player
 from telic.search.task import SearchTask
 from telic.search.worlds import find_task, make_world
 
-BASELINE = "sb3:"
+TRAINED = "sb3:"
+"""prefix of the networks that earlier versions trained as baselines"""
 _PACKAGES = ("numpy", "cma", "gymnasium", "mujoco", "torch")
 _RESERVE, _RESERVE_OF_A_MODEL = 0.15, 0.1  # shares of the budget
 _CONFIRM = 4  # times its usual episodes that a numeric candidate needs to be believed
@@ -66,7 +66,7 @@ class SearchPlan(NamedTuple):
         space, limit = self.policy.space, self.task.time_limit
         return SearchProtocol(
             env=self.task.id,
-            policy=self._policy_name,
+            policy=self.config.policy or ("table" if self.policy.space.is_table else "linear"),
             is_scaled=not (self.config.faithful or self.config.raw or self.task.is_table),
             low=space.low,
             high=space.high,
@@ -79,16 +79,9 @@ class SearchPlan(NamedTuple):
             warmup_is_extra=self.config.faithful,
             is_faithful=self.config.faithful,
             stops_when_solved=self.config.stop_when_solved,
-            steps=self.config.steps,
             rollouts=self.rollouts,
             fresh_episodes=self.config.fresh_episodes,
         )
-
-    @property
-    def _policy_name(self) -> str:
-        if self.config.method.startswith(BASELINE):
-            return NETWORK
-        return self.config.policy or ("table" if self.policy.space.is_table else "linear")
 
     @property
     def label(self) -> str:
@@ -99,13 +92,8 @@ class SearchPlan(NamedTuple):
             changed += f" {self.config.policy}"
         if self.config.faithful or self.config.raw:
             changed += " as published" if self.config.faithful else " raw"
-        if self.config.steps:
-            changed += f" {self.config.steps} steps"
         if model is not None:
             return f"{method}{changed} ({model})"
-        if method.startswith(BASELINE):
-            settings = "the library's" if zoo_settings(method, self.task.id) is None else "Zoo"
-            return f"{method}{changed}, {settings} settings ({NO_MODEL})"
         if not self.switches.asks_a_model:
             return f"{method}{changed} ({NO_MODEL})"
         stand_in = "tabular" if self.policy.space.is_table else "cma"
@@ -136,14 +124,13 @@ def make_plan(config: SearchConfig) -> SearchPlan:
     """Resolve a request; raises UsageError for what does not exist or does not fit together."""
     task = find_task(config.env)
     method = config.method.lower()
-    is_baseline = method.startswith(BASELINE)
-    _check_options(config, task, is_baseline=is_baseline)
-    # A baseline proposes nothing; of the switches only the episodes per evaluation concern it.
-    base = (
-        Switches(proposer="random", confirm=0)
-        if is_baseline
-        else switches_of(method, is_faithful=config.faithful)
-    )
+    if config.raw and task.is_table:
+        raise ConfigError(
+            f"A policy of {task.id} sees the number of a state, which is not scaled.",
+            hint="Leave --raw out.",
+        )
+    is_trained = method.startswith(TRAINED)
+    base = switches_of("random" if is_trained else method, is_faithful=config.faithful)
     if config.faithful and base.excerpts:
         base = base.replace(excerpts=task.excerpts)
     switches = _changed(base, config.switches)
@@ -174,19 +161,6 @@ def _policy(config: SearchConfig, task: SearchTask, run: int) -> PolicyFamily:
         seed=derive(config.seed, "policy", run),
         decimals=1 if config.faithful else 2,
     )
-
-
-def _check_options(config: SearchConfig, task: SearchTask, *, is_baseline: bool) -> None:
-    if config.steps is not None and not is_baseline:
-        raise ConfigError(
-            f"--steps is a budget of baselines; {config.method} counts episodes.",
-            hint="Leave --steps out, or use --method sb3:ppo.",
-        )
-    if config.raw and task.is_table:
-        raise ConfigError(
-            f"A policy of {task.id} sees the number of a state, which nobody scales.",
-            hint="Leave --raw out.",
-        )
 
 
 def _check_fit(proposer: str, task: SearchTask) -> None:

@@ -35,12 +35,8 @@ NO_MODEL = "no language model used"
 Outcome = Literal["completed", "stopped", "failed"]
 Place = Literal["warm-up", "first", "second"]
 Winner = Literal["first", "second", "warm-up"]
-NETWORK = "network"
 
 _PATIENCE_S = 10.0
-_STATED = ("rollouts", "fresh_episodes")
-_LATER = ("warmup", "rollouts", "fresh_episodes")  # not in the files of earlier versions
-_OF_THE_POLICY = ("policy", "is_scaled", "low", "high", "decimals")
 
 
 class ModelQuestion(Record):
@@ -221,31 +217,6 @@ class SearchProtocol(Record):
         """Return a short hash of the terms."""
         text = json.dumps(self.model_dump(), sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:12]
-
-    def differences(self, other: SearchProtocol) -> list[str]:
-        """Return in words how two protocols differ, so that returns do not compare.
-
-        A network trained as a baseline has no box of numbers, so that part is only stated.
-        """
-        stated = self._stated(other)
-        return [text for name, text in self._unequal(other).items() if name not in stated]
-
-    def stated(self, other: SearchProtocol) -> list[str]:
-        """Return in words how they differ otherwise, which a reader should know."""
-        stated = self._stated(other)
-        return [text for name, text in self._unequal(other).items() if name in stated]
-
-    def _stated(self, other: SearchProtocol) -> tuple[str, ...]:
-        return _STATED + (_OF_THE_POLICY if NETWORK in (self.policy, other.policy) else ())
-
-    def _unequal(self, other: SearchProtocol) -> dict[str, str]:
-        mine, theirs = self.model_dump(), other.model_dump()
-        return {
-            name: f"{name}: {mine[name]} against {theirs[name]}"
-            for name in mine
-            if mine[name] != theirs[name]
-            and not (name in _LATER and None in (mine[name], theirs[name]))
-        }
 
 
 class SearchSummary(Record):

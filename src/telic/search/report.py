@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -15,9 +15,8 @@ from telic.errors import UsageError
 from telic.report import document as doc
 from telic.report.charts import ChartLine, LineChart, Point
 from telic.report.html import render_page
-from telic.report.svg import picture
 from telic.search.history import Params
-from telic.search.plan import BASELINE
+from telic.search.plan import TRAINED
 from telic.search.records import PolicyCandidate, SearchIteration
 from telic.search.results import Result
 from telic.search.rollouts import PolicyTrial, Trace
@@ -44,7 +43,7 @@ Key = tuple[int, Params]  # run and numbers: random parts of a policy are a run'
 
 def write_page(result: Result, path: Path | None = None) -> Path:
     """Write the report of a search and return where it is; it needs no server and no network."""
-    if result.summary.method.startswith(BASELINE):
+    if result.summary.method.startswith(TRAINED):
         raise UsageError(
             f"{result.folder.name} trained networks; a map needs policies with numbers.",
             hint="Name a search of another method.",
@@ -74,8 +73,7 @@ def build_report(result: Result) -> doc.Report:
     heads = ("run", "return", "95 % interval", "fresh episodes", "best seen", "policies tried")
     about = "What each run chose, on new episodes that no policy was chosen by."
     header = (doc.Text(f"{summary.env} · policy search", "where"), doc.Text(summary.label))
-    curves = {"mean over runs ± one standard deviation": curve(list(result.iterations.values()))}
-    progress = doc.Figure(line_chart("Best policy so far, by episodes", curves))
+    progress = doc.Figure(progress_chart(list(result.iterations.values())))
     return doc.Report(
         f"{task.id}: tried policies",
         (
@@ -193,60 +191,27 @@ def _frames(trace: Trace) -> dict[str, Any]:
     }
 
 
-class Curve(NamedTuple):
-    """The mean over runs, and a band of one standard deviation."""
-
-    episodes: Floats
-    mean: Floats
-    spread: Floats
-
-
-def curve(runs: Sequence[Sequence[SearchIteration]], kind: str = "incumbent") -> Curve:
-    """Return the curve of several runs, which need not have tried at the same episodes.
-
-    Args:
-        runs: iterations of each run.
-        kind: "incumbent", the best policy so far, or "selected", what each iteration chose.
-    """
-    last = min(run[-1].episodes for run in runs)
-    grid = np.linspace(0, last, _POINTS + 1)[1:]
+def progress_chart(runs: Sequence[Sequence[SearchIteration]]) -> LineChart:
+    """Return the mean over runs of the best policy so far, ± one standard deviation."""
+    grid = np.linspace(0, min(run[-1].episodes for run in runs), _POINTS + 1)[1:]
     rows: list[Floats] = []
     for run in runs:
-        at = np.array([iteration.episodes for iteration in run])
-        value = np.array([_mean(iteration, kind) for iteration in run])
+        value = np.array([iteration.incumbent_mean for iteration in run])
         # What was known after n episodes is what the latest finished iteration said.
+        at = np.array([iteration.episodes for iteration in run])
         place = np.searchsorted(at, grid, side="right") - 1
         rows.append(np.where(place >= 0, value[np.maximum(place, 0)], np.nan))
     table = np.array(rows)
     known = ~np.isnan(table).any(0)
-    table = table[:, known]
-    return Curve(
-        grid[known], table.mean(0), table.std(0, ddof=1) if len(rows) > 1 else 0 * table[0]
-    )
-
-
-def _mean(iteration: SearchIteration, kind: str) -> float:
-    if kind == "incumbent":
-        return iteration.incumbent_mean
-    return iteration.candidate(iteration.selected).mean
-
-
-def line_chart(label: str, curves: Mapping[str, Curve]) -> LineChart:
-    """Return curves as a chart; the names say where no language model was used."""
-    lines = [
-        ChartLine(
-            name,
-            [
-                Point(x, mean, mean - spread, mean + spread)
-                for x, mean, spread in zip(*map(np.ndarray.tolist, each), strict=True)
-            ],
+    points = [
+        Point(x, mean, mean - spread, mean + spread)
+        for x, mean, spread in zip(
+            grid[known].tolist(),
+            table[:, known].mean(0).tolist(),
+            table[:, known].std(0, ddof=int(len(rows) > 1)).tolist(),
+            strict=True,
         )
-        for name, each in curves.items()
-        if len(each.episodes)
     ]
-    return LineChart(label, tuple(lines), "episodes", "return", from_zero=True)
-
-
-def draw_curves(title: str, curves: Mapping[str, Curve]) -> str:
-    """Return curves as a picture."""
-    return picture(line_chart(title, curves), title)
+    line = ChartLine("mean over runs ± one standard deviation", points)
+    title = "Best policy so far, by episodes"
+    return LineChart(title, (line,) if points else (), "episodes", "return", from_zero=True)

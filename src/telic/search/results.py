@@ -11,7 +11,6 @@ import numpy as np
 from telic.core.seeds import derive
 from telic.core.stats import bootstrap
 from telic.errors import UsageError
-from telic.search.accounting import better_of_two
 from telic.search.plan import SearchPlan, make_plan
 from telic.search.records import (
     NO_MODEL,
@@ -101,6 +100,18 @@ def summarise(
         fallbacks=sum("numeric step" in (iteration.note or "") for iteration in loop),
         seconds=round(seconds, 3),
     )
+
+
+def better_of_two(iterations: Sequence[SearchIteration], *, has_revisions: bool) -> float:
+    """Return the mean of the better of two candidates, as R2PO counts, whoever proposed them.
+
+    Two that follow one another are a pair; with revisions, only two of the same iteration. One that
+    is left over stands for itself.
+    """
+    means = [[candidate.mean for candidate in each.candidates] for each in iterations]
+    groups = means if has_revisions else [[mean for group in means for mean in group]]
+    pairs = [group[i : i + 2] for group in groups for i in range(0, len(group), 2)]
+    return float(np.mean([max(pair) for pair in pairs]))
 
 
 def incumbent_area(iterations: Sequence[SearchIteration]) -> float:

@@ -25,12 +25,12 @@ from telic.core.events import (
     from_facts,
     ignore,
 )
-from telic.errors import WorkerDied
+from telic.errors import ConfigError, WorkerDied
 from telic.llm import Budget, Cancelled, Models
 from telic.sandbox import kernel
 from telic.search.language_model import connect_model
 from telic.search.loop import search_policy
-from telic.search.plan import BASELINE, SearchPlan, make_plan, versions
+from telic.search.plan import TRAINED, SearchPlan, make_plan, versions
 from telic.search.records import (
     NO_MODEL,
     Outcome,
@@ -94,11 +94,11 @@ def run_search(
         TelicError: with what happened, why, and what to do.
     """
     plan = make_plan(config)
-    if config.method.startswith(BASELINE):
-        from telic.search.baselines import find_algorithm
-
-        find_algorithm(config.method, plan.task)
-    elif config.model is None:
+    if config.method.startswith(TRAINED):
+        raise ConfigError(
+            "Policy search trains no networks.", hint="Use benchmarks/search/baselines.py."
+        )
+    if config.model is None:
         SearchRun(plan, 1, None).require_room()
     found = None if fresh else _unfinished(config, runs_dir)
     folder = found or SearchFolder(runs_dir / new_name("search"))
@@ -215,20 +215,17 @@ def _in_processes(work: _SearchWork, numbers: Sequence[int], jobs: int) -> None:
     """Share the runs among processes, each of which plays its runs in one batch."""
     plan, folder, emit, should_stop = work
     jobs = min(jobs, len(numbers))
-    do = do_runs
-    if plan.config.method.startswith(BASELINE):
-        from telic.search.baselines import do_baselines as do
     if jobs <= 1:
         for start in range(0, len(numbers), _TOGETHER):
             part = numbers[start : start + _TOGETHER]
-            do(plan.config, folder.path, part, emit=emit, should_stop=should_stop)
+            do_runs(plan.config, folder.path, part, emit=emit, should_stop=should_stop)
         return
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(
         jobs, mp_context=context, initializer=_belong_to, initargs=(os.getpid(),)
     ) as pool:
         parts = [list(numbers[job::jobs]) for job in range(jobs)]
-        waiting = {pool.submit(do, plan.config, folder.path, part) for part in parts}
+        waiting = {pool.submit(do_runs, plan.config, folder.path, part) for part in parts}
         try:
             while waiting:
                 done, waiting = wait(waiting, _POLL_S, FIRST_COMPLETED)

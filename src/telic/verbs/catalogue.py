@@ -27,7 +27,7 @@ def load(path: str) -> Verb[Any, Any]:
 
 _SEARCH = VerbGroup(
     "Optimize the parameters of a small policy.",
-    {name: f"search:{name}" for name in ("envs", "methods", "compare", "suite")},
+    {name: f"search:{name}" for name in ("envs", "methods")},
     own="search:search",
 )
 _BENCH = VerbGroup(

@@ -1,8 +1,8 @@
 """Policy search without a language model: its speed beside a plain NumPy loop over Gymnasium.
 
-python benchmarks/search.py [--rounds 3]
+python benchmarks/search/speed.py [--rounds 3]
 
-Results are compared by `telic search suite`.
+`suite.py` compares results.
 """
 
 from __future__ import annotations

@@ -3,27 +3,32 @@
 `revisions` finds what goes together; this finds what causes what. A critic is shown three episodes
 of a policy, the worst, the median and the best, as A, B and C in an order drawn by lot, and is told
 which one is the worst: once truly, once falsely, of the median one. Nothing else differs, so what
-differs between the two revisions is the label's doing, and chance. It needs a model to ask.
+differs between the two revisions is the label's doing, and chance. It needs a model to ask:
+
+    python benchmarks/search/labels.py latest --model ollama:qwen3 [--cases 20]
 """
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+import scipy.stats
+from revisions import is_vivid
 
 from telic.core.config import Record
 from telic.core.seeds import derive
 from telic.core.stats import student_point
 from telic.errors import UsageError
-from telic.llm import ModelAnswerError, Models
+from telic.llm import Budget, ModelAnswerError, Models
 from telic.search.history import History
-from telic.search.language_model import Asker, objection
+from telic.search.language_model import Asker, connect_model, objection
 from telic.search.plan import SearchPlan
 from telic.search.records import PolicyCandidate
-from telic.search.results import Result
-from telic.search.revisions import is_vivid
+from telic.search.results import Result, load
 from telic.search.rollouts import PolicyTrial
 from telic.search.task import Floats, generator, rollout_seeds
 from telic.search.writer import Prompt, WatchedCandidate, Writer, describe_trace, nearest
@@ -219,11 +224,8 @@ def _effect(differences: Floats) -> LabelEffect:
 
 def _sign_flips(differences: Floats) -> float:
     """Return the one-sided p that the mean is above 0, if every sign were as likely."""
-    import scipy.stats
-
-    scipy_stats: Any = scipy.stats
     return float(
-        scipy_stats.permutation_test(
+        scipy.stats.permutation_test(
             (differences,),
             np.sum,
             permutation_type="samples",
@@ -238,3 +240,23 @@ def _interval(effect: LabelEffect) -> str:
     if effect.low is None or effect.high is None:
         return f"{effect.mean:+.3g}"
     return f"{effect.mean:+.3g}, 95 % interval [{effect.low:.3g}, {effect.high:.3g}]"
+
+
+def main():
+    """Ask a model about the policies of one search."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("search")
+    parser.add_argument("--model", required=True)
+    parser.add_argument("--cases", type=int, default=20)
+    parser.add_argument("--max-usd", type=float)
+    parser.add_argument("--runs-dir", type=Path, default=Path("runs"))
+    options = parser.parse_args()
+    result = load(options.runs_dir, options.search)
+    budget = Budget(usd=options.max_usd)
+    models = connect_model(options.model, result.folder.path, budget=budget)
+    report = label_report(result, models, options.cases)
+    print(report.title, *report.rows(), report.conclusion, sep="\n")
+
+
+if __name__ == "__main__":
+    main()

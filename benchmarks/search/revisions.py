@@ -1,20 +1,24 @@
-"""How revisions behave: what they change, what comes of it, do they chase the worst episode.
+"""How revisions behave: what they change, what results, and whether they chase the worst episode.
 
-Regressions stand beside a control group, improvements.
+    python benchmarks/search/revisions.py latest [SEARCH …] [--runs-dir runs]
+
+Regressions are compared with a control group, improvements.
 """
 
 from __future__ import annotations
 
+import argparse
 import math
 import re
 from collections import Counter
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from telic.core.config import Record
 from telic.search.records import PolicyCandidate, SearchIteration
-from telic.search.results import Result
+from telic.search.results import Result, load
 from telic.search.task import SearchTask
 
 _WORST = re.compile(r"\bworst\b", re.IGNORECASE)
@@ -243,3 +247,20 @@ def improvement(before: float, edits: int, levels: Levels) -> str:
     if before > levels.near_zero and edits >= _SEVERAL:
         return "a fix of several numbers"
     return "other"
+
+
+def main():
+    """Print both reports for every named search."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("searches", nargs="+")
+    parser.add_argument("--runs-dir", type=Path, default=Path("runs"))
+    options = parser.parse_args()
+    for name in options.searches:
+        result = load(options.runs_dir, name)
+        salience, edits = salience_report(result), edit_report(result)
+        print(salience.title, *salience.rows(), salience.conclusion, sep="\n  ")
+        print(edits.title, *edits.rows(), sep="\n  ")
+
+
+if __name__ == "__main__":
+    main()

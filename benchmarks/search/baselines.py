@@ -1,17 +1,20 @@
 """Stable-Baselines3 on the same tasks, budgets and measurements, for comparison.
 
+    python benchmarks/search/baselines.py CartPole-v1 ppo [--runs 10] [--steps 100000]
+
 The budget counts training episodes, or environment steps where these are given. Evaluations come on
 top, at ten fixed points, for every algorithm alike. Settings are those of RL Baselines3 Zoo
 (`zoo.toml`) where it has the task, else the library's own. Observations are scaled as for searched
-policies, and where the Zoo normalises them, evaluations use the same normaliser as training. A run
-that was cut off is done again from its start.
+policies, and where the Zoo normalises them, evaluations use the same normaliser as training.
 """
 
 from __future__ import annotations
 
+import argparse
 import time
+import tomllib
 import warnings
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from copy import deepcopy
 from importlib import import_module
@@ -22,26 +25,16 @@ import gymnasium
 import numpy as np
 from numpy.typing import NDArray
 
-from telic.core.events import Listener, SearchRunEnd, from_facts, ignore
 from telic.core.seeds import derive
 from telic.errors import ConfigError, MissingExtra, UnknownName
-from telic.search.methods import zoo_settings
 from telic.search.plan import SearchPlan, make_plan
 from telic.search.policies import Weights
-from telic.search.records import (
-    NO_MODEL,
-    PolicyCandidate,
-    SearchConfig,
-    SearchFolder,
-    SearchIteration,
-    SearchRunSummary,
-)
+from telic.search.records import NO_MODEL, PolicyCandidate, SearchConfig, SearchIteration
 from telic.search.results import summarise
 from telic.search.rollouts import Player, PolicyTrial
 from telic.search.run import tried_of
 from telic.search.task import Floats, SearchTask, rollout_seeds
 from telic.search.worlds import make_world
-from telic.storage.files import JsonLines, write_json
 
 CHOICES, NUMBERS = ("dqn", "a2c", "ppo", "trpo"), ("ddpg", "td3", "sac", "a2c", "ppo", "trpo")
 _POINTS = 10
@@ -49,46 +42,9 @@ _FOREVER = 10**9
 _LINEAR, _WANDERING = "linear ", "ornstein-uhlenbeck "
 
 
-def do_baselines(
-    config: SearchConfig,
-    path: Path,
-    numbers: Sequence[int],
-    *,
-    emit: Listener = ignore,
-    should_stop: Callable[[], bool] | None = None,
-) -> list[SearchRunSummary]:
-    """Train the runs of a baseline one after the other and return what they came to."""
-    folder, plan = SearchFolder(path), make_plan(config)
-    stop = should_stop or folder.stop.exists
-    summaries: list[SearchRunSummary] = []
-    for number in numbers:
-        with folder.holding([number]):
-            summary = _do_baseline(plan, folder, number, stop)
-        if summary is None:
-            break
-        summaries.append(summary)
-        emit(from_facts(SearchRunEnd, summary.model_dump(mode="json")))
-    return summaries
-
-
-def _do_baseline(
-    plan: SearchPlan, folder: SearchFolder, number: int, stop: Callable[[], bool]
-) -> SearchRunSummary | None:
-    """Train one run and write down what it came to; None when somebody asked to stop."""
-    log = folder.run(number).iterations
-    log.unlink(missing_ok=True)
-    started = time.monotonic()
-    with _alone():
-        trained = train(plan, number, stop)
-    if trained is None:
-        return None
-    with JsonLines(log) as lines:
-        for iteration in trained.iterations:
-            lines.append(iteration.model_dump(mode="json"))
-    seconds = time.monotonic() - started
-    summary = summarise(plan, trained.player, number, trained.iterations, "completed", seconds)
-    write_json(folder.run(number).summary, summary)
-    return summary
+def zoo() -> dict[str, dict[str, dict[str, Any]]]:
+    """Return the settings of RL Baselines3 Zoo, by algorithm and task."""
+    return tomllib.loads((Path(__file__).parent / "zoo.toml").read_text(encoding="utf-8"))
 
 
 class TrainedBaseline(NamedTuple):
@@ -98,12 +54,12 @@ class TrainedBaseline(NamedTuple):
     iterations: list[SearchIteration]
 
 
-def train(plan: SearchPlan, number: int, should_stop: Callable[[], bool]) -> TrainedBaseline | None:
-    """Train one run; None when somebody asked to stop."""
+def train(plan: SearchPlan, name: str, number: int, steps: int | None) -> TrainedBaseline:
+    """Train one run of an algorithm, for the episodes of the plan or for so many steps."""
     seed = derive(plan.config.seed, plan.task.id, "run", number)
-    algorithm = find_algorithm(plan.config.method, plan.task)
-    settings = zoo_settings(plan.config.method, plan.task.id)
-    spent = TrainingSpent(plan.config.episodes, plan.config.steps)
+    algorithm = find_algorithm(name, plan.task)
+    settings = zoo().get(name, {}).get(plan.task.id)
+    spent = TrainingSpent(plan.config.episodes, steps)
     envs, normaliser = _make_envs(plan, seed, spent, settings)
     model = algorithm("MlpPolicy", envs, seed=seed, device="cpu", **_arguments(settings, plan.task))
 
@@ -114,10 +70,8 @@ def train(plan: SearchPlan, number: int, should_stop: Callable[[], bool]) -> Tra
     model._update_current_progress_remaining = update_progress
     network = TrainedNetwork(model, plan, normaliser)
     player = Player(plan.task, make_world(plan.task), network, cap=plan.terms.cap, clips=True)
-    watch = _watcher(plan, seed, player, spent, network, should_stop)
+    watch = _watcher(plan, seed, player, spent, network)
     model.learn(_FOREVER, callback=watch)
-    if len(watch.iterations) < _POINTS:
-        return None
     network.restore()
     return TrainedBaseline(player, watch.iterations)
 
@@ -282,9 +236,8 @@ class TrainedNetwork:
         return action if self._task.is_continuous else action + self._task.first_action
 
 
-def find_algorithm(method: str, task: SearchTask) -> Any:
-    """Return the class that a method like sb3:ppo means; raises UsageError when it does not fit."""
-    name = method.partition(":")[2]
+def find_algorithm(name: str, task: SearchTask) -> Any:
+    """Return the class of an algorithm; raises UsageError when it does not fit the task."""
     known = NUMBERS if task.is_continuous else CHOICES
     if name not in {*CHOICES, *NUMBERS}:
         raise UnknownName("algorithm of Stable-Baselines3", name, sorted({*CHOICES, *NUMBERS}))
@@ -308,7 +261,6 @@ def _watcher(
     player: Player,
     spent: TrainingSpent,
     network: TrainedNetwork,
-    should_stop: Callable[[], bool],
 ) -> Any:
     """Return a callback that evaluates at fixed points and ends training with the budget."""
     from stable_baselines3.common.callbacks import BaseCallback
@@ -323,8 +275,7 @@ def _watcher(
         def _on_step(self) -> bool:
             if spent.share(self.num_timesteps) * _POINTS >= len(self.iterations) + 1:
                 self._evaluate()
-            is_done = len(self.iterations) == _POINTS
-            return not (is_done or should_stop())
+            return len(self.iterations) < _POINTS
 
         def _evaluate(self) -> None:
             number = len(self.iterations) + 1
@@ -332,9 +283,7 @@ def _watcher(
             seeds = rollout_seeds(root, plan.rollouts)[None, :]
             (rollouts,) = player.play([PolicyTrial(np.empty((1, 0)), seeds)])
             tried = tried_of(root, rollouts, 0)
-            candidate = PolicyCandidate(
-                number=number, params=(), origin=plan.config.method, tried=tried
-            )
+            candidate = PolicyCandidate(number=number, params=(), origin="sb3", tried=tried)
             network.keep(candidate.mean)
             best = max(
                 [candidate, *(iteration.candidates[0] for iteration in self.iterations)],
@@ -355,3 +304,32 @@ def _watcher(
             )
 
     return Watcher()
+
+
+def main():
+    """Train the runs of one baseline and print what each came to."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("env")
+    parser.add_argument("algorithm", choices=sorted({*CHOICES, *NUMBERS}))
+    parser.add_argument("--runs", type=int, default=10)
+    parser.add_argument("--episodes", type=int, default=4000)
+    parser.add_argument("--steps", type=int, help="budget in environment steps instead")
+    parser.add_argument("--seed", type=int, default=0)
+    options = parser.parse_args()
+    request = {"env": options.env, "method": "random", "switches": {"confirm": 0}}
+    config = SearchConfig.parse({**request, "episodes": options.episodes, "seed": options.seed})
+    plan = make_plan(config)
+    for number in range(1, options.runs + 1):
+        started = time.monotonic()
+        with _alone():
+            trained = train(plan, options.algorithm, number, options.steps)
+        seconds = time.monotonic() - started
+        found = summarise(plan, trained.player, number, trained.iterations, "completed", seconds)
+        print(
+            f"run {number}: fresh {found.fresh.mean:.4g}, best seen {found.best_seen:.4g}, ", end=""
+        )
+        print(f"{found.steps} steps, {seconds:.0f} s")
+
+
+if __name__ == "__main__":
+    main()
