@@ -15,7 +15,7 @@ from telic.envs.own_robot import _noise_shares
 from telic.envs.robot_facts import robot_facts
 from telic.errors import BadEnvironment
 from telic.robots.record import guessed
-from telic.robots.statics import missing_floor
+from telic.robots.structure import missing_floor
 
 FLOOR = '<geom type="plane" size="9 9 .1"/>'
 BALL = '<body name="ball" pos="2 0 1"><freejoint/><geom size=".1"/></body>'

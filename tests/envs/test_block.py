@@ -11,7 +11,7 @@ from telic.envs import make
 from telic.envs.models import read_model
 from telic.errors import BadEnvironment, ConfigError, UsageError
 from telic.rendering.look import load_dressed
-from telic.robots.block import BLOCK, HALF_M, bench_of, has_gripper
+from telic.robots.arm import BLOCK, HALF_M, bench_of, has_gripper
 from telic.robots.build import build
 from telic.robots.record import RobotRecord
 from telic.robots.terrain import Ground, ground_in

@@ -192,7 +192,7 @@ def test_a_broken_file_is_explained_with_its_line(tmp_path):
 def test_a_model_without_actuators_is_refused_with_advice(tmp_path):
     file = tmp_path / "still.xml"
     file.write_text(BROKEN.replace('kind="hinge"', 'type="hinge"'))
-    with pytest.raises(BadEnvironment, match=r"no actuators.*python -m telic.envs.actuators"):
+    with pytest.raises(BadEnvironment, match=r"no actuators.*telic robots describe"):
         make(str(file), num_envs=1)
 
 

@@ -11,8 +11,8 @@ from telic import bench, quantities
 from telic.composer.compose import compose
 from telic.envs import make
 from telic.envs.commands import Commander, VelocityCommands
+from telic.envs.domain_randomization import RANDOMIZATIONS
 from telic.envs.driven import down, heading, to_body
-from telic.envs.variation import SPREADS
 from telic.errors import ConfigError, UnknownName
 from telic.rendering.look import load_dressed
 from telic.rendering.replay import ground_of
@@ -158,7 +158,7 @@ def test_a_varied_simulation_moves_as_a_single_model_with_these_values(dog):
 def test_every_episode_has_a_world_of_its_own_within_the_spread(dog):
     env = make(dog, num_envs=64, seed=2, max_episode_steps=3, variation="full")
     env.reset()
-    spread, model = SPREADS["full"], env.model
+    spread, model = RANDOMIZATIONS["full"], env.model
     seen = []
     for _ in range(2):
         sliding = env.sim.vary("geom_friction")[:, :, 0] / torch.tensor(model.geom_friction[:, 0])
@@ -193,14 +193,14 @@ def test_noise_is_on_sensors_only_and_bounded(dog):
 def test_late_actions_are_carried_out_one_step_later(dog):
     env = make(dog, num_envs=64, seed=2, variation="full")
     env.reset()
-    late = env.task.memory["drawn"][:, 1] < SPREADS["full"].late
+    late = env.task.memory["drawn"][:, 1] < RANDOMIZATIONS["full"].late
     assert 10 < int(late.sum()) < 54
     first, second = actions(env, 1), actions(env, 2)
     for k, action in enumerate((first, second)):
         env.step(action)
         offset = action - env.sim.field("ctrl")
         on_time = offset[~late].abs().max()
-        assert on_time <= SPREADS["full"].encoder_rad + 1e-5
+        assert on_time <= RANDOMIZATIONS["full"].encoder_rad + 1e-5
         then = env.action_rest if k == 0 else first
         assert (then - env.sim.field("ctrl"))[late].abs().max() <= 0.02 + 1e-5
 

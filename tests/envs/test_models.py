@@ -9,15 +9,15 @@ import torch
 from telic import quantities as q
 from telic.composer.compose import compose
 from telic.envs import make
-from telic.envs.actuators import main, write_driven
 from telic.envs.models import read_model
-from telic.errors import BadEnvironment, Refused, UsageError
+from telic.errors import BadEnvironment, Refused
 from telic.judges.trial import try_here
 from telic.rendering.camera import place_cameras
 from telic.rendering.look import load_dressed
 from telic.rewards.load import load_reward
 from telic.rewards.recording import collect
-from telic.robots.statics import missing_floor
+from telic.robots.structure import missing_floor
+from telic.verbs.robots import describe
 from tests.envs.generated import RandomRobot
 
 QUADRUPED = Path(__file__).parent / "robots" / "quadruped.xml"
@@ -107,30 +107,19 @@ def undriven(folder: Path) -> str:
     return written(folder, text[:start] + text[end:])
 
 
-def test_a_robot_without_actuators_is_told_how_to_get_some(tmp_path, capsys):
+def test_a_robot_without_actuators_is_refused_with_a_way_to_add_them(tmp_path):
     path = undriven(tmp_path)
-    with pytest.raises(BadEnvironment) as refused:
+    with pytest.raises(BadEnvironment, match="no actuators.*telic robots describe"):
         make(path, num_envs=1)
-    command = str(refused.value).rpartition("python -m telic.envs.actuators ")[2].split()
-    target = tmp_path / command[1].rstrip(".")
-    assert main([path, str(target)]) == 0
-    assert "position actuators" in capsys.readouterr().out
-    env = make(str(target), num_envs=4)
+    described = tmp_path / "described.toml"
+    described.write_text(describe(path).toml)
+    env = make(described, num_envs=4)
     env.reset()
     middle = ((env.action_low + env.action_high) / 2.0).expand(4, -1)
     for _ in range(100):
         info = env.step(middle).info
     assert (q.uprightness(info) > 0.9).all()
     assert (q.height(info) > 0.5 * env.robot.rest_height).all()
-
-
-def test_a_driven_model_overwrites_nothing_and_stays_with_its_meshes(tmp_path):
-    path = Path(undriven(tmp_path))
-    (tmp_path / "elsewhere").mkdir()
-    with pytest.raises(UsageError, match="exists"):
-        write_driven(path, path)
-    with pytest.raises(UsageError, match="another folder"):
-        write_driven(path, tmp_path / "elsewhere" / "new.xml")
 
 
 def test_a_robot_without_a_floor_gets_one_and_the_picture_shows_it(tmp_path):

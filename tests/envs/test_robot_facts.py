@@ -12,8 +12,7 @@ from telic.envs import make
 from telic.envs.robot_facts import known_facts, robot_facts
 from telic.errors import BadFile
 from telic.robots.build import build
-from telic.robots.described import as_toml
-from telic.robots.record import RobotRecord, guessed
+from telic.robots.record import RobotRecord, as_toml, guessed
 
 ROBOTS = Path(bench.__file__).parent / "suites" / "robots"
 DOG = ROBOTS / "dog.xml"

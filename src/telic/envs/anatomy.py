@@ -11,12 +11,12 @@ import math
 import mujoco
 import numpy as np
 
-from telic.envs.legs import legs_of
 from telic.envs.spec import (
     Axis,
     Coordinate,
     JointKind,
     JointSpec,
+    Leg,
     Limb,
     Motor,
     Quaternion,
@@ -24,17 +24,29 @@ from telic.envs.spec import (
     Root,
     Vector,
 )
-from telic.robots.said import FEET as SAID_FEET
-from telic.robots.said import said_bodies
-from telic.robots.transmissions import driven_trees, moved_joints
+from telic.robots.structure import (
+    FEET,
+    FREE,
+    HINGE,
+    ILLEGAL,
+    SLIDE,
+    ancestors,
+    annotated_bodies,
+    driven_trees,
+    geom_bounds,
+    joints_of,
+    moved_joints,
+    solid_geoms,
+    unused_name,
+)
 
-UPRIGHT: dict[str, Quaternion] = {
+_UPRIGHT: dict[str, Quaternion] = {
     # Starts on its back, head towards -x and face towards +z: the resting pose is not upright.
     "HumanoidStandup": (math.sqrt(0.5), 0.0, -math.sqrt(0.5), 0.0)
 }
-FEET = {"HumanoidStandup": ("right_foot", "left_foot")}
-TARGETS = ("target", "goal")
-POINTERS = ("fingertip", "tips_arm", "end_effector", "hand", "gripper")
+_FEET_BY_NAME = {"HumanoidStandup": ("right_foot", "left_foot")}
+_TARGETS = ("target", "goal")
+_POINTERS = ("fingertip", "tips_arm", "end_effector", "hand", "gripper")
 
 _APART_M, _APART = 1e-3, 0.01
 """how far from the middle a foot is on a side: in metres, and of the size of a tiny robot"""
@@ -57,9 +69,11 @@ _VELOCITIES: dict[JointKind, tuple[str, ...]] = {
     "hinge": ("_velocity",),
 }
 
-_FREE = int(mujoco.mjtJoint.mjJNT_FREE)
-_SLIDE = int(mujoco.mjtJoint.mjJNT_SLIDE)
-_HINGE = int(mujoco.mjtJoint.mjJNT_HINGE)
+_AXES: tuple[Axis, ...] = ("x", "y", "z")
+_ACROSS = 0.7
+"""cosine to the left beyond which a joint's axis swings the leg forward and back"""
+_LEAST_BENT = 0.5
+"""least share of its stretched length that a leg is taken to stand at"""
 _ON_JOINT = int(mujoco.mjtTrn.mjTRN_JOINT)
 _AFFINE = int(mujoco.mjtBias.mjBIAS_AFFINE)
 
@@ -85,8 +99,8 @@ def robot_of(
     members = [b for b in range(1, model.nbody) if torso is None or model.body_rootid[b] == torso]
     mass = float(model.body_mass[members].sum())
     bodies = {model.body(b).name: b for b in range(model.nbody)}
-    target = next((bodies[name] for name in TARGETS if name in bodies), None)
-    pointer = next((bodies[name] for name in POINTERS if name in bodies), torso)
+    target = next((bodies[name] for name in _TARGETS if name in bodies), None)
+    pointer = next((bodies[name] for name in _POINTERS if name in bodies), torso)
     return Robot(
         root=root,
         torso=torso,
@@ -107,7 +121,7 @@ def robot_of(
         body_centre=tuple(map(_vector, model.body_ipos)),
         mass=mass,
         contact_threshold=0.01 * mass * (float(np.linalg.norm(model.opt.gravity)) or 9.81),
-        legs=legs_of(model, data, torso, feet),
+        legs=_legs(model, data, torso, feet),
     )
 
 
@@ -127,23 +141,21 @@ def _root(model: mujoco.MjModel) -> tuple[Root, int | None]:
 
 
 def _root_of_body(model: mujoco.MjModel, body: int) -> Root | None:
-    first = int(model.body_jntadr[body])
-    joints = range(first, first + int(model.body_jntnum[body]))
-    if len(joints) == 1 and model.jnt_type[first] == _FREE:
+    joints = joints_of(model, body)
+    if len(joints) == 1 and model.jnt_type[first := joints[0]] == FREE:
         q, v = int(model.jnt_qposadr[first]), int(model.jnt_dofadr[first])
-        axes: tuple[Axis, ...] = ("x", "y", "z")
-        slides = tuple(Coordinate(axis, q + i, v + i) for i, axis in enumerate(axes))
+        slides = tuple(Coordinate(axis, q + i, v + i) for i, axis in enumerate(_AXES))
         return Root("free", slides, quaternion=q + 3, spin=v + 3)
     if not joints or any(np.abs(_axis(model, j)).max() < 1.0 - 1e-6 for j in joints):
         return None  # nothing moves it, or not along an axis of the world
     kinds = [int(model.jnt_type[j]) for j in joints]
-    slides = tuple(_coordinate(model, j) for j in joints if model.jnt_type[j] == _SLIDE)
+    slides = tuple(_coordinate(model, j) for j in joints if model.jnt_type[j] == SLIDE)
     # A slide after the hinge would turn with it, and a second hinge, or one off the body's origin,
     # would move the body: then qpos alone no longer says where the body is.
-    if not slides or kinds not in ([_SLIDE] * len(slides), [_SLIDE] * len(slides) + [_HINGE]):
+    if not slides or kinds not in ([SLIDE] * len(slides), [SLIDE] * len(slides) + [HINGE]):
         return None
     hinge = None
-    if kinds[-1] == _HINGE:
+    if kinds[-1] == HINGE:
         if model.jnt_pos[joints[-1]].any():
             return None
         hinge = _coordinate(model, joints[-1])
@@ -163,11 +175,10 @@ def _coordinate(model: mujoco.MjModel, joint: int) -> Coordinate:
     sign = float(np.sign(direction[along]))
     q = int(model.jnt_qposadr[joint])
     at_start = 0.0
-    if model.jnt_type[joint] == _SLIDE:
+    if model.jnt_type[joint] == SLIDE:
         at_start = float(model.body_pos[model.jnt_bodyid[joint]][along])
-    axes: tuple[Axis, ...] = ("x", "y", "z")
     offset = float(at_start - sign * model.qpos0[q])
-    return Coordinate(axes[along], q, int(model.jnt_dofadr[joint]), sign, offset)
+    return Coordinate(_AXES[along], q, int(model.jnt_dofadr[joint]), sign, offset)
 
 
 def _limbs(model: mujoco.MjModel, torso: int | None) -> tuple[Limb, ...]:
@@ -177,7 +188,7 @@ def _limbs(model: mujoco.MjModel, torso: int | None) -> tuple[Limb, ...]:
     for j in range(model.njnt):
         body = int(model.jnt_bodyid[j])
         loose = driven and int(model.body_rootid[body]) not in driven
-        if model.jnt_type[j] not in (_HINGE, _SLIDE) or body == torso or loose:
+        if model.jnt_type[j] not in (HINGE, SLIDE) or body == torso or loose:
             continue
         low, high = map(float, model.jnt_range[j])
         limits = (low, high) if model.jnt_limited[j] else None
@@ -194,7 +205,7 @@ def _motor(model: mujoco.MjModel, i: int) -> Motor | None:
     joint = int(model.actuator_trnid[i, 0])
     plain = (
         model.actuator_trntype[i] == _ON_JOINT
-        and model.jnt_type[joint] in (_HINGE, _SLIDE)
+        and model.jnt_type[joint] in (HINGE, SLIDE)
         and model.actuator_dyntype[i] == int(mujoco.mjtDyn.mjDYN_NONE)
         and model.actuator_gaintype[i] == int(mujoco.mjtGain.mjGAIN_FIXED)
         and model.actuator_biastype[i] in (int(mujoco.mjtBias.mjBIAS_NONE), _AFFINE)
@@ -216,8 +227,8 @@ def _motor(model: mujoco.MjModel, i: int) -> Motor | None:
 
 
 def _upright(data: mujoco.MjData, torso: int | None, name: str | None) -> Quaternion:
-    if name in UPRIGHT:
-        return UPRIGHT[name]
+    if name in _UPRIGHT:
+        return _UPRIGHT[name]
     if torso is None:
         return (1.0, 0.0, 0.0, 0.0)
     w, x, y, z = map(float, data.xquat[torso])
@@ -228,41 +239,23 @@ def _feet(
     model: mujoco.MjModel, data: mujoco.MjData, root: Root, torso: int | None, name: str | None
 ) -> tuple[int, ...]:
     """Return the limbs' last bodies that hang lowest at rest, within a fifth of the height."""
-    if name in FEET:
-        return tuple(int(model.body(foot).id) for foot in FEET[name])
-    if (named := said_bodies(model, SAID_FEET)) is not None:
+    if name in _FEET_BY_NAME:
+        return tuple(int(model.body(foot).id) for foot in _FEET_BY_NAME[name])
+    if (named := annotated_bodies(model, FEET)) is not None:
         return named
     if torso is None or "z" not in root.moves:
         return ()
+    own = np.flatnonzero(solid_geoms(model) & (model.body_rootid[model.geom_bodyid] == torso))
+    heights = geom_bounds(model, data, own)[:, :, 2]
     lowest: dict[int, float] = {}
-    highest = -math.inf
-    for geom in range(model.ngeom):
+    for geom, low in zip(own, heights[:, 0].tolist(), strict=True):
         body = int(model.geom_bodyid[geom])
-        touches = model.geom_contype[geom] or model.geom_conaffinity[geom]
-        if touches and model.body_rootid[body] == torso:
-            low, high = _extent(model, data, geom)
-            lowest[body] = min(low, lowest.get(body, low))
-            highest = max(highest, high)
-    inner = {ancestor for body in lowest for ancestor in _ancestors(model, body)}
+        lowest[body] = min(low, lowest.get(body, low))
+    highest = max(heights[:, 1].tolist(), default=-math.inf)
+    inner = {above for body in lowest for above in ancestors(model, body)}
     ends = {body: low for body, low in lowest.items() if body not in inner and body != torso}
     floor = min(ends.values(), default=0.0)
     return tuple(body for body, low in ends.items() if low <= floor + 0.2 * (highest - floor))
-
-
-def _extent(model: mujoco.MjModel, data: mujoco.MjData, geom: int) -> tuple[float, float]:
-    """Return the lowest and highest world z of a geom's bounding box."""
-    upward = data.geom_xmat[geom].reshape(3, 3)[2]
-    middle = float(data.geom_xpos[geom][2] + upward @ model.geom_aabb[geom, :3])
-    half = float(np.abs(upward) @ model.geom_aabb[geom, 3:])
-    return middle - half, middle + half
-
-
-def _ancestors(model: mujoco.MjModel, body: int) -> list[int]:
-    chain: list[int] = []
-    while body:
-        body = int(model.body_parentid[body])
-        chain.append(body)
-    return chain
 
 
 def _sides(
@@ -293,7 +286,7 @@ def _poles(model: mujoco.MjModel, root: Root, torso: int | None) -> tuple[int, .
     if root.kind != "rail" or root.hinge is not None:
         return ()
     driven = moved_joints(model)
-    hinges = [j for j in range(model.njnt) if model.jnt_type[j] == _HINGE and j not in driven]
+    hinges = [j for j in range(model.njnt) if model.jnt_type[j] == HINGE and j not in driven]
     return tuple(j for j in hinges if model.body_rootid[model.jnt_bodyid[j]] == torso)
 
 
@@ -317,6 +310,94 @@ def _tip(
     return body, _vector(model.geom_pos[geom] + end)
 
 
+# ---- legs
+# What is fast or high for a robot follows from its legs: speeds go with the root of their length
+# (Froude number), jumps with the length itself. The length used is the height of the hip when the
+# robot stands on its feet.
+
+
+def _legs(
+    model: mujoco.MjModel, data: mujoco.MjData, torso: int | None, feet: tuple[int, ...]
+) -> tuple[Leg, ...]:
+    """Return a leg for each foot of a robot in its resting pose."""
+    if torso is None:
+        return ()
+    return tuple(_leg(model, data, torso, chain) for chain in _own_chains(model, torso, feet))
+
+
+def illegal_bodies(
+    model: mujoco.MjModel, torso: int | None, feet: tuple[int, ...]
+) -> tuple[int, ...]:
+    """Return the bodies that touch the ground only in a fall: those annotated, or all but legs."""
+    if (named := annotated_bodies(model, ILLEGAL)) is not None:
+        return named
+    if torso is None or not feet:
+        return ()
+    legs = {body for chain in _own_chains(model, torso, feet) for body in chain}
+    solid = set(model.geom_bodyid[solid_geoms(model)].tolist())
+    below = {b for b in range(model.nbody) if legs & set(_chain(model, b, torso))}
+    own = {b for b in range(1, model.nbody) if model.body_rootid[b] == model.body_rootid[torso]}
+    return tuple(sorted((own & solid) - below))
+
+
+def _chain(model: mujoco.MjModel, foot: int, torso: int) -> list[int]:
+    """Return the bodies from the torso, left out, down to a foot."""
+    chain = [foot, *ancestors(model, foot)] if foot else []
+    return chain[: chain.index(torso) if torso in chain else None][::-1]
+
+
+def _own_chains(model: mujoco.MjModel, torso: int, feet: tuple[int, ...]) -> list[list[int]]:
+    """Return the bodies of each leg, from the hip down, that no other leg shares."""
+    chains = [_chain(model, foot, torso) for foot in feet]
+    return [[b for b in chain if sum(b in each for each in chains) == 1] for chain in chains]
+
+
+def _leg(model: mujoco.MjModel, data: mujoco.MjData, torso: int, chain: list[int]) -> Leg:
+    """Return the leg made of bodies that belong to it alone, from the hip down."""
+    joints = [joint for body in chain for joint in joints_of(model, body)]
+    centre = data.xpos[torso]
+    # Joints of one body share their place: a hip with three axes is one point.
+    points = [data.xanchor[joint] for joint in joints] or [data.xpos[chain[0]]]
+    low, tip = _sole(model, data, chain[-1], points[-1])
+    stretched = float(np.linalg.norm(np.diff([*points, tip], axis=0), axis=-1).sum())
+    own = data.xmat[chain[-1]].reshape(3, 3).T @ (tip - data.xpos[chain[-1]])
+    hip = points[0]
+    height = float(np.clip(hip[2] - low, _LEAST_BENT * stretched, stretched))
+    armature = [float(model.dof_armature[model.jnt_dofadr[joint]]) for joint in joints]
+    return Leg(
+        drive_kg=sum(armature) / max(len(armature), 1) / height**2 if height > 0 else 0.0,
+        place=(float(tip[0] - centre[0]), float(tip[1] - centre[1])),
+        hip_m=float(hip[2] - centre[2]),
+        length_m=height,
+        stretched_m=stretched,
+        qpos=tuple(int(model.jnt_qposadr[joint]) for joint in joints),
+        splay=tuple(
+            int(model.jnt_qposadr[joint])
+            for joint in joints
+            if abs(float(data.xaxis[joint][1])) < _ACROSS
+        ),
+        tip=_vector(own),
+    )
+
+
+def _sole(
+    model: mujoco.MjModel, data: mujoco.MjData, foot: int, joint: np.ndarray
+) -> tuple[float, np.ndarray]:
+    """Return the lowest height of a foot, and its end farthest from its joint."""
+    low, tip, away = float(data.xpos[foot][2]), data.xpos[foot], -1.0
+    first = int(model.body_geomadr[foot])
+    for geom in range(first, first + int(model.body_geomnum[foot])):
+        axes = data.geom_xmat[geom].reshape(3, 3)
+        middle = data.geom_xpos[geom] + axes @ model.geom_aabb[geom, :3]
+        half = model.geom_aabb[geom, 3:]
+        low = min(low, float(middle[2] - np.abs(axes[2]) @ half))
+        ends = np.concatenate((middle + axes.T * half[:, None], middle - axes.T * half[:, None]))
+        distances = np.linalg.norm(ends - joint, axis=-1)
+        if distances.max() > away:
+            tip, away = ends[int(distances.argmax())], float(distances.max())
+    return low, tip
+
+
 # ---- names
 
 
@@ -327,7 +408,7 @@ def body_names(model: mujoco.MjModel) -> tuple[str, ...]:
     for body in range(model.nbody):
         parent = int(model.body_parentid[body])
         place = int((model.body_parentid[1 : body + 1] == parent).sum())
-        names.append(model.body(body).name or free_name(f"{names[parent]}.{place}", given))
+        names.append(model.body(body).name or unused_name(f"{names[parent]}.{place}", given))
     return tuple(names)
 
 
@@ -336,17 +417,9 @@ def joint_names(model: mujoco.MjModel) -> tuple[str, ...]:
     bodies = body_names(model)
     taken = {model.joint(j).name for j in range(model.njnt)}
     return tuple(
-        model.joint(j).name or free_name(f"{bodies[model.jnt_bodyid[j]]}.joint", taken)
+        model.joint(j).name or unused_name(f"{bodies[model.jnt_bodyid[j]]}.joint", taken)
         for j in range(model.njnt)
     )
-
-
-def free_name(stem: str, taken: set[str]) -> str:
-    """Return a name that nothing has yet, numbered from 2, and take it."""
-    names = (stem, *(f"{stem}{number}" for number in range(2, len(taken) + 3)))
-    name = next(name for name in names if name not in taken)
-    taken.add(name)
-    return name
 
 
 def joints(model: mujoco.MjModel) -> tuple[JointSpec, ...]:

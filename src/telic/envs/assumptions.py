@@ -16,7 +16,7 @@ import numpy as np
 from telic.envs.anatomy import body_names
 from telic.envs.models import is_position
 from telic.envs.spec import EnvSpec, Robot
-from telic.robots.transmissions import driven_trees
+from telic.robots.structure import at_rest, driven_trees
 
 OWN_REWARD = "Default reward:"
 """begins the note that a session, which writes its own, does not need"""
@@ -42,9 +42,7 @@ def assumptions(model: mujoco.MjModel, robot: Robot) -> list[str]:
     """Return a note on everything that was guessed of the robot in a model."""
     if robot.torso is None:
         return []
-    data = mujoco.MjData(model)
-    data.qpos[:] = robot.rest_qpos
-    mujoco.mj_kinematics(model, data)
+    data = at_rest(model, np.array(robot.rest_qpos))
     names = body_names(model)
     return [
         *_several(model, robot.torso, names),

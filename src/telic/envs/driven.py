@@ -3,7 +3,7 @@
 The policy sees what the robot itself can measure: how it turns (gyroscope), where down is
 (accelerometer), its joints relative to the resting pose, the last action, and its command. With
 `variation` every episode has other friction, masses, drives, sensor faults, delays and pushes
-(`telic.envs.variation`). All of it is drawn when an episode begins, and is a pure function of the
+(`telic.envs.domain_randomization`). All of it is drawn when an episode begins, and is a pure function of the
 drawn numbers and of the time: nothing depends on what other simulations do.
 """
 
@@ -20,14 +20,13 @@ from torch import Tensor
 
 from telic.core.seeds import uniform
 from telic.core.tensors import cross, split
-from telic.envs.anatomy import action_names
+from telic.envs.anatomy import illegal_bodies
 from telic.envs.commands import NAMES, Commander, VelocityCommands
+from telic.envs.domain_randomization import RANDOMIZATIONS, Level, RandomizedModel
 from telic.envs.ground import HEIGHT, MEANINGS, STEP, Board
-from telic.envs.legs import illegal_bodies
-from telic.envs.own_robot import CustomArguments, TravelTask
+from telic.envs.own_robot import ActuatedTask, CustomArguments, TravelTask
 from telic.envs.task import Outcome, Read
-from telic.envs.variation import SPREADS, Level, VariedModel
-from telic.robots.said import DRIVEN
+from telic.robots.structure import DRIVEN, model_text
 from telic.robots.terrain import TerrainKind, ground_in, standing_m, terrain
 from telic.sim import Simulation
 
@@ -81,10 +80,10 @@ class RobotArguments(CustomArguments):
 
 def is_driven(model: mujoco.MjModel) -> bool:
     """Say whether telic built the drives of a model."""
-    return mujoco.mj_name2id(model, mujoco.mjtObj.mjOBJ_TEXT, DRIVEN) >= 0
+    return model_text(model, DRIVEN) is not None
 
 
-class RobotTask(TravelTask):
+class RobotTask(TravelTask, ActuatedTask):
     """A driven robot on a free base; rewards speed, or obeying its commands."""
 
     Arguments = RobotArguments
@@ -102,11 +101,6 @@ class RobotTask(TravelTask):
         free = self.robot.root
         assert free.quaternion is not None and free.spin is not None
         self._turned, self._spin = free.quaternion, free.spin
-        joints = [int(model.actuator_trnid[i, 0]) for i in range(model.nu)]
-        device = sim.device
-        self._joints = torch.tensor([int(model.jnt_qposadr[j]) for j in joints], device=device)
-        self._rates = torch.tensor([int(model.jnt_dofadr[j]) for j in joints], device=device)
-        self._rest = self.qpos0[self._joints]
         longest = arguments.max_episode_steps
         self.told: Tensor | None = None
         """commands that count instead of those that episodes draw, (N, 3)"""
@@ -114,15 +108,15 @@ class RobotTask(TravelTask):
         if arguments.commands is not None:
             length = None if longest is None else longest * self.dt
             self._commander = Commander(arguments.commands, length, like)
-        self._spread = SPREADS.get(arguments.variation)
+        self._spread = RANDOMIZATIONS.get(arguments.variation)
         legs = [leg.length_m for leg in self.robot.legs]
         self._leg_m = sum(legs) / len(legs) if legs else 0.3
         self._varied = None
         if self._spread is not None:
             base = int(model.jnt_bodyid[0])
-            self._varied = VariedModel(sim, self._spread, base, self._leg_m)
+            self._varied = RandomizedModel(sim, self._spread, base, self._leg_m)
         illegal = illegal_bodies(model, self.robot.torso, self.robot.feet)
-        self._illegal = torch.tensor(illegal, dtype=torch.long, device=device)
+        self._illegal = torch.tensor(illegal, dtype=torch.long, device=sim.device)
         watched = arguments.terminate_when_unhealthy and bool(illegal)
         self._forces = sim.field("cfrc_ext") if watched else None
         self.board: Board | None = None
@@ -136,7 +130,7 @@ class RobotTask(TravelTask):
             self._commander.numbers if self._commander else 0,
             2 if self.board is not None else 0,  # which field
         ]
-        blocks = _blocks(arguments, [*action_names(model)])
+        blocks = _blocks(arguments, self.actuators)
         self._one = sum(len(names) for names in blocks.values())
         now = [name for names in blocks.values() for name in names]
         past = [f"{name} {age} ago" for age in range(1, arguments.history) for name in now]
@@ -326,7 +320,7 @@ class RobotTask(TravelTask):
         return (2.0 * encoder - 1.0) * self._spread.encoder_rad
 
 
-def _blocks(arguments: RobotArguments, actuators: list[str]) -> dict[str, list[str]]:
+def _blocks(arguments: RobotArguments, actuators: tuple[str, ...]) -> dict[str, list[str]]:
     """Return the names of what is seen, by sensor."""
     axes = "xyz"
     blocks: dict[str, list[str]] = {

@@ -9,12 +9,11 @@ from typing import Any
 
 from telic.core.plugins import load_plugin
 from telic.envs.anatomy import robot_of
-from telic.envs.block import BlockTask
+from telic.envs.arm import BlockTask, ReachArguments, ReachTask, reaches
 from telic.envs.driven import RobotArguments, RobotTask, is_driven
 from telic.envs.models import read_model
 from telic.envs.mujoco import MujocoEnv
 from telic.envs.own_robot import CustomArguments, CustomTask, TravelTask
-from telic.envs.reach import ReachArguments, ReachTask, reaches
 from telic.envs.simulators.names import located_task, simulated, with_python
 from telic.envs.tasks import TASKS
 from telic.envs.tokens import TokenDriver, read_decoder, token_file

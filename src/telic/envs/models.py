@@ -14,16 +14,20 @@ import numpy as np
 
 from telic.envs.anatomy import action_names
 from telic.errors import BadEnvironment, UnknownName
-from telic.robots.said import SCALES, said_numbers
-from telic.robots.statics import holding_force, missing_floor, require_z_up
+from telic.robots.structure import (
+    FREE,
+    HINGE,
+    SCALES,
+    SLIDE,
+    annotated_numbers,
+    holding_force,
+    missing_floor,
+    require_z_up,
+)
 from telic.robots.terrain import Ground, lay
 from telic.sim import load_model
 from telic.sim.cpu import library
 
-_FREE, _HINGE, _SLIDE = (
-    int(getattr(mujoco.mjtJoint, f"mjJNT_{name}")) for name in ("FREE", "HINGE", "SLIDE")
-)
-_MOVING_JOINTS = (_HINGE, _SLIDE)
 _FLAT = Ground()
 _ON_JOINT = int(mujoco.mjtTrn.mjTRN_JOINT)
 _MOST_SWING_RAD = 1.25
@@ -56,8 +60,8 @@ def read_model(path: str, ground: Ground = _FLAT) -> tuple[mujoco.MjModel, list[
     if model.nu == 0:
         raise BadEnvironment(
             f'"{path}" has no actuators, so there is nothing a policy could do.',
-            hint=f"Write one that has, with a position actuator on every joint and gains from its "
-            f"inertia: python -m telic.envs.actuators {file.name} {file.stem}_driven.xml",
+            hint="Let telic add position actuators with gains from the inertia: telic robots "
+            f"describe {file.name} > {file.stem}.toml, and use {file.stem}.toml.",
         )
     require_z_up(model, file.name)
     height = missing_floor(model)
@@ -139,13 +143,13 @@ def _sensible_range(model: mujoco.MjModel, i: int) -> tuple[float, float, str]:
     gain = float(abs(model.actuator_gainprm[i, 0])) or 1.0
     gear = float(abs(model.actuator_gear[i, 0])) or 1.0
     joint = int(model.actuator_trnid[i, 0])
-    on_joint = model.actuator_trntype[i] == _ON_JOINT and model.jnt_type[joint] in _MOVING_JOINTS
+    on_joint = model.actuator_trntype[i] == _ON_JOINT and model.jnt_type[joint] in (HINGE, SLIDE)
     if on_joint and is_position(model, i):
         if model.jnt_limited[joint]:
             low, high = (float(each) * gear for each in model.jnt_range[joint])
             return low, high, "the joint's range"
         rest = float((model.key_qpos[0] if model.nkey else model.qpos0)[model.jnt_qposadr[joint]])
-        wide = (_WIDE_RAD if model.jnt_type[joint] == _HINGE else _WIDE_M) * gear
+        wide = (_WIDE_RAD if model.jnt_type[joint] == HINGE else _WIDE_M) * gear
         return rest * gear - wide, rest * gear + wide, "around the pose it starts in"
     if model.actuator_forcelimited[i]:
         most = float(np.abs(model.actuator_forcerange[i]).max()) / gain
@@ -174,8 +178,8 @@ def action_limits(model: mujoco.MjModel, rest_qpos: np.ndarray) -> np.ndarray:
     a policy that knows nothing yet holds it; MuJoCo cuts off what the range does not allow.
     """
     limits = np.array(model.actuator_ctrlrange, dtype=float)
-    walks = _FREE in model.jnt_type
-    scales = said_numbers(model, SCALES) or [0.0] * int(model.nu)
+    walks = FREE in model.jnt_type
+    scales = annotated_numbers(model, SCALES) or [0.0] * int(model.nu)
     if len(scales) != model.nu:
         raise BadEnvironment(
             f'The text "{SCALES}" of the model is of {len(scales)} actuators; it has {model.nu}.',
@@ -184,13 +188,13 @@ def action_limits(model: mujoco.MjModel, rest_qpos: np.ndarray) -> np.ndarray:
     for i in range(model.nu):
         joint = int(model.actuator_trnid[i, 0])
         on_joint = model.actuator_trntype[i] == _ON_JOINT
-        if not on_joint or model.jnt_type[joint] not in _MOVING_JOINTS or not is_position(model, i):
+        if not on_joint or model.jnt_type[joint] not in (HINGE, SLIDE) or not is_position(model, i):
             continue
         bias, gain = model.actuator_biasprm[i], float(model.actuator_gainprm[i, 0])
         length = float(rest_qpos[model.jnt_qposadr[joint]] * model.actuator_gear[i, 0])
         rest = float(np.clip(-(bias[0] + bias[1] * length) / gain, *limits[i]))
         half = float(limits[i, 1] - limits[i, 0]) / 2.0
-        if walks and model.jnt_type[joint] == _HINGE:
+        if walks and model.jnt_type[joint] == HINGE:
             half = min(half, _MOST_SWING_RAD * float(abs(model.actuator_gear[i, 0])))
         half = scales[i] or half
         limits[i] = rest - half, rest + half

@@ -14,15 +14,15 @@ from torch import Tensor
 
 from telic.core.seeds import uniform
 from telic.core.tensors import norm
-from telic.envs.anatomy import free_name, position_names, robot_of, velocity_names
+from telic.envs.anatomy import action_names, position_names, robot_of, velocity_names
 from telic.envs.assumptions import OWN_REWARD, assumptions
 from telic.envs.models import action_limits
 from telic.envs.spec import Robot
 from telic.envs.task import Outcome, Task, TaskArguments, between
 from telic.errors import ConfigError, UnknownName
+from telic.robots.structure import BALL, FREE, HINGE, SLIDE, at_rest, unused_name
 from telic.sim import Simulation
 
-_FREE, _SLIDE = int(mujoco.mjtJoint.mjJNT_FREE), int(mujoco.mjtJoint.mjJNT_SLIDE)
 _SMALL_M = 0.1
 """size below which a robot's places are strewn less"""
 
@@ -80,11 +80,18 @@ class CustomTask(Task[CustomArguments]):
         self._low, self._high = torch.minimum(low, self.qpos0), torch.maximum(high, self.qpos0)
         self._quaternions = _quaternions(model)
         self._start_noise = self.qpos.new_tensor(_noise_shares(model, qpos))
+        low, high = self.qpos.new_tensor(self.action_limits).T
+        self._middle, self._half = (high + low) / 2.0, ((high - low) / 2.0).clamp_min(1e-9)
         self.notes = (*notes, self.reward_note(), *assumptions(model, self.robot))
 
     def reward_note(self) -> str:
-        """Say what the default reward is."""
+        """Describe the default reward."""
         return f"{OWN_REWARD} zero, for nothing in the model can travel along x. Give a reward."
+
+    def effort_cost(self, action: Tensor) -> Tensor:
+        """Return minus the weighted mean squared action, each scaled to [-1, 1], (N,)."""
+        effort = ((action - self._middle) / self._half).square().mean(1)
+        return -self.arguments.ctrl_cost_weight * effort
 
     def start(self, seed: Tensor, episode: Tensor) -> tuple[Tensor, ...]:
         """Start near the resting pose, within the joints' limits."""
@@ -109,6 +116,19 @@ class CustomTask(Task[CustomArguments]):
         return Outcome(torch.zeros_like(self.qpos[:, 0]), None, {})
 
 
+class ActuatedTask(CustomTask):
+    """A custom task that knows the joint of every actuator, in the order of actions."""
+
+    def __init__(self, arguments: CustomArguments, sim: Simulation, notes: Sequence[str]) -> None:
+        super().__init__(arguments, sim, notes)
+        model, device = sim.model, sim.device
+        joints = model.actuator_trnid[:, 0]
+        self.actuators = action_names(model)
+        self._joints = torch.tensor(model.jnt_qposadr[joints].tolist(), device=device)
+        self._rates = torch.tensor(model.jnt_dofadr[joints].tolist(), device=device)
+        self._rest = self.qpos0[self._joints]
+
+
 class TravelTask(CustomTask):
     """Reward is w_f * x velocity + w_h * healthy - w_c * effort; ends when unhealthy, if asked."""
 
@@ -130,11 +150,9 @@ class TravelTask(CustomTask):
                 f"healthy_z_range={arguments.healthy_z_range} means nothing for {self.id}: "
                 "its torso cannot move up and down."
             )
-        low, high = self.qpos.new_tensor(self.action_limits).T
-        self._middle, self._half = (high + low) / 2.0, ((high - low) / 2.0).clamp_min(1e-9)
 
     def reward_note(self) -> str:
-        """Say what the default reward is."""
+        """Describe the default reward."""
         healthy = " + healthy_reward" if self.arguments.healthy_z_range is not None else ""
         return (
             f"{OWN_REWARD} forward_reward_weight * x_velocity{healthy} "
@@ -149,8 +167,7 @@ class TravelTask(CustomTask):
         """Reward speed and standing, charge effort."""
         velocity = self._forward.sign * moved[:, 0] / self.dt
         forward = self.arguments.forward_reward_weight * velocity
-        effort = ((action - self._middle) / self._half).square().mean(1)
-        control = -self.arguments.ctrl_cost_weight * effort
+        control = self.effort_cost(action)
         survive, terminated = self._health()
         values = {
             "x_velocity": velocity,
@@ -200,7 +217,7 @@ def _sensor_names(model: mujoco.MjModel, taken: set[str]) -> tuple[str, ...]:
         size = int(model.sensor_dim[k])
         own = [stem] if size == 1 else [f"{stem}_{part}" for part in range(size)]
         # A sensor may be called like the joint that it reads.
-        names += [free_name(f"{name}_sensor" if name in taken else name, taken) for name in own]
+        names += [unused_name(f"{name}_sensor" if name in taken else name, taken) for name in own]
     return tuple(names)
 
 
@@ -208,10 +225,7 @@ def _limits(model: mujoco.MjModel) -> np.ndarray:
     """Return the lowest and highest value of each column of qpos, (2, nq)."""
     limits = np.array([[-np.inf], [np.inf]]).repeat(model.nq, axis=1)
     for j in range(model.njnt):
-        if model.jnt_limited[j] and model.jnt_type[j] in (
-            int(mujoco.mjtJoint.mjJNT_HINGE),
-            int(mujoco.mjtJoint.mjJNT_SLIDE),
-        ):
+        if model.jnt_limited[j] and model.jnt_type[j] in (HINGE, SLIDE):
             limits[:, model.jnt_qposadr[j]] = model.jnt_range[j]
     return limits
 
@@ -221,9 +235,7 @@ def _noise_shares(model: mujoco.MjModel, qpos: np.ndarray) -> np.ndarray:
 
     A centimetre is a little of most robots; of one that is smaller than ten, metres get less.
     """
-    data = mujoco.MjData(model)
-    data.qpos[:] = qpos
-    mujoco.mj_kinematics(model, data)
+    data = at_rest(model, qpos)
     size = max(
         float(np.linalg.norm(np.ptp(data.xpos[model.body_rootid == tree], axis=0)))
         for tree in set(model.body_rootid[model.jnt_bodyid].tolist())
@@ -231,7 +243,7 @@ def _noise_shares(model: mujoco.MjModel, qpos: np.ndarray) -> np.ndarray:
     share = min(1.0, size / _SMALL_M) if size > 0.0 else 1.0
     positions, velocities = np.ones(int(model.nq)), np.ones(int(model.nv))
     for j in range(model.njnt):
-        metres = {_FREE: 3, _SLIDE: 1}.get(int(model.jnt_type[j]), 0)
+        metres = {FREE: 3, SLIDE: 1}.get(int(model.jnt_type[j]), 0)
         for values, first in ((positions, model.jnt_qposadr[j]), (velocities, model.jnt_dofadr[j])):
             values[first : first + metres] = share
     return np.concatenate((positions, velocities))
@@ -239,7 +251,7 @@ def _noise_shares(model: mujoco.MjModel, qpos: np.ndarray) -> np.ndarray:
 
 def _quaternions(model: mujoco.MjModel) -> tuple[int, ...]:
     """Return where quaternions start in qpos."""
-    offset = {int(mujoco.mjtJoint.mjJNT_FREE): 3, int(mujoco.mjtJoint.mjJNT_BALL): 0}
+    offset = {FREE: 3, BALL: 0}
     return tuple(
         int(model.jnt_qposadr[j]) + offset[int(model.jnt_type[j])]
         for j in range(model.njnt)

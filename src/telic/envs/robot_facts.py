@@ -12,21 +12,18 @@ import numpy as np
 from pydantic import Field
 
 from telic.core.config import Record
-from telic.envs import anatomy, legs, models
-from telic.envs.anatomy import body_names, robot_of
-from telic.envs.legs import illegal_bodies
+from telic.envs import anatomy, models
+from telic.envs.anatomy import body_names, illegal_bodies, robot_of
+from telic.envs.arm import reaches
 from telic.envs.models import action_limits, read_model
 from telic.envs.own_robot import start_pose
-from telic.envs.reach import reaches
 from telic.envs.spec import Robot
 from telic.errors import BadFile
+from telic.robots.arm import HAND, Box
 from telic.robots.catalogue import RobotKind
-from telic.robots.reaching import HAND, Box
-from telic.robots.said import GOAL, said_numbers
-from telic.robots.transmissions import driven_trees
+from telic.robots.structure import FREE, GOAL, annotated_numbers, driven_trees, hinge_ends
 from telic.storage.files import read_record, write_text
 
-_FREE = int(mujoco.mjtJoint.mjJNT_FREE)
 _FINGERS = 3
 """ends from which on something on a fixed base is a hand"""
 
@@ -63,7 +60,7 @@ def robot_facts(path: Path) -> RobotFacts:
     return RobotFacts(
         kind=_kind(model, robot),
         mass_kg=_rounded(_driven_mass(model), 2),
-        joints=int(((model.jnt_type != _FREE) & _driven(model)[model.jnt_bodyid]).sum()),
+        joints=int(((model.jnt_type != FREE) & _driven(model)[model.jnt_bodyid]).sum()),
         actuators=int(model.nu),
         base=None if robot.torso is None else names[robot.torso],
         height_m=None if robot.rest_height is None else _rounded(robot.rest_height, 3),
@@ -91,7 +88,7 @@ def known_facts(path: Path) -> RobotFacts:
 @functools.cache
 def _code() -> str:
     """Return a hash of what reads the facts."""
-    texts = [Path(str(each.__file__)).read_text() for each in (anatomy, legs, models)]
+    texts = [Path(str(each.__file__)).read_text() for each in (anatomy, models)]
     return hashlib.sha256("".join([*texts, Path(__file__).read_text()]).encode()).hexdigest()[:12]
 
 
@@ -111,7 +108,7 @@ def _driven(model: mujoco.MjModel) -> np.ndarray:
 
 
 def _goal(model: mujoco.MjModel) -> Box | None:
-    numbers = said_numbers(model, GOAL)
+    numbers = annotated_numbers(model, GOAL)
     if numbers is None:
         return None
     x, y, z = ((numbers[2 * i], numbers[2 * i + 1]) for i in range(3))
@@ -125,22 +122,10 @@ def _imu(model: mujoco.MjModel) -> str | None:
 
 def _kind(model: mujoco.MjModel, robot: Robot) -> RobotKind:
     """Return what a robot is by its feet and by the ends that are none."""
-    ends = _ends(model)
+    ends = hinge_ends(model)
     if robot.root.kind != "free":
         return "hand" if len(ends) >= _FINGERS else "arm" if ends else "other"
     if len(robot.feet) == 2:
         return "humanoid" if len(ends) >= 4 else "biped"
     by_feet: dict[int, RobotKind] = {4: "quadruped", 6: "hexapod"}
     return by_feet.get(len(robot.feet), "other")
-
-
-def _ends(model: mujoco.MjModel) -> set[int]:
-    """Return the last joint of every chain of at least two hinges."""
-    moved = [int(body) for body in model.jnt_bodyid[model.jnt_type == mujoco.mjtJoint.mjJNT_HINGE]]
-    inner: set[int] = set()
-    for body in set(moved):
-        parent = int(model.body_parentid[body])
-        while parent:
-            inner.add(parent)
-            parent = int(model.body_parentid[parent])
-    return {body for body in moved if body not in inner}

@@ -24,7 +24,7 @@ from telic.envs.driven import down, to_body
 from telic.envs.spec import Robot
 from telic.errors import BadFile
 from telic.robots import TOKENS
-from telic.robots.said import said_text
+from telic.robots.structure import model_text
 from telic.sim import Simulation
 
 SENSES = (
@@ -158,7 +158,7 @@ class TokenDriver:
 
 def token_file(model: mujoco.MjModel, path: str) -> Path | None:
     """Return the decoder that moves a model; None: it is moved as usual."""
-    name = said_text(model, TOKENS)
+    name = model_text(model, TOKENS)
     return None if name is None else Path(path).expanduser().absolute().parent / name
 
 

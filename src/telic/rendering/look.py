@@ -137,7 +137,7 @@ def _lay_floor(spec: mujoco.MjSpec, plain: mujoco.MjModel) -> None:
     planes = [g for g in spec.worldbody.geoms if g.type == mujoco.mjtGeom.mjGEOM_PLANE]
     if not planes:
         # Imported here: drawing a model that has a floor needs no torch.
-        from telic.robots.statics import missing_floor
+        from telic.robots.structure import missing_floor
 
         # A walking robot without a floor was given one to stand on; others are shown in the air.
         added = missing_floor(plain)

@@ -15,11 +15,22 @@ import mujoco
 import numpy as np
 
 from telic.errors import BadEnvironment, BadFile
+from telic.robots.arm import TARGET, add_target, guessed_reach
 from telic.robots.catalogue import cache_folder, fetch, named_robot, robot_names
-from telic.robots.reaching import TARGET, add_target, guessed_reach
 from telic.robots.record import RobotRecord, guessed
-from telic.robots.said import DRIVEN, FEET, ILLEGAL, SCALES, say
-from telic.robots.statics import lowest_mount, lowest_of_all, lowest_point, missing_floor
+from telic.robots.structure import (
+    DRIVEN,
+    FEET,
+    FREE,
+    ILLEGAL,
+    SCALES,
+    annotate,
+    at_rest,
+    lowest_mount,
+    lowest_of_tree,
+    lowest_point,
+    missing_floor,
+)
 from telic.robots.trim import delete_actuators, fitting, still_bodies
 from telic.storage.files import write_text
 from telic.storage.reading import read_text
@@ -131,7 +142,7 @@ def driven(record: RobotRecord) -> str:
             qpos = _with_target(spec, record, model, qpos)
         spec.add_key(name="home", qpos=qpos)
         if record.actuators == "built":
-            say(spec, DRIVEN, [Path(record.model).name])
+            annotate(spec, DRIVEN, [Path(record.model).name])
         _say_more(spec, record)
         spec.compile()
         return spec.to_xml()
@@ -148,7 +159,7 @@ def _say_more(spec: mujoco.MjSpec, record: RobotRecord) -> None:
             found = [
                 each for pattern in patterns for each in fitting(pattern, bodies, "body", name)
             ]
-            say(spec, key, list(dict.fromkeys(found)))
+            annotate(spec, key, list(dict.fromkeys(found)))
     scales = {
         joint: drive.scale or 0.0
         for drive in record.drives
@@ -156,7 +167,7 @@ def _say_more(spec: mujoco.MjSpec, record: RobotRecord) -> None:
         if re.fullmatch(drive.joints, joint)
     }
     if any(scales.values()):
-        say(spec, SCALES, [scales.get(each.name, 0.0) for each in spec.actuators])
+        annotate(spec, SCALES, [scales.get(each.name, 0.0) for each in spec.actuators])
 
 
 def _with_target(
@@ -225,13 +236,11 @@ def _ground_of_mount(model: mujoco.MjModel, qpos: np.ndarray) -> float | None:
 
     A robot that reaches below its mount, as one on a pedestal or a wall does, gets none.
     """
-    data = mujoco.MjData(model)
-    data.qpos[:] = qpos
-    mujoco.mj_kinematics(model, data)
+    data = at_rest(model, qpos)
     height = lowest_mount(model, data)
     if height is None:
         return None
-    return height if lowest_of_all(model, data) > height - _BELOW_M else None
+    return height if lowest_point(model, data) > height - _BELOW_M else None
 
 
 def _standing(model: mujoco.MjModel, record: RobotRecord) -> np.ndarray:
@@ -241,9 +250,7 @@ def _standing(model: mujoco.MjModel, record: RobotRecord) -> np.ndarray:
     for name, value in record.posed(record.source()).items():
         if name in names:  # neither left out nor locked
             data.qpos[model.jnt_qposadr[names.index(name)]] = value
-    free = next(
-        (j for j in range(model.njnt) if model.jnt_type[j] == int(mujoco.mjtJoint.mjJNT_FREE)), None
-    )
+    free = next((j for j in range(model.njnt) if model.jnt_type[j] == FREE), None)
     if free is None:
         return data.qpos.copy()
     height = int(model.jnt_qposadr[free]) + 2
@@ -251,5 +258,5 @@ def _standing(model: mujoco.MjModel, record: RobotRecord) -> np.ndarray:
         data.qpos[height] = record.height
         return data.qpos.copy()
     mujoco.mj_kinematics(model, data)
-    data.qpos[height] -= lowest_point(model, data, int(model.jnt_bodyid[free]))
+    data.qpos[height] -= lowest_of_tree(model, data, int(model.jnt_bodyid[free]))
     return data.qpos.copy()

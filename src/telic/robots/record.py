@@ -7,12 +7,13 @@ such robots are tuned; and it is at least so stiff that full effort is 1.5 rad a
 
 from __future__ import annotations
 
+import json
 import math
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, Self, cast
 
 import mujoco
 import numpy as np
@@ -20,9 +21,15 @@ from pydantic import AfterValidator, Field
 
 from telic.core.config import Config
 from telic.errors import BadEnvironment, BadFile
-from telic.robots.reaching import Box
-from telic.robots.statics import holding_force, require_z_up, steadying
-from telic.robots.transmissions import moved_joints
+from telic.robots.arm import Box
+from telic.robots.structure import (
+    HINGE,
+    SLIDE,
+    holding_force,
+    moved_joints,
+    require_z_up,
+    steadying_stiffness,
+)
 from telic.robots.trim import (
     RootKind,
     base_of,
@@ -48,7 +55,6 @@ _INSIDE = 0.02
 """share of a joint's range that a guessed pose keeps from its ends"""
 _STRONG = 2.0
 """effort limit in what holds the robot, where the model does not say"""
-_MOVING = (mujoco.mjtJoint.mjJNT_HINGE, mujoco.mjtJoint.mjJNT_SLIDE)
 
 
 def _checked_pattern(text: str) -> str:
@@ -231,31 +237,23 @@ def _within_limits(model: mujoco.MjModel) -> dict[str, float]:
 
 def moving_joints(model: mujoco.MjModel) -> list[int]:
     """Return the joints that can be driven: hinges and slides with a name."""
-    kinds = [int(kind) for kind in _MOVING]
+    kinds = (HINGE, SLIDE)
     return [j for j in range(model.njnt) if model.jnt_type[j] in kinds and model.joint(j).name]
 
 
-def driven_joints(model: mujoco.MjModel) -> list[int]:
-    """Return the joints that are to be driven: those that the model's own actuators move.
-
-    What they do not move is left alone: a pole on a cart, the rails of a base, a ball. A model
-    without actuators has all its joints driven.
-    """
-    joints = moving_joints(model)
-    if not model.nu:
-        return joints
-    moved = moved_joints(model)
-    return [joint for joint in joints if joint in moved] or joints
-
-
 def _drives(model: mujoco.MjModel) -> tuple[Drive, ...]:
-    """Return a drive for every joint, joints of equal drives together."""
+    """Return a drive for every joint, joints of equal drives together.
+
+    Joints that the model's own actuators do not move are left alone: a pole on a cart, the rails
+    of a base, a ball. A model without actuators has all its joints driven.
+    """
+    joints, moved = moving_joints(model), moved_joints(model)
     alike: dict[tuple[float, float, float], list[str]] = {}
-    for joint in driven_joints(model):
+    for joint in [joint for joint in joints if joint in moved] or joints:
         armature = round(float(model.dof_armature[model.jnt_dofadr[joint]]), 6)
         effort = float(f"{_effort(model, joint):.4g}")
         # Nobody tuned it: it is as stiff as it takes to stand, too.
-        holds = max(0.5 * holding_force(model, joint) / _SAG_RAD, steadying(model, joint))
+        holds = max(0.5 * holding_force(model, joint) / _SAG_RAD, steadying_stiffness(model, joint))
         own = Drive(joints="", effort=effort, armature=armature).gains[0]
         key = effort, armature, float(f"{max(own, holds):.3g}")
         alike.setdefault(key, []).append(re.escape(model.joint(joint).name))
@@ -280,3 +278,94 @@ def _effort(model: mujoco.MjModel, joint: int) -> float:
     if model.jnt_actfrclimited[joint]:
         return float(np.abs(model.jnt_actfrcrange[joint]).max())
     return _STRONG * holding_force(model, joint)
+
+
+# ---- as a file
+
+_TABLES = ("model", "pose", "drives")
+"""what is written in a place of its own"""
+
+
+def as_toml(record: RobotRecord, facts: Mapping[str, Any] | None = None) -> str:
+    """Return the record as a file.
+
+    What is unsaid in it stands there as a comment, with what telic takes it for according to
+    `facts`: take off the # to hold on to it, or to change it.
+    """
+    facts = facts or {}
+    guesses = {
+        "height": facts.get("height_m"),
+        "feet": _patterns(facts.get("feet")),
+        "goal": facts.get("goal"),
+        "illegal_contacts": _patterns(facts.get("illegal_contacts")),
+    }
+    lines = [
+        "# A robot: its model is untouched; change here how it stands and is driven.",
+        f"model = {_quoted(record.model)}",
+    ]
+    for name, field in type(record).model_fields.items():
+        if name in _TABLES:
+            continue
+        value = getattr(record, name)
+        said = f"{name} = {_value(value)}"
+        if value is None:
+            guess = guesses.get(name)
+            said = f"# {name} =" if guess is None else f"# {name} = {_value(guess)}"
+        lines.append(f"{said}  # {field.description}")
+    lines += [f"# {name}: {value}" for name, value in _remarks(facts).items()]
+    lines += ["", "[pose]  # joints by pattern, radians or metres"]
+    lines += [f"{_quoted(name)} = {value:g}" for name, value in record.pose.items()]
+    for drive in record.drives:
+        stiffness, damping = drive.gains
+        lines += [
+            "",
+            "[[drives]]",
+            f"joints = {_quoted(drive.joints)}",
+            f"effort = {drive.effort:g}",
+            f"armature = {drive.armature:g}",
+            f"stiffness = {stiffness:.4g}",
+            f"damping = {damping:.4g}",
+            _scale(drive, facts.get("action_scales") or {}),
+        ]
+    return "\n".join(lines) + "\n"
+
+
+def _patterns(names: Sequence[str] | None) -> tuple[str, ...] | None:
+    return None if names is None else tuple(re.escape(name) for name in names)
+
+
+def _remarks(facts: Mapping[str, Any]) -> dict[str, str]:
+    """Return what was measured and follows from the rest."""
+    words = {
+        "kind": "what it is taken for",
+        "mass_kg": "mass, kg",
+        "leg_m": "length of its legs, m",
+        "imu": "site of its inertial sensor",
+    }
+    return {words[key]: str(facts[key]) for key in words if facts.get(key) is not None}
+
+
+def _scale(drive: Drive, scales: Mapping[str, float]) -> str:
+    """Return the line on how far an action of 1 goes."""
+    if drive.scale is not None:
+        return f"scale = {drive.scale:g}"
+    own = [value for name, value in scales.items() if re.fullmatch(drive.joints, name)]
+    guess = f"{min(own):g}" if own else ""
+    most = f" to {max(own):g}" if own and max(own) > min(own) else ""
+    return f"# scale = {guess}  # from the pose, at an action of 1{most}: by the joints' ranges"
+
+
+def _value(value: object) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, int | float):
+        return f"{value:g}"
+    if isinstance(value, tuple):
+        several = cast("tuple[object, ...]", value)
+        return f"[{', '.join(_value(each) for each in several)}]"
+    return _quoted(str(value))
+
+
+def _quoted(text: str) -> str:
+    # A literal string of TOML has no escapes; patterns are full of backslashes.
+    return f"'{text}'" if "'" not in text and text.isprintable() else json.dumps(text)

@@ -121,7 +121,7 @@ def lay(spec: mujoco.MjSpec, ground: Ground) -> mujoco.MjModel:
     """Lay the ground into a model that has a floor and a pose to start from; return it compiled."""
     plain = spec.compile()
     if ground.block:
-        from telic.robots.block import add_block  # here, as mujoco below
+        from telic.robots.arm import add_block  # here, as mujoco below
 
         add_block(spec, plain)
         return spec.compile()

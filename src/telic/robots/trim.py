@@ -16,11 +16,16 @@ import mujoco
 import numpy as np
 
 from telic.errors import BadFile
-from telic.robots.transmissions import driven_trees, moved_joints
-
-FREE, BALL, SLIDE, HINGE = (
-    int(getattr(mujoco.mjtJoint, f"mjJNT_{name}")) for name in ("FREE", "BALL", "SLIDE", "HINGE")
+from telic.robots.structure import (
+    FREE,
+    HINGE,
+    SLIDE,
+    driven_trees,
+    joints_of,
+    moved_joints,
+    unused_name,
 )
+
 _STRAIGHT = 1e-6
 RootKind = Literal["model", "free", "fixed"]
 
@@ -45,11 +50,7 @@ def name_parts(spec: mujoco.MjSpec) -> None:
 def _name(parts: Sequence[Any], stem_of: Callable[[Any], str]) -> None:
     taken = {part.name for part in parts}
     for part in parts:
-        if not part.name:
-            stem = stem_of(part)
-            names = (stem, *(f"{stem}{number}" for number in range(2, len(parts) + 3)))
-            part.name = next(name for name in names if name not in taken)
-            taken.add(part.name)
+        part.name = part.name or unused_name(stem_of(part), taken)
 
 
 def leave_out(spec: mujoco.MjSpec, patterns: Sequence[str], of: str) -> None:
@@ -67,9 +68,7 @@ def leave_out(spec: mujoco.MjSpec, patterns: Sequence[str], of: str) -> None:
 
 def root_kind(model: mujoco.MjModel) -> RootKind:
     """Return what becomes of a base: one on three rails and three hinges, undriven, is free."""
-    base = base_of(model)
-    first, count = int(model.body_jntadr[base]), int(model.body_jntnum[base])
-    joints = range(first, first + count)
+    joints = joints_of(model, base_of(model))
     kinds = sorted(int(model.jnt_type[joint]) for joint in joints)
     is_loose = kinds == [SLIDE] * 3 + [HINGE] * 3 and not moved_joints(model) & set(joints)
     return "free" if is_loose else "model"
@@ -203,17 +202,14 @@ def still_bodies(spec: mujoco.MjSpec) -> set[str]:
     """Return the bodies of the scene that nothing moves: the world, tables, walls."""
     still = {"world"}
     for top in spec.worldbody.bodies:
-        if not _any_body(top, lambda body: bool(body.joints) or bool(body.mocap)):
-            still |= {body.name for body in _family(top)}
+        family = _family(top)
+        if not any(body.joints or body.mocap for body in family):
+            still |= {body.name for body in family}
     return still
 
 
 def _family(body: mujoco.MjsBody) -> list[mujoco.MjsBody]:
     return [body, *(each for child in body.bodies for each in _family(child))]
-
-
-def _any_body(top: mujoco.MjsBody, holds: Callable[[mujoco.MjsBody], bool]) -> bool:
-    return any(holds(body) for body in _family(top))
 
 
 def locate_files(spec: Any, home: Path) -> None:

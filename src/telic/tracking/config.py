@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from telic.core.config import Config
-from telic.envs.variation import Level
+from telic.envs.domain_randomization import Level
 from telic.tracking.losses import Distance
 from telic.tracking.tokens import LossWeights
 from telic.training.job import PpoSettings

@@ -17,8 +17,8 @@ from torch import Tensor
 from telic.core.rotations import about, multiply
 from telic.core.seeds import uniform
 from telic.core.tensors import cross, norm, split
+from telic.envs.domain_randomization import RANDOMIZATIONS, RandomizedModel
 from telic.envs.task import Outcome, Task, TaskArguments
-from telic.envs.variation import SPREADS, VariedModel
 from telic.motions.library import MotionLibrary
 from telic.sim import Simulation
 from telic.tracking import sampler, scores
@@ -137,12 +137,12 @@ class TrackingTask(Task[TaskArguments]):
         return self._meanings
 
     def _prepare_events(self, sim: Simulation) -> None:
-        self._spread = None if self.playing else SPREADS.get(self.config.events.variation)
+        self._spread = None if self.playing else RANDOMIZATIONS.get(self.config.events.variation)
         self._varied = None
         if self._spread is not None:
             legs = [leg.length_m for leg in self.parts.robot.facts.legs] or [0.5]
             base = self.parts.bodies[0]
-            self._varied = VariedModel(sim, self._spread, base, sum(legs) / len(legs))
+            self._varied = RandomizedModel(sim, self._spread, base, sum(legs) / len(legs))
         nu = int(sim.model.nu)
         self._sizes = [
             *(3, 1, 1, 1, _ROOT_DRAWS, self.parts.joints, nu),

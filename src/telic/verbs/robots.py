@@ -168,8 +168,7 @@ def _text(name: str) -> RobotText:
     from telic.robots import OWN
     from telic.robots.build import named_record
     from telic.robots.catalogue import robot_names
-    from telic.robots.described import as_toml
-    from telic.robots.record import RobotRecord, guessed
+    from telic.robots.record import RobotRecord, as_toml, guessed
 
     if name in robot_names():
         record = named_record(name)

@@ -25,8 +25,8 @@ from telic.envs.mujoco import MujocoEnv
 from telic.errors import UsageError
 from telic.report import document as doc
 from telic.robots import robot_path
-from telic.robots.said import DRIVEN
 from telic.robots.scene import ASSETS, origin_of, write_licence, write_scene
+from telic.robots.structure import DRIVEN
 from telic.storage.files import write_text
 from telic.storage.reading import read_text
 from telic.storage.trajectories import Environment

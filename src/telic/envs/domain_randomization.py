@@ -1,0 +1,132 @@
+"""Domain randomization: episodes that differ in friction, masses, actuators, sensors and pushes.
+
+A policy trained in one world learns its faults. At level `light` or `full` every episode has a
+world of its own, drawn from numbers in [0, 1) and written into the fields of the model that differ
+between simulations. `benchmarks/robots.py` measures what it costs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Literal, NamedTuple
+
+import torch
+from torch import Tensor
+
+from telic.robots.structure import ancestors
+from telic.sim import Simulation
+
+Level = Literal["none", "light", "full"]
+
+
+class Randomization(NamedTuple):
+    """Ranges of the randomized parameters; factors of the model's value unless a unit is named."""
+
+    friction: tuple[float, float]
+    base_mass: tuple[float, float]
+    """payload on the trunk"""
+    centre: float
+    """offset of the trunk's centre of mass, in leg lengths, to every side"""
+    gains: tuple[float, float]
+    """PD gains of each actuator"""
+    strength: tuple[float, float]
+    """force limit of each actuator"""
+    encoder_rad: float
+    """offset of a joint's zero, to both sides"""
+    noise: float
+    """factor of the usual sensor noise"""
+    push: float
+    """sudden velocity, in roots of gravity times leg length"""
+    late: float
+    """probability that the actions of an episode are delayed by one control step"""
+
+
+RANDOMIZATIONS: dict[Level, Randomization] = {
+    "light": Randomization(
+        (0.7, 1.3), (0.9, 1.1), 0.03, (0.9, 1.1), (0.95, 1.05), 0.01, 0.5, 0.1, 0.0
+    ),
+    "full": Randomization(
+        (0.4, 1.6), (0.85, 1.25), 0.1, (0.8, 1.2), (0.85, 1.1), 0.02, 1.0, 0.3, 0.5
+    ),
+}
+
+
+class _Field(NamedTuple):
+    """A field of the model; one without draws of its own follows from those of the one before."""
+
+    name: str
+    draws: int
+    values: Callable[[Tensor], Tensor]
+    """(N, draws) in [0, 1) -> the field, (N, ...)"""
+
+
+class RandomizedModel:
+    """Writes what episodes draw into the fields of a simulation's model."""
+
+    def __init__(self, sim: Simulation, ranges: Randomization, base: int, leg_m: float) -> None:
+        self._fields = _fields(sim, ranges, base, leg_m)
+        self._views = {name: sim.vary(name) for name, _, _ in self._fields}
+        self.numbers = sum(field.draws for field in self._fields)
+
+    def begin(self, mask: Tensor, drawn: Tensor) -> None:
+        """Apply the draws of the episodes that begin where `mask`, (N,)."""
+        at, own = 0, drawn[:, :0]
+        for name, draws, values in self._fields:
+            if draws:
+                own = drawn[:, at : at + draws]
+                at += draws
+            view = self._views[name]
+            rows = mask.view(-1, *[1] * (view.ndim - 1))
+            view.copy_(torch.where(rows, values(own).to(view.dtype), view))
+
+
+def _fields(sim: Simulation, ranges: Randomization, base: int, leg_m: float) -> list[_Field]:
+    model = sim.model
+    like = sim.field("qpos")
+
+    def constant(name: str) -> Tensor:
+        return like.new_tensor(getattr(model, name))
+
+    friction, mass, centre = map(constant, ("geom_friction", "body_mass", "body_ipos"))
+    subtree = constant("body_subtreemass")
+    is_base = torch.zeros(model.nbody, dtype=torch.bool, device=like.device)
+    is_base[base] = True
+    above = is_base.clone()
+    above[[0, *ancestors(model, base)]] = True
+    nu = int(model.nu)
+
+    def between(share: Tensor, span: tuple[float, float]) -> Tensor:
+        return span[0] + (span[1] - span[0]) * share
+
+    def sliding(own: Tensor) -> Tensor:
+        times = torch.ones_like(friction).expand(len(own), -1, -1).clone()
+        times[:, :, 0] = between(own, ranges.friction)
+        return friction * times
+
+    def of_base(values: Tensor, own: Tensor) -> Tensor:
+        times = between(own, ranges.base_mass).view(-1, *[1] * values.ndim)
+        return torch.where(is_base.view(-1, *[1] * (values.ndim - 1)), values * times, values)
+
+    def subtrees(own: Tensor) -> Tensor:
+        more = (between(own, ranges.base_mass) - 1.0) * mass[base]
+        return torch.where(above, subtree + more, subtree)
+
+    def shifted(own: Tensor) -> Tensor:
+        offset = (2.0 * own - 1.0) * ranges.centre * leg_m
+        return torch.where(is_base[:, None], centre + offset[:, None, :], centre)
+
+    def scaled(name: str, span: tuple[float, float], draws: int) -> _Field:
+        values = constant(name)
+        return _Field(name, draws, lambda own: values * between(own, span)[:, :, None])
+
+    return [
+        _Field("geom_friction", 1, sliding),
+        _Field("body_mass", 1, partial(of_base, mass)),
+        _Field("body_inertia", 0, partial(of_base, constant("body_inertia"))),
+        _Field("body_subtreemass", 0, subtrees),
+        _Field("body_ipos", 3, shifted),
+        scaled("actuator_gainprm", ranges.gains, nu),
+        scaled("actuator_biasprm", ranges.gains, 0),
+        scaled("actuator_forcerange", ranges.strength, nu),
+    ]

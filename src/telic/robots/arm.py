@@ -1,0 +1,227 @@
+"""Add to the model of an arm: the hand it reaches with, a target to reach, a block to move.
+
+The target is a body on three rails that nothing moves: its place is part of the state, so each
+episode of a batch has its own, and a recording shows it where it was. The hand is a body without
+mass at a site or a body of the model. The block moves on three rails and a ball joint, so that the
+model is not taken for a walking robot; its elliptic contact cones are stiff along the surface,
+since a block creeps out of a gripper with pyramidal ones.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, NamedTuple
+
+import mujoco
+import numpy as np
+
+from telic.errors import BadEnvironment, BadFile
+from telic.robots.structure import (
+    FREE,
+    GOAL,
+    HINGE,
+    ancestors,
+    annotate,
+    annotated_numbers,
+    at_rest,
+    hinge_ends,
+    moved_joints,
+)
+
+TARGET, HAND = "target", "fingertip"
+"""bodies that quantities know by these names"""
+BLOCK = "block"
+HALF_M = 0.02
+"""half the side of the block: grippers of arms on tables open 6 cm and more"""
+Box = tuple[tuple[float, float], tuple[float, float], tuple[float, float]]
+_HANDS = ("grasp", "grip", "pinch", "tcp", "tool", "end_effector", "eef", "attachment")
+"""parts of the name of a site at a hand, best first"""
+_FINGERS = 3
+"""ends from which on it is a hand, which has nothing to reach for"""
+_LEAST_JOINTS = 3
+_AROUND = 0.25
+"""half the side of the guessed box, in the reach of the arm"""
+_ABOVE_M = 0.05
+_BALL_M = 0.02
+_MASS_KG = 0.1
+_FRICTION = (1.0, 0.02, 0.0001)
+_STIFF, _ITERATIONS, _LINE_SEARCHES = 5.0, 20, 30
+"""friction's stiffness over the normal force's, and the solver settings it needs: with 10 and 10
+iterations it does not converge, and light fingers throw the block away"""
+_RAILS = (("x", (1, 0, 0)), ("y", (0, 1, 0)), ("z", (0, 0, 1)))
+
+
+class Reach(NamedTuple):
+    """What an arm reaches with, and where to."""
+
+    hand: str
+    """site or body"""
+    goal: Box
+    """where targets are, metres"""
+    place: tuple[float, float, float]
+    """where the hand is in the initial pose"""
+
+    def farthest(self) -> np.ndarray:
+        """Return the corner of the box that is farthest from the hand."""
+        sides = zip(self.goal, self.place, strict=True)
+        return np.array([max(side, key=lambda at: abs(at - here)) for side, here in sides])
+
+
+def guessed_reach(model: mujoco.MjModel, qpos: np.ndarray, hand: str | None) -> Reach | None:
+    """Return the hand of an arm and a box around it; None: the model is not an arm."""
+    if FREE in model.jnt_type or len(hinge_ends(model)) >= _FINGERS:
+        return None
+    data = at_rest(model, qpos)
+    name = hand or _hand(model)
+    if name is None:
+        return None
+    body, place = _place(model, data, name)
+    chain = {body, *ancestors(model, body)}
+    joints = [joint for joint in range(model.njnt) if int(model.jnt_bodyid[joint]) in chain]
+    driven = moved_joints(model)
+    is_arm = len(joints) >= _LEAST_JOINTS and all(
+        model.jnt_type[joint] == HINGE and joint in driven for joint in joints
+    )
+    if hand is None and not is_arm:
+        return None
+    points = [*(data.xanchor[joint] for joint in joints), place]
+    half = _AROUND * float(np.linalg.norm(np.diff(points, axis=0), axis=1).sum())
+    low = min(_ABOVE_M, float(place[2]))
+    box = [(float(at - half), float(at + half)) for at in place]
+    box[2] = (max(box[2][0], low), max(box[2][1], low + half))
+    x, y, z = ((round(a, 3), round(b, 3)) for a, b in box)
+    return Reach(name, (x, y, z), (float(place[0]), float(place[1]), float(place[2])))
+
+
+def _place(model: mujoco.MjModel, data: mujoco.MjData, hand: str) -> tuple[int, np.ndarray]:
+    """Return the body of the hand, and where the hand is."""
+    site = mujoco.mj_name2id(model, mujoco.mjtObj.mjOBJ_SITE, hand)
+    if site >= 0:
+        return int(model.site_bodyid[site]), data.site_xpos[site]
+    body = mujoco.mj_name2id(model, mujoco.mjtObj.mjOBJ_BODY, hand)
+    if body < 0:
+        names = [model.site(s).name for s in range(model.nsite)]
+        names += [model.body(b).name for b in range(1, model.nbody)]
+        raise BadFile(
+            f'The hand "{hand}" is neither a site nor a body.',
+            hint=f"There are: {', '.join(names)}.",
+        )
+    return body, data.xpos[body]
+
+
+def _hand(model: mujoco.MjModel) -> str | None:
+    """Return a site whose name is that of a hand, else the body that most hinges carry."""
+    sites = [model.site(site).name for site in range(model.nsite)]
+    named = (name for word in _HANDS for name in sites if re.search(word, name.lower()))
+    if (site := next(named, None)) is not None:
+        return site
+    moved = [int(body) for body in model.jnt_bodyid[model.jnt_type == HINGE]]
+    last = max(moved, key=lambda body: len(ancestors(model, body)), default=None)
+    return None if last is None else str(model.body(last).name)
+
+
+def add_target(spec: mujoco.MjSpec, reach: Reach) -> None:
+    """Add the hand and the target to a model; the target comes last in its state."""
+    if spec.body(HAND) is None:
+        site = next((each for each in spec.sites if each.name == reach.hand), None)
+        holder = spec.body(reach.hand) if site is None else site.parent
+        holder.add_body(name=HAND, pos=(0, 0, 0) if site is None else site.pos)
+    target = spec.worldbody.add_body(name=TARGET, gravcomp=1.0)
+    for name, axis in _RAILS:
+        _free(target.add_joint(name=f"{TARGET}_{name}", axis=axis), mujoco.mjtJoint.mjJNT_SLIDE)
+    target.add_geom(
+        name=TARGET,
+        type=mujoco.mjtGeom.mjGEOM_SPHERE,
+        size=(_BALL_M, 0, 0),
+        contype=0,
+        conaffinity=0,
+        mass=0.01,
+        rgba=(0.9, 0.2, 0.2, 1),
+    )
+    annotate(spec, GOAL, [bound for side in reach.goal for bound in side])
+
+
+def _free(joint: Any, kind: mujoco.mjtJoint) -> None:
+    """Leave a joint to physics alone: the model's joint defaults are for its own joints."""
+    joint.type = kind
+    joint.limited, joint.actfrclimited, joint.range = 0, 0, (0, 0)
+    joint.stiffness[:], joint.damping[:] = 0, 0
+    joint.frictionloss, joint.armature, joint.ref, joint.springref = 0, 0, 0, 0
+
+
+# ---- a block
+
+
+class Bench(NamedTuple):
+    """Where blocks lie."""
+
+    x: tuple[float, float]
+    y: tuple[float, float]
+    top_m: float
+    """height of the surface"""
+
+
+def bench_of(model: mujoco.MjModel) -> Bench:
+    """Return what is below the box that an arm reaches into: a table, or the floor."""
+    box = annotated_numbers(model, GOAL)
+    if box is None:
+        raise BadEnvironment("The model has no arm that reaches, so it cannot push or pick.")
+    data = mujoco.MjData(model)
+    mujoco.mj_forward(model, data)
+    top = _top(model, data, np.array((0.5 * (box[0] + box[1]), 0.5 * (box[2] + box[3]), box[5])))
+    if top is None:
+        raise BadEnvironment("There is neither a table nor a floor below where the arm reaches.")
+    return Bench((box[0], box[1]), (box[2], box[3]), top)
+
+
+def _top(model: mujoco.MjModel, data: mujoco.MjData, start: np.ndarray) -> float | None:
+    """Return the height of the first solid geom straight below that stands still."""
+    down, hit = np.array((0.0, 0.0, -1.0)), np.zeros(1, np.int32)
+    for _ in range(int(model.ngeom) + 1):
+        way = mujoco.mj_ray(model, data, start, down, None, 1, -1, hit, None)
+        geom = int(hit[0])
+        if geom < 0:
+            return None
+        start = start + (way + 1e-6) * down
+        is_solid = bool(model.geom_contype[geom] or model.geom_conaffinity[geom])
+        if is_solid and model.body_weldid[model.geom_bodyid[geom]] == 0:
+            return float(start[2])
+    return None
+
+
+def add_block(spec: mujoco.MjSpec, plain: mujoco.MjModel) -> None:
+    """Put a block on the bench of an arm; it comes last in the state."""
+    if BLOCK in [body.name for body in spec.bodies]:
+        raise BadEnvironment(f'The model already has a body named "{BLOCK}".')
+    bench = bench_of(plain)
+    middle = (sum(bench.x) / 2.0, sum(bench.y) / 2.0, bench.top_m + HALF_M)
+    block = spec.worldbody.add_body(name=BLOCK, pos=middle)
+    for (name, axis), place in zip(_RAILS, middle, strict=True):
+        _free(block.add_joint(name=f"{BLOCK}_{name}", axis=axis), mujoco.mjtJoint.mjJNT_SLIDE)
+        block.joints[-1].ref = place  # coordinates are those of the world
+    _free(block.add_joint(name=f"{BLOCK}_turn"), mujoco.mjtJoint.mjJNT_BALL)
+    block.add_geom(
+        name=BLOCK,
+        type=mujoco.mjtGeom.mjGEOM_BOX,
+        size=(HALF_M, HALF_M, HALF_M),
+        mass=_MASS_KG,
+        friction=_FRICTION,
+        condim=4,
+        priority=1,  # its own friction counts in every contact
+        contype=1,
+        conaffinity=1,
+        rgba=(0.2, 0.45, 0.8, 1.0),
+    )
+    spec.option.cone, spec.option.impratio = mujoco.mjtCone.mjCONE_ELLIPTIC, _STIFF
+    spec.option.iterations, spec.option.ls_iterations = _ITERATIONS, _LINE_SEARCHES
+    for key in list(spec.keys):
+        name, pose = key.name, (*key.qpos, *middle, 1.0, 0.0, 0.0, 0.0)
+        spec.delete(key)
+        spec.add_key(name=name, qpos=pose)
+
+
+def has_gripper(model: mujoco.MjModel) -> bool:
+    """Return whether a joint is driven that does not carry the hand: a finger."""
+    hand = int(model.body(HAND).id)
+    chain = {hand, *ancestors(model, hand)}
+    return any(int(model.jnt_bodyid[joint]) not in chain for joint in moved_joints(model))

@@ -1,0 +1,334 @@
+"""Read the structure of a MuJoCo model: trees, what actuators move, what holds the robot up.
+
+Facts that a mechanical model cannot express (feet, action scales, goals) are kept in it as texts,
+so that they travel with the file.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Final, TypeVar
+
+import mujoco
+import numpy as np
+from pydantic import TypeAdapter, ValidationError
+
+from telic.errors import BadEnvironment
+
+T = TypeVar("T")
+
+FREE, BALL, SLIDE, HINGE = (
+    int(getattr(mujoco.mjtJoint, f"mjJNT_{name}")) for name in ("FREE", "BALL", "SLIDE", "HINGE")
+)
+DRIVEN: Final = "telic_driven"
+"""text of a model whose actuators telic built"""
+FEET: Final = "telic_feet"
+ILLEGAL: Final = "telic_illegal_contacts"
+SCALES: Final = "telic_action_scales"
+GOAL: Final = "telic_goal"
+
+_ON_JOINT, _IN_PARENT, _CRANK, _ON_TENDON, _ON_SITE, _ON_BODY = (
+    int(getattr(mujoco.mjtTrn, f"mjTRN_{name}"))
+    for name in ("JOINT", "JOINTINPARENT", "SLIDERCRANK", "TENDON", "SITE", "BODY")
+)
+_ALONG_JOINT, _ALONG_SITE, _ROUND_SPHERE, _ROUND_CYLINDER = (
+    int(getattr(mujoco.mjtWrap, f"mjWRAP_{name}"))
+    for name in ("JOINT", "SITE", "SPHERE", "CYLINDER")
+)
+_GROUND = (int(mujoco.mjtGeom.mjGEOM_PLANE), int(mujoco.mjtGeom.mjGEOM_HFIELD))
+_NEAR_ZERO_M = 0.1
+_LEAST_DOWN = 0.7
+"""share of gravity that must pull along -z"""
+_FOOT = 0.2
+"""share of the base height below which the end of a limb counts as a foot"""
+_STEADY = 3.0
+"""margin over the stiffness at which a robot topples: the joints of a leg give way together"""
+
+
+# ---- texts in the model
+
+
+def annotate(spec: mujoco.MjSpec, name: str, values: Sequence[str | float]) -> None:
+    """Write a list of values into a model, under a name."""
+    spec.add_text(name=name, data=json.dumps(list(values)))
+
+
+def model_text(model: mujoco.MjModel, name: str) -> str | None:
+    """Return a text of a model; None: it has none of that name."""
+    number = mujoco.mj_name2id(model, mujoco.mjtObj.mjOBJ_TEXT, name)
+    if number < 0:
+        return None
+    first, size = int(model.text_adr[number]), int(model.text_size[number])
+    return bytes(model.text_data[first : first + size]).split(b"\0")[0].decode()
+
+
+def annotated_numbers(model: mujoco.MjModel, name: str) -> list[float] | None:
+    """Return the numbers that a model has under a name; None: it has none."""
+    return _annotated(model, name, TypeAdapter(list[float]), "numbers")
+
+
+def annotated_bodies(model: mujoco.MjModel, name: str) -> tuple[int, ...] | None:
+    """Return the bodies that a model lists under a name; None: it has no such list."""
+    names = _annotated(model, name, TypeAdapter(list[str]), "values")
+    try:
+        return None if names is None else tuple(int(model.body(each).id) for each in names)
+    except KeyError:
+        raise _foreign_text(name, "bodies that it has") from None
+
+
+def _annotated(model: mujoco.MjModel, name: str, kind: TypeAdapter[T], wanted: str) -> T | None:
+    text = model_text(model, name)
+    try:
+        return None if text is None else kind.validate_json(text)
+    except ValidationError:
+        raise _foreign_text(name, wanted) from None
+
+
+def _foreign_text(name: str, wanted: str) -> BadEnvironment:
+    return BadEnvironment(
+        f'The text "{name}" of the model does not list {wanted}. Texts of that name are written by '
+        "telic, for the model as it was.",
+        hint="Remove that text from the model; telic then guesses what it said.",
+    )
+
+
+# ---- trees and actuators
+
+
+def ancestors(model: mujoco.MjModel, body: int) -> list[int]:
+    """Return the bodies that a body hangs on, nearest first, without the world."""
+    chain: list[int] = []
+    while body := int(model.body_parentid[body]):
+        chain.append(body)
+    return chain
+
+
+def joints_of(model: mujoco.MjModel, body: int) -> range:
+    """Return the joints of a body."""
+    first = int(model.body_jntadr[body])
+    return range(first, first + int(model.body_jntnum[body]))
+
+
+def hinge_ends(model: mujoco.MjModel) -> set[int]:
+    """Return the last body of every chain of hinges."""
+    moved = {int(body) for body in model.jnt_bodyid[model.jnt_type == HINGE]}
+    return moved - {above for body in moved for above in ancestors(model, body)}
+
+
+def unused_name(stem: str, taken: set[str]) -> str:
+    """Return a name that is not taken, numbered from 2 where needed, and take it."""
+    names = (stem, *(f"{stem}{number}" for number in range(2, len(taken) + 3)))
+    name = next(name for name in names if name not in taken)
+    taken.add(name)
+    return name
+
+
+def moved_joints(model: mujoco.MjModel) -> set[int]:
+    """Return the joints that actuators move, directly or by tendons.
+
+    A tendon along sites pulls all joints that carry them. An actuator on a site or a body moves no
+    joint of its own.
+    """
+    moved: set[int] = set()
+    for i in range(model.nu):
+        kind, number = int(model.actuator_trntype[i]), int(model.actuator_trnid[i, 0])
+        if kind in (_ON_JOINT, _IN_PARENT):
+            moved.add(number)
+        elif kind == _ON_TENDON:
+            for wrap, target, body in _wraps(model, number):
+                if wrap == _ALONG_JOINT:
+                    moved.add(target)
+                elif wrap == _ALONG_SITE:
+                    for carrier in (body, *ancestors(model, body)):
+                        moved |= set(joints_of(model, carrier))
+    return moved
+
+
+def driven_trees(model: mujoco.MjModel) -> list[int]:
+    """Return the bodies on the world whose trees actuators act on, in the model's order."""
+    bodies = {body for i in range(model.nu) for body in _actuated_bodies(model, i)}
+    return sorted({int(model.body_rootid[body]) for body in bodies} - {0})
+
+
+def _actuated_bodies(model: mujoco.MjModel, i: int) -> list[int]:
+    kind, (first, second) = int(model.actuator_trntype[i]), map(int, model.actuator_trnid[i])
+    if kind in (_ON_JOINT, _IN_PARENT):
+        return [int(model.jnt_bodyid[first])]
+    if kind in (_CRANK, _ON_SITE):
+        sites = (first, second) if kind == _CRANK else (first,)
+        return [int(model.site_bodyid[site]) for site in sites]
+    if kind == _ON_TENDON:
+        return [body for _, _, body in _wraps(model, first)]
+    return [first] if kind == _ON_BODY else []
+
+
+def _wraps(model: mujoco.MjModel, tendon: int) -> list[tuple[int, int, int]]:
+    """Return what a tendon runs along: its kind, its number, and the body that it is on."""
+    first, count = int(model.tendon_adr[tendon]), int(model.tendon_num[tendon])
+    owners = {
+        _ALONG_JOINT: model.jnt_bodyid,
+        _ALONG_SITE: model.site_bodyid,
+        _ROUND_SPHERE: model.geom_bodyid,
+        _ROUND_CYLINDER: model.geom_bodyid,
+    }
+    pairs = [
+        (int(model.wrap_type[wrap]), int(model.wrap_objid[wrap]))
+        for wrap in range(first, first + count)
+    ]
+    return [(kind, n, int(owners[kind][n])) for kind, n in pairs if kind in owners]
+
+
+# ---- places
+
+
+def geom_bounds(model: mujoco.MjModel, data: mujoco.MjData, geoms: np.ndarray) -> np.ndarray:
+    """Return the lowest and highest world coordinates of geoms' bounding boxes, (n, 2, 3)."""
+    turned = data.geom_xmat[geoms].reshape(-1, 3, 3)
+    box = model.geom_aabb[geoms]
+    middle = data.geom_xpos[geoms] + (turned * box[:, None, :3]).sum(2)
+    reach = (np.abs(turned) * box[:, None, 3:]).sum(2)
+    return np.stack((middle - reach, middle + reach), axis=1)
+
+
+def solid_geoms(model: mujoco.MjModel) -> np.ndarray:
+    """Return which geoms can touch something, (ngeom,) bool."""
+    return (model.geom_contype > 0) | (model.geom_conaffinity > 0)
+
+
+def lowest_point(
+    model: mujoco.MjModel, data: mujoco.MjData, geoms: np.ndarray | None = None
+) -> float:
+    """Return the height of the lowest point of some geoms, or of all."""
+    if geoms is None:
+        geoms = np.arange(int(model.ngeom))
+    low = geom_bounds(model, data, geoms)[:, 0, 2]
+    is_sphere = model.geom_type[geoms] == int(mujoco.mjtGeom.mjGEOM_SPHERE)
+    low[is_sphere] = (data.geom_xpos[geoms, 2] - model.geom_size[geoms, 0])[is_sphere]
+    return float(low.min())
+
+
+def lowest_of_tree(model: mujoco.MjModel, data: mujoco.MjData, root: int) -> float:
+    """Return the height of the lowest solid point of the tree of a body."""
+    solid = np.flatnonzero(solid_geoms(model) & (model.body_rootid[model.geom_bodyid] == root))
+    return lowest_point(model, data, solid) if len(solid) else float(data.xpos[root, 2])
+
+
+def missing_floor(model: mujoco.MjModel) -> float | None:
+    """Return the height of the floor that a falling robot lacks; None: it lacks none."""
+    if FREE not in model.jnt_type or not np.linalg.norm(model.opt.gravity):
+        return None
+    fixed = model.body_weldid[model.geom_bodyid] == 0
+    solid = np.flatnonzero(solid_geoms(model) & ~fixed)
+    if not len(solid):
+        return None
+    data = at_rest(model)
+    still = np.flatnonzero(solid_geoms(model) & fixed)
+    if any(_carries(model, data, int(geom), solid) for geom in still):
+        return None
+    lowest = lowest_point(model, data, solid)
+    # Robots are drawn standing on the zero level, or about it, or anywhere in space.
+    return 0.0 if abs(lowest) < _NEAR_ZERO_M else lowest
+
+
+def at_rest(model: mujoco.MjModel, qpos: np.ndarray | None = None) -> mujoco.MjData:
+    """Return a model in a pose, with kinematics; by default its first keyframe, else qpos0."""
+    data = mujoco.MjData(model)
+    if qpos is not None or model.nkey:
+        data.qpos[:] = model.key_qpos[0] if qpos is None else qpos
+    mujoco.mj_kinematics(model, data)
+    return data
+
+
+def _carries(model: mujoco.MjModel, data: mujoco.MjData, fixed: int, solid: np.ndarray) -> bool:
+    """Return whether a robot can fall on a fixed geom: it collides, and lies below."""
+    meets = (model.geom_contype[solid] & model.geom_conaffinity[fixed]) | (
+        model.geom_conaffinity[solid] & model.geom_contype[fixed]
+    )
+    if not meets.any() or model.geom_type[fixed] in _GROUND:
+        return bool(meets.any())
+    low, high = geom_bounds(model, data, np.array([fixed]))[0, :, :2]
+    bounds = geom_bounds(model, data, solid[meets > 0])[:, :, :2]
+    return bool(((low < bounds[:, 1].max(0)) & (bounds[:, 0].min(0) < high)).all())
+
+
+def lowest_mount(model: mujoco.MjModel, data: mujoco.MjData) -> float | None:
+    """Return where the ground is below a robot bolted to the world that lacks one; else None."""
+    is_plane = model.geom_type == int(mujoco.mjtGeom.mjGEOM_PLANE)
+    if FREE in model.jnt_type or is_plane.any() or not np.linalg.norm(model.opt.gravity):
+        return None
+    bolted = model.body_weldid[model.geom_bodyid] == 0
+    return lowest_point(model, data, np.flatnonzero(bolted)) if bolted.any() else None
+
+
+def require_z_up(model: mujoco.MjModel, name: str) -> None:
+    """Raise BadEnvironment for a model in which gravity does not pull along -z.
+
+    Heights, falls, feet and the way forward are all measured with z up. A slope is fine.
+    """
+    gravity = np.asarray(model.opt.gravity, dtype=float)
+    strength = float(np.linalg.norm(gravity))
+    if strength == 0.0 or -gravity[2] > _LEAST_DOWN * strength:
+        return
+    down = " ".join(f"{value:g}" for value in gravity)
+    raise BadEnvironment(
+        f'Gravity of "{name}" is {down}: telic measures heights, falls and feet along z.',
+        hint="Turn the model so that z is up, by the quat of the bodies on its world, and give it "
+        '<option gravity="0 0 -9.81"/>.',
+    )
+
+
+# ---- forces
+
+
+def _is_free(model: mujoco.MjModel, root: int) -> bool:
+    return bool(model.body_jntnum[root] and model.jnt_type[model.body_jntadr[root]] == FREE)
+
+
+def steadying_stiffness(model: mujoco.MjModel, joint: int) -> float:
+    """Return the stiffness of a joint that keeps a robot from swaying on its legs, N m/rad.
+
+    A body of mass m at height h on n legs is an inverted pendulum, with m g h to be held back.
+    """
+    root = int(model.body_rootid[model.jnt_bodyid[joint]])
+    if not _is_free(model, root) or model.jnt_type[joint] == SLIDE:
+        return 0.0
+    data = at_rest(model)
+    members = [b for b in range(1, model.nbody) if model.body_rootid[b] == root]
+    low = lowest_of_tree(model, data, root)
+    height = max(float(data.xpos[root, 2]) - low, 0.0)
+    weight = float(model.body_mass[members].sum() * np.linalg.norm(model.opt.gravity))
+    solid = np.flatnonzero(solid_geoms(model) & (model.body_rootid[model.geom_bodyid] == root))
+    bodies = {int(body) for body in model.geom_bodyid[solid]}
+    ends = bodies - {int(model.body_parentid[body]) for body in bodies} - {root}
+    feet = [
+        body
+        for body in ends
+        if lowest_point(model, data, solid[model.geom_bodyid[solid] == body])
+        <= low + _FOOT * height
+    ]
+    return _STEADY * weight * height / max(len(feet), 1)
+
+
+def holding_force(model: mujoco.MjModel, joint: int) -> float:
+    """Return twice the force or torque of a joint that holds its load against gravity.
+
+    On a free base, a leg carries its share of the whole robot; else what hangs on it.
+    """
+    data = mujoco.MjData(model)
+    mujoco.mj_kinematics(model, data)
+    mujoco.mj_comPos(model, data)
+    body = int(model.jnt_bodyid[joint])
+    root = int(model.body_rootid[body])
+    below = [b for b in range(body, model.nbody) if b == body or body in ancestors(model, b)]
+    members = [b for b in range(1, model.nbody) if model.body_rootid[b] == root]
+    leaves = [b for b in members if b not in set(model.body_parentid[members].tolist())]
+    weight = float(np.linalg.norm(model.opt.gravity)) or 9.81
+    mass = float(model.body_mass[below].sum())
+    if _is_free(model, root):
+        mass = max(mass, float(model.body_mass[members].sum()) / max(len(leaves), 1))
+    if model.jnt_type[joint] == SLIDE:
+        return 2.0 * weight * mass or 1.0
+    away = data.xipos[below] - data.xanchor[joint]
+    reach = float(np.linalg.norm(away, axis=1).max()) if below else 0.0
+    return 2.0 * weight * mass * reach or 1.0
