@@ -109,7 +109,7 @@ def undriven(folder: Path) -> str:
 
 def test_a_robot_without_actuators_is_refused_with_a_way_to_add_them(tmp_path):
     path = undriven(tmp_path)
-    with pytest.raises(BadEnvironment, match="no actuators.*telic robots describe"):
+    with pytest.raises(BadEnvironment, match=r"no actuators.*telic robots describe"):
         make(path, num_envs=1)
     described = tmp_path / "described.toml"
     described.write_text(describe(path).toml)

@@ -1,10 +1,10 @@
-"""A robot that is driven by position: what it senses, what it is told, how its episodes differ.
+"""A legged robot with position actuators: what it senses, its commands, how episodes differ.
 
 The policy sees what the robot itself can measure: how it turns (gyroscope), where down is
 (accelerometer), its joints relative to the resting pose, the last action, and its command. With
-`variation` every episode has other friction, masses, drives, sensor faults, delays and pushes
-(`telic.envs.domain_randomization`). All of it is drawn when an episode begins, and is a pure function of the
-drawn numbers and of the time: nothing depends on what other simulations do.
+`variation` every episode has a randomized world (`telic.envs.domain_randomization`). All of it is
+drawn when an episode begins and is a pure function of the drawn numbers and of the time: nothing
+depends on other simulations.
 """
 
 from __future__ import annotations
