@@ -100,13 +100,13 @@ def _fields(sim: Simulation, ranges: Randomization, base: int, leg_m: float) -> 
         return span[0] + (span[1] - span[0]) * share
 
     def sliding(own: Tensor) -> Tensor:
-        times = torch.ones_like(friction).expand(len(own), -1, -1).clone()
-        times[:, :, 0] = between(own, ranges.friction)
-        return friction * times
+        factor = torch.ones_like(friction).expand(len(own), -1, -1).clone()
+        factor[:, :, 0] = between(own, ranges.friction)
+        return friction * factor
 
     def of_base(values: Tensor, own: Tensor) -> Tensor:
-        times = between(own, ranges.base_mass).view(-1, *[1] * values.ndim)
-        return torch.where(is_base.view(-1, *[1] * (values.ndim - 1)), values * times, values)
+        factor = between(own, ranges.base_mass).view(-1, *[1] * values.ndim)
+        return torch.where(is_base.view(-1, *[1] * (values.ndim - 1)), values * factor, values)
 
     def subtrees(own: Tensor) -> Tensor:
         more = (between(own, ranges.base_mass) - 1.0) * mass[base]
@@ -116,9 +116,11 @@ def _fields(sim: Simulation, ranges: Randomization, base: int, leg_m: float) -> 
         offset = (2.0 * own - 1.0) * ranges.centre * leg_m
         return torch.where(is_base[:, None], centre + offset[:, None, :], centre)
 
+    def times(values: Tensor, span: tuple[float, float], own: Tensor) -> Tensor:
+        return values * between(own, span)[:, :, None]
+
     def scaled(name: str, span: tuple[float, float], draws: int) -> _Field:
-        values = constant(name)
-        return _Field(name, draws, lambda own: values * between(own, span)[:, :, None])
+        return _Field(name, draws, partial(times, constant(name), span))
 
     return [
         _Field("geom_friction", 1, sliding),
