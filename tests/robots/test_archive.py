@@ -104,32 +104,18 @@ def test_an_archive_that_is_cut_short_or_lacks_the_robot_is_told(tmp_path, write
 
 @pytest.fixture
 def source(tmp_path, monkeypatch):
-    """A source archive whose setup would tell if it were run, and an index that has it."""
-    index = tmp_path / "simple" / "toys"
-    index.mkdir(parents=True)
+    """A source archive whose setup would tell if it were run."""
     setup = f"open({str(tmp_path / 'was run')!r}, 'w')".encode()
     file = as_source(tmp_path / "toys-1.0.tar.gz", {**GOOD, "toys/setup.py": setup})
-    (index / "index.html").write_text(
-        '<a href="toys-0.9.tar.gz">x</a> <a href="../../toys-1.0.tar.gz#sha256=0">y</a>'
-    )
-    for name in ("PIP_FIND_LINKS", "PIP_EXTRA_INDEX_URL", "PIP_CERT"):
+    for name in ("PIP_FIND_LINKS", "PIP_NO_INDEX", "PIP_CERT"):
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("PIP_CONFIG_FILE", "/dev/null")
     digest = hashlib.sha256(file.read_bytes()).hexdigest()
     return RobotPackage("toys", "1.0", digest, file.name)
 
 
-def settings(**given):
-    return lambda: {key.replace("_", "-"): value for key, value in given.items()}
-
-
-def test_a_source_archive_is_found_in_the_index_and_never_run(tmp_path, source, monkeypatch):
-    pages = {
-        "https://a.example/simple/toys/": tmp_path / "simple/toys/index.html",
-        "https://a.example/toys-1.0.tar.gz": tmp_path / "toys-1.0.tar.gz",
-    }
+def test_a_source_archive_is_downloaded_compared_and_never_run(tmp_path, source, monkeypatch):
+    pages = {f"{archive._SOURCES}/t/toys/toys-1.0.tar.gz": tmp_path / "toys-1.0.tar.gz"}
     monkeypatch.setattr(archive, "urlopen", lambda address, **_: pages[address].open("rb"))
-    monkeypatch.setattr(archive, "_pip_settings", settings(index_url=["https://a.example/simple"]))
     place = tmp_path / "place"
     place.mkdir()
     assert unpack(download(source, place), tmp_path / "out", ["toys/zoo"])
@@ -139,17 +125,13 @@ def test_a_source_archive_is_found_in_the_index_and_never_run(tmp_path, source, 
         download(changed, place)
 
 
-def test_a_source_archive_in_a_folder_that_pip_is_told_of_is_taken(tmp_path, source, monkeypatch):
-    monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path))
+def test_a_source_archive_in_a_folder_of_pip_is_taken_and_no_index_is_respected(
+    tmp_path, source, monkeypatch
+):
     place = tmp_path / "place"
     place.mkdir()
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    with pytest.raises(ResourceError, match=r"toys==1\.0 could not be downloaded: PIP_NO_INDEX"):
+        download(source, place)
+    monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path))
     assert download(source, place).is_file() and not (tmp_path / "was run").exists()
-
-
-def test_no_index_is_a_sentence(tmp_path, source, monkeypatch):
-    monkeypatch.setattr(archive, "_pip_settings", settings(no_index=["1"]))
-    with pytest.raises(ResourceError, match=r"toys==1\.0 could not be downloaded: no index"):
-        download(source, tmp_path)
-    monkeypatch.setattr(archive, "_pip_settings", settings(index_url=["ftp://a.example"]))
-    with pytest.raises(ResourceError, match="no address of a file"):
-        download(source, tmp_path)

@@ -20,7 +20,7 @@ from telic.core.seeds import derive, uniform
 from telic.core.tensors import from_numpy, integers
 from telic.envs.foreign import Probe, builder, examine
 from telic.envs.spaces import capture, restore, stack
-from telic.envs.vector import Info, InfoSchema, Step, Unrecorded, seed_rows
+from telic.envs.vector import BatchedEnv, Info, Step, seed_rows
 from telic.errors import ConfigError, UsageError
 
 _STAGGER = 101  # the same stream of random numbers as the batched environments use
@@ -60,7 +60,7 @@ def make_gymnasium(
     return GymnasiumEnv(envs, probe, seed=seed, device=torch.device(device))
 
 
-class GymnasiumEnv(Unrecorded):
+class GymnasiumEnv(BatchedEnv):
     """N Python environments. Implements `telic.envs.vector.VecEnv`.
 
     `resumable` says whether `state_dict` was shown to hold everything; otherwise a resumed run goes
@@ -75,19 +75,8 @@ class GymnasiumEnv(Unrecorded):
         seed: int | Sequence[int],
         device: torch.device,
     ) -> None:
-        self.spec = spec = probe.spec
-        self.num_envs = len(envs)
-        self.obs_dim = spec.obs_dim
-        self.act_dim = spec.act_dim
-        self.num_actions = spec.num_actions
-        self.device = device
-        self.action_low = torch.tensor(spec.action_low, device=device)
-        self.action_high = torch.tensor(spec.action_high, device=device)
-        self.dt = spec.dt_s
-        self.max_episode_steps = spec.max_episode_steps
+        super().__init__(probe.spec, len(envs), device)
         self.resumable = probe.resumable
-        bodies = {name: row for row, name in enumerate(spec.body_names)}
-        self._schema = InfoSchema(spec.info_keys, bodies, spec.robot, spec)
         self._probe = probe
         self._envs = envs
         self._advance = [env.step for env in envs]
@@ -111,7 +100,7 @@ class GymnasiumEnv(Unrecorded):
 
     def step(self, action: Tensor) -> Step:
         """Make one step everywhere; see `VecEnv.step`."""
-        self._check(action)
+        self._check(action, self._seeded)
         self._serial += 1
         count, flatten = self.num_envs, self._probe.flatten
         obs = np.empty((count, self.obs_dim))
@@ -169,12 +158,7 @@ class GymnasiumEnv(Unrecorded):
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Take up a state; `exact_obs` is then the observation to act on next."""
-        if state["id"] != self.spec.id or len(state["clock"]) != self.num_envs:
-            raise ConfigError(
-                f"A state of {len(state['clock'])} x {state['id']} does not fit "
-                f"{self.num_envs} x {self.spec.id}.",
-                hint="Make the environment as it was when the state was saved.",
-            )
+        self._check_state(state)
         self._serial += 1
         self._seed = state["seed"].clone()
         self._episode = state["episode"].clone()
@@ -226,17 +210,6 @@ class GymnasiumEnv(Unrecorded):
         after = single if obs is final else self.exact_obs.float()
         reward_single = tensor(reward).float()
         return Step(after, reward_single, tensor(terminated), tensor(truncated), info, single)
-
-    def _check(self, action: Tensor) -> None:
-        discrete = self.num_actions is not None
-        expected = (self.num_envs,) if discrete else (self.num_envs, self.act_dim)
-        if action.shape != expected:
-            raise ConfigError(
-                f"An action of shape {tuple(action.shape)} does not fit {self.num_envs} x "
-                f"{self.spec.id}: expected {expected}."
-            )
-        if not self._seeded:
-            raise UsageError("step was called before reset.", hint="Call env.reset() once first.")
 
     # ---- info
 

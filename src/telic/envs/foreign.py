@@ -9,6 +9,7 @@ import inspect
 import io
 import re
 import sys
+import time
 import warnings
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -31,7 +32,6 @@ from telic.envs.anatomy import (
     velocity_names,
 )
 from telic.envs.catalogue import known_ids
-from telic.envs.own_clock import own_limit
 from telic.envs.spaces import CLASSIC, action_codec, observation_codec, resume_problem
 from telic.envs.spec import EnvSpec
 from telic.envs.task import FIELDS
@@ -225,6 +225,53 @@ def _try(
         if array is not None and array.dtype.kind in "biuf":
             shapes[name] = array.shape
     return shapes
+
+
+_LIMIT_STEPS, _LIMIT_S = 1_000, 10.0
+"""steps and seconds, at most, for which an environment is tried for a time limit of its own"""
+
+
+def own_limit(env: gymnasium.Env) -> int | None:
+    """Return the time limit that an environment itself imposes, in steps; None: not found.
+
+    Two random episodes truncated at the same step suggest one. A rule that any motion breaks looks
+    the same, so an episode at rest and one that holds an action must be truncated there, too: at
+    least one of them, and the other at most fails before.
+    """
+    space, until = env.action_space, time.monotonic() + _LIMIT_S
+
+    def play(seed: int, act: Callable[[], Any], most: int) -> tuple[int, bool, bool]:
+        env.reset(seed=seed)
+        space.seed(seed)
+        for step in range(1, most + 1):
+            _, _, failed, cut, _ = env.step(act())
+            if failed or cut or time.monotonic() > until:
+                return step, bool(failed), bool(cut)
+        return most, False, False
+
+    lengths: list[int] = []
+    left, seed = _LIMIT_STEPS, 0
+    while left > 0 and len(lengths) < 2 and time.monotonic() <= until:
+        steps, _, is_cut = play(seed, space.sample, left)
+        lengths += [steps] if is_cut else []
+        left, seed = left - steps, seed + 1
+    if len(lengths) < 2 or lengths[0] != lengths[1]:
+        return None
+    limit, rest, held = lengths[0], _rest(space), space.sample()
+    ends = [play(0, act, limit) for act in (lambda: rest, lambda: held)]
+    agree = [is_cut and steps == limit for steps, _, is_cut in ends]
+    fits = [
+        same or (failed and not cut) for same, (_, failed, cut) in zip(agree, ends, strict=True)
+    ]
+    return limit if any(agree) and all(fits) else None
+
+
+def _rest(space: Any) -> Any:
+    """Return the action nearest to none: zeros, or the first of several choices."""
+    first = getattr(space, "start", None)
+    if first is not None:
+        return int(first)
+    return np.clip(np.zeros(space.shape), space.low, space.high).astype(space.dtype)
 
 
 def _readers(core: Any, model: mujoco.MjModel | None) -> dict[str, Reader]:

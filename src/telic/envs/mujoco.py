@@ -19,8 +19,8 @@ from telic.envs.models import is_position
 from telic.envs.spec import EnvSpec
 from telic.envs.task import AnyTask, LatestTransition, offered
 from telic.envs.tokens import TokenDriver
-from telic.envs.vector import Info, InfoSchema, Step, seed_rows
-from telic.errors import ConfigError, TelicError, UsageError
+from telic.envs.vector import BatchedEnv, Info, Step, seed_rows
+from telic.errors import TelicError
 from telic.sim import Simulation, copy_fields, put_back_fields
 
 _AHEAD = 16  # episodes of every environment that one draw provides for
@@ -35,7 +35,7 @@ Draw = Callable[[Tensor, Tensor], State]
 """(seed, episode) -> where to start"""
 
 
-class MujocoEnv:
+class MujocoEnv(BatchedEnv):
     """N environments of one task. Implements `telic.envs.vector.VecEnv`.
 
     `exact_obs`, `exact_final_obs` and `exact_reward` are the latest `obs`, `final_obs` and `reward`
@@ -46,9 +46,6 @@ class MujocoEnv:
     an error is raised. A simulation that diverges (NaN or huge numbers) is put back to its default
     pose by MuJoCo itself, as in Gymnasium, and its episode goes on; `info["diverged"]` tells.
     """
-
-    num_actions: int | None = None
-    dt: float | None
 
     def __init__(
         self,
@@ -64,21 +61,11 @@ class MujocoEnv:
         if driver is not None:
             task.memory |= driver.memory(sim.num_sims)
         self.model = sim.model
-        self.num_envs = sim.num_sims
-        self.device = sim.device
-        self.dt = task.dt
-        self.max_episode_steps = task.arguments.max_episode_steps
         self.robot = robot_of(
             sim.model, task.qpos0.cpu().numpy(), task.id.rpartition("-v")[0] or task.id
         )
-        self.spec = self._describe()
-        self.obs_dim = self.spec.obs_dim
-        self.act_dim = self.spec.act_dim
-        self.action_low = torch.tensor(self.spec.action_low, device=self.device)
-        self.action_high = torch.tensor(self.spec.action_high, device=self.device)
+        super().__init__(self._describe(), sim.num_sims, sim.device)
         self.action_rest = torch.tensor(self._resting_action(), device=self.device)
-        bodies = {name: row for row, name in enumerate(self.spec.body_names)}
-        self._schema = InfoSchema(self.spec.info_keys, bodies, self.robot, self.spec)
         self._transition = LatestTransition(sim, task.arguments.frame_skip, task.readers, task.dt)
         self._applied = sim.field("ctrl")
         self._plant(seed_rows(seed, self.num_envs, self.device))
@@ -114,7 +101,7 @@ class MujocoEnv:
 
     def step(self, action: Tensor) -> Step:
         """Make one control step everywhere; see `VecEnv.step`."""
-        self._check(action)
+        self._check(action, len(self.exact_obs) > 0)
         action = action.detach() if action.requires_grad else action
         asked = action
         if self.driver is not None:
@@ -168,12 +155,7 @@ class MujocoEnv:
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Take up a state; `exact_obs` is then the observation to act on next."""
-        if state["id"] != self.spec.id or len(state["seed"]) != self.num_envs:
-            raise ConfigError(
-                f"A state of {len(state['seed'])} x {state['id']} does not fit "
-                f"{self.num_envs} x {self.spec.id}.",
-                hint="Make the environment as it was when the state was saved.",
-            )
+        self._check_state(state)
         self._transition.forget()
         self.sim.load_state(state["simulation"])
         put_back_fields(self.sim, state["fields"])
@@ -264,16 +246,6 @@ class MujocoEnv:
                 )
             terminated, truncated, done = terminated & ~failed, truncated | failed, done | failed
         return terminated, truncated, done
-
-    def _check(self, action: Tensor) -> None:
-        if action.shape != (self.num_envs, self.act_dim):
-            raise ConfigError(
-                f"An action of shape {tuple(action.shape)} does not fit {self.num_envs} "
-                f"environments with {self.act_dim} actuators: expected "
-                f"{(self.num_envs, self.act_dim)}."
-            )
-        if len(self.exact_obs) == 0:
-            raise UsageError("step was called before reset.", hint="Call env.reset() once first.")
 
     def _resting_action(self) -> list[float]:
         """Return the action of doing nothing: no force, and positions as they are at rest."""

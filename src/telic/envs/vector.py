@@ -17,7 +17,7 @@ from torch import Tensor
 
 from telic.core.seeds import derive
 from telic.envs.spec import EnvSpec, Robot
-from telic.errors import ConfigError, UnknownName
+from telic.errors import ConfigError, UnknownName, UsageError
 
 _ALIASES = {"_episode_start": "episode_start"}
 
@@ -291,8 +291,41 @@ class VecEnv(Protocol):
         ...
 
 
-class Unrecorded:
-    """What environments answer that cannot be part of a recording: nothing to keep or compile."""
+class BatchedEnv:
+    """Attributes and checks that all environments of telic share.
+
+    By default nothing of an environment can be recorded for a GPU, or needs to be compiled.
+    """
+
+    def __init__(self, spec: EnvSpec, num_envs: int, device: torch.device) -> None:
+        self.spec, self.num_envs, self.device = spec, num_envs, device
+        self.num_actions = spec.num_actions
+        self.obs_dim, self.act_dim = spec.obs_dim, spec.act_dim
+        self.action_low = torch.tensor(spec.action_low, device=device)
+        self.action_high = torch.tensor(spec.action_high, device=device)
+        self.dt, self.max_episode_steps = spec.dt_s, spec.max_episode_steps
+        bodies = {name: row for row, name in enumerate(spec.body_names)}
+        self._schema = InfoSchema(spec.info_keys, bodies, spec.robot, spec)
+
+    def _check(self, action: Tensor, has_begun: bool) -> None:
+        """Raise for an action of another shape, and for a step before the first reset."""
+        expected = (self.num_envs,) if self.num_actions else (self.num_envs, self.act_dim)
+        if action.shape != expected:
+            raise ConfigError(
+                f"An action of shape {tuple(action.shape)} does not fit {self.num_envs} x "
+                f"{self.spec.id}: expected {expected}."
+            )
+        if not has_begun:
+            raise UsageError("step was called before reset.", hint="Call env.reset() once first.")
+
+    def _check_state(self, state: dict[str, Any]) -> None:
+        """Raise ConfigError for a state of another environment or batch size."""
+        rows = len(state["seed"])
+        if state["id"] != self.spec.id or rows != self.num_envs:
+            raise ConfigError(
+                f"A state of {rows} x {state['id']} does not fit {self.num_envs} x {self.spec.id}.",
+                hint="Make the environment as it was when the state was saved.",
+            )
 
     def foreseeing(self) -> AbstractContextManager[None]:
         """Do nothing."""

@@ -6,7 +6,7 @@ for are written, and each must be a plain file that stays within the folder it i
 
 from __future__ import annotations
 
-import ast
+import os
 import shutil
 import ssl
 import stat
@@ -16,12 +16,8 @@ import tarfile
 import zipfile
 import zlib
 from collections.abc import Generator, Sequence
-from contextlib import contextmanager
-from html.parser import HTMLParser
 from pathlib import Path, PurePosixPath
 from typing import IO
-from urllib.error import URLError
-from urllib.parse import unquote, urldefrag, urljoin, urlsplit
 from urllib.request import urlopen
 
 from telic.errors import BadFile, ResourceError, TelicError
@@ -31,12 +27,11 @@ from telic.storage.reading import file_hash
 
 _DOWNLOAD_S = 600.0
 _ANSWER_S = 60.0
-_SCHEMES = ("https", "http", "file")
+_SOURCES = "https://files.pythonhosted.org/packages/source"
 _BLOCK = 1 << 20
 _MOST_BYTES = 1 << 30
 """of one archive, and of what is unpacked from it"""
 _MOST_FILES = 10_000
-_MOST_PAGE_BYTES = 1 << 24
 _UNREADABLE = (OSError, EOFError, ValueError, zlib.error, zipfile.BadZipFile, tarfile.TarError)
 
 
@@ -71,94 +66,35 @@ def download(package: RobotPackage, place: Path) -> Path:
 def _download_wheel(package: RobotPackage, place: Path) -> None:
     """Let pip download a wheel: it knows the user's index, and a wheel has nothing to run."""
     wanted = f"{package.name}=={package.version}"
-    command = ["download", "--quiet", "--no-deps", "--only-binary=:all:", "-d", str(place), wanted]
-    done = _pip(command, _DOWNLOAD_S)
+    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "download", "--quiet"]
+    done = subprocess.run(
+        [*pip, "--no-deps", "--only-binary=:all:", "-d", str(place), wanted],
+        capture_output=True,
+        text=True,
+        timeout=_DOWNLOAD_S,
+        check=False,
+    )
     if done.returncode or not (place / package.file).is_file():
         lines = [line for line in done.stderr.splitlines() if line.strip()]
         raise OSError(lines[-1] if lines else "the index has no such file")
 
 
-def _pip(words: Sequence[str], limit_s: float) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "pip", "--disable-pip-version-check", *words]
-    return subprocess.run(command, capture_output=True, text=True, timeout=limit_s, check=False)
-
-
-# ---- source archives: pip would run their setup, so they are downloaded here
-
-
 def _download_source(package: RobotPackage, place: Path) -> None:
-    settings = _pip_settings()
-    for folder in settings.get("find-links", []):
+    """Fetch a source archive ourselves, for pip would run its setup."""
+    for folder in os.environ.get("PIP_FIND_LINKS", "").split():
         file = Path(folder.removeprefix("file://")) / package.file
         if file.is_file():
             shutil.copyfile(file, place / package.file)
             return
-    indexes = [*(settings.get("index-url") or _own_index()), *settings.get("extra-index-url", [])]
-    refused = ["no index is to be asked"]
-    for index in [] if "no-index" in settings else indexes:
-        try:
-            address = _address(package, index, settings)
-            with _opened(address, settings) as answer, (place / package.file).open("wb") as file:
-                _copy(answer, file, _MOST_BYTES)
-        except (URLError, OSError) as error:
-            refused.append(f"{index}: {error}")
-        else:
-            return
-    raise OSError(refused[-1])
-
-
-def _pip_settings() -> dict[str, list[str]]:
-    """Return what pip is set to, by the last part of each setting's name."""
-    settings: dict[str, list[str]] = {}
-    for line in _pip(["config", "list"], _ANSWER_S).stdout.splitlines():
-        name, equals, value = line.partition("=")
-        if equals:
-            words = str(ast.literal_eval(value)).split()
-            settings.setdefault(name.rpartition(".")[2], []).extend(words)
-    return settings
-
-
-def _own_index() -> list[str]:
-    """Return what pip asks where nobody set anything else."""
-    code = "from pip._internal.models.index import PyPI; print(PyPI.simple_url)"
-    command = [sys.executable, "-c", code]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=_ANSWER_S, check=False)
-    return done.stdout.split()
-
-
-def _address(package: RobotPackage, index: str, settings: dict[str, list[str]]) -> str:
-    """Return where an index says that the archive of a package is."""
-    page = f"{index.rstrip('/')}/{package.name.lower().replace('_', '-')}/"
-    with _opened(page, settings) as answer:
-        text = answer.read(_MOST_PAGE_BYTES).decode(errors="replace")
-    links = _Links()
-    links.feed(text)
-    for link in links.found:
-        address = urldefrag(urljoin(page, link)).url
-        if PurePosixPath(unquote(urlsplit(address).path)).name == package.file:
-            return address
-    raise OSError("the index has no such file")
-
-
-class _Links(HTMLParser):
-    """Collects the addresses that a page names."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.found: list[str] = []
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.found += [value for key, value in attrs if tag == "a" and key == "href" and value]
-
-
-@contextmanager
-def _opened(address: str, settings: dict[str, list[str]]) -> Generator[IO[bytes]]:
-    if urlsplit(address).scheme not in _SCHEMES:
-        raise OSError(f"{address} is no address of a file")
-    authorities = settings.get("cert", [None])[-1]
-    context = ssl.create_default_context(cafile=authorities)
-    with urlopen(address, timeout=_ANSWER_S, context=context) as answer:
-        yield answer
+    if os.environ.get("PIP_NO_INDEX"):
+        raise OSError("PIP_NO_INDEX forbids to ask an index")
+    address = f"{_SOURCES}/{package.name[0]}/{package.name}/{package.file}"
+    context = ssl.create_default_context(cafile=os.environ.get("PIP_CERT"))
+    with (
+        urlopen(address, timeout=_ANSWER_S, context=context) as answer,
+        (place / package.file).open("wb") as file,
+    ):
+        _copy(answer, file, _MOST_BYTES)
 
 
 def _copy(source: IO[bytes], target: IO[bytes], most: int) -> int:

@@ -22,7 +22,7 @@ from telic.core.tensors import from_numpy, integers
 from telic.envs.simulators.names import ADAPTERS, simulated
 from telic.envs.simulators.process import ANSWER_S, Hello, SimulatorOrder, SimulatorProcess
 from telic.envs.spec import EnvSpec
-from telic.envs.vector import Info, InfoSchema, Step, Unrecorded, seed_rows
+from telic.envs.vector import BatchedEnv, Info, Step, seed_rows
 from telic.errors import BadEnvironment, ConfigError, UsageError
 from telic.sim.cuda_graph import is_recording
 from telic.sim.simulation import require_gpu
@@ -116,7 +116,7 @@ class Present(NamedTuple):
     groups: dict[str, Tensor]
 
 
-class SimulatorEnv(Unrecorded):
+class SimulatorEnv(BatchedEnv):
     """N environments in simulator processes. Implements `telic.envs.vector.VecEnv`."""
 
     resumable = False
@@ -141,15 +141,8 @@ class SimulatorEnv(Unrecorded):
         copied = processes[0].copied
         if device.type == "cuda" and not self.is_pinned:
             copied += " (not pinned on telic's side: copies take longer)"
-        self.spec = spec = _spec(name, hello, copied, arguments)
-        self.device = device
-        self.num_actions = spec.num_actions
-        self.obs_dim, self.act_dim = spec.obs_dim, spec.act_dim
-        self.action_low = torch.tensor(spec.action_low, device=device)
-        self.action_high = torch.tensor(spec.action_high, device=device)
-        self.dt, self.max_episode_steps = spec.dt_s, spec.max_episode_steps
-        self._schema = InfoSchema(spec.info_keys, {}, None, spec)
-        self.num_envs = sum(len(block["obs"]) for block in self._shared)
+        num_envs = sum(len(block["obs"]) for block in self._shared)
+        super().__init__(_spec(name, hello, copied, arguments), num_envs, device)
         self._seed = seed_rows(seeds, self.num_envs, torch.device("cpu"))
         self._now: Present | None = None
         self._begun = 0
@@ -178,12 +171,7 @@ class SimulatorEnv(Unrecorded):
         if is_recording():
             raise UsageError("A simulator in a process of its own cannot be part of a recording.")
         before = self._present()
-        expected = self._action_shape()
-        if action.shape != expected:
-            raise ConfigError(
-                f"An action of shape {tuple(action.shape)} does not fit {self.num_envs} x "
-                f"{self.spec.id}: expected {expected}."
-            )
+        self._check(action, has_begun=True)
         # On a GPU this waits for all that was asked of it, so nobody still reads what the step
         # overwrites.
         self._hand_out("action", action, "step")
@@ -234,12 +222,7 @@ class SimulatorEnv(Unrecorded):
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Start new episodes; `exact_obs` is then the observation to act on next."""
-        if state["id"] != self.spec.id or len(state["seed"]) != self.num_envs:
-            raise ConfigError(
-                f"A state of {len(state['seed'])} x {state['id']} does not fit "
-                f"{self.num_envs} x {self.spec.id}.",
-                hint="Make the environment as it was when the state was saved.",
-            )
+        self._check_state(state)
         self._seed, self._begun = state["seed"].cpu().clone(), int(state["begun"])
         self._restart("resume")
 
@@ -303,9 +286,6 @@ class SimulatorEnv(Unrecorded):
         if self.dt is None:
             return {}
         return {"time": self._clock * self.dt, "dt": torch.full_like(self._clock, 1.0) * self.dt}
-
-    def _action_shape(self) -> tuple[int, ...]:
-        return (self.num_envs,) if self.num_actions else (self.num_envs, self.act_dim)
 
 
 def _spec(name: str, hello: Hello, copied: str, arguments: dict[str, Any]) -> EnvSpec:
