@@ -1,8 +1,6 @@
-"""Training trackers: exactly resumed, watched once, written as ONNX that acts the same."""
+"""Training trackers: exactly resumed, written as ONNX that acts the same."""
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -15,14 +13,12 @@ from telic.errors import (
     BadFile,
     ConfigError,
     MissingFile,
-    Refused,
     TelicError,
     UnknownName,
     UsageError,
 )
 from telic.storage.layout import RunFolder
-from telic.storage.locks import RunLock
-from telic.tracking import environment, token_robot, train, watch
+from telic.tracking import environment, token_robot, train
 from telic.tracking.config import Schedule
 from telic.tracking.deploy import deploy_tracker
 from telic.tracking.evaluate import ClipPlayer
@@ -53,7 +49,7 @@ CONFIG = (
 
 @pytest.fixture(autouse=True)
 def motions(monkeypatch):
-    for module in (environment, train, watch):
+    for module in (environment, train):
         monkeypatch.setattr(module, "open_motions", lambda config: library())
 
 
@@ -161,73 +157,6 @@ def test_a_file_that_is_no_tracker_is_refused(trained, tmp_path):
         path.write_bytes(damage)
         with pytest.raises(BadFile):
             load_tracker(path)
-
-
-def watching(trained: Path) -> watch.TrackerWatch:
-    return watch.TrackerWatch(RunFolder(trained), tiny(*CONFIG), "test", threads=1)
-
-
-def run_watch(trained: Path) -> tuple[list[str], list[watch.WatchedTracker]]:
-    told: list[str] = []
-    found = watch.watch_run(
-        watching(trained),
-        once=True,
-        tell=lambda each: told.append(f"{each.member} {each.step}"),
-        should_stop=lambda: False,
-    )
-    return told, found
-
-
-def test_a_watch_measures_each_tracker_once_and_what_is_damaged_too(trained, tmp_path):
-    import shutil
-
-    run = tmp_path / "run"
-    shutil.copytree(trained, run)
-    broken = run / "tracker_seed_1" / "checkpoints" / "tracker_9999.pt"
-    broken.write_bytes(b"nothing")
-    told, found = run_watch(run)
-    assert len(told) == len(set(told)) == len(found) == 3
-    assert sum(each.error is not None for each in found) == 1
-    assert run_watch(run) == ([], found)
-    # a watcher that was killed before its result was there: the next one does it again
-    (run / "tracker_seed_1" / "evaluations" / f"watched_{STEPS}.json").unlink()
-    assert run_watch(run)[0] == [f"tracker_seed_1 {STEPS}"]
-    with RunLock(run / "watch.lock"), pytest.raises(Refused):
-        run_watch(run)
-
-
-@pytest.mark.slow
-def test_a_watch_that_is_killed_loses_and_repeats_no_result(trained, tmp_path):
-    import shutil
-
-    run = tmp_path / "run"
-    shutil.copytree(trained, run)
-    code = (
-        "import sys; from pathlib import Path; from telic.tracking import watch;"
-        "from tests.tracking.constructed import library;"
-        "watch.open_motions = lambda c: library();"
-        "from tests.tracking.test_training import run_watch;"
-        "print(run_watch(Path(sys.argv[1]))[0], flush=True)"
-    )
-    wanted = len(watch.trackers(RunFolder(run)))
-    stamps: dict[Path, int] = {}
-    for _ in range(wanted + 1):  # each of them is killed once it has written something
-        process = subprocess.Popen(
-            [sys.executable, "-c", code, str(run)], stdout=subprocess.DEVNULL
-        )
-        count = len(stamps)
-        while process.poll() is None and len(stamps) == count:
-            stamps |= {
-                path: path.stat().st_mtime_ns
-                for path in run.glob("*/evaluations/watched_*.json")
-                if path not in stamps
-            }
-        process.kill()  # nothing where it has ended already
-        process.wait()
-    assert len(stamps) == wanted > 1
-    for path, stamp in stamps.items():
-        assert path.stat().st_mtime_ns == stamp, "it was measured twice"
-        watch.WatchedTracker.model_validate_json(path.read_bytes())
 
 
 def test_schedules_go_from_start_to_end():

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 import statistics
 from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
 
 from pydantic import Field
 
@@ -147,6 +150,25 @@ def as_csv(report: TrackingReport) -> str:
         own = [getattr(clip, name) for name in plain]
         writer.writerow([*own, *(getattr(clip.errors, name) for name in errors)])
     return out.getvalue()
+
+
+class TrackerFile(NamedTuple):
+    """A tracker that a training has kept."""
+
+    path: Path
+    member: str
+    step: int
+
+
+def trackers(run: RunFolder) -> list[TrackerFile]:
+    """Return all trackers of a run, by step."""
+    found = [
+        TrackerFile(path, member.name, int(match[1]))
+        for member in run.members()
+        for path in member.checkpoints_dir.glob("tracker_*.pt")
+        if (match := re.fullmatch(r"tracker_([0-9]{1,18})\.pt", path.name))
+    ]
+    return sorted(found, key=lambda each: (each.step, each.member))
 
 
 def reports_of(member: MemberFolder) -> list[TrackingReport]:

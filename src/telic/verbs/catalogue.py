@@ -36,7 +36,7 @@ _BENCH = VerbGroup(
 )
 _TRACK = VerbGroup(
     "Train, evaluate and export policies that track reference motions.",
-    {name: f"track:{name}" for name in ("train", "eval", "sweep", "watch", "export")},
+    {name: f"track:{name}" for name in ("train", "eval", "sweep", "export")},
 )
 _MOTIONS = VerbGroup(
     "Reference motions: generate, import, list, show, filter and mirror clips.",

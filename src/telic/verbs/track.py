@@ -1,4 +1,4 @@
-"""Motion tracking: train trackers, measure them, watch a run, write one as ONNX."""
+"""Motion tracking: train trackers, measure them, write one as ONNX."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from telic.core.request import (
     PlacedRequest,
     RunsRequest,
-    WatchedRequest,
     argument,
     option,
 )
@@ -25,7 +24,6 @@ if TYPE_CHECKING:
     from telic.tracking.reports import TrackingReport
     from telic.tracking.sweep import SweepPoint
     from telic.tracking.train import TrackingOptions
-    from telic.tracking.watch import WatchedTracker
 
 _EXAMPLES = """
 telic track train                                      the planar biped, minutes on two processors
@@ -37,8 +35,6 @@ telic track train --preset quarter --library motions/g1 --device cuda
 telic track eval latest --videos 3                     held-out clips, every encoder, worst on film
 
 telic track sweep --dims 4,8 --levels 4,8,32            tokens that can say more or less
-
-telic track watch latest                               measure trackers as they appear
 
 telic track export latest --tokens                     ONNX; and the robot with tokens as actions
 """
@@ -184,7 +180,7 @@ class TrackerRequest(RunsRequest):
     step: int | None = option("Which of its trackers; default: the last.", default=None)
 
 
-def _run(request: TrackerRequest | WatchTrackersRequest) -> RunFolder:
+def _run(request: TrackerRequest) -> RunFolder:
     from telic.storage.layout import RunFolder, list_runs
 
     if Path(request.run).is_dir():
@@ -212,8 +208,8 @@ class Chosen(NamedTuple):
 
 
 def _chosen(request: TrackerRequest) -> Chosen:
+    from telic.tracking.reports import trackers
     from telic.tracking.train import read_config
-    from telic.tracking.watch import trackers
 
     run = _run(request)
     read_config(run)
@@ -307,50 +303,6 @@ def _split(asked: str, there: list[Split]) -> Split:
     if asked == "held-out":
         return "test" if "test" in there else "validation" if "validation" in there else "train"
     return "train" if asked == "train" else "test" if asked == "test" else "validation"
-
-
-class WatchTrackersRequest(RunsRequest, WatchedRequest):
-    """A run whose trackers are measured as they appear."""
-
-    run: str = argument("The run: latest, its name, or a folder.", default="latest")
-    once: bool = option("End after what is there now.", default=False)
-    split: Literal["held-out", "train", "validation", "test"] = option(
-        "Which clips; held-out: test, or validation where there are none.", default="held-out"
-    )
-    device: str = option("cpu or cuda.", default="cpu")
-    threads: int | None = option("Physics threads; default all cores.", default=None)
-
-
-@dataclass(frozen=True)
-class WatchedRun(Wrapped):
-    """What was found of every tracker of a run."""
-
-    path: str
-    trackers: list[WatchedTracker]
-
-
-@verb(WatchTrackersRequest, examples=_EXAMPLES)
-def watch(request: WatchTrackersRequest) -> WatchedRun:
-    """Measure every tracker of a run as it appears, each once, until the run has ended."""
-    from telic.core.events import LogMessage
-    from telic.tracking.environment import open_motions
-    from telic.tracking.train import read_config
-    from telic.tracking.watch import TrackerWatch, watch_run
-
-    run = _run(request)
-    config = read_config(run)
-    lines = open_motions(config).clips
-    split = _split(request.split, [line.split for line in lines])
-    watching = TrackerWatch(run, config, split, device=request.device, threads=request.threads)
-
-    def tell(result: WatchedTracker) -> None:
-        found = result.error
-        if result.report is not None:
-            found = f"success {result.report.success_rate:.0%}"
-        request.on_event(LogMessage(message=f"{result.member} at {result.step:,}: {found}"))
-
-    results = watch_run(watching, once=request.once, tell=tell, should_stop=request.should_stop)
-    return WatchedRun(str(run.path), results)
 
 
 class ExportTrackerRequest(TrackerRequest):
