@@ -5,7 +5,8 @@ from pathlib import Path
 import mujoco
 import pytest
 
-from telic.envs.access import env_access, located, model_files
+from telic.envs.access import env_access, located
+from telic.robots.files import model_files
 from tests.envs.multifile import SECRET, write_robot
 
 

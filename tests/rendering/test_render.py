@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from telic.errors import ConfigError, TelicError, UnknownName
-from telic.rendering import RenderJob, choose_backend, film_strip, render, render_one
+from telic.rendering import RenderJob, choose_backend, render, render_one
 from telic.rendering import jobs as backends
 from telic.storage.trajectories import Trajectory, TrajectoryFacts, write_trajectory
 from tests.heard import Heard
@@ -142,7 +142,7 @@ def test_a_job_that_fails_does_not_stop_the_others(cheetah, cheetah_file, tmp_pa
 def test_settings_that_make_no_sense_are_refused_before_anything_starts(cheetah_file, tmp_path):
     for settings, words in [({"width": 5}, "width"), ({"view": "back"}, "view"), ({"a": 1}, "a:")]:
         with pytest.raises(ConfigError, match=words):
-            film_strip(cheetah_file, tmp_path / "s.png", **settings)
+            render_one(cheetah_file, tmp_path / "s.png", **settings)
     with pytest.raises(ConfigError, match=r"\.gif"):
         render_one(cheetah_file, tmp_path / "v.gif")
     assert render([]) == []

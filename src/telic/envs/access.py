@@ -1,26 +1,15 @@
-"""What a confined process must be able to read to make an environment, and nothing else.
-
-A model is read file by file: the model, what it includes, the meshes, textures and height fields
-that it names, wherever they lie. Their folders stay closed, for a model may lie in a home folder.
-"""
+"""Files and folders that a confined process must be able to read to make an environment."""
 
 from __future__ import annotations
 
 import os
-import xml.etree.ElementTree as ElementTree
-from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from telic.core.plugins import plugin_home
 from telic.envs.simulators.names import located_task, simulated
-from telic.robots import TOKENS, robot_path
-
-MODEL_FILES = (".xml", ".mjcf", ".urdf", ".mjb")
-_READABLE_MODELS = (".xml", ".mjcf", ".urdf")
-_FOLDERS = ("meshdir", "texturedir", "assetdir")
-_MAX_DOCUMENTS = 1000
-"""XML files of one model; one that includes itself would never end"""
+from telic.robots import robot_path
+from telic.robots.files import MODEL_FILES, model_files
 
 
 class EnvAccess(NamedTuple):
@@ -75,73 +64,3 @@ def _class_file(env: str) -> Path | None:
     """Return the file of an environment that is given as path/to/file.py:Class."""
     file = Path(env.rpartition(":")[0]).expanduser()
     return file if is_class(env) and file.suffix == ".py" and os.path.isfile(file) else None
-
-
-class _Document(NamedTuple):
-    """One XML file of a model."""
-
-    path: Path
-    home: Path
-    """the folder that its names are relative to: that of the model which includes it"""
-    root: ElementTree.Element
-
-
-def model_files(model: Path) -> list[Path]:
-    """Return the model and all files that it is made of, links followed."""
-    model = model.expanduser().absolute()
-    documents = _documents(model)
-    # An included file may name a mesh by the folder that another one sets.
-    folders = [folder for each in documents for folder in _asset_folders(each)]
-    found = {model.resolve(), *(each.path.resolve() for each in documents)}
-    for each in documents:
-        places = [each.home, each.path.parent, *folders]
-        for _, name in _names(each.root):
-            found.update(file.resolve() for file in _existing(name, places))
-    return sorted(found)
-
-
-def _documents(model: Path) -> list[_Document]:
-    """Return the XML files of a model: itself, what it includes, the models that it attaches."""
-    documents: dict[tuple[Path, Path], _Document] = {}
-    waiting = [(model, model.parent)]
-    while waiting and len(documents) < _MAX_DOCUMENTS:
-        path, home = waiting.pop()
-        if (path, home) in documents or path.suffix not in _READABLE_MODELS:
-            continue
-        try:
-            root = ElementTree.parse(path).getroot()
-        except (OSError, ElementTree.ParseError):
-            continue  # whoever builds the model says what is wrong with it
-        documents[path, home] = _Document(path, home, root)
-        for tag, name in _names(root):
-            # MuJoCo reads what a model includes relative to the model itself, older versions beside
-            # the including file as well; what it attaches is a model of its own.
-            if tag in ("include", "model"):
-                files = list(_existing(name, (home, path.parent)))
-                waiting += [(file, file.parent if tag == "model" else home) for file in files]
-    return list(documents.values())
-
-
-def _asset_folders(document: _Document) -> list[Path]:
-    named = [each.get(key) for each in document.root.iter("compiler") for key in _FOLDERS]
-    return [home / name for home in (document.home, document.path.parent) for name in named if name]
-
-
-def _names(root: ElementTree.Element) -> Iterator[tuple[str, str]]:
-    """Yield the kind of every element and each of its attributes that is a file's name."""
-    for each in root.iter():
-        for key, value in each.attrib.items():
-            name = value.removeprefix("file://").removeprefix("package://")
-            # What a model has no business with: a mesh is not a hidden file.
-            is_hidden = any(part.startswith(".") for part in Path(name).parts if part != "..")
-            is_file = key.startswith("file") or (key, each.get("name")) == ("data", TOKENS)
-            if is_file and name and not is_hidden:
-                yield each.tag, name
-
-
-def _existing(name: str, places: Sequence[Path]) -> Iterator[Path]:
-    """Yield the files of a name; of a URDF's mesh, perhaps only the last part counts."""
-    for place in dict.fromkeys(places):
-        for file in (place / name, place / Path(name).name):
-            if os.path.isfile(file):
-                yield file

@@ -51,8 +51,6 @@ def read_model(path: str, ground: Ground = _FLAT) -> tuple[mujoco.MjModel, list[
     notes: list[str] = []
     if file.suffix == ".urdf":
         model = _read_urdf(file, notes)
-    elif file.suffix == ".mjb":
-        model = _read_compiled(file)
     else:  # an absolute path, for a bare name could also mean one of Gymnasium's own models
         model = load_model(os.path.abspath(file))
         if ground != _FLAT:
@@ -90,17 +88,6 @@ def _read_urdf(file: Path, notes: list[str]) -> mujoco.MjModel:
         "URDF: each joint got a motor with its effort limit; the base is fixed to the world."
     )
     return model
-
-
-def _read_compiled(file: Path) -> mujoco.MjModel:
-    library()  # keeps MuJoCo's remarks out of the terminal and of the folder
-    try:
-        return mujoco.MjModel.from_binary_path(str(file))
-    except (ValueError, mujoco.FatalError) as error:
-        raise BadEnvironment(
-            f'MuJoCo cannot read "{file.name}": {error}',
-            hint="A compiled model fits one version of MuJoCo only; give the XML file.",
-        ) from error
 
 
 # ---- a floor

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 from pydantic import Field, field_validator
 
 from telic.core.config import Record
 
 View = Literal["side", "front", "top", "three-quarter", "rear-quarter"]
-VIEWS: tuple[View, ...] = get_args(View)
 
 
 class RenderJob(Record):

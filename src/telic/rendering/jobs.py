@@ -104,11 +104,6 @@ def render_one(trajectory: Path, output: Path, **settings: Any) -> Rendering:
     return rendering
 
 
-def film_strip(trajectory: Path, output: Path, frames: int = 6, **settings: Any) -> Rendering:
-    """Draw `frames` still pictures of an episode side by side, with their times, into a PNG."""
-    return render_one(trajectory, output.with_suffix(".png"), frames=frames, **settings)
-
-
 class RenderReport(Record):
     """A line of the render process: how far a job is, or what became of it."""
 

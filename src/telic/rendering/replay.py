@@ -37,6 +37,7 @@ from telic.rendering.media import (
 )
 from telic.rendering.painters import GlPainter, Painter, PainterBroken, RayPainter
 from telic.rendering.sketch import DRAWINGS, Sketcher
+from telic.robots.files import MODEL_FILES
 from telic.robots.terrain import Ground, ground_in
 from telic.storage.trajectories import (
     Trajectory,
@@ -45,22 +46,6 @@ from telic.storage.trajectories import (
     require_registered,
 )
 
-# the models of Gymnasium's tasks; the version decides for two of them
-_ASSETS = {
-    "Ant": "ant.xml",
-    "HalfCheetah": "half_cheetah.xml",
-    "Hopper": "hopper.xml",
-    "Humanoid": "humanoid.xml",
-    "HumanoidStandup": "humanoidstandup.xml",
-    "InvertedDoublePendulum": "inverted_double_pendulum.xml",
-    "InvertedPendulum": "inverted_pendulum.xml",
-    "Pusher": "pusher.xml",
-    "Reacher": "reacher.xml",
-    "Swimmer": "swimmer.xml",
-    "Walker2d": "walker2d.xml",
-}
-_OWN_V5 = {"Pusher": "pusher_v5.xml", "Walker2d": "walker2d_v5.xml"}
-_MODEL_FILES = (".xml", ".mjcf", ".urdf", ".mjb")
 _TOLERANCE = 1e-4
 Progress = Callable[[int, int], None]
 _WIDTH = {"rays": 320}  # else the usual one
@@ -374,14 +359,16 @@ def _own_picture(env: Any) -> np.ndarray:
 def model_file(facts: TrajectoryFacts) -> Path | None:
     """Return the model file that an episode's qpos belongs to, or None when it has none."""
     for name in (facts.model_path, facts.env_kwargs.get("xml_file"), facts.env_id):
-        if isinstance(name, str) and name.endswith(_MODEL_FILES):
+        if isinstance(name, str) and name.endswith(MODEL_FILES):
             path = Path(name).expanduser()
             return path if path.is_file() else assets_dir() / name
     match = re.fullmatch(r"(?:.*/)?(\w+)-v(\d+)", facts.env_id)
-    if not match or match[1] not in _ASSETS:
+    if not match:
         return None
-    name = _OWN_V5.get(match[1]) if match[2] == "5" else None
-    return assets_dir() / (name or _ASSETS[match[1]])
+    # HalfCheetah is half_cheetah.xml; version 5 has files of its own for some.
+    files = {path.stem.replace("_", ""): path for path in assets_dir().glob("*.xml")}
+    name = match[1].lower()
+    return files.get(f"{name}v{match[2]}") or files.get(name)
 
 
 def ground_of(facts: TrajectoryFacts) -> Ground:

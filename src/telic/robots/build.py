@@ -17,6 +17,7 @@ import numpy as np
 from telic.errors import BadEnvironment, BadFile
 from telic.robots.arm import TARGET, add_target, guessed_reach
 from telic.robots.catalogue import cache_folder, fetch, named_robot, robot_names
+from telic.robots.files import model_documents
 from telic.robots.record import RobotRecord, guessed
 from telic.robots.structure import (
     DRIVEN,
@@ -36,9 +37,7 @@ from telic.storage.files import write_text
 from telic.storage.reading import read_text
 
 _MOVING = (mujoco.mjtJoint.mjJNT_HINGE, mujoco.mjtJoint.mjJNT_SLIDE)
-_INCLUDED = re.compile(r"""<(?:include|model)\b[^>]*\bfile\s*=\s*["']([^"']+)""")
 _BELOW_M = 1e-3
-_MOST_FILES = 1000
 _TIMESTEP_S, _COARSER = 0.005, 5.0
 """of the physics, and at the most so many times the model's own: what is tiny moves fast"""
 _ITERATIONS, _LINE_SEARCHES = 10, 20
@@ -71,7 +70,10 @@ def build(record: RobotRecord, folder: Path, name: str) -> Path:
     Its folder is called after its content: another version of this package that makes the same of
     a robot finds it where it was. What it was made from is kept beside, so that it is made once.
     """
-    made_from = [_code(), record.model_dump_json(), *_texts(Path(record.model))]
+    model = Path(record.model)
+    files = dict.fromkeys((model, *(each.path for each in model_documents(model))))
+    texts = [read_text(file, errors="replace") for file in files]
+    made_from = [_code(), record.model_dump_json(), *texts]
     made = folder / "made" / _digest("\n".join(made_from))
     if made.is_file():
         target = folder / made.read_text(errors="replace").strip() / f"{name}.xml"
@@ -94,21 +96,6 @@ def _code() -> str:
     """Return a hash of what makes models of records: this package, and MuJoCo's version."""
     files = sorted(Path(__file__).parent.glob("*.py"))
     return _digest(mujoco.__version__ + "".join(file.read_text() for file in files))
-
-
-def _texts(model: Path) -> list[str]:
-    """Return the model's own text, and those of the files that it includes."""
-    texts: list[str] = []
-    waiting, seen = [model], set[Path]()
-    while waiting and len(seen) < _MOST_FILES:
-        file = waiting.pop()
-        if file in seen or (seen and not file.is_file()):
-            continue
-        seen.add(file)
-        texts.append(read_text(file, errors="replace"))
-        names = _INCLUDED.findall(texts[-1])
-        waiting += [place / name for name in names for place in (model.parent, file.parent)]
-    return texts
 
 
 def driven(record: RobotRecord) -> str:

@@ -127,8 +127,12 @@ def load_model(xml_file: str) -> mujoco.MjModel:
         if path.suffix == ".mjb":
             read = mujoco.MjModel.from_binary_path
         return read(str(path))
-    except ValueError as error:
-        raise BadEnvironment(f'MuJoCo cannot read "{xml_file}": {error}') from error
+    except (ValueError, mujoco.FatalError) as error:
+        hint = "A compiled model fits one version of MuJoCo only; give the XML file."
+        raise BadEnvironment(
+            f'MuJoCo cannot read "{xml_file}": {error}',
+            hint=hint if path.suffix == ".mjb" else None,
+        ) from error
 
 
 _change: ContextVar[ModelChange | None] = ContextVar("_change", default=None)
