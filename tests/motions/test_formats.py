@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 
 from telic.errors import BadFile, TelicError
-from telic.motions.beyondmimic import beyondmimic_arrays
 from telic.motions.clip import MotionOrigin
 from telic.motions.formats import read_motions
 from telic.motions.formats.pickles import read_pickle
 from telic.motions.formats.track import RobotTrack, SkeletonTrack, robot_clip
+from telic.motions.library import beyondmimic_arrays
 from telic.motions.robot import motion_robot
 from tests.motions.files import bvh, good_files, lafan_csv, own_npz, pickled
 from tests.motions.quick import wavy

@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from telic.tracking.metrics import follow_errors, similarity
+from telic.tracking.evaluate import follow_errors, similarity
 from telic.tracking.reports import ClipResult, TrackingReport, as_csv, summarise_encoder
 
 DT = 0.02

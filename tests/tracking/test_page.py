@@ -12,7 +12,7 @@ from telic.report.markdown import render_markdown
 from telic.storage.layout import RunFolder
 from telic.tracking import sweep as sweeping
 from telic.tracking import train
-from telic.tracking.metrics import follow_errors
+from telic.tracking.evaluate import follow_errors
 from telic.tracking.page import evaluation_report, sweep_report
 from telic.tracking.reports import (
     ClipResult,

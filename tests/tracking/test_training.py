@@ -26,7 +26,7 @@ from telic.tracking.export import export_tracker
 from telic.tracking.losses import guidance
 from telic.tracking.renewal import training_clips
 from telic.tracking.reports import TrackingReport
-from telic.tracking.settle import settle
+from telic.tracking.token_phases import settle, warm_up
 from telic.tracking.tracker import load_tracker, save_tracker
 from telic.tracking.train import (
     TrackingOptions,
@@ -35,7 +35,6 @@ from telic.tracking.train import (
     scheduled,
     train_tracker,
 )
-from telic.tracking.warmup import warm_up
 from telic.training.loop import collecting
 from telic.training.rollout import by_member
 from tests.tracking.constructed import library, tiny

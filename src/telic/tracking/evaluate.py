@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import combinations
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -21,10 +21,10 @@ from telic.motions.library import MotionLibrary
 from telic.storage.trajectories import REFERENCE, Trajectory, TrajectoryFacts
 from telic.tracking.config import TrackingConfig
 from telic.tracking.environment import clips_of, make_tracking, tracking_task
-from telic.tracking.metrics import follow_errors
 from telic.tracking.reports import (
     ClipResult,
     EncoderResult,
+    FollowErrors,
     PairAgreement,
     TokenUse,
     TrackingReport,
@@ -38,6 +38,8 @@ _AT_ONCE = 1024
 """environments that play together"""
 _LOOK_EVERY = 5
 """steps between two looks at the tokens"""
+_MM = 1000.0
+_linalg: Any = torch.linalg
 _FIELDS = ("robot_places", "target_places", "joint_error", "turn_error")
 
 
@@ -270,3 +272,46 @@ def played_clips(config: TrackingConfig, library: MotionLibrary, split: Split) -
         return clips
     chosen = integers(torch.linspace(0, len(clips) - 1, most).round().long())
     return [clips[place] for place in chosen]
+
+
+# ---- errors of bodies over the frames that were played
+
+
+def similarity(robot: Tensor, target: Tensor) -> Tensor:
+    """Return the robot's places (T, B, 3) after the rotation, scale and shift that fit best.
+
+    Umeyama (1991), frame by frame.
+    """
+    a, b = robot.double(), target.double()
+    middle_a, middle_b = a.mean(1, keepdim=True), b.mean(1, keepdim=True)
+    x, y = a - middle_a, b - middle_b
+    u, s, vt = _linalg.svd(y.transpose(1, 2) @ x)
+    sign = torch.ones_like(s)
+    sign[:, -1] = torch.sign(_linalg.det(u @ vt))
+    turn = u @ torch.diag_embed(sign) @ vt
+    spread = x.square().sum((1, 2)).clamp_min(1e-12)
+    scale = ((s * sign).sum(1) / spread)[:, None, None]
+    return scale * (x @ turn.transpose(1, 2)) + middle_b
+
+
+def follow_errors(robot: Tensor, target: Tensor, dt: float) -> FollowErrors:
+    """Measure places (T, B, 3) of the robot's bodies, m, against those of the reference.
+
+    Local errors are relative to the root of each.
+    """
+    robot, target = robot.double(), target.double()
+    off = robot - target
+    local = off - off[:, :1]
+    speed = norm(off[1:] - off[:-1]).mean().item() if len(off) > 1 else None
+    second = off[2:] - 2.0 * off[1:-1] + off[:-2]
+    jolt = norm(second).mean().item() if len(off) > 2 else None
+    return FollowErrors(
+        mpjpe_g_mm=_MM * norm(off).mean().item(),
+        mpjpe_l_mm=_MM * norm(local).mean().item(),
+        mpjpe_pa_mm=_MM * norm(similarity(robot, target) - target).mean().item(),
+        velocity_mm=None if speed is None else _MM * speed,
+        velocity_m_s=None if speed is None else speed / dt,
+        acceleration_mm=None if jolt is None else _MM * jolt,
+        acceleration_m_s2=None if jolt is None else jolt / dt**2,
+        drift_m=norm(off[-1, 0, :2]).item(),
+    )

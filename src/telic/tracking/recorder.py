@@ -19,8 +19,8 @@ from telic.tracking.config import TrackingConfig
 from telic.tracking.environment import tracking_task
 from telic.tracking.evaluate import ClipPlayer
 from telic.tracking.reports import TrackingReport
-from telic.tracking.settle import settle
 from telic.tracking.task import TrackingTask
+from telic.tracking.token_phases import settle
 from telic.tracking.tokens import LOSSES, TokenNetworks
 from telic.tracking.tracker import Tracker, TrackerFacts, member_tracker, save_tracker
 from telic.training.evaluate import Evaluation

@@ -38,8 +38,8 @@ from telic.tracking.processes import SharedCollector, share, train_in_processes
 from telic.tracking.recorder import TrackEvaluator, TrackRecorder
 from telic.tracking.renewal import RenewingCollector, training_clips
 from telic.tracking.task import CURRICULUM, TrackingTask
+from telic.tracking.token_phases import warm_up
 from telic.tracking.tokens import LOSSES, TokenNetworks
-from telic.tracking.warmup import warm_up
 from telic.training import loop
 from telic.training.cells import cells_of
 from telic.training.folder import create, find_unfinished, new_run, set_status, working_on

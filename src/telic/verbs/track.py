@@ -257,11 +257,11 @@ def eval(request: EvalRequest) -> TrackerEvaluation:
     from telic.storage.files import write_json, write_text
     from telic.tracking.environment import open_motions
     from telic.tracking.evaluate import ClipPlayer, played_clips
-    from telic.tracking.film import film_clip
     from telic.tracking.page import evaluation_report
     from telic.tracking.reports import as_csv, reports_of
     from telic.tracking.tracker import load_tracker
     from telic.tracking.train import read_config
+    from telic.tracking.video import clip_video
 
     chosen = _chosen(request)
     config = read_config(chosen.run)
@@ -290,7 +290,7 @@ def eval(request: EvalRequest) -> TrackerEvaluation:
     for place, worst in enumerate(report.worst(request.videos), start=1):
         named = file_name(f"{worst.clip}_{worst.encoder}")
         films.append(folder / f"{stem}_worst_{place}_{named}.mp4")
-        film_clip(player, tracker, worst, films[-1])
+        clip_video(player, tracker, worst, films[-1])
     player.close()
     page = folder / f"{stem}.html"
     told = evaluation_report(report, reports_of(chosen.member), films)

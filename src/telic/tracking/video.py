@@ -1,4 +1,4 @@
-"""Films of what a tracker did: the robot, and the reference as a ghost in the same place."""
+"""Videos of what a tracker did: the robot, and the reference as a ghost in the same place."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _GHOST = "ghost_"
 _SHADE = (0.45, 0.75, 0.55, 0.35)
 
 
-def haunted(robot: MotionRobot, file: Path) -> mujoco.MjModel:
+def _with_ghost(robot: MotionRobot, file: Path) -> mujoco.MjModel:
     """Write a model with the robot twice, the second one a ghost that touches nothing."""
     spec = mujoco.MjSpec.from_file(str(robot.file.absolute()))
     ghost = mujoco.MjSpec.from_file(str(robot.file.absolute()))
@@ -41,7 +41,7 @@ def haunted(robot: MotionRobot, file: Path) -> mujoco.MjModel:
     return model
 
 
-def film_clip(
+def clip_video(
     player: ClipPlayer, tracker: Tracker, result: ClipResult, output: Path, **settings: Any
 ) -> Rendering:
     """Play one clip again, keep it, and draw it as a video (.mp4) or a strip of pictures (.png)."""
@@ -53,8 +53,8 @@ def film_clip(
     played = player.episode(tape, 0, pair)
     write_trajectory(output.with_suffix(".npz"), played)  # for a player
     with tempfile.TemporaryDirectory() as place:
-        file, episode = Path(place) / "haunted.xml", Path(place) / "clip.npz"
-        model = haunted(player.task.parts.robot, file)
+        file, episode = Path(place) / "ghost.xml", Path(place) / "clip.npz"
+        model = _with_ghost(player.task.parts.robot, file)
         qpos = np.concatenate((played["qpos"], played[REFERENCE]), axis=1)
         assert qpos.shape[1] == model.nq
         facts = TrajectoryFacts(env_id=str(file), dt_s=player.task.dt)
