@@ -91,8 +91,8 @@ def make_library() -> Path:
     """Write the motion, as a library for us and as a file for mjlab; return the library."""
     if CLIP.is_file():
         return LIBRARY
-    from telic.motions.library import beyondmimic_arrays
     from telic.motions.generate import make_clip
+    from telic.motions.library import beyondmimic_arrays
     from telic.motions.robot import motion_robot
     from telic.motions.shelf import LibraryWriter, head_for
 

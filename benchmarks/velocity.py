@@ -180,9 +180,9 @@ class Ours:
     @torch.no_grad()
     def errors(self, path: Path, reward: str) -> dict[str, float]:
         """Return how far the policy is off in fresh worlds."""
+        from telic.core.rotations import conjugate, rotate
         from telic.envs import make
         from telic.envs.access import located
-        from telic.envs.driven import to_body
         from telic.training.export.robot_folder import law_of
         from telic.training.policy import load_policy
 
@@ -210,7 +210,7 @@ class Ours:
             told = torch.stack(
                 [info[f"command_{way}"] for way in ("forward", "sideways", "turn")], 1
             )
-            speeds = to_body(info["qpos"][:, 3:7], info["qvel"][:, :3])[:, :2]
+            speeds = rotate(conjugate(info["qpos"][:, 3:7]), info["qvel"][:, :3])[:, :2]
             errors.add(speeds, info["qvel"][:, 5], told)
             errors.falls += int(step.terminated.sum())
             obs = step.obs

@@ -12,7 +12,6 @@ from telic.composer.compose import compose
 from telic.envs import make
 from telic.envs.commands import Commander, VelocityCommands
 from telic.envs.domain_randomization import RANDOMIZATIONS
-from telic.envs.driven import down, heading, to_body
 from telic.errors import ConfigError, UnknownName
 from telic.rendering.look import load_dressed
 from telic.rendering.replay import ground_of
@@ -43,32 +42,10 @@ def dog(tmp_path_factory):
     return str(build(guessed(DOG), tmp_path_factory.mktemp("driven"), "dog"))
 
 
-def quaternions(count=64, seed=0):
-    q = torch.randn(count, 4, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
-    return q / q.norm(dim=1, keepdim=True)
-
-
-def matrix(q):
-    out = np.zeros(9)
-    mujoco.mju_quat2Mat(out, q.numpy())
-    return out.reshape(3, 3)
-
-
 def actions(env, seed=0, size=0.3):
     noise = torch.randn(env.num_envs, env.act_dim, generator=torch.Generator().manual_seed(seed))
     middle, half = (env.action_high + env.action_low) / 2, (env.action_high - env.action_low) / 2
     return middle + size * half * noise
-
-
-def test_what_the_trunk_sees_is_the_world_turned_back():
-    q = quaternions()
-    vector = torch.randn(len(q), 3, generator=torch.Generator().manual_seed(1)).double()
-    for row in range(len(q)):
-        turned = matrix(q[row])
-        assert np.allclose(to_body(q, vector)[row], turned.T @ vector[row].numpy())
-        assert np.allclose(down(q)[row], turned.T @ np.array([0.0, 0.0, -1.0]))
-        facing = turned @ np.array([1.0, 0.0, 0.0])
-        assert np.isclose(heading(q)[row], np.arctan2(facing[1], facing[0]))
 
 
 def test_it_sees_only_what_it_can_measure(dog):

@@ -39,6 +39,11 @@ def element(q: Tensor, row: int, column: int) -> Tensor:
     return 2.0 * (parts[row] * parts[column] + signed)
 
 
+def gravity_direction(q: Tensor) -> Tensor:
+    """Return where down is in the body's frame, (..., 3): (0, 0, -1) when upright."""
+    return -torch.stack([element(q, 2, column) for column in range(3)], dim=-1)
+
+
 def rotate(q: Tensor, v: Tensor) -> Tensor:
     """Return the vectors `v` (..., 3) turned by `q` (..., 4)."""
     axis, v = broadcast(q[..., 1:], v)

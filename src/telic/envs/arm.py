@@ -15,6 +15,7 @@ import torch
 from pydantic import Field, PositiveInt
 from torch import Tensor
 
+from telic.core.rotations import element
 from telic.core.seeds import uniform
 from telic.core.tensors import norm
 from telic.envs.assumptions import OWN_REWARD
@@ -177,12 +178,10 @@ class BlockTask(ReachTask):
 
     def observe(self) -> Tensor:
         """Observe what a reach observes, and where the block is, how it lies and how it moves."""
-        w, x, y, z = self._turn.unbind(1)
-        ahead = (1.0 - 2.0 * (y * y + z * z), 2.0 * (x * y + w * z), 2.0 * (x * z - w * y))
-        left = (2.0 * (x * y - w * z), 1.0 - 2.0 * (x * x + z * z), 2.0 * (y * z + w * x))
+        axes = [element(self._turn, row, column) for column in (0, 1) for row in range(3)]
         moves = self.qvel[:, self._block_rate : self._block_rate + 3]
         parts = (
-            *(super().observe(), self._block, torch.stack((*ahead, *left), dim=1), moves),
+            *(super().observe(), self._block, torch.stack(axes, dim=1), moves),
             *(self._block - self._hand, self._target - self._block),
         )
         return torch.cat(parts, dim=1)

@@ -18,8 +18,9 @@ import torch
 from pydantic import Field, PositiveInt
 from torch import Tensor
 
+from telic.core.rotations import conjugate, element, gravity_direction, rotate
 from telic.core.seeds import uniform
-from telic.core.tensors import cross, split
+from telic.core.tensors import split
 from telic.envs.anatomy import illegal_bodies
 from telic.envs.commands import NAMES, Commander, VelocityCommands
 from telic.envs.domain_randomization import RANDOMIZATIONS, Level, RandomizedModel
@@ -256,9 +257,9 @@ class RobotTask(TravelTask, ActuatedTask):
         position = self.qpos[:, self._joints] - self._rest
         if self._spread is not None:
             position = position + self._off(self._drawn(_ENCODER))
-        parts = [self.qvel[:, self._spin : self._spin + 3], down(quaternion)]
+        parts = [self.qvel[:, self._spin : self._spin + 3], gravity_direction(quaternion)]
         if self.arguments.sees_velocity:
-            parts.append(to_body(quaternion, self.qvel[:, :3]))
+            parts.append(rotate(conjugate(quaternion), self.qvel[:, :3]))
         if self._commander is not None:
             parts.append(self._command(self._time))
         asked = (self.memory["asked"] - self._middle) / self._half
@@ -274,7 +275,8 @@ class RobotTask(TravelTask, ActuatedTask):
         if self.told is not None:
             return self.told
         quaternion = self.qpos[:, self._turned : self._turned + 4]
-        return self._commander.at(self._drawn(_COMMANDS), time, heading(quaternion))
+        yaw = torch.atan2(element(quaternion, 1, 0), element(quaternion, 0, 0))
+        return self._commander.at(self._drawn(_COMMANDS), time, yaw)
 
     def outcome(self, action: Tensor, moved: Tensor) -> Outcome:
         """Reward obeying the command, or speed where there is none; charge effort."""
@@ -282,7 +284,7 @@ class RobotTask(TravelTask, ActuatedTask):
         ends = None
         if self.arguments.terminate_when_unhealthy:
             quaternion = self.qpos[:, self._turned : self._turned + 4]
-            ends = down(quaternion)[:, 2] > -math.cos(_FALLEN_RAD)
+            ends = gravity_direction(quaternion)[:, 2] > -math.cos(_FALLEN_RAD)
             if self._forces is not None:
                 pressed = self._forces[:, self._illegal, 3:].square().sum(2)
                 ends = ends | (pressed > self.robot.contact_threshold**2).any(1)
@@ -291,7 +293,7 @@ class RobotTask(TravelTask, ActuatedTask):
             return Outcome(speed.reward, ends, {**speed.values, **none})
         command = self._command(self._time - self.dt)  # the one that was in force
         quaternion = self.qpos[:, self._turned : self._turned + 4]
-        velocity = to_body(quaternion, self.qvel[:, :3])[:, :2]
+        velocity = rotate(conjugate(quaternion), self.qvel[:, :3])[:, :2]
         turning = self.qvel[:, self._spin + 2]
         off = (velocity - command[:, :2]).square().sum(1)
         obeys = torch.exp(-off / _TRACKING)
@@ -335,27 +337,3 @@ def _blocks(arguments: RobotArguments, actuators: tuple[str, ...]) -> dict[str, 
     blocks["rate"] = [f"{name} velocity" for name in actuators]
     blocks["action"] = [f"{name} last action" for name in actuators]
     return blocks
-
-
-# ---- turning between world and trunk; quaternions are (w, x, y, z)
-
-
-def down(quaternion: Tensor) -> Tensor:
-    """Return where down is as the trunk sees it, (N, 3): (0, 0, -1) when upright."""
-    w, x, y, z = quaternion.unbind(1)
-    return torch.stack(
-        (2.0 * (w * y - x * z), -2.0 * (y * z + w * x), 2.0 * (x * x + y * y) - 1.0), 1
-    )
-
-
-def to_body(quaternion: Tensor, vector: Tensor) -> Tensor:
-    """Return a vector of the world as the trunk sees it, (N, 3)."""
-    w, axis = quaternion[:, :1], -quaternion[:, 1:]
-    turned = 2.0 * cross(axis, vector)
-    return vector + w * turned + cross(axis, turned)
-
-
-def heading(quaternion: Tensor) -> Tensor:
-    """Return the angle about the vertical that the trunk faces, (N,), rad."""
-    w, x, y, z = quaternion.unbind(1)
-    return torch.atan2(2.0 * (w * z + x * y), 1.0 - 2.0 * (y * y + z * z))

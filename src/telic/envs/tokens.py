@@ -19,8 +19,8 @@ from torch import Tensor
 
 from telic.core.config import Record
 from telic.core.quantiser import Quantiser
+from telic.core.rotations import conjugate, gravity_direction, rotate
 from telic.core.tensors import split
-from telic.envs.driven import down, to_body
 from telic.envs.spec import Robot
 from telic.errors import BadFile
 from telic.robots import TOKENS
@@ -147,8 +147,8 @@ class TokenDriver:
             moving[:, _AXES.index(slide.axis)] = slide.sign * qvel[:, slide.dof]
         values = {
             "angular_velocity": turning,
-            "linear_velocity": to_body(quaternion, moving),
-            "gravity": down(quaternion),
+            "linear_velocity": rotate(conjugate(quaternion), moving),
+            "gravity": gravity_direction(quaternion),
             "joint_position": qpos[:, self._qpos] - self._rest,
             "joint_velocity": qvel[:, self._dofs],
             "last_action": last,
