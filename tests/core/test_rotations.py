@@ -5,7 +5,14 @@ import numpy as np
 import pytest
 import torch
 
-from telic.core.rotations import conjugate, multiply, rotate, rotation_vector, wrap
+from telic.core.rotations import (
+    conjugate,
+    gravity_direction,
+    multiply,
+    rotate,
+    rotation_vector,
+    wrap,
+)
 
 
 @pytest.fixture
@@ -22,6 +29,8 @@ def test_quaternion_algebra_is_that_of_mujoco(two_rotations):
     a, b, v = map(torch.tensor, (a, b, v))
     assert multiply(a, b).tolist() == pytest.approx(product.tolist())
     assert rotate(a, v).tolist() == pytest.approx(turned.tolist())
+    down = rotate(conjugate(a), torch.tensor([0.0, 0.0, -1.0], dtype=a.dtype))
+    assert gravity_direction(a).tolist() == pytest.approx(down.tolist())
     assert multiply(a, conjugate(a)).tolist() == pytest.approx([1, 0, 0, 0], abs=1e-12)
 
 

@@ -53,3 +53,10 @@ def read_frames(path):
         check=True,
     )
     return np.frombuffer(answer.stdout, np.uint8).reshape(-1, facts.height, facts.width, 3)
+
+
+def pixels(path):
+    """Return the values of a picture, flat."""
+    command = [ffmpeg_path(), "-v", "error", "-i", str(path), "-f", "rawvideo", "-pix_fmt", "rgb24"]
+    answer = subprocess.run([*command, "-"], capture_output=True, check=True)
+    return np.frombuffer(answer.stdout, np.uint8)

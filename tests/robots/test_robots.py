@@ -21,12 +21,12 @@ from telic.errors import (
     UnknownName,
     UsageError,
 )
-from telic.rendering.media import read_png
 from telic.robots import archive, catalogue
 from telic.robots.build import driven, robot_path
 from telic.robots.catalogue import NamedRobot, RobotNumbers, RobotPackage, fetch, is_fetched
 from telic.robots.record import Drive, RobotRecord, guessed, moving_joints
 from telic.verbs.robots import robots
+from tests.rendering.films import pixels
 
 ROBOTS = Path(catalogue.__file__).parents[1] / "bench" / "suites" / "robots"
 TOY = """
@@ -280,7 +280,7 @@ def test_parts_touch_the_ground_and_each_other_only_where_that_is_asked_for(toy,
 @pytest.mark.slow
 def test_a_robot_is_drawn_and_told_of(toy, tmp_path):
     page = robots("toy-dog", output=str(tmp_path / "dog.png"))
-    assert read_png(Path(page.picture)).std() > 5  # not one colour
+    assert pixels(Path(page.picture)).std() > 5  # not one colour
     assert page.facts["kind"] == "quadruped" and page.licence == "MIT"
     with pytest.raises(UsageError, match="does not end in"):
         robots("toy-dog", output=str(tmp_path / "dog.gif"))

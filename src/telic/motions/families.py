@@ -11,9 +11,10 @@ import math
 import tomllib
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from scipy import interpolate as _interpolate
 
 from telic.motions.figure import SIDES, Side
 from telic.motions.plan import (
@@ -28,6 +29,7 @@ from telic.motions.plan import (
     times,
 )
 
+interpolate: Any = _interpolate  # it comes without types
 Parameters = Mapping[str, float]
 _DOUBLE = 0.24
 """share of a step's time that both feet stand"""
@@ -145,7 +147,7 @@ def hop(body: Measures, p: Parameters) -> MotionPlan:
     slopes = [0.0, 0.0, 0.0, off, -off, 0.0, 0.0, 0.0]
     plan = standing(float(knots[-1]), body.stance)
     time = times(plan)
-    height = _hermite(time, knots, np.array(heights), np.array(slopes))
+    height = interpolate.CubicHermiteSpline(knots, heights, slopes)(time)
     air = (time > knots[3]) & (time < knots[4])
     high = off * (time - knots[3]) - GRAVITY / 2 * (time - knots[3]) ** 2
     plan.height = np.where(air, high, height) - 0.03 * body.leg_m
@@ -161,21 +163,6 @@ def hop(body: Measures, p: Parameters) -> MotionPlan:
     plan.root[:, 0] += way
     plan.pitch = 0.8 * p["dip"] * np.clip(-height / max(dip, 1e-6), 0, 1)
     return plan
-
-
-def _hermite(
-    time: np.ndarray, knots: np.ndarray, values: np.ndarray, slopes: np.ndarray
-) -> np.ndarray:
-    """Return the cubic through values with slopes at knots."""
-    place = np.clip(np.searchsorted(knots, time, side="right") - 1, 0, len(knots) - 2)
-    width = knots[place + 1] - knots[place]
-    u = (time - knots[place]) / width
-    return (
-        (2 * u**3 - 3 * u**2 + 1) * values[place]
-        + (u**3 - 2 * u**2 + u) * width * slopes[place]
-        + (-2 * u**3 + 3 * u**2) * values[place + 1]
-        + (u**3 - u**2) * width * slopes[place + 1]
-    )
 
 
 # ---- stepping

@@ -40,16 +40,6 @@ def write_png(path: Path, picture: np.ndarray) -> None:
     write_bytes(path, b"\x89PNG\r\n\x1a\n" + b"".join(_chunk(*chunk) for chunk in chunks))
 
 
-def read_png(path: Path) -> np.ndarray:
-    """Return a picture that `write_png` wrote, (H, W, 3) uint8; no other PNG is understood."""
-    content = path.read_bytes()
-    width, height = struct.unpack(">II", content[16:24])
-    start = content.index(b"IDAT")
-    (size,) = struct.unpack(">I", content[start - 4 : start])
-    lines = np.frombuffer(zlib.decompress(content[start + 4 : start + 4 + size]), dtype=np.uint8)
-    return lines.reshape(height, 1 + 3 * width)[:, 1:].reshape(height, width, 3).copy()
-
-
 def tiled(pictures: Sequence[np.ndarray], columns: int, gap: int) -> np.ndarray:
     """Return pictures of one size as one, line by line, with white between them."""
     height, width = pictures[0].shape[:2]

@@ -1,4 +1,4 @@
-"""Pictures of robots as they stand at the beginning of an episode, one by one or on a sheet."""
+"""Pictures of robots in the pose that episodes start from."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ from telic.sim.cpu import library
 from telic.storage.trajectories import Trajectory, TrajectoryFacts, write_trajectory
 
 _WIDTH, _HEIGHT = 640, 480
-_GAP = 6
 
 
 def draw_portraits(models: Sequence[Path], outputs: Sequence[Path]) -> None:

@@ -72,29 +72,28 @@ def main(memory: int, dies_with_parent: bool) -> int:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the terminal's, meant for the host: it ends us
     _watch_parent(dies_with_parent)
     inbox, outbox = _take_over_pipes()
-    answer = _Answer(outbox)
     try:
-        _serve(inbox, answer, memory)
+        _serve(inbox, outbox, memory)
     except BaseException as error:  # whatever the simulator raises is told, SystemExit included
         traceback.print_exc()
         _flush()
-        answer.send({"error": _told(error)})
+        _send(outbox, {"error": _told(error)})
         return 1
     return 0
 
 
-def _serve(inbox: Any, answer: _Answer, memory: int) -> None:
+def _serve(inbox: Any, outbox: int, memory: int) -> None:
     simulator: Simulator | None = None
     for line in inbox:
         order = json.loads(line)
         kind = order["do"]
         if kind == "open":
             simulator = _open(order)
-            answer.send({"hello": {"protocol": PROTOCOL, **simulator.facts}})
+            _send(outbox, {"hello": {"protocol": PROTOCOL, **simulator.facts}})
             continue
         assert simulator is not None, "the first order opens a simulator"
         if kind == "map":
-            answer.send({"mapped": simulator.attach(_arrays(memory, order))})
+            _send(outbox, {"mapped": simulator.attach(_arrays(memory, order))})
             continue
         if kind == "close":
             simulator.close()
@@ -105,19 +104,13 @@ def _serve(inbox: Any, answer: _Answer, memory: int) -> None:
             simulator.stagger()
         else:
             simulator.step()
-        answer.send({"done": True})
+        _send(outbox, {"done": True})
 
 
-class _Answer:
-    """Sends lines to the host; what it cannot hear any more needs no answer."""
-
-    def __init__(self, outbox: int) -> None:
-        self._outbox = outbox
-
-    def send(self, message: dict[str, Any]) -> None:
-        data = memoryview(json.dumps(message).encode() + b"\n")
-        while data:
-            data = data[os.write(self._outbox, data) :]
+def _send(outbox: int, message: dict[str, Any]) -> None:
+    data = memoryview(json.dumps(message).encode() + b"\n")
+    while data:
+        data = data[os.write(outbox, data) :]
 
 
 def _open(order: dict[str, Any]) -> Simulator:
