@@ -97,7 +97,7 @@ def make_library() -> Path:
     from telic.motions.shelf import LibraryWriter, head_for
 
     robot = motion_robot(ROBOT)
-    clip = make_clip(robot, FAMILY, PARAMETERS).clip
+    clip = make_clip(robot, FAMILY, PARAMETERS)
     RESULTS.mkdir(parents=True, exist_ok=True)
     with LibraryWriter(LIBRARY, head_for(robot, [clip])) as writer:
         writer.add(clip)

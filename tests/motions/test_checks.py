@@ -16,7 +16,7 @@ ROBOT = motion_robot("planar-biped")
 @pytest.fixture(scope="module")
 def good() -> MotionClip:
     """A squat, which is in balance all the time."""
-    return make_clip(ROBOT, "squat", {"seconds": 2.0, "hertz": 0.5, "depth": 0.2}).clip
+    return make_clip(ROBOT, "squat", {"seconds": 2.0, "hertz": 0.5, "depth": 0.2})
 
 
 def _sunk(clip: MotionClip) -> MotionClip:

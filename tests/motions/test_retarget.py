@@ -22,7 +22,7 @@ HUMANOID = motion_robot("Humanoid-v5")
 def walk() -> MotionClip:
     """A walk of the humanoid, with the person who does the same."""
     parameters = {"seconds": 1.2, "speed": 0.8, "rhythm": 1.0, "lift": 0.08}
-    return make_clip(HUMANOID, "walk", parameters).clip
+    return make_clip(HUMANOID, "walk", parameters)
 
 
 @pytest.mark.parametrize("name", ["Humanoid-v5", "planar-biped"])

@@ -3,7 +3,6 @@
 import pytest
 import torch
 
-from telic.errors import UsageError
 from telic.tracking.losses import (
     alignment,
     cycle,
@@ -50,50 +49,12 @@ def test_members_do_not_influence_one_another():
     torch.testing.assert_close(both[1:], alone)
 
 
-@pytest.mark.parametrize("mode", ["post_quantization", "pre_quantization"])
-def test_a_residual_of_nothing_is_as_none(mode):
-    made, flat = networks()
-    views, inputs = made.views(flat), some_inputs()
-    latent, senses = made.latent(views, inputs), inputs[..., 0:2]
-    plain = made.steer(views, senses, latent=latent)
-    zero = made.steer(views, senses, latent=latent, residual=torch.zeros_like(latent), mode=mode)
-    assert torch.equal(plain, zero)
-    assert torch.equal(plain, made.act(views, inputs))
-
-
-def test_replacing_ignores_the_encoders_and_needs_none():
-    made, flat = networks()
-    views, inputs = made.views(flat), some_inputs()
-    residual = torch.randn(2, 40, SMALL.width, generator=torch.Generator().manual_seed(1))
-    mode = "pre_quantization_replace"
-    senses = inputs[..., 0:2]
-    with_latent = made.steer(
-        views, senses, latent=made.latent(views, inputs), residual=residual, mode=mode
-    )
-    without = made.steer(views, senses, residual=residual, mode=mode)
-    assert torch.equal(with_latent, without)
-    with pytest.raises(UsageError):
-        made.steer(views, senses, residual=residual)
-
-
-@pytest.mark.parametrize("scale", [0.0, 0.37, 5.0])
-def test_tokens_that_were_moved_stay_on_the_grid(scale):
-    made, flat = networks()
-    views, inputs = made.views(flat), some_inputs()
-    latent, senses = made.latent(views, inputs), inputs[..., 0:2]
-    residual = torch.randn(latent.shape, generator=torch.Generator().manual_seed(2))
-    moved = made.steer(views, senses, latent=latent, residual=residual, scale=scale)
-    token = made.quantiser.snap(made.quantiser(latent) + scale * residual)
-    assert torch.equal(token, made.quantiser.values(made.quantiser.codes(token)))
-    assert torch.equal(moved, made.steer(views, senses, token=token))
-
-
 def test_tokens_given_directly_act_as_encoding_and_decoding():
     made, flat = networks()
     views, inputs = made.views(flat), some_inputs()
     token = made.quantiser(made.latent(views, inputs))
     sent = made.quantiser.values(made.quantiser.codes(token))
-    assert torch.equal(made.steer(views, inputs[..., 0:2], token=sent), made.act(views, inputs))
+    assert torch.equal(made.decode(views, sent, inputs[..., 0:2]), made.act(views, inputs))
 
 
 def test_zero_error_is_no_loss_and_known_errors_have_known_losses():

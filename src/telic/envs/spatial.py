@@ -12,7 +12,6 @@ from torch import Tensor
 from telic.core.tensors import norm
 from telic.envs.anatomy import body_names, by_body, position_names, velocity_names
 from telic.envs.task import (
-    Camera,
     ContactWeight,
     ControlWeight,
     ForwardWeight,
@@ -41,7 +40,6 @@ class AntArguments(TaskArguments):
 
     xml_file: str = "ant.xml"
     frame_skip: FrameSkip = 5
-    default_camera_config: Camera = Field(default={"distance": 4.0})
     forward_reward_weight: ForwardWeight = 1.0
     ctrl_cost_weight: ControlWeight = 0.5
     contact_cost_weight: ContactWeight = 5e-4
@@ -146,7 +144,6 @@ def _row(body: int | str, bodies: tuple[str, ...]) -> int:
 
 _INERTIA_PARTS = ("ixx", "iyy", "izz", "ixy", "ixz", "iyz", "mx", "my", "mz", "m")
 _MOTION_PARTS = ("wx", "wy", "wz", "vx", "vy", "vz")
-_CAMERA: Camera = {"trackbodyid": 1, "distance": 4.0, "lookat": (0.0, 0.0, 2.0), "elevation": -20.0}
 _MEANINGS = {
     "x_position": "position of the torso along x, m",
     "y_position": "position of the torso along y, m",
@@ -181,7 +178,6 @@ class HumanoidArguments(PersonArguments):
     """Arguments of Humanoid-v5."""
 
     xml_file: str = "humanoid.xml"
-    default_camera_config: Camera = _CAMERA
     forward_reward_weight: ForwardWeight = 1.25
     contact_cost_weight: ContactWeight = 5e-7
     contact_cost_range: ContactRange = (-float("inf"), 10.0)
@@ -194,7 +190,6 @@ class HumanoidStandupArguments(PersonArguments):
     """Arguments of HumanoidStandup-v5."""
 
     xml_file: str = "humanoidstandup.xml"
-    default_camera_config: Camera = Field(default={**_CAMERA, "lookat": (0.0, 0.0, 0.8925)})
     uph_cost_weight: Annotated[
         float, Field(description="accepted and without effect, as in Gymnasium")
     ] = 1.0

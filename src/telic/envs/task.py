@@ -27,7 +27,6 @@ Read = Callable[[str], Tensor]
 
 # Argument types that several tasks share, each with the description that is its help text.
 Range = tuple[float, float]
-Camera = dict[str, float | tuple[float, float, float]]
 
 FrameSkip = Annotated[PositiveInt, Field(description="physics steps per control step")]
 ForwardWeight = Annotated[float, Field(description="reward per m/s forward")]
@@ -50,8 +49,8 @@ class TaskArguments(Config):
     xml_file: str = Field(description="model: the name of a Gymnasium asset, or a path")
     frame_skip: FrameSkip
     max_episode_steps: PositiveInt | None = Field(1000, description="time limit; None: unlimited")
-    default_camera_config: Camera = Field(
-        default_factory=dict, description="camera for rendering, as MjvCamera fields"
+    default_camera_config: dict[str, Any] = Field(
+        default_factory=dict, description="taken as in Gymnasium; videos place their own camera"
     )
 
 

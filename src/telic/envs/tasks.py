@@ -20,7 +20,6 @@ from telic.envs.anatomy import position_names, velocity_names
 from telic.envs.spatial import Ant, Humanoid, HumanoidStandup
 from telic.envs.task import (
     AnyTask,
-    Camera,
     ControlWeight,
     ForwardWeight,
     FrameSkip,
@@ -40,7 +39,6 @@ from telic.errors import BadEnvironment
 from telic.sim import Simulation
 
 _REACH = 0.2  # radius of the disc that Reacher's target lies in, m
-_VIEW: Camera = {"trackbodyid": 2, "distance": 3.0, "lookat": (0.0, 0.0, 1.15), "elevation": -20.0}
 
 
 class HalfCheetahArguments(TaskArguments):
@@ -48,7 +46,6 @@ class HalfCheetahArguments(TaskArguments):
 
     xml_file: str = "half_cheetah.xml"
     frame_skip: FrameSkip = 5
-    default_camera_config: Camera = Field(default={"distance": 4.0})
     forward_reward_weight: ForwardWeight = 1.0
     ctrl_cost_weight: ControlWeight = 0.1
     reset_noise_scale: NoiseScale = 0.1
@@ -71,7 +68,6 @@ class Walker2dArguments(TaskArguments):
 
     xml_file: str = "walker2d_v5.xml"
     frame_skip: FrameSkip = 4
-    default_camera_config: Camera = Field(default={**_VIEW, "distance": 4.0})
     forward_reward_weight: ForwardWeight = 1.0
     ctrl_cost_weight: ControlWeight = 1e-3
     healthy_reward: HealthyReward = 1.0
@@ -86,7 +82,6 @@ class HopperArguments(Walker2dArguments):
     """Arguments of Hopper-v5."""
 
     xml_file: str = "hopper.xml"
-    default_camera_config: Camera = _VIEW
     healthy_state_range: Annotated[
         Range, Field(description="all other positions and velocities must lie in it")
     ] = (-100.0, 100.0)
@@ -236,7 +231,6 @@ class InvertedPendulumArguments(TaskArguments):
 
     xml_file: str = "inverted_pendulum.xml"
     frame_skip: FrameSkip = 2
-    default_camera_config: Camera = Field(default={"trackbodyid": 0, "distance": 2.04})
     reset_noise_scale: NoiseScale = 0.01
     terminate_when_unhealthy: TerminateWhenUnhealthy = True
 
@@ -327,7 +321,6 @@ class ReacherArguments(TaskArguments):
     xml_file: str = "reacher.xml"
     frame_skip: FrameSkip = 2
     max_episode_steps: PositiveInt | None = Field(50, description="time limit; None: unlimited")
-    default_camera_config: Camera = Field(default={"trackbodyid": 0})
     reward_dist_weight: Annotated[float, Field(description="cost per metre to the target")] = 1.0
     reward_control_weight: ControlWeight = 1.0
 

@@ -12,7 +12,6 @@ import os
 import tempfile
 from collections.abc import Container, Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 import mujoco
 import numpy as np
@@ -21,7 +20,7 @@ from torch import Tensor
 
 from telic.core.rotations import about, from_euler, multiply, rotate
 from telic.core.seeds import derive
-from telic.core.tensors import from_numpy, norm
+from telic.core.tensors import from_numpy
 from telic.errors import UnknownName, UsageError
 from telic.motions.clip import MotionClip, MotionOrigin, Split
 from telic.motions.families import Footing, Measures, MotionFamily, Parameters
@@ -43,14 +42,6 @@ _STRETCH = 0.985
 _HELD: dict[Split, tuple[float, float]] = {"test": (0.4, 0.52), "validation": (0.72, 0.8)}
 """parts of a parameter's range that training never draws from"""
 _ITERATIONS = 24
-
-
-class Generated(NamedTuple):
-    """A clip, and how near it is to its plan."""
-
-    clip: MotionClip
-    off_m: float
-    """farthest that a foot is from where it was planned"""
 
 
 def family_names(robot: MotionRobot) -> list[str]:
@@ -86,7 +77,7 @@ def generate(
     seed: int = 0,
     held_share: float = 0.2,
     skip: Container[str] = (),
-) -> Iterator[Generated]:
+) -> Iterator[MotionClip]:
     """Yield clips, family by family in turn; the n-th is the same however many are asked for.
 
     Args:
@@ -133,7 +124,7 @@ def generated_library(
     folder = cache_folder() / "motions" / f"{Path(robot.name).stem}-{count}-{key}"
     if not folder.is_dir():
         made = generate(robot, count, families=families, seed=seed, held_share=held_share)
-        clips = [each.clip for each in made]
+        clips = list(made)
         make_folder(folder.parent)
         # Made beside its place: who is killed, or comes second, leaves nothing that is half.
         with tempfile.TemporaryDirectory(dir=folder.parent) as place:
@@ -168,7 +159,7 @@ def make_clip(
     *,
     name: str | None = None,
     split: Split = "train",
-) -> Generated:
+) -> MotionClip:
     """Return the clip of a family with given parameters."""
     if family not in all_families():
         raise UnknownName("family of motions", family, list(all_families()))
@@ -177,7 +168,7 @@ def make_clip(
         raise UsageError(f"{family} needs the parameter {min(missing)}.")
     maker = _maker(robot)
     plan = all_families()[family].make(maker.measures, parameters)
-    poses, off = maker.poses(plan)
+    poses = maker.poses(plan)
     order = sorted(SIDES, key=lambda side: robot.facts.feet.index(maker.figure.feet[side]))
     contacts = np.stack([plan.feet[side].stands for side in order], axis=1)
     origin = MotionOrigin(
@@ -198,7 +189,7 @@ def make_clip(
         origin=origin,
         split=split,
     )
-    return Generated(clip.replace(human=person_like(maker.figure, clip)), off)
+    return clip.replace(human=person_like(maker.figure, clip))
 
 
 def measures_of(robot: MotionRobot) -> Measures:
@@ -239,8 +230,8 @@ class _Maker:
         self.measures = Measures(self.figure.leg_length, float(self.centre[2]) - low, stance)
         self.near = self.figure.bent()
 
-    def poses(self, plan: MotionPlan) -> tuple[PoseBatch, float]:
-        """Return the robot in a plan, and the farthest a foot is from it, m."""
+    def poses(self, plan: MotionPlan) -> PoseBatch:
+        """Return the robot in a plan."""
         root_quat = from_euler("ZYX", _tensor(np.stack([plan.yaw, plan.pitch, plan.roll], axis=1)))
         ahead = rotate(
             about(2, _tensor(plan.yaw)),
@@ -264,15 +255,7 @@ class _Maker:
             moves_root=False,
             margin=0.01,
         )
-        poses = solve_smoothly(self.robot, start, wishes, FPS, _ITERATIONS)
-        pos, quat = self.robot.kinematics().poses(*poses)
-        off = 0.0
-        for point, _ in feet:
-            there = pos[:, point.body] + rotate(
-                quat[:, point.body], point.offset.expand(plan.frames, 3)
-            )
-            off = max(off, float(norm(there - point.place).max()))
-        return poses, off
+        return solve_smoothly(self.robot, start, wishes, FPS, _ITERATIONS)
 
     def _foot(self, plan: MotionPlan, side: Side) -> tuple[PointGoal, TurnGoal]:
         path, body = plan.feet[side], self.figure.points[f"{side}_ankle"].body

@@ -38,8 +38,6 @@ class Retargeted(NamedTuple):
     """how fast the person's ankles, scaled, slide while they stand"""
     slid_after_m_s: float | None
     """how fast the robot's soles do"""
-    off_m: float
-    """how far hands and feet are from where they should be, on average"""
 
 
 @dataclass(slots=True)
@@ -85,7 +83,7 @@ def retarget(track: SkeletonTrack, robot: MotionRobot, origin: MotionOrigin) -> 
         ),
     )
     clip = _on_ground(clip, robot)
-    return Retargeted(clip, _slid(person), slide_of(robot, clip), _mean_off(robot, poses, goals))
+    return Retargeted(clip, _slid(person), slide_of(robot, clip))
 
 
 def _human(person: _Person, names: tuple[str, ...]) -> HumanTrack | None:
@@ -341,16 +339,6 @@ def _on_ground(clip: MotionClip, robot: MotionRobot) -> MotionClip:
     else:
         moved_root[:, 0] -= clip.root_pos[0, 0]
     return clip.replace(root_pos=moved_root)
-
-
-def _mean_off(robot: MotionRobot, poses: PoseBatch, goals: list[PointGoal]) -> float:
-    pos, quat = robot.kinematics().poses(*poses)
-    found: list[np.ndarray] = []
-    for goal in goals[1:]:
-        offset = np.tile(goal.offset.numpy(), (len(pos), 1))
-        there = pos[:, goal.body].numpy() + moved(quat[:, goal.body].numpy(), offset)
-        found.append(np.linalg.norm(there - goal.place.numpy(), axis=-1))
-    return float(np.mean(found))
 
 
 def _tensor(values: np.ndarray) -> Tensor:

@@ -87,7 +87,7 @@ def _wish(intent: str, spec: EnvSpec) -> MotionWish | None:
 @functools.lru_cache(maxsize=8)
 def _clip(robot: MotionRobot, family: str, *parameters: tuple[str, float]) -> MotionClip:
     """Return a clip; poses take seconds to solve, and a page asks again and again."""
-    return make_clip(robot, family, dict(parameters), name=family).clip
+    return make_clip(robot, family, dict(parameters), name=family)
 
 
 def _made(robot: MotionRobot, wish: MotionWish, family: str | None) -> Reference:

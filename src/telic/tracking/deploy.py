@@ -26,9 +26,8 @@ from telic.storage.reading import read_text
 from telic.tracking.environment import open_motions
 from telic.tracking.evaluate import ClipPlayer
 from telic.tracking.export import TrackerDeployment, TrackerExport, export_tracker
-from telic.tracking.observations import local_points
+from telic.tracking.observations import local_points, point_turns
 from telic.tracking.parts import substeps
-from telic.tracking.reference import BodyFrames
 from telic.tracking.task import TrackingTask
 from telic.tracking.token_robot import write_token_robot
 from telic.tracking.tracker import Tracker
@@ -169,19 +168,12 @@ def _motion(task: TrackingTask) -> dict[str, np.ndarray]:
         "joint_pos": pose.joint_pos.numpy(),
         "joint_vel": pose.joint_vel.numpy(),
         "points": local_points(bodies, parts).flatten(1).numpy(),
-        "point_turns": _point_turns(bodies, task).numpy(),
+        "point_turns": point_turns(bodies, parts).flatten(1).numpy(),
         "person": person.points.flatten(1).numpy(),
         "person_quat": person.root_quat.numpy(),
         "qpos": robot.to_qpos(pose.root_pos, pose.root_quat, pose.joint_pos).numpy(),
         "start_qvel": robot.to_qvel(first[1], first[2], first[3], first[5])[0].numpy(),
     }
-
-
-def _point_turns(bodies: BodyFrames, task: TrackingTask) -> torch.Tensor:
-    from telic.core.rotations import conjugate, multiply
-
-    quat = bodies.quat[:, task.parts.points]
-    return multiply(conjugate(bodies.quat[:, :1]).expand_as(quat), quat).flatten(1)
 
 
 def _words(tracker: Tracker, clip: str) -> str:

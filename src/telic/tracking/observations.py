@@ -14,7 +14,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from telic.core.rotations import conjugate, heading, multiply, rotate
+from telic.core.rotations import conjugate, element, heading, multiply, rotate
 from telic.errors import UnknownName
 from telic.tracking.config import TrackingConfig
 from telic.tracking.parts import RootState, TrackedParts
@@ -74,18 +74,7 @@ class ObservationTerm:
 
 def six(quat: Tensor) -> Tensor:
     """Return the first two columns of rotation matrices, row by row, (..., 6)."""
-    w, x, y, z = quat.unbind(-1)
-    return torch.stack(
-        (
-            1.0 - 2.0 * (y * y + z * z),
-            2.0 * (x * y - w * z),
-            2.0 * (x * y + w * z),
-            1.0 - 2.0 * (x * x + z * z),
-            2.0 * (x * z - w * y),
-            2.0 * (y * z + w * x),
-        ),
-        dim=-1,
-    )
+    return torch.stack([element(quat, row, column) for row in range(3) for column in (0, 1)], -1)
 
 
 def turned(robot: Tensor, reference: Tensor) -> Tensor:
@@ -122,9 +111,10 @@ def local_points(bodies: BodyFrames, parts: TrackedParts) -> Tensor:
     return rotate(conjugate(bodies.quat[:, :1]), places - bodies.pos[:, :1])
 
 
-def _point_turns(m: TrackingMoment) -> Tensor:
-    quat = m.target.quat[:, m.parts.points]
-    return multiply(conjugate(m.target.quat[:, :1]).expand_as(quat), quat).flatten(1)
+def point_turns(bodies: BodyFrames, parts: TrackedParts) -> Tensor:
+    """Return how the bodies of the points are turned as the root sees it, (N, points, 4)."""
+    quat = bodies.quat[:, parts.points]
+    return multiply(conjugate(bodies.quat[:, :1]).expand_as(quat), quat)
 
 
 def _anchor_place(m: TrackingMoment) -> Tensor:
@@ -165,7 +155,9 @@ TOLD: dict[str, ObservationTerm] = {
     "points": ObservationTerm(
         lambda f: 3 * f.points, lambda m: local_points(m.target, m.parts).flatten(1)
     ),
-    "point_turns": ObservationTerm(lambda f: 4 * f.points, _point_turns),
+    "point_turns": ObservationTerm(
+        lambda f: 4 * f.points, lambda m: point_turns(m.target, m.parts).flatten(1)
+    ),
     "human_points": ObservationTerm(
         lambda f: f.human_frames * 3 * f.person, lambda m: m.person.points.flatten(1)
     ),

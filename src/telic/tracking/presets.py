@@ -8,7 +8,6 @@ from telic.errors import UnknownName
 from telic.tracking.config import (
     CommandGroup,
     EncoderGroup,
-    EvaluationGroup,
     EventsGroup,
     LossesGroup,
     MotionsGroup,
@@ -109,8 +108,6 @@ def planar() -> TrackingConfig:
         ),
         # Who stands still while the motion walks on has failed: without it, standing pays.
         terminations=TerminationsGroup(anchor_turn_rad=0.6, low_below_m=None, anchor_place_m=0.3),
-        events=EventsGroup(),
-        sampling=SamplingGroup(),
         networks=NetworksGroup(
             encoders={
                 "robot": EncoderGroup(
@@ -153,7 +150,6 @@ def planar() -> TrackingConfig:
                 stagger=False,
             ),
         ),
-        evaluation=EvaluationGroup(),
     )
 
 
@@ -172,10 +168,6 @@ def release() -> TrackingConfig:
             action_limit=8.0,
         ),
         motions=MotionsGroup(generated=256, person_points=24),
-        command=CommandGroup(),
-        observations=ObservationsGroup(),
-        rewards=RewardsGroup(),
-        terminations=TerminationsGroup(),
         events=EventsGroup(variation="light", push_velocity=(0.5, 0.2)),
         sampling=SamplingGroup(lead_s=4.0),
         networks=NetworksGroup(
@@ -219,7 +211,6 @@ def release() -> TrackingConfig:
                 overlap=False,
             ),
         ),
-        evaluation=EvaluationGroup(),
     )
 
 

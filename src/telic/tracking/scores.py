@@ -19,7 +19,7 @@ from telic.core.rotations import conjugate, heading, multiply, rotate, rotation_
 from telic.core.tensors import norm
 from telic.errors import ConfigError, UnknownName
 from telic.tracking.config import TerminationsGroup, TrackingReward
-from telic.tracking.observations import local_points
+from telic.tracking.observations import local_points, point_turns
 from telic.tracking.parts import TrackedParts
 from telic.tracking.reference import BodyFrames
 
@@ -92,11 +92,7 @@ def _points(t: Tracked) -> Tensor:
 
 
 def _point_turns(t: Tracked) -> Tensor:
-    chosen = t.parts.points
-    own, wanted = (
-        multiply(conjugate(x.quat[:, :1]).expand_as(x.quat[:, chosen]), x.quat[:, chosen])
-        for x in (t.bodies, t.target)
-    )
+    own, wanted = (point_turns(bodies, t.parts) for bodies in (t.bodies, t.target))
     return angle(own, wanted).square().mean(-1)
 
 

@@ -15,18 +15,16 @@ import math
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from itertools import pairwise
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from telic.core.quantiser import Quantiser
 from telic.core.tensors import split
-from telic.errors import UsageError
 from telic.tracking.losses import Distance, alignment, cycle, guidance, reconstruction
 from telic.training.networks import InputMask, Judge, Layer, Networks, Result, Shape, Views
 
-ResidualMode = Literal["post_quantization", "pre_quantization", "pre_quantization_replace"]
 LOSSES = "reconstruction", "alignment", "cycle", "guide"
 
 
@@ -199,44 +197,6 @@ class TokenNetworks:
     def reproduce(self, views: Views, token: Tensor) -> Tensor:
         """Return the motion that tokens (P, n, width) stand for, in units of its spread."""
         return self._run(views.actor, "kinematic", token)
-
-    def steer(
-        self,
-        views: Views,
-        senses: Tensor,
-        *,
-        latent: Tensor | None = None,
-        token: Tensor | None = None,
-        residual: Tensor | None = None,
-        mode: ResidualMode = "post_quantization",
-        scale: float = 1.0,
-    ) -> Tensor:
-        """Return action means for a policy above, which gives tokens or changes latents.
-
-        Everything is (P, n, ...): n may be environments times the steps of a sequence.
-
-        Args:
-            views: the weights.
-            senses: what the robot measures itself.
-            latent: from an encoder; needless with `token`, or where the residual replaces it.
-            token: goes to the decoder as it is.
-            residual: what the policy above adds, times `scale`.
-            mode: where it is added: to the token, which is then rounded to the grid again; to the
-                latent before it is rounded; or instead of the latent.
-            scale: of the residual.
-        """
-        if token is not None:
-            return self.decode(views, token, senses)
-        if residual is not None and mode == "pre_quantization_replace":
-            return self.decode(views, self.quantiser(residual * scale), senses)
-        if latent is None:
-            raise UsageError("Neither a token nor a latent was given to act on.")
-        if residual is None:
-            return self.decode(views, self.quantiser(latent), senses)
-        if mode == "pre_quantization":
-            return self.decode(views, self.quantiser(latent + residual * scale), senses)
-        moved = self.quantiser.snap(self.quantiser(latent) + residual * scale)
-        return self.decode(views, moved, senses)
 
     def value(self, views: Views, inputs: Tensor) -> Tensor:
         """Return values (P, n) for critic inputs (P, n, d)."""

@@ -291,7 +291,7 @@ def generate_motions(request: GenerateMotionsRequest) -> MotionIntake:
         held_share=request.held_share,
         skip=frozenset(there),
     )
-    return request.take(NewClip(each.clip, "generated") for each in made)
+    return request.take(NewClip(clip, "generated") for clip in made)
 
 
 class FilterMotionsRequest(IntakeRequest):
