@@ -9,7 +9,7 @@ import torch
 
 from telic import bench
 from telic.envs import make
-from telic.envs.robot_facts import known_facts, robot_facts
+from telic.envs.robot_facts import robot_facts
 from telic.errors import BadFile
 from telic.robots.build import build
 from telic.robots.record import RobotRecord, as_toml, guessed
@@ -34,13 +34,6 @@ def test_what_is_guessed_of_a_dog(place):
     assert facts.illegal_contacts and not set(facts.illegal_contacts) & set(facts.feet)
     assert facts.base in facts.illegal_contacts and facts.actuators == facts.joints
     assert facts.leg_m and facts.height_m and facts.height_m > 0.8 * facts.leg_m
-
-
-def test_facts_are_read_off_a_model_once(place, monkeypatch):
-    path = built(place)
-    facts = known_facts(path)
-    monkeypatch.setattr("telic.envs.robot_facts.robot_facts", None)
-    assert known_facts(path) == facts
 
 
 def test_what_is_said_of_feet_scales_and_contacts_is_used(place):

@@ -12,7 +12,6 @@ import torch
 
 from telic.envs import make
 from telic.envs.access import env_access, located
-from telic.envs.robot_facts import known_facts
 from telic.errors import (
     BadEnvironment,
     BadFile,
@@ -209,15 +208,6 @@ def test_a_built_model_that_somebody_changed_is_made_anew(toy, lie):
     assert path.read_bytes() != honest
     assert located("toy-dog") == str(path) and path.read_bytes() == honest
     assert make("toy-dog", num_envs=1).model.opt.gravity[2] == -9.81
-
-
-def test_what_is_kept_of_a_robot_and_damaged_is_read_anew(toy):
-    path = Path(located("toy-dog"))
-    facts = known_facts(path)
-    (kept,) = path.parent.glob("*.json")
-    for damage in (b"\xff\xfe", b"[]", b"{", b""):
-        kept.write_bytes(damage)
-        assert known_facts(path) == facts
 
 
 def test_gains_follow_from_the_rotor_unless_somebody_says_otherwise():

@@ -4,7 +4,7 @@ import mujoco
 import numpy as np
 import pytest
 
-from telic.envs.robot_facts import known_facts
+from telic.envs.robot_facts import robot_facts
 from telic.errors import ResourceError
 from telic.robots.build import robot_path
 from telic.robots.catalogue import RobotNumbers, licence_texts, named_robot, robot_names
@@ -37,7 +37,7 @@ def test_a_public_robot_loads_and_holds_its_pose(name):
         pytest.skip(f"no index of packages can be reached: {error}")
     robot = named_robot(name)
     assert not robot.package.licence_files or licence_texts(robot)
-    facts = known_facts(path)
+    facts = robot_facts(path)
     measured = RobotNumbers(facts.mass_kg, facts.joints, facts.actuators, facts.height_m)
     assert (robot.numbers, robot.kind) == (measured, facts.kind)
     model, data, began = held(path)

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import functools
-import hashlib
-from contextlib import suppress
 from pathlib import Path
 
 import mujoco
@@ -12,17 +9,14 @@ import numpy as np
 from pydantic import Field
 
 from telic.core.config import Record
-from telic.envs import anatomy, models
 from telic.envs.anatomy import body_names, illegal_bodies, robot_of
 from telic.envs.arm import reaches
 from telic.envs.models import action_limits, read_model
 from telic.envs.own_robot import start_pose
 from telic.envs.spec import Robot
-from telic.errors import BadFile
 from telic.robots.arm import HAND, Box
 from telic.robots.catalogue import RobotKind
 from telic.robots.structure import FREE, GOAL, annotated_numbers, driven_trees, hinge_ends
-from telic.storage.files import read_record, write_text
 
 _FINGERS = 3
 """ends from which on something on a fixed base is a hand"""
@@ -56,11 +50,12 @@ def robot_facts(path: Path) -> RobotFacts:
     names = body_names(model)
     lengths = [leg.length_m for leg in robot.legs]
     half = np.diff(action_limits(model, qpos), axis=1)[:, 0] / 2.0
+    driven = np.isin(model.body_rootid, driven_trees(model))  # without tables and balls
     illegal = illegal_bodies(model, robot.torso, robot.feet)
     return RobotFacts(
         kind=_kind(model, robot),
-        mass_kg=_rounded(_driven_mass(model), 2),
-        joints=int(((model.jnt_type != FREE) & _driven(model)[model.jnt_bodyid]).sum()),
+        mass_kg=_rounded(float(model.body_mass[driven].sum()), 2),
+        joints=int(((model.jnt_type != FREE) & driven[model.jnt_bodyid]).sum()),
         actuators=int(model.nu),
         base=None if robot.torso is None else names[robot.torso],
         height_m=None if robot.rest_height is None else _rounded(robot.rest_height, 3),
@@ -74,37 +69,9 @@ def robot_facts(path: Path) -> RobotFacts:
     )
 
 
-def known_facts(path: Path) -> RobotFacts:
-    """Return what is known of a robot; kept beside its model, for large meshes take their time."""
-    kept = path.with_suffix(f".{_code()}.json")
-    if kept.is_file():
-        with suppress(BadFile):  # written by something else: made anew
-            return read_record(kept, RobotFacts)
-    facts = robot_facts(path)
-    write_text(kept, facts.model_dump_json())
-    return facts
-
-
-@functools.cache
-def _code() -> str:
-    """Return a hash of what reads the facts."""
-    texts = [Path(str(each.__file__)).read_text() for each in (anatomy, models)]
-    return hashlib.sha256("".join([*texts, Path(__file__).read_text()]).encode()).hexdigest()[:12]
-
-
 def _rounded(value: float, places: int) -> float:
     """Round to some places, and to three digits of what is too small for them."""
     return round(value, places) if abs(value) >= 1.0 else float(f"{value:.3g}")
-
-
-def _driven_mass(model: mujoco.MjModel) -> float:
-    """Return the mass of what is driven, without tables and balls."""
-    return float(model.body_mass[_driven(model)].sum())
-
-
-def _driven(model: mujoco.MjModel) -> np.ndarray:
-    """Return which bodies belong to a tree that an actuator drives, (nbody,) bool."""
-    return np.isin(model.body_rootid, driven_trees(model))
 
 
 def _goal(model: mujoco.MjModel) -> Box | None:

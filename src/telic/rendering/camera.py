@@ -8,6 +8,7 @@ import mujoco
 import numpy as np
 
 from telic.rendering.job import View
+from telic.robots.structure import geom_bounds
 
 FOV_DEG = 45.0  # vertical; MuJoCo's default
 # azimuth and elevation of the viewing direction, in degrees; +x is to the right in all but "front"
@@ -149,16 +150,13 @@ def _boxes(model: mujoco.MjModel, poses: np.ndarray) -> np.ndarray:
         moving = np.flatnonzero(model.geom_type != mujoco.mjtGeom.mjGEOM_PLANE)
     if not len(moving):
         return np.tile(np.array([[-1.0] * 3, [1.0] * 3]), (len(poses), 1, 1))
-    centre, half = model.geom_aabb[moving, :3], model.geom_aabb[moving, 3:]
     data = mujoco.MjData(model)
     boxes = np.empty((len(poses), 2, 3))
     for frame, pose in enumerate(poses):
         data.qpos[:] = pose
         mujoco.mj_kinematics(model, data)
-        turn = data.geom_xmat[moving].reshape(-1, 3, 3)
-        middle = data.geom_xpos[moving] + np.einsum("gij,gj->gi", turn, centre)
-        reach = np.einsum("gij,gj->gi", np.abs(turn), half)
-        boxes[frame] = (middle - reach).min(0), (middle + reach).max(0)
+        bounds = geom_bounds(model, data, moving)
+        boxes[frame] = bounds[:, 0].min(0), bounds[:, 1].max(0)
     return boxes
 
 

@@ -140,7 +140,7 @@ def robots(request: RobotsRequest) -> RobotList | RobotPage | RobotText:
 
 def _page(name: str, output: str | None) -> RobotPage:
     """Draw a robot in its initial pose, and collect what is known of it."""
-    from telic.envs.robot_facts import known_facts
+    from telic.envs.robot_facts import robot_facts
     from telic.rendering.portrait import draw_portraits
     from telic.robots.catalogue import licence_texts, named_robot, robot_names
 
@@ -150,7 +150,7 @@ def _page(name: str, output: str | None) -> RobotPage:
         raise UsageError(f"{picture} does not end in .png.")
     draw_portraits([path], [picture])
     robot = named_robot(name) if name in robot_names() else None
-    known = known_facts(path).model_dump()
+    known = robot_facts(path).model_dump()
     facts = {key: value for key, value in known.items() if value not in (None, (), {}, [])}
     return RobotPage(
         robot=name,
@@ -164,7 +164,7 @@ def _page(name: str, output: str | None) -> RobotPage:
 
 def _text(name: str) -> RobotText:
     """Return all that is known of a robot as TOML; guessed where its model does not say."""
-    from telic.envs.robot_facts import known_facts
+    from telic.envs.robot_facts import robot_facts
     from telic.robots import OWN
     from telic.robots.build import named_record
     from telic.robots.catalogue import robot_names
@@ -178,4 +178,4 @@ def _text(name: str) -> RobotText:
         model = _model_file(str(OWN.get(name, name)))
         record = RobotRecord.parse({"model": str(model.absolute())})
     record = guessed(Path(record.model), record.model_dump(exclude={"model"}))
-    return RobotText(as_toml(record, known_facts(_simulated(name)).model_dump()))
+    return RobotText(as_toml(record, robot_facts(_simulated(name)).model_dump()))
