@@ -189,13 +189,6 @@ def test_a_broken_file_is_explained_with_its_line(tmp_path):
         make(str(file), num_envs=1)
 
 
-def test_a_model_without_actuators_is_refused_with_advice(tmp_path):
-    file = tmp_path / "still.xml"
-    file.write_text(BROKEN.replace('kind="hinge"', 'type="hinge"'))
-    with pytest.raises(BadEnvironment, match=r"no actuators.*telic robots describe"):
-        make(str(file), num_envs=1)
-
-
 def test_a_missing_file_gets_the_closest_one_beside_it():
     with pytest.raises(UnknownName, match=r"quadruped\.xml"):
         make(str(ROBOTS / "quadrupd.xml"), num_envs=1)

@@ -254,17 +254,6 @@ def test_initial_states_are_distributed_as_gymnasiums(name):
         assert (mine.abs().max() / spread.abs().max()).item() == pytest.approx(1.0, rel=0.35)
 
 
-def test_reachers_target_is_uniform_in_its_disc():
-    env = make("Reacher-v5", num_envs=1)
-    qpos, _ = env.task.start(torch.arange(4000), torch.zeros(4000, dtype=torch.int64))
-    target = qpos[:, 2:]
-    radius = target.norm(dim=1)
-    assert radius.max() <= 0.2
-    # uniform in a disc: a quarter of the targets lie within half the radius, half on either side
-    assert (radius < 0.1).double().mean() == pytest.approx(0.25, abs=0.03)
-    assert (target > 0).double().mean(0).tolist() == pytest.approx([0.5, 0.5], abs=0.03)
-
-
 # ---- resume
 
 

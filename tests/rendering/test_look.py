@@ -4,24 +4,13 @@ import mujoco
 import numpy as np
 import pytest
 
+from telic.envs.tasks import TASKS
 from telic.errors import BadEnvironment
 from telic.rendering import replay
 from telic.rendering.camera import floor_height, radius_m
 from telic.rendering.look import load_dressed, tile_size_m
 from telic.storage.trajectories import TrajectoryFacts
 
-TASKS = [
-    "Ant",
-    "HalfCheetah",
-    "Hopper",
-    "Humanoid",
-    "HumanoidStandup",
-    "InvertedDoublePendulum",
-    "InvertedPendulum",
-    "Reacher",
-    "Swimmer",
-    "Walker2d",
-]
 OWN_ROBOT = """
 <mujoco>
   <asset><material name="steel" rgba="0.1 0.2 0.3 1"/></asset>
@@ -45,7 +34,7 @@ def facts(env_id, **kwargs):
 @pytest.mark.filterwarnings("ignore::UserWarning")
 def test_joints_and_bodies_of_every_task_stay_as_they_were(task, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    path = replay.model_file(facts(f"{task}-v5"))
+    path = replay.model_file(facts(task))
     assert path is not None
     dressed = load_dressed(path, repaint=True)
     assert not list(tmp_path.iterdir()), "MuJoCo's log file does not belong here"

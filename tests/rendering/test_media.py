@@ -1,32 +1,17 @@
 """PNG files and words in pictures."""
 
-import struct
-import zlib
-
 import numpy as np
 import pytest
 
 from telic.rendering.media import draw_caption, draw_text, strip_height, tiled, write_png
+from tests.rendering.films import pixels
 
 
 def test_a_png_holds_the_picture_bit_by_bit(tmp_path):
     picture = np.random.default_rng(0).integers(0, 256, (5, 7, 3), dtype=np.uint8)
     path = tmp_path / "p.png"
     write_png(path, picture)
-    content = path.read_bytes()
-    assert content[:8] == b"\x89PNG\r\n\x1a\n"
-    chunks, place = {}, 8
-    while place < len(content):
-        (size,) = struct.unpack(">I", content[place : place + 4])
-        kind, body = content[place + 4 : place + 8], content[place + 8 : place + 8 + size]
-        (checksum,) = struct.unpack(">I", content[place + 8 + size : place + 12 + size])
-        assert checksum == zlib.crc32(kind + body)
-        chunks[kind] = body
-        place += 12 + size
-    assert struct.unpack(">II", chunks[b"IHDR"][:8]) == (7, 5)
-    lines = np.frombuffer(zlib.decompress(chunks[b"IDAT"]), np.uint8).reshape(5, 22)
-    assert not lines[:, 0].any()
-    assert np.array_equal(lines[:, 1:].reshape(5, 7, 3), picture)
+    assert np.array_equal(pixels(path), picture.ravel())
     with pytest.raises(ValueError, match="uint8"):
         write_png(path, picture.astype(float))
 
@@ -54,15 +39,6 @@ def test_a_caption_darkens_its_strip_and_nothing_else():
     assert np.median(strip) == 84  # 0.42 of 200
     for third in np.array_split(strip, 3, axis=1):
         assert third.max() > 220, "there should be a word in every third"
-
-
-def test_digits_are_equally_wide_so_that_numbers_do_not_dance():
-    def width(text):
-        picture = np.zeros((20, 200, 3), dtype=np.uint8)
-        draw_text(picture, text + "|", 0, 0)
-        return np.flatnonzero(picture.any((0, 2))).max()
-
-    assert width("1111") == width("8888")
 
 
 def test_text_that_does_not_fit_is_cut_and_strange_letters_become_question_marks():

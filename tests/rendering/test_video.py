@@ -66,10 +66,3 @@ def test_ffmpegs_last_words_are_in_the_error(tmp_path, monkeypatch):
     with pytest.raises(ResourceError, match="disk is full"):
         write_video(tmp_path / "v.mp4", gradient(3), fps=10)
     assert list(tmp_path.iterdir()) == []
-
-
-def test_what_is_not_a_video_is_said_to_be_none(tmp_path):
-    path = tmp_path / "v.mp4"
-    path.write_bytes(b"no video")
-    with pytest.raises(TelicError, match="is not a video"):
-        read_video_facts(path)
