@@ -13,7 +13,6 @@ from telic.storage.trajectories import Environment
 from telic.tracking.config import MotionsGroup
 from telic.tracking.reports import ClipResult, EncoderResult, TokenUse, TrackingReport, reports_of
 from telic.tracking.train import CONFIG, read_config
-from telic.tracking.watch import results
 from telic.web.place import WebPlace
 
 _WORST = 12
@@ -48,7 +47,6 @@ def read_tracking(run: RunFolder) -> TrackingDetail | None:
         return None
     config = read_config(run)
     reports = [report for member in run.members() for report in reports_of(member)]
-    reports += [each.report for each in results(run) if each.report is not None]
     lines = {(each.member, each.step, each.split): _line(each) for each in reports}
     measured = sorted(lines.values(), key=lambda line: (line.step, line.member))
     return TrackingDetail(
