@@ -7,9 +7,8 @@ import pytest
 
 from telic.errors import UnknownName
 from telic.motions.families import families
-from telic.motions.figure import SIDES, RobotFigure
+from telic.motions.figure import SIDES, RobotFigure, figure_points
 from telic.motions.generate import draw, family_names, generate, make_clip
-from telic.motions.person import figure_points
 from telic.motions.plan import GRAVITY, pendulum
 from telic.motions.robot import motion_robot
 

@@ -5,10 +5,9 @@ import pytest
 
 from telic.errors import BadEnvironment
 from telic.motions.clip import HumanTrack, MotionClip
-from telic.motions.figure import RobotFigure
+from telic.motions.figure import RobotFigure, figure_points, person_like
 from telic.motions.library import MotionLibrary
 from telic.motions.mirror import mirrored, symmetry
-from telic.motions.person import figure_points, person_like
 from telic.motions.robot import motion_robot
 from telic.motions.shelf import LibraryWriter, head_for
 from telic.verbs import motions as verbs

@@ -10,8 +10,7 @@ from telic.envs.mujoco import MujocoEnv
 from telic.envs.tasks import TASKS
 from telic.errors import BadEnvironment, ConfigError, UnknownName
 from telic.sim import CpuSimulation, load_model, simulate
-from telic.sim.gpu import GpuSimulation, _calls_after_reset, adapt
-from telic.sim.room import Room, room_for
+from telic.sim.gpu import GpuSimulation, Room, _calls_after_reset, adapt, room_for
 from telic.sim.simulation import why_no_gpu
 
 # Not importorskip: every test process collects this file, and one of them runs it.

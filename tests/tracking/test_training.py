@@ -18,13 +18,12 @@ from telic.errors import (
     UsageError,
 )
 from telic.storage.layout import RunFolder
-from telic.tracking import environment, token_robot, train
+from telic.tracking import deploy, environment, train
 from telic.tracking.config import Schedule
 from telic.tracking.deploy import deploy_tracker
 from telic.tracking.evaluate import ClipPlayer
 from telic.tracking.export import export_tracker
 from telic.tracking.losses import guidance
-from telic.tracking.renewal import training_clips
 from telic.tracking.reports import TrackingReport
 from telic.tracking.token_phases import settle, warm_up
 from telic.tracking.tracker import load_tracker, save_tracker
@@ -34,6 +33,7 @@ from telic.tracking.train import (
     resume_tracker,
     scheduled,
     train_tracker,
+    training_clips,
 )
 from telic.training.loop import collecting
 from telic.training.rollout import by_member
@@ -134,7 +134,7 @@ def test_a_deployed_tracker_follows_in_plain_mujoco_as_it_does_here(trained, tmp
 
 def test_a_robot_moved_by_tokens_moves_as_the_tracker_does(trained, tmp_path, monkeypatch):
     tracker = load_tracker(trained / "tracker_seed_1" / "checkpoints" / f"tracker_{STEPS}.pt")
-    file = token_robot.write_token_robot(tracker, library(), tmp_path / "tokens")
+    file = deploy.write_token_robot(tracker, library(), tmp_path / "tokens")
     env = make(file, num_envs=2)
     assert env.act_dim == tracker.shape.width and bool((env.action_low < env.action_high).all())
     env.close()
@@ -142,9 +142,9 @@ def test_a_robot_moved_by_tokens_moves_as_the_tracker_does(trained, tmp_path, mo
     def off(path, facts, values):
         write_decoder(path, facts, {**values, "bias_0": values["bias_0"] + 0.5})
 
-    monkeypatch.setattr(token_robot, "write_decoder", off)
+    monkeypatch.setattr(deploy, "write_decoder", off)
     with pytest.raises(TelicError, match="off what the tracker does"):
-        token_robot.write_token_robot(tracker, library(), tmp_path / "other")
+        deploy.write_token_robot(tracker, library(), tmp_path / "other")
 
 
 def test_a_file_that_is_no_tracker_is_refused(trained, tmp_path):

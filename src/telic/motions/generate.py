@@ -25,10 +25,9 @@ from telic.errors import UnknownName, UsageError
 from telic.motions.clip import MotionClip, MotionOrigin, Split
 from telic.motions.families import Footing, Measures, MotionFamily, Parameters
 from telic.motions.families import families as all_families
-from telic.motions.figure import SIDES, RobotFigure, Side
+from telic.motions.figure import SIDES, RobotFigure, Side, person_like
 from telic.motions.inverse import PointGoal, PoseBatch, TurnGoal, Wishes, solve_smoothly
 from telic.motions.library import MotionLibrary
-from telic.motions.person import person_like
 from telic.motions.plan import FPS, MotionPlan
 from telic.motions.robot import MotionRobot
 from telic.motions.shelf import LibraryWriter, head_for

@@ -18,10 +18,9 @@ from telic.core.rotations import about, from_euler, multiply, slerp
 from telic.core.tensors import from_numpy
 from telic.motions.checks import slide_of
 from telic.motions.clip import HumanTrack, MotionClip, MotionOrigin
-from telic.motions.figure import SIDES, RobotFigure, Side
+from telic.motions.figure import SIDES, RobotFigure, Side, person_points
 from telic.motions.formats.track import SkeletonTrack, moved
 from telic.motions.inverse import PointGoal, PoseBatch, TurnGoal, Wishes, solve_smoothly
-from telic.motions.person import person_points
 from telic.motions.robot import MotionRobot
 
 _FPS = 50.0

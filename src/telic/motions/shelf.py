@@ -23,8 +23,7 @@ from pydantic import Field, ValidationError
 from telic.core.config import Record
 from telic.errors import BadEnvironment, BadFile
 from telic.motions.clip import MotionClip, MotionOrigin, Split
-from telic.motions.figure import RobotFigure
-from telic.motions.person import person_points
+from telic.motions.figure import RobotFigure, person_points
 from telic.motions.robot import MotionRobot
 from telic.motions.table import RowLayout
 from telic.storage.files import (
