@@ -9,9 +9,8 @@ import pytest
 from telic.bench.results import SUITES
 from telic.envs import make
 from telic.envs.anatomy import body_names, joint_names, robot_of
-from telic.envs.assumptions import told
 from telic.envs.models import read_model
-from telic.envs.own_robot import _noise_shares
+from telic.envs.own_robot import _noise_shares, told
 from telic.envs.robot_facts import robot_facts
 from telic.errors import BadEnvironment
 from telic.robots.record import guessed

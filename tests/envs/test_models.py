@@ -17,7 +17,7 @@ from telic.rendering.look import load_dressed
 from telic.rewards.load import load_reward
 from telic.rewards.recording import collect
 from telic.robots.structure import missing_floor
-from telic.verbs.robots import describe
+from telic.verbs.robots import robots
 from tests.envs.generated import RandomRobot
 
 QUADRUPED = Path(__file__).parent / "robots" / "quadruped.xml"
@@ -109,10 +109,10 @@ def undriven(folder: Path) -> str:
 
 def test_a_robot_without_actuators_is_refused_with_a_way_to_add_them(tmp_path):
     path = undriven(tmp_path)
-    with pytest.raises(BadEnvironment, match=r"no actuators.*telic robots describe"):
+    with pytest.raises(BadEnvironment, match=r"no actuators.*telic robots .*--describe"):
         make(path, num_envs=1)
     described = tmp_path / "described.toml"
-    described.write_text(describe(path).toml)
+    described.write_text(robots(path, describe=True).toml)
     env = make(described, num_envs=4)
     env.reset()
     middle = ((env.action_low + env.action_high) / 2.0).expand(4, -1)

@@ -18,8 +18,7 @@ from torch import Tensor
 from telic.core.rotations import element
 from telic.core.seeds import uniform
 from telic.core.tensors import norm
-from telic.envs.assumptions import OWN_REWARD
-from telic.envs.own_robot import ActuatedTask, CustomArguments
+from telic.envs.own_robot import OWN_REWARD, ActuatedTask, CustomArguments
 from telic.envs.task import Outcome
 from telic.errors import ConfigError
 from telic.robots.arm import BLOCK, HALF_M, HAND, TARGET, Box, bench_of, has_gripper

@@ -59,7 +59,7 @@ def read_model(path: str, ground: Ground = _FLAT) -> tuple[mujoco.MjModel, list[
         raise BadEnvironment(
             f'"{path}" has no actuators, so there is nothing a policy could do.',
             hint="Let telic add position actuators with gains from the inertia: telic robots "
-            f"describe {file.name} > {file.stem}.toml, and use {file.stem}.toml.",
+            f"{file.name} --describe > {file.stem}.toml, and use {file.stem}.toml.",
         )
     require_z_up(model, file.name)
     height = missing_floor(model)

@@ -356,8 +356,8 @@ def _outermost(vertices: np.ndarray) -> np.ndarray:
 
 
 # ---- a person beside the robot
-# The names of points are those of `RobotFigure.points`. A person who moves as a robot does has limbs
-# of the same directions and of other lengths: a second way to say the same motion.
+# Points have the names of `RobotFigure.points`. A person who moves as a robot does has limbs of the
+# same directions and of other lengths: a second way to say the same motion.
 
 # from, to, metres: lengths of an adult of 1.75 m
 _LEGS = (
