@@ -10,7 +10,6 @@ pose_aa transl, or poses trans            SMPL: rotations of 24 joints
 from __future__ import annotations
 
 import io
-import math
 import zipfile
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -46,38 +45,16 @@ def _unpacked(content: bytes, where: str) -> dict[str, np.ndarray]:
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
             entries = archive.infolist()
-            size = sum(entry.file_size for entry in entries)
-            if len(entries) > _MOST_ARRAYS or size > 8 * MOST_VALUES:
-                raise BadFile(f"{where}: {len(entries)} arrays of {size:,} bytes are too much.")
-            return {
-                entry.filename.removesuffix(".npy"): _array(archive.read(entry), entry.filename)
-                for entry in entries
-                if entry.filename.endswith(".npy")
-            }
+        size = sum(entry.file_size for entry in entries)
+        if len(entries) > _MOST_ARRAYS or size > 8 * MOST_VALUES:
+            raise BadFile(f"{where}: {len(entries)} arrays of {size:,} bytes are too much.")
+        with np.load(io.BytesIO(content), allow_pickle=False) as arrays:
+            return {name: arrays[name] for name in arrays.files}
     except BadFile:
         raise
     except Exception as error:  # damaged archives fail in as many ways as there are bytes
         said = (str(error).splitlines() or [type(error).__name__])[0][:120]
         raise BadFile(f"{where} holds no arrays: {said}.") from None
-
-
-def _array(content: bytes, name: str) -> np.ndarray:
-    stream = io.BytesIO(content)
-    version = np.lib.format.read_magic(stream)
-    heads = {
-        (1, 0): np.lib.format.read_array_header_1_0,
-        (2, 0): np.lib.format.read_array_header_2_0,
-    }
-    if version not in heads:
-        raise ValueError(f"{name} has the format {version}")
-    shape, fortran, dtype = heads[version](stream)
-    if dtype.hasobject or dtype.kind not in "fiubUS":
-        raise ValueError(f"{name} holds {dtype}, neither numbers nor words")
-    count = math.prod(shape)
-    if count * dtype.itemsize != len(content) - stream.tell():
-        raise ValueError(f"{name} does not hold what its head says")
-    array = np.frombuffer(content, dtype, count, stream.tell())
-    return array.reshape(shape, order="F" if fortran else "C").copy()
 
 
 def tracks(values: Any, where: str, name: str, depth: int = 0) -> Iterator[Track]:
