@@ -203,5 +203,5 @@ def test_a_robot_that_nothing_holds_up_is_told_of_position_drives(tmp_path, stif
     )
     env = make(str(folder / "mine.xml"), num_envs=1)
     env.close()
-    notes = [note for note in told(env.spec) if "telic robots NAME --describe" in note]
+    notes = [note for note in told(env.spec) if "telic robots FILE --describe" in note]
     assert bool(notes) == sinks and all("0.17" in note for note in notes)
