@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from telic.authors.cast import Cast
 from telic.authors.composer import ComposerAuthor
 from telic.authors.model import ModelAuthor
 from telic.envs import make
@@ -60,7 +61,7 @@ class TestModel(AuthorContract):
 
     def make(self, brief):
         script = {**SCRIPT, "reviser": {"revision": REVISION}}
-        return ModelAuthor(Models(Scripted(script), brief.folder.path), brief)
+        return ModelAuthor(Cast(Models(Scripted(script), brief.folder.path)), brief)
 
 
 class TestRandom(ProposerContract):
