@@ -1,4 +1,4 @@
-"""Steer what is running, from any terminal: stop, pause, go on, watch, say something, branch."""
+"""Control running work from any terminal: stop, pause, resume, watch, note, approve, branch."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ if TYPE_CHECKING:
     from telic.training.run import Run
 
 STEER = """
-telic pause                            wait; nothing is lost or spent
+telic pause                            nothing is lost, nothing more is spent
 
-telic note "less bouncing please"      heeded by the next revision
+telic note "less bouncing please"      feedback for the next reward revision
 
-telic resume                           go on
+telic resume                           continue where it was
 
 telic branch --iteration 2 --note "slower"
 
-Wishes are files in the session's folder, so any terminal will do.
+Requests are files in the session's folder, so any terminal will do.
 """
 
 
 class WorkState(NamedTuple):
-    """What became of a wish: what the work is doing now."""
+    """State of a session, run or search after a request."""
 
     kind: str
     name: str
@@ -49,7 +49,7 @@ class WorkState(NamedTuple):
 
 
 def becomes(is_so: Callable[[], bool], seconds: float) -> bool:
-    """Wait until something is so; returns whether it became so."""
+    """Wait until a condition holds; return whether it does."""
     deadline = time.monotonic() + seconds
     while not is_so():
         if time.monotonic() > deadline:
@@ -59,7 +59,7 @@ def becomes(is_so: Callable[[], bool], seconds: float) -> bool:
 
 
 class WorkRequest(ThingRequest):
-    """Something that runs, or ran."""
+    """A session, run or search."""
 
     thing: str = argument(
         "Its id, the start of one, a path, or 'latest' (running first).",
@@ -68,7 +68,7 @@ class WorkRequest(ThingRequest):
     )
 
     def work(self) -> tuple[Thing, WorkFolder]:
-        """Return what is meant, and its files."""
+        """Return the thing and its folder."""
         from telic.storage.layout import WorkFolder
 
         thing = self.find(*WORK, prefer_running=True)
@@ -76,14 +76,14 @@ class WorkRequest(ThingRequest):
 
 
 class WorkStopRequest(WorkRequest):
-    """Work that shall end."""
+    """Work to stop."""
 
     wait: float = option("Seconds to wait until it has stopped; 0: do not wait.", default=60.0)
 
 
 @verb(WorkStopRequest, examples=STEER)
 def stop(request: WorkStopRequest) -> WorkState:
-    """Ask a running session, run or search to save and end; it can go on later."""
+    """Stop a running session, run or search; it saves and can be resumed."""
     thing, folder = request.work()
     if not thing.is_running:
         raise UsageError(f"{thing.name} is not running; it is {state_of(thing)}.")
@@ -92,14 +92,14 @@ def stop(request: WorkStopRequest) -> WorkState:
         return WorkState(thing.kind, thing.name, "stopping")
     if not becomes(lambda: not thing.is_running, request.wait):
         raise TelicError(
-            f"{thing.name} has not ended after {request.wait:g} s.",
-            hint="It ends after its present step; ask again, or see its events.jsonl.",
+            f"{thing.name} has not stopped after {request.wait:g} s.",
+            hint="It stops after its current step; try again, or see its events.jsonl.",
         )
     return WorkState(thing.kind, thing.name, state_of(thing))
 
 
 def state_of(thing: Thing) -> str:
-    """Return what work is doing now, or how it ended."""
+    """Return the current state, or the outcome."""
     from telic.session.records import state_of as session_state
     from telic.storage.facts import WorkOutcome
     from telic.storage.files import read_facts
@@ -117,19 +117,19 @@ def state_of(thing: Thing) -> str:
 
 
 class WorkResumeRequest(WorkRequest, WatchedRequest):
-    """Work that shall go on."""
+    """Work to resume."""
 
     videos: Literal["best", "last", "all", "none"] = option(
-        "Of a run: best, last, all or none.", default="best"
+        "Videos of a run: best, last, all or none.", default="best"
     )
-    max_hours: float | None = option("Of a session: hours of work at most, in all.", default=None)
+    max_hours: float | None = option("New limit of a session: total hours of work.", default=None)
     max_steps: int | None = option(
-        "Of a session: environment steps at most, in all.",
+        "New limit of a session: total environment steps.",
         default=None,
         read=read_count,
     )
-    max_usd: float | None = option("Of a session: dollars at most, in all.", default=None)
-    max_calls: int | None = option("Of a session: model calls at most, in all.", default=None)
+    max_usd: float | None = option("New limit of a session: total model cost in USD.", default=None)
+    max_calls: int | None = option("New limit of a session: total model calls.", default=None)
 
     def limits(self) -> dict[str, float | int]:
         """Return the limits that were given."""
@@ -151,7 +151,7 @@ def _how_it_ended(result: Any) -> int:
 
 @verb(WorkResumeRequest, examples=STEER, exit_code=_how_it_ended)
 def resume(request: WorkResumeRequest) -> Run | Session | Search | WorkState:
-    """Go on with a paused, stopped or interrupted session, run or search, exactly where it was."""
+    """Resume a paused, stopped or interrupted session, run or search exactly where it was."""
     thing, _ = request.work()
     if thing.kind == "run":
         return _resume_run(thing, request)
@@ -173,7 +173,7 @@ def _resume_run(thing: Thing, request: WorkResumeRequest) -> Run:
         run = finished_run(folder)
         return draw_run(run, wanted, request.on_event, request.should_stop)
     if thing.has_ended:
-        raise UsageError(f"{folder.name} is complete; there is nothing to go on with.")
+        raise UsageError(f"{folder.name} is complete; there is nothing to resume.")
     if (folder.path / "tracking.json").is_file():
         from telic.tracking.train import resume_tracker
 
@@ -230,12 +230,12 @@ def _resume_search(thing: Thing, request: WorkResumeRequest) -> Search:
 
 
 class WatchRequest(WorkRequest, WatchedRequest):
-    """Work to look at while it goes on."""
+    """Work to watch."""
 
 
 @verb(WatchRequest)
 def watch(request: WatchRequest) -> WorkState:
-    """Show what happened so far, and what happens, until it ends; stops nothing."""
+    """Print past and new events until the work ends; stops nothing."""
     thing, folder = request.work()
     position = 0
     while True:
@@ -247,7 +247,7 @@ def watch(request: WatchRequest) -> WorkState:
 
 
 def tell_from(path: Path, position: int, listener: Listener) -> int:
-    """Tell the whole lines after a position of a log; returns where they end."""
+    """Emit the events after a position of a log; return where they end."""
     from telic.core.events import read_events
     from telic.storage.reading import check_file, parse_json
 
@@ -267,7 +267,7 @@ def tell_from(path: Path, position: int, listener: Listener) -> int:
 
 
 class SessionRequest(RunsRequest):
-    """Something about one session."""
+    """A session."""
 
     session: str = argument(
         "Its id, the start of one, a path, or 'latest'.", default="latest", metavar="SESSION"
@@ -275,19 +275,19 @@ class SessionRequest(RunsRequest):
 
     @property
     def folder(self) -> SessionFolder:
-        """The session that is meant."""
+        """The folder of the session."""
         return Workspace(self.runs_dir).session(self.session)
 
 
 class SessionPauseRequest(SessionRequest):
-    """A session that shall wait."""
+    """A session to pause."""
 
-    wait: float = option("Seconds to wait until it has happened.", default=30.0)
+    wait: float = option("Seconds to wait until it is paused.", default=30.0)
 
 
 @verb(SessionPauseRequest, examples=STEER)
 def pause(request: SessionPauseRequest) -> WorkState:
-    """Let a session wait at its next safe point: training is saved, nothing more is spent."""
+    """Pause a session at its next safe point: training is saved, nothing more is spent."""
     from telic.session.records import is_running, state_of
 
     folder = request.folder
@@ -299,15 +299,15 @@ def pause(request: SessionPauseRequest) -> WorkState:
 
 
 class SessionNoteRequest(RunsRequest):
-    """Something to say to a session."""
+    """Feedback for a session."""
 
-    text: str = argument("What the next revision shall heed.")
-    session: str = option("The latest if left out.", default="latest")
-    author: str | None = option("Who says so; you if left out.", default=None)
+    text: str = argument("Feedback for the next reward revision.")
+    session: str = option("Session; default: the latest.", default="latest")
+    author: str | None = option("Author; default: you.", default=None)
 
 
 class NoteTaken(NamedTuple):
-    """A note that waits for the next revision."""
+    """A note for the next revision."""
 
     session: str
     note: dict[str, Any]
@@ -319,7 +319,7 @@ class NoteTaken(NamedTuple):
 
 @verb(SessionNoteRequest, examples=STEER)
 def note(request: SessionNoteRequest) -> NoteTaken:
-    """Say something that the next revision of a session heeds."""
+    """Add feedback for the next reward revision."""
     from telic.session.control import add_note, require_heeded
     from telic.session.records import require_unfinished
 
@@ -330,16 +330,16 @@ def note(request: SessionNoteRequest) -> NoteTaken:
 
 
 class CriteriaRequest(SessionRequest):
-    """Criteria to agree to."""
+    """Criteria to approve."""
 
     criteria: tuple[Criterion, ...] | None = option(
         "Your edit of the session's criteria.json.", default=None, read=read_criteria
     )
-    author: str | None = option("Who agrees; you if left out.", default=None)
+    author: str | None = option("Author; default: you.", default=None)
 
 
 class CriteriaAgreed(NamedTuple):
-    """The criteria that a session goes on with."""
+    """The approved criteria of a session."""
 
     session: str
     agreement: Any
@@ -351,7 +351,7 @@ class CriteriaAgreed(NamedTuple):
 
 @verb(CriteriaRequest, examples=STEER)
 def approve(request: CriteriaRequest) -> CriteriaAgreed:
-    """Agree to the criteria of a session that was started with --approve."""
+    """Approve the criteria of a session that was started with --approve."""
     from telic.session.control import approve as agree
 
     folder = request.folder
@@ -362,14 +362,14 @@ class BranchRequest(SessionRequest):
     """An iteration to start from."""
 
     iteration: int = option("Judged iteration to start from.", minimum=0)
-    note: str | None = option("What the first revision shall heed.", default=None)
+    note: str | None = option("Feedback for the first revision.", default=None)
     iterations: int | None = option(
-        "Rewards to try at most; as before if left out.", default=None, minimum=1
+        "Maximum number of rewards; default: as before.", default=None, minimum=1
     )
 
 
 class BranchMade(NamedTuple):
-    """A session that goes on from an iteration of another one."""
+    """A session that continues from an iteration of another one."""
 
     session: str
     path: str
@@ -388,7 +388,7 @@ class BranchMade(NamedTuple):
 
 @verb(BranchRequest, examples=STEER)
 def branch(request: BranchRequest) -> BranchMade:
-    """Make a new session that goes on from an iteration of another one."""
+    """Start a new session from an iteration of another one."""
     from telic.session.branch import branch as make_branch
     from telic.session.control import require_heeded
 

@@ -1,4 +1,4 @@
-"""What people say of a verdict: this episode is (not) what I meant, this pass does not stand."""
+"""Labels of judged episodes by people and agents, and vetoes of passes."""
 
 from __future__ import annotations
 
@@ -18,34 +18,36 @@ telic label no --why "it slides"    the episode that the report shows
 
 telic label yes --session SESSION --episode p90
 
-telic label                         what was said so far
+telic label                         labels so far
 
-telic label --export judged.jsonl   every label, as a data set of judges
+telic label --export judged.jsonl   all labels as a data set
 
-telic veto --why "a look-alike"     a pass that does not stand
+telic veto --why "a look-alike"     withdraw a pass
 """
 
 
 class LabelRequest(RunsRequest):
-    """An episode, and whether it is what was meant."""
+    """An episode, and whether it is what was asked for."""
 
     answer: Literal["yes", "no"] | None = argument(
-        "Whether it is what you meant; left out: list the labels.", default=None, what="answer"
+        "Whether the episode is what you asked for; default: list the labels.",
+        default=None,
+        what="answer",
     )
-    session: str = option("The latest if left out.", default="latest")
+    session: str = option("Session; default: the latest.", default="latest")
     episode: str | None = option(
-        "Number from 1, or p10, median or p90; the median, which the report shows, if left out.",
+        "Number from 1, or p10, median or p90; default: the median, as in the report.",
         default=None,
     )
-    member: str | None = option("Policy; the best one if left out.", "--member", "-m", default=None)
-    iteration: int | None = option("Iteration; that of the best policy if left out.", default=None)
-    why: str | None = option("What is right or wrong with it.", default=None)
-    author: str | None = option("Who says so; you if left out.", default=None)
+    member: str | None = option("Policy; default: the best.", "--member", "-m", default=None)
+    iteration: int | None = option("Iteration; default: that of the best policy.", default=None)
+    why: str | None = option("Reason.", default=None)
+    author: str | None = option("Author; default: you.", default=None)
     export: Path | None = option(
-        "Write the labels as JSON lines instead: of the session, or of all if none is named.",
+        "Write labels as JSON lines instead; default: of all sessions.",
         default=None,
     )
-    by: Speaker = inner("Whether a person or an agent says so.", default="person")
+    by: Speaker = inner("Kind of author: a person or an agent.", default="person")
 
 
 class LabelTaken(NamedTuple):
@@ -96,7 +98,7 @@ class LabelsExported(NamedTuple):
 
 @verb(LabelRequest, examples=EXAMPLES)
 def label(request: LabelRequest) -> LabelTaken | LabelList | LabelsExported:
-    """Say whether an episode is what you meant; labels correct the judge, and are a data set."""
+    """Label whether an episode is what you asked for; labels calibrate the judge."""
     if request.export is not None:
         return _export(request, request.export)
     from telic.session.labels import add_label, calibration_of, read_labels, read_vetoes
@@ -147,14 +149,14 @@ def _export(request: LabelRequest, file: Path) -> LabelsExported:
 
 
 class VetoRequest(RunsRequest):
-    """A pass that does not stand."""
+    """A pass to withdraw."""
 
     session: str = argument(
         "Its id, the start of one, a path, or 'latest'.", default="latest", metavar="SESSION"
     )
-    why: str = option("Why it does not stand.")
-    author: str | None = option("Who says so; you if left out.", default=None)
-    by: Speaker = inner("Whether a person or an agent says so.", default="person")
+    why: str = option("Reason.")
+    author: str | None = option("Author; default: you.", default=None)
+    by: Speaker = inner("Kind of author: a person or an agent.", default="person")
 
 
 class VetoTaken(NamedTuple):
@@ -177,7 +179,7 @@ class VetoTaken(NamedTuple):
 
 @verb(VetoRequest, examples=EXAMPLES)
 def veto(request: VetoRequest) -> VetoTaken:
-    """Say that a pass does not stand: the session becomes unproven, on record and for good."""
+    """Withdraw a pass: the session becomes unproven, permanently and on record."""
     from telic.session.labels import add_veto
     from telic.session.records import read_summary
     from telic.session.report.document import rewrite_report

@@ -1,4 +1,4 @@
-"""What this installation has and can do: environments, checks, benchmarks, plugins."""
+"""This installation: environments, quantities, checks, benchmarks, the plugin."""
 
 from __future__ import annotations
 
@@ -36,7 +36,9 @@ if TYPE_CHECKING:
 class EnvsRequest(VerbRequest):
     """All environments, or one."""
 
-    env: str | None = argument("Describe this one: an id, module:Class or MJCF path.", default=None)
+    env: str | None = argument(
+        "Environment to describe: an id, module:Class or MJCF path.", default=None
+    )
     every: bool = option("Also list Gymnasium's other ids.", "--all", default=False)
 
 
@@ -76,7 +78,7 @@ def envs(request: EnvsRequest) -> EnvList | EnvPage:
 class QuantitiesRequest(VerbRequest):
     """All quantities, or those of an environment."""
 
-    env: str | None = argument("Only those this environment has; all if left out.", default=None)
+    env: str | None = argument("Environment; default: all quantities.", default=None)
 
 
 @dataclass(frozen=True)
@@ -112,7 +114,7 @@ def _is_bad(report: MachineReport) -> int:
 
 @verb(DoctorRequest, exit_code=_is_bad)
 def doctor(request: DoctorRequest) -> MachineReport:
-    """Check versions, processors, rendering, confinement and optional parts."""
+    """Check versions, CPU cores, rendering, the sandbox and optional packages."""
     from telic.training.machine import examine
 
     return MachineReport(examine())
@@ -187,10 +189,10 @@ class IntentsRequest(PlacedRequest):
     env: str | None = option("Cases of this environment.", default=None)
     difficulty: Sequence[str] = option("easy,medium,hard", default=(), read=names)
     sample: int | None = option(
-        "So many cases, difficulties in proportion.", default=None, minimum=1
+        "Number of cases, stratified by difficulty.", default=None, minimum=1
     )
-    sample_seed: int = option("Another sample.", default=0)
-    jobs: int = option("Cases at a time.", default=1, minimum=1)
+    sample_seed: int = option("Seed of the sample.", default=0)
+    jobs: int = option("Cases in parallel.", default=1, minimum=1)
     fresh: bool = option("Start from scratch instead of resuming.", default=False)
     settings: Sequence[str] = option(
         "Option of every session, as of telic run: --set iterations=2; repeatable.",

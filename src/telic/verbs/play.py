@@ -1,4 +1,4 @@
-"""See a trained policy: a recorded episode, a new one, one under a command, or steered by hand."""
+"""Render a policy: a recorded episode, a new one, or one under commanded velocity."""
 
 from __future__ import annotations
 
@@ -16,27 +16,27 @@ telic play                                     the best policy of the latest ses
 
 telic play --seed 7 --view top -o seen.mp4     a new episode, seen from above
 
-telic play --command 0.5,0,0.3                 a robot that obeys: ahead, to the left, turning
+telic play --command 0.5,0,0.3                 commanded velocity: forward, left, turn
 
-telic play --joystick keys                     steer it: w s a d q e, space stands, Esc ends
+telic play --joystick keys                     drive it: w s a d q e, space stands, Esc ends
 """
 
 
 class PlayRequest(PolicyRequest):
-    """An episode to see."""
+    """An episode to render."""
 
     episode: str = option("Recorded episode: p10, median or p90.", default="median")
-    seed: int | None = option("Play a new episode from this seed instead.", default=None)
+    seed: int | None = option("Seed of a new episode instead.", default=None)
     view: str | None = option(
-        "side, front, top, three-quarter or rear-quarter; default: what suits it.", default=None
+        "side, front, top, three-quarter or rear-quarter; default: chosen.", default=None
     )
     size: str | None = option("Width x height in pixels, e.g. 640x480.", default=None)
     out: Path | None = option("Video file to write.", "--out", "-o", default=None)
     command: str | None = option(
-        "Tell a robot that takes commands this one: m/s ahead, m/s left, rad/s left.", default=None
+        "Commanded velocity: m/s forward, m/s left, rad/s left.", default=None
     )
     joystick: Literal["keys"] | None = option(
-        "Steer a robot that takes commands by the keys of this terminal; a video with --out.",
+        "Drive the robot with the keys of this terminal; with --out, write a video.",
         default=None,
     )
 
@@ -56,7 +56,7 @@ def play(request: PlayRequest) -> EpisodeVideo:
 
     if request.joystick is not None and request.command is not None:
         raise UsageError(
-            "--joystick and --command both say what the robot is told.", hint="Give one of them."
+            "--joystick and --command both set the commanded velocity.", hint="Give one of them."
         )
     policy = request.choose()
     trajectory: Path | None = None

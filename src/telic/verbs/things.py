@@ -24,7 +24,7 @@ _ALL: tuple[Kind, ...] = (*WORK, "study", "policy")
 
 
 class ThingRequest(RunsRequest):
-    """Something that was made."""
+    """A session, run, search, study or policy by name."""
 
     thing: str = argument(_NAMED, default="latest", metavar="THING")
     root: Path | str = place("The repository, for studies.", "--root", default=Path())
@@ -54,14 +54,14 @@ class MemberRequest(ThingRequest):
     """A policy of a run, or of the run that a session judged best."""
 
     member: str | None = option(
-        "Member of the run; the best one if left out.", "--member", "-m", default=None
+        "Member of the run; default: the best.", "--member", "-m", default=None
     )
 
 
 class PolicyRequest(MemberRequest):
     """One policy."""
 
-    step: int | None = option("Checkpoint; the best one if left out.", default=None)
+    step: int | None = option("Checkpoint; default: the best.", default=None)
 
     def choose(self) -> PolicyPlace:
         """Return where the policy is: of a session, the one that was judged."""
@@ -149,7 +149,7 @@ def list_things(request: ThingListRequest) -> ThingList:
 
 
 class ThingShowRequest(MemberRequest):
-    """Something to look at."""
+    """Something to show."""
 
 
 class RunPage(NamedTuple):
@@ -196,7 +196,7 @@ class SessionPage(NamedTuple):
 
 @verb(ThingShowRequest)
 def show(request: ThingShowRequest) -> RunPage | SessionPage | SearchSummary | StudyStanding:
-    """Show what was made, how well it does, what looks wrong, and where its files are."""
+    """Show a session, run, search, study or policy: results, findings and files."""
     thing = request.find(*_ALL)
     return _PAGES[thing.kind](thing, request.member)
 
@@ -291,7 +291,7 @@ _PAGES: dict[Kind, Callable[[Thing, str | None], Any]] = {
 
 
 class ExportRequest(PolicyRequest):
-    """A policy to give away."""
+    """A policy to export."""
 
     out: Path | None = option("Folder to write; default THING/export.", "--out", "-o", default=None)
     verify: bool = option(
@@ -311,7 +311,7 @@ class ExportedPolicy(Wrapped):
 
 @verb(ExportRequest)
 def export(request: ExportRequest) -> ExportedPolicy:
-    """Write ONNX and TorchScript with the normaliser inside, and a card; all checked to 1e-5."""
+    """Export a policy as ONNX and TorchScript with its normalizer and a card; checked to 1e-5."""
     from telic.training.export.bundle import export_run
 
     policy = request.choose()
@@ -336,7 +336,7 @@ def export(request: ExportRequest) -> ExportedPolicy:
 
 
 class ReportRequest(ThingRequest):
-    """Something to read about."""
+    """Something to report."""
 
 
 class ReportPlace(NamedTuple):
@@ -348,7 +348,7 @@ class ReportPlace(NamedTuple):
 
 @verb(ReportRequest)
 def report(request: ReportRequest) -> ReportPlace:
-    """Write the report of a session, a search or a study, and say where it is."""
+    """Write the report of a session, search or study, and print its path."""
     thing = request.find("session", "search", "study")
     if thing.kind == "search":
         from telic.search.report import write_page
@@ -382,7 +382,7 @@ def _session_report(thing: Thing) -> ReportPlace:
 
 
 class DeleteRequest(RunsRequest):
-    """Something that is not wanted any more."""
+    """Something to delete."""
 
     thing: str = argument(
         "Session, run or search: its id, the start of one, or a path.", metavar="THING"
@@ -405,14 +405,14 @@ class ThingMoved(NamedTuple):
 
 @verb(DeleteRequest)
 def delete(request: DeleteRequest) -> ThingMoved:
-    """Move a session, a run or a search out of sight; telic restore brings it back."""
+    """Move a session, run or search to the trash; telic restore brings it back."""
     workspace = Workspace(request.runs_dir)
     thing = workspace.find(request.thing, *WORK)
     return ThingMoved(thing.kind, thing.name, str(workspace.delete(thing)), True)
 
 
 class RestoreRequest(RunsRequest):
-    """Something that was deleted."""
+    """Something to restore."""
 
     thing: str = argument(
         "Its id, the start of one, or 'latest'.", default="latest", metavar="THING"
@@ -421,6 +421,6 @@ class RestoreRequest(RunsRequest):
 
 @verb(RestoreRequest)
 def restore(request: RestoreRequest) -> ThingMoved:
-    """Bring back what telic delete moved out of sight."""
+    """Restore what telic delete moved to the trash."""
     thing = Workspace(request.runs_dir).restore(request.thing)
     return ThingMoved(thing.kind, thing.name, str(thing.path), False)

@@ -1,4 +1,4 @@
-"""Motion tracking: train trackers, measure them, write one as ONNX."""
+"""Motion tracking: train, evaluate and export trackers."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ if TYPE_CHECKING:
     from telic.tracking.train import TrackingOptions
 
 _EXAMPLES = """
-telic track train                                      the planar biped, minutes on two processors
+telic track train                                      the planar biped, minutes on two CPU cores
 
 telic track train --seeds 1-3 --set losses.alignment=0.5
 
 telic track train --preset quarter --library motions/g1 --device cuda
 
-telic track eval latest --videos 3                     held-out clips, every encoder, worst on film
+telic track eval latest --videos 3                     held-out clips, every encoder, worst as video
 
-telic track sweep --dims 4,8 --levels 4,8,32            tokens that can say more or less
+telic track sweep --dims 4,8 --levels 4,8,32            token sizes
 
 telic track export latest --tokens                     ONNX; and the robot with tokens as actions
 """
@@ -43,7 +43,7 @@ telic track export latest --tokens                     ONNX; and the robot with 
 class TrackRequest(PlacedRequest):
     """Trackers to train."""
 
-    preset: str = option("What to start from: planar, quarter, release.", default="planar")
+    preset: str = option("Preset: planar, quarter or release.", default="planar")
     settings: Sequence[str] = option(
         "Change a setting: --set command.frames=8; repeatable.", "--set", default=(), many=True
     )
@@ -149,7 +149,7 @@ def _partial(found: TokenSweep) -> int:
 
 @verb(SweepRequest, examples=_EXAMPLES, exit_code=_partial)
 def sweep(request: SweepRequest) -> TokenSweep:
-    """Train the same tracker with tokens of several sizes: rate and accuracy, as one page."""
+    """Train the same tracker with several token sizes: rate and accuracy as one page."""
     from telic.core.events import LogMessage
     from telic.report.html import render_page
     from telic.storage.files import write_text
@@ -236,8 +236,10 @@ class EvalRequest(TrackerRequest):
     split: Literal["held-out", "train", "validation", "test"] = option(
         "Which clips; held-out: test, or validation where there are none.", default="held-out"
     )
-    library: str | None = option("Other motions than the run's: a folder.", default=None)
-    videos: int = option("Films of the worst clips, the reference a ghost.", default=0, minimum=0)
+    library: str | None = option("Folder of other motions than those of the run.", default=None)
+    videos: int = option(
+        "Number of videos of the worst clips, with the reference as a ghost.", default=0, minimum=0
+    )
     device: str = option("cpu or cuda.", default="cpu")
     threads: int | None = option("Physics threads; default all cores.", default=None)
 
@@ -252,7 +254,7 @@ class TrackerEvaluation(Wrapped):
 
 @verb(EvalRequest, examples=_EXAMPLES)
 def eval(request: EvalRequest) -> TrackerEvaluation:
-    """Measure a tracker on clips, by encoder and clip; film those it follows worst."""
+    """Evaluate a tracker on clips, by encoder and clip; render the worst."""
     from telic.report.html import render_page
     from telic.storage.files import write_json, write_text
     from telic.tracking.environment import open_motions
@@ -321,7 +323,7 @@ class ExportTrackerRequest(TrackerRequest):
 
 @verb(ExportTrackerRequest, examples=_EXAMPLES)
 def export(request: ExportTrackerRequest) -> TrackerExport:
-    """Write a tracker as ONNX: each encoder, the decoder, the whole; each is run and compared."""
+    """Export a tracker as ONNX: encoders, decoder and the whole; each is verified."""
     from telic.tracking.deploy import export_with
     from telic.tracking.tracker import load_tracker
 

@@ -22,11 +22,10 @@ from typing import Annotated, Any, Literal, Union, cast, get_args, get_origin
 
 from fastapi import APIRouter, Body, Query
 from fastapi import Path as PathPart
-from pydantic import BaseModel, ConfigDict, Field, create_model
+from pydantic import BaseModel, ConfigDict, create_model
 
 from telic.core.annotations import hints_of, return_type
 from telic.core.config import Record
-from telic.core.request import RequestField
 from telic.core.verb import Verb, Wrapped, as_data
 from telic.errors import Refused, UsageError, telling_places
 from telic.storage.files import plain
@@ -278,32 +277,15 @@ def check_env(values: Mapping[str, Any]) -> None:
 
 def body_of(verb: Verb[Any, Any], name: str, hidden: Sequence[str] = ()) -> type[BaseModel]:
     """Return the model of what a request may hold; where to work and files are the server's."""
+    models = verb.request.model_fields
     fields: dict[str, Any] = {
-        field.name: (kind, _field(field, kind))
+        field.name: (field.type, models[field.name])
         for field in verb.fields
         if field.how.scope in OFFERED and field.name not in hidden
-        for kind in (field.type,)
-        if Path not in _parts(kind)
+        if Path not in field.alternatives
     }
     config = ConfigDict(extra="forbid", title=name)
     return create_model(name, __config__=config, __doc__=verb.help, **fields)
-
-
-def _field(field: RequestField, kind: Any) -> Any:
-    how: dict[str, Any] = {"description": field.help}
-    is_number = any(part in (int, float) for part in _parts(kind))
-    if is_number and field.minimum is not None:
-        how["ge"] = field.minimum
-    if is_number and field.maximum is not None:
-        how["le"] = field.maximum
-    if not field.is_required:
-        how["default"] = field.default
-    return Field(**how)
-
-
-def _parts(kind: Any) -> tuple[Any, ...]:
-    """Return the members of a union; the type itself if it is none."""
-    return get_args(kind) if get_origin(kind) in (Union, UnionType) else (kind,)
 
 
 def answer_of(verb: Verb[Any, Any]) -> Any:
