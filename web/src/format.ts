@@ -80,10 +80,6 @@ export function words(text: string): string {
   return text.replaceAll("_", " ");
 }
 
-export function shellQuote(text: string): string {
-  return /^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", `'"'"'`)}'`;
-}
-
 function minus(text: string): string {
   return text.replace(/^-/, "−");
 }

@@ -10,7 +10,7 @@ import { Badge, Command, Figures, Panel } from "../components/basics";
 import { CriteriaForm, type EditedCriterion } from "../components/criteria";
 import { Failure, Loading, Ready } from "../components/states";
 import { attempt } from "../components/toast";
-import { ago, count, duration, envName, money, number, shellQuote, short } from "../format";
+import { ago, count, duration, envName, money, number, short } from "../format";
 import { useShortcuts } from "../keyboard";
 import { remember, remembered } from "../memory";
 import type { Criterion } from "../session/records";
@@ -63,7 +63,7 @@ export function StartPage() {
   const start = async () => {
     setStarting(true);
     await attempt(async () => {
-      const body = requestOf(intent, env, options, isEdited ? kept : null);
+      const body = { ...requestOf(intent, env, options, isEdited ? kept : null), fresh: true };
       const job = await ask("/api/start/run", {}, body);
       go(`/things/${await untilThing(job.job)}`);
     });
@@ -140,25 +140,14 @@ export function stepsOf(text: string): number | null {
 
 function requestOf(intent: string, env: string, options: Options, criteria: Criterion[] | null) {
   return {
-    intent: intent.trim(), env, fresh: true, iterations: options.iterations, seeds: seedsOf(options.seeds),
+    intent: intent.trim(), env, iterations: options.iterations,
+    ...(options.seeds === OPTIONS.seeds ? {} : { seeds: seedsOf(options.seeds) }),
     ...(stepsOf(options.steps) === null ? {} : { steps: stepsOf(options.steps) }),
     ...(options.model ? { model: options.model } : {}),
     ...(options.maxUsd ? { max_usd: Number(options.maxUsd) } : {}),
     ...(options.maxHours ? { max_hours: Number(options.maxHours) } : {}),
     ...(criteria ? { criteria } : {}),
   };
-}
-
-function commandOf(intent: string, env: string, options: Options, isEdited: boolean): string {
-  const words = ["telic run", shellQuote(intent.trim() || "…"), "--env", shellQuote(env)];
-  if (options.iterations !== OPTIONS.iterations) words.push("--iterations", String(options.iterations));
-  if (options.seeds !== OPTIONS.seeds) words.push("--seeds", shellQuote(options.seeds));
-  if (options.steps) words.push("--steps", shellQuote(options.steps));
-  if (options.model) words.push("--model", shellQuote(options.model));
-  if (options.maxUsd) words.push("--max-usd", options.maxUsd);
-  if (options.maxHours) words.push("--max-hours", options.maxHours);
-  if (isEdited) words.push("--criteria criteria.json");
-  return words.join(" ");
 }
 
 function Criteria({ preview, edited, onChange, hasIntent }: { preview: ReturnType<typeof usePreview>; edited: EditedCriterion[] | null; onChange: (criteria: EditedCriterion[]) => void; hasIntent: boolean }) {
@@ -181,6 +170,8 @@ function Criteria({ preview, edited, onChange, hasIntent }: { preview: ReturnTyp
 }
 
 function ForecastPanel(props: { preview: Preview | undefined; intent: string; env: string; options: Options; isEdited: boolean; onOptions: (options: Options) => void }) {
+  const request = requestOf(props.intent, props.env, props.options, null);
+  const same = useLoaded(request.intent ? `command:${JSON.stringify(request)}` : null, () => ask("/api/command/run", {}, request));
   const { preview, options, onOptions } = props;
   const forecast = preview?.forecast;
   const set = (change: Partial<Options>) => onOptions({ ...options, ...change });
@@ -209,7 +200,7 @@ function ForecastPanel(props: { preview: Preview | undefined; intent: string; en
         </details>
         <div>
           <h3>The same in a terminal</h3>
-          <Command line={commandOf(props.intent, props.env, options, props.isEdited)} />
+          <Command line={`${same.value?.command ?? "telic run …"}${props.isEdited ? " --criteria criteria.json" : ""}`} />
         </div>
       </div>
     </Panel>

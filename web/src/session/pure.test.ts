@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { placed, type LineageNode } from "../components/lineage";
 import { ROW_HEIGHT, visibleRows } from "../components/table";
-import { ago, duration, envName, money, number, percent, shellQuote, short, UNKNOWN } from "../format";
+import { ago, duration, envName, money, number, percent, short, UNKNOWN } from "../format";
 import { differences } from "./difference";
 import { conditionsOf } from "./filter";
 import { filled, joined, meanBand, piled, smoothed, spliced } from "./joined";
@@ -28,10 +28,6 @@ describe("numbers", () => {
   it("name files of robots without their folders", () => {
     expect(envName("/a/b/fetch.xml")).toBe("fetch");
     expect(envName("HalfCheetah-v5")).toBe("HalfCheetah-v5");
-  });
-
-  it("quote what a shell would read", () => {
-    expect(shellQuote("it's; rm -rf $HOME")).toBe(`'it'"'"'s; rm -rf $HOME'`);
   });
 });
 
