@@ -170,7 +170,9 @@ class VerbRequest(Record):
 
     def replace(self, **changes: Any) -> Self:
         """Return a checked copy with some fields changed."""
-        return type(self)(**{**dict(self), **changes})
+        # not dict(self): a request may have a field named keys
+        fields = {name: getattr(self, name) for name in type(self).model_fields}
+        return type(self)(**{**fields, **changes})
 
 
 def _refusal(request: type[VerbRequest], error: ValidationError) -> TelicError:

@@ -8,17 +8,10 @@ from telic.errors import UsageError
 from telic.storage.files import write_text
 from telic.storage.journal import JournalEntry
 from telic.studies.approvals import Consent
-from telic.studies.canonical import check_slug, utc_now
+from telic.studies.canonical import check_slug
 from telic.studies.documents.base import StudyActor
 from telic.studies.errors import GateRefused, StudyError
-from telic.studies.folder import (
-    StudyEntry,
-    StudyFolder,
-    StudyKind,
-    StudyStatus,
-    add_study,
-    set_status,
-)
+from telic.studies.folder import StudyFolder, StudyKind, StudyStatus, activate
 from telic.studies.study import Study
 
 _IGNORED = "locks/\nworktrees/\n*.lock\n.unfinished-*\n"
@@ -105,8 +98,7 @@ def create_study(
     with study.locked():
         if study.state.study_kind is None:
             study.append("study.created", None, {"kind": kind}, actor)
-    entry = StudyEntry(study_id=study_id, kind=kind, created_at=utc_now())
-    add_study(folder, entry, title=statement or task_id)
+    activate(folder)
     return study
 
 
@@ -152,6 +144,4 @@ def _enter_status(
 ) -> JournalEntry:
     if study.state.study_status == "closed":
         raise StudyError("E_CLOSED", f"{study.name} is closed.", hint="Begin a new study.")
-    entry = study.append("study.status", None, {"status": status, "reason": reason}, actor)
-    set_status(study.folder, status)
-    return entry
+    return study.append("study.status", None, {"status": status, "reason": reason}, actor)

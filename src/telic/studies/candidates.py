@@ -75,7 +75,7 @@ def new_candidate(
 ) -> Candidate:
     """Create a draft from what an author wrote; raises InvalidDocument when it is not valid."""
     folder = study.folder
-    _check_authored(draft)
+    check_authored(draft)
     contents = (attachments or Attachments()).contents()
     head = git_read.head_commit(folder.root) if study.is_git else None
     with study.locked():
@@ -105,7 +105,7 @@ def revise_candidate(
     A validated candidate becomes a draft again, one in debug uses up an attempt. Raises StudyError
     E_REVISION when it was revised since `base_revision`.
     """
-    _check_authored(changes)
+    check_authored(changes)
     contents = (attachments or Attachments()).contents()
     with study.locked():
         before, held = study.candidate(candidate), study.candidate_state(candidate)
@@ -253,7 +253,7 @@ def _hashes(record: Candidate) -> dict[str, Any]:
 # ---------------------------------------------------------------------------- drafts
 
 
-def _check_authored(draft: Mapping[str, Any]) -> None:
+def check_authored(draft: Mapping[str, Any]) -> None:
     """Refuse keys that only the system may write; raises InvalidDocument E_DRAFT."""
     foreign = [key for key in draft if key not in AUTHORED and not key.startswith("x-")]
     if foreign:

@@ -8,11 +8,12 @@ from typing import Literal
 
 from pydantic import Field
 
+from telic.core.text import is_dict
 from telic.errors import UnknownName
-from telic.storage.locks import taking_turns
+from telic.storage.files import as_record
 from telic.studies.canonical import SLUG
 from telic.studies.documents.adapter import Adapter
-from telic.studies.documents.base import Document, DocumentPart, read_document, write_yaml
+from telic.studies.documents.base import DocumentPart, read_document, read_yaml, write_yaml
 from telic.studies.documents.contract import Contract
 from telic.studies.documents.metrics import MetricSpec, Protocol
 from telic.studies.errors import StudyError
@@ -22,84 +23,42 @@ StudyStatus = Literal["open", "paused", "closed"]
 StudyKind = Literal["external", "reward_loop", "policy_search", "tracking", "generic"]
 
 
-class Project(DocumentPart):
-    """The repository."""
-
-    name: str
-    vcs: Literal["git", "none"] = "none"
-
-
-class Tool(DocumentPart):
-    """What may work on it."""
-
-    min_version: str | None = None
-
-
-class StudyEntry(DocumentPart):
-    """A study as the index knows it."""
-
-    study_id: str = Field(pattern=SLUG)
-    status: StudyStatus = "open"
-    kind: StudyKind = "external"
-    created_at: str
-
-
-class TaskEntry(DocumentPart):
-    """A task as the index knows it; card and adapter are paths inside the state folder."""
-
-    task_id: str = Field(pattern=SLUG)
-    title: str
-    card: str
-    adapter: str
-    studies: tuple[StudyEntry, ...] = ()
-
-    def study(self, study_id: str) -> StudyEntry | None:
-        """Return the study of that name."""
-        return next((each for each in self.studies if each.study_id == study_id), None)
-
-
 class Active(DocumentPart):
-    """The pair every command uses unless told otherwise."""
+    """The pair that every command uses unless it names another."""
 
     task_id: str = Field(pattern=SLUG)
     study_id: str = Field(pattern=SLUG)
 
 
-class Registry(Document):
-    """registry.yaml: an index; the truth is in the folders."""
+class Registry(DocumentPart):
+    """Tasks and studies of a repository: the folders, and the active pair of registry.yaml."""
 
-    schema_id: str = Field(default="telic.registry/1", alias="schema")
-    project: Project
-    layout: Literal["scoped", "legacy_flat"] = "scoped"
-    tool: Tool | None = None
     active: Active
-    tasks: tuple[TaskEntry, ...]
-
-    def task(self, task_id: str) -> TaskEntry | None:
-        """Return the task of that name."""
-        return next((each for each in self.tasks if each.task_id == task_id), None)
-
-    def with_task(self, task: TaskEntry) -> Registry:
-        """Return it with a task in place of the one of its name, or as the last one."""
-        tasks = {each.task_id: each for each in self.tasks} | {task.task_id: task}
-        return self.model_copy(update={"tasks": tuple(tasks.values())})
+    tasks: dict[str, tuple[str, ...]]
+    """names of the studies by task"""
 
 
 def registry_file(root: Path) -> Path:
-    """Return where a repository's registry is."""
+    """Return where a repository names its active study."""
     return root.absolute() / STATE_FOLDER / "registry.yaml"
 
 
 def read_registry(root: Path) -> Registry:
-    """Return the registry of a repository; raises StudyError E_NO_STUDY when there is none."""
+    """Return the studies of a repository; raises StudyError E_NO_STUDY when there is none."""
     path = registry_file(root)
     if not path.is_file():
         raise StudyError(
             "E_NO_STUDY",
             f"{root} has no studies.",
-            hint="Make one with: telic study init --task NAME --study NAME",
+            hint="Create one with: telic study init --task NAME --study NAME",
         )
-    return read_document(path, Registry)
+    tasks: dict[str, tuple[str, ...]] = {}
+    for ledger in sorted(path.parent.glob("tasks/*/studies/*/ledger.jsonl")):
+        task, study = ledger.parts[-4], ledger.parts[-2]
+        tasks[task] = (*tasks.get(task, ()), study)
+    data = read_yaml(path)
+    active = as_record(data.get("active") if is_dict(data) else None, Active, str(path))
+    return Registry(active=active, tasks=tasks)
 
 
 # ---------------------------------------------------------------------------- the paths
@@ -133,16 +92,16 @@ class StudyFolder:
         repository has none, UnknownName when there is none of that name.
         """
         registry = read_registry(root)
-        task_id = task or registry.active.task_id
-        entry = registry.task(task_id)
-        if entry is None:
-            raise UnknownName("task", task_id, [each.task_id for each in registry.tasks])
-        studies = [each.study_id for each in entry.studies]
+        active = registry.active
+        task_id = task or active.task_id
+        if task_id not in registry.tasks:
+            raise UnknownName("task", task_id, list(registry.tasks))
+        studies = registry.tasks[task_id]
         if study is None:
-            is_active = task_id == registry.active.task_id
-            study = registry.active.study_id if is_active or len(studies) != 1 else studies[0]
+            is_active = task_id == active.task_id
+            study = active.study_id if is_active or len(studies) != 1 else studies[0]
         if study not in studies:
-            raise UnknownName("study", study, studies)
+            raise UnknownName("study", study, list(studies))
         return cls(root.absolute(), task_id, study)
 
     @property
@@ -224,45 +183,7 @@ class StudyFolder:
         return read_document(self.protocol, Protocol)
 
 
-# ---------------------------------------------------------------------------- changing the index
-
-
-def add_study(folder: StudyFolder, entry: StudyEntry, title: str) -> Registry:
-    """Enter a study (and its task, where new) and make it the active one; twice is once."""
-    with taking_turns(folder.locks / "registry.lock"):
-        before = read_registry(folder.root) if folder.registry.is_file() else None
-        task = before.task(folder.task_id) if before is not None else None
-        grown = task or TaskEntry(
-            task_id=folder.task_id,
-            title=title,
-            card=str(folder.task_card.relative_to(folder.state_root)),
-            adapter=str(folder.adapter.relative_to(folder.state_root)),
-        )
-        if grown.study(entry.study_id) is None:
-            grown = grown.model_copy(update={"studies": (*grown.studies, entry)})
-        active = Active(task_id=folder.task_id, study_id=folder.study_id)
-        if before is None:
-            root = folder.root.absolute()
-            vcs = "git" if (root / ".git").exists() else "none"
-            project = Project(name=root.name, vcs=vcs)
-            registry = Registry(project=project, active=active, tasks=(grown,))
-        else:
-            registry = before.with_task(grown).model_copy(update={"active": active})
-        if registry != before:
-            write_yaml(folder.registry, registry.as_data())
-        return registry
-
-
-def set_status(folder: StudyFolder, status: StudyStatus) -> None:
-    """Keep the index in step with the ledger's word on a study."""
-    with taking_turns(folder.locks / "registry.lock"):
-        held = read_registry(folder.root)
-        task = held.task(folder.task_id)
-        if task is None:
-            raise UnknownName("task", folder.task_id, [each.task_id for each in held.tasks])
-        studies = tuple(
-            each.model_copy(update={"status": status}) if each.study_id == folder.study_id else each
-            for each in task.studies
-        )
-        changed = held.with_task(task.model_copy(update={"studies": studies}))
-        write_yaml(folder.registry, changed.as_data())
+def activate(folder: StudyFolder) -> None:
+    """Make a study the active one of its repository."""
+    active = {"task_id": folder.task_id, "study_id": folder.study_id}
+    write_yaml(folder.registry, {"schema": "telic.registry/1", "active": active})

@@ -118,7 +118,7 @@ def ask(root: Path, *words: str, index: Path | None = None) -> Answer:
     except FileNotFoundError:
         raise TelicError(
             "git is not installed, and this repository is read through it.",
-            hint="Install git, or set project.vcs to none in registry.yaml.",
+            hint="Install git.",
         ) from None
     except subprocess.TimeoutExpired:
         raise TelicError(f"git {words[0]} did not end within {_TIMEOUT_S} s in {root}.") from None

@@ -12,7 +12,7 @@ from telic.studies.documents.base import RUNNER, StudyActor, update_yaml, write_
 from telic.studies.evidence import store
 from telic.studies.evidence.audit import audit_result
 from telic.studies.evidence.measurement import Measurement
-from telic.studies.folder import StudyFolder, registry_file
+from telic.studies.folder import StudyFolder, activate
 from telic.studies.lifecycle import transition
 from telic.studies.queue import advance, plan_candidate
 from telic.studies.rules.checks import validate_candidate
@@ -70,24 +70,8 @@ def contract_data():
 
 def make_study(root: Path) -> FreshStudy:
     make_repository(root)
-    write_yaml(
-        registry_file(root),
-        {
-            "schema": "telic.registry/1",
-            "project": {"name": "toy", "vcs": "git"},
-            "active": {"task_id": "walk", "study_id": "first"},
-            "tasks": [
-                {
-                    "task_id": "walk",
-                    "title": "walk",
-                    "card": "tasks/walk/task_card.md",
-                    "adapter": "tasks/walk/adapter.yaml",
-                    "studies": [{"study_id": "first", "created_at": "2026-08-01T09:00:00Z"}],
-                }
-            ],
-        },
-    )
-    folder = StudyFolder.find(root)
+    folder = StudyFolder(root.absolute(), "walk", "first")
+    activate(folder)
     train = {"argv": ["python", "train.py", "--seed", "{seed}", "{overrides}"]}
     write_yaml(
         folder.adapter,

@@ -55,22 +55,6 @@ def test_an_incumbent_under_another_evaluator_is_a_question(walk):
     assert any(line.startswith("next: ask") for line in walk.story)
 
 
-def test_a_risky_candidate_that_was_edited_by_hand_is_not_reviewed_for_ever(walk):
-    go_on(
-        walk, lambda state: any(run.candidate != "c-0001-baseline" for run in state.runs.values())
-    )
-    study = walk.world.study
-    name, run = next((r.candidate, n) for n, r in study.state.runs.items() if "idea" in r.candidate)
-    facts = {"hacking": {"level": "high"}}
-    add_evidence(study, "reflection", facts, AGENT, run=run, candidate=name)
-    path = study.folder.candidate_file(name)
-    path.write_text(path.read_text().replace('"reward.weight"', '"reward.width"'))
-    begun = len(walk.story)
-    assert all(walk.step() for _ in range(12))
-    own = [line.split()[1] for line in walk.story[begun:] if name in line and "next: " in line]
-    assert own.count("review") <= 1 and own[-1] in ("decide", "mend")
-
-
 def call_risky(study, name):
     facts = {"hacking": {"level": "high"}}
     run = next(iter(study.state.runs_of(name)))

@@ -108,7 +108,6 @@ class Origin(DocumentPart):
     model: str | None = None
     prompt_hash: Sha | None = None
     cost: Cost | None = None
-    imported_from: str | None = None
 
 
 class CheckResult(DocumentPart):

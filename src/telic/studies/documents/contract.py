@@ -123,7 +123,6 @@ class TaskSection(DocumentPart):
     statement: str
     env_ids: tuple[str, ...] = ()
     success_definition: str = ""
-    card_hash: Sha | None = None
 
 
 class MetricsSection(DocumentPart):
@@ -250,12 +249,6 @@ class PreApproved(DocumentPart):
     phases: tuple[Phase, ...] = ("smoke", "short_trial")
 
 
-class MicroTrials(DocumentPart):
-    """Cheap trials inside one search candidate."""
-
-    max: int = Field(default=0, ge=0)
-
-
 class Automation(DocumentPart):
     """What may happen without asking."""
 
@@ -264,7 +257,6 @@ class Automation(DocumentPart):
     decide: Literal["ask", "auto"] = "ask"
     kill_fatal: bool = False
     max_debug_attempts: int = Field(default=3, ge=0)
-    micro_trials: MicroTrials = MicroTrials()
     pre_approved: tuple[PreApproved, ...] = ()
 
 

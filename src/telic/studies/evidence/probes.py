@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Self, cast
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 from pydantic import Field, ValidationError, model_validator
 
@@ -73,14 +73,6 @@ class ProbePlan(Document):
     seeds: tuple[int, ...] = Field(min_length=3)
     episodes: int = Field(default=10, ge=10)
     one_at_a_time: Literal[True] = True
-
-    @model_validator(mode="before")
-    @classmethod
-    def _forget_what_nobody_read(cls, data: Any) -> Any:
-        """Drop `abort_on`, which plans of earlier versions hold and which never did anything."""
-        known = {**cast("dict[str, Any]", data)}
-        known.pop("abort_on", None)
-        return known
 
     @property
     def evaluations(self) -> int:

@@ -144,15 +144,12 @@ def open_alerts(events: Iterable[JournalEntry], run: str) -> dict[str, str]:
 
 def fatal_alerts(events: Iterable[JournalEntry], runs: Iterable[str]) -> tuple[str, ...]:
     """Return the fatal signatures of runs that no later look has cleared."""
-    wanted, open_signs = set(runs), dict[tuple[str, str], bool]()
-    for event in events:
-        run = str(event.data.get("run") or event.subject)
-        if event.kind == "monitor.alert" and run in wanted:
-            for signature in event.data.get("cleared", ()):
-                open_signs.pop((run, signature), None)
-            if event.data.get("severity") == "fatal":
-                open_signs[run, str(event.data["signature"])] = True
-    return tuple(f"{signature} in {run}" for run, signature in open_signs)
+    wanted = set(runs)
+    return tuple(
+        f"{alert.signature} in {alert.run}"
+        for alert in entered_alerts(events)
+        if alert.is_open and alert.severity == "fatal" and alert.run in wanted
+    )
 
 
 def nan_inf(run: Learning) -> Iterator[Sign]:

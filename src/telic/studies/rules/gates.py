@@ -112,11 +112,8 @@ def is_meant(attempt: LaunchAttempt) -> RuleFinding:
 def study_is_open(attempt: LaunchAttempt) -> RuleFinding:
     """G02: the registry resolves to one task and study, and the study is open."""
     study, folder, problems = attempt.study, attempt.study.folder, list[str]()
-    if study.registry.layout != "scoped":
-        problems.append("a flat tree of the old layout can be read, not launched from")
-    task = study.registry.task(folder.task_id)
-    if task is None or task.study(folder.study_id) is None:
-        problems.append(f"the registry knows no {study.name}")
+    if folder.study_id not in study.registry.tasks.get(folder.task_id, ()):
+        problems.append(f"the repository has no study {study.name}")
     if study.state.study_status != "open":
         problems.append(f"the study is {study.state.study_status}")
     return RuleFinding(problems, value=study.name)
