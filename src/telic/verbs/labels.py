@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from telic.core.request import RunsRequest, argument, inner, option
 from telic.core.verb import verb
 from telic.errors import UsageError
 from telic.storage.workspace import Workspace
-
-if TYPE_CHECKING:
-    from telic.session.labels import Speaker
 
 EXAMPLES = """
 telic label no --why "it slides"    the episode that the report shows
@@ -47,7 +44,9 @@ class LabelRequest(RunsRequest):
         "Write labels as JSON lines instead; default: of all sessions.",
         default=None,
     )
-    by: Speaker = inner("Kind of author: a person or an agent.", default="person")
+    by: Literal["person", "agent"] = inner(
+        "Kind of author: a person or an agent.", default="person"
+    )
 
 
 class LabelTaken(NamedTuple):
@@ -156,7 +155,9 @@ class VetoRequest(RunsRequest):
     )
     why: str = option("Reason.")
     author: str | None = option("Author; default: you.", default=None)
-    by: Speaker = inner("Kind of author: a person or an agent.", default="person")
+    by: Literal["person", "agent"] = inner(
+        "Kind of author: a person or an agent.", default="person"
+    )
 
 
 class VetoTaken(NamedTuple):
