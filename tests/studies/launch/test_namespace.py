@@ -30,10 +30,10 @@ for name in ("", "_approvals", "_candidates", "_contract", "_evidence", "_runs",
         if not issubclass(verb.request, RootRequest):
             continue
         given = {"root": root, "candidate": sys.argv[2], "because": "a test", "says": "a test"}
-        given = {key: given[key] for key in given if key in verb.request.__dataclass_fields__}
+        given = {key: given[key] for key in given if key in verb.request.model_fields}
         try:
             request = verb.request(**given)
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, TelicError):
             continue  # it wants more than a study and a candidate
         try:
             verb.do(request)
