@@ -1,8 +1,7 @@
 """Episodes for tests, played in this process."""
 
 from telic.core.seeds import derive
-from telic.judges.beside import PlayOrder
-from telic.judges.recorder import play
+from telic.judges.recorder import PlayOrder, play
 
 
 def record(policy, env, env_args, paths, purpose="judge"):

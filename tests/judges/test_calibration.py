@@ -4,8 +4,7 @@ import random
 
 import pytest
 
-from telic.judges.calibration import HANDFUL, LabelledScore, calibrate, lowered
-from telic.judges.verdict import Verdict, unknown
+from telic.judges.verdict import HANDFUL, LabelledScore, Verdict, calibrate, lowered, unknown
 
 
 def labels(*rows):

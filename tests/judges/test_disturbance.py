@@ -5,9 +5,8 @@ import pytest
 import torch
 
 from telic.envs import make
-from telic.judges.beside import PlayOrder
 from telic.judges.disturbance import Disturbance, Disturbed, other_physics
-from telic.judges.recorder import play
+from telic.judges.recorder import PlayOrder, play
 from telic.storage.trajectories import read_trajectory
 
 ENV, STEPS = "Hopper-v5", 80

@@ -6,9 +6,8 @@ import torch
 
 from telic.envs import make
 from telic.envs.tasks import TASKS
-from telic.judges.doubt import judge_doubted, unjudged
 from telic.judges.episode import RecordedEpisode
-from telic.judges.fusion import fuse, resolve
+from telic.judges.fusion import fuse, judge_doubted, resolve, unjudged
 from telic.judges.verdict import unknown
 from telic.quantities import QUANTITIES
 from telic.storage.trajectories import RECORDED, Trajectory, TrajectoryFacts

@@ -9,9 +9,8 @@ import torch
 
 from telic.envs import make
 from telic.judges import payment
-from telic.judges.beside import PlayOrder
 from telic.judges.payment import PaidOrder, pay_for, pay_here
-from telic.judges.recorder import play
+from telic.judges.recorder import PlayOrder, play
 from telic.rewards.load import load_reward
 from telic.rewards.recording import collect
 from telic.sandbox import host

@@ -8,10 +8,9 @@ import torch
 
 from telic.envs import make
 from telic.errors import TelicError, UsageError, WorkerDied
-from telic.judges import beside, recorder
-from telic.judges.beside import PlayOrder, Rewards, bounded
+from telic.judges import recorder
 from telic.judges.disturbance import Disturbed
-from telic.judges.recorder import RecordedFile, is_unchanged, play
+from telic.judges.recorder import PlayOrder, RecordedFile, Rewards, bounded, is_unchanged, play
 from telic.storage.reading import file_hash
 from telic.storage.trajectories import read_trajectory
 
@@ -155,14 +154,14 @@ def test_policies_that_play_at_once_get_their_own_episodes(tmp_path, monkeypatch
 def test_only_orders_of_one_policy_share_the_process_of_its_reward(tmp_path, monkeypatch):
     started, number = [], iter(range(9))
 
-    class Beside(beside._RewardBeside):
+    class Beside(recorder._RewardProcess):
         def _serve(self):
             started.append(self._first.policy)
 
         def after(self, _number, _action):
             return [[float(next(number))]]
 
-    monkeypatch.setattr(beside, "_RewardBeside", Beside)
+    monkeypatch.setattr(recorder, "_RewardProcess", Beside)
     policies = ("a", "a", "b", "b", "a")
     rewards = Rewards([order(tmp_path, policy=each, reward="text") for each in policies])
     for place in range(len(policies)):

@@ -3,8 +3,7 @@
 from pathlib import Path
 from types import SimpleNamespace
 
-from telic.judges.doubt import judge_doubted
-from telic.judges.fusion import fuse
+from telic.judges.fusion import fuse, judge_doubted
 from telic.session.judgement import _failure_watched
 from telic.storage.layout import IterationFolder
 from tests.judges.test_fusion import watched

@@ -16,8 +16,7 @@ from telic.envs import make
 from telic.envs.catalogue import RULES, describe_text
 from telic.envs.spec import EnvSpec, JointSpec, Robot
 from telic.judges.criteria import Criterion
-from telic.judges.findings import ExampleResult
-from telic.judges.trial import Trial
+from telic.judges.trial import ExampleResult, Trial
 from telic.quantities.reference import QuantityDescription, describe_quantities
 from telic.robots.terrain import (
     FIELD_M,

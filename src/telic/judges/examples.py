@@ -24,7 +24,7 @@ from telic.errors import UsageError
 from telic.judges.criteria import JointCourse, Motion
 from telic.judges.puppet import Below, Poses, Solved, lead
 from telic.quantities import QUANTITIES
-from telic.rewards.recording import Transition, TransitionRecording, keep
+from telic.rewards.recording import Transition, TransitionRecording, concatenated, keep
 from telic.storage.trajectories import COMMANDS, RECORDED, Trajectory, TrajectoryFacts
 
 GOOD = "good"
@@ -122,7 +122,7 @@ def good_examples(
         _step_from(env, *(state[first : first + env.num_envs] for state in states))
         for first in range(0, len(states[0]), env.num_envs)
     ]
-    whole = _joined(pieces)
+    whole = concatenated(pieces)
     count = len(poses)
     moments = [
         whole.map(lambda x, t=t: x[t * count : (t + 1) * count].clone()) for t in range(steps)
@@ -179,20 +179,6 @@ def _on_feet(info: Info, robot: Robot, feet: Tensor) -> Info:
         force = values["contacts"]
         force[:, own] = torch.where(feet.isnan(), force[:, own], each.to(force.dtype))
     return Info.of(values, info.schema)
-
-
-def _joined(pieces: list[Transition]) -> Transition:
-    """Return the rows of several transitions one after the other."""
-    schema = pieces[0].info.schema
-    values = {
-        name: torch.cat([piece.info.exact(name) for piece in pieces]) for name in pieces[0].info
-    }
-    rest = {
-        field: torch.cat([getattr(piece, field) for piece in pieces])
-        for field in Transition._fields
-        if field != "info"
-    }
-    return Transition(info=Info.of(values, schema), **rest)
 
 
 # ---------------------------------------------------------------------------------------- parts

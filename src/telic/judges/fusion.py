@@ -23,6 +23,7 @@ nothing in particular has found no fault.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import groupby
 from statistics import fmean
@@ -35,6 +36,9 @@ from telic.judges.verdict import WHOLE, Disagreement, Source, Verdict, unknown
 CODE_WEIGHT = 0.7
 MARGIN = 0.25
 _ROUNDING = 1e-9
+_LONGEST = 300
+_PERSISTENT = 0.5
+"""share of the watched episodes that must contradict the code for its judge to be doubted"""
 
 
 def fused_score(code: float, vision: float, margin: float) -> float:
@@ -230,7 +234,7 @@ def _measured_score(leaf: Leaf | None) -> float | None:
 
 
 def _is_about(leaf: Leaf, criterion: str) -> bool:
-    """Say whether a leaf measures a criterion; `score_near` adds its tolerance to the title."""
+    """Return whether a leaf measures a criterion; `score_near` adds its tolerance to the title."""
     own, title = leaf.title.casefold(), criterion.casefold()
     return own == title or own.startswith(f"{title} (within ")
 
@@ -242,3 +246,80 @@ def _words(leaf: Leaf | None, code: Verdict) -> str:
         f" (nothing at {part.zero:g}, all at {part.goal:g})"
         for part in leaves
     )
+
+
+# ---- what verdicts leave open: unknown scores, and a code judge that vision contradicts
+
+
+def unjudged(verdicts: Sequence[Verdict]) -> tuple[str, ...]:
+    """Return why episodes have no score, each reason once, the most frequent first."""
+    reasons = Counter(
+        (verdict.reason or "the judge gave no reason").strip()
+        for verdict in verdicts
+        if verdict.score is None
+    )
+    return tuple(
+        f"{count} of {len(verdicts)} episodes could not be judged: {_short(reason)}"
+        for reason, count in reasons.most_common()
+    )
+
+
+def judge_doubted(verdicts: Sequence[Verdict], *, only_less: bool = False) -> str | None:
+    """Say on what vision contradicts the code judge in most of the episodes that were watched.
+
+    Only what a second, closer look has not resolved counts; with `only_less`, only what was seen to
+    be worse than it was measured, which is a doubt about a pass, and not the whole alone where
+    every criterion was seen and agrees. None: nothing was watched, or they agree.
+    """
+    watched = [
+        verdict for verdict in verdicts if verdict.seen and verdict.by_judge.get("code") is not None
+    ]
+    disputes: dict[str, list[Disagreement]] = {}
+    for verdict in watched:
+        for dispute in verdict.disagreements:
+            if not dispute.resolved and not (only_less and _is_harmless(dispute, verdict)):
+                disputes.setdefault(dispute.criterion, []).append(dispute)
+    lasting = {
+        criterion: own
+        for criterion, own in disputes.items()
+        if len(own) > _PERSISTENT * len(watched)
+    }
+    if not lasting:
+        return None
+    # A criterion says more than the whole; among criteria, what is furthest apart.
+    criterion = max(lasting, key=lambda name: (name != WHOLE, _apart(lasting[name])))
+    return _dispute_words(criterion, lasting[criterion], len(watched))
+
+
+def _is_harmless(dispute: Disagreement, verdict: Verdict) -> bool:
+    """Return whether a dispute leaves a pass as it is."""
+    if _seen(dispute) > dispute.code:
+        return True
+    parts = [seen for seen in verdict.seen if seen.criterion != WHOLE]
+    disputed = {other.criterion for other in verdict.disagreements if not other.resolved}
+    sees_all = bool(parts) and all(part.score is not None for part in parts)
+    return dispute.criterion == WHOLE and sees_all and disputed == {WHOLE}
+
+
+def _apart(disputes: Sequence[Disagreement]) -> float:
+    return fmean(abs(dispute.code - _seen(dispute)) for dispute in disputes)
+
+
+def _seen(dispute: Disagreement) -> float:
+    return dispute.vision if dispute.asked_again is None else dispute.asked_again
+
+
+def _dispute_words(criterion: str, disputes: Sequence[Disagreement], watched: int) -> str:
+    what = "the whole" if criterion == WHOLE else f'"{criterion}"'
+    code = fmean(dispute.code for dispute in disputes)
+    vision = fmean(_seen(dispute) for dispute in disputes)
+    measured, seen = _short(disputes[0].measured), _short(disputes[0].seen)
+    return (
+        f"the judge's code and the pictures disagree on {what} in {len(disputes)} of {watched} "
+        f"watched episodes, also after a closer look: code {code:.2f} ({measured}), seen "
+        f"{vision:.2f} ({seen})"
+    )
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"

@@ -29,7 +29,6 @@ from telic.judges.examples import (
     open_env,
     set_down,
 )
-from telic.judges.findings import OTHER_WAY
 from telic.judges.puppet import lead
 from telic.rewards.recording import Transition, keep
 from telic.robots.terrain import ground_in
@@ -55,6 +54,7 @@ CHOICES = (
     "ends at once",
 )
 """bad habits where actions are choices"""
+OTHER_WAY = "goes the other way"
 LED = ("spins on the spot", "stops soon", OTHER_WAY)
 """look-alikes that are led by hand"""
 CLIMBING = ("goes on beside it", "turns round half way", "falls off half way")

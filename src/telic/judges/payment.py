@@ -23,8 +23,7 @@ from telic.core.text import is_mapping, is_row
 from telic.envs import make
 from telic.envs.access import env_access
 from telic.errors import WorkerDied
-from telic.rewards.load import load_reward
-from telic.rewards.recording import collect
+from telic.judges.recorder import decided_reward
 from telic.rewards.reward import Reward
 from telic.storage.trajectories import Trajectory, read_trajectory
 
@@ -105,14 +104,10 @@ def run(state: None, payload: dict[str, Any], channel: Any) -> dict[str, Any]:
     """Play episodes again and reward them."""
     use_one_thread()
     pays: list[list[dict[str, Any] | None]] = []
-    reward = load_reward(payload["reward"], label="reward_fn.py")
-    for number, row in enumerate(payload["orders"]):
+    orders = [PaidOrder.model_validate(row) for row in payload["orders"]]
+    reward = decided_reward(payload["reward"], orders[0].env, orders[0].env_args)
+    for order in orders:
         channel.heartbeat(_PAYING_S, "paying recorded episodes")
-        order = PaidOrder.model_validate(row)
-        if number == 0:
-            trial = make(order.env, num_envs=8, seed=0, **order.env_args)
-            reward.decide(collect(trial, 64))
-            trial.close()
         found = pay_here(reward, order)
         pays.append([None if each is None else each._asdict() for each in found])
     return {"pays": pays}

@@ -13,8 +13,10 @@ from typing import NamedTuple
 
 import mujoco
 import numpy as np
+import torch
 from numpy.lib.stride_tricks import sliding_window_view
 
+from telic.core.rotations import from_euler, multiply
 from telic.envs.spec import Leg, Robot, Root
 from telic.judges.criteria import JointCourse, Motion
 
@@ -195,14 +197,9 @@ def _move(poses: np.ndarray, root: Root, path: _Path) -> None:
         poses[:, root.hinge.qpos] += root.hinge.sign * turned
     if root.quaternion is not None:
         columns = slice(root.quaternion, root.quaternion + 4)
-        rest = poses[0, columns].copy()
-        for t in range(len(poses)):
-            turned = np.zeros(4)
-            quaternion = np.array([1.0, 0.0, 0.0, 0.0])
-            for axis, angle in ((2, path.heading), (1, path.pitch), (0, path.roll)):
-                mujoco.mju_axisAngle2Quat(turned, np.eye(3)[axis], float(angle[t]))
-                mujoco.mju_mulQuat(quaternion, quaternion.copy(), turned)
-            mujoco.mju_mulQuat(poses[t, columns], quaternion, rest)
+        angles = torch.tensor(np.stack((path.heading, path.pitch, path.roll), -1))
+        rest = torch.tensor(poses[0, columns])
+        poses[:, columns] = multiply(from_euler("ZYX", angles), rest).numpy()
 
 
 def _put_on_ground(

@@ -1,18 +1,22 @@
-"""Evidence: fresh episodes, recorded by a process that has never run a candidate's code.
+"""Record evidence: fresh episodes, played by a process that has never run a candidate's code.
 
 The recorder is a confined process that owns the simulation and plays policies from their weights.
 A policy that sees its reward's memory needs the reward's numbers. The reward is foreign code, so it
-runs in another confined process, on a simulation of its own that is led through the same actions,
-and only its memory crosses, as plain bounded numbers:
+runs in another confined process, on a simulation of its own that takes the same actions; only its
+memory crosses, as plain bounded numbers:
 
     recorder  --actions-->  this process  --actions-->  reward
     recorder  <--memory---  this process  <--memory---  reward
 
-Whatever the reward does to its own process, what is recorded is what the policy did.
+Whatever the reward does to its own process, the recording shows what the policy did.
 """
 
 from __future__ import annotations
 
+import math
+import queue
+import tempfile
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -22,22 +26,17 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from telic.core.config import Record
 from telic.core.tensors import use_one_thread
 from telic.core.text import is_row
+from telic.envs import make
 from telic.envs.access import env_access
 from telic.envs.vector import VecEnv
-from telic.errors import Refused, TelicError, WorkerDied
-from telic.judges.beside import (
-    ENTRY,
-    PLAYING_S,
-    MemoryBeside,
-    PlayOrder,
-    RewardMemory,
-    Rewards,
-    follow,
-    open_order,
-)
-from telic.judges.disturbance import Disturbed
+from telic.errors import Refused, TelicError, UsageError, WorkerDied
+from telic.judges.disturbance import Disturbance, Disturbed, other_physics
+from telic.rewards.load import load_reward
+from telic.rewards.recording import collect
+from telic.rewards.reward import Reward
 from telic.sandbox.host import LOG_NAME, run_worker
 from telic.sandbox.worker import HostChannel
 from telic.sim.cpu import usable_cpus
@@ -45,12 +44,34 @@ from telic.storage.reading import file_hash
 from telic.storage.trajectories import RECORDED, Trajectory, TrajectoryFacts, write_trajectory
 from telic.training.policy import load_policy
 
+_ENTRY = "telic.judges.recorder"
+_PLAYING_S = 300.0
 _UNLIMITED = 1000
 """steps after which an episode without a time limit is cut"""
 _WRITERS = 4
+_LARGEST = 1e6
+"""numbers of memory beyond this are cut: no honest reward counts so far"""
 
 Act = Callable[..., Any]
 """a policy: (obs) -> action, or (obs, memory) -> action"""
+
+
+class PlayOrder(Record):
+    """Episodes to play; written by the caller, never read from a file of a confined process."""
+
+    policy: str
+    """the policy's file"""
+    env: str
+    env_args: dict[str, Any]
+    seed: int
+    paths: tuple[str, ...]
+    """where the episodes go, one each"""
+    reward: str | None = None
+    """text of the reward it was trained with; run only if the policy sees its memory"""
+    disturbance: Disturbance | None = None
+    """what differs from the conditions of training; None: nothing"""
+    is_kept: bool = True
+    """whether the episodes stay after they were judged"""
 
 
 class RecordedFile(NamedTuple):
@@ -89,7 +110,7 @@ def _record_here(orders: Sequence[PlayOrder], folder: Path, log: Path) -> list[l
     beside = Rewards(orders)
     try:
         result = run_worker(
-            ENTRY,
+            _ENTRY,
             {"orders": [order.model_dump(mode="json") for order in orders]},
             writable=[folder],
             readable=sorted(policies.union(*(each.readable for each in access))),
@@ -110,7 +131,7 @@ class Recordings(NamedTuple):
 
 
 def record_each(orders: Mapping[str, PlayOrder], folder: Path) -> Recordings:
-    """Record all together; where that fails, one by one, so that nobody loses by another's fault.
+    """Record all together; where that fails, one by one, so that one failure costs no other order.
 
     A policy's file and a reward's memory come from confined processes: one that is damaged, or dies
     again and again, must not leave the others without evidence. A lack of disk or memory is raised.
@@ -136,7 +157,7 @@ def record_each(orders: Mapping[str, PlayOrder], folder: Path) -> Recordings:
 
 
 def _files(orders: Sequence[PlayOrder], told: object) -> list[list[RecordedFile]]:
-    """Pair every path with the hash that the recorder told."""
+    """Pair every path with the hash that the recorder returned."""
     paths = [[Path(path) for path in order.paths] for order in orders]
     shape = [len(row) if is_row(row) else -1 for row in told] if is_row(told) else []
     if shape != [len(row) for row in paths]:
@@ -149,8 +170,119 @@ def _files(orders: Sequence[PlayOrder], told: object) -> list[list[RecordedFile]
 
 
 def is_unchanged(file: RecordedFile) -> bool:
-    """Say whether an episode on disk is still what the recorder wrote."""
+    """Return whether an episode on disk is still what the recorder wrote."""
     return file.path.is_file() and file_hash(file.path) == file.sha256
+
+
+# ------------------------------------------------------- the host, between recorder and reward
+
+
+class Rewards:
+    """Answers the recorder's actions with the memory of the policy's reward.
+
+    Orders of one policy share a process, one after another. No two policies do: they start from the
+    same states, so a reward could pass on what it learned from one to the next.
+    """
+
+    def __init__(self, orders: Sequence[PlayOrder]) -> None:
+        self._orders = orders
+        self._running: _RewardProcess | None = None
+
+    def answer(self, message: dict[str, Any]) -> dict[str, Any]:
+        """Return the memory after the actions of one order."""
+        match message:
+            case {"order": int(number), "action": action} if 0 <= number < len(self._orders):
+                order = self._orders[number]
+                if self._running is None or not self._running.is_for(order):
+                    self.close()
+                    self._running = _RewardProcess(self._orders, order)
+                return {"memory": self._running.after(number, action)}
+            case _:
+                raise WorkerDied("The recorder broke the protocol.")
+
+    def close(self) -> None:
+        """Stop the process of the reward."""
+        if self._running is not None:
+            self._running.close()
+            self._running = None
+
+
+class _RewardProcess:
+    """A confined process that follows actions and returns its reward's memory."""
+
+    def __init__(self, orders: Sequence[PlayOrder], first: PlayOrder) -> None:
+        if first.reward is None:
+            raise UsageError(
+                "This policy sees its reward's memory, and the reward is not there.",
+                hint="Give the reward that it was trained with.",
+            )
+        self._first = first
+        self._orders = orders
+        self._following: int | None = None
+        self._commands: queue.Queue[dict[str, Any]] = queue.Queue()
+        """an action, or the number of another order; neither: the end"""
+        self._memories: queue.Queue[Any] = queue.Queue()
+        self._thread = threading.Thread(target=self._serve, daemon=True)
+        self._thread.start()
+
+    def is_for(self, order: PlayOrder) -> bool:
+        """Return whether an order is of the same policy and reward."""
+        return (order.policy, order.reward) == (self._first.policy, self._first.reward)
+
+    def after(self, number: int, action: Any) -> list[list[float]]:
+        """Return the memory after one more action of an order; None: before the first."""
+        if number != self._following:
+            self._following = number
+            self._commands.put({"order": number, "action": None})
+        if action is not None:
+            self._commands.put({"order": None, "action": action})
+        try:
+            memory = self._memories.get(timeout=_PLAYING_S)
+        except queue.Empty:
+            raise WorkerDied("The reward gave no memory in time.") from None
+        if isinstance(memory, TelicError):
+            raise memory
+        return bounded(memory, len(self._orders[number].paths))
+
+    def close(self) -> None:
+        """Let it end: there are no more orders."""
+        self._commands.put({"order": None, "action": None})
+        self._thread.join()
+
+    def _serve(self) -> None:
+        access = [env_access(order.env, order.env_args) for order in self._orders]
+        with tempfile.TemporaryDirectory() as folder:
+            try:
+                run_worker(
+                    _ENTRY,
+                    {"follow": [order.model_dump(mode="json") for order in self._orders]},
+                    writable=[Path(folder)],
+                    readable=sorted({path for each in access for path in each.readable}),
+                    python_path=sorted({path for each in access for path in each.python_path}),
+                    on_message=self._lead,
+                )
+            except TelicError as error:
+                self._memories.put(error)
+
+    def _lead(self, message: dict[str, Any]) -> dict[str, Any]:
+        if "memory" in message:
+            self._memories.put(message["memory"])
+        return self._commands.get()
+
+
+def bounded(memory: object, rows: int) -> list[list[float]]:
+    """Return numbers that came from foreign code, checked and cut; raises WorkerDied."""
+    if is_row(memory) and len(memory) == rows and all(map(is_row, memory)):
+        table = [[_bounded_number(value) for value in row] for row in memory]
+        if len({len(row) for row in table}) == 1:
+            return table
+    raise WorkerDied("The reward's memory is not a row of numbers for each episode.")
+
+
+def _bounded_number(value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        raise WorkerDied("The reward's memory holds something that is not a finite number.")
+    return float(min(max(value, -_LARGEST), _LARGEST))
 
 
 # ------------------------------------------------------ the confined side: entry of both workers
@@ -161,24 +293,80 @@ def prepare(payload: dict[str, Any], channel: HostChannel) -> None:
 
 
 def run(state: None, payload: dict[str, Any], channel: HostChannel) -> dict[str, Any]:
-    """Record episodes; or follow another process that does, and tell a reward's memory."""
-    channel.heartbeat(PLAYING_S, "playing episodes")
+    """Record episodes, or run a reward along the actions of a process that does."""
+    channel.heartbeat(_PLAYING_S, "playing episodes")
     use_one_thread()
     if "follow" in payload:
-        follow([PlayOrder.model_validate(row) for row in payload["follow"]], channel)
+        orders = [PlayOrder.model_validate(row) for row in payload["follow"]]
+        number = channel.ask({})["order"]
+        while number is not None:
+            number = _follow(orders[number], channel)
         return {}
     hashes: list[list[str]] = []
     for number, row in enumerate(payload["orders"]):
         order = PlayOrder.model_validate(row)
         policy = load_policy(Path(order.policy))
-
-        play(policy, order, MemoryBeside(channel, number) if policy.memory_size else None)
+        play(policy, order, _RemoteMemory(channel, number) if policy.memory_size else None)
         hashes.append([file_hash(Path(path)) for path in order.paths])
-        channel.heartbeat(PLAYING_S, "playing episodes")
+        channel.heartbeat(_PLAYING_S, "playing episodes")
     return {"sha256": hashes}
 
 
-def play(policy: Act, order: PlayOrder, memory: RewardMemory | None = None) -> None:
+def decided_reward(text: str | None, env: str, env_args: dict[str, Any]) -> Reward:
+    """Load a reward and decide how to run it; for confined processes."""
+    reward = load_reward(text, label="reward_fn.py")
+    sample = make(env, num_envs=8, seed=0, **env_args)
+    reward.decide(collect(sample, 64))
+    sample.close()
+    return reward
+
+
+def _follow(order: PlayOrder, channel: HostChannel) -> int | None:
+    """Run the reward along the actions of one order; return the number of the next."""
+    # Loaded for each order: what the object of a reward keeps must not reach the next one.
+    reward = decided_reward(order.reward, order.env, order.env_args)
+    env, disturbed = _open(order)
+    obs = env.reset()
+    reward.start(len(order.paths), "cpu")
+    while (command := channel.ask({"memory": _plain(reward.memory())}))["action"] is not None:
+        action = disturbed.applied(torch.tensor(command["action"]))
+        step = env.step(action)
+        reward(obs, action, step.final_obs, step.info, step.reward)
+        disturbed.push()
+        reward.reset(step.terminated | step.truncated)
+        obs = step.obs
+    env.close()
+    return command["order"]
+
+
+class _RemoteMemory:
+    """The memory of a reward in another process, which steps while this one does."""
+
+    def __init__(self, channel: HostChannel, order: int) -> None:
+        self._channel, self._order = channel, order
+
+    def follow(self, action: Tensor | None) -> None:
+        """Send one more action of every episode; None: before the first."""
+        sent = None if action is None else _plain(action)
+        self._channel.send({"order": self._order, "action": sent})
+
+    def after(self) -> Tensor:
+        """Wait for the memory after what was sent last."""
+        return torch.tensor(self._channel.reply()["memory"])
+
+
+def _plain(tensor: Tensor) -> list[Any]:
+    return cast("list[Any]", cast("Any", tensor).tolist())
+
+
+def _open(order: PlayOrder) -> tuple[VecEnv, Disturbed]:
+    """Make the environments of an order, one per episode, and what disturbs them."""
+    with other_physics(order.disturbance):
+        env = make(order.env, num_envs=len(order.paths), seed=order.seed, **order.env_args)
+    return env, Disturbed(env, order.disturbance, order.seed)
+
+
+def play(policy: Act, order: PlayOrder, memory: _RemoteMemory | None = None) -> None:
     """Play one episode per path with the most likely actions, and write them.
 
     Args:
@@ -186,7 +374,7 @@ def play(policy: Act, order: PlayOrder, memory: RewardMemory | None = None) -> N
         order: where, from which starts, and where to.
         memory: that of the reward, for a policy that sees it.
     """
-    env, disturbed = open_order(order)
+    env, disturbed = _open(order)
     columns, lengths = _tape(policy, env, memory, disturbed)
     env.close()
     spec = env.spec
@@ -216,7 +404,7 @@ def play(policy: Act, order: PlayOrder, memory: RewardMemory | None = None) -> N
 def _tape(
     policy: Act,
     env: VecEnv,
-    memory: RewardMemory | None,
+    memory: _RemoteMemory | None,
     disturbed: Disturbed,
 ) -> tuple[dict[str, np.ndarray[Any, Any]], list[int]]:
     """Return every step of all environments at once, and the length of each one's episode."""

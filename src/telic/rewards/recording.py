@@ -75,14 +75,10 @@ class TransitionRecording:
         steps = len(self.transitions) // pieces
         if pieces == 1 or steps == 0:
             return self
-        return TransitionRecording(
-            [
-                _side_by_side(
-                    self.transitions[t::steps][:pieces], first=t == 0, last=t == steps - 1
-                )
-                for t in range(steps)
-            ]
-        )
+        rows = [concatenated(self.transitions[t::steps][:pieces]) for t in range(steps)]
+        rows[0] = _beginning(rows[0])
+        rows[-1] = rows[-1]._replace(ended=torch.ones_like(rows[-1].ended))
+        return TransitionRecording(rows)
 
     @classmethod
     def of_step(
@@ -96,7 +92,7 @@ class TransitionRecording:
         if len(obs) == 1:
             # One environment cannot show whether rows are kept apart; a changed copy of it can.
             other = step.map(lambda x: x * 1.1 + 0.01 if x.is_floating_point() else x)
-            step = _side_by_side([step, other])
+            step = concatenated([step, other])
         return cls([step])
 
 
@@ -173,13 +169,9 @@ def _combined(moments: list[Transition], combine: Callable[[list[Tensor]], Tenso
     )
 
 
-def _side_by_side(
-    moments: list[Transition], *, first: bool = False, last: bool = False
-) -> Transition:
-    if first:
-        moments = [_beginning(each) for each in moments]
-    joined = _combined(moments, torch.cat)
-    return joined._replace(ended=torch.ones_like(joined.ended)) if last else joined
+def concatenated(moments: list[Transition]) -> Transition:
+    """Return the rows of several transitions one after the other."""
+    return _combined(moments, torch.cat)
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,10 +29,9 @@ from telic.core.config import Record
 from telic.errors import Refused, TelicError
 from telic.judges.code import judge_files
 from telic.judges.criteria import Composition
-from telic.judges.findings import bad_examples, same_stick
 from telic.judges.mutants import CUT, FROZEN, MutantCount, counts, mutants_of
 from telic.judges.recorder import RecordedFile, is_unchanged
-from telic.judges.trial import Trial, text_hash
+from telic.judges.trial import Trial, bad_examples, same_stick, text_hash
 from telic.judges.verdict import Verdict
 from telic.session.control import SessionWork
 from telic.storage.files import read_record, write_json

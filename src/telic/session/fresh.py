@@ -15,9 +15,8 @@ from typing import Any, Literal, NamedTuple
 from telic.authors.candidate import MemberScore, RewardCandidate
 from telic.core.confidence import ALPHA
 from telic.core.seeds import derive
-from telic.judges.beside import PlayOrder
 from telic.judges.code import judge_files, judge_too
-from telic.judges.recorder import RecordedFile, is_unchanged, record_each
+from telic.judges.recorder import PlayOrder, RecordedFile, is_unchanged, record_each
 from telic.judges.verdict import Verdict, together, unknown
 from telic.session.budget import last_step
 from telic.session.control import SessionWork

@@ -17,9 +17,8 @@ from telic.authors.candidate import MemberScore, RewardCandidate, Selection, Ses
 from telic.core.confidence import ALPHA, fewest_scores, proves, spending
 from telic.core.config import Record
 from telic.errors import TelicError
-from telic.judges.calibration import PersonCalibration, lowered
-from telic.judges.doubt import judge_doubted, unjudged
-from telic.judges.verdict import Verdict, together
+from telic.judges.fusion import judge_doubted, unjudged
+from telic.judges.verdict import PersonCalibration, Verdict, lowered, together
 from telic.session.budget import iteration_steps
 from telic.session.control import SessionWork
 from telic.session.fresh import CHOOSE, CONFIRM, FreshStarts, PolicyAt, newest, play, score_of

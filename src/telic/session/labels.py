@@ -5,7 +5,7 @@
 
 Both are only ever added to. A label keeps what the judges had said of the episode, so a no for an
 episode that passed is a disagreement on record, and all labels of one judge say together whether
-its bar lies too low (`telic.judges.calibration`). A veto takes a pass away and cannot be taken
+its bar lies too low (`telic.judges.verdict`). A veto takes a pass away and cannot be taken
 back: what was vetoed is tried again in a branch.
 """
 
@@ -21,8 +21,7 @@ from typing import Any, Literal
 from telic.authors.candidate import MemberScore, SessionIteration
 from telic.core.config import Record
 from telic.errors import BadFile, UnknownName, UsageError
-from telic.judges.calibration import LabelledScore, PersonCalibration, calibrate
-from telic.judges.verdict import Verdict
+from telic.judges.verdict import LabelledScore, PersonCalibration, Verdict, calibrate
 from telic.session.control import now, somebody
 from telic.session.evidence import reseal
 from telic.session.outcome import Outcome, outcome_words

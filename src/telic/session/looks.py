@@ -22,7 +22,7 @@ from telic.core.confidence import spending
 from telic.core.config import Record
 from telic.core.events import EvalDone, Event, LogMessage, SessionCheckpoint, TrainStart
 from telic.errors import TelicError
-from telic.judges.doubt import unjudged
+from telic.judges.fusion import unjudged
 from telic.rendering.jobs import choose_backend
 from telic.session.control import SessionWork
 from telic.session.fresh import PolicyAt

@@ -23,11 +23,10 @@ from telic.authors.candidate import (
 from telic.core.confidence import ALPHA
 from telic.core.config import Record
 from telic.core.events import LogMessage
-from telic.judges.calibration import HANDFUL
 from telic.judges.code import judge_files
 from telic.judges.criteria import Composition
 from telic.judges.recorder import RecordedFile, is_unchanged
-from telic.judges.verdict import Verdict, together, unknown
+from telic.judges.verdict import HANDFUL, Verdict, together, unknown
 from telic.session.control import SessionWork
 from telic.session.judgement import decide
 from telic.session.labels import calibration_of

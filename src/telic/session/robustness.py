@@ -20,10 +20,9 @@ from telic.core.events import Listener, LogMessage
 from telic.core.seeds import derive
 from telic.envs import make
 from telic.errors import TelicError
-from telic.judges.beside import PlayOrder
 from telic.judges.code import judge_files, judge_too
 from telic.judges.disturbance import Disturbance
-from telic.judges.recorder import record
+from telic.judges.recorder import PlayOrder, record
 from telic.judges.verdict import Verdict
 from telic.session.records import SessionConfig, SessionSummary
 from telic.storage.files import once, read_record

@@ -25,9 +25,8 @@ from telic.core.seeds import derive
 from telic.envs import make
 from telic.envs.mujoco import MujocoEnv
 from telic.errors import BadFile, TelicError
-from telic.judges.beside import PlayOrder
 from telic.judges.code import judge_files, judge_too
-from telic.judges.recorder import record
+from telic.judges.recorder import PlayOrder, record
 from telic.sandbox.confine import clean_environment
 from telic.session.records import SessionConfig, SessionSummary
 from telic.storage.files import read_record
