@@ -1,0 +1,43 @@
+"""What follows from an observation where there is no robot: columns, angles, distances."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal, get_args
+
+import torch
+from torch import Tensor
+
+from telic.errors import UnknownName
+
+ObservedKind = Literal["column", "angle", "distance", "car energy", "tip height"]
+OBSERVED_KINDS: tuple[ObservedKind, ...] = get_args(ObservedKind)
+
+
+def observed(obs: Tensor, kind: str, columns: Sequence[int]) -> Tensor:
+    """Return a value of observations (..., n), by its kind.
+
+    Args:
+        obs: the observations.
+        kind: "column"; "angle" of a cosine and a sine; "distance" between the points of the first
+            and the second half of the columns; "car energy" of a position and a velocity in the
+            valley of MountainCar; "tip height" of Acrobot's cosines and sines.
+        columns: where in the observation these are.
+    """
+    of = [obs[..., column] for column in columns]
+    match kind:
+        case "column":
+            return of[0]
+        case "angle":
+            return torch.atan2(of[1], of[0])
+        case "distance":
+            half = len(columns) // 2
+            apart = obs[..., list(columns[:half])] - obs[..., list(columns[half:])]
+            return (apart**2).sum(-1) ** 0.5
+        case "car energy":
+            # Gravity accelerates the car by -0.0025 cos(3 x) a step: v^2 / 2 + 0.0025 sin(3 x) / 3.
+            return 0.5 * of[1] ** 2 + torch.sin(3.0 * of[0]) * 0.0025 / 3.0
+        case "tip height":
+            return -of[0] - (of[0] * of[2] - of[1] * of[3])
+        case _:
+            raise UnknownName("kind of observed value", kind, list(OBSERVED_KINDS))
