@@ -12,12 +12,15 @@ import re
 from collections.abc import Collection, Iterator, Sequence
 from typing import Literal, NamedTuple, get_args
 
-from telic.composer.draft import Draft, edit
+from telic.composer.draft import Credit, Draft, edit, measure
 from telic.composer.words import ignored_words
 from telic.composer.write import judge_file, reward_file
 from telic.envs.spec import EnvSpec
 from telic.errors import Refused
+from telic.judges import metrics, tracks
 from telic.judges.criteria import Composition, Covered, Criterion
+from telic.rewards.signals import Above, Below, Block, Measured, Part
+from telic.rewards.terms import Cost, LiftBlock, Near, Pay
 from telic.robots.terrain import ArmTask
 
 EXAMPLES = ("push the block to the goal", "pick up the block and lift it to the goal")
@@ -92,8 +95,8 @@ def compose_block(
     draft = Draft(doubts=list(wish.doubts))
     titles = _push(draft) if wish.task == "push" else _pick(wish, draft)
     if _SOON in wish.words:
-        titles[_SOON] = _be_quick(draft)
-    draft.add("calm", "-quantities.effort(info)", 0.05, "effort", r"-\overline{a^2}")
+        titles[_SOON] = _be_quick(wish, draft)
+    draft.pay("calm", 0.05, Cost(Measured("effort")), "effort")
     if criteria is not None:
         edit([draft], criteria)
     left = {part.title for part in draft.parts}
@@ -190,84 +193,51 @@ def _read(intent: str) -> BlockWish:
 # ------------------------------------------------------------------------------ what is asked for
 
 
-def _see(draft: Draft) -> None:
-    """Define how far the block is from the goal and from the hand, and how far it rose."""
-    draft.remember("began", 3)
-    draft.need(
-        'block = quantities.body_position(info, "block")',
-        'away = (block - quantities.body_position(info, "target")).norm(dim=-1)',
-        'near = (block - quantities.body_position(info, "fingertip")).norm(dim=-1)',
-        'is_known = self.memory["began"][:, :1]',
-        "now = torch.stack((block[:, 2], away), dim=-1)",
-        'began = torch.where(is_known > 0.0, self.memory["began"][:, 1:], now)',
-        'self.memory["began"] = torch.cat((torch.ones_like(is_known), began), dim=-1)',
-        "rise = block[:, 2] - began[:, 0]",
-        # Of the way that this episode has: how far it is by chance is not to the policy's credit.
-        "way = (1.0 - away / began[:, 1].clamp_min(0.02)).clamp(-1.0, 1.0)",
-    )
-    draft.measure(
-        'block = episode.quantity("body_position", "block")',
-        'away = np.linalg.norm(block - episode.quantity("body_position", "target"), axis=-1)',
-        'near = np.linalg.norm(block - episode.quantity("body_position", "fingertip"), axis=-1)',
-        "rise = block[:, 2] - block[0, 2]",
-        "last = slice(-max(1, round(1.0 / episode.dt)), None)",
-    )
-
-
-def _go_near(draft: Draft) -> None:
-    draft.add(
-        "near", "torch.exp(-8.0 * near) - near", 1.0, "hand close to the block", "(e^{-8 d}-d)"
-    )
-
-
 def _be_there(draft: Draft, farthest: float) -> tuple[str, ...]:
     """Pay and judge that the block gets to the goal and stays there."""
-    draft.add("bring", "way", 4.0, "share of the block's way to the goal", "(1 - d / d_0)")
-    draft.add("there", "(away < 0.05).float()", 2.0, "block at the goal", "[d < 5 cm]")
+    draft.pay("near", 1.0, Near(Part(Block(), "near"), 8.0), "hand close to the block")
+    draft.pay("bring", 4.0, Pay(Part(Block(), "way")), "share of the block's way to the goal")
+    draft.pay("there", 2.0, Pay(Below(Part(Block(), "away"), 0.05)), "block at the goal")
     title, meaning = "brings the block to the goal", "distance to the goal over the last second"
-    value = "float(np.mean(away[last]))"
+    away = measure(metrics.block, "target")
+    value = measure(tracks.mean_of_last, away, 1.0)
     draft.leaf(title, meaning, value, farthest, 0.04, weight=3.0, unit="m", tag="too_far")
     meaning = "share of the time within 0.05 m of the goal"
-    value = "episode.share(away < 0.05)"
+    value = measure(tracks.share_below, away, 0.05)
     draft.leaf("keeps it there", meaning, value, 0.05, 0.4, weight=2.0, tag="drifts")
     return title, "keeps it there"
 
 
 def _push(draft: Draft) -> dict[str, tuple[str, ...]]:
     """Push the block along the table to the goal."""
-    _see(draft)
-    _go_near(draft)
     there = _be_there(draft, 0.07)
     title = "pushes it along the table"
     meaning = "share of the time less than 0.03 m above where it lay, and not below the table"
-    value = "episode.share(np.abs(rise) < 0.03)"
+    value = measure(tracks.share_near, measure(metrics.block, "start"), 0.0, 0.03)
     draft.guard(title, meaning, value, 0.7, 0.95, tag="flails")
     return {_MAIN: (*there, title), _WHERE: there, _KEEPS: there[1:], _HOLDS: there}
 
 
 def _pick(wish: BlockWish, draft: Draft) -> dict[str, tuple[str, ...]]:
     """Lift the block with the gripper: to the goal, or so high."""
-    _see(draft)
-    _go_near(draft)
-    height = wish.lift_m or 0.1
-    code = f"torch.exp(-8.0 * near) * (rise / {height:.4g}).clamp(0.0, 1.0)"
-    draft.add("lift", code, 4.0, "block off the table, in the hand", r"e^{-8d} h / h^*")
-    title = f"lifts the block {height:.2g} m"
-    meaning = "highest above where it lay"
-    value = "float(np.max(rise))"
-    low, high = 0.2 * height, 0.9 * height
-    draft.total(title, meaning, value, low, high, weight=1.5, unit="m", tag="too_low")
+    height, risen = wish.lift_m or 0.1, measure(metrics.block, "start")
+    draft.pay("near", 1.0, Near(Part(Block(), "near"), 8.0), "hand close to the block")
+    draft.pay("lift", 4.0, LiftBlock(Block(), height), "block off the table, in the hand")
+    title, meaning = f"lifts the block {height:.2g} m", "highest above where it lay"
+    value, credit = measure(tracks.highest, risen), Credit(weight=1.5, unit="m", tag="too_low")
+    draft.total(title, meaning, value, 0.2 * height, 0.9 * height, **credit)
     if wish.lift_m is None:
         there = _be_there(draft, 0.1)
     else:
-        up = f"rise > {0.7 * height:.4g}"
-        draft.add("up", f"({up}).float()", 2.0, "block up", r"[h > 0.7 h^*]")
-        meaning = f"share of the time more than {0.7 * height:.2g} m above where it lay"
-        draft.leaf("keeps it up", meaning, f"episode.share({up})", 0.05, 0.4, weight=3.0)
+        up = 0.7 * height
+        draft.pay("up", 2.0, Pay(Above(Part(Block(), "rise"), up)), "block up")
+        meaning = f"share of the time more than {up:.2g} m above where it lay"
+        value = measure(tracks.share_above, risen, up)
+        draft.leaf("keeps it up", meaning, value, 0.05, 0.4, weight=3.0)
         there = (title, "keeps it up")
     holds = "holds it"
     meaning = "share of the time off the table with the hand within 0.08 m of it"
-    value = "float(np.mean(near[rise > 0.03] < 0.08)) if np.any(rise > 0.03) else 0.0"
+    value = measure(metrics.block_in_hand)
     draft.guard(holds, meaning, value, 0.5, 0.9, tag="too_far")
     return {
         _MAIN: (title, *there, holds),
@@ -278,14 +248,12 @@ def _pick(wish: BlockWish, draft: Draft) -> dict[str, tuple[str, ...]]:
     }
 
 
-def _be_quick(draft: Draft) -> tuple[str, ...]:
+def _be_quick(wish: BlockWish, draft: Draft) -> tuple[str, ...]:
     """Judge how soon the block is first where it belongs."""
-    is_up = any(term.name == "up" for term in draft.terms)
-    done = (
-        next(term.code for term in draft.terms if term.name == "up") if is_up else "(away < 0.05)"
-    )
-    done = done.removesuffix(".float()")
+    done = measure(tracks.below, measure(metrics.block, "target"), 0.05)
+    if wish.lift_m is not None:
+        done = measure(tracks.above, measure(metrics.block, "start"), 0.7 * wish.lift_m)
     title, meaning = "is quick", "share of the time until it is first there"
-    value = f"float(np.argmax({done})) / len(away) if np.any({done}) else 1.0"
+    value = measure(tracks.share_until, done)
     draft.leaf(title, meaning, value, 0.8, 0.4, weight=1.0, tag="too_slow")
     return (title,)

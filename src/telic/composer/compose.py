@@ -254,7 +254,7 @@ def _phase(frames: Sequence[Frame], scene: Scene) -> Draft:
         for style in frame.styles:
             do_it(style, frame, scene, draft)
     if scene.reference is not None:
-        follow(scene.reference, scene, draft)
+        follow(scene.reference, draft)
     return draft
 
 
@@ -278,7 +278,7 @@ def _composition(
         reward = reward_file(intent, spec.id, always)
         judge = judge_file(intent, spec.id, always)
     else:
-        reward = sequence_reward(intent, spec.id, drafts, always, dt)
+        reward = sequence_reward(intent, spec.id, drafts, always)
         judge = sequence_judge(intent, spec.id, drafts, always)
     return Composition(
         intent=intent,

@@ -6,7 +6,7 @@ contradiction, unless both are content with a moment. What a verb implies of oth
 jumps is in the air, who goes gets away from the start) is a demand like any other, so that no pair
 of words needs a rule of its own.
 
-Criteria are read in the same way, by the code that measures them: a person may have edited them.
+Criteria are read in the same way, by the metrics that measure them: a person may have edited them.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from collections.abc import Iterator, Sequence
 from itertools import combinations
 from typing import NamedTuple
 
-from telic.composer.draft import Draft, JudgePart
+from telic.composer.draft import Draft, JudgePart, Measure
 from telic.composer.frames import Act, Direction, Frame, Limit, LimitKind, ParsedIntent, Posture
 from telic.composer.parse import parse
 from telic.composer.scene import Scene
@@ -83,8 +83,7 @@ def require_consistent(draft: Draft) -> None:
     Raises:
         Contradiction: names both.
     """
-    names = _names(draft.judge_lines)
-    demands = [demand for part in draft.parts for demand in _of_part(part, names, draft.seconds)]
+    demands = [demand for part in draft.parts for demand in _of_part(part, draft.seconds)]
     for one, other in combinations(demands, 2):
         if one.words != other.words and one.excludes(other):
             raise Contradiction(
@@ -221,33 +220,8 @@ def _of_limit(limit: Limit, scene: Scene) -> Iterator[Demand]:
 
 # ------------------------------ what criteria ask
 
-_SHARE = re.compile(r"episode\.share\((?P<what>.+?) (?P<sign>[<>]) (?P<bound>-?[\d.e+-]+)\)$")
-_WHOLE = re.compile(r"float\(np\.(?P<how>max|min)\((?P<what>.+)\)\)$")
-_COLUMN = re.compile(r'^episode\["(\w+)"\](?: - (-?[\d.e+-]+))?$')
-_WAYS = {'np.abs(episode["displacement"])', 'episode["displacement"]', "strayed"}
 
-
-class _Measured(NamedTuple):
-    """A variable of a judge: a quantity, less a number."""
-
-    quantity: str
-    less: float = 0.0
-
-
-def _names(lines: Sequence[str]) -> dict[str, _Measured]:
-    """Return which quantity each variable of a judge is, where it is one."""
-    found: dict[str, _Measured] = {}
-    for line in lines:
-        names, _, code = line.partition(" = ")
-        values = code.split(", ") if ", " in names else [code]
-        for name, value in zip(names.split(", "), values, strict=False):
-            column = _COLUMN.match(value)
-            if column:
-                found[name] = _Measured(column[1], float(column[2] or 0.0))
-    return found
-
-
-def _of_part(part: JudgePart, names: dict[str, _Measured], seconds: float) -> Iterator[Demand]:
+def _of_part(part: JudgePart, seconds: float) -> Iterator[Demand]:
     """Yield what a criterion asks of the quantity it measures to earn most of its credit."""
     middle = part.zero + _CREDIT * (part.goal - part.zero)
     low, high = (middle, _FAR) if part.goal > part.zero else (-_FAR, middle)
@@ -255,30 +229,33 @@ def _of_part(part: JudgePart, names: dict[str, _Measured], seconds: float) -> It
         reach = 0.5 * abs(part.goal - part.zero)
         low, high = part.goal - reach, part.goal + reach
     yield Demand(part.quantity, low, high, part.title)
-    whole, share = _WHOLE.match(part.value), _SHARE.match(part.value)
-    if part.value == "travelled" and low > 0.0:
-        yield Demand("the way from the start", low * seconds, _FAR, part.title, None, False)
-    if whole:
-        # The largest is at most so much: always. It is at least so much: once.
-        always = (whole["how"] == "max") == (high < _FAR)
-        yield _measured(whole["what"], names, Demand("", low, high, part.title, None, always))
-    if share and low > 0.5:
-        bound = float(share["bound"])
-        ends = (-_FAR, bound) if share["sign"] == "<" else (bound, _FAR)
-        # More than half of the time here and more than half of the time there is too much.
-        found = _measured(share["what"], names, Demand("", *ends, part.title))
-        yield found._replace(quantity=f"{found.quantity}, for most of the time,")
+    name, args = (part.value.name, part.value.args) if part.value is not None else ("", ())
+    match name:
+        case "net_speed" if low > 0.0:
+            yield Demand("the way from the start", low * seconds, _FAR, part.title, None, False)
+        case "highest" | "lowest" | "farthest":
+            # The largest is at most so much: always. It is at least so much: once.
+            always = (name != "lowest") == (high < _FAR)
+            yield _about(args[0], Demand("", low, high, part.title, None, always))
+        case "share_above" | "share_below" if low > 0.5:
+            bound = float(args[1])
+            ends = (-_FAR, bound) if name == "share_below" else (bound, _FAR)
+            # More than half of the time here and more than half of the time there is too much.
+            found = _about(args[0], Demand("", *ends, part.title))
+            yield found._replace(quantity=f"{found.quantity}, for most of the time,")
+        case _:
+            return
 
 
-def _measured(what: str, names: dict[str, _Measured], demand: Demand) -> Demand:
-    """Return a demand on a variable as one on the quantity behind it."""
-    if what in _WAYS:
+def _about(track: Measure | str, demand: Demand) -> Demand:
+    """Return a demand on a track as one on the quantity behind it."""
+    if str(track).startswith(("metrics.gone(", "displacement")):
         return demand._replace(quantity="the way from the start")
-    known = names.get(what, _Measured(what))
-    column = _COLUMN.match(what)
-    known = _Measured(column[1], float(column[2] or 0.0)) if column else known
-    low, high = demand.low + known.less, demand.high + known.less
-    return demand._replace(quantity=known.quantity, low=low, high=high)
+    if isinstance(track, Measure) and track.name == "less" and not track.named:
+        quantity, *minus = track.args
+        less = float(minus[0]) if minus else 0.0
+        return demand._replace(quantity=quantity, low=demand.low + less, high=demand.high + less)
+    return demand._replace(quantity=str(track))
 
 
 # ---- an intent whose verb is lost: the nearest one that is understood

@@ -2,25 +2,85 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple, TypedDict, Unpack
+from typing import Any, Concatenate, NamedTuple, ParamSpec, TypedDict, TypeVar, Unpack, cast
+
+import numpy as np
+from torch import Tensor
 
 from telic.composer.frames import Frame
 from telic.errors import UnknownName, UsageError
 from telic.judges.criteria import Criterion, Kind
+from telic.judges.episode import RecordedEpisode
+from telic.rewards.node import Node, Term, written
+
+P = ParamSpec("P")
+T = TypeVar("T")
+_SEEN = frozenset({"beat", "waited"})
+"""memory that a policy needs to know what to do"""
 
 
-class Term(NamedTuple):
-    """One term of a reward."""
+class WeightedTerm(NamedTuple):
+    """One term of a reward with its name and weight."""
 
     name: str
-    code: str
-    """an expression of the variables that `Draft.lines` defines, about 1 in size"""
+    term: Term
     weight: float
-    words: str
-    latex: str
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """A call of a metric on the episode that is judged."""
+
+    function: Callable[..., Any]
+    args: tuple[Any, ...]
+    named: tuple[tuple[str, Any], ...]
+
+    @property
+    def name(self) -> str:
+        """Name of the metric."""
+        return self.function.__name__
+
+    def __str__(self) -> str:
+        """Return the code of the call."""
+        args = list(self.args)
+        while args and args[-1] is None:
+            args.pop()  # a default, too
+        given = ["episode", *map(_code, args)]
+        given += [f"{name}={_code(value)}" for name, value in self.named if value is not None]
+        return f"metrics.{self.name}({', '.join(given)})"
+
+
+def measure(
+    function: Callable[Concatenate[RecordedEpisode, P], T], *args: P.args, **named: P.kwargs
+) -> T:
+    """Return a call of a metric, to be made when an episode is judged.
+
+    To a type checker it is what it will have measured. Its numbers are rounded as they are written.
+    """
+    rounded = tuple((name, shortened(value)) for name, value in named.items())
+    return cast("T", Measure(function, tuple(map(shortened, args)), rounded))
+
+
+def exactly(
+    function: Callable[Concatenate[RecordedEpisode, P], T], *args: P.args, **named: P.kwargs
+) -> T:
+    """Return a call of a metric whose numbers are kept as a person said them."""
+    return cast("T", Measure(function, args, tuple(named.items())))
+
+
+def shortened(value: Any, digits: int = 4) -> Any:
+    """Return numbers as they are written in files, so that criteria say the same."""
+    if isinstance(value, float):
+        return float(f"{value:.{digits}g}")
+    if isinstance(value, list | tuple):
+        return tuple(shortened(each, digits) for each in cast("Sequence[Any]", value))
+    return value
+
+
+def _code(value: Any) -> str:
+    return str(value) if isinstance(value, Measure) else written(value)
 
 
 class GoalOrigin(TypedDict, total=False):
@@ -48,8 +108,8 @@ class JudgePart:
     title: str
     quantity: str
     """what is measured, in words"""
-    value: str
-    """the expression that measures it, of the variables that `Draft.judge_lines` defines"""
+    value: Measure | None
+    """how it is measured; None of a gate, which asks for the time that is left"""
     zero: float
     goal: float
     """of a part that is `about` a value: the value; `zero` is where credit ends below it"""
@@ -100,10 +160,10 @@ class JudgePart:
 class PhaseEnd(NamedTuple):
     """When a phase is over: what must hold, and for how long in all."""
 
-    reward: str
-    """expression of the reward's variables, bool (N,)"""
-    judge: str
-    """the same of the judge's variables, bool (T,)"""
+    reward: Node
+    """a condition of the reward"""
+    judge: Measure
+    """the same of the judge: a mask"""
     seconds: float = 0.0
 
 
@@ -111,17 +171,10 @@ class PhaseEnd(NamedTuple):
 class Draft:
     """A reward and a judge in the making."""
 
-    terms: list[Term] = field(default_factory=list[Term])
-    lines: list[str] = field(default_factory=list[str])
-    """statements of the reward before the terms"""
-    memory: dict[str, int | None] = field(default_factory=dict[str, int | None])
-    """by name, its width; None: one number. All memory starts at 0"""
-    hidden: set[str] = field(default_factory=set[str])
-    """names of memory that no policy sees"""
+    terms: list[WeightedTerm] = field(default_factory=list[WeightedTerm])
     is_seen: bool = False
     """whether the policy must see the memory, too: a clock to step by"""
     parts: list[JudgePart] = field(default_factory=list[JudgePart])
-    judge_lines: list[str] = field(default_factory=list[str])
     reached: list[PhaseEnd] = field(default_factory=list[PhaseEnd])
     env_args: dict[str, Any] = field(default_factory=dict[str, Any])
     settings: dict[str, Any] = field(default_factory=dict[str, Any])
@@ -137,57 +190,41 @@ class Draft:
     words: list[str] = field(default_factory=list[str])
     """the verbs of the intent it was made from"""
 
-    def add(self, name: str, code: str, weight: float, words: str, latex: str) -> None:
+    def pay(self, name: str, weight: float, term: Term, words: str) -> None:
         """Add a term unless one of that name is there."""
-        if all(term.name != name for term in self.terms):
-            self.terms.append(Term(name, code, weight, words, latex))
+        if name not in self.names:
+            self.terms.append(WeightedTerm(name, term.with_words(words), weight))
+        self.is_seen = self.is_seen or bool(_SEEN & term.slots().keys())
 
-    def need(self, *lines: str) -> None:
-        """Add statements of the reward that are not there yet."""
-        self.lines += [line for line in lines if line not in self.lines]
+    @property
+    def names(self) -> list[str]:
+        """Names of the terms."""
+        return [each.name for each in self.terms]
 
-    def remember(self, name: str, width: int | None = None, *, is_hidden: bool = False) -> None:
-        """Declare memory of the reward: one number, or a row of them.
-
-        Hidden memory is never seen by the policy: a robot cannot keep what only a simulation knows.
-        """
-        self.memory[name] = width
-        if is_hidden:
-            self.hidden.add(name)
-
-    def keep_beat(self, turn: float) -> None:
-        """Keep a clock, as a point on a circle that a step turns so far; the policy sees it."""
-        self.remember("beat", 2)
-        self.is_seen = True
-        self.need(
-            'first = (self.memory["beat"].abs().sum(-1) == 0).float()',
-            'beat_x, beat_y = self.memory["beat"][:, 0] + first, self.memory["beat"][:, 1]',
-            f"beat_x, beat_y = ({math.cos(turn):.8g} * beat_x - {math.sin(turn):.8g} * beat_y, "
-            f"{math.sin(turn):.8g} * beat_x + {math.cos(turn):.8g} * beat_y)",
-            'self.memory["beat"] = torch.stack((beat_x, beat_y), -1)',
-        )
-
-    def measure(self, *lines: str) -> None:
-        """Add statements of the judge that are not there yet."""
-        self.judge_lines += [line for line in lines if line not in self.judge_lines]
+    def has_signal(self, *names: str) -> bool:
+        """Say whether a term is about one of these signals."""
+        nodes = (node for each in self.terms for node in each.term.nodes())
+        return any(node.name in names for node in nodes)
 
     def leaf(
         self,
         title: str,
         quantity: str,
-        value: str,
+        value: float,
         zero: float,
         goal: float,
         **more: Unpack[Credit],
     ) -> None:
         """Add a leaf unless one of that title is there: nothing at `zero`, all from `goal` on."""
-        self._judge(JudgePart(title, quantity, value, _short(zero), _short(goal), **more))
+        self._judge(
+            JudgePart(title, quantity, _measure(value), shortened(zero), shortened(goal), **more)
+        )
 
     def total(
         self,
         title: str,
         quantity: str,
-        value: str,
+        value: float,
         zero: float,
         goal: float,
         **more: Unpack[Credit],
@@ -200,20 +237,20 @@ class Draft:
         self,
         title: str,
         quantity: str,
-        value: str,
+        value: float,
         target: float,
         tolerance: float,
         **more: Unpack[Credit],
     ) -> None:
         """Add a leaf for closeness: all within the tolerance, nothing at four times it."""
-        zero, goal = _short(target - 4.0 * tolerance), _short(target)
-        self._judge(JudgePart(title, quantity, value, zero, goal, is_about=True, **more))
+        zero, goal = shortened(target - 4.0 * tolerance), shortened(target)
+        self._judge(JudgePart(title, quantity, _measure(value), zero, goal, is_about=True, **more))
 
     def counted(
         self,
         deed: str,
         quantity: str,
-        value: str,
+        value: float,
         frame: Frame,
         tolerance: float = 0.25,
         **more: Unpack[Credit],
@@ -235,29 +272,33 @@ class Draft:
         self,
         title: str,
         quantity: str,
-        value: str,
+        value: float,
         zero: float,
         goal: float,
         **more: Unpack[Credit],
     ) -> None:
         """Add what must hold for anything else to count."""
         more["weight"] = 0.0
-        zero, goal = _short(zero), _short(goal)
-        self._judge(JudgePart(title, quantity, value, zero, goal, is_guard=True, **more))
+        zero, goal = shortened(zero), shortened(goal)
+        self._judge(JudgePart(title, quantity, _measure(value), zero, goal, is_guard=True, **more))
 
     def _judge(self, part: JudgePart) -> None:
         if all(each.title != part.title for each in self.parts):
             self.parts.append(part)
 
-    def ends_when(self, reward: str, judge: str, seconds: float = 0.0) -> None:
-        """Say when this is done, for what comes after it."""
-        self.reached.append(PhaseEnd(reward, judge, seconds))
+    def ends_when(self, reward: Tensor, judge: np.ndarray, seconds: float = 0.0) -> None:
+        """Say when this is done, for what comes after it: a condition, and a mask of the judge."""
+        self.reached.append(PhaseEnd(cast("Node", reward), cast("Measure", judge), seconds))
 
     def doubt(self, text: str, holds: bool = False) -> None:
         """Say once what the words left open, or what `holds` by itself on this robot."""
         if text not in self.doubts:
             self.doubts.append(text)
         self.granted += [text] if holds else []
+
+
+def _measure(value: float) -> Measure:
+    return cast("Measure", value)
 
 
 def edit(drafts: Sequence[Draft], criteria: Sequence[Criterion]) -> None:
@@ -294,8 +335,3 @@ def edit(drafts: Sequence[Draft], criteria: Sequence[Criterion]) -> None:
 def _stays(part: JudgePart) -> bool:
     """Return whether a part is there for the others: a guard, or the end of a phase."""
     return part.is_guard or part.is_gate
-
-
-def _short(value: float) -> float:
-    """Return a number as it is written in the judge, so that criteria say the same."""
-    return float(f"{value:.4g}")

@@ -20,9 +20,14 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from telic.composer.draft import Draft
+from torch import Tensor
+
+from telic.composer.draft import Draft, measure
 from telic.composer.frames import Direction, Frame
 from telic.composer.scene import Scene
+from telic.judges import metrics, tracks
+from telic.rewards.signals import Airborne, Beat, Measured
+from telic.rewards.terms import Pay, Rhythm, SquareCost, When
 
 FLYING = ("run", "jog", "sprint")
 _FOUR = ("trot", "pace", "bound")
@@ -47,7 +52,6 @@ _FLYING_DUTY = 0.36
 _HERTZ = {"crawl": 0.22, "walk": 0.3, "march": 0.3, "trot": 0.4, "pace": 0.4, "skip": 0.35}
 """strides a second, in parts of sqrt(g / L): legs are pendulums"""
 _FLYING_HERTZ = 0.45
-_SHARP = 4.0
 _SWING_LEGS = 0.1
 """how far a foot swings above the others, in lengths of the leg"""
 _BOB = 0.14
@@ -174,33 +178,17 @@ def step_in(gait: Gait, frame: Frame, scene: Scene, draft: Draft) -> None:
     if gait.name in ON_GROUND:
         _keep_level(scene, draft)
     if gait.name in FLYING and (len(gait.landings) != 2 or _is_fore_and_aft(scene)):
-        draft.need("airborne = (quantities.feet_in_contact(info) == 0).float()")
-        draft.add("flight", "airborne", 0.2, "in the air between strides", r"[\text{air}]")
+        draft.pay("flight", 0.2, Pay(Airborne()), "in the air between strides")
         return
     keep_time(gait, scene, draft)
 
 
-def keep_time(gait: Gait, scene: Scene, draft: Draft, only: str = "") -> None:
-    """Pay feet for being where a clock wants them, `only` where a factor says; it is seen."""
-    turn = 2.0 * math.pi * gait.hertz * (scene.spec.dt_s or 1.0)
-    draft.keep_beat(turn)
-    edge = math.cos(math.pi * gait.duty)
-    wants = [_largest([_stance(each, gait.duty) for each in foot]) for foot in gait.landings]
-    draft.need(
-        f"wanted = torch.tanh({_SHARP:g} * (torch.stack(({', '.join(wants)},), -1) - {edge:.4g}))",
-        "in_time = 0.5 * (wanted * (2.0 * quantities.foot_contact(info) - 1.0)).mean(-1)",
-    )
-    if len(gait.landings) > 1:
-        # Who swings is above the others: a slope to follow where contacts are all or nothing.
-        scale = _SWING_LEGS * (scene.leg or 1.0)
-        draft.need(
-            "lifted = quantities.foot_height(info)",
-            f"lifted = ((lifted - lifted.mean(-1, keepdim=True)) / {scale:.4g}).clamp(-1.0, 1.0)",
-            "in_time = in_time - ((wanted - wanted.mean(-1, keepdim=True)) * lifted).mean(-1)",
-        )
-    meaning = f"feet on and off the ground as in a {gait.name}, {gait.hertz:.2g} strides a second"
-    latex = r"\overline{w_i (c_i - \tfrac12)} - \overline{w_i z_i}"
-    draft.add("rhythm", f"in_time{only}", 1.5, meaning, latex)
+def keep_time(gait: Gait, scene: Scene, draft: Draft, only: Tensor | None = None) -> None:
+    """Pay feet for being where a clock wants them, `only` where a condition holds; it is seen."""
+    words = f"feet on and off the ground as in a {gait.name}, {gait.hertz:.2g} strides a second"
+    swing = _SWING_LEGS * (scene.leg or 1.0)
+    pays = Rhythm(Beat(gait.hertz), gait.landings, gait.duty, swing)
+    draft.pay("rhythm", 1.5, pays if only is None else When(only, pays), words)
 
 
 def _keep_level(scene: Scene, draft: Draft) -> None:
@@ -208,22 +196,11 @@ def _keep_level(scene: Scene, draft: Draft) -> None:
     usual = _BOB * math.sqrt(scene.gravity * (scene.leg or 1.0))
     if not scene.has("vertical_velocity"):
         return
-    draft.need("bob = quantities.vertical_velocity(info)")
-    code = f"-(bob / {usual:.4g}).square().clamp(max=4.0)"
-    draft.add("level", code, 0.5, "going up and down, as a cost", r"-v_z^2")
+    bob = SquareCost(Measured("vertical_velocity"), usual, 4.0)
+    draft.pay("level", 0.5, bob, "going up and down, as a cost")
     if scene.bounces:
         draft.settings |= {"log_std": _GENTLE}
         draft.practice = max(draft.practice, _LONGER)
-
-
-def _largest(codes: list[str]) -> str:
-    return codes[0] if len(codes) == 1 else f"torch.maximum({', '.join(codes)})"
-
-
-def _stance(landing: float, duty: float) -> str:
-    """Return code that is largest in the middle of the stance that begins at a landing."""
-    angle = 2.0 * math.pi * (landing + 0.5 * duty)
-    return f"{math.cos(angle):.4g} * beat_x + {math.sin(angle):.4g} * beat_y"
 
 
 # ------------------------------------------------------------------------------------- judging
@@ -243,12 +220,11 @@ def _judge(gait: Gait, frame: Frame, scene: Scene, draft: Draft) -> None:
         pairs = _pairs(corners, "left and right") if corners else [(0, 1)]
         _shortly_after(draft, pairs, is_wide=not corners and _is_fore_and_aft(scene))
     elif name == "pronk" and feet > 1:
-        pairs = [(a, b) for a in range(feet) for b in range(a)]
-        _together(draft, pairs, "its feet land together")
+        _together(draft, _every_pair(feet), "its feet land together")
     elif name in _FOUR:
         _judge_pairs(name, corners, draft)
     if name not in ("trot", "pace"):
-        _fly(draft)
+        _judge_flight(draft, "flies in its strides", 0.01, 0.08)
 
 
 def land_together(scene: Scene, draft: Draft) -> None:
@@ -256,27 +232,28 @@ def land_together(scene: Scene, draft: Draft) -> None:
     feet = len(scene.spec.feet)
     if feet < 2:
         return
-    _measure_phases(draft)
-    pairs = [(a, b) for a in range(feet) for b in range(a)]
-    draft.measure(
-        'touches = episode["foot_contact"] > 0',
-        "alone = touches & (touches.sum(-1, keepdims=True) == 1)",
-        "on_one = float(alone.sum(0).max()) / max(float(touches.any(-1).sum()), 1.0)",
-    )
     title = "lands on all its feet at once, or on one alone"
     meaning = "cosine of the phase between its feet, or share of its steps on one foot alone"
-    value = f"max({_closeness(pairs)}, 2.0 * on_one - 1.0)"
+    value = measure(metrics.lands_as_one, *_unzipped(_every_pair(feet)))
     draft.leaf(title, meaning, value, 0.0, 0.6, weight=2.0, tag="wrong_gait")
 
 
+def _every_pair(feet: int) -> list[tuple[int, int]]:
+    return [(a, b) for a in range(feet) for b in range(a)]
+
+
+def _unzipped(pairs: Sequence[tuple[int, int]]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    return tuple(a for a, _ in pairs), tuple(b for _, b in pairs)
+
+
 def _judge_walk(name: str, feet: int, draft: Draft) -> None:
-    _stay_on_ground(draft)
+    _judge_flight(draft, "always has a foot on the ground", 0.25, 0.05)
     if name == "crawl":
         if feet > 2:
             _on_three(draft)
         return
     meaning = "share of the time a foot is on the ground, mean of the feet"
-    value = 'float(episode["stance_share"][-1])'
+    value = measure(tracks.last, "stance_share")
     title = "its feet are on the ground over half of the time"
     draft.leaf(title, meaning, value, 0.35, 0.5, weight=1.0, tag="wrong_gait")
     if feet == 2:
@@ -307,56 +284,30 @@ def _pairs(corners: dict[str, int] | None, which: str) -> list[tuple[int, int]]:
     }[which]
 
 
-def _measure_phases(draft: Draft) -> None:
-    draft.measure(
-        'phase = episode["foot_phase"][-1]',
-        'lock = episode["foot_phase_lock"][-1]',
-    )
-
-
-def _closeness(pairs: Sequence[tuple[int, int]]) -> str:
-    """Return code for how much pairs land together: 1 always, -1 always half a stride apart."""
-    one, other = [a for a, _ in pairs], [b for _, b in pairs]
-    return (
-        f"float(np.mean(lock[{one}] * lock[{other}] * "
-        f"np.cos(2.0 * np.pi * (phase[{one}] - phase[{other}]))))"
-    )
-
-
 def _together(draft: Draft, pairs: Sequence[tuple[int, int]], title: str) -> None:
-    _measure_phases(draft)
     meaning = "cosine of the phase between them, 1 together and -1 half a stride apart"
-    draft.leaf(title, meaning, _closeness(pairs), 0.5, 0.85, weight=3.0, tag="wrong_gait")
+    value = measure(metrics.phase_match, *_unzipped(pairs))
+    draft.leaf(title, meaning, value, 0.5, 0.85, weight=3.0, tag="wrong_gait")
 
 
 def _apart(draft: Draft, pairs: Sequence[tuple[int, int]], title: str) -> None:
-    _measure_phases(draft)
     meaning = "minus the cosine of the phase between them, 1 half a stride apart"
-    draft.leaf(title, meaning, f"-{_closeness(pairs)}", 0.35, 0.75, weight=3.0, tag="wrong_gait")
-
-
-def _lags(pairs: Sequence[tuple[int, int]]) -> str:
-    """Return code for the shares of a stride between the landings of pairs, 0 to 0.5."""
-    one, other = [a for a, _ in pairs], [b for _, b in pairs]
-    steps = f"(phase[{one}] - phase[{other}] + 0.5) % 1.0 - 0.5"
-    return f"np.abs({steps}) * lock[{one}] * lock[{other}]"
+    value = measure(metrics.phase_apart, *_unzipped(pairs))
+    draft.leaf(title, meaning, value, 0.35, 0.75, weight=3.0, tag="wrong_gait")
 
 
 def _one_at_a_time(draft: Draft, feet: int) -> None:
-    _measure_phases(draft)
-    pairs = [(a, b) for a in range(feet) for b in range(a)]
     title = "each foot lands at a time of its own"
     meaning = "least share of a stride between the landings of two feet"
-    value = f"float(np.min({_lags(pairs)}))"
+    value = measure(tracks.lowest, measure(metrics.phase_lags, *_unzipped(_every_pair(feet))))
     draft.leaf(title, meaning, value, 0.02, 0.12, weight=2.0, tag="wrong_gait")
 
 
 def _shortly_after(draft: Draft, pairs: Sequence[tuple[int, int]], is_wide: bool) -> None:
     """Judge feet that land neither together nor half a stride apart."""
-    _measure_phases(draft)
     who = "its front and hind feet" if is_wide else "its left and right feet"
     meaning = "share of a stride between them"
-    value = f"float(np.mean({_lags(pairs)}))"
+    value = measure(tracks.mean, measure(metrics.phase_lags, *_unzipped(pairs)))
     title = f"{who} do not land together"
     draft.leaf(title, meaning, value, 0.03, 0.08, weight=3.0, tag="wrong_gait")
     if not is_wide:
@@ -366,28 +317,18 @@ def _shortly_after(draft: Draft, pairs: Sequence[tuple[int, int]], is_wide: bool
 
 def _twice_each(draft: Draft) -> None:
     meaning = "share of touchdowns that change sides: 0.5 where each foot lands twice"
-    value = 'float(episode["stride_alternation"][-1])'
+    value = measure(tracks.last, "stride_alternation")
     draft.near("lands twice on each foot", meaning, value, 0.5, 0.12, weight=3.0, tag="wrong_gait")
 
 
-def _fly(draft: Draft) -> None:
+def _judge_flight(draft: Draft, title: str, zero: float, goal: float) -> None:
     meaning = "share of the time without a foot on the ground"
-    value = 'float(episode["flight_share"][-1])'
-    title = "flies in its strides"
-    draft.leaf(title, meaning, value, 0.01, 0.08, weight=2.0, tag="wrong_gait")
-
-
-def _stay_on_ground(draft: Draft) -> None:
-    meaning = "share of the time without a foot on the ground"
-    value = 'float(episode["flight_share"][-1])'
-    title = "always has a foot on the ground"
-    draft.leaf(title, meaning, value, 0.25, 0.05, weight=2.0, tag="wrong_gait")
+    value = measure(tracks.last, "flight_share")
+    draft.leaf(title, meaning, value, zero, goal, weight=2.0, tag="wrong_gait")
 
 
 def _on_three(draft: Draft) -> None:
-    draft.measure('standing = episode["feet_in_contact"]')
+    title = "keeps three feet on the ground"
     meaning = "share of the time with three feet or more on the ground"
-    value = "episode.share(standing > 2.5)"
-    draft.leaf(
-        "keeps three feet on the ground", meaning, value, 0.4, 0.8, weight=2.0, tag="wrong_gait"
-    )
+    value = measure(tracks.share_above, "feet_in_contact", 2.5)
+    draft.leaf(title, meaning, value, 0.4, 0.8, weight=2.0, tag="wrong_gait")

@@ -10,11 +10,14 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from telic.composer.draft import Draft
+from telic.composer.draft import Draft, measure
 from telic.composer.footing import go_in_steps
 from telic.composer.frames import Direction, Frame
 from telic.composer.gaits import STEPPING, gait_meant, keep_time
 from telic.composer.scene import Scene
+from telic.judges import metrics, tracks
+from telic.rewards.signals import Climbed, Not
+from telic.rewards.terms import Pay
 from telic.robots.terrain import (
     STAIRS_M,
     TO_TOP_M,
@@ -64,8 +67,13 @@ def require_ground(frame: Frame, scene: Scene) -> None:
         )
 
 
-def lay_ground(frame: Frame, scene: Scene, draft: Draft, speed: float) -> None:
-    """Ask the environment for the ground, and judge what is climbed of it."""
+def lay_ground(
+    frame: Frame, scene: Scene, draft: Draft, speed: float, ways: tuple[str, str | None]
+) -> None:
+    """Ask the environment for the ground, and judge what is climbed of it.
+
+    `ways` are the direction of travel, and a second one where it is half way between two.
+    """
     way = way_over(frame)
     if way is None:
         return
@@ -81,7 +89,7 @@ def lay_ground(frame: Frame, scene: Scene, draft: Draft, speed: float) -> None:
         lasts = (TO_TOP_M + _ONTO_TOP_M) / max(speed, 0.05) + 1.0
         low, high = _SECONDS
         draft.seconds = frame.duration_s or min(max(lasts, low), high)
-        _climb(way, scene, draft)
+        _climb(way, scene, draft, ways)
     if frame.gait is None:
         _step(frame, scene, draft)
 
@@ -96,22 +104,14 @@ def _words(frame: Frame, way: WayOver, scene: Scene) -> str:
     return f'"{frame.word}": {sizes[way.kind]}, in fields from easy to hard'
 
 
-def _climb(way: WayOver, scene: Scene, draft: Draft) -> None:
+def _climb(way: WayOver, scene: Scene, draft: Draft, ways: tuple[str, str | None]) -> None:
     """Pay and judge the share of the way up, or down, that is made."""
     stairs = way.kind == "stairs"
     count = float(steps_of(scene.stands)) if stairs else STAIRS_M
-    draft.need(
-        "step = quantities.ground_step(info).clamp_min(1e-3)",
-        f"risen = (quantities.ground_height(info) / ({count:.4g} * step)).clamp(0.0, 1.0)",
-    )
-    code = "risen" if way.climbs > 0 else "1.0 - risen"
+    share = Climbed(count)
+    pays = Pay(share if way.climbs > 0 else Not(share))
+    draft.pay("climb", 1.0, pays, "share of the way up or down that is made")
     verb = "climbs" if way.climbs > 0 else "gets down"
-    draft.add("climb", code, 1.0, "share of the way up or down that is made", r"h / h^*")
-    sign = "" if way.climbs > 0 else "-"
-    draft.measure(
-        'ground = episode["ground_height"]',
-        f"rise = {sign}(ground - ground[0]) / max(float(episode['ground_step'][0]), 1e-3)",
-    )
     what, unit = ("steps", "steps") if stairs else ("m of the slope", "m")
     goal = float(math.floor(_ENOUGH * count)) if stairs else _ENOUGH * count
     title = f"{verb} {goal:.2g} {what}"
@@ -120,14 +120,14 @@ def _climb(way: WayOver, scene: Scene, draft: Draft) -> None:
         meaning = "height of the ground below it above where it began, as way along the slope"
     if way.climbs < 0:
         meaning = meaning.replace("above", "below")
-    value = "float(np.max(rise))"
+    value = measure(tracks.highest, measure(metrics.climbed, way.climbs))
     least = _LITTLE * count
     draft.total(title, meaning, value, least, goal, weight=4.0, unit=unit, tag="too_low")
     draft.guard(
         "does not go round it", meaning, value, least, 0.5 * goal, unit=unit, tag="never_moves"
     )
     meaning = "way ahead that it went back again in the end, of all it had made"
-    value = "float((np.max(way) - way[-1]) / max(np.max(way) - way[0], 0.5))"
+    value = measure(metrics.turned_back, *ways)
     draft.guard("does not turn back", meaning, value, 0.8, 0.4, tag="wrong_way")
 
 

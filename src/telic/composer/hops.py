@@ -8,13 +8,18 @@ from __future__ import annotations
 
 import math
 
-from telic.composer.draft import Draft
+import numpy as np
+
+from telic.composer.draft import Credit, Draft, measure
 from telic.composer.frames import Degree, Direction, Frame
 from telic.composer.gaits import land_together
-from telic.composer.manners import allow_height, judge_travel, stay_on_feet
+from telic.composer.manners import allow_height, stay_on_feet
 from telic.composer.scene import Scene
 from telic.composer.sizes import Goal, jump_height, origin, told
-from telic.composer.travel import AHEAD, PLACE, be_fast, speed_meant
+from telic.composer.travel import AHEAD, be_fast, require_way, speed_meant
+from telic.judges import metrics, tracks
+from telic.rewards.signals import Above, Cycles, Flights, Measured, Not, Part, Waiting
+from telic.rewards.terms import Hop, InTime, Pay, Ratio, Small, When
 
 _FLIGHT_S, _RISE_M = 0.11, 0.05
 """a flight shorter or lower than this is a foot that trembles"""
@@ -27,47 +32,31 @@ _FAST = (Degree.FAST, Degree.VERY_FAST, Degree.MOST)
 def hop(frame: Frame, scene: Scene, draft: Draft) -> None:
     """Fly and land, again and again, on the spot or on the way."""
     scene.require("air_time", "hop")
-    draft.remember("air", 1)
-    draft.remember("hops")
-    draft.need(
-        'flown = self.memory["air"][:, 0]',
-        'self.memory["air"], air = quantities.air_time.update(self.memory["air"], info)',
-        f"landed = ((air == 0) & (flown > {_FLIGHT_S:g})).float()",
-        'self.memory["hops"] = self.memory["hops"] + landed',
-        "rising = quantities.vertical_velocity(info)",
-    )
-    code = "landed * (flown / 0.2).clamp(0.0, 1.5)"
-    meaning = "at each landing, for the time in the air before it"
-    draft.add("hop", code, 5.0, meaning, r"[\text{land}]\, t_\text{air}")
-    draft.add("rise", "rising.clamp(0.0, 2.0)", 0.3, "upward velocity", r"\max(v_z, 0)")
-    draft.measure(
-        'air = episode["air_time"]',
-        'rise = episode.since(episode["height"], air == 0)',
-        f"hops = episode.count((air > {_FLIGHT_S:g}) & (rise > {_RISE_M:g}), air == 0)",
-    )
-    title = "hops once a second"
+    landings = Flights(_FLIGHT_S)
+    draft.pay("hop", 5.0, Hop(landings), "at each landing, for the time in the air before it")
+    draft.pay("rise", 0.3, Pay(Measured("vertical_velocity"), 0.0, 2.0), "upward velocity")
+    hops = measure(metrics.flights, _FLIGHT_S, _RISE_M)
     meaning = f"flights of over {_FLIGHT_S:g} s that rise {_RISE_M:g} m and land, per second"
-    value = "float(hops[-1]) / episode.full_seconds"
-    draft.total(title, meaning, value, 0.15, _HOPS_PER_S, weight=3.0, unit="1/s", tag="drags")
+    value, credit = measure(tracks.per_second, hops), Credit(weight=3.0, tag="drags")
+    draft.total("hops once a second", meaning, value, 0.15, _HOPS_PER_S, unit="1/s", **credit)
     title = "is in the air a fifth of the time"
     meaning = "share of the time without a foot on the ground"
-    draft.leaf(title, meaning, "episode.share(air > 0)", 0.05, 0.2, weight=1.0, tag="too_low")
+    value = measure(tracks.share_above, "air_time", 0.0)
+    draft.leaf(title, meaning, value, 0.05, 0.2, weight=1.0, tag="too_low")
     if frame.dimension == "height":
         _high(frame, scene, draft)
     if frame.count:
         tolerance = 0.25 + 0.05 * frame.count
-        value = "float(hops[-1])"
-        draft.counted(
-            "hops", "flights with a landing", value, frame, tolerance, weight=3.0, tag="drags"
-        )
+        value = measure(tracks.last, hops)
+        draft.counted("hops", "flights with a landing", value, frame, tolerance, **credit)
         draft.seconds = max(2.0, frame.count / _HOPS_PER_S)
     land_together(scene, draft)
     _where(frame, scene, draft)
     jump = jump_height(Frame(verb=frame.verb, word=frame.word, degree=Degree.MUCH), scene)
     allow_height(scene, draft, scene.stands + 2.0 * jump.value + 0.5)
     stay_on_feet(scene, draft)
-    done = f"{(frame.count or max(2, round(frame.duration_s or 2.0))) - 0.5:g}"
-    draft.ends_when(f'self.memory["hops"] > {done}', f"hops > {done}")
+    done = (frame.count or max(2, round(frame.duration_s or 2.0))) - 0.5
+    draft.ends_when(Above(Part(landings, "times"), done), measure(tracks.above, hops, done))
 
 
 def _high(frame: Frame, scene: Scene, draft: Draft) -> None:
@@ -78,54 +67,34 @@ def _high(frame: Frame, scene: Scene, draft: Draft) -> None:
         goal = goal._replace(value=_OF_JUMP * goal.value, source=part)
         draft.doubt(told(f'"{frame.word}"', goal, "m above standing"))
     target = goal.value
-    draft.need(scene.leap())
-    most = "" if goal.is_open else ", 1.5"
-    code = f"(leap / {target:.4g}).clamp(0.0{most})"
-    meaning = f"height above standing, in parts of {target:.2g} m"
-    draft.add("height", code, 1.0, meaning, r"\max(h, 0) / h^*")
-    draft.measure(scene.leap(judged=True))
-    draft.total(
-        f"hops {target:.2g} m high",
-        "highest point of the torso above standing, in flight",
-        "float(np.max(np.where(air > 0, leap, 0.0)))",
-        0.15 * target,
-        target,
-        weight=3.0,
-        unit="m",
-        tag="too_low",
-        **origin(goal),
-    )
+    pays = Ratio(scene.above_start(), target, low=0.0, most=None if goal.is_open else 1.5)
+    draft.pay("height", 1.0, pays, f"height above standing, in parts of {target:.2g} m")
+    above = measure(metrics.in_air, measure(tracks.less, "height", scene.starts))
+    title, value = f"hops {target:.2g} m high", measure(tracks.highest, above)
+    meaning = "highest point of the torso above standing, in flight"
+    credit = Credit(weight=3.0, unit="m", tag="too_low", **origin(goal))
+    draft.total(title, meaning, value, 0.15 * target, target, **credit)
 
 
 def _where(frame: Frame, scene: Scene, draft: Draft) -> None:
     """Hop to somewhere, or on the spot."""
     scene.require("forward_velocity", "hop")
     if frame.direction is Direction.IN_PLACE:
-        draft.need("away = quantities.horizontal_speed(info)")
-        draft.add("stay", "torch.exp(-3.0 * away)", 0.5, "not going anywhere", r"e^{-3 v}")
-        title = "stays on the spot"
+        draft.pay("stay", 0.5, Small(Measured("horizontal_speed"), 3.0), "not going anywhere")
         meaning = "farthest way from the start along x"
-        value = 'float(np.max(np.abs(episode["displacement"])))'
-        draft.leaf(title, meaning, value, 1.5, 0.5, weight=1.0, unit="m", tag="drifts")
+        value = measure(tracks.farthest, "displacement")
+        draft.leaf("stays on the spot", meaning, value, 1.5, 0.5, unit="m", tag="drifts")
     elif frame.direction in AHEAD or (frame.dimension != "height" and frame.degree in _FAST):
-        direction = frame.direction if frame.direction in AHEAD else Direction.FORWARD
-        assert direction is not None
-        is_aside = direction in (Direction.LEFT, Direction.RIGHT)
-        quantity = "lateral_velocity" if is_aside else "forward_velocity"
-        scene.require(quantity, f"hop {direction.value}")
-        sign = "-" if direction in (Direction.BACKWARD, Direction.RIGHT) else ""
-        goal = speed_meant(frame, scene, draft)
-        draft.need(f"along = {sign}{scene.velocity(quantity)}")
-        judge_travel(draft, f'{sign}episode["{PLACE[quantity]}"]')
-        be_fast(draft, direction.value, goal)
+        direction = frame.direction if frame.direction in AHEAD else None
+        name = (direction or Direction.FORWARD).value
+        require_way(name, "hop", scene)
+        be_fast(draft, name, speed_meant(frame, scene, draft))
 
 
 _LONGEST_S = 30.0
 _BEATS = 4
 _FLIGHT = 0.7
 """share of the time between two jumps that may be spent in the air"""
-_DUE = 0.6
-"""share of that time to wait before another jump pays"""
 _LATE = 0.25
 """share of that time by which a jump may be early or late"""
 
@@ -162,55 +131,43 @@ def _height(frame: Frame, scene: Scene, period: float) -> Goal:
 
 
 def _teach(goal: Goal, period: float, count: int, scene: Scene, draft: Draft) -> None:
-    target = goal.value
-    draft.remember("is_up")
-    draft.remember("waited")
-    draft.remember("jumps")
-    draft.is_seen = True
-    draft.need(
-        scene.leap(),
-        "rising = quantities.vertical_velocity(info)",
-        f'up = torch.maximum(self.memory["is_up"], (leap > {0.8 * target:.4g}).float())',
-        f"down = up * (leap < {0.3 * target:.4g}).float()",
-        'self.memory["is_up"] = up - down',
-        'self.memory["jumps"] = self.memory["jumps"] + down',
-        f'waited = self.memory["waited"] + {scene.spec.dt_s or 1.0:g}',
-        f"due = torch.maximum(up, (waited > {_DUE * period:.4g}).float())",
-        'self.memory["waited"] = waited * (1.0 - down)',
-    )
-    code = f"due * (leap / {target:.4g}).clamp(0.0, 2.0)"
+    target, height = goal.value, scene.above_start()
+    jumps = Cycles(height, 0.8 * target, 0.3 * target)
+    wait = Waiting(jumps, period)
+    due = Part(wait, "due")
     meaning = f"height above standing when a jump is due, in parts of {target:.2g} m"
-    draft.add("height", code, 1.0, meaning, r"\max(h, 0) / h^*")
-    meaning = "upward velocity when a jump is due"
-    draft.add("rise", "due * rising.clamp(0.0, 3.0)", 0.3, meaning, r"\max(v_z, 0)")
-    code = f"5.0 * down * torch.exp(-((waited - {period:.4g}) / {_LATE * period:.4g}) ** 2)"
-    draft.add("land", code, 1.0, "once per jump: down again in time", r"[\text{land}]")
+    draft.pay("height", 1.0, When(due, Ratio(height, target, low=0.0, most=2.0)), meaning)
+    rising = When(due, Pay(Measured("vertical_velocity"), 0.0, 3.0))
+    draft.pay("rise", 0.3, rising, "upward velocity when a jump is due")
+    draft.pay("land", 1.0, InTime(wait, _LATE * period), "once per jump: down again in time")
     if scene.has("speed"):
-        code = "(1.0 - due) * torch.exp(-quantities.speed(info))"
-        draft.add("rest", code, 0.5, "at rest between the jumps", r"[\text{wait}] e^{-v}")
-    done = f"{count - 0.5:g}"
-    draft.ends_when(f'self.memory["jumps"] > {done}', f"jumps > {done}")
+        rest = When(Not(due), Small(Measured("speed"), 1.0))
+        draft.pay("rest", 0.5, rest, "at rest between the jumps")
+    times = measure(tracks.cycles, _height_above(scene), 0.8 * target, 0.3 * target)
+    done = count - 0.5
+    draft.ends_when(Above(Part(jumps, "times"), done), measure(tracks.above, times, done))
+
+
+def _height_above(scene: Scene) -> np.ndarray:
+    return measure(tracks.less, "height", scene.starts)
 
 
 def _judge(goal: Goal, period: float, count: int, scene: Scene, draft: Draft) -> None:
-    target = goal.value
-    draft.measure(
-        scene.leap(judged=True),
-        f"jumps = episode.count(leap > {0.8 * target:.4g}, leap < {0.3 * target:.4g})",
-        "landed = np.flatnonzero(np.diff(jumps, prepend=0.0) > 0) * episode.dt",
-        f"in_time = np.abs(np.diff(landed) - {period:.4g}) < {_LATE * period:.4g}",
-    )
+    target, height = goal.value, _height_above(scene)
+    times = measure(tracks.cycles, height, 0.8 * target, 0.3 * target)
     title, meaning = f"gets {target:.2g} m above standing", "highest point of the torso"
-    value = "float(np.max(leap))"
-    draft.total(
-        title, meaning, value, 0.15 * target, target, unit="m", tag="too_low", **origin(goal)
-    )
-    title = f"jumps every {period:g} s"
+    credit = Credit(unit="m", tag="too_low", **origin(goal))
+    value = measure(tracks.highest, height)
+    draft.total(title, meaning, value, 0.15 * target, target, **credit)
     meaning = f"jumps {period:g} s after the one before, of the {count - 1} there is time for"
-    value = f"float(in_time.sum()) / {count - 1}"
-    draft.total(title, meaning, value, 0.2, 1.0, weight=4.0, tag="too_slow")
+    value = measure(metrics.on_time, times, period, _LATE * period, count - 1)
+    draft.total(f"jumps every {period:g} s", meaning, value, 0.2, 1.0, weight=4.0, tag="too_slow")
     if scene.has("air_time"):
-        meaning = "longest time without a foot on the ground"
-        value = 'float(np.max(episode["air_time"]))'
-        least = min(0.15, 0.5 * _FLIGHT * period)
-        draft.total("leaves the ground", meaning, value, 0.03, least, unit="s", tag="too_low")
+        leave_ground(draft, min(0.15, 0.5 * _FLIGHT * period))
+
+
+def leave_ground(draft: Draft, seconds: float) -> None:
+    """Judge that it is in the air for so long at once."""
+    meaning = "longest time without a foot on the ground"
+    value = measure(tracks.highest, "air_time")
+    draft.total("leaves the ground", meaning, value, 0.03, seconds, unit="s", tag="too_low")

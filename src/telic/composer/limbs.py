@@ -2,11 +2,24 @@
 
 from __future__ import annotations
 
-from telic.composer.draft import Draft
+from telic.composer.draft import Credit, Draft, measure
 from telic.composer.frames import Degree, Direction, Frame, Posture
 from telic.composer.manners import do_it_on_purpose, do_not_shake, stay_on_feet
 from telic.composer.scene import Scene
 from telic.composer.sizes import QUICK
+from telic.judges import metrics, tracks
+from telic.rewards.signals import (
+    Above,
+    Below,
+    Cycles,
+    KickSpeed,
+    Measured,
+    OnlyFeet,
+    Part,
+    PoleAngle,
+    Rise,
+)
+from telic.rewards.terms import BackAndForth, Cosine, Done, Near, Pay, Ratio, Small
 
 _RAISE_M = 0.3
 _REACH_S = 3.0
@@ -18,24 +31,20 @@ _SIDES = ("left", "right")
 
 def reach(frame: Frame, scene: Scene, draft: Draft) -> None:
     """Bring the hand to the target and keep it there."""
-    scene.require("distance_to_target", "reach for a target")
-    draft.need("away = quantities.distance_to_target(info)")
-    draft.add(
-        "near", "torch.exp(-10.0 * away) - away", 1.0, "close to the target", r"(e^{-10 d}-d)"
+    away = "distance_to_target"
+    scene.require(away, "reach for a target")
+    draft.pay("near", 1.0, Near(Measured(away), 10.0), "close to the target")
+    value, meaning = measure(tracks.lowest, away), "least distance to the target"
+    draft.total(
+        "gets to the target", meaning, value, 0.12, 0.03, weight=2.0, unit="m", tag="too_far"
     )
-    draft.measure('away = episode["distance_to_target"]')
-    title = "gets to the target"
-    meaning = "least distance to the target"
-    value = "float(np.min(away))"
-    draft.total(title, meaning, value, 0.12, 0.03, weight=2.0, unit="m", tag="too_far")
-    meaning = "share of the time within 0.04 m"
-    value = "episode.share(away < 0.04)"
+    value, meaning = measure(tracks.share_below, away, 0.04), "share of the time within 0.04 m"
     draft.leaf("stays there", meaning, value, 0.1, 0.5, weight=1.0, tag="drifts")
     if frame.degree in QUICK:
         meaning = "share of the time until it is first within 0.06 m"
-        value = "float(np.argmax(away < 0.06)) / len(away) if np.any(away < 0.06) else 1.0"
+        value = measure(tracks.share_until, measure(tracks.below, away, 0.06))
         draft.leaf("gets there quickly", meaning, value, 0.7, 0.35, weight=1.0, tag="too_slow")
-    draft.ends_when("away < 0.04", "away < 0.04")
+    draft.ends_when(Below(Measured(away), 0.04), measure(tracks.below, away, 0.04))
     spec = scene.spec
     lasts = spec.max_episode_steps * spec.dt_s if spec.max_episode_steps and spec.dt_s else 1.0
     draft.seconds = min(max(lasts, 1.0), _REACH_S)
@@ -56,71 +65,39 @@ def lift(frame: Frame, scene: Scene, draft: Draft) -> None:
 
 def _lift_feet(frame: Frame, scene: Scene, draft: Draft, feet: tuple[str, ...]) -> None:
     mine = scene.foot_places(feet)
-    others = [index for index in range(len(scene.spec.feet)) if index not in mine]
+    others = tuple(index for index in range(len(scene.spec.feet)) if index not in mine)
     name = frame.part or "foot"
     if not others:
         raise scene.cannot(f"lift its {name}", "it has no other foot to stand on")
-    draft.need(
-        "contact = quantities.foot_contact(info)",
-        f"off = 1.0 - contact[:, {mine}].amax(-1)",
-        f"rests = contact[:, {others}].amax(-1)",
-        "moving = quantities.speed(info)",
-    )
-    draft.add("off", "off * rests", 1.0, f"{name} off the ground, on the others", r"[o][r]")
+    off = OnlyFeet(mine, others)
+    draft.pay("off", 1.0, Pay(off), f"{name} off the ground, on the others")
     if not scene.is_going:
-        draft.add("still", "torch.exp(-2.0 * moving)", 0.5, "not going anywhere", r"e^{-2 v}")
-    draft.measure(
-        'contact = episode["foot_contact"] > 0',
-        f"held = ~contact[:, {mine}].any(-1) & contact[:, {others}].any(-1)",
-    )
+        draft.pay("still", 0.5, Small(Measured("speed"), 2.0), "not going anywhere")
+    held = measure(metrics.on_feet, mine, others)
     meaning = "share of the time it is off the ground and another foot is not"
-    value = "episode.share(held)"
+    value = measure(tracks.share, held)
     draft.leaf(f"holds its {name} up", meaning, value, 0.3, 0.8, weight=4.0, tag="too_low")
-    title = f"keeps its {name} up"
     meaning = "longest time off the ground, standing on another foot"
-    value = "episode.longest(held)"
-    draft.leaf(
-        title, meaning, value, 0.3, frame.duration_s or 1.5, weight=2.0, unit="s", tag="jitters"
-    )
+    value, credit = measure(tracks.longest, held), Credit(weight=2.0, unit="s", tag="jitters")
+    draft.leaf(f"keeps its {name} up", meaning, value, 0.3, frame.duration_s or 1.5, **credit)
     _stay(scene, draft)
-    draft.ends_when("off * rests > 0.5", "held", frame.duration_s or 0.5)
+    draft.ends_when(Above(off, 0.5), held, frame.duration_s or 0.5)
 
 
 def _stay(scene: Scene, draft: Draft) -> None:
     """Judge that it does not wander off, unless it is to go somewhere meanwhile."""
     if not scene.is_going:
         meaning = "share of the time slower than 0.5 m/s"
-        value = 'episode.share(episode["speed"] < 0.5)'
+        value = measure(tracks.share_below, "speed", 0.5)
         draft.leaf("stays where it is", meaning, value, 0.3, 0.8, weight=1.0, tag="drifts")
 
 
 def _keep_posture(frame: Frame, scene: Scene, draft: Draft) -> None:
     """Guard against falling; who lies has nothing to fall from."""
     if Posture.LYING in frame.postures:
-        do_not_shake(scene, draft)
+        do_not_shake(draft)
     else:
         stay_on_feet(scene, draft)
-
-
-def _rise(scene: Scene, draft: Draft, ends: tuple[str, ...], far: str) -> None:
-    """Define `rise`: how far the lowest (or highest) of the ends is above where it began."""
-    rewarded = ", ".join(f'quantities.body_height(info, "{end}")' for end in ends)
-    judged = ", ".join(f'episode.quantity("body_height", "{end}")' for end in ends)
-    torso = scene.has("height")
-    width = 1 + len(ends)
-    draft.remember("began", width)
-    draft.need(
-        f"ends = torch.stack(({rewarded},), -1)"
-        + (" - quantities.height(info).unsqueeze(-1)" if torso else ""),
-        'seen = self.memory["began"][:, :1]',
-        'began = torch.where(seen > 0, self.memory["began"][:, 1:], ends)',
-        'self.memory["began"] = torch.cat((torch.ones_like(seen), began), -1)',
-        f"rise = (ends - began).{far}(-1)",
-    )
-    draft.measure(
-        f"ends = np.stack(({judged},), -1)" + (' - episode["height"][:, None]' if torso else ""),
-        f"rise = (ends - ends[0]).{'min' if far == 'amin' else 'max'}(-1)",
-    )
 
 
 def _raise(frame: Frame, scene: Scene, draft: Draft, ends: tuple[str, ...]) -> None:
@@ -129,58 +106,47 @@ def _raise(frame: Frame, scene: Scene, draft: Draft, ends: tuple[str, ...]) -> N
     target = amount.value if amount and is_said else _RAISE_M
     if not is_said:
         draft.doubt(f'"{frame.word}" is taken as {target:g} m above where the {name} began')
-    _rise(scene, draft, ends, "amin")
-    code = f"(rise / {target:.4g}).clamp(-0.5, 1.0)"
+    from_torso = scene.has("height")
+    rise = Rise(ends, from_torso=from_torso)
+    seen = measure(metrics.rise, ends, from_torso=from_torso)
     meaning = f"{name} above where it began, in parts of {target:.2g} m"
-    draft.add("raise", code, 1.0, meaning, r"\min(\Delta z / z^*, 1)")
-    title = f"raises its {name} {target:.2g} m"
-    meaning = "highest point, seen from the torso"
-    value = "float(np.max(rise))"
-    draft.total(
-        title, meaning, value, 0.2 * target, 0.9 * target, weight=1.5, unit="m", tag="too_low"
-    )
+    draft.pay("raise", 1.0, Ratio(rise, target, low=-0.5, most=1.0), meaning)
+    title, meaning = f"raises its {name} {target:.2g} m", "highest point, seen from the torso"
+    value, credit = measure(tracks.highest, seen), Credit(weight=1.5, unit="m", tag="too_low")
+    draft.total(title, meaning, value, 0.2 * target, 0.9 * target, **credit)
     meaning = f"share of the time {0.7 * target:.2g} m or more up"
-    value = f"episode.share(rise > {0.7 * target:.4g})"
+    value = measure(tracks.share_above, seen, 0.7 * target)
     draft.leaf(f"keeps its {name} up", meaning, value, 0.2, 0.7, weight=3.0, tag="too_low")
-    up = f"rise > {0.8 * target:.4g}"
-    draft.ends_when(up, up, frame.duration_s or 0.3)
+    up = 0.8 * target
+    draft.ends_when(Above(rise, up), measure(tracks.above, seen, up), frame.duration_s or 0.3)
 
 
 def swing(frame: Frame, scene: Scene, draft: Draft) -> None:
     """Swing up a pole, or wave a limb up and down."""
     if scene.has("pole_angle") and (frame.direction is Direction.UP or frame.part is not None):
-        swing_up(frame, scene, draft)
+        swing_up(scene, draft)
         return
     ends = _ends(frame, scene, "swing")
     name, amount = frame.part or "limb", frame.amount
     reach_m = amount.value if amount and amount.unit == "m" and amount.value > 0.0 else _WAVE_M
-    _rise(scene, draft, ends, "amax")
-    draft.remember("is_up")
-    draft.remember("waves")
-    draft.need(
-        f'up = torch.maximum(self.memory["is_up"], (rise > {reach_m:.4g}).float())',
-        f"down = up * (rise < {0.3 * reach_m:.4g}).float()",
-        'self.memory["is_up"] = up - down',
-        'self.memory["waves"] = self.memory["waves"] + down',
-    )
-    draft.add("wave", "5.0 * down", 1.0, f"once per wave of the {name}", r"[\text{down}]")
-    code = f"(torch.where(up > 0.5, -rise, rise) / {reach_m:.4g}).clamp(-1.0, 1.0)"
-    draft.add("next", code, 0.5, "on the way up, then down", r"\pm\Delta z")
-    draft.measure(f"waves = episode.count(rise > {reach_m:.4g}, rise < {0.3 * reach_m:.4g})")
+    torso = scene.has("height")
+    waves = Cycles(Rise(ends, highest=True, from_torso=torso), reach_m, 0.3 * reach_m)
+    draft.pay("wave", 1.0, Done(waves), f"once per wave of the {name}")
+    draft.pay("next", 0.5, BackAndForth(waves, reach_m), "on the way up, then down")
+    seen = measure(metrics.rise, ends, highest=True, from_torso=torso)
+    times = measure(tracks.cycles, seen, reach_m, 0.3 * reach_m)
+    title, meaning = f"waves its {name}", f"times up {reach_m:.2g} m and down again"
+    credit = Credit(weight=3.0, tag="too_low")
     if frame.count:
-        meaning = f"times up {reach_m:.2g} m and down again"
-        value = "float(waves[-1])"
-        draft.counted(f"waves its {name}", meaning, value, frame, weight=3.0, tag="too_low")
+        draft.counted(title, meaning, measure(tracks.last, times), frame, **credit)
     else:
-        title = f"waves its {name}"
-        meaning = f"times up {reach_m:.2g} m and down again, per second"
-        value = "float(waves[-1]) / episode.full_seconds"
-        draft.total(title, meaning, value, 0.1, 0.7, weight=3.0, unit="1/s", tag="too_low")
+        value = measure(tracks.per_second, times)
+        draft.total(title, f"{meaning}, per second", value, 0.1, 0.7, unit="1/s", **credit)
     _stay(scene, draft)
     do_it_on_purpose(scene, draft)
     _keep_posture(frame, scene, draft)
-    done = f"{(frame.count or 2) - 0.5:g}"
-    draft.ends_when(f'self.memory["waves"] > {done}', f"waves > {done}")
+    done = (frame.count or 2) - 0.5
+    draft.ends_when(Above(Part(waves, "times"), done), measure(tracks.above, times, done))
 
 
 def kick(frame: Frame, scene: Scene, draft: Draft) -> None:
@@ -190,43 +156,28 @@ def kick(frame: Frame, scene: Scene, draft: Draft) -> None:
     if foot not in scene.spec.feet:
         raise scene.cannot(f"kick with its {frame.part}", "that is not a foot")
     mine = scene.foot_places((foot,))[0]
-    others = [index for index in range(len(scene.spec.feet)) if index != mine]
+    others = tuple(index for index in range(len(scene.spec.feet)) if index != mine)
     if not others:
         raise scene.cannot("kick", "it has no other foot to stand on")
-    back = "-" if frame.direction is Direction.BACKWARD else ""
-    is_lying = Posture.LYING in frame.postures
-    rests = "" if is_lying else f" * contact[:, {others}].amax(-1)"
-    stood = "" if is_lying else f" & contact[:, {others}].any(-1)"
+    sign = -1 if frame.direction is Direction.BACKWARD else 1
+    others = () if Posture.LYING in frame.postures else others
     speed = _KICK_MPS * (0.5 if frame.degree in (Degree.SLOW, Degree.LITTLE) else 1.0)
-    draft.need(
-        "contact = quantities.foot_contact(info)",
-        f'swing = {back}(quantities.body_velocity(info, "{foot}")[:, 0]'
-        " - quantities.forward_velocity(info))",
-        f"free = (1.0 - contact[:, {mine}]){rests}",
-    )
-    code = f"free * (swing / {speed:.4g}).clamp(0.0, 1.5)"
+    fast = KickSpeed(foot, mine, others, sign)
     meaning = "speed of the free foot, seen from the torso"
-    draft.add("kick", code, 2.0, meaning, r"[f]\, v_\text{foot}")
-    draft.measure(
-        f'ahead = {back}(episode.quantity("body_position", "{foot}")[:, 0]'
-        ' - episode["x_position"])',
-        "swing = np.gradient(ahead) / episode.dt if len(ahead) > 1 else np.zeros(1)",
-        'contact = episode["foot_contact"] > 0',
-        f"free = ~contact[:, {mine}]{stood}",
-        f"kicks = episode.count(free & (swing > {0.6 * speed:.4g}), swing < 0.0)",
-    )
-    name = frame.part or "foot"
-    title = f"swings its {name} at {speed:.2g} m/s"
-    meaning = "fastest of the free foot, from the torso"
-    value = "float(np.max(np.where(free, swing, 0.0)))"
-    draft.total(title, meaning, value, 0.2 * speed, speed, weight=3.0, unit="m/s", tag="too_slow")
+    draft.pay("kick", 2.0, Ratio(fast, speed, low=0.0, most=1.5), meaning)
+    seen = measure(metrics.kick_speed, foot, mine, others, sign)
+    title = f"swings its {frame.part or 'foot'} at {speed:.2g} m/s"
+    meaning, value = "fastest of the free foot, from the torso", measure(tracks.highest, seen)
+    credit = Credit(weight=3.0, unit="m/s", tag="too_slow")
+    draft.total(title, meaning, value, 0.2 * speed, speed, **credit)
     wanted = frame.count or 1
     title = f"kicks {wanted} times" if frame.count else "kicks and takes the foot back"
     meaning = f"swings faster than {0.6 * speed:.2g} m/s that come back"
-    draft.total(title, meaning, "float(kicks[-1])", 0.0, float(wanted), weight=1.5, tag="too_slow")
+    value = measure(tracks.last, measure(metrics.kicks, foot, mine, 0.6 * speed, others, sign))
+    draft.total(title, meaning, value, 0.0, float(wanted), weight=1.5, tag="too_slow")
     do_it_on_purpose(scene, draft)
     _keep_posture(frame, scene, draft)
-    draft.ends_when(f"free * swing > {0.6 * speed:.4g}", f"free & (swing > {0.6 * speed:.4g})")
+    draft.ends_when(Above(fast, 0.6 * speed), measure(tracks.above, seen, 0.6 * speed))
     draft.seconds = max(3.0, 1.5 * wanted + 1.5)
 
 
@@ -262,18 +213,17 @@ def _usual(frame: Frame, scene: Scene, what: str) -> tuple[str, ...]:
     return feet[:1]
 
 
-def swing_up(frame: Frame, scene: Scene, draft: Draft) -> None:
+def swing_up(scene: Scene, draft: Draft) -> None:
     """Bring poles from hanging to upright."""
-    draft.need("angle = quantities.pole_angles(info).abs().amax(-1)")
-    draft.add("raise", "torch.cos(angle)", 1.0, "how far up the poles point", r"\cos\theta")
-    draft.measure('angle = np.abs(episode["pole_angles"]).max(-1)')
+    draft.pay("raise", 1.0, Cosine(PoleAngle()), "how far up the poles point")
+    angle = measure(metrics.pole_angle)
     title = "gets the pole up and keeps it there"
     meaning = "share of the time within 0.3 rad of upright"
-    draft.leaf(title, meaning, "episode.share(angle < 0.3)", 0.15, 0.5, weight=3.0, tag="too_low")
-    title = "it is up at the end"
-    meaning = "mean angle over the last second"
-    value = "float(np.mean(angle[-max(1, int(1.0 / episode.dt)):]))"
+    value = measure(tracks.share_below, angle, 0.3)
+    draft.leaf(title, meaning, value, 0.15, 0.5, weight=3.0, tag="too_low")
+    title, meaning = "it is up at the end", "mean angle over the last second"
+    value = measure(tracks.mean_of_last, angle, 1.0)
     draft.leaf(title, meaning, value, 1.0, 0.3, weight=2.0, unit="rad", tag="falls")
     if scene.on_rail:
         draft.doubt("episodes start with the pole up: it must be caught again when it has fallen")
-    draft.ends_when("angle < 0.3", "angle < 0.3")
+    draft.ends_when(Below(PoleAngle(), 0.3), measure(tracks.below, angle, 0.3))

@@ -12,7 +12,7 @@ import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from telic.composer.draft import Draft
+from telic.composer.draft import Draft, measure
 from telic.composer.footing import go_in_steps
 from telic.composer.frames import Act, Direction, Frame
 from telic.composer.gaits import ANY_GAIT, STEPPING, gait_meant, keep_time, step_in, usual_gait
@@ -20,7 +20,10 @@ from telic.composer.manners import cost_of_change, stay_on_feet
 from telic.composer.scene import Scene
 from telic.composer.sizes import FROUDE, GENTLE, froude_speed, speed
 from telic.errors import Refused
+from telic.judges import metrics
 from telic.judges.criteria import Motion
+from telic.rewards.signals import CommandError, IsCommanded
+from telic.rewards.terms import FollowTurn, FollowVelocity, Level, StandOnFeet, Sway
 
 _TOP_FROUDE = 0.25
 """of the largest speed that is commanded where none was said: a brisk walk"""
@@ -31,10 +34,6 @@ _TURN = 0.17
 _EVERY_S, _SECONDS = 2.5, 10.0
 _STILL = 0.2
 """share of commands to stand"""
-_ANSWER_S, _AHEAD_S = 0.75, 0.25
-"""after a new command it has time to answer; paces are measured over half seconds"""
-_NEW = 0.05
-"""change of a command, in its unit, from which it is a new one"""
 _FLOOR = 0.15
 """of the largest rate: an episode that was told less is measured by this"""
 _NOTHING, _WELL, _GUARD = 1.0, 0.35, 0.75
@@ -159,130 +158,45 @@ def _speed_meant(frame: Frame, scene: Scene) -> tuple[float, float | None]:
 
 
 def _pay(most: CommandRange, scene: Scene, draft: Draft) -> None:
-    draft.need(
-        *_over_ground(scene),
-        'off_ahead = (ahead - info["command_forward"]) / ' + f"{most.ahead:.4g}",
-        'off_aside = (aside - info["command_sideways"]) / ' + f"{most.ahead:.4g}",
-        'off_turn = (quantities.heading_rate(info) - info["command_turn"]) / ' + f"{most.turn:.4g}",
-    )
-    if len(scene.feet()) <= _SWAYING:
-        _take_means(scene, draft)
-    draft.need(
-        "off = (off_ahead.square() + off_aside.square() + 1e-8).sqrt()", "off_turn = off_turn.abs()"
-    )
-    code = "torch.exp(-4.0 * off.square()) + 0.4 * (1.0 - off).clamp(-1.0)"
-    latex = r"e^{-4 \lVert v - v^* \rVert^2} + 0.4 (1 - \lVert v - v^* \rVert)"
-    draft.add("obey", code, 2.5, "velocity over the ground close to the commanded one", latex)
-    # Hips that swing with every step drown what turns: only of squares is the mean's part kept.
-    code = (
-        "torch.exp(-4.0 * off_turn.square()) + 0.4 * (1.0 - off_turn).clamp(-1.0)"
-        " - 0.1 * off_turn.square().clamp(max=9.0)"
-    )
-    latex = (
-        r"e^{-4 (\omega - \omega^*)^2} + 0.4 (1 - |\omega - \omega^*|) - 0.1 (\omega - \omega^*)^2"
-    )
-    draft.add("turn", code, 1.5, "turning rate close to the commanded one", latex)
-    draft.need(
-        "bobbing = quantities.vertical_velocity(info).square()",
-        "rocking = quantities.roll_rate(info).square() + quantities.pitch_rate(info).square()",
-    )
-    code = "-(2.0 * bobbing + 0.05 * rocking).clamp(max=2.0)"
-    latex = r"-(2 v_z^2 + 0.05 (\omega_x^2 + \omega_y^2))"
-    draft.add("level", code, 0.5, "going up and down, rolling and pitching, as a cost", latex)
+    # With every step the hips of a biped sway and turn, more than what is commanded. Paid by the
+    # moment, a policy holds its hips still instead of going where it is told.
+    sways = len(scene.feet()) <= _SWAYING
+    missed = CommandError(most.ahead, most.turn, mean_s=_MEAN_S if sways else 0.0)
+    if sways:
+        # What no mean sees is charged: a policy that is paid by means alone turns to and fro.
+        draft.pay("sway", 0.1, Sway(missed), "turning to and fro with every step, as a cost")
+    words = "velocity over the ground close to the commanded one"
+    draft.pay("obey", 2.5, FollowVelocity(missed), words)
+    draft.pay("turn", 1.5, FollowTurn(missed), "turning rate close to the commanded one")
+    draft.pay("level", 0.5, Level(), "going up and down, rolling and pitching, as a cost")
     if scene.has("action_change"):
         cost_of_change(scene, draft, 0.1)
 
 
-def _take_means(scene: Scene, draft: Draft) -> None:
-    """Measure errors over a stride: with every step, the hips of a biped sway and turn.
-
-    The sway is larger than what is commanded. Paid by the moment, a policy holds its hips still
-    instead of going where it is told.
-    """
-    keep = math.exp(-(scene.spec.dt_s or 1.0) / _MEAN_S)
-    draft.remember("strayed", 3, is_hidden=True)
-    draft.need(
-        "strayed = torch.stack((off_ahead, off_aside, off_turn), -1)",
-        f'strayed = {keep:.6g} * self.memory["strayed"] + {1.0 - keep:.6g} * strayed',
-        'self.memory["strayed"] = strayed',
-        "swing = off_turn - strayed[:, 2]",
-        "off_ahead, off_aside, off_turn = strayed.unbind(-1)",
-    )
-    # What no mean sees is charged: a policy that is paid by means alone turns to and fro.
-    meaning = "turning to and fro with every step, as a cost"
-    draft.add("sway", "-swing.square().clamp(max=9.0)", 0.1, meaning, r"-(\omega - \bar\omega)^2")
-
-
-def _over_ground(scene: Scene) -> tuple[str, ...]:
-    """Return code for the velocity as the robot sees it, if possible the mean of the step."""
-    if not {"x_velocity", "y_velocity"} <= set(scene.spec.info_keys):
-        return (
-            "ahead = quantities.heading_velocity(info)",
-            "aside = quantities.sideways_velocity(info)",
-        )
-    return (
-        "facing = quantities.heading(info)",
-        'ahead = info["x_velocity"] * facing.cos() + info["y_velocity"] * facing.sin()',
-        'aside = info["y_velocity"] * facing.cos() - info["x_velocity"] * facing.sin()',
-    )
-
-
 def _step(frame: Frame, most: CommandRange, scene: Scene, draft: Draft) -> None:
     """Step to a clock while it is told to go, and stand on all feet while it is told to stand."""
-    draft.need(
-        'is_told = ((torch.hypot(info["command_forward"], info["command_sideways"])'
-        f" > {0.05 * most.ahead:.4g})"
-        f' | (info["command_turn"].abs() > {0.05 * most.turn:.4g})).float()',
-    )
+    moving = IsCommanded(most.ahead, most.turn)
     if frame.gait not in ANY_GAIT:
         gait = gait_meant(frame, scene)
         if gait is not None:
             step_in(gait, frame, scene, draft)
     gait = usual_gait(frame, scene)
     if gait is not None:
-        keep_time(gait, scene, draft, only=" * is_told")
+        keep_time(gait, scene, draft, only=moving)
     if scene.has("foot_contact"):
-        draft.need("lifts = 1.0 - quantities.foot_contact(info).mean(-1)")
-        meaning = "feet in the air while it is told to stand, as a cost"
-        draft.add("stand", "-lifts * (1.0 - is_told)", 0.5, meaning, r"-[\text{stand}] (1 - c_i)")
+        words = "feet in the air while it is told to stand, as a cost"
+        draft.pay("stand", 0.5, StandOnFeet(moving), words)
 
 
 # ---- what is judged
 
 
 def _judge(most: CommandRange, draft: Draft) -> None:
-    is_told = [span != (0.0, 0.0) for span in most.spans]
-    floors = ", ".join(
-        f"{(_FLOOR if told else 1.0) * each:.4g}"
-        for each, told in zip(most.most, is_told, strict=True)
-    )
-    largest = ", ".join(f"{each:.4g}" for each in most.most)
-    draft.measure(
-        'told = np.stack((episode["command_forward"], episode["command_sideways"], '
-        'episode["command_turn"]), -1)',
-        'facing = np.unwrap(episode["heading"])',
-        'over_x, over_y = episode.pace(episode["x_position"]), episode.pace(episode["y_position"])',
-        "ahead = over_x * np.cos(facing) + over_y * np.sin(facing)",
-        "aside = over_y * np.cos(facing) - over_x * np.sin(facing)",
-        "done = np.stack((ahead, aside, episode.pace(facing)), -1)",
-        "steps = np.arange(len(told))",
-        f"new = np.concatenate(([True], np.abs(np.diff(told, axis=0)).max(-1) > {_NEW:g}))",
-        "since = steps - np.maximum.accumulate(np.where(new, steps, 0))",
-        "next_new = np.concatenate((new[1:], [False]))",
-        "until = np.minimum.accumulate(np.where(next_new, steps, len(told) + 1000)[::-1])[::-1]",
-        f"settled = (since * episode.dt >= {_ANSWER_S:g})"
-        f" & ((until - steps) * episode.dt >= {_AHEAD_S:g})",
-        "counted = settled if settled.any() else np.ones(len(told), dtype=bool)",
-        "asked = np.abs(told[counted]).mean(0)",
-        "missed = np.abs(done - told)[counted].mean(0)",
-        f"missed = missed / np.maximum(asked, np.array([{floors}]))",
-        "rests = counted & (np.abs(told).max(-1) < 1e-6)",
-        f"moved = np.abs(done) / np.array([{largest}])",
-    )
     for place, (title, unit, what, never, weight) in enumerate(_RATES):
-        value = f"float(missed[{place}])"
+        is_told, largest = most.spans[place] != (0.0, 0.0), most.most[place]
+        value = measure(metrics.command_error, place, (_FLOOR if is_told else 1.0) * largest)
         meaning = f"mean error of {what}, as a share of that of standing still"
-        if not is_told[place]:
+        if not is_told:
             meaning = f"mean of {what}, as a share of the largest there could be"
             draft.leaf(never, meaning, value, _NOTHING, _WELL, weight=1.0, tag="drifts")
             continue
@@ -291,7 +205,7 @@ def _judge(most: CommandRange, draft: Draft) -> None:
         guarded = f"does not ignore {what} it is told"
         draft.guard(guarded, meaning, value, _NOTHING, _GUARD, tag="wrong_speed")
     meaning = "largest mean rate while it was told to stand, of the largest commanded ones"
-    value = "float(moved[rests].mean(0).max()) if rests.any() else 0.0"
+    value = measure(metrics.moves_at_rest, most.most)
     draft.guard("stands when it is told to", meaning, value, _MOVES, _RESTS, tag="drifts")
 
 

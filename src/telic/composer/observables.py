@@ -11,6 +11,7 @@ import re
 from typing import Literal, NamedTuple
 
 from telic.envs.spec import EnvSpec
+from telic.quantities.observed import ObservedKind
 
 WantKind = Literal["near", "above", "below", "reach", "return"]
 
@@ -19,8 +20,9 @@ class Observable(NamedTuple):
     """Something that follows from one observation."""
 
     name: str
-    code: str
-    """of `o` (N, n), with {atan2} and {sin}, which torch and numpy write differently"""
+    kind: ObservedKind
+    columns: tuple[int, ...]
+    """which columns of the observation it follows from, see `telic.quantities.observed`"""
     unit: str = ""
     near: float = 0.1
     """what counts as near a value, where no tolerance is said"""
@@ -32,14 +34,6 @@ class Observable(NamedTuple):
     """whether it takes a part of the episode to get to where it should be"""
     starts_at_0: bool = False
     """whether it begins at 0, so that only other values are far"""
-
-    def reward(self) -> str:
-        """Return its code in a reward, of `o`."""
-        return self.code.format(atan2="torch.atan2", sin="torch.sin")
-
-    def judge(self) -> str:
-        """Return its code in a judge, of `o`."""
-        return self.code.format(atan2="np.arctan2", sin="np.sin")
 
 
 class Want(NamedTuple):
@@ -94,10 +88,9 @@ def _upright(noun: str, want: Want) -> tuple[Phrase, ...]:
 _POLE = Want("near", "pole angle", 0.0, 0.1, "keeps the pole upright")
 _FLAG = Want("reach", "position", 0.45, None, "reaches the flag", ("energy", -0.000833, 0.000813))
 _VALLEY = (
-    Observable("position", "o[:, 0]", "m", 0.05, 1.0, ("place", "car position")),
-    Observable("velocity", "o[:, 1]", "m/step", 0.01, 0.07, ("speed", "car velocity")),
-    # Of a car that gravity accelerates by -0.0025 cos(3 x) a step: v^2 / 2 + 0.0025 sin(3 x) / 3.
-    Observable("energy", "(0.5 * o[:, 1] ** 2 + {sin}(3.0 * o[:, 0]) * 0.0025 / 3.0)"),
+    Observable("position", "column", (0,), "m", 0.05, 1.0, ("place", "car position")),
+    Observable("velocity", "column", (1,), "m/step", 0.01, 0.07, ("speed", "car velocity")),
+    Observable("energy", "car energy", (0, 1)),
 )
 _CLIMB = Phrase(
     r"(?:reach|get to|get up|climb|climb up|drive up|go up|arrive at|touch|drive to|go to|get)"
@@ -114,7 +107,8 @@ FAMILIES: dict[str, Family] = {
         (
             Observable(
                 "cart position",
-                "o[:, 0]",
+                "column",
+                (0,),
                 "m",
                 0.5,
                 2.4,
@@ -122,9 +116,11 @@ FAMILIES: dict[str, Family] = {
                 is_far=True,
                 starts_at_0=True,
             ),
-            Observable("cart velocity", "o[:, 1]", "m/s", 0.3, 2.0, ("speed of the cart",)),
-            Observable("pole angle", "o[:, 2]", "rad", 0.1, 0.2, ("angle", "angle of the pole")),
-            Observable("pole angular velocity", "o[:, 3]", "rad/s", 0.5, 2.0),
+            Observable("cart velocity", "column", (1,), "m/s", 0.3, 2.0, ("speed of the cart",)),
+            Observable(
+                "pole angle", "column", (2,), "rad", 0.1, 0.2, ("angle", "angle of the pole")
+            ),
+            Observable("pole angular velocity", "column", (3,), "rad/s", 0.5, 2.0),
         ),
         (
             *_upright("pole|stick|rod|beam|it", _POLE),
@@ -149,9 +145,11 @@ FAMILIES: dict[str, Family] = {
     ),
     "Pendulum": Family(
         (
-            Observable("angle", "{atan2}(o[:, 1], o[:, 0])", "rad", 0.3, math.pi, is_far=True),
-            Observable("height", "o[:, 0]", "m", 0.1, 2.0, ("height of the tip",)),
-            Observable("angular velocity", "o[:, 2]", "rad/s", 0.5, 8.0, ("speed", "velocity")),
+            Observable("angle", "angle", (0, 1), "rad", 0.3, math.pi, is_far=True),
+            Observable("height", "column", (0,), "m", 0.1, 2.0, ("height of the tip",)),
+            Observable(
+                "angular velocity", "column", (2,), "rad/s", 0.5, 8.0, ("speed", "velocity")
+            ),
         ),
         (
             *_upright("pendulum|pole|rod|it", Want("near", "angle", 0.0, 0.3, "is upright")),
@@ -177,14 +175,15 @@ FAMILIES: dict[str, Family] = {
         (
             Observable(
                 "tip height",
-                "(-o[:, 0] - (o[:, 0] * o[:, 2] - o[:, 1] * o[:, 3]))",
+                "tip height",
+                (0, 1, 2, 3),
                 "m",
                 0.2,
                 3.0,
                 ("height", "height of the tip", "end height"),
             ),
-            Observable("first velocity", "o[:, 4]", "rad/s", 0.5, 4.0),
-            Observable("second velocity", "o[:, 5]", "rad/s", 0.5, 9.0),
+            Observable("first velocity", "column", (4,), "rad/s", 0.5, 4.0),
+            Observable("second velocity", "column", (5,), "rad/s", 0.5, 9.0),
         ),
         (
             Phrase(
@@ -236,10 +235,8 @@ def _brought(spec: EnvSpec) -> list[tuple[Observable, Phrase]]:
         if stem in _GOALS or re.search(_NO_PLACE, stem) or len(columns) != len(stems[goal or ""]):
             continue
         thing = re.sub(r"_(?:pos|position|place|xy|xyz)$", "", stem).replace("_", " ")
-        pairs = zip(columns, stems[goal or ""], strict=True)
-        apart = " + ".join(f"(o[:, {one}] - o[:, {other}]) ** 2" for one, other in pairs)
-        name = f"distance of the {thing} to the goal"
-        distance = Observable(name, f"({apart}) ** 0.5", "", 0.05, 0.5, is_far=True)
+        name, both = f"distance of the {thing} to the goal", (*columns, *stems[goal or ""])
+        distance = Observable(name, "distance", both, "", 0.05, 0.5, is_far=True)
         pattern = (
             rf"{_BRING}(?: (?:the|its|a))? {re.escape(thing)}(?: over)?(?: to| onto| into| on| at)"
             r"(?: the| its| a)? (?:goal|target)(?: position)?"
@@ -274,7 +271,8 @@ def observables(spec: EnvSpec) -> tuple[Observable, ...]:
     columns = tuple(
         Observable(
             re.sub(r"[_\W]+", " ", name).strip() or f"obs {index}",
-            f"o[:, {index}]",
+            "column",
+            (index,),
             words=(name.lower(), f"obs {index}", f"obs[{index}]", f"observation {index}"),
         )
         for index, name in enumerate(spec.obs_names)
@@ -296,7 +294,6 @@ def _goal_distance(spec: EnvSpec) -> Observable | None:
     achieved, desired = places
     if not achieved or len(achieved) != len(desired):
         return None
-    apart = f"(o[:, {achieved[0]}:{achieved[-1] + 1}] - o[:, {desired[0]}:{desired[-1] + 1}])"
     words = ("distance to the target", "goal distance", "distance")
-    code = f"({apart} ** 2).sum(-1) ** 0.5"
-    return Observable(GOAL_DISTANCE, code, "m", 0.05, 0.3, words, is_far=True)
+    both = (*achieved, *desired)
+    return Observable(GOAL_DISTANCE, "distance", both, "m", 0.05, 0.3, words, is_far=True)

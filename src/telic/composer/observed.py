@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from telic.composer.blocks import compose_block, is_about_block, left_unread, plain
-from telic.composer.draft import Draft, edit
+from telic.composer.draft import Draft, edit, exactly, measure, shortened
 from telic.composer.observables import (
     Observable,
     Want,
@@ -27,9 +27,13 @@ from telic.composer.words import ignored_words
 from telic.composer.write import judge_file, reward_file
 from telic.envs.spec import EnvSpec
 from telic.errors import Refused
+from telic.judges import tracks
 from telic.judges.criteria import Composition, Covered, Criterion
+from telic.rewards.signals import Given, Less, Observed
+from telic.rewards.terms import Alive, Hill, Missing, Off, Pay, Reached, Sigmoid
 
 RETURN = "return"
+_DIGITS = 6
 _SHARE, _SHARE_OF_THE_WAY = 0.85, 0.6
 """of the episode that it should hold; less where it must get there first"""
 _NOT = r"(?:not|never|don't|doesn't|without|no|avoid)"
@@ -109,12 +113,10 @@ def compose_observed(
     titles: dict[Want, tuple[str, ...]] = {}
     for want in reading.wants:
         before = len(draft.parts)
-        _ask(want, reading.known, spec, draft)
+        _ask(want, reading.known, draft)
         titles[want] = tuple(part.title for part in draft.parts[before:])
     if all(want.kind in ("near", "above", "below") for want in reading.wants):
-        draft.add("alive", "torch.ones_like(o[:, 0])", 1.0, "the episode goes on", "1")
-    draft.lines.insert(0, "o = next_obs")
-    draft.judge_lines.insert(0, 'o = episode["next_obs"]')
+        draft.pay("alive", 1.0, Alive(), "the episode goes on")
     if criteria is not None:
         edit([draft], criteria)
     steps = spec.max_episode_steps
@@ -316,43 +318,39 @@ def _amount(number: str | None, unit: str | None, what: Observable) -> float | N
 # ------------------------------------------------------------------------- criteria of the wants
 
 
-def _ask(want: Want, known: dict[str, Observable], spec: EnvSpec, draft: Draft) -> None:
-    """Write the terms and the leaf of one want."""
-    number = sum(term.name.startswith(("near", "there", "earned")) for term in draft.terms) + 1
+def _ask(want: Want, known: dict[str, Observable], draft: Draft) -> None:
+    """Write the terms and the criterion of one want."""
+    number = sum(name.startswith(("near", "there", "earned")) for name in draft.names) + 1
     if want.kind == "return":
-        draft.add(f"earned_{number}", 'info["env_reward"]', 1.0, "its own reward", "r")
-        draft.measure('earned = float(np.sum(episode["env_reward"]))')
+        draft.pay(f"earned_{number}", 1.0, Pay(Given("env_reward")), "its own reward")
         zero = want.value - max(abs(want.value), 1.0)
-        _once(want.title, "earned", "return of the episode", zero, want.value, "", draft)
+        earned = measure(tracks.total, "env_reward")
+        _once(want.title, earned, "return of the episode", zero, want.value, "", draft)
         return
     what = known[want.what]
-    x = f"x{number}"
-    draft.need(f"{x} = {what.reward()}")
-    draft.measure(f"{x} = {what.judge()}")
+    x, seen = Observed(what.kind, what.columns), measure(tracks.observed, what.kind, what.columns)
     if want.kind == "reach":
         _reach(want, what, known, number, draft)
         return
-    unit = f" {what.unit}" if what.unit else ""
+    unit, at = f" {what.unit}" if what.unit else "", shortened(want.value, _DIGITS)
     if want.kind == "near":
-        tolerance = want.tolerance or what.near
-        off = f"({x} - {want.value:g}).abs()"
-        code = f"1.0 / (1.0 + ({off} / {tolerance:g}) ** 2)"
-        draft.add(f"near_{number}", code, 1.0, f"{what.name} near {want.value:g}", "k(x)")
-        code = f"-({off} / {max(what.span, tolerance):g}).clamp(max=1.0)"
-        draft.add(f"way_{number}", code, 0.5, f"{what.name}: way to {want.value:g}", "-|x - x^*|")
-        holds = f"np.abs({x} - {want.value:g}) < {tolerance:g}"
+        tolerance = shortened(want.tolerance or what.near, _DIGITS)
+        words = f"{what.name} near {want.value:g}"
+        draft.pay(f"near_{number}", 1.0, Hill(x, at, tolerance), words)
+        words = f"{what.name}: way to {want.value:g}"
+        draft.pay(f"way_{number}", 0.5, Off(x, at, max(what.span, tolerance)), words)
+        value = exactly(tracks.share_near, seen, at, tolerance)
         title = want.title or f"keeps {what.name} within {tolerance:g}{unit} of {want.value:g}"
         meaning = f"share of the time with {what.name} within {tolerance:g} of {want.value:g}"
     else:
-        sign, compare = ("", ">") if want.kind == "above" else ("-", "<")
-        code = f"torch.sigmoid({sign}({x} - {want.value:g}) / {what.near:g})"
+        is_above = want.kind == "above"
         meaning = f"{what.name} {want.kind} {want.value:g}"
-        draft.add(f"there_{number}", code, 1.0, meaning, r"\sigma(x - x^*)")
-        holds = f"{x} {compare} {want.value:g}"
+        pays = Sigmoid(Less(x, at, sign=1 if is_above else -1), what.near)
+        draft.pay(f"there_{number}", 1.0, pays, meaning)
+        value = exactly(tracks.share_above if is_above else tracks.share_below, seen, at)
         title = want.title or f"keeps {what.name} {want.kind} {want.value:g}{unit}"
         meaning = f"share of the time with {meaning}"
     goal = _SHARE_OF_THE_WAY if what.is_far and (want.value or not what.starts_at_0) else _SHARE
-    value = f"episode.share({holds})"
     draft.leaf(title, meaning, value, 0.2 * goal, goal, weight=2.0, tag="too_far")
 
 
@@ -360,26 +358,24 @@ def _reach(
     want: Want, what: Observable, known: dict[str, Observable], number: int, draft: Draft
 ) -> None:
     """Get there once: every step costs until then, for many environments end there."""
-    x, start = f"x{number}", want.value - what.span
-    led, low, high = f"{x}", start, want.value
+    start, led, low, high = want.value - what.span, what, want.value - what.span, want.value
     if want.helped_by is not None:
-        helper, low, high = known[want.helped_by[0]], *want.helped_by[1:]
-        led = f"led{number}"
-        draft.need(f"{led} = {helper.reward()}")
-    code = f"(({led} - {high:g}) / {high - low:.4g}).clamp(-1.0, 0.0)"
-    draft.add(f"way_{number}", code, 1.0, f"{what.name}: what is missing", r"x / x^* - 1")
-    there = f"({x} >= {want.value:g}).float()"
-    draft.add(f"there_{number}", there, 20.0, f"{what.name} from {want.value:g} on", "[x > x^*]")
+        led, low, high = known[want.helped_by[0]], *want.helped_by[1:]
+    pays = Missing(Observed(led.kind, led.columns), high, shortened(high - low))
+    draft.pay(f"way_{number}", 1.0, pays, f"{what.name}: what is missing")
+    there = Reached(Observed(what.kind, what.columns), want.value)
+    draft.pay(f"there_{number}", 20.0, there, f"{what.name} from {want.value:g} on")
     title = want.title or f"gets {what.name} to {want.value:g}"
-    value, meaning = f"float(np.max({x}))", f"highest {what.name}"
+    seen = measure(tracks.observed, what.kind, what.columns)
+    value, meaning = measure(tracks.highest, seen), f"highest {what.name}"
     _once(title, value, meaning, start, want.value, what.unit, draft)
 
 
 def _once(
-    title: str, value: str, meaning: str, zero: float, goal: float, unit: str, draft: Draft
+    title: str, value: float, meaning: str, zero: float, goal: float, unit: str, draft: Draft
 ) -> None:
     """Judge what is done or not: how near it came earns a little, and never enough to pass."""
-    done = f"float({value} >= {goal:g})"
+    done = exactly(tracks.reaches, value, shortened(goal, _DIGITS))
     words = f"1 if {meaning} is {goal:g} or more"
     draft.total(title, words, done, 0.0, 1.0, weight=3.0, tag="too_low")
     draft.total(f"{title}, nearly", meaning, value, zero, goal, unit=unit, tag="too_low")

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from telic.composer.draft import Draft
+from telic.composer.draft import Draft, measure
 from telic.composer.frames import Act, Direction, Frame, Limit, LimitKind, ParsedIntent, Posture
-from telic.composer.manners import know_the_way_back, stay_on_feet
+from telic.composer.manners import stay_on_feet
+from telic.composer.resting import end_at_rest
 from telic.composer.scene import Scene
+from telic.composer.travel import stop_in_the_end
+from telic.judges import metrics, tracks
 from telic.judges.criteria import Motion
+from telic.rewards.signals import Gone, Measured
+from telic.rewards.terms import Home, Small
 
 _REST = (Act.STAND, Act.STOP, Act.SIT, Act.LIE)
 _LANDS = (Act.FLIP, Act.ROLL, Act.JUMP, Act.HOP)
@@ -269,7 +274,7 @@ def _postures(one: Frame, other: Frame) -> tuple[Posture, ...]:
 # sees it, and pays only while the way back is on.
 
 
-_NEAR_M, _FAR_M, _LOST_M = 0.5, 1.5, 2.0
+_NEAR_M, _FAR_M = 0.5, 1.5
 
 
 _SETTLES_S = 2.0
@@ -284,36 +289,20 @@ def comes_home(frame: Frame) -> bool:
 def rest_at_home(frame: Frame, scene: Scene, draft: Draft) -> None:
     """Judge the rest at the end of the way back; the way itself is judged throughout."""
     scene.require("displacement", "come back")
-    draft.need("moving = quantities.speed(info)")
-    code = "torch.exp(-2.0 * moving)"
-    draft.add("still", code, 0.2, "at rest in the end", r"e^{-2 v}")
-    meaning = "mean speed over the last second"
-    value = 'float(np.mean(episode["speed"][-max(1, int(1.0 / episode.dt)):]))'
-    draft.leaf("stops there", meaning, value, 1.0, 0.4, weight=1.0, unit="m/s", tag="drifts")
+    draft.pay("still", 0.2, Small(Measured("speed"), 2.0), "at rest in the end")
+    stop_in_the_end(draft, 1.0, 0.4, 1.0)
     stay_on_feet(scene, draft)
-    held = "moving < 0.3"
-    draft.measure('moving = episode["speed"]')
-    draft.ends_when(held, held, frame.duration_s or 1.0)
+    end_at_rest(draft, frame.duration_s or 1.0)
     draft.seconds = max(draft.seconds, (frame.duration_s or 0.0) + _SETTLES_S)
 
 
 def come_home(scene: Scene, always: Draft, phase: int) -> None:
     """Pay for being near the start while a phase is on, and judge where the episode ends."""
-    know_the_way_back(scene, always)
-    code = (
-        f"(phase == {phase}).float() * (torch.exp(-(strayed / {_NEAR_M:g}) ** 2)"
-        f" - (strayed / {_LOST_M:g}).clamp(max=3.0))"
-    )
-    always.add("home", code, 2.0, "near the start, on the way back", r"e^{-d^2} - d")
-    value = 'abs(float(episode["displacement"][-1]))'
-    if scene.has("y_position"):
-        always.measure(
-            'x, y = episode["x_position"], episode["y_position"]',
-            "strayed = np.hypot(x - x[0], y - y[0])",
-        )
-        value = "float(strayed[-1])"
-    meaning = "distance from the start at the end"
+    always.pay("home", 2.0, Home(Gone(scene.axes), phase), "near the start, on the way back")
+    axes = tuple(f"{axis}_position" for axis in scene.axes)
+    value = measure(tracks.last, measure(metrics.gone, axes))
     title = "ends where it began"  # a guard: to stop where the way out ended is no way back
+    meaning = "distance from the start at the end"
     always.guard(title, meaning, value, _FAR_M, _NEAR_M, unit="m", tag="too_far")
 
 

@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import numpy as np
+from torch import Tensor
 
-from telic.composer.draft import Draft
+from telic.composer.draft import Credit, Draft, measure, shortened
 from telic.composer.frames import Act, Frame, Posture, Style
-from telic.composer.manners import (
-    be_quieter,
-    change_slowly,
-    on_hands,
-)
+from telic.composer.manners import be_quieter, be_upright, change_slowly
 from telic.composer.parts import bodies_of
 from telic.composer.scene import Scene
+from telic.judges import metrics, tracks
+from telic.rewards.signals import (
+    FeetOff,
+    FeetUp,
+    FewFeet,
+    Measured,
+    OnlyFeet,
+    Skew,
+    SoFar,
+    Touching,
+)
+from telic.rewards.terms import Cost, Pay, Ratio, Sigmoid, When
 
 _REARED = 0.7
 """rad, 40 degrees: from there on a torso counts as reared up"""
@@ -50,9 +59,9 @@ def do_it(style: Style, frame: Frame, scene: Scene, draft: Draft) -> None:
     """Reward and judge one style."""
     match style:
         case Style.EFFICIENT:
-            be_quieter(scene, draft)
+            be_quieter(draft)
         case Style.SMOOTH | Style.GENTLE:
-            be_quieter(scene, draft)
+            be_quieter(draft)
             change_slowly(scene, draft)
         case Style.ALTERNATING:
             _alternate(scene, draft)
@@ -69,20 +78,18 @@ def do_it(style: Style, frame: Frame, scene: Scene, draft: Draft) -> None:
 def _tilt(scene: Scene, draft: Draft, posture: Posture) -> None:
     is_level = posture is Posture.LEVEL
     scene.require("uprightness", "keep its torso level" if is_level else "be upright")
-    draft.need("upright = quantities.uprightness(info)")
-    draft.add("upright", "upright.clamp(-1.0, 1.0)", 0.5, "the right way up", r"\cos\theta")
+    be_upright(draft, 0.5)
     least, title = (0.95, "keeps its torso level") if is_level else (0.85, "is upright")
     meaning = f"share of the time with uprightness over {least:g}"
-    value = f'episode.share(episode["uprightness"] > {least:g})'
+    value = measure(tracks.share_above, "uprightness", least)
     draft.leaf(title, meaning, value, 0.3, 0.8, weight=_WEIGHT, tag="falls")
 
 
 def _upside_down(scene: Scene, draft: Draft) -> None:
     scene.require("uprightness", "be upside down")
-    draft.need("upright = quantities.uprightness(info)")
-    draft.add("upside", "-upright", 1.5, "upside down", r"-\cos\theta")
+    draft.pay("upside", 1.5, Pay(Measured("uprightness", sign=-1)), "upside down")
     meaning = "share of the time with uprightness below -0.7"
-    value = 'episode.share(episode["uprightness"] < -0.7)'
+    value = measure(tracks.share_below, "uprightness", -0.7)
     draft.leaf("is upside down", meaning, value, 0.1, 0.6, weight=2 * _WEIGHT, tag="under_rotates")
 
 
@@ -90,19 +97,16 @@ def _height(scene: Scene, draft: Draft, posture: Posture) -> None:
     scene.require("height", f"be {posture.value}")
     span = scene.stands - scene.lies
     if posture is Posture.HIGH:
-        limit, sign, title, tag = scene.stands - 0.1 * span, "", "holds its torso high", "too_low"
+        limit, sign, title, tag = scene.stands - 0.1 * span, 1, "holds its torso high", "too_low"
+        value, way, compare = measure(tracks.share_above, "height", limit), "above", ">"
     else:
         share = 0.6 if posture is Posture.LOW else 0.25
-        limit, sign, tag = scene.lies + share * span, "-", "too_high"
+        limit, sign, tag = scene.lies + share * span, -1, "too_high"
         title = "keeps its torso low" if posture is Posture.LOW else "lies on the ground"
-    draft.need("up = quantities.height(info)")
-    code = f"torch.sigmoid({sign}(up - {limit:.4g}) / {0.1 * span:.4g})"
-    meaning = f"torso {'above' if not sign else 'below'} {limit:.2g} m"
-    draft.add(posture.value, code, 1.0, meaning, r"\sigma(\Delta h)")
-    draft.measure('up = episode["height"]')
-    compare = ">" if not sign else "<"
+        value, way, compare = measure(tracks.share_below, "height", limit), "below", "<"
+    pays = Sigmoid(Measured("height", minus=limit, sign=sign), shortened(0.1 * span))
+    draft.pay(posture.value, 1.0, pays, f"torso {way} {limit:.2g} m")
     meaning = f"share of the time {compare} {limit:.2g} m"
-    value = f"episode.share(up {compare} {limit:.4g})"
     draft.leaf(title, meaning, value, 0.2, 0.75, weight=_WEIGHT, tag=tag)
 
 
@@ -110,11 +114,8 @@ def _straight(scene: Scene, draft: Draft) -> None:
     if not scene.has("y_position"):
         draft.doubt("in a plane every way is straight", holds=True)
         return
-    draft.need("aside = quantities.lateral_velocity(info)")
-    draft.add("straight", "-aside.abs().clamp(max=2.0)", 0.4, "not going aside", r"-|v_y|")
-    draft.measure('y = episode["y_position"]')
-    meaning = "way aside for each metre travelled"
-    value = 'float(np.ptp(y)) / max(1.0, float(episode["distance_travelled"][-1]))'
+    draft.pay("straight", 0.4, Cost(Measured("lateral_velocity"), most=2.0), "not going aside")
+    meaning, value = "way aside for each metre travelled", measure(metrics.aside_per_metre)
     draft.leaf("goes straight", meaning, value, 0.5, 0.15, weight=1.0, tag="drifts")
 
 
@@ -135,61 +136,39 @@ def _legs(posture: Posture, frame: Frame, scene: Scene, draft: Draft) -> None:
 
 def _so_many(posture: Posture, frame: Frame, scene: Scene, draft: Draft) -> None:
     """Be on one or two feet; on one that was named, if one was."""
-    most = 1 if posture is Posture.ONE_LEG else 2
-    mine = scene.foot_places(tuple(body for body in frame.bodies if body in scene.spec.feet))
-    draft.need("contact = quantities.foot_contact(info)")
-    draft.measure('contact = episode["foot_contact"] > 0')
-    if mine and most == 1:
-        others = [index for index in range(len(scene.spec.feet)) if index not in mine]
-        reward, judge = "1.0", "np.ones(len(contact), dtype=bool)"
-        if others:
-            reward = f"1.0 - contact[:, {others}].amax(-1)"
-            judge = f"~contact[:, {others}].any(-1)"
-        title = f"is on its {frame.part} only"
-        lowest = _lowest(others)
-    else:
-        reward = f"(contact.sum(-1) < {most + 0.5:g}).float()"
-        judge = f"contact.sum(-1) <= {most}"
-        title = "is on one foot" if most == 1 else "is on two feet"
-        lowest = f"feet_up.sort(-1)[0][:, {most}]", f"np.sort(feet_up, axis=-1)[:, {most}]"
-    if len(scene.spec.feet) <= most:
-        draft.doubt(f"it has {len(scene.spec.feet)} feet: this asks for nothing else")
+    most, feet = 1 if posture is Posture.ONE_LEG else 2, len(scene.spec.feet)
+    if feet <= most:
+        draft.doubt(f"it has {feet} feet: this asks for nothing else")
         return
-    draft.add("legs", f"({reward}) * contact.amax(-1)", 1.0, title, r"[\text{feet}]")
-    _judge_feet(draft, title, f"({judge}) & contact.any(-1){_clear(lowest, scene, draft)}")
+    mine = scene.foot_places(tuple(body for body in frame.bodies if body in scene.spec.feet))
+    clear = _clear_m(scene)
+    seen = None if clear is None else _SEEN_UP * clear
+    if mine and most == 1:
+        others = tuple(index for index in range(feet) if index not in mine)
+        title, pays = f"is on its {frame.part} only", OnlyFeet(others)
+        held, lowest = measure(metrics.on_feet, others, clear_m=seen), FeetUp(others)
+    else:
+        title, pays = "is on one foot" if most == 1 else "is on two feet", FewFeet(most)
+        held, lowest = measure(metrics.on_few_feet, most, clear_m=seen), FeetUp(rank=most)
+    draft.pay("legs", 1.0, Pay(pays), title)
+    _lift_others(draft, lowest, clear)
+    _judge_feet(draft, title, held)
 
 
-def _lowest(feet: Sequence[int]) -> tuple[str, str]:
-    """Return the height of the lowest of some feet, as a reward and as a judge write it."""
-    return f"feet_up[:, {feet}].amin(-1)", f"feet_up[:, {feet}].min(-1)"
-
-
-def _clear(lowest: tuple[str, str], scene: Scene, draft: Draft) -> str:
-    """Pay for feet that are up, and return what a judge asks of them; nothing without legs.
+def _clear_m(scene: Scene) -> float | None:
+    """Return how high the feet are that shall be up; None: it has no legs to tell.
 
     A foot that hovers a hair above the ground, or rests on it without weight, touches nothing and
     looks as if it stood there.
-
-    Args:
-        lowest: how high the lowest of the feet is that shall be up, as the reward and as the judge
-            write it; `feet_up` are heights above the lowest foot.
-        scene: what is known of the robot.
-        draft: what is written.
     """
-    if scene.leg is None or not scene.has("foot_height"):
-        return ""
-    up = _CLEAR_LEGS * scene.leg
-    draft.need(
-        "feet_up = quantities.foot_height(info)",
-        "feet_up = feet_up - feet_up.amin(-1, keepdim=True)",
-    )
-    code = f"({lowest[0]} / {up:.4g}).clamp(max=1.0)"
-    meaning = f"the other feet up by {up:.2g} m"
-    draft.add("lifted", code, 0.5, meaning, r"\min(\Delta z / z^*, 1)")
-    draft.measure(
-        'feet_up = episode["foot_height"] - episode["foot_height"].min(-1, keepdims=True)'
-    )
-    return f" & ({lowest[1]} > {_SEEN_UP * up:.4g})"
+    return _CLEAR_LEGS * scene.leg if scene.leg is not None and scene.has("foot_height") else None
+
+
+def _lift_others(draft: Draft, lowest: Tensor, clear: float | None) -> None:
+    """Pay for feet that are up, by the lowest of them."""
+    if clear is not None:
+        words = f"the other feet up by {clear:.2g} m"
+        draft.pay("lifted", 0.5, Ratio(lowest, clear, low=None, most=1.0), words)
 
 
 def _only(posture: Posture, scene: Scene, draft: Draft, what: str) -> None:
@@ -199,16 +178,15 @@ def _only(posture: Posture, scene: Scene, draft: Draft, what: str) -> None:
     if not mine and posture is Posture.FRONT_LEGS:
         _on_hands(scene, draft, what)
         return
-    others = [index for index in range(len(scene.spec.feet)) if index not in mine]
+    others = tuple(index for index in range(len(scene.spec.feet)) if index not in mine)
     if not mine or not others:
         raise scene.cannot(what, "its feet are not in front and behind")
-    draft.need("contact = quantities.foot_contact(info)")
-    draft.measure('contact = episode["foot_contact"] > 0')
-    code = f"contact[:, {mine}].amax(-1) * (1.0 - contact[:, {others}].amax(-1))"
-    draft.add("legs", code, 1.5, f"on its {place} feet only", r"[\text{feet}]")
-    clear = _clear(_lowest(others), scene, draft)
-    holds = f"contact[:, {mine}].any(-1) & ~contact[:, {others}].any(-1){clear}"
-    _judge_feet(draft, f"is on its {place} feet only", holds)
+    draft.pay("legs", 1.5, Pay(OnlyFeet(others, mine)), f"on its {place} feet only")
+    clear = _clear_m(scene)
+    _lift_others(draft, FeetUp(others), clear)
+    seen = None if clear is None else _SEEN_UP * clear
+    held = measure(metrics.on_feet, others, mine, clear_m=seen)
+    _judge_feet(draft, f"is on its {place} feet only", held)
     _rear_up(posture, scene, draft)
 
 
@@ -216,14 +194,14 @@ def _rear_up(posture: Posture, scene: Scene, draft: Draft) -> None:
     """Raise the end of the torso that stands on nothing: balancing with it level is no rearing."""
     if not scene.has("pitch"):
         return
-    sign, end = ("-", "front") if posture is Posture.REAR_LEGS else ("", "rear")
-    draft.need(f"reared = {sign}quantities.pitch(info)")
-    code = f"(reared / {_REARED:g}).clamp(-1.0, 1.0)"
-    draft.add("rear", code, 1.0, f"its {end} raised", r"\min(\theta / \theta^*, 1)")
-    draft.measure(f'reared = {sign}episode["pitch"]')
+    sign, end = (-1, "front") if posture is Posture.REAR_LEGS else (1, "rear")
+    draft.pay(
+        "rear", 1.0, Ratio(Measured("pitch", sign=sign), _REARED, most=1.0), f"its {end} raised"
+    )
     title = f"raises its {end}"
     meaning = f"share of the time with the {end} of its torso raised by {_REARED:.2g} to 2.4 rad"
-    value = f"episode.share((reared > {_REARED:g}) & (reared < 2.4))"
+    seen = measure(tracks.less, "pitch", sign=sign)
+    value = measure(tracks.share_between, seen, _REARED, 2.4)
     draft.leaf(title, meaning, value, 0.2, 0.6, weight=2.0 * _WEIGHT, tag="too_low")
 
 
@@ -231,29 +209,24 @@ def _on_hands(scene: Scene, draft: Draft, what: str) -> None:
     hands = bodies_of(frozenset({"hand"}), "hand", scene.spec)
     if not hands or scene.spec.robot is None:
         raise scene.cannot(what, "it has neither front feet nor hands")
-    rewarded, judged = on_hands(hands, scene.spec.robot.contact_threshold)
-    draft.need(f"hands = {rewarded}", "feet = quantities.foot_contact(info).amax(-1)")
-    draft.add("hands", "hands * (1.0 - feet)", 1.5, "on its hands only", r"[\text{hands}]")
-    draft.measure(f"hands = {judged}", 'feet = (episode["foot_contact"] > 0).any(-1)')
-    _judge_feet(draft, "is on its hands only", "hands & ~feet")
+    least, feet = scene.spec.robot.contact_threshold, tuple(range(len(scene.spec.feet)))
+    on_hands = When(Touching(tuple(hands), least), Pay(FeetOff(feet)))
+    draft.pay("hands", 1.5, on_hands, "on its hands only")
+    held = measure(metrics.on_hands_only, tuple(hands), least)
+    _judge_feet(draft, "is on its hands only", held)
 
 
-def _judge_feet(draft: Draft, title: str, holds: str) -> None:
+def _judge_feet(draft: Draft, title: str, held: np.ndarray) -> None:
     meaning = "share of the time; feet that shall be up are seen to be up"
-    value = f"episode.share({holds})"
+    value = measure(tracks.share, held)
     draft.leaf(title, meaning, value, 0.25, 0.7, weight=2.0 * _WEIGHT, tag="too_low")
 
 
 def _alternate(scene: Scene, draft: Draft) -> None:
     scene.require("stride_alternation", "alternate between its feet")
-    draft.remember("strides", 5)
-    draft.need(
-        'self.memory["strides"], alternation = quantities.stride_alternation.update('
-        'self.memory["strides"], info)'
-    )
-    draft.add("alternate", "alternation", 0.3, "one side after the other", r"a")
+    draft.pay("alternate", 0.3, Pay(SoFar("stride_alternation", 5)), "one side after the other")
     meaning = "share of touchdowns that follow one of the other side"
-    value = 'float(episode["stride_alternation"][-1])'
+    value = measure(tracks.last, "stride_alternation")
     draft.total("alternates its feet", meaning, value, 0.3, 0.75, weight=1.5, tag="one_sided")
 
 
@@ -261,49 +234,35 @@ def _symmetric(scene: Scene, draft: Draft) -> None:
     scene.require("stride_alternation", "be symmetric")
     robot = scene.spec.robot
     assert robot is not None and robot.sides is not None  # the quantity says so
-    one, other = (list(side) for side in robot.sides)
-    draft.remember("duty", 1 + len(scene.spec.feet))
-    draft.need(
-        'self.memory["duty"], duty = quantities.foot_duty_factor.update(self.memory["duty"], info)',
-        f"skew = (duty[:, {one}].mean(-1) - duty[:, {other}].mean(-1)).abs()",
-    )
-    draft.add("symmetric", "-skew", 0.5, "both sides used alike", r"-|d_l - d_r|")
-    draft.measure(
-        'duty = episode["foot_duty_factor"][-1]',
-        f"skew = float(abs(duty[{one}].mean() - duty[{other}].mean()))",
-    )
+    one, other = (tuple(side) for side in robot.sides)
+    skew = Cost(Skew(one, other, len(scene.spec.feet)))
+    draft.pay("symmetric", 0.5, skew, "both sides used alike")
     meaning = "difference of the sides' share of time on the ground"
-    draft.total("uses both sides alike", meaning, "skew", 0.5, 0.15, weight=1.0, tag="one_sided")
+    value = measure(metrics.skew, one, other)
+    draft.total("uses both sides alike", meaning, value, 0.5, 0.15, weight=1.0, tag="one_sided")
 
 
 def _steady(frame: Frame, scene: Scene, draft: Draft) -> None:
-    if frame.verb is not Act.GO or not scene.has("horizontal_speed"):
-        change_slowly(scene, draft)
-        return
-    draft.measure(
-        'pace = episode["horizontal_speed"][len(episode) // 4 :]',
-        "spread = float(np.std(pace) / max(float(np.mean(pace)), 1e-6))",
-    )
-    meaning = "spread of the speed over its mean, after the start"
-    draft.leaf("keeps its pace", meaning, "spread", 1.0, 0.4, weight=1.0, tag="jitters")
+    if frame.verb is Act.GO and scene.has("horizontal_speed"):
+        meaning = "spread of the speed over its mean, after the start"
+        value = measure(tracks.spread, "horizontal_speed")
+        draft.leaf("keeps its pace", meaning, value, 1.0, 0.4, weight=1.0, tag="jitters")
     change_slowly(scene, draft)
 
 
 def _explosive(scene: Scene, draft: Draft) -> None:
     scene.require("speed", "be explosive")
     fast = max(0.5 * scene.top_speed, 0.2)
-    draft.need("burst = quantities.speed(info)")
-    code = f"(burst / {fast:.4g}).clamp(0.0, 2.0)"
-    draft.add("burst", code, 0.3, "fast, whatever the direction", "v")
-    title = "bursts into motion"
-    meaning = "fastest moment of the torso"
-    value = 'float(np.max(episode["speed"]))'
-    draft.total(title, meaning, value, 0.3 * fast, fast, weight=1.0, unit="m/s", tag="too_slow")
+    pays = Ratio(Measured("speed"), fast, low=0.0, most=2.0)
+    draft.pay("burst", 0.3, pays, "fast, whatever the direction")
+    value, credit = measure(tracks.highest, "speed"), Credit(unit="m/s", tag="too_slow")
+    title, meaning = "bursts into motion", "fastest moment of the torso"
+    draft.total(title, meaning, value, 0.3 * fast, fast, **credit)
 
 
 def _natural(frame: Frame, scene: Scene, draft: Draft) -> None:
     """Move without haste or waste, and on one foot after the other where it walks."""
-    be_quieter(scene, draft)
+    be_quieter(draft)
     change_slowly(scene, draft)
     if frame.verb is Act.GO and scene.has("stride_alternation"):
         _alternate(scene, draft)

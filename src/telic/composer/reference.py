@@ -10,17 +10,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import cast
 
 from pydantic import Field, PositiveFloat
 
-from telic.composer.draft import Draft
+from telic.composer.draft import Draft, measure
 from telic.composer.frames import Act, Direction, Frame, ParsedIntent
 from telic.composer.gaits import gait_meant
 from telic.composer.manners import do_it_on_purpose, stay_on_feet
 from telic.composer.scene import Scene
 from telic.composer.travel import speed_meant
 from telic.core.config import Record
+from telic.judges import metrics, tracks
 from telic.judges.criteria import JointCourse, Motion, ShownMotion
+from telic.rewards.node import Node
+from telic.rewards.signals import Beat
+from telic.rewards.terms import FollowJoints
 
 _WIDTH_RAD = 0.3
 """root of the mean squared error of a limb's joints at which it earns 1/e"""
@@ -33,8 +38,6 @@ _LEAST_RAD = 0.03
 """a motion that hardly differs from rest is followed when it is this close"""
 _UP, _SWUNG = 0.5, 0.5
 """of a hand's rise, and of its swing, from which it counts"""
-_RHYTHM = ("first = ", "beat_x, ", 'self.memory["beat"]', "wanted = ", "in_time = ", "lifted = ")
-"""how lines begin by which a gait keeps its time"""
 _SIDES = {"left": "right", "right": "left"}
 _FASTER = 1.1
 """of a speed that is asked for at least, so that who follows has it"""
@@ -120,31 +123,18 @@ def waving_side(frame: Frame, scene: Scene) -> str | None:
 def wave(frame: Frame, hand: HandCourse, draft: Draft) -> None:
     """Judge a hand that is up and goes to and fro, and the other one that does not."""
     name = frame.part or "hand"
-    rises = hand.high_m - hand.rest_m
+    rises, far = hand.high_m - hand.rest_m, _SWUNG * hand.swing_m
     up_m = hand.rest_m + _UP * rises
-    heights = ", ".join(
-        f'episode.quantity("body_height", "{body}")' for body in (hand.body, hand.other)
-    )
-    far = f"{_SWUNG * hand.swing_m:.4g}"
-    draft.measure(
-        f'raised = np.stack(({heights}), -1) - episode["height"][:, None] > {up_m:.4g}',
-        f'hand = episode.quantity("body_position", "{hand.body}")',
-        'ahead_of, beside = hand[:, 0] - episode["x_position"], hand[:, 1] - episode["y_position"]',
-        'to_side = beside * np.cos(episode["heading"]) - ahead_of * np.sin(episode["heading"])',
-        "held = to_side[raised[:, 0]] if raised[:, 0].any() else to_side",
-        "to_side = to_side - 0.5 * (np.quantile(held, 0.05) + np.quantile(held, 0.95))",
-        f"waved = episode.count(raised[:, 0] & (to_side > {far}), to_side < -{far})",
-    )
     title = f"holds its {name} up"
     meaning = f"share of the time it is {_UP * rises:.2g} m or more above where it hangs"
-    value = "episode.share(raised[:, 0])"
+    value = measure(tracks.share, measure(metrics.hand_up, hand.body, up_m))
     draft.leaf(title, meaning, value, 0.2, 0.75, weight=3.0, tag="too_low")
     title = f"waves its {name} to and fro"
-    meaning = f"times it goes {_SWUNG * hand.swing_m:.2g} m to both sides while it is up, a second"
-    value = "float(waved[-1]) / episode.full_seconds"
+    meaning = f"times it goes {far:.2g} m to both sides while it is up, a second"
+    value = measure(tracks.per_second, measure(metrics.hand_waves, hand.body, up_m, far))
     draft.total(title, meaning, value, 0.1, 0.6, weight=5.0, unit="1/s", tag="too_low")
     meaning = "share of the time that the other hand is up"
-    value = "episode.share(raised[:, 1])"
+    value = measure(tracks.share, measure(metrics.hand_up, hand.other, up_m))
     draft.guard("does not hold the other hand up", meaning, value, 0.7, 0.3, tag="one_sided")
 
 
@@ -162,76 +152,36 @@ def wave_as_shown(frame: Frame, scene: Scene, draft: Draft) -> None:
     stay_on_feet(scene, draft)
 
 
-def follow(reference: Reference, scene: Scene, draft: Draft) -> None:
+def follow(reference: Reference, draft: Draft) -> None:
     """Pay joints for following the reference, limb by limb, and judge how far off they are."""
-    _keep_one_clock(reference, scene, draft)
-    most = max(len(course.terms) // 2 for course in reference.joints)
-    draft.need("wave_x1, wave_y1 = beat_x, beat_y")
-    for k in range(2, most + 1):
-        draft.need(
-            f"wave_x{k}, wave_y{k} = (wave_x{k - 1} * beat_x - wave_y{k - 1} * beat_y, "
-            f"wave_x{k - 1} * beat_y + wave_y{k - 1} * beat_x)"
-        )
+    beat = Beat(reference.hertz)
+    if draft.has_signal("Beat") and any(
+        node.name == "Beat" and node != cast("Node", beat)
+        for each in draft.terms
+        for node in each.term.nodes()
+    ):
+        # A gait's own rhythm goes where it is another one.
+        draft.terms = [each for each in draft.terms if each.name != "rhythm"]
     weight = 2.5 / len(reference.limbs)
     for limb, courses in reference.limbs.items():
+        joints = tuple((course.joint, _large(course)) for course in courses)
+        pays = FollowJoints(beat, joints, _WIDTH_RAD)
         name = f"shown_{limb.replace(' ', '_')}"
-        off = ", ".join(
-            f'(quantities.joint_position(info, "{course.joint}") - ({_formula(course)})).square()'
-            for course in courses
-        )
-        draft.need(f"{name} = torch.stack(({off},), -1).mean(-1)")
-        code = f"torch.exp(-{name} / {_WIDTH_RAD**2:.4g}) - 0.3 * {name}.clamp(max=2.0)"
-        off = r"\overline{(q - q^*)^2}"
-        latex = rf"(e^{{-{off} / {_WIDTH_RAD**2:.2g}}} - 0.3 {off})"
-        draft.add(name, code, weight, f"{limb} as in the motion {reference.name}", latex)
-    _judge_closeness(reference, draft)
-    draft.doubt(f"it follows the motion {reference.name}: {reference.source}")
-
-
-def _keep_one_clock(reference: Reference, scene: Scene, draft: Draft) -> None:
-    """Step by the reference's clock; a gait's own rhythm goes where it is another one."""
-    turn = 2.0 * math.pi * reference.hertz * (scene.spec.dt_s or 1.0)
-    clock = Draft()
-    clock.keep_beat(turn)
-    if "beat" in draft.memory and not set(clock.lines) <= set(draft.lines):
-        draft.lines = [line for line in draft.lines if not line.startswith(_RHYTHM)]
-        draft.terms = [term for term in draft.terms if term.name != "rhythm"]
-    draft.keep_beat(turn)
-
-
-def _formula(course: JointCourse) -> str:
-    mean, *waves = course.terms
-    parts = [f"{mean:.4g}"]
-    for place, size in enumerate(waves):
-        if abs(size) >= _SMALL_RAD:
-            axis = "y" if place % 2 else "x"
-            parts.append(f"{size:.4g} * wave_{axis}{place // 2 + 1}")
-    return " + ".join(parts)
-
-
-def _judge_closeness(reference: Reference, draft: Draft) -> None:
-    joints = reference.joints
-    most = max(len(course.terms) for course in joints)
-    rows = [[*course.terms, *[0.0] * (most - len(course.terms))] for course in joints]
-    table = ", ".join("[" + ", ".join(f"{value:.4g}" for value in row) + "]" for row in rows)
-    done = ", ".join(f'episode.quantity("joint_position", "{each.joint}")' for each in joints)
-    waves = ", ".join(
-        f"np.{wave}({k}.0 * shown_at)" for k in range(1, most // 2 + 1) for wave in ("cos", "sin")
-    )
-    turn = f"{2.0 * math.pi * reference.hertz:.6g}"
-    draft.measure(
-        f"done_joints = np.stack(({done},), -1)",
-        f"shown_at = {turn} * episode.dt * np.arange(1, len(done_joints) + 1)",
-        f"shown_at = shown_at + {2.0 * math.pi / _SHIFTS:.6g} * np.arange({_SHIFTS})[:, None]",
-        f"waves_shown = np.stack((np.ones_like(shown_at), {waves}), -1)",
-        f"shown_joints = waves_shown @ np.array([{table}]).T",
-        "off_shown = float(np.abs(done_joints - shown_joints).mean((1, 2)).min())",
-    )
+        draft.pay(name, weight, pays, f"{limb} as in the motion {reference.name}")
     rests = _off_at_rest(reference)
     title = f"moves as in the motion {reference.name}"
     meaning = "mean distance of its joints from the motion, at the place in it that fits best"
     zero, goal = max(_STILL * rests, 4.0 * _LEAST_RAD), max(_CLOSE * rests, _LEAST_RAD)
-    draft.leaf(title, meaning, "off_shown", zero, goal, weight=2.0, unit="rad", tag="wrong_gait")
+    every = tuple((course.joint, tuple(course.terms)) for course in reference.joints)
+    value = measure(metrics.motion_error, reference.hertz, every, _SHIFTS)
+    draft.leaf(title, meaning, value, zero, goal, weight=2.0, unit="rad", tag="wrong_gait")
+    draft.doubt(f"it follows the motion {reference.name}: {reference.source}")
+
+
+def _large(course: JointCourse) -> tuple[float, ...]:
+    """Return the course of a joint without waves that hardly count."""
+    mean, *waves = course.terms
+    return (mean, *(size if abs(size) >= _SMALL_RAD else 0.0 for size in waves))
 
 
 def _off_at_rest(reference: Reference) -> float:

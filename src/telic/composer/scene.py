@@ -7,10 +7,13 @@ import tomllib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from torch import Tensor
+
 from telic.composer.parts import bodies_of
 from telic.envs.spec import EnvSpec
 from telic.errors import BadEnvironment
 from telic.quantities import QUANTITIES
+from telic.rewards.signals import Measured
 
 if TYPE_CHECKING:
     from telic.composer.reference import Reference
@@ -145,39 +148,14 @@ class Scene(NamedTuple):
         rest = self.spec.robot.rest_height if self.spec.robot else None
         return max(self.stands, rest or 0.0)
 
-    def velocity(self, quantity: str) -> str:
-        """Return code for a velocity over the ground: if possible, one that shaking leaves at 0.
+    def above_start(self) -> Tensor:
+        """Return the height of the torso above where it can get without a jump, as a signal."""
+        return Measured("height", minus=self.starts)
 
-        A robot without feet winds, and each of its parts swings much faster than the whole goes.
-        The velocity of a torso at the end of a step is large for a robot that only shakes; its mean
-        over the step is not.
-        """
-        axis, mean = {"forward_velocity": (0, "x_velocity"), "lateral_velocity": (1, "y_velocity")}[
-            quantity
-        ]
-        robot = self.spec.robot
-        if robot and not robot.feet and not self.on_rail and self.has("centre_of_mass_velocity"):
-            return f"quantities.centre_of_mass_velocity(info)[:, {axis}]"
-        return f'info["{mean}"]' if mean in self.spec.info_keys else f"quantities.{quantity}(info)"
-
-    def ahead(self) -> str:
-        """Return code for the velocity where the robot faces, of the same kind."""
-        if not {"x_velocity", "y_velocity"} <= set(self.spec.info_keys):
-            return "ahead = quantities.heading_velocity(info)"
-        return (
-            'ahead = info["x_velocity"] * torch.cos(quantities.heading(info))'
-            ' + info["y_velocity"] * torch.sin(quantities.heading(info))'
-        )
-
-    def lift(self, judged: bool = False) -> str:
-        """Return code for the height of the torso above standing."""
-        height = 'episode["height"]' if judged else "quantities.height(info)"
-        return f"lift = {height} - {self.stands:.4g}"
-
-    def leap(self, judged: bool = False) -> str:
-        """Return code for the height of the torso above where it can get without a jump."""
-        height = 'episode["height"]' if judged else "quantities.height(info)"
-        return f"leap = {height} - {self.starts:.4g}"
+    @property
+    def axes(self) -> str:
+        """Axes of the ground that it can move along: "x" or "xy"."""
+        return "xy" if self.has("y_position") else "x"
 
     def feet(self, *places: str) -> tuple[str, ...]:
         """Return the feet at these places ("rear", "left"); all of them without any."""
@@ -186,6 +164,6 @@ class Scene(NamedTuple):
         found = bodies_of(frozenset((*places, "foot")), "foot", self.spec)
         return tuple(foot for foot in self.spec.feet if foot in found)
 
-    def foot_places(self, bodies: tuple[str, ...]) -> list[int]:
+    def foot_places(self, bodies: tuple[str, ...]) -> tuple[int, ...]:
         """Return the places of these feet in `foot_contact`."""
-        return [index for index, foot in enumerate(self.spec.feet) if foot in bodies]
+        return tuple(index for index, foot in enumerate(self.spec.feet) if foot in bodies)

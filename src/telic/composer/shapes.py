@@ -9,23 +9,24 @@ on a fall ending the episode would take a robot that lies there for one that sta
 
 from __future__ import annotations
 
-import math
-import re
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
-from telic.composer.draft import Draft, Term
+from torch import Tensor
+
+from telic.composer.draft import Draft, shortened
 from telic.composer.frames import Act, Direction, Frame, Posture
-from telic.composer.gaits import FLYING, Gait, gait_meant, step_in
-from telic.composer.manners import cost_of_change, know_the_way_back
+from telic.composer.gaits import FLYING, Gait, gait_meant, keep_time
+from telic.composer.manners import cost_of_change, face_ahead, stay_at_height
 from telic.composer.scene import Scene
+from telic.rewards.signals import Above, Airborne, FeetUp, Gone, IsDown, Measured, Together
+from telic.rewards.terms import Cost, Nearer, Pattern, Pay, Proportional, Ratio, Small, When
 
 _POTENTIAL = ("way", "near", "low", "raise")
 """terms that say how near the goal is, so that getting nearer can be paid instead"""
 _BENT = (Act.SIT, Act.LIE, Act.FLIP, Act.ROLL, Act.STAND_UP)
 _LEAVING_GROUND = (Act.JUMP, Act.HOP)
 _ON_THE_SPOT = (Act.STAND, Act.STOP, Act.SIT, Act.TURN, Act.BALANCE)
-_KERNEL = re.compile(r"torch\.exp\(-\(\(along - ([\d.e+-]+)\)")
 _CLEAR_LEGS = 0.1
 """how far a foot is lifted above the others, in lengths of the leg"""
 _NEARER_PER_S = 0.5
@@ -49,10 +50,6 @@ def shaped(names: Sequence[str], frames: Sequence[Frame], scene: Scene, draft: D
         SHAPES[name].change(frames, scene, draft)
 
 
-def _names(draft: Draft) -> set[str]:
-    return {term.name for term in draft.terms}
-
-
 def _verbs(frames: Sequence[Frame]) -> set[Act]:
     return {frame.verb for frame in frames}
 
@@ -71,11 +68,7 @@ def _down(frames: Sequence[Frame], scene: Scene, draft: Draft) -> bool:
     if _is_held_otherwise(frames, scene) or not scene.has("height", "uprightness"):
         return False
     low = scene.lies + 0.4 * (scene.stands - scene.lies)
-    draft.need(
-        f"is_down = ((quantities.height(info) < {low:.4g})"
-        " | (quantities.uprightness(info) < 0.3)).float()"
-    )
-    draft.add("down", "-is_down", 1.0, "lying or bent over, as a cost", r"-[\text{down}]")
+    draft.pay("down", 1.0, Cost(IsDown(low)), "lying or bent over, as a cost")
     return True
 
 
@@ -83,25 +76,23 @@ def _spot(frames: Sequence[Frame], scene: Scene, draft: Draft) -> bool:
     stays = all(
         frame.verb in _ON_THE_SPOT or frame.direction is Direction.IN_PLACE for frame in frames
     )
-    if not stays or "spot" in draft.memory or not scene.has("displacement", "x_position"):
+    if not stays or draft.has_signal("Gone") or not scene.has("displacement", "x_position"):
         return False
-    know_the_way_back(scene, draft)
-    code, meaning = "-strayed.clamp(max=2.0)", "being elsewhere than it began, as a cost"
-    draft.add("home", code, 0.5, meaning, r"-d")
+    away = Cost(Gone(scene.axes), most=2.0)
+    draft.pay("home", 0.5, away, "being elsewhere than it began, as a cost")
     return True
 
 
 def _heading(frames: Sequence[Frame], scene: Scene, draft: Draft) -> bool:
     turns = {Act.TURN, Act.CIRCLE, Act.FLIP, Act.ROLL}
-    if _verbs(frames) & turns or "ahead" in _names(draft) or not scene.has("heading_rate"):
+    if _verbs(frames) & turns or "ahead" in set(draft.names) or not scene.has("heading_rate"):
         return False
-    draft.need("veer = quantities.heading_rate(info)")
-    draft.add("ahead", "-veer.abs().clamp(max=3.0)", 0.2, "not turning", r"-|\omega|")
+    face_ahead(draft)
     return True
 
 
 def _smooth(frames: Sequence[Frame], scene: Scene, draft: Draft) -> bool:
-    if "last" in draft.memory or not scene.has("action_change"):
+    if "smooth" in draft.names or not scene.has("action_change"):
         return False
     cost_of_change(scene, draft, 0.3)
     return True
@@ -111,52 +102,48 @@ def _smooth(frames: Sequence[Frame], scene: Scene, draft: Draft) -> bool:
 
 
 def _tall(frames: Sequence[Frame], scene: Scene, draft: Draft) -> bool:
-    is_busy = _verbs(frames) & set(_LEAVING_GROUND) or _names(draft) & {"posture", "tall", "high"}
+    is_busy = _verbs(frames) & set(_LEAVING_GROUND) or set(draft.names) & {
+        "posture",
+        "tall",
+        "high",
+    }
     if is_busy or _is_held_otherwise(frames, scene) or not scene.has("height"):
         return False
     width = max(min(0.25, 0.4 * (scene.stands - scene.lies)), 0.05)
-    draft.need(scene.lift())
-    code = f"torch.exp(-((lift / {width:.4g}) ** 2))"
-    draft.add("posture", code, 0.5, "at its standing height", r"e^{-(\Delta h/w)^2}")
+    stay_at_height(scene, draft, width)
     return True
 
 
 def _clear(frames: Sequence[Frame], scene: Scene, draft: Draft) -> bool:
     if len(scene.spec.feet) < 2 or scene.leg is None or not scene.has("foot_height"):
         return False
-    scale = _CLEAR_LEGS * scene.leg
-    draft.need(
-        "raised = quantities.foot_height(info)",
-        f"raised = ((raised.amax(-1) - raised.amin(-1)) / {scale:.4g}).clamp(max=1.0)",
-    )
-    draft.add("clear", "raised", 0.4, "a foot lifted above the others", r"\min(\Delta z / z^*, 1)")
+    up = Ratio(FeetUp(), _CLEAR_LEGS * scene.leg, low=None, most=1.0)
+    draft.pay("clear", 0.4, up, "a foot lifted above the others")
     return True
 
 
 def _airborne(frames: Sequence[Frame], scene: Scene, draft: Draft) -> bool:
     flies = _verbs(frames) & set(_LEAVING_GROUND) or any(frame.gait in FLYING for frame in frames)
-    if not flies or _names(draft) & {"flight", "airborne"} or not scene.has("feet_in_contact"):
+    if not flies or set(draft.names) & {"flight", "airborne"} or not scene.has("feet_in_contact"):
         return False
-    draft.need("in_air = (quantities.feet_in_contact(info) == 0).float()")
-    draft.add("airborne", "in_air", 0.5, "every moment in the air", r"[\text{air}]")
+    draft.pay("airborne", 0.5, Pay(Airborne()), "every moment in the air")
     return True
 
 
 def _together(frames: Sequence[Frame], scene: Scene, draft: Draft) -> bool:
     if Act.HOP not in _verbs(frames) or len(scene.spec.feet) < 2:
         return False
-    draft.need("each_foot = quantities.foot_contact(info)")
-    code = "1.0 - (each_foot.amax(-1) - each_foot.amin(-1))"
-    draft.add("together", code, 0.5, "all feet on the ground, or none", r"[c_i = c_j]")
+    draft.pay("together", 0.5, Pay(Together()), "all feet on the ground, or none")
     return True
 
 
 def _brake(frames: Sequence[Frame], scene: Scene, draft: Draft) -> bool:
     said = [f.amount.value for f in frames if f.amount is not None and f.amount.unit == "m"]
-    if "way" not in _names(draft) or not said or "made = place - start" not in draft.lines:
+    made = [n for each in draft.terms for n in each.term.nodes() if n.name == "Made"]
+    if "way" not in draft.names or not said or not made:
         return False
-    code = f"(made > {0.85 * said[0]:.4g}).float() * torch.exp(-3.0 * quantities.speed(info))"
-    draft.add("brake", code, 1.0, "at rest once it is there", r"[\text{there}] e^{-3 v}")
+    there = Above(cast("Tensor", made[0]), shortened(0.85 * said[0]))
+    draft.pay("brake", 1.0, When(there, Small(Measured("speed"), 3.0)), "at rest once it is there")
     return True
 
 
@@ -166,94 +153,51 @@ def _brake(frames: Sequence[Frame], scene: Scene, draft: Draft) -> bool:
 def _nearer(frames: Sequence[Frame], scene: Scene, draft: Draft) -> bool:
     """Pay getting nearer, and a little for being near, so that it stays there."""
     per_step = _NEARER_PER_S / (scene.spec.dt_s or 1.0)
-    changed = False
-    for place, term in enumerate(draft.terms):
-        if term.name not in _POTENTIAL:
-            continue
-        was, now = f"was_{term.name}", f"now_{term.name}"
-        draft.remember(was, 2)
-        draft.need(
-            f"{now} = {term.code}",
-            f'before_{term.name} = torch.where(self.memory["{was}"][:, 0] > 0, '
-            f'self.memory["{was}"][:, 1], {now})',
-            f'self.memory["{was}"] = torch.stack((torch.ones_like({now}), {now}), -1)',
-        )
-        draft.terms[place] = Term(
-            term.name,
-            f"{per_step:.4g} * ({now} - before_{term.name}) + 0.2 * {now}",
-            term.weight,
-            f"getting nearer: {term.words}",
-            r"\Delta\Phi",
-        )
-        changed = True
-    return changed
+    changed = [each for each in draft.terms if each.name in _POTENTIAL]
+    for each in changed:
+        plain = each.term.with_words("")
+        pays = Nearer(each.name, plain, per_step).with_words(f"getting nearer: {each.term.words}")
+        draft.terms[draft.terms.index(each)] = each._replace(term=pays)
+    return bool(changed)
 
 
 def _in_proportion(frames: Sequence[Frame], scene: Scene, draft: Draft) -> bool:
     """Pay closeness to a speed in proportion: a narrow peak says nothing from afar."""
-    for place, term in enumerate(draft.terms):
-        found = _KERNEL.search(term.code) if term.name == "speed" else None
-        if found is None:
-            continue
-        target = float(found[1])
-        code = f"1.0 - ((along - {target:.4g}).abs() / {target:.4g}).clamp(max=2.0)"
-        words = f"close to {target:.2g} m/s, in proportion"
-        draft.terms[place] = Term("speed", code, term.weight, words, r"1 - |v - v^*| / v^*")
-        return True
+    for place, each in enumerate(draft.terms):
+        if each.name == "speed" and each.term.name == "Exact":
+            goal = each.term["goal"]
+            pays = Proportional(each.term["x"], goal)
+            words = f"close to {goal:.2g} m/s, in proportion"
+            draft.terms[place] = each._replace(term=pays.with_words(words))
+            return True
     return False
 
 
 def _pattern(frames: Sequence[Frame], scene: Scene, draft: Draft) -> bool:
     """Pay feet for standing to one another as the gait wants, instead of by a clock."""
     gait = _gait(frames, scene)
-    if gait is None or "rhythm" not in _names(draft) or len(gait.landings) < 2:
+    if gait is None or "rhythm" not in draft.names or len(gait.landings) < 2:
         return False
-    clock = _beat(gait, frames, scene)
-    draft.lines = [line for line in draft.lines if line not in clock.lines]
-    draft.terms = [term for term in draft.terms if term.name != "rhythm"]
-    for name in clock.memory:
-        draft.memory.pop(name, None)
+    draft.terms = [each for each in draft.terms if each.name != "rhythm"]
     draft.is_seen = False
-    feet = range(len(gait.landings))
-    pairs = [
-        f"{math.cos(2.0 * math.pi * (gait.landings[a][0] - gait.landings[b][0])):.3g}"
-        f" * steps[:, {a}] * steps[:, {b}]"
-        for a in feet
-        for b in range(a)
-    ]
-    draft.need("steps = 2.0 * quantities.foot_contact(info) - 1.0")
-    code = f"({' + '.join(pairs)}) / {len(pairs)}.0"
+    landings = tuple(landing[0] for landing in gait.landings)
     words = f"feet down together or apart as in a {gait.name}"
-    draft.add("pattern", code, 1.0, words, r"\overline{\cos(\phi_i - \phi_j) c_i c_j}")
+    draft.pay("pattern", 1.0, Pattern(landings), words)
     # Standing on all feet is together as well.
-    draft.need("in_air = (quantities.feet_in_contact(info) == 0).float()")
     if gait.duty < 0.5:
-        draft.add("airborne", "in_air", 0.4, "in the air between strides", r"[\text{air}]")
+        draft.pay("airborne", 0.4, Pay(Airborne()), "in the air between strides")
     else:
-        draft.add("grounded", "-in_air", 0.4, "in the air, as a cost", r"-[\text{air}]")
+        draft.pay("grounded", 0.4, Cost(Airborne()), "in the air, as a cost")
     return True
 
 
 def _clock(frames: Sequence[Frame], scene: Scene, draft: Draft) -> bool:
     """Give a gait a clock, where only its flight is paid."""
     gait = _gait(frames, scene)
-    if gait is None or "rhythm" in _names(draft) or "beat" in draft.memory:
+    if gait is None or draft.has_signal("Beat"):
         return False
-    clock = _beat(gait, frames, scene)
-    draft.need(*clock.lines)
-    draft.memory |= clock.memory
-    draft.is_seen = True
-    words = f"feet on the ground and off it as in a {gait.name}"
-    draft.terms += [term._replace(words=words) for term in clock.terms if term.name == "rhythm"]
+    keep_time(gait, scene, draft)
     return True
-
-
-def _beat(gait: Gait, frames: Sequence[Frame], scene: Scene) -> Draft:
-    """Return a draft of nothing but the clock of a gait."""
-    clock = Draft()
-    # Under a name that is no gait's, nothing else is taught.
-    step_in(gait._replace(name="beat"), frames[0], scene, clock)
-    return clock
 
 
 def _gait(frames: Sequence[Frame], scene: Scene) -> Gait | None:

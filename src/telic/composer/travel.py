@@ -4,32 +4,21 @@ from __future__ import annotations
 
 import math
 
-from telic.composer.draft import Credit, Draft
+from telic.composer.draft import Credit, Draft, measure
 from telic.composer.extremes import LONGEST_S
 from telic.composer.footing import go_in_steps
 from telic.composer.frames import Degree, Direction, Frame
 from telic.composer.gaits import ON_GROUND, gait_meant, step_in
 from telic.composer.grounds import lay_ground, require_ground
-from telic.composer.manners import (
-    follow_heading,
-    judge_travel,
-    stay_on_feet,
-    stay_straight,
-)
+from telic.composer.manners import stay_on_feet, stay_straight
 from telic.composer.scene import Scene
 from telic.composer.sizes import BELOW, FROUDE, Goal, origin, practice, speed, told
+from telic.judges import metrics, tracks
+from telic.rewards.signals import Above, Ahead, Along, Below, Made, Measured, Part, Strides, Turns
+from telic.rewards.terms import Arrive, Exact, Ratio, Small, Touchdown
 
 AHEAD = (Direction.FORWARD, Direction.BACKWARD, Direction.LEFT, Direction.RIGHT)
-
-_ALONG = {
-    Direction.FORWARD: ("forward_velocity", ""),
-    Direction.BACKWARD: ("forward_velocity", "-"),
-    Direction.LEFT: ("lateral_velocity", ""),
-    Direction.RIGHT: ("lateral_velocity", "-"),
-    Direction.SIDEWAYS: ("lateral_velocity", ""),
-}
 _ON_RAIL = {Direction.RIGHT: Direction.FORWARD, Direction.LEFT: Direction.BACKWARD}
-PLACE = {"forward_velocity": "x_position", "lateral_velocity": "y_position"}
 _RAIL_M = 0.5
 _BEYOND = 1.1
 """where to aim at who must get so far at least, in parts of that"""
@@ -44,7 +33,6 @@ _SEQUEL_S = 2.0
 SETTLED = 0.85
 """share of the time asked for that must be at speed: getting there takes some of it"""
 _GRIP, _GRIP_THERE = 0.1, 0.2
-_WANDERED = 'float(np.max(np.abs(episode["displacement"])))'
 
 
 def go(frame: Frame, scene: Scene, draft: Draft, aside: Frame | None = None) -> None:
@@ -53,108 +41,92 @@ def go(frame: Frame, scene: Scene, draft: Draft, aside: Frame | None = None) -> 
     if frame.direction is Direction.IN_PLACE:
         step_in_place(frame, scene, draft)
         return
-    direction = _direction(frame, scene)
-    quantity, sign = _ALONG[direction]
-    scene.require(quantity, f"go {direction.value}")
+    name = _direction(frame, scene)
+    require_way(name, "go", scene)
     amount = frame.amount
     gait = gait_meant(frame, scene)
     if scene.on_rail or (amount and amount.unit == "m" and frame.dimension != "height"):
-        travel(frame, scene, draft, direction)
+        travel(frame, scene, draft, name)
         return
     if frame.count and frame.gait == "step":
         draft.doubt(f'the steps of "{frame.word}" are not counted')
     goal = speed_meant(frame, scene, draft)
-    target = goal.value
-    reward, judge = f"{sign}{scene.velocity(quantity)}", f'{sign}episode["{PLACE[quantity]}"]'
-    name = direction.value
+    second = None
     if aside is not None:
         second = _direction(aside, scene)
-        other, other_sign = _ALONG[second]
-        scene.require(other, f"go {second.value}")
-        reward = f"0.7071 * ({reward} + {other_sign}{scene.velocity(other)})"
-        judge = f'0.7071 * ({judge} + {other_sign}episode["{PLACE[other]}"])'
-        name = f"{name} and {second.value}"
-    draft.need(f"along = {reward}")
-    judge_travel(draft, judge)
-    be_fast(draft, name, goal, most=_WALKED if gait and gait.name in ON_GROUND else _MOST)
-    meaning = f"share of the time faster than {0.3 * target:.2g} m/s, over half seconds"
-    value = f"episode.share(along > {0.3 * target:.4g})"
+        require_way(second, "go", scene)
+    most = _WALKED if gait and gait.name in ON_GROUND else _MOST
+    be_fast(draft, name, goal, most=most, aside=second)
+    meaning = f"share of the time faster than {0.3 * goal.value:.2g} m/s, over half seconds"
+    value = measure(tracks.share_above, measure(metrics.pace, name, second), 0.3 * goal.value)
     draft.leaf("keeps going", meaning, value, 0.3, 0.75, tag="stops")
     if aside is None:
-        stay_straight(scene, draft, quantity)
-    lay_ground(frame, scene, draft, target)
+        stay_straight(scene, draft, name)
+    lay_ground(frame, scene, draft, goal.value, (name, second))
     if gait is not None and frame.gait is not None:
         step_in(gait, frame, scene, draft)
         go_in_steps(frame.gait, scene, draft, _GRIP)
     elif frame.gait in FROUDE and not scene.spec.feet:
         draft.doubt(f'it has no feet: of "{frame.word}" only the speed can be judged')
     stay_on_feet(scene, draft)
-    within = f" & (along < {1.4 * target:.4g})" if goal.is_exact else ""
-    held = f"(along > {0.7 * target:.4g}){within}"
-    draft.ends_when(held, held, SETTLED * (frame.duration_s or _SEQUEL_S))
+    _end_at_speed(frame, draft, goal, name, second)
     if frame.duration_s:
         draft.seconds = max(frame.duration_s + 1.0, 2.0)
 
 
-def _direction(frame: Frame, scene: Scene) -> Direction:
+def _end_at_speed(frame: Frame, draft: Draft, goal: Goal, name: str, aside: str | None) -> None:
+    """Say that it is done once it has been at speed for long enough."""
+    along, pace = Along(name, aside), measure(metrics.pace, name, aside)
+    low, high = 0.7 * goal.value, 1.4 * goal.value
+    lasts = SETTLED * (frame.duration_s or _SEQUEL_S)
+    draft.ends_when(Above(along, low), measure(tracks.above, pace, low), lasts)
+    if goal.is_exact:
+        draft.ends_when(Below(along, high), measure(tracks.below, pace, high), lasts)
+
+
+def _direction(frame: Frame, scene: Scene) -> str:
+    """Return the direction of travel over the ground."""
     direction = frame.direction or Direction.FORWARD
     if scene.on_rail:
         direction = _ON_RAIL.get(direction, direction)
-    return direction if direction in _ALONG else Direction.FORWARD
+    is_way = direction in (*AHEAD, Direction.SIDEWAYS)
+    return direction.value if is_way else Direction.FORWARD.value
 
 
-def be_fast(draft: Draft, name: str, goal: Goal, most: float = _MOST) -> None:
-    """Add the term and the leaf of a speed `along`; `most`: times the goal that is paid for."""
-    target = goal.value
-    title, words = f"moves {name} at {target:.2g} m/s", f"way made {name} in the full time"
+def require_way(direction: str, what: str, scene: Scene) -> None:
+    """Refuse to move in a direction that the robot cannot move in."""
+    is_aside = direction in ("left", "right", "sideways")
+    scene.require("lateral_velocity" if is_aside else "forward_velocity", f"{what} {direction}")
+
+
+def be_fast(
+    draft: Draft, name: str, goal: Goal, most: float = _MOST, aside: str | None = None
+) -> None:
+    """Add the term and the criterion of a speed; `most`: times the goal that is paid for."""
+    target, along = goal.value, Along(name, aside)
+    value = measure(metrics.net_speed, name, aside)
+    way = name if aside is None else f"{name} and {aside}"
+    title, words = f"moves {way} at {target:.2g} m/s", f"way made {way} in the full time"
+    credit = Credit(weight=3.0, unit="m/s", **origin(goal))
     if goal.is_exact:
-        code = (
-            f"torch.exp(-((along - {target:.4g}) / {0.5 * target:.4g}) ** 2)"
-            f" + 0.3 * (along / {target:.4g}).clamp(-1.0, 1.0)"
-        )
-        meaning = f"speed {name}, best at {target:.2g} m/s"
-        draft.add("speed", code, 1.0, meaning, r"e^{-((v - v^*)/w)^2}")
-        draft.near(
-            title,
-            words,
-            "travelled",
-            target,
-            0.25 * target,
-            weight=3.0,
-            unit="m/s",
-            tag="wrong_speed",
-            **origin(goal),
-        )
-        if goal.is_said:
-            _keep_to_number(draft, goal)
-        return
-    code, latex = f"(along / {target:.4g}).clamp(-1.0, {most:g})", rf"\min(v / v^*, {most:g})"
-    if goal.is_open:
-        code, latex = f"(along / {target:.4g}).clamp(-1.0)", "v / v^*"
-    meaning = f"speed {name}, in parts of {target:.2g} m/s"
-    draft.add("speed", code, 1.0, meaning, latex)
-    draft.leaf(
-        title,
-        words,
-        "travelled",
-        0.1 * target,
-        target,
-        weight=3.0,
-        unit="m/s",
-        tag="too_slow",
-        **origin(goal),
-    )
+        meaning = f"speed {way}, best at {target:.2g} m/s"
+        draft.pay("speed", 1.0, Exact(along, target, 0.5 * target), meaning)
+        draft.near(title, words, value, target, 0.25 * target, tag="wrong_speed", **credit)
+    else:
+        meaning = f"speed {way}, in parts of {target:.2g} m/s"
+        pays = Ratio(along, target, most=None if goal.is_open else most)
+        draft.pay("speed", 1.0, pays, meaning)
+        draft.leaf(title, words, value, 0.1 * target, target, tag="too_slow", **credit)
     if goal.is_said:
-        _keep_to_number(draft, goal)
+        _keep_to_number(draft, goal, name, aside)
 
 
-def _keep_to_number(draft: Draft, goal: Goal) -> None:
+def _keep_to_number(draft: Draft, goal: Goal, name: str, aside: str | None) -> None:
     """Guard a speed that was said as a number: what is far from it does not pass by its gait."""
-    meaning = "speed over the full time, off what was said, as a share of it"
-    value, tag = f"abs(travelled / {goal.value:.4g} - 1.0)", "wrong_speed"
-    if not goal.is_exact:
-        meaning = "speed over the full time, short of what was said, as a share of it"
-        value, tag = f"max(1.0 - travelled / {goal.value:.4g}, 0.0)", "too_slow"
+    way, tag = ("off", "wrong_speed") if goal.is_exact else ("short of", "too_slow")
+    meaning = f"speed over the full time, {way} what was said, as a share of it"
+    at_least = not goal.is_exact
+    value = measure(metrics.speed_error, name, goal.value, aside=aside, at_least=at_least)
     # Below a number that must not be exceeded there is room up to that number.
     is_below = goal.source.startswith("below")
     off, far_off = (1.0 / BELOW - 1.0, 0.6) if is_below else (_OFF, _FAR_OFF)
@@ -176,10 +148,8 @@ def speed_meant(frame: Frame, scene: Scene, draft: Draft) -> Goal:
     return goal
 
 
-def travel(frame: Frame, scene: Scene, draft: Draft, direction: Direction) -> None:
+def travel(frame: Frame, scene: Scene, draft: Draft, direction: str) -> None:
     """Go a distance, and stay there."""
-    quantity, sign = _ALONG[direction]
-    place = PLACE[quantity]
     amount = frame.amount
     is_said = amount is not None and amount.unit == "m" and amount.value > 0.0
     target = amount.value if amount and is_said else _RAIL_M
@@ -190,85 +160,63 @@ def travel(frame: Frame, scene: Scene, draft: Draft, direction: Direction) -> No
     aim = target * (_BEYOND if is_least else 1.0)
     if not is_said:
         draft.doubt(f'"{frame.word}" is taken as {target:g} m along the rail')
-    draft.remember("start", 2)
-    draft.need(
-        f"place = {sign}quantities.{place}(info)",
-        'start = torch.where(self.memory["start"][:, 0] > 0, self.memory["start"][:, 1], place)',
-        'self.memory["start"] = torch.stack((torch.ones_like(place), start), -1)',
-        "made = place - start",
-    )
-    width = max(0.2 * target, 0.1)
-    code = (
-        f"1.0 - ((made - {aim:.4g}).abs() / {aim:.4g}).clamp(max=2.0)"
-        f" + torch.exp(-((made - {aim:.4g}) / {width:.4g}) ** 2)"
-    )
-    meaning = f"close to {aim:.2g} m {direction.value}"
-    draft.add("way", code, 1.0, meaning, r"1 - |d - d^*| / d^*")
-    draft.measure(f'place = {sign}episode["{place}"]', "made = place - place[0]")
-    where, value = f"{target:.3g} m {direction.value}", "float(made[-1])"
-    meaning = "way made from the start to the end"
+    pays = Arrive(Made(direction), aim, max(0.2 * target, 0.1))
+    draft.pay("way", 1.0, pays, f"close to {aim:.2g} m {direction}")
+    made, where = measure(metrics.way_made, direction), f"{target:.3g} m {direction}"
+    value, meaning = measure(tracks.last, made), "way made from the start to the end"
     credit = Credit(weight=3.0, unit="m", kind="cumulative", tag="too_far")
     if is_least:
         draft.leaf(f"ends at least {where}", meaning, value, 0.5 * target, target, **credit)
     else:
         close = min(max(0.12 * target, 0.05), target / 4)
         draft.near(f"ends {where}", meaning, value, target, close, **credit)
-    meaning, value = "farthest way from the start", "float(np.max(made))"
+    value, meaning = measure(tracks.highest, made), "farthest way from the start"
     credit = Credit(weight=1.5, unit="m", tag="too_slow")
     draft.total(f"gets {where}", meaning, value, 0.1 * target, 0.9 * target, **credit)
-    meaning = "mean speed over the last second"
-    value = 'float(np.mean(episode["speed"][-max(1, int(1.0 / episode.dt)):]))'
-    draft.leaf("stops there", meaning, value, 0.8, 0.3, weight=1.5, unit="m/s", tag="drifts")
+    stop_in_the_end(draft, 0.8, 0.3, 1.5)
     # Who is still under way when time is up has arrived by chance.
     meaning = f"way made in the last fifth of the time, in parts of {target:.3g} m"
-    value = f"float(abs(made[-1] - made[int(0.8 * len(made))])) / {target:.4g}"
+    value = measure(metrics.still_under_way, direction, target)
     draft.guard("has arrived by then", meaning, value, 0.18, 0.1, tag="drifts")
-    stay_straight(scene, draft, quantity)
+    stay_straight(scene, draft, direction)
     if frame.gait in FROUDE:
         go_in_steps(frame.gait, scene, draft, _GRIP_THERE)
     stay_on_feet(scene, draft)
-    there = f"made > {0.88 * target:.4g}"
-    draft.ends_when(there, there)
+    there = 0.88 * target
+    draft.ends_when(Above(Made(direction), there), measure(tracks.above, made, there))
     usual = speed(frame.model_copy(update={"amount": None}), scene).value
     draft.seconds = min(max(1.5 * target / usual + 2.0, 4.0), LONGEST_S)
+
+
+def stop_in_the_end(draft: Draft, zero: float, goal: float, weight: float) -> None:
+    """Judge that it is slow in the last second."""
+    meaning, value = "mean speed over the last second", measure(tracks.mean_of_last, "speed", 1.0)
+    draft.leaf("stops there", meaning, value, zero, goal, weight=weight, unit="m/s", tag="drifts")
 
 
 def step_in_place(frame: Frame, scene: Scene, draft: Draft) -> None:
     """Walk on the spot: one foot after the other, without going anywhere."""
     scene.require("stride_alternation", f"{frame.gait or 'go'} in place")
-    draft.remember("steps", 5)
-    draft.need(
-        'landings = self.memory["steps"][:, 3]',
-        'self.memory["steps"], alternation = quantities.stride_alternation.update('
-        'self.memory["steps"], info)',
-        'landed = self.memory["steps"][:, 3] - landings',
-        "away = quantities.horizontal_speed(info)",
-    )
-    draft.add("step", "landed.clamp(0.0, 1.0) * alternation", 3.0, "a foot comes down", r"[s]")
-    draft.add("stay", "torch.exp(-4.0 * away)", 0.7, "not going anywhere", r"e^{-4 v}")
-    draft.measure(
-        'touches = episode["foot_contact"] > 0',
-        "landings = float(np.sum(touches[1:] & ~touches[:-1]))",
-    )
-    title = "puts its feet down twice a second"
+    draft.pay("step", 3.0, Touchdown(Strides()), "a foot comes down")
+    draft.pay("stay", 0.7, Small(Measured("horizontal_speed"), 4.0), "not going anywhere")
+    title, value = "puts its feet down twice a second", measure(metrics.touchdowns)
     meaning = "touchdowns per second"
-    value = "landings / episode.full_seconds"
     draft.total(title, meaning, value, 0.3, 2.0, weight=2.0, unit="1/s", tag="drags")
-    meaning = "stride_alternation at the end"
-    value = 'float(episode["stride_alternation"][-1])'
+    meaning, value = "stride_alternation at the end", measure(tracks.last, "stride_alternation")
     draft.leaf("one foot after the other", meaning, value, 0.3, 0.8, weight=1.5, tag="one_sided")
+    value = measure(tracks.farthest, "displacement")
     meaning = "farthest distance from the start"
-    draft.guard("stays on the spot", meaning, _WANDERED, 2.0, 0.7, unit="m", tag="drifts")
+    draft.guard("stays on the spot", meaning, value, 2.0, 0.7, unit="m", tag="drifts")
     stay_on_feet(scene, draft)
-    draft.ends_when("landed > 0", "touches.any(-1)", frame.duration_s or _SEQUEL_S)
+    landed, lasts = Above(Part(Strides(), "landed"), 0.0), frame.duration_s or _SEQUEL_S
+    draft.ends_when(landed, measure(metrics.touches), lasts)
 
 
 def circle(frame: Frame, scene: Scene, draft: Draft) -> None:
     """Go round in a circle: forward along the heading while the heading turns."""
     scene.require("heading_velocity", "go in a circle")
     target = speed_meant(frame, scene, draft).value
-    is_right = frame.direction in (Direction.RIGHT, Direction.CLOCKWISE)
-    sign, which = ("-", "right") if is_right else ("", "left")
+    side = side_of(frame)
     amount = frame.amount
     radius = target / _CIRCLE_RPS
     if frame.dimension == "distance":
@@ -277,71 +225,48 @@ def circle(frame: Frame, scene: Scene, draft: Draft) -> None:
     rate = target / radius
     laps = float(frame.count or 1)
     draft.seconds = min(1.3 * laps * 2.0 * math.pi / rate + 1.0, LONGEST_S)
-    draft.doubt(f"the circle is taken as one with a radius of {radius:.2g} m, to the {which}")
-    draft.need(scene.ahead())
-    follow_heading(scene, draft, sign)
-    code = f"(ahead / {target:.4g}).clamp(-1.0, 1.2)"
+    draft.doubt(f"the circle is taken as one with a radius of {radius:.2g} m, to the {side}")
     meaning = f"speed where it faces, in parts of {target:.2g} m/s"
-    draft.add("speed", code, 1.0, meaning, r"\min(v / v^*, 1.2)")
-    code = (
-        f"torch.exp(-((turning - {rate:.4g}) / {0.6 * rate:.4g}) ** 2)"
-        f" + 0.3 * (turning / {rate:.4g}).clamp(-1.0, 1.0)"
-    )
-    meaning = f"turning {which} at {rate:.2g} rad/s"
-    draft.add("turn", code, 1.0, meaning, r"e^{-((\omega - \omega^*)/w)^2}")
-    _judge_circle(draft, sign, which, radius, rate, laps)
+    draft.pay("speed", 1.0, Ratio(Ahead(), target, most=1.2), meaning)
+    turning = Exact(Part(Turns(side), "rate"), rate, 0.6 * rate)
+    draft.pay("turn", 1.0, turning, f"turning {side} at {rate:.2g} rad/s")
+    _judge_circle(draft, side, radius, rate, laps)
     stay_on_feet(scene, draft)
-    draft.ends_when(f"{sign}turns > {0.9 * laps:.3g}", f"turned > {0.9 * laps:.3g}")
+    round_ = 0.9 * laps
+    turned = measure(tracks.above, measure(metrics.turned, side), round_)
+    draft.ends_when(Above(Part(Turns(side), "turned"), round_), turned)
 
 
-def _judge_circle(
-    draft: Draft, sign: str, which: str, radius: float, rate: float, laps: float
-) -> None:
-    draft.measure(
-        'x, y = episode["x_position"], episode["y_position"]',
-        f'turned = {sign}episode["heading_turns"]',
-        "out = np.hypot(x - x.mean(), y - y.mean())",
-        f"angle = {sign}np.unwrap(np.arctan2(y - y.mean(), x - x.mean()))",
-        "wound = (angle - angle[0]) / (2.0 * np.pi)",
-    )
+def side_of(frame: Frame) -> str:
+    """Return the side that it turns to."""
+    is_right = frame.direction in (Direction.RIGHT, Direction.CLOCKWISE)
+    return "right" if is_right else "left"
+
+
+def _judge_circle(draft: Draft, side: str, radius: float, rate: float, laps: float) -> None:
+    wound = measure(metrics.winding, side)
     times = "once" if laps == 1 else f"{laps:g} times"
-    title = f"goes round {times} to the {which}"
-    meaning = "turns of the path about its own middle"
-    value = "float(wound[-1])"
-    draft.total(
-        title, meaning, value, 0.2 * laps, 0.9 * laps, weight=2.0, unit="turns", tag="under_rotates"
-    )
-    draft.total(
-        "faces where it goes",
-        "turns of the heading",
-        "float(turned[-1])",
-        0.2 * laps,
-        0.85 * laps,
-        weight=1.0,
-        unit="turns",
-        tag="under_rotates",
-    )
-    way = 2.0 * math.pi * radius * laps
+    title, meaning = f"goes round {times} to the {side}", "turns of the path about its own middle"
+    value = measure(tracks.last, wound)
+    credit = Credit(unit="turns", tag="under_rotates")
+    draft.total(title, meaning, value, 0.2 * laps, 0.9 * laps, weight=2.0, **credit)
+    title, words = "faces where it goes", "turns of the heading"
+    turned = measure(tracks.last, measure(metrics.turned, side))
+    draft.total(title, words, turned, 0.2 * laps, 0.85 * laps, **credit)
+    way, credit = 2.0 * math.pi * radius * laps, Credit(unit="m", tag="too_slow")
+    length = measure(tracks.last, "distance_travelled")
     title = f"goes {way:.2g} m"
-    meaning = "length of the path"
-    value = 'float(episode["distance_travelled"][-1])'
-    draft.total(title, meaning, value, 0.2 * way, 0.75 * way, weight=1.5, unit="m", tag="too_slow")
-    draft.near(
+    draft.total(title, "length of the path", length, 0.2 * way, 0.75 * way, weight=1.5, **credit)
+    title, words = (
         f"keeps {radius:.2g} m from the middle",
         "mean distance from the middle of the path",
-        "float(np.mean(out))",
-        radius,
-        min(0.35 * radius, radius / 4),
-        weight=1.0,
-        unit="m",
-        tag="drifts",
     )
-    title = "really goes round"
-    meaning = "turns of the path about its own middle"
-    value = "float(wound[-1])"
-    draft.guard(title, meaning, value, 0.1 * laps, 0.5 * laps, unit="turns", tag="never_moves")
+    close = min(0.35 * radius, radius / 4)
+    draft.near(title, words, measure(metrics.radius), radius, close, unit="m", tag="drifts")
+    title, credit = "really goes round", Credit(unit="turns", tag="never_moves")
+    draft.guard(title, meaning, value, 0.1 * laps, 0.5 * laps, **credit)
     # Whoever walks there and back passes the middle of the path twice, too.
     slow = 0.2 * rate / (2.0 * math.pi)
     meaning = "share of the time in which the path winds on, over half seconds"
-    value = f"episode.share(episode.pace(wound) > {slow:.4g})"
+    value = measure(tracks.share_above, measure(tracks.pace_of, wound), slow)
     draft.guard("goes round steadily", meaning, value, 0.3, 0.65, tag="stops")

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import re
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from telic.composer.draft import Draft, JudgePart, Term
+from telic.composer.draft import Draft, JudgePart, WeightedTerm
+from telic.rewards import signals
+from telic.rewards.composed import FINISH, STAGE
+from telic.rewards.node import Node, written
 
 ORDINALS = ("first", "second", "third", "fourth", "fifth", "sixth")
-_STAGE, _FINISH = 1.5, 10.0
-_STAGE_TERMS = [
-    Term("stage", "phase", _STAGE, "for every phase that is done, at every step", "k"),
-    Term("finish", "done.float()", _FINISH, "once for every phase: it is done", r"[\text{done}]"),
-]
-_USES = re.compile(r'self\.(memory|weights)\["(\w+)"\]')
+_STAGES = {STAGE: 1.5, FINISH: 10.0}
+_HIDDEN = frozenset({"strayed"})
+"""memory that no policy sees: a robot cannot keep what only a simulation knows"""
+_WIDTH = 100
 
 
 def put_in_order(drafts: Sequence[Draft], always: Draft) -> None:
@@ -42,7 +42,7 @@ def put_in_order(drafts: Sequence[Draft], always: Draft) -> None:
         gate = JudgePart(
             f"{name}: is done with {needed:g} s left",
             "time left for what comes next",
-            "part.left(done)",
+            None,
             zero=0.0,
             goal=needed,
             unit="s",
@@ -78,59 +78,42 @@ def _weigh_alike(drafts: Sequence[Draft]) -> None:
 
 def reward_file(intent: str, env: str, draft: Draft) -> str:
     """Return the text of a reward for one behaviour."""
-    body = [*draft.lines, *_term_lines(draft.terms), "return sum(terms.values()), terms"]
-    seen_by: str | list[str] = "actor" if draft.is_seen else "critic"
-    if draft.is_seen and draft.hidden:
-        seen_by = [name for name in draft.memory if name not in draft.hidden]
-    return _reward(intent, env, draft.terms, draft.memory, seen_by, _method(_COMPUTE, None, body))
+    draft = replace(draft, reached=[])  # nothing comes after it
+    memory = _memory(draft)
+    seen = [name for name in memory if name not in _HIDDEN]
+    seen_by = "" if not draft.is_seen else '"actor"' if len(seen) == len(memory) else _names(seen)
+    lines = _terms("terms = {", draft.terms, "}")
+    weights = {each.name: each.weight for each in draft.terms}
+    return _reward(intent, env, weights, memory, seen_by, lines, _nodes([draft]))
+
+
+def sequence_reward(intent: str, env: str, phases: Sequence[Draft], always: Draft) -> str:
+    """Return the text of a reward for phases one after another."""
+    memory: dict[str, int | None] = {"phase": None, "clock": None}
+    weights: dict[str, float] = {}
+    lines = ["phases = ("]
+    for index, draft in enumerate(phases):
+        suffix = f"_{index + 1}"
+        memory |= {f"{name}{suffix}": width for name, width in _memory(draft).items()}
+        own = [each._replace(name=each.name + suffix) for each in draft.terms]
+        weights |= {each.name: each.weight for each in own}
+        lines += ["    Phase(", f"        {written(_plain(', '.join(draft.words)))},"]
+        lines += textwrap.indent("\n".join(_terms("{", own, "},")), "        ").splitlines()
+        if index < len(phases) - 1:
+            until = ", ".join(repr(each.reward) for each in draft.reached)
+            lines += [f"        until=({until},),"] if until else []
+            lines += [f"        seconds={_seconds(draft):g},"]
+        lines.append("    ),")
+    lines += [")", *_terms("terms = {", always.terms, "}")]
+    weights |= _STAGES | {each.name: each.weight for each in always.terms}
+    memory |= _memory(always)
+    return _reward(intent, env, weights, memory, '"actor"', lines, _nodes([*phases, always]))
 
 
 def judge_file(intent: str, env: str, draft: Draft) -> str:
     """Return the text of a judge for one behaviour."""
-    body = [*draft.judge_lines, "return [", *(f"    {_call(part)}," for part in draft.parts), "]"]
+    body = ["return [", *_calls(draft.parts), "]"]
     return _judge(intent, env, draft.parts, _function("judge(episode)", None, body))
-
-
-_COMPUTE = "compute(self, obs, action, next_obs, info)"
-
-
-def sequence_reward(
-    intent: str, env: str, phases: Sequence[Draft], always: Draft, dt: float
-) -> str:
-    """Return the text of a reward for phases one after another.
-
-    The terms of a phase pay only while it is active, more in a later one; finishing pays once.
-    """
-    numbered = [_numbered(phase, index) for index, phase in enumerate(phases)]
-    terms = [term for each in numbered for term in each.terms] + [*_STAGE_TERMS, *always.terms]
-    memory: dict[str, int | None] = {"phase": None, "clock": None}
-    for each in (*numbered, always):
-        memory |= each.memory
-    names = ORDINALS[: len(phases)]
-    body = ['phase = self.memory["phase"]']
-    body += [
-        f"{name}, {name}_reached = self.{name}(action, info, phase == {index})"
-        for index, name in enumerate(names)
-    ]
-    reached = " | ".join(
-        f"((phase == {index}) & {name}_reached)" for index, name in enumerate(names[:-1])
-    )
-    body += [
-        f"reached = {reached}",
-        f'clock = self.memory["clock"] + {dt:g} * reached.float()',
-        f"needed = {_needed([_seconds(phase) for phase in phases[:-1]], dt)}",
-        "done = reached & (clock >= needed)",
-        'self.memory["phase"] = phase + done.float()',
-        'self.memory["clock"] = torch.where(done, torch.zeros_like(clock), clock)',
-        *always.lines,
-        *_term_lines([*_STAGE_TERMS, *always.terms]),
-        "terms = {" + ", ".join(f"**{name}" for name in names) + ", **terms}",
-        "return sum(terms.values()), terms",
-    ]
-    methods = [_method(_COMPUTE, None, body)]
-    for index, (name, draft) in enumerate(zip(names, numbered, strict=True)):
-        methods.append(_phase_method(name, draft, (index + 1) / len(names)))
-    return _reward(intent, env, terms, memory, "actor", "\n".join(methods))
 
 
 def sequence_judge(intent: str, env: str, phases: Sequence[Draft], always: Draft) -> str:
@@ -145,15 +128,12 @@ def sequence_judge(intent: str, env: str, phases: Sequence[Draft], always: Draft
     for index, draft in enumerate(phases):
         name, own = ORDINALS[index], [part for part in draft.parts if not part.is_gate]
         parts += draft.parts
-        lines = [*draft.judge_lines, "return ["]
-        lines += [f"    {_call(each, after='gate')}," for each in own]
-        title = f"Judge how it does this: {', '.join(draft.words)}."
         if index < len(phases) - 1:
-            condition = " & ".join(f"({each.judge})" for each in draft.reached)
-            ends = [*draft.judge_lines, f"return episode.when({condition}, {_seconds(draft):g})"]
-            gate = next(part for part in draft.parts if part.is_gate)
+            condition = " & ".join(dict.fromkeys(str(each.judge) for each in draft.reached))
             said = "Return the step by which it is done; None: never."
+            ends = [f"return episode.when({condition}, {_seconds(draft):g})"]
             functions.append(_function(f"{name}_done(episode)", said, ends))
+            gate = next(part for part in draft.parts if part.is_gate)
             body += [
                 f"done = {name}_done(part)",
                 f"leaves += {name}(part.before(done), gate)",
@@ -163,118 +143,99 @@ def sequence_judge(intent: str, env: str, phases: Sequence[Draft], always: Draft
             ]
         else:
             body.append(f"leaves += {name}(part, gate)")
-        functions.append(_function(f"{name}(episode, gate)", title, [*lines, "]"]))
-    calls = [f"    {_call(part)}," for part in always.parts]
-    body += [*always.judge_lines, "return [", "    *leaves,", *calls, "]"]
+        title = f"Judge how it does this: {', '.join(draft.words)}."
+        lines = ["return [", *_calls(own, after="gate"), "]"]
+        functions.append(_function(f"{name}(episode, gate)", title, lines))
+    body += ["return [", "    *leaves,", *_calls(always.parts), "]"]
     functions.append(_function("judge(episode)", None, body))
     return _judge(intent, env, parts, "\n\n".join(functions))
 
 
-# ---------------------------------------------------------------------------------------- rewards
+# ---- rewards
 
 
 def _reward(
     intent: str,
     env: str,
-    terms: Sequence[Term],
-    memory: dict[str, int | None],
-    seen_by: str | list[str],
-    methods: str,
+    weights: Mapping[str, float],
+    memory: Mapping[str, int | None],
+    seen_by: str,
+    lines: Sequence[str],
+    nodes: Sequence[Node],
 ) -> str:
-    weights = ", ".join(f'"{term.name}": {term.weight:g}' for term in terms)
-    kept = "".join(f'        "{name}": {_zeros(width)},\n' for name, width in memory.items())
-    names = "".join(f'"{name}", ' for name in seen_by).rstrip()
-    seen = f'"{seen_by}"' if isinstance(seen_by, str) else f"({names})"
-    meanings = "".join(f'        "{term.name}": "{term.words}",\n' for term in terms)
-    latex = " + ".join(map(_summand, terms))
+    given = ", ".join(f'"{name}": {weight:g}' for name, weight in weights.items())
+    kept = [f'    "{name}": {_zeros(width)},' for name, width in memory.items()]
+    own = "ComposedReward, Phase" if lines[0].startswith("phases") else "ComposedReward"
+    made = {node.name for node in nodes}
+    measured = {name for name in made if hasattr(signals, name)}
+    body = [
+        f'"""{_plain(intent)}"""',
+        "",
+        f"weights = {{{given}}}",
+        *(["memory = {", *kept, "}"] if kept else []),
+        *([f"memory_to = {seen_by}"] if kept and seen_by else []),
+        *lines,
+        f"description = {written(_plain(intent))}",
+    ]
+    body = [fold(line, _WIDTH - 4) for line in body]
     return (
         f'"""{_plain(intent)} ({env}). Written by the composer."""\n\n'
-        "import torch\n\nfrom telic import RewardFunction, quantities\n\n\n"
-        "class Composed(RewardFunction):\n"
-        f'    """{_plain(intent)}"""\n\n'
-        f"    weights = {{{weights}}}\n"
-        + (f"    memory = {{\n{kept}    }}\n" if kept else "")
-        + (f"    memory_to = {seen}\n" if kept and seen_by != "critic" else "")
-        + f"    terms = {{\n{meanings}    }}\n"
-        f'    latex = r"r = {latex}"\n'
-        f'    description = "{_plain(intent)}"\n\n'
-        f"{methods}"
+        f"from telic.rewards.composed import {own}\n"
+        + _import("telic.rewards.signals", measured)
+        + _import("telic.rewards.terms", made - measured)
+        + "\n\nclass Composed(ComposedReward):\n"
+        + textwrap.indent("\n".join(body), "    ")
+        + "\n"
     )
 
 
-def _summand(term: Term) -> str:
-    name = term.name.replace("_", " ")  # an underscore would set what follows as an index
-    return rf"w_{{\text{{{name}}}}} {_factor(term.latex)}"
+def _import(module: str, names: set[str]) -> str:
+    listed = ", ".join(sorted(names))
+    line = f"from {module} import {listed}\n"
+    if not names or len(line) <= _WIDTH:
+        return line if names else ""
+    return fold(f"from {module} import ({listed})") + "\n"
 
 
-def _factor(latex: str) -> str:
-    """Return a formula as it is multiplied: in parentheses if it is negative or a difference."""
-    return f"({latex})" if latex.startswith(("-", r"\pm", "1 -", "1-")) else latex
+def _terms(opening: str, terms: Sequence[WeightedTerm], closing: str) -> list[str]:
+    return [opening, *(f'    "{each.name}": {each.term!r},' for each in terms), closing]
 
 
-def _term_lines(terms: Sequence[Term], on: str = "") -> list[str]:
-    sums = [
-        f'    "{term.name}": self.weights["{term.name}"] * {on}({term.code}),' for term in terms
-    ]
-    return ["terms = {", *sums, "}"]
+def _nodes(drafts: Iterable[Draft]) -> list[Node]:
+    """Return all that the terms of drafts, and the ends of phases, are made of."""
+    found = [each.term for draft in drafts for each in draft.terms]
+    ends = [each.reward for draft in drafts for each in draft.reached]
+    return [node for each in (*found, *ends) for node in each.nodes()]
 
 
-def _phase_method(name: str, draft: Draft, share: float) -> str:
-    """Return the method of one phase: its terms, scaled, and whether its end is reached."""
-    body = [f"on = {share:.4g} * active.float()"]
-    for key, width in draft.memory.items():
-        # A phase that is not active yet must find its memory as at the start of an episode.
-        mask = "active.float()" if width is None else "active.float().unsqueeze(-1)"
-        body.append(f'self.memory["{key}"] = self.memory["{key}"] * {mask}')
-    reached = " & ".join(f"({each.reward})" for each in draft.reached) or "active"
-    body += [*draft.lines, *_term_lines(draft.terms, "on * "), f"return terms, {reached}"]
-    return _method(f"{name}(self, action, info, active)", ", ".join(draft.words), body)
-
-
-def _numbered(draft: Draft, index: int) -> Draft:
-    """Return a draft whose terms and memory have names of their own: "speed_2"."""
-    number = index + 1
-    own = {term.name for term in draft.terms} | set(draft.memory)
-
-    def rename(code: str) -> str:
-        return _USES.sub(lambda m: f'self.{m[1]}["{m[2]}_{number}"]' if m[2] in own else m[0], code)
-
-    return Draft(
-        terms=[
-            term._replace(name=f"{term.name}_{number}", code=rename(term.code))
-            for term in draft.terms
-        ],
-        lines=[rename(line) for line in draft.lines],
-        memory={f"{name}_{number}": width for name, width in draft.memory.items()},
-        reached=[each._replace(reward=rename(each.reward)) for each in draft.reached],
-        words=draft.words,
-    )
+def _memory(draft: Draft) -> dict[str, int | None]:
+    """Return the memory that the terms of a draft, and the end of a phase, need."""
+    found: dict[str, int | None] = {}
+    for each in (*(term.term for term in draft.terms), *(end.reward for end in draft.reached)):
+        found |= each.slots()
+    return found
 
 
 def _seconds(draft: Draft) -> float:
     return max((each.seconds for each in draft.reached), default=0.0)
 
 
-def _needed(seconds: Sequence[float], dt: float) -> str:
-    """Return code for the time the active phase must hold, half a step short of it."""
-    code = f"torch.full_like(phase, {max(seconds[-1] - 0.5 * dt, 0.0):g})"
-    for index in range(len(seconds) - 2, -1, -1):
-        code = f"torch.where(phase == {index}, {max(seconds[index] - 0.5 * dt, 0.0):g}, {code})"
-    return code
-
-
 def _zeros(width: int | None) -> str:
     return "0.0" if width is None else f"({', '.join(['0.0'] * width)},)"
 
 
-# ---------------------------------------------------------------------------------------- judges
+def _names(names: Sequence[str]) -> str:
+    return written(tuple(names))
+
+
+# ---- judges
 
 
 def _judge(intent: str, env: str, parts: Sequence[JudgePart], functions: str) -> str:
-    names = sorted({_name(part) for part in parts})
+    names = sorted({"metrics", *(_name(part) for part in parts)})
     return (
         f'"""Judge of: {_plain(intent)} ({env}). Written by the composer."""\n\n'
-        f"import numpy as np\n\nfrom telic import {', '.join(names)}\n\n\n{functions}"
+        f"from telic import {', '.join(names)}\n\n\n{functions}"
     )
 
 
@@ -282,9 +243,17 @@ def _name(part: JudgePart) -> str:
     return "require" if part.is_guard else "score_near" if part.is_about else "score"
 
 
+def _calls(parts: Sequence[JudgePart], after: str | None = None) -> list[str]:
+    """Return the calls that judge parts, as items of a list."""
+    return [f"    {_call(part, after)}," for part in parts]
+
+
 def _call(part: JudgePart, after: str | None = None) -> str:
     """Return the call that judges a part."""
-    given = [f'"{_plain(part.title)}"', part.value]
+    given = [
+        written(_plain(part.title)),
+        "part.left(done)" if part.value is None else str(part.value),
+    ]
     if part.is_about:
         given += [f"{part.goal:g}", f"{abs(part.goal - part.zero) / 4.0:.4g}"]
     else:
@@ -296,16 +265,36 @@ def _call(part: JudgePart, after: str | None = None) -> str:
     return f"{_name(part)}({', '.join(given)})"
 
 
-# ------------------------------------------------------------------------------------------ text
-
-
-def _method(signature: str, words: str | None, lines: Sequence[str]) -> str:
-    return textwrap.indent(_function(signature, words, lines), "    ")
-
-
 def _function(signature: str, words: str | None, lines: Sequence[str]) -> str:
     said = [f'"""{_plain(words)}"""'] if words else []
-    return f"def {signature}:\n" + textwrap.indent("\n".join([*said, *lines]), "    ") + "\n"
+    body = [fold(line, _WIDTH - 4) for line in [*said, *lines]]
+    return f"def {signature}:\n" + textwrap.indent("\n".join(body), "    ") + "\n"
+
+
+def fold(line: str, width: int = _WIDTH) -> str:
+    """Return a line of code; if it is too long, with what its bracket holds on lines of its own."""
+    if len(line) <= width:
+        return line
+    start, ends, depth, in_text = 0, list[int](), 0, False
+    for place, letter in enumerate(line):
+        in_text ^= letter == '"' and line[place - 1] != "\\"
+        if in_text:
+            continue
+        depth += (letter in "([{") - (letter in ")]}")
+        if letter in "([{" and depth == 1 and not start:
+            start = place + 1
+        elif start and ((letter == "," and depth == 1) or (letter in ")]}" and depth == 0)):
+            ends.append(place)
+        if ends and depth == 0:
+            break
+    if not ends:
+        return line
+    indent = " " * (len(line) - len(line.lstrip()))
+    pieces = [
+        line[a:b].strip() for a, b in zip([start, *(e + 1 for e in ends)], ends, strict=False)
+    ]
+    inside = [fold(f"{indent}    {piece},", width) for piece in pieces if piece]
+    return "\n".join((line[:start], *inside, indent + line[ends[-1] :]))
 
 
 def _plain(text: str) -> str:

@@ -31,6 +31,7 @@ from telic.envs.spec import EnvSpec
 from telic.errors import RewardError, TelicError, UnknownName, UsageError, WorkerDied
 from telic.judges.criteria import Leaf, is_consistent, require, score, score_near, total
 from telic.judges.episode import MeasuredTogether, RecordedEpisode
+from telic.judges.metrics import every_metric
 from telic.judges.verdict import Verdict, judged, unknown
 from telic.sandbox.source import compile_source, namespace
 from telic.sandbox.wire import printable
@@ -50,10 +51,11 @@ _WORTH_A_WORKER = 32
 """episodes, fewer of which are not judged by a process of their own"""
 _TRIES = 2
 """workers that may die over the same episodes before nobody knows"""
-OFFERED = {
+OFFERED: dict[str, dict[str, Any]] = {
     "telic": {
         **{"score": score, "score_near": score_near, "require": require},
         **{"leaf": score, "near": score_near, "guard": require},
+        "metrics": every_metric(),
     }
 }
 """what a judge file may import from telic; the second row for files written earlier"""

@@ -21,6 +21,8 @@ from telic.envs.spec import EnvSpec
 from telic.errors import TelicError
 from telic.judges.criteria import Leaf
 from telic.judges.episode import MeasuredTogether, RecordedEpisode
+from telic.judges.metrics import every_metric
+from telic.judges.tracks import uses_of
 from telic.judges.verdict import Verdict
 from telic.quantities import QUANTITIES
 from telic.storage.trajectories import COMMANDS, Trajectory
@@ -262,4 +264,6 @@ def _mentioned(node: ast.AST, known: dict[str, set[str]]) -> set[str]:
             used |= {each.value} & set(QUANTITIES)
         elif isinstance(each, ast.Name):
             used |= known.get(each.id, set())
+        elif isinstance(each, ast.Attribute) and each.attr in every_metric():
+            used |= uses_of(each.attr)
     return used

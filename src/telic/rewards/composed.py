@@ -1,19 +1,20 @@
 """A reward that is data: weighted terms, and for what is done in sequence its phases.
 
-    class Composed(ComposedReward):
-        weights = {"speed_1": 1.0, "still_2": 1.0, "stage": 1.5, "finish": 10.0, "control": 0.1}
-        memory = {"phase": 0.0, "clock": 0.0}
-        memory_to = "actor"
-        phases = (
-            Phase("run", {"speed_1": Ratio(...)}, until=(Above(Along("forward"), 2.0),), seconds=3.0),
-            Phase("stop", {"still_2": Small(...)}),
-        )
-        terms = {"control": Cost(Measured("effort"))}
+class Composed(ComposedReward):
+    weights = {"speed_1": 1.0, "still_2": 1.0, "stage": 1.5, "finish": 10.0, "control": 0.1}
+    memory = {"phase": 0.0, "clock": 0.0}
+    memory_to = "actor"
+    phases = (
+        Phase("run", {"speed_1": Ratio(...)}, until=(Above(Along("forward"), 2.0),), seconds=3.0),
+        Phase("stop", {"still_2": Small(...)}),
+    )
+    terms = {"control": Cost(Measured("effort"))}
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, ClassVar, NamedTuple, cast
 
 import torch
@@ -22,15 +23,14 @@ from torch import Tensor
 from telic.envs.vector import Info
 from telic.rewards import signals, terms
 from telic.rewards.contract import RewardFunction
-from telic.rewards.signals import Node, Number, Step
-from telic.rewards.terms import Term
+from telic.rewards.node import Recipe, Step, Term
 
 STAGE, FINISH = "stage", "finish"
-_STAGE_WORDS = {
-    STAGE: "for every phase that is done, at every step",
-    FINISH: "once for every phase: it is done",
-}
-_STAGE_LATEX = {STAGE: "k", FINISH: r"[\text{done}]"}
+_STAGES = [
+    {"name": STAGE, "description": "for every phase that is done, at every step", "latex": "k"},
+    {"name": FINISH, "description": "once for every phase: it is done", "latex": r"[\text{done}]"},
+]
+"""the two terms that every sequence has"""
 
 
 class Phase(NamedTuple):
@@ -38,7 +38,7 @@ class Phase(NamedTuple):
 
     name: str
     terms: Mapping[str, Term]
-    until: tuple[Number, ...] = ()
+    until: tuple[Tensor, ...] = ()
     """conditions that must hold together for the next phase to begin; of the last phase, none"""
     seconds: float = 0.0
     """how long they must have held in all"""
@@ -55,51 +55,44 @@ class ComposedReward(RewardFunction):
     The sum of the formulas is the reward's formula.
     """
 
+    terms: Any = MappingProxyType[str, Any]({})
     phases: ClassVar[tuple[Phase, ...]] = ()
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
-        listed = cls.listed_terms()
-        cls.latex = cls.latex or "r = " + " + ".join(
-            rf"w_{{\text{{{name.replace('_', ' ')}}}}} {_factor(formula)}"
-            for name, (_, formula) in listed.items()
-        )
+        if not cls.latex:
+            # An underscore would set what follows as an index.
+            cls.latex = "r = " + " + ".join(
+                rf"w_{{\text{{{each['name'].replace('_', ' ')}}}}} {_factor(each['latex'])}"
+                for each in cls._described()
+            )
 
     @classmethod
-    def listed_terms(cls) -> dict[str, tuple[str, str]]:
-        """Return the words and the formula of every term, by name."""
-        every = [*(phase.terms for phase in cls.phases), cls.stages(), cls._own_terms()]
-        return {
-            name: (term.words, term.formula()) if isinstance(term, Term) else term
-            for each in every
-            for name, term in each.items()
-        }
+    def _described(cls) -> list[dict[str, str]]:
+        listed = [item for phase in cls.phases for item in phase.terms.items()]
+        found = [_about(name, term) for name, term in listed]
+        found += _STAGES if cls.phases else []
+        return found + [_about(name, term) for name, term in cls.terms.items()]
 
-    @classmethod
-    def stages(cls) -> dict[str, tuple[str, str]]:
-        """Return the two terms that every sequence has."""
-        names = (STAGE, FINISH) if cls.phases else ()
-        return {name: (_STAGE_WORDS[name], _STAGE_LATEX[name]) for name in names}
-
-    @classmethod
-    def _own_terms(cls) -> dict[str, Term]:
-        return cast("dict[str, Term]", cls.terms)
+    def described_terms(self) -> list[dict[str, str]]:
+        """Return the words and the formula of every term."""
+        return self._described()
 
     def compute(
         self, obs: Tensor, action: Tensor, next_obs: Tensor, info: Info
     ) -> tuple[Tensor, dict[str, Tensor]]:
         """Return the sum of the weighted terms, and each of them."""
-        step = Step(action, next_obs, info, self.memory)
+        phase = self.memory["phase"] if self.phases else None
+        step = Step(action, next_obs, info, self.memory, phase=phase)
         paid = self._sequence(step) if self.phases else {}
-        for name, term in self._own_terms().items():
-            paid[name] = self.weights[name] * term.value(step)
+        for name, term in self.terms.items():
+            paid[name] = self.weights[name] * step(term)
         return cast("Tensor", sum(paid.values())), paid
 
     def _sequence(self, step: Step) -> dict[str, Tensor]:
         """Return the terms of the phases, and turn to the next phase where one is done."""
         memory, dt = self.memory, step.dt
         phase: Tensor = memory["phase"]
-        step.phase = phase
         paid: dict[str, Tensor] = {}
         reached = torch.zeros_like(phase, dtype=torch.bool)
         needed = torch.zeros_like(phase)
@@ -108,11 +101,11 @@ class ComposedReward(RewardFunction):
             share = float(f"{(index + 1) / len(self.phases):.4g}") * is_on.float()
             own = self._begun(index, is_on, step)
             for name, term in each.terms.items():
-                paid[name] = self.weights[name] * share * term.value(own)
+                paid[name] = self.weights[name] * share * own(term)
             if index < len(self.phases) - 1:
                 holds = is_on
                 for condition in each.until:
-                    holds = holds & (own(condition) > 0)
+                    holds = holds & (own(cast("Any", condition)) > 0)
                 reached = reached | holds
                 needed = torch.where(is_on, max(each.seconds - 0.5 * dt, 0.0), needed)
         clock = memory["clock"] + dt * reached.float()
@@ -133,27 +126,28 @@ class ComposedReward(RewardFunction):
         return Step(step.action, step.next_obs, step.info, self.memory, suffix)
 
 
+def _about(name: str, term: Term) -> dict[str, str]:
+    return {"name": name, "description": term.words, "latex": term.formula()}
+
+
 def _factor(latex: str) -> str:
     """Return a formula as it is multiplied: in parentheses if it is negative or a sum."""
+    if latex.startswith("("):
+        return latex
     is_sum = latex.startswith(("-", r"\pm")) or " - " in latex or " + " in latex
     return f"({latex})" if is_sum else latex
 
 
-def offered_terms() -> dict[str, Any]:
-    """Return what a reward file may import from `telic.rewards.terms`, and make objects with."""
-    found: dict[str, Any] = {"Phase": _made(Phase)}
-    for module in (signals, terms):
-        for name, value in vars(module).items():
-            is_node = isinstance(value, type) and issubclass(value, Node)
-            if is_node and not name.startswith("_") and name not in ("Node", "Signal", "Term"):
-                found[name] = _made(value)
-    return found
+def offered_modules() -> dict[str, dict[str, Any]]:
+    """Return what a reward file may import from the modules of this package, by module."""
 
+    def phase(*arguments: Any, **named: Any) -> Phase:
+        return Phase(*arguments, **named)  # a function, which foreign code cannot derive from
 
-def _made(cls: Any) -> Any:
-    """Return a function that makes objects of a class, which foreign code cannot derive from."""
-
-    def make(*arguments: Any, **named: Any) -> Any:
-        return cls(*arguments, **named)
-
-    return make
+    library = {
+        module.__name__.rpartition(".")[2]: {
+            name: value for name, value in vars(module).items() if isinstance(value, Recipe)
+        }
+        for module in (signals, terms)
+    }
+    return {"composed": {"ComposedReward": ComposedReward, "Phase": phase}, **library}

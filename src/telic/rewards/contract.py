@@ -79,6 +79,10 @@ class RewardFunction:
         """
         raise NotImplementedError
 
+    def described_terms(self) -> Any:
+        """Return what its terms are, as `terms` may declare them."""
+        return self.terms
+
     def reset(self, mask: Tensor) -> None:
         """Put the memory back to its initial values where an episode ended, mask (N,) bool."""
         reset_memory(self.memory, self._initial_memory, mask)
@@ -154,7 +158,9 @@ def describe(owner: object, source: Source) -> RewardSpec:
         key=lambda spec: (len(spec.terms), bool(spec.latex), bool(spec.description)),
         default=RewardSpec(),
     )
-    terms = list(_terms(getattr(owner, "terms", None))) or list(parsed.terms)
+    is_ours = isinstance(owner, RewardFunction)
+    declared = owner.described_terms() if is_ours else getattr(owner, "terms", None)
+    terms = list(_terms(declared)) or list(parsed.terms)
     return RewardSpec(
         latex=str(getattr(owner, "latex", "") or parsed.latex),
         description=str(getattr(owner, "description", "") or parsed.description),

@@ -12,7 +12,9 @@ import torch
 
 from telic.core.tensors import from_numpy
 from telic.core.text import is_dict, is_row
+from telic.rewards.composed import Phase
 from telic.rewards.definition import Instance
+from telic.rewards.node import Node
 
 Data = dict[str, Any]
 """nested dicts and lists of plain values and tensors: loading it runs no code"""
@@ -110,8 +112,11 @@ def _is_own(value: Any, home: dict[str, Any]) -> bool:
 
 def _is_code(value: Any) -> bool:
     """Return whether a value is a part of the program rather than of its state."""
-    return callable(value) or isinstance(
-        value, types.ModuleType | property | staticmethod | classmethod
+    parts: Any = value.values() if is_dict(value) else value if is_row(value) else ()
+    return (
+        callable(value)
+        or isinstance(value, types.ModuleType | property | staticmethod | classmethod)
+        or any(isinstance(part, Node | Phase) for part in parts)  # frozen terms of a reward
     )
 
 

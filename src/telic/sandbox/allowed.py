@@ -145,8 +145,12 @@ MODULES: Mapping[str, Collection[str]] = {
     "numpy": words(NUMPY),
     "numpy.fft": words(NUMPY_FFT),
     "numpy.linalg": words(NUMPY_LINALG),
-    "telic": frozenset({"RewardFunction"}),
+    "telic": frozenset({"ComposedReward", "RewardFunction"}),
     "telic.quantities": ANY,
+    "telic.rewards": frozenset(),
+    "telic.rewards.composed": ANY,
+    "telic.rewards.signals": ANY,
+    "telic.rewards.terms": ANY,
     "torch": words(TORCH),
     "torch.linalg": words(TORCH_LINALG),
     "torch.nn": frozenset(),
@@ -165,7 +169,7 @@ PREDEFINED: Mapping[str, str] = {
 }
 """Names that need no import line; the reference system puts `np` in place the same way."""
 
-CLASSES = frozenset({"RewardFunction"})
+CLASSES = frozenset({"ComposedReward", "RewardFunction"})
 """Provided classes: may be a base, or the second argument of isinstance, and nothing else."""
 
 Provided = Mapping[str, Any]

@@ -41,7 +41,11 @@ SHOWN = 10
 
 PRINT_CHARACTERS = 20_000
 
-_FROM_ABOVE = ("telic", "telic.quantities")
+_FROM_ABOVE = (
+    "telic",
+    "telic.quantities",
+    *(f"telic.rewards{module}" for module in ("", ".composed", ".signals", ".terms")),
+)
 _ONLY_TO_ASK = {("torch", "Tensor"), ("numpy", "ndarray")}
 
 

@@ -31,6 +31,7 @@ from telic.envs.access import env_access
 from telic.errors import UsageError, WorkerDied
 from telic.rewards.load import load_reward
 from telic.rewards.recording import collect
+from telic.rewards.signals import CLOCKS
 from telic.sandbox.host import run_worker
 from telic.sandbox.worker import HostChannel
 from telic.storage.trajectories import Environment
@@ -151,6 +152,9 @@ def told_by_the_world(source: str) -> set[str]:
     tree = ast.parse(source)
     declared = set(_declared(tree))
     functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
+    classes = [node for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
+    if not functions and any("ComposedReward" in map(ast.unparse, node.bases) for node in classes):
+        return {name for name in declared if name not in CLOCKS}
     computes = [node for node in functions if node.name == "compute"]
     if len(computes) != 1 or any(node.name not in ("compute",) for node in functions):
         return declared  # memory may be changed anywhere

@@ -1,0 +1,497 @@
+"""Episode metrics: what judges measure of a recorded episode, as functions with a unit.
+
+    score("moves forward at 3 m/s", metrics.net_speed(episode, "forward"), zero=0.3, goal=3.0)
+    score("is upright", metrics.share_above(episode, "uprightness", 0.85), zero=0.3, goal=0.8)
+
+Judge files find these and what `telic.judges.tracks` makes of tracks under one name, `metrics`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from telic.judges.episode import RecordedEpisode as Episode
+from telic.judges.tracks import METRICS, Array, Track, last, metric, values_of
+
+Feet = Sequence[int]
+_AXES = {
+    "forward": ("x_position", 1.0),
+    "backward": ("x_position", -1.0),
+    "left": ("y_position", 1.0),
+    "right": ("y_position", -1.0),
+    "sideways": ("y_position", 1.0),
+}
+_DIAGONAL = 0.7071
+_NEW_COMMAND, _ANSWER_S, _AHEAD_S = 0.05, 0.75, 0.25
+"""change from which a command is a new one; time to answer it, and to leave before the next"""
+_PLACES = ("x_position", "y_position")
+
+
+def every_metric() -> dict[str, Callable[..., Any]]:
+    """Return the metrics of judge files by name: those of this module, and those of tracks."""
+    return dict(METRICS)
+
+
+# ---- going
+
+
+@metric("m", *_PLACES)
+def place(episode: Episode, direction: str, aside: str | None = None) -> Array:
+    """The place along a direction; with `aside`, half way between two."""
+    axis, sign = _AXES[direction]
+    found = -episode[axis] if sign < 0 else episode[axis]
+    return found if aside is None else _DIAGONAL * (found + place(episode, aside))
+
+
+@metric("m", *_PLACES)
+def way_made(episode: Episode, direction: str) -> Array:
+    """The way made along a direction since the start."""
+    along = place(episode, direction)
+    return along - along[0]
+
+
+@metric("m/s", *_PLACES)
+def pace(episode: Episode, direction: str, aside: str | None = None) -> Array:
+    """The speed along a direction, over half seconds: shaking adds nothing."""
+    return episode.pace(place(episode, direction, aside))
+
+
+@metric("m/s", *_PLACES)
+def net_speed(episode: Episode, direction: str, aside: str | None = None) -> float:
+    """The way made along a direction over the full time."""
+    way = place(episode, direction, aside)
+    return float(way[-1] - way[0]) / max(episode.full_seconds - episode.dt, episode.dt)
+
+
+@metric("1", *_PLACES)
+def speed_error(
+    episode: Episode, direction: str, goal: float, aside: str | None = None, at_least: bool = False
+) -> float:
+    """How far the speed over the full time is off a goal, or short of it, as a share of it."""
+    ratio = net_speed(episode, direction, aside) / goal
+    return max(1.0 - ratio, 0.0) if at_least else abs(ratio - 1.0)
+
+
+@metric("1", *_PLACES)
+def still_under_way(episode: Episode, direction: str, target: float) -> float:
+    """The way made in the last fifth of the recording, in parts of a target."""
+    made = way_made(episode, direction)
+    return float(abs(made[-1] - made[int(0.8 * len(made))])) / target
+
+
+@metric("1", *_PLACES)
+def turned_back(episode: Episode, direction: str, aside: str | None = None) -> float:
+    """The way ahead that it went back again in the end, of all it had made."""
+    way = place(episode, direction, aside)
+    return float((np.max(way) - way[-1]) / max(np.max(way) - way[0], 0.5))
+
+
+@metric("m", *_PLACES)
+def gone(episode: Episode, axes: Sequence[str] = _PLACES) -> Array:
+    """The distance from the start, along axes."""
+    ways = [episode[axis] - episode[axis][0] for axis in axes]
+    return np.hypot(*ways) if len(ways) > 1 else np.abs(ways[0])
+
+
+@metric("1", "y_position", "distance_travelled")
+def aside_per_metre(episode: Episode) -> float:
+    """The way to either side for each metre travelled."""
+    return float(np.ptp(episode["y_position"])) / max(1.0, last(episode, "distance_travelled"))
+
+
+@metric("turns", *_PLACES)
+def winding(episode: Episode, side: str) -> Array:
+    """The turns of the path about its own middle, to a side."""
+    x, y = episode["x_position"], episode["y_position"]
+    angle = np.unwrap(np.arctan2(y - y.mean(), x - x.mean()))
+    angle = -angle if side == "right" else angle
+    return (angle - angle[0]) / (2.0 * np.pi)
+
+
+@metric("m", *_PLACES)
+def radius(episode: Episode) -> float:
+    """The mean distance from the middle of the path."""
+    x, y = episode["x_position"], episode["y_position"]
+    return float(np.mean(np.hypot(x - x.mean(), y - y.mean())))
+
+
+@metric("turns", "heading_turns")
+def turned(episode: Episode, side: str) -> Array:
+    """The turns of the heading since the start, to a side."""
+    return -episode["heading_turns"] if side == "right" else episode["heading_turns"]
+
+
+@metric("steps", "ground_height", "ground_step")
+def climbed(episode: Episode, sign: int) -> Array:
+    """The height of the ground below it above where it began, in steps; `sign` -1: below."""
+    ground, step = episode["ground_height"], max(float(episode["ground_step"][0]), 1e-3)
+    return (-(ground - ground[0]) if sign < 0 else ground - ground[0]) / step
+
+
+@metric("1")
+def full_length(episode: Episode) -> float:
+    """The share of its full length that the episode lasted."""
+    return episode.seconds / episode.full_seconds
+
+
+@metric("1", "action_strength")
+def shaking(episode: Episode) -> float:
+    """The mean change of the action from step to step, of its strength; 2 is full force."""
+    pushed = np.clip(episode["action_strength"], -1.0, 1.0)
+    return float(np.mean(np.abs(np.diff(pushed, axis=0)))) if len(pushed) > 1 else 0.0
+
+
+# ---- feet and gaits
+
+
+@metric("1", "foot_contact")
+def touches(episode: Episode) -> Array:
+    """When any foot touches the ground."""
+    return (episode["foot_contact"] > 0).any(-1)
+
+
+@metric("1/s", "foot_contact")
+def touchdowns(episode: Episode) -> float:
+    """How often a foot came down, per second of the full time."""
+    down = episode["foot_contact"] > 0
+    return float(np.sum(down[1:] & ~down[:-1])) / episode.full_seconds
+
+
+@metric("1", "foot_phase", "foot_phase_lock")
+def phase_match(episode: Episode, one: Feet, other: Feet) -> float:
+    """How much pairs of feet land together: 1 always, -1 always half a stride apart."""
+    phase, lock = episode["foot_phase"][-1], episode["foot_phase_lock"][-1]
+    a, b = list(one), list(other)
+    return float(np.mean(lock[a] * lock[b] * np.cos(2.0 * np.pi * (phase[a] - phase[b]))))
+
+
+@metric("1", "foot_phase", "foot_phase_lock")
+def phase_apart(episode: Episode, one: Feet, other: Feet) -> float:
+    """How much pairs of feet land half a stride apart: 1 always, -1 always together."""
+    return -phase_match(episode, one, other)
+
+
+@metric("1", "foot_phase", "foot_phase_lock")
+def phase_lags(episode: Episode, one: Feet, other: Feet) -> Array:
+    """The shares of a stride between the landings of pairs of feet, 0 to 0.5."""
+    phase, lock = episode["foot_phase"][-1], episode["foot_phase_lock"][-1]
+    a, b = list(one), list(other)
+    return np.abs((phase[a] - phase[b] + 0.5) % 1.0 - 0.5) * lock[a] * lock[b]
+
+
+@metric("1", "foot_phase", "foot_phase_lock", "foot_contact")
+def lands_as_one(episode: Episode, one: Feet, other: Feet) -> float:
+    """How much feet land together, or how much it is on one foot alone, whichever is more."""
+    down = episode["foot_contact"] > 0
+    alone = down & (down.sum(-1, keepdims=True) == 1)
+    on_one = float(alone.sum(0).max()) / max(float(down.any(-1).sum()), 1.0)
+    return max(phase_match(episode, one, other), 2.0 * on_one - 1.0)
+
+
+def _treads(episode: Episode, slow: float, leg: float, axes: Sequence[str]) -> tuple[float, Array]:
+    """Return the way made while under way, in lengths of the leg, and touchdowns by foot."""
+    down = episode["foot_contact"] > 0
+    paces = [episode.pace(episode[axis]) for axis in axes]
+    speed = np.hypot(*paces) if len(paces) > 1 else np.abs(paces[0])
+    going = speed > slow
+    treads = (down[1:] & ~down[:-1]) & going[1:, None]
+    return float(speed[going].sum()) * episode.dt / leg, treads.sum(0)
+
+
+@metric("leg lengths", "foot_contact", *_PLACES)
+def way_per_touch(
+    episode: Episode, slow: float, leg: float, axes: Sequence[str] = _PLACES
+) -> float:
+    """The way made per touch of the foot that touches most often; 1 if it hardly went.
+
+    `slow`: speed from which it is under way; `axes`: along which it can go.
+    """
+    way, treads = _treads(episode, slow, leg, axes)
+    return way / max(float(treads.max()), 1.0) if way > 1.0 else 1.0
+
+
+@metric("leg lengths", "foot_contact", "stride_frequency", *_PLACES)
+def way_per_step(episode: Episode, slow: float, leg: float, axes: Sequence[str] = _PLACES) -> float:
+    """The way made per step of the foot that steps least; 1 if it hardly went."""
+    way, treads = _treads(episode, slow, leg, axes)
+    swings = last(episode, "stride_frequency") * episode.seconds
+    return way / max(min(swings, float(treads.min())), 1.0) if way > 2.0 else 1.0
+
+
+@metric("1", "foot_contact", "foot_height")
+def on_feet(
+    episode: Episode,
+    others: Feet,
+    mine: Feet = (),
+    clear_m: float | None = None,
+) -> Array:
+    """When one of some feet, by default any, touches the ground and none of the others.
+
+    `clear_m`: how far the others must be above the lowest foot.
+    """
+    down = episode["foot_contact"] > 0
+    up = ~down[:, list(others)].any(-1) if len(others) else np.ones(len(down), dtype=bool)
+    held = up & (down[:, list(mine)] if len(mine) else down).any(-1)
+    if clear_m is None:
+        return held
+    return held & (_feet_up(episode)[:, list(others)].min(-1) > clear_m)
+
+
+@metric("1", "foot_contact", "foot_height")
+def on_few_feet(episode: Episode, most: int, clear_m: float | None = None) -> Array:
+    """When at most so many feet touch the ground, and one does; the others `clear_m` above."""
+    down = episode["foot_contact"] > 0
+    held = (down.sum(-1) <= most) & down.any(-1)
+    if clear_m is None:
+        return held
+    return held & (np.sort(_feet_up(episode), axis=-1)[:, most] > clear_m)
+
+
+def _feet_up(episode: Episode) -> Array:
+    return episode["foot_height"] - episode["foot_height"].min(-1, keepdims=True)
+
+
+@metric("1", "contact_force")
+def touching(episode: Episode, bodies: Sequence[str], least: float) -> Array:
+    """When more than a force, N, acts on one of some bodies."""
+    forces = [episode.quantity("contact_force", body) for body in bodies]
+    return np.stack(forces, -1).max(-1) > least
+
+
+@metric("1", "contact_force", "foot_contact")
+def on_hands_only(episode: Episode, hands: Sequence[str], least: float) -> Array:
+    """When a hand touches the ground and no foot does."""
+    return touching(episode, hands, least) & ~touches(episode)
+
+
+@metric("1", "foot_duty_factor")
+def skew(episode: Episode, one: Feet, other: Feet) -> float:
+    """The difference of the shares of time that the feet of two sides were on the ground."""
+    duty = episode["foot_duty_factor"][-1]
+    return float(abs(duty[list(one)].mean() - duty[list(other)].mean()))
+
+
+# ---- jumping, turning over
+
+
+@metric("times", "air_time", "height")
+def flights(episode: Episode, least_s: float, least_m: float) -> Array:
+    """How many flights that last and rise enough have landed, up to each step."""
+    air = episode["air_time"]
+    rise = episode.since(episode["height"], air == 0)
+    return episode.count((air > least_s) & (rise > least_m), air == 0)
+
+
+@metric("1", "air_time", "height")
+def flying(episode: Episode, least_s: float, least_m: float) -> Array:
+    """When it is in a flight that has lasted and risen enough."""
+    air = episode["air_time"]
+    return (air > least_s) & (episode.since(episode["height"], air == 0) > least_m)
+
+
+@metric("as the track", "air_time")
+def in_air(episode: Episode, track: Track) -> Array:
+    """A track in the air, 0 on the ground."""
+    return np.where(episode["air_time"] > 0, values_of(episode, track), 0.0)
+
+
+@metric("m", "feet_in_contact", *_PLACES)
+def leap(episode: Episode, direction: str) -> Array:
+    """The way made in a direction since the feet last touched the ground."""
+    return episode.since(place(episode, direction), episode["feet_in_contact"] > 0)
+
+
+@metric("1")
+def on_time(episode: Episode, times: Array, period: float, late: float, count: int) -> float:
+    """The share of `count` deeds done a period after the one before, from a track that counts."""
+    done = np.flatnonzero(np.diff(times, prepend=0.0) > 0) * episode.dt
+    return float((np.abs(np.diff(done) - period) < late).sum()) / count
+
+
+@metric("1", "uprightness", "feet_in_contact")
+def landed(episode: Episode, turns: Array, least: float, has_feet: bool = True) -> Array:
+    """When it is on its feet, upright, after so many turns."""
+    over = turns > least
+    stands = over & (episode["uprightness"] > 0.7)
+    return stands & (episode["feet_in_contact"] > 0) if has_feet else stands
+
+
+# ---- postures
+
+
+@metric("1", "height", "uprightness")
+def standing(episode: Episode, upright: float, height: float | None = None) -> Array:
+    """When the torso is upright enough, and high enough."""
+    held = episode["uprightness"] > upright
+    return held if height is None else held & (episode["height"] > height)
+
+
+@metric("1", "height", "uprightness")
+def lying(episode: Episode, height: float, flat: bool) -> Array:
+    """When the torso is below a height; `flat`: and lies, too."""
+    low = episode["height"] < height
+    return low & (np.abs(episode["uprightness"]) < 0.6) if flat else low
+
+
+# ---- limbs, poles, blocks
+
+
+@metric("m", "body_height", "height")
+def rise(
+    episode: Episode, bodies: Sequence[str], highest: bool = False, from_torso: bool = True
+) -> Array:
+    """How far the lowest, or highest, of some bodies is above where it began."""
+    ends = np.stack([episode.quantity("body_height", body) for body in bodies], -1)
+    if from_torso:
+        ends = ends - episode["height"][:, None]
+    moved = ends - ends[0]
+    return moved.max(-1) if highest else moved.min(-1)
+
+
+def _swing(episode: Episode, body: str, sign: int) -> Array:
+    ahead = episode.quantity("body_position", body)[:, 0] - episode["x_position"]
+    ahead = -ahead if sign < 0 else ahead
+    return np.gradient(ahead) / episode.dt if len(ahead) > 1 else np.zeros(1)
+
+
+def _is_free(episode: Episode, foot: int, others: Feet) -> Array:
+    down = episode["foot_contact"] > 0
+    return ~down[:, foot] & down[:, list(others)].any(-1) if len(others) else ~down[:, foot]
+
+
+@metric("m/s", "body_position", "foot_contact")
+def kick_speed(episode: Episode, body: str, foot: int, others: Feet = (), sign: int = 1) -> Array:
+    """The speed of a free foot forward, seen from the torso; `sign` -1: backward."""
+    return np.where(_is_free(episode, foot, others), _swing(episode, body, sign), 0.0)
+
+
+@metric("times", "body_position", "foot_contact")
+def kicks(
+    episode: Episode,
+    body: str,
+    foot: int,
+    least: float,
+    others: Feet = (),
+    sign: int = 1,
+) -> Array:
+    """How often a free foot was faster than `least` and then came back, up to each step."""
+    swing = _swing(episode, body, sign)
+    return episode.count(_is_free(episode, foot, others) & (swing > least), swing < 0.0)
+
+
+@metric("rad", "pole_angles")
+def pole_angle(episode: Episode) -> Array:
+    """The angle of the pole that is farthest from upright."""
+    return np.abs(episode["pole_angles"]).max(-1)
+
+
+@metric("m", "body_position")
+def block(episode: Episode, seen_from: str) -> Array:
+    """How far the block is from the "target" or the "fingertip"; above its "start": how high."""
+    where = episode.quantity("body_position", "block")
+    if seen_from == "start":
+        return where[:, 2] - where[0, 2]
+    return np.linalg.norm(where - episode.quantity("body_position", seen_from), axis=-1)
+
+
+@metric("1", "body_position")
+def block_in_hand(episode: Episode) -> float:
+    """The share of the time off the table in which the hand is within 0.08 m of the block."""
+    up = block(episode, "start") > 0.03
+    return float(np.mean(block(episode, "fingertip")[up] < 0.08)) if np.any(up) else 0.0
+
+
+# ---- commands
+
+
+def _commands(episode: Episode) -> Array:
+    names = ("command_forward", "command_sideways", "command_turn")
+    return np.stack([episode[name] for name in names], -1)
+
+
+def _rates(episode: Episode) -> Array:
+    """Return the speed ahead, the speed to the left and the turning rate, over half seconds."""
+    facing = np.unwrap(episode["heading"])
+    x, y = (episode.pace(episode[axis]) for axis in _PLACES)
+    ahead = x * np.cos(facing) + y * np.sin(facing)
+    aside = y * np.cos(facing) - x * np.sin(facing)
+    return np.stack((ahead, aside, episode.pace(facing)), -1)
+
+
+def _answered(told: Array, dt: float) -> Array:
+    """Return when a command has had time to be answered and the next is not near yet."""
+    steps = np.arange(len(told))
+    new = np.concatenate(([True], np.abs(np.diff(told, axis=0)).max(-1) > _NEW_COMMAND))
+    since = steps - np.maximum.accumulate(np.where(new, steps, 0))
+    next_new = np.concatenate((new[1:], [False]))
+    until = np.minimum.accumulate(np.where(next_new, steps, len(told) + 1000)[::-1])[::-1]
+    settled = (since * dt >= _ANSWER_S) & ((until - steps) * dt >= _AHEAD_S)
+    return settled if settled.any() else np.ones(len(told), dtype=bool)
+
+
+@metric("1", "heading", *_PLACES)
+def command_error(episode: Episode, which: int, least: float) -> float:
+    """The mean error of a rate, as a share of that of standing still.
+
+    `which`: 0 the speed ahead, 1 aside, 2 the turning rate; `least`: an episode that was commanded
+    less is measured by this.
+    """
+    told = _commands(episode)
+    counted = _answered(told, episode.dt)
+    asked = np.abs(told[counted]).mean(0)[which]
+    missed = np.abs(_rates(episode) - told)[counted].mean(0)[which]
+    return float(missed / max(asked, least))
+
+
+@metric("1", "heading", *_PLACES)
+def moves_at_rest(episode: Episode, largest: Sequence[float]) -> float:
+    """The largest mean rate while it was commanded to stand, of the largest commands."""
+    told = _commands(episode)
+    rests = _answered(told, episode.dt) & (np.abs(told).max(-1) < 1e-6)
+    moved = np.abs(_rates(episode)) / np.array(largest)
+    return float(moved[rests].mean(0).max()) if rests.any() else 0.0
+
+
+# ---- reference motions
+
+
+@metric("1", "body_height", "height")
+def hand_up(episode: Episode, body: str, least_m: float) -> Array:
+    """When a hand is so far above the torso."""
+    return episode.quantity("body_height", body) - episode["height"] > least_m
+
+
+@metric("times", "body_position", "body_height", "heading")
+def hand_waves(episode: Episode, body: str, least_m: float, far_m: float) -> Array:
+    """How often a hand that is up went so far to both sides of its middle, up to each step."""
+    up, hand = hand_up(episode, body, least_m), episode.quantity("body_position", body)
+    ahead, aside = hand[:, 0] - episode["x_position"], hand[:, 1] - episode["y_position"]
+    aside = aside * np.cos(episode["heading"]) - ahead * np.sin(episode["heading"])
+    held = aside[up] if up.any() else aside
+    aside = aside - 0.5 * (np.quantile(held, 0.05) + np.quantile(held, 0.95))
+    return episode.count(up & (aside > far_m), aside < -far_m)
+
+
+@metric("rad", "joint_position")
+def motion_error(
+    episode: Episode, hertz: float, joints: Sequence[tuple[str, Sequence[float]]], shifts: int
+) -> float:
+    """The mean distance of joints from a motion, at the place in its cycle that fits best.
+
+    Each joint has a name and its course: the mean, then cosine and sine of each harmonic. The
+    motion is tried at `shifts` places of its cycle.
+    """
+    done = np.stack([episode.quantity("joint_position", joint) for joint, _ in joints], -1)
+    at = 2.0 * math.pi * hertz * episode.dt * np.arange(1, len(done) + 1)
+    at = at + 2.0 * math.pi / shifts * np.arange(shifts)[:, None]
+    most = max(len(course) for _, course in joints)
+    waves = [np.ones_like(at)]
+    for k in range(1, most // 2 + 1):
+        waves += [np.cos(k * at), np.sin(k * at)]
+    table = np.array([[*course, *[0.0] * (most - len(course))] for _, course in joints])
+    shown = np.stack(waves, -1) @ table.T
+    return float(np.abs(done - shown).mean((1, 2)).min())

@@ -1,0 +1,309 @@
+r"""How reward terms are made: functions of one step, named with their numbers in a reward's file.
+
+    @signal("v")
+    def Along(step: Step, direction: str) -> Tensor: ...      # measures
+
+    @term(r"\min({x} / {x}^*, 1)")
+    def Share(x: Tensor, goal: float) -> Tensor: ...          # pays
+
+Calling one computes nothing yet: `Share(Along("forward"), goal=3.0)` is a `Node`, a frozen record
+of the call, which `step(node)` evaluates for N environments. A node is written as that very call.
+To a type checker a signal is what it will have measured.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar, Concatenate, ParamSpec, TypeVar, cast
+
+import torch
+from torch import Tensor
+
+from telic.core.text import is_row
+from telic.envs.spec import EnvSpec
+from telic.envs.vector import Info
+from telic.errors import RewardError
+from telic.quantities import QUANTITIES
+from telic.quantities.quantity import Accumulated
+
+P = ParamSpec("P")
+T = TypeVar("T")
+Slots = Mapping[str, int | None]
+"""memory by name: how many numbers, None for a single one"""
+Memory = Slots | Callable[[Mapping[str, Any]], Slots]
+_WORDS = "words"
+_SYMBOLS: dict[Any, str] = {
+    "action_change": r"\Delta a^2",
+    "distance_to_target": "d",
+    "effort": r"\overline{a^2}",
+    "heading_rate": r"\omega",
+    "height": "h",
+    "height_above_start": "h",
+    "horizontal_speed": "v",
+    "joint_speed": r"|\dot q|",
+    "lateral_velocity": "v_y",
+    "leg_splay": "s",
+    "pitch": r"\theta",
+    "pitch_rate": r"\omega",
+    "roll_rate": r"\omega",
+    "speed": "v",
+    "stride_alternation": "a",
+    "upper_pose_error": "u",
+    "uprightness": r"\cos\theta",
+    "vertical_velocity": "v_z",
+}
+"""of quantities, in formulas"""
+
+
+class Step:
+    """One transition of N environments, and what was measured of it so far."""
+
+    def __init__(
+        self,
+        action: Tensor,
+        next_obs: Tensor,
+        info: Info,
+        memory: dict[str, Tensor],
+        suffix: str = "",
+        phase: Tensor | None = None,
+    ) -> None:
+        """Hold a transition.
+
+        Args:
+            action: what was done.
+            next_obs: what was observed then.
+            info: named values of the transition.
+            memory: what lasts for the episode; values are replaced, never changed.
+            suffix: how names of this phase's memory end.
+            phase: which phase is on, (N,), where there are phases.
+        """
+        self.action = action
+        self.next_obs = next_obs
+        self.info = info
+        self.phase = phase
+        self._memory = memory
+        self._suffix = suffix
+        self._known: dict[Node, Any] = {}
+
+    def __call__(self, node: Node) -> Any:
+        """Return the value of a node, computed at its first use in this step."""
+        if node not in self._known:
+            self._known[node] = node.evaluate(self)
+        return self._known[node]
+
+    @property
+    def spec(self) -> EnvSpec:
+        """The environment."""
+        assert self.info.spec is not None  # infos of steps say whose they are
+        return self.info.spec
+
+    @property
+    def dt(self) -> float:
+        """Seconds per step."""
+        return self.spec.dt_s or 1.0
+
+    def measured(self, quantity: str, *arguments: str) -> Tensor:
+        """Return a quantity of this moment."""
+        return QUANTITIES[quantity](self.info, *arguments)
+
+    def so_far(self, quantity: str, slot: str | None = None) -> Tensor:
+        """Return a quantity of the episode so far; its memory has its name, or another one."""
+        slot = slot or quantity
+        accumulated = cast("Accumulated", QUANTITIES[quantity])
+        memory, value = accumulated.update(self.recall(slot), self.info)
+        self.keep(slot, memory)
+        return value
+
+    def recall(self, slot: str) -> Tensor:
+        """Return a memory as the last step left it."""
+        return self._memory[slot + self._suffix]
+
+    def keep(self, slot: str, value: Tensor) -> None:
+        """Replace a memory."""
+        self._memory[slot + self._suffix] = value
+
+    def first(self, slot: str, now: Tensor) -> Tensor:
+        """Return rows (N, k) as they were at the first step of the episode, and keep them."""
+        kept, width = self.recall(slot), now.shape[1]
+        is_known = kept[:, :1]
+        start = torch.where(is_known > 0, kept[:, 1 : 1 + width], now)
+        self.keep(slot, torch.cat((torch.ones_like(is_known), start, kept[:, 1 + width :]), -1))
+        return start
+
+
+@dataclass(frozen=True, eq=False)
+class Recipe:
+    """A function of the library: what a node computes, and how it is called."""
+
+    function: Callable[..., Any]
+    kind: type[Node]
+    latex: str
+    memory: Memory
+    digits: int
+
+    @cached_property
+    def parameters(self) -> dict[str, Any]:
+        """Names and defaults of what it is given, besides the step."""
+        found = inspect.signature(self.function).parameters.values()
+        return {each.name: each.default for each in found if each.name != "step"}
+
+    @cached_property
+    def takes_step(self) -> bool:
+        """Whether it looks at the step itself."""
+        return "step" in inspect.signature(self.function).parameters
+
+    def __call__(self, *args: Any, **named: Any) -> Node:
+        """Return the node of a call."""
+        words = named.pop(_WORDS, "")
+        given = {**dict(zip(self.parameters, args, strict=False)), **named}
+        unknown = given.keys() - self.parameters.keys()
+        empty = inspect.Parameter.empty
+        lacking = [k for k, v in self.parameters.items() if v is empty and k not in given]
+        if unknown or lacking or len(args) > len(self.parameters):
+            wrong = ", ".join(sorted(unknown) or lacking) or "a value more"
+            raise RewardError(
+                f"{self.function.__name__} was given {wrong}, or lacks it.",
+                hint=f"It takes {', '.join(self.parameters)}.",
+            )
+        values = {**self.parameters, **given}
+        rounded = tuple((name, _rounded(values[name], self.digits)) for name in self.parameters)
+        return self.kind(self, rounded, words)
+
+
+class Node:
+    """A call of the library that is evaluated at each step; frozen."""
+
+    __offered__: ClassVar[str] = "a term"
+
+    def __init__(self, recipe: Recipe, arguments: tuple[tuple[str, Any], ...], words: str) -> None:
+        """Hold a call and what it means in words."""
+        self.recipe = recipe
+        self.arguments = arguments
+        self.words = words
+        self._hash = hash((recipe.function.__name__, arguments))
+
+    @property
+    def name(self) -> str:
+        """Name of the function."""
+        return self.recipe.function.__name__
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        if self is other or not isinstance(other, Node):
+            return self is other
+        return self.recipe is other.recipe and self.arguments == other.arguments
+
+    def __getitem__(self, name: str) -> Any:
+        """Return an argument of the call."""
+        return dict(self.arguments)[name]
+
+    def evaluate(self, step: Step) -> Any:
+        """Return the value at this step."""
+        values = {k: step(v) if isinstance(v, Node) else v for k, v in self.arguments}
+        if self.recipe.takes_step:
+            return self.recipe.function(step, **values)
+        return self.recipe.function(**values)
+
+    def __repr__(self) -> str:
+        """Return the call: its first value by place, others by name, words last."""
+        given: list[str] = []
+        for place, (name, value) in enumerate(self.arguments):
+            default = self.recipe.parameters[name]
+            if default is inspect.Parameter.empty or value != default:
+                given.append(("" if place == 0 else f"{name}=") + written(value))
+        given += [f"{_WORDS}={written(self.words)}"] if self.words else []
+        return f"{self.name}({', '.join(given)})"
+
+    def nodes(self) -> Iterator[Node]:
+        """Yield this node and all inside it."""
+        yield self
+        for _, value in self.arguments:
+            if isinstance(value, Node):
+                yield from value.nodes()
+
+    def slots(self) -> dict[str, int | None]:
+        """Return the memory that it and all inside it need."""
+        found: dict[str, int | None] = {}
+        for node in self.nodes():
+            memory = node.recipe.memory
+            found |= memory(dict(node.arguments)) if callable(memory) else memory
+        return found
+
+    def formula(self) -> str:
+        """Return its formula in LaTeX, with the symbols of the signals in it."""
+        latex = self.recipe.latex
+        for name, value in self.arguments:
+            shown = value.formula() if isinstance(value, Node) else _SYMBOLS.get(value, f"{value}")
+            latex = latex.replace(f"{{{name}}}", shown)
+        return latex
+
+
+class Term(Node):
+    """A node that pays: one summand of a reward, before its weight."""
+
+    def with_words(self, words: str) -> Term:
+        """Return the same term, described otherwise."""
+        return Term(self.recipe, self.arguments, words)
+
+
+def signal(
+    latex: str = "x", *, memory: Memory | None = None, digits: int = 4
+) -> Callable[[Callable[Concatenate[Step, P], T]], Callable[P, T]]:
+    """Make a function of a step and numbers a signal.
+
+    Args:
+        latex: symbol of what it measures.
+        memory: what it remembers of an episode, or how that follows from its arguments.
+        digits: significant digits that its numbers are written with.
+    """
+
+    def make(function: Callable[Concatenate[Step, P], T]) -> Callable[P, T]:
+        return cast("Callable[P, T]", Recipe(function, Node, latex, memory or {}, digits))
+
+    return make
+
+
+def term(
+    latex: str = "{x}", *, memory: Memory | None = None, digits: int = 4
+) -> Callable[[Callable[P, Tensor]], Callable[P, Term]]:
+    """Make a function of measured values and numbers a term; see `signal`."""
+
+    def make(function: Callable[P, Tensor]) -> Callable[P, Term]:
+        return cast("Callable[P, Term]", Recipe(function, Term, latex, memory or {}, digits))
+
+    return make
+
+
+def step_term(
+    latex: str = "{x}", *, memory: Memory | None = None, digits: int = 4
+) -> Callable[[Callable[Concatenate[Step, P], Tensor]], Callable[P, Term]]:
+    """Make a function of a step, measured values and numbers a term; see `signal`."""
+
+    def make(function: Callable[Concatenate[Step, P], Tensor]) -> Callable[P, Term]:
+        return cast("Callable[P, Term]", Recipe(function, Term, latex, memory or {}, digits))
+
+    return make
+
+
+def written(value: Any) -> str:
+    """Return a value as Python code, texts in double quotes."""
+    if isinstance(value, str):
+        return json.dumps(value, ensure_ascii=False)
+    if isinstance(value, tuple):
+        inside = [written(each) for each in cast("tuple[Any, ...]", value)]
+        return f"({', '.join(inside)}{',' if len(inside) == 1 else ''})"
+    return repr(value)
+
+
+def _rounded(value: Any, digits: int) -> Any:
+    if isinstance(value, float):
+        return float(f"{value:.{digits}g}")
+    if is_row(value):
+        return tuple(_rounded(each, digits) for each in value)
+    return value
