@@ -229,9 +229,10 @@ def test_parts_that_take_turns_are_not_judged_as_moving_at_once():
 def test_a_small_angle_or_speed_is_small_to_either_side(below):
     spec = spec_of("CartPole-v1")
     for what in ("pole angle", "cart velocity"):
-        judge = compose(f"keep the {what} {below} 0.05", spec).judge
-        assert "np.abs(x1 - 0) < 0.05" in judge, what
-    assert "np.abs" in compose("keep cart position within 0.5 m", spec).judge
+        made = compose(f"keep the {what} {below} 0.05", spec)
+        assert f"with {what} within 0.05 of 0" in made.criteria[0].quantity, what
+    near = compose("keep cart position within 0.5 m", spec).criteria[0].quantity
+    assert "cart position within 0.5 of 0" in near
 
 
 @pytest.mark.parametrize("env", ["CartPole-v1", "Pendulum-v1"])

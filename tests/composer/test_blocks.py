@@ -34,7 +34,7 @@ def test_words_decide_the_task_and_all_of_them_are_carried(spec, intent, task, t
     assert made.env_args["task"] == task
     assert title in [criterion.title for criterion in made.criteria]
     assert not made.not_understood and not made.dropped
-    assert all(f'"{name}"' in made.reward for name in ("block", "target", "fingertip"))
+    assert "Block()" in made.reward
 
 
 def test_what_is_left_open_or_not_understood_is_told(spec):

@@ -4,8 +4,9 @@ import pytest
 
 from telic.composer.compose import compose
 from telic.composer.conflict import Demand, require_consistent
-from telic.composer.draft import Draft
+from telic.composer.draft import Draft, measure
 from telic.errors import BadEnvironment, Contradiction, UsageError
+from telic.judges import metrics, tracks
 from tests.composer.specs import spec_of
 
 IMPOSSIBLE = """
@@ -69,43 +70,44 @@ def test_what_the_robot_does_not_have_is_refused(robot, intent):
         compose(intent, spec_of(f"{robot}-v5"))
 
 
-def judging(*parts, lines=()):
-    draft = Draft(judge_lines=[*lines], seconds=8.0)
+def judging(*parts):
+    draft = Draft(seconds=8.0)
     for title, value, zero, goal in parts:
-        draft.leaf(title, value, value, zero, goal)
+        draft.leaf(title, str(value), value, zero, goal)
     return draft
 
 
-HEIGHTS = (
-    'up, upright = episode["height"], episode["uprightness"]',
-    'leap = episode["height"] - 1.2',
-)
+SPEED = measure(metrics.net_speed, "forward")
+STRAYED = measure(tracks.highest, measure(metrics.gone))
+TOP = measure(tracks.highest, "height")
+LEAP = measure(tracks.highest, measure(tracks.less, "height", 1.2))
+UP, LOW = measure(tracks.share_above, "height", 1.2), measure(tracks.share_below, "height", 1.0)
 
 
 @pytest.mark.parametrize(
     "parts",
     [
-        [("fast", "travelled", 0.3, 3.0), ("slow", "travelled", 3.0, 1.0)],
-        [("goes", "travelled", 0.3, 3.0), ("stays", "float(np.max(strayed))", 1.5, 0.5)],
-        [("leaps", "float(np.max(leap))", 0.1, 0.5), ("low", "float(np.max(up))", 1.6, 1.3)],
-        [("high", "episode.share(up > 1.2)", 0.3, 0.8), ("low", "episode.share(up < 1)", 0.3, 0.8)],
+        [("fast", SPEED, 0.3, 3.0), ("slow", SPEED, 3.0, 1.0)],
+        [("goes", SPEED, 0.3, 3.0), ("stays", STRAYED, 1.5, 0.5)],
+        [("leaps", LEAP, 0.1, 0.5), ("low", TOP, 1.6, 1.3)],
+        [("high", UP, 0.3, 0.8), ("low", LOW, 0.3, 0.8)],
     ],
 )
 def test_criteria_that_exclude_one_another_are_refused(parts):
     with pytest.raises(Contradiction, match="cannot both be met"):
-        require_consistent(judging(*parts, lines=HEIGHTS))
+        require_consistent(judging(*parts))
 
 
 @pytest.mark.parametrize(
     "parts",
     [
-        [("fast", "travelled", 0.3, 3.0), ("not too fast", "travelled", 6.0, 4.0)],
-        [("leaps", "float(np.max(leap))", 0.1, 0.5), ("high", "float(np.max(up))", 1.0, 1.5)],
-        [("up", "episode.share(up > 1.2)", 0.1, 0.3), ("low", "episode.share(up < 1)", 0.1, 0.3)],
+        [("fast", SPEED, 0.3, 3.0), ("not too fast", SPEED, 6.0, 4.0)],
+        [("leaps", LEAP, 0.1, 0.5), ("high", TOP, 1.0, 1.5)],
+        [("up", UP, 0.1, 0.3), ("low", LOW, 0.1, 0.3)],
     ],
 )
 def test_criteria_that_can_all_be_met_are_not(parts):
-    assert require_consistent(judging(*parts, lines=HEIGHTS)) is None
+    assert require_consistent(judging(*parts)) is None
 
 
 def test_criteria_as_composed_never_exclude_one_another():

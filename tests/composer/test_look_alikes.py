@@ -12,6 +12,7 @@ from telic.judges.criteria import Motion
 from telic.judges.episode import RecordedEpisode
 from telic.judges.examples import puppet
 from telic.judges.habits import bad_habits
+from telic.rewards.load import load_reward
 
 CHEETAH, ANT, HUMANOID, SWIMMER = "HalfCheetah-v5", "Ant-v5", "Humanoid-v5", "Swimmer-v5"
 STILL = Motion(seconds=20)
@@ -192,18 +193,9 @@ def test_constant_force_may_hold_a_pose_but_no_pole():
     assert not {"pushes", "pulls"} & set(pole.fine)
 
 
-def test_rewards_use_mean_velocities_where_the_environment_has_them():
-    assert 'along = info["x_velocity"]' in compose("run forward", spec_of(ANT)).reward
-    keys = {key: said for key, said in spec_of(ANT).info_keys.items() if "velocity" not in key}
-    bare = spec_of(ANT).model_copy(update={"info_keys": keys})
-    assert "along = quantities.forward_velocity(info)" in compose("run forward", bare).reward
-    assert "heading_rate" not in compose("turn left", spec_of(ANT)).reward
-
-
 def test_costs_stand_in_parentheses_in_the_formula():
-    reward = compose("run forward", spec_of(CHEETAH)).reward
-    latex = reward.partition('latex = r"')[2].partition('"')[0]
-    assert r"w_{\text{control}} (-\overline{a^2})" in latex and "} -" not in latex
+    latex = load_reward(compose("run forward", spec_of(CHEETAH)).reward).spec.latex
+    assert r"w_{\text{control}} (-|\overline{a^2}|)" in latex and "} -" not in latex
 
 
 def test_the_pace_of_an_episode_is_not_inflated_by_shaking():

@@ -40,7 +40,7 @@ def test_what_a_biped_remembers_of_the_world_is_hidden_from_its_policy(spec):
     reward = compose("walk as commanded", biped).reward
     names, seen = column_names(reward), load_reward(reward).seen_memory
     assert told_by_the_world(reward) == {"strayed"}
-    assert {names[column].partition(" ")[0] for column in seen} == {"last", "beat"}
+    assert {names[column].partition(" ")[0] for column in seen} == {"action_change", "beat"}
     assert "strayed" not in compose("walk as commanded", spec).reward
 
 

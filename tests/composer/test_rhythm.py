@@ -8,6 +8,7 @@ from telic.errors import BadEnvironment
 from telic.judges.code import JudgeCode
 from telic.judges.criteria import Motion
 from telic.judges.examples import puppet
+from telic.rewards.load import load_reward
 from tests.composer.specs import spec_of
 
 CHEETAH = "HalfCheetah-v5"
@@ -53,4 +54,4 @@ def test_what_there_is_no_time_for_is_lower_or_refused():
 
 def test_the_policy_sees_how_long_it_has_waited():
     made = compose(INTENT, spec_of(CHEETAH))
-    assert 'memory_to = "actor"' in made.reward and '"waited"' in made.reward
+    assert load_reward(made.reward).seen_memory and '"waited"' in made.reward
