@@ -13,6 +13,7 @@ from collections.abc import Collection
 from pathlib import Path
 
 from telic.judges.code import OFFERED as JUDGE
+from telic.rewards.composed import offered_modules
 from telic.sandbox.allowed import ANY, BUILTINS, MODULES, PREDEFINED
 from telic.sandbox.offered import OFFERED
 
@@ -40,11 +41,14 @@ def page() -> str:
     parts.append(_entry("Python itself", {n for n in BUILTINS if n[0].islower()}))
     parts.append(_entry("Errors", {n for n in BUILTINS if n[0].isupper()}))
     for path, names in sorted(MODULES.items()):
-        if names == ANY:
+        if path == "telic.quantities":
             parts.append(f"**{path}**: every quantity ([list](quantities.md)).\n")
+        elif names == ANY:
+            parts.append(_entry(f"`{path}`", offered_modules()[path.rpartition(".")[2]]))
         elif names and path != "__future__":
             parts.append(_entry(f"`{path}`", names))
     parts.append(_entry("`telic`, in a judge", JUDGE["telic"]))
+    parts.append(_entry("`telic.metrics`, in a judge", JUDGE["telic"]["metrics"]))
     parts.append("## Attributes and methods, by kind of object\n")
     parts += [_entry(_titled(kind), names) for kind, names in sorted(OFFERED.items())]
     return "\n".join(parts)
@@ -55,7 +59,7 @@ def _titled(kind: str) -> str:
 
 
 def _entry(title: str, names: Collection[str]) -> str:
-    return f"**{title}**: {', '.join(f'`{name}`' for name in sorted(names))}.\n"
+    return f"**{title}**: {', '.join(f'`{name}`' for name in sorted(names)) or 'nothing'}.\n"
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ import math
 import re
 from collections.abc import Iterator, Sequence
 from itertools import combinations
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from telic.composer.draft import Draft, JudgePart, Measure
 from telic.composer.frames import Act, Direction, Frame, Limit, LimitKind, ParsedIntent, Posture
@@ -229,7 +229,8 @@ def _of_part(part: JudgePart, seconds: float) -> Iterator[Demand]:
         reach = 0.5 * abs(part.goal - part.zero)
         low, high = part.goal - reach, part.goal + reach
     yield Demand(part.quantity, low, high, part.title)
-    name, args = (part.value.name, part.value.args) if part.value is not None else ("", ())
+    name = part.value.name if part.value is not None else ""
+    args: tuple[Any, ...] = part.value.args if part.value is not None else ()
     match name:
         case "net_speed" if low > 0.0:
             yield Demand("the way from the start", low * seconds, _FAR, part.title, None, False)

@@ -37,8 +37,8 @@ def hop(frame: Frame, scene: Scene, draft: Draft) -> None:
     draft.pay("rise", 0.3, Pay(Measured("vertical_velocity"), 0.0, 2.0), "upward velocity")
     hops = measure(metrics.flights, _FLIGHT_S, _RISE_M)
     meaning = f"flights of over {_FLIGHT_S:g} s that rise {_RISE_M:g} m and land, per second"
-    value, credit = measure(tracks.per_second, hops), Credit(weight=3.0, tag="drags")
-    draft.total("hops once a second", meaning, value, 0.15, _HOPS_PER_S, unit="1/s", **credit)
+    value, credit = measure(tracks.per_second, hops), Credit(weight=3.0, unit="1/s", tag="drags")
+    draft.total("hops once a second", meaning, value, 0.15, _HOPS_PER_S, **credit)
     title = "is in the air a fifth of the time"
     meaning = "share of the time without a foot on the ground"
     value = measure(tracks.share_above, "air_time", 0.0)
@@ -48,6 +48,7 @@ def hop(frame: Frame, scene: Scene, draft: Draft) -> None:
     if frame.count:
         tolerance = 0.25 + 0.05 * frame.count
         value = measure(tracks.last, hops)
+        credit = Credit(weight=3.0, tag="drags")
         draft.counted("hops", "flights with a landing", value, frame, tolerance, **credit)
         draft.seconds = max(2.0, frame.count / _HOPS_PER_S)
     land_together(scene, draft)

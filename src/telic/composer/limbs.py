@@ -140,8 +140,9 @@ def swing(frame: Frame, scene: Scene, draft: Draft) -> None:
     if frame.count:
         draft.counted(title, meaning, measure(tracks.last, times), frame, **credit)
     else:
-        value = measure(tracks.per_second, times)
-        draft.total(title, f"{meaning}, per second", value, 0.1, 0.7, unit="1/s", **credit)
+        value, meaning = measure(tracks.per_second, times), f"{meaning}, per second"
+        credit["unit"] = "1/s"
+        draft.total(title, meaning, value, 0.1, 0.7, **credit)
     _stay(scene, draft)
     do_it_on_purpose(scene, draft)
     _keep_posture(frame, scene, draft)

@@ -163,8 +163,9 @@ def stand_up(frame: Frame, scene: Scene, draft: Draft) -> None:
     goal, height = scene.stands / 1.3, Measured("height")
     draft.pay("height", 1.0, Ratio(height, goal, low=None), "height of the torso")
     title, meaning = f"gets its torso {goal:.2g} m up", "highest point of the torso"
-    value, credit = measure(tracks.highest, "height"), Credit(unit="m", tag="too_low")
-    draft.total(title, meaning, value, 0.3 * goal, 0.95 * goal, weight=2.0, **credit)
+    value = measure(tracks.highest, "height")
+    credit = Credit(weight=2.0, unit="m", tag="too_low")
+    draft.total(title, meaning, value, 0.3 * goal, 0.95 * goal, **credit)
     meaning = f"share of the time above {0.8 * goal:.2g} m"
     value = measure(tracks.share_above, "height", 0.8 * goal)
     draft.leaf("stays up", meaning, value, 0.05, 0.4, weight=1.0, tag="falls")

@@ -111,12 +111,14 @@ def be_fast(
     if goal.is_exact:
         meaning = f"speed {way}, best at {target:.2g} m/s"
         draft.pay("speed", 1.0, Exact(along, target, 0.5 * target), meaning)
-        draft.near(title, words, value, target, 0.25 * target, tag="wrong_speed", **credit)
+        credit["tag"] = "wrong_speed"
+        draft.near(title, words, value, target, 0.25 * target, **credit)
     else:
         meaning = f"speed {way}, in parts of {target:.2g} m/s"
         pays = Ratio(along, target, most=None if goal.is_open else most)
         draft.pay("speed", 1.0, pays, meaning)
-        draft.leaf(title, words, value, 0.1 * target, target, tag="too_slow", **credit)
+        credit["tag"] = "too_slow"
+        draft.leaf(title, words, value, 0.1 * target, target, **credit)
     if goal.is_said:
         _keep_to_number(draft, goal, name, aside)
 
@@ -248,15 +250,16 @@ def _judge_circle(draft: Draft, side: str, radius: float, rate: float, laps: flo
     times = "once" if laps == 1 else f"{laps:g} times"
     title, meaning = f"goes round {times} to the {side}", "turns of the path about its own middle"
     value = measure(tracks.last, wound)
-    credit = Credit(unit="turns", tag="under_rotates")
-    draft.total(title, meaning, value, 0.2 * laps, 0.9 * laps, weight=2.0, **credit)
+    credit = Credit(weight=2.0, unit="turns", tag="under_rotates")
+    draft.total(title, meaning, value, 0.2 * laps, 0.9 * laps, **credit)
+    credit["weight"] = 1.0
     title, words = "faces where it goes", "turns of the heading"
     turned = measure(tracks.last, measure(metrics.turned, side))
     draft.total(title, words, turned, 0.2 * laps, 0.85 * laps, **credit)
-    way, credit = 2.0 * math.pi * radius * laps, Credit(unit="m", tag="too_slow")
+    way, credit = 2.0 * math.pi * radius * laps, Credit(weight=1.5, unit="m", tag="too_slow")
     length = measure(tracks.last, "distance_travelled")
     title = f"goes {way:.2g} m"
-    draft.total(title, "length of the path", length, 0.2 * way, 0.75 * way, weight=1.5, **credit)
+    draft.total(title, "length of the path", length, 0.2 * way, 0.75 * way, **credit)
     title, words = (
         f"keeps {radius:.2g} m from the middle",
         "mean distance from the middle of the path",

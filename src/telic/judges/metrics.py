@@ -116,7 +116,7 @@ def winding(episode: Episode, side: str) -> Array:
 def radius(episode: Episode) -> float:
     """The mean distance from the middle of the path."""
     x, y = episode["x_position"], episode["y_position"]
-    return float(np.mean(np.hypot(x - x.mean(), y - y.mean())))
+    return float(np.hypot(x - x.mean(), y - y.mean()).mean())
 
 
 @metric("turns", "heading_turns")
@@ -151,7 +151,7 @@ def shaking(episode: Episode) -> float:
 @metric("1", "foot_contact")
 def touches(episode: Episode) -> Array:
     """When any foot touches the ground."""
-    return (episode["foot_contact"] > 0).any(-1)
+    return np.asarray((episode["foot_contact"] > 0).any(-1))
 
 
 @metric("1/s", "foot_contact")
@@ -166,7 +166,7 @@ def phase_match(episode: Episode, one: Feet, other: Feet) -> float:
     """How much pairs of feet land together: 1 always, -1 always half a stride apart."""
     phase, lock = episode["foot_phase"][-1], episode["foot_phase_lock"][-1]
     a, b = list(one), list(other)
-    return float(np.mean(lock[a] * lock[b] * np.cos(2.0 * np.pi * (phase[a] - phase[b]))))
+    return float((lock[a] * lock[b] * np.cos(2.0 * np.pi * (phase[a] - phase[b]))).mean())
 
 
 @metric("1", "foot_phase", "foot_phase_lock")
@@ -235,7 +235,7 @@ def on_feet(
     """
     down = episode["foot_contact"] > 0
     up = ~down[:, list(others)].any(-1) if len(others) else np.ones(len(down), dtype=bool)
-    held = up & (down[:, list(mine)] if len(mine) else down).any(-1)
+    held = np.asarray(up & (down[:, list(mine)] if len(mine) else down).any(-1))
     if clear_m is None:
         return held
     return held & (_feet_up(episode)[:, list(others)].min(-1) > clear_m)
