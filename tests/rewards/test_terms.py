@@ -9,9 +9,9 @@ from telic.envs import make
 from telic.errors import RefusedCode, RewardError
 from telic.rewards.composed import ComposedReward, Phase, offered_modules
 from telic.rewards.load import load_reward
-from telic.rewards.node import Step
+from telic.rewards.node import StepView
 from telic.rewards.probe import probe
-from telic.rewards.signals import Above, Along, Beat, Cycles, Given, Made, Part, Turns
+from telic.rewards.signals import Above, Along, Beat, Cycles, Given, Made, Part, Size, Turns
 from telic.rewards.terms import (
     Alive,
     Arrive,
@@ -46,7 +46,8 @@ X = Given("x")
 WORTH = [
     (Pay(X), 2.0, 2.0),
     (Pay(X, -1.0, 1.0), 2.0, 1.0),
-    (Cost(X), -2.0, -2.0),
+    (Cost(X), 2.0, -2.0),
+    (Cost(Size(X)), -2.0, -2.0),
     (Cost(X, most=1.5), 2.0, -1.5),
     (Ratio(X, 4.0), 2.0, 0.5),
     (Ratio(X, 4.0, most=1.5), 20.0, 1.5),
@@ -70,7 +71,7 @@ WORTH = [
 
 @pytest.mark.parametrize(("term", "x", "worth"), WORTH, ids=lambda each: str(each)[:40])
 def test_a_term_is_worth_what_its_formula_says(term, x, worth):
-    step = Step(torch.zeros(1, 1), torch.zeros(1, 1), FakeInfo(x=[x]), {})
+    step = StepView(torch.zeros(1, 1), torch.zeros(1, 1), FakeInfo(x=[x]), {})
     assert step(term).item() == pytest.approx(worth, abs=1e-6)
 
 
@@ -89,7 +90,7 @@ def test_what_is_counted_is_counted_once_and_remembered():
     assert set(memory) == {"is_up", "times"}
     paid, ways = [], []
     for x in (0.0, 1.5, 0.5, 0.1, 0.1, 1.2, 0.0):
-        step = Step(torch.zeros(1, 1), torch.zeros(1, 1), FakeInfo(x=[x]), memory)
+        step = StepView(torch.zeros(1, 1), torch.zeros(1, 1), FakeInfo(x=[x]), memory)
         paid.append(step(Done(jumps, 1)).item())
         ways.append(step(Toward(jumps)).item())
         assert step(Part(jumps, "times")).item() == memory["times"].item()
@@ -102,7 +103,7 @@ def test_a_clock_turns_as_often_as_it_says():
     env = make("HalfCheetah-v5", num_envs=1)
     memory = {"beat": torch.zeros(1, 2)}
     for _ in range(4):
-        step = Step(torch.zeros(1, 6), torch.zeros(1, 17), FakeInfo(env.spec), memory)
+        step = StepView(torch.zeros(1, 6), torch.zeros(1, 17), FakeInfo(env.spec), memory)
         x, y = step(Beat(1.0))
     angle = 2.0 * math.pi * 4 * env.spec.dt_s
     assert (x.item(), y.item()) == pytest.approx((math.cos(angle), math.sin(angle)), abs=1e-6)
@@ -112,7 +113,7 @@ def test_mean_velocities_are_used_where_the_environment_has_them():
     spec = make("Ant-v5", num_envs=1).spec
     here = torch.zeros(1, 15), torch.zeros(1, 14)
     info = FakeInfo(spec, x_velocity=[2.0], y_velocity=[1.0])
-    step = Step(torch.zeros(1, 8), here[0], info, {})
+    step = StepView(torch.zeros(1, 8), here[0], info, {})
     assert step(Along("backward")).item() == -2.0
     assert step(Along("forward", "right")).item() == pytest.approx(0.7071)
 

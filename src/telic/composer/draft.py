@@ -13,7 +13,7 @@ from telic.composer.frames import Frame
 from telic.errors import UnknownName, UsageError
 from telic.judges.criteria import Criterion, Kind
 from telic.judges.episode import RecordedEpisode
-from telic.rewards.node import Node, Term, written
+from telic.rewards.node import Expression, Term, written
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -160,7 +160,7 @@ class JudgePart:
 class PhaseEnd(NamedTuple):
     """When a phase is over: what must hold, and for how long in all."""
 
-    reward: Node
+    reward: Expression
     """a condition of the reward"""
     judge: Measure
     """the same of the judge: a mask"""
@@ -288,7 +288,7 @@ class Draft:
 
     def ends_when(self, reward: Tensor, judge: np.ndarray, seconds: float = 0.0) -> None:
         """Say when this is done, for what comes after it: a condition, and a mask of the judge."""
-        self.reached.append(PhaseEnd(cast("Node", reward), cast("Measure", judge), seconds))
+        self.reached.append(PhaseEnd(cast("Expression", reward), cast("Measure", judge), seconds))
 
     def doubt(self, text: str, holds: bool = False) -> None:
         """Say once what the words left open, or what `holds` by itself on this robot."""

@@ -14,7 +14,7 @@ from telic.composer.parts import bodies_of
 from telic.composer.scene import Scene
 from telic.core.text import is_row
 from telic.judges import metrics, tracks
-from telic.rewards.signals import Along, Gone, Grounded, Measured, SoFar, Touching
+from telic.rewards.signals import Along, Gone, Grounded, Measured, Size, SoFar, Touching
 from telic.rewards.terms import Alive, AtEase, Cost, Pay, Peak, Poise, Small, Stay
 
 ALIVE = 0.3
@@ -36,7 +36,7 @@ def stay_straight(scene: Scene, draft: Draft, direction: str) -> None:
     is_ahead = direction in ("forward", "backward")
     if scene.has("lateral_velocity", "forward_velocity"):
         aside = Along("left" if is_ahead else "forward")
-        draft.pay("straight", 0.2, Cost(aside, most=2.0), "not going aside")
+        draft.pay("straight", 0.2, Cost(Size(aside), most=2.0), "not going aside")
 
 
 def rest_height(scene: Scene, draft: Draft) -> None:
@@ -262,7 +262,7 @@ def _stay(limit: Limit, scene: Scene, draft: Draft) -> None:
 
 def face_ahead(draft: Draft) -> None:
     """Charge for turning."""
-    draft.pay("ahead", 0.2, Cost(Measured("heading_rate"), most=3.0), "not turning")
+    draft.pay("ahead", 0.2, Cost(Size(Measured("heading_rate")), most=3.0), "not turning")
 
 
 def _face_ahead(limit: Limit, draft: Draft) -> None:
@@ -297,7 +297,7 @@ def _keep_height(limit: Limit, scene: Scene, draft: Draft) -> None:
         value = measure(tracks.share_above, "height", said)
     else:
         about = said or scene.stands
-        pays = Cost(Measured("height", minus=about), most=1.0)
+        pays = Cost(Size(Measured("height", minus=about)), most=1.0)
         title, tag = f"keeps its torso about {about:.2g} m high", "too_low"
         value = measure(tracks.share_near, "height", about, _HEIGHT_M)
     draft.pay("tall", 2.0, pays, title)

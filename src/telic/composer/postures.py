@@ -17,6 +17,7 @@ from telic.rewards.signals import (
     FewFeet,
     Measured,
     OnlyFeet,
+    Size,
     Skew,
     SoFar,
     Touching,
@@ -114,7 +115,9 @@ def _straight(scene: Scene, draft: Draft) -> None:
     if not scene.has("y_position"):
         draft.doubt("in a plane every way is straight", holds=True)
         return
-    draft.pay("straight", 0.4, Cost(Measured("lateral_velocity"), most=2.0), "not going aside")
+    draft.pay(
+        "straight", 0.4, Cost(Size(Measured("lateral_velocity")), most=2.0), "not going aside"
+    )
     meaning, value = "way aside for each metre travelled", measure(metrics.aside_per_metre)
     draft.leaf("goes straight", meaning, value, 0.5, 0.15, weight=1.0, tag="drifts")
 

@@ -23,7 +23,7 @@ from telic.composer.travel import speed_meant
 from telic.core.config import Record
 from telic.judges import metrics, tracks
 from telic.judges.criteria import JointCourse, Motion, ShownMotion
-from telic.rewards.node import Node
+from telic.rewards.node import Expression
 from telic.rewards.signals import Beat
 from telic.rewards.terms import FollowJoints
 
@@ -156,7 +156,7 @@ def follow(reference: Reference, draft: Draft) -> None:
     """Pay joints for following the reference, limb by limb, and judge how far off they are."""
     beat = Beat(reference.hertz)
     if draft.has_signal("Beat") and any(
-        node.name == "Beat" and node != cast("Node", beat)
+        node.name == "Beat" and node != cast("Expression", beat)
         for each in draft.terms
         for node in each.term.nodes()
     ):

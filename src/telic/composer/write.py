@@ -9,7 +9,7 @@ from dataclasses import replace
 from telic.composer.draft import Draft, JudgePart, WeightedTerm
 from telic.rewards import signals
 from telic.rewards.composed import FINISH, STAGE
-from telic.rewards.node import Node, written
+from telic.rewards.node import Expression, written
 
 ORDINALS = ("first", "second", "third", "fourth", "fifth", "sixth")
 _STAGES = {STAGE: 1.5, FINISH: 10.0}
@@ -161,7 +161,7 @@ def _reward(
     memory: Mapping[str, int | None],
     seen_by: str,
     lines: Sequence[str],
-    nodes: Sequence[Node],
+    nodes: Sequence[Expression],
 ) -> str:
     given = ", ".join(f'"{name}": {weight:g}' for name, weight in weights.items())
     kept = [f'    "{name}": {_zeros(width)},' for name, width in memory.items()]
@@ -201,7 +201,7 @@ def _terms(opening: str, terms: Sequence[WeightedTerm], closing: str) -> list[st
     return [opening, *(f'    "{each.name}": {each.term!r},' for each in terms), closing]
 
 
-def _nodes(drafts: Iterable[Draft]) -> list[Node]:
+def _nodes(drafts: Iterable[Draft]) -> list[Expression]:
     """Return all that the terms of drafts, and the ends of phases, are made of."""
     found = [each.term for draft in drafts for each in draft.terms]
     ends = [each.reward for draft in drafts for each in draft.reached]

@@ -23,7 +23,7 @@ from torch import Tensor
 from telic.envs.vector import Info
 from telic.rewards import signals, terms
 from telic.rewards.contract import RewardFunction
-from telic.rewards.node import Recipe, Step, Term
+from telic.rewards.node import Recipe, StepView, Term
 
 STAGE, FINISH = "stage", "finish"
 _STAGES = [
@@ -83,13 +83,13 @@ class ComposedReward(RewardFunction):
     ) -> tuple[Tensor, dict[str, Tensor]]:
         """Return the sum of the weighted terms, and each of them."""
         phase = self.memory["phase"] if self.phases else None
-        step = Step(action, next_obs, info, self.memory, phase=phase)
+        step = StepView(action, next_obs, info, self.memory, phase=phase)
         paid = self._sequence(step) if self.phases else {}
         for name, term in self.terms.items():
             paid[name] = self.weights[name] * step(term)
         return cast("Tensor", sum(paid.values())), paid
 
-    def _sequence(self, step: Step) -> dict[str, Tensor]:
+    def _sequence(self, step: StepView) -> dict[str, Tensor]:
         """Return the terms of the phases, and turn to the next phase where one is done."""
         memory, dt = self.memory, step.dt
         phase: Tensor = memory["phase"]
@@ -116,14 +116,14 @@ class ComposedReward(RewardFunction):
         paid[FINISH] = self.weights[FINISH] * done.float()
         return paid
 
-    def _begun(self, index: int, is_on: Tensor, step: Step) -> Step:
+    def _begun(self, index: int, is_on: Tensor, step: StepView) -> StepView:
         """Return the step as a phase sees it; its memory is zero until it begins."""
         suffix = f"_{index + 1}"
         for name, value in self.memory.items():
             if name.endswith(suffix):
                 on = is_on.float()
                 self.memory[name] = value * (on if value.ndim == 1 else on.unsqueeze(-1))
-        return Step(step.action, step.next_obs, step.info, self.memory, suffix)
+        return StepView(step.action, step.next_obs, step.info, self.memory, suffix)
 
 
 def _about(name: str, term: Term) -> dict[str, str]:

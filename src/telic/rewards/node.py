@@ -1,13 +1,14 @@
 r"""How reward terms are made: functions of one step, named with their numbers in a reward's file.
 
     @signal("v")
-    def Along(step: Step, direction: str) -> Tensor: ...      # measures
+    def Along(step: StepView, direction: str) -> Tensor: ...      # measures
 
     @term(r"\min({x} / {x}^*, 1)")
     def Share(x: Tensor, goal: float) -> Tensor: ...          # pays
 
-Calling one computes nothing yet: `Share(Along("forward"), goal=3.0)` is a `Node`, a frozen record
-of the call, which `step(node)` evaluates for N environments. A node is written as that very call.
+Calling one computes nothing yet: `Share(Along("forward"), goal=3.0)` is an
+`Expression`, a frozen record of the call, which `step(expression)` evaluates for N environments. It
+is written as that very call.
 To a type checker a signal is what it will have measured.
 """
 
@@ -59,7 +60,7 @@ _SYMBOLS: dict[Any, str] = {
 """of quantities, in formulas"""
 
 
-class Step:
+class StepView:
     """One transition of N environments, and what was measured of it so far."""
 
     def __init__(
@@ -87,13 +88,14 @@ class Step:
         self.phase = phase
         self._memory = memory
         self._suffix = suffix
-        self._known: dict[Node, Any] = {}
+        self._known: dict[Expression, Any] = {}
 
-    def __call__(self, node: Node) -> Any:
+    def __call__(self, node: Expression) -> Any:
         """Return the value of a node, computed at its first use in this step."""
-        if node not in self._known:
-            self._known[node] = node.evaluate(self)
-        return self._known[node]
+        value = self._known.get(node)
+        if value is None:
+            value = self._known[node] = node.evaluate(self)
+        return value
 
     @property
     def spec(self) -> EnvSpec:
@@ -140,7 +142,7 @@ class Recipe:
     """A function of the library: what a node computes, and how it is called."""
 
     function: Callable[..., Any]
-    kind: type[Node]
+    kind: type[Expression]
     latex: str
     memory: Memory
     digits: int
@@ -156,7 +158,7 @@ class Recipe:
         """Whether it looks at the step itself."""
         return "step" in inspect.signature(self.function).parameters
 
-    def __call__(self, *args: Any, **named: Any) -> Node:
+    def __call__(self, *args: Any, **named: Any) -> Expression:
         """Return the node of a call."""
         words = named.pop(_WORDS, "")
         given = {**dict(zip(self.parameters, args, strict=False)), **named}
@@ -174,7 +176,7 @@ class Recipe:
         return self.kind(self, rounded, words)
 
 
-class Node:
+class Expression:
     """A call of the library that is evaluated at each step; frozen."""
 
     __offered__: ClassVar[str] = "a term"
@@ -185,6 +187,8 @@ class Node:
         self.arguments = arguments
         self.words = words
         self._hash = hash((recipe.function.__name__, arguments))
+        self._inner = [(k, v) for k, v in arguments if isinstance(v, Expression)]
+        self._given = {k: v for k, v in arguments if not isinstance(v, Expression)}
 
     @property
     def name(self) -> str:
@@ -195,7 +199,7 @@ class Node:
         return self._hash
 
     def __eq__(self, other: object) -> bool:
-        if self is other or not isinstance(other, Node):
+        if self is other or not isinstance(other, Expression):
             return self is other
         return self.recipe is other.recipe and self.arguments == other.arguments
 
@@ -203,12 +207,11 @@ class Node:
         """Return an argument of the call."""
         return dict(self.arguments)[name]
 
-    def evaluate(self, step: Step) -> Any:
+    def evaluate(self, step: StepView) -> Any:
         """Return the value at this step."""
-        values = {k: step(v) if isinstance(v, Node) else v for k, v in self.arguments}
-        if self.recipe.takes_step:
-            return self.recipe.function(step, **values)
-        return self.recipe.function(**values)
+        values = {**self._given, **{name: step(each) for name, each in self._inner}}
+        recipe = self.recipe
+        return recipe.function(step, **values) if recipe.takes_step else recipe.function(**values)
 
     def __repr__(self) -> str:
         """Return the call: its first value by place, others by name, words last."""
@@ -220,11 +223,11 @@ class Node:
         given += [f"{_WORDS}={written(self.words)}"] if self.words else []
         return f"{self.name}({', '.join(given)})"
 
-    def nodes(self) -> Iterator[Node]:
+    def nodes(self) -> Iterator[Expression]:
         """Yield this node and all inside it."""
         yield self
         for _, value in self.arguments:
-            if isinstance(value, Node):
+            if isinstance(value, Expression):
                 yield from value.nodes()
 
     def slots(self) -> dict[str, int | None]:
@@ -239,12 +242,16 @@ class Node:
         """Return its formula in LaTeX, with the symbols of the signals in it."""
         latex = self.recipe.latex
         for name, value in self.arguments:
-            shown = value.formula() if isinstance(value, Node) else _SYMBOLS.get(value, f"{value}")
+            shown = (
+                value.formula()
+                if isinstance(value, Expression)
+                else _SYMBOLS.get(value, f"{value}")
+            )
             latex = latex.replace(f"{{{name}}}", shown)
         return latex
 
 
-class Term(Node):
+class Term(Expression):
     """A node that pays: one summand of a reward, before its weight."""
 
     def with_words(self, words: str) -> Term:
@@ -254,7 +261,7 @@ class Term(Node):
 
 def signal(
     latex: str = "x", *, memory: Memory | None = None, digits: int = 4
-) -> Callable[[Callable[Concatenate[Step, P], T]], Callable[P, T]]:
+) -> Callable[[Callable[Concatenate[StepView, P], T]], Callable[P, T]]:
     """Make a function of a step and numbers a signal.
 
     Args:
@@ -263,8 +270,8 @@ def signal(
         digits: significant digits that its numbers are written with.
     """
 
-    def make(function: Callable[Concatenate[Step, P], T]) -> Callable[P, T]:
-        return cast("Callable[P, T]", Recipe(function, Node, latex, memory or {}, digits))
+    def make(function: Callable[Concatenate[StepView, P], T]) -> Callable[P, T]:
+        return cast("Callable[P, T]", Recipe(function, Expression, latex, memory or {}, digits))
 
     return make
 
@@ -282,10 +289,10 @@ def term(
 
 def step_term(
     latex: str = "{x}", *, memory: Memory | None = None, digits: int = 4
-) -> Callable[[Callable[Concatenate[Step, P], Tensor]], Callable[P, Term]]:
+) -> Callable[[Callable[Concatenate[StepView, P], Tensor]], Callable[P, Term]]:
     """Make a function of a step, measured values and numbers a term; see `signal`."""
 
-    def make(function: Callable[Concatenate[Step, P], Tensor]) -> Callable[P, Term]:
+    def make(function: Callable[Concatenate[StepView, P], Tensor]) -> Callable[P, Term]:
         return cast("Callable[P, Term]", Recipe(function, Term, latex, memory or {}, digits))
 
     return make

@@ -9,6 +9,7 @@ A signal is measured once per step however many terms use it. Most are quantitie
 from __future__ import annotations
 
 import math
+from functools import reduce
 from typing import NamedTuple
 
 import torch
@@ -17,7 +18,7 @@ from torch import Tensor
 from telic.core.tensors import norm
 from telic.quantities import QUANTITIES
 from telic.quantities.observed import observed
-from telic.rewards.node import Step, signal
+from telic.rewards.node import StepView, signal
 
 _AXES = {
     "forward": (0, 1),
@@ -34,7 +35,7 @@ CLOCKS = frozenset({"beat", "action_change"})
 
 @signal("{quantity}")
 def Measured(
-    step: Step, quantity: str, body: str | None = None, minus: float = 0.0, sign: int = 1
+    step: StepView, quantity: str, body: str | None = None, minus: float = 0.0, sign: int = 1
 ) -> Tensor:
     """A quantity of `telic quantities`, less a number; `sign` -1 turns it round."""
     value = step.measured(quantity, *(() if body is None else (body,)))
@@ -43,55 +44,55 @@ def Measured(
 
 
 @signal("{quantity}", memory=lambda of: {of["quantity"]: of["width"]})
-def SoFar(step: Step, quantity: str, width: int) -> Tensor:
+def SoFar(step: StepView, quantity: str, width: int) -> Tensor:
     """A quantity of the episode so far; `width` is the size of its memory."""
     return step.so_far(quantity)
 
 
 @signal("x")
-def Observed(step: Step, kind: str, columns: tuple[int, ...]) -> Tensor:
+def Observed(step: StepView, kind: str, columns: tuple[int, ...]) -> Tensor:
     """What follows from columns of the observation; see `telic.quantities.observed`."""
     return observed(step.next_obs, kind, columns)
 
 
 @signal("r")
-def Given(step: Step, name: str) -> Tensor:
+def Given(step: StepView, name: str) -> Tensor:
     """A value of the step's info, such as the environment's own reward."""
     return step.info[name]
 
 
 @signal("|{x}|")
-def Size(step: Step, x: Tensor) -> Tensor:
+def Size(step: StepView, x: Tensor) -> Tensor:
     """The absolute value of a signal."""
     return x.abs()
 
 
 @signal("{x} - {x}^*", digits=6)
-def Less(step: Step, x: Tensor, minus: float, sign: int = 1) -> Tensor:
+def Less(step: StepView, x: Tensor, minus: float, sign: int = 1) -> Tensor:
     """A signal less a number; `sign` -1 turns it round."""
     return -(x - minus) if sign < 0 else x - minus
 
 
 @signal("[x > x^*]", digits=6)
-def Above(step: Step, x: Tensor, limit: float) -> Tensor:
+def Above(step: StepView, x: Tensor, limit: float) -> Tensor:
     """Whether a signal is above a limit."""
     return x > limit
 
 
 @signal("[x < x^*]", digits=6)
-def Below(step: Step, x: Tensor, limit: float) -> Tensor:
+def Below(step: StepView, x: Tensor, limit: float) -> Tensor:
     """Whether a signal is below a limit."""
     return x < limit
 
 
 @signal("(1 - {x})")
-def Not(step: Step, x: Tensor) -> Tensor:
+def Not(step: StepView, x: Tensor) -> Tensor:
     """Whether a condition does not hold."""
     return 1.0 - x.float()
 
 
 @signal("x")
-def Part(step: Step, whole: NamedTuple, name: str) -> Tensor:
+def Part(step: StepView, whole: NamedTuple, name: str) -> Tensor:
     """One value of a signal that has several, by name."""
     return getattr(whole, name)
 
@@ -100,7 +101,7 @@ def Part(step: Step, whole: NamedTuple, name: str) -> Tensor:
 
 
 @signal("v")
-def Along(step: Step, direction: str, aside: str | None = None) -> Tensor:
+def Along(step: StepView, direction: str, aside: str | None = None) -> Tensor:
     """Velocity over the ground in a direction, m/s; with `aside`, half way between two.
 
     Of a robot without feet that of its centre of mass, since each of its parts swings faster than
@@ -111,7 +112,7 @@ def Along(step: Step, direction: str, aside: str | None = None) -> Tensor:
     return _velocity(step, direction)
 
 
-def _velocity(step: Step, direction: str) -> Tensor:
+def _velocity(step: StepView, direction: str) -> Tensor:
     (axis, sign), spec = _AXES[direction], step.spec
     mean, quantity = _VELOCITIES[axis]
     robot, centre = spec.robot, QUANTITIES["centre_of_mass_velocity"]
@@ -124,12 +125,12 @@ def _velocity(step: Step, direction: str) -> Tensor:
 
 
 @signal("v")
-def Ahead(step: Step, aside: bool = False) -> Tensor:
+def Ahead(step: StepView, aside: bool = False) -> Tensor:
     """Velocity where the robot faces, or to its left, m/s, if possible the mean of the step."""
     return _ahead(step, aside)
 
 
-def _ahead(step: Step, aside: bool = False) -> Tensor:
+def _ahead(step: StepView, aside: bool = False) -> Tensor:
     info = step.info
     if not {"x_velocity", "y_velocity"} <= set(step.spec.info_keys):
         return step.measured("sideways_velocity" if aside else "heading_velocity")
@@ -140,7 +141,7 @@ def _ahead(step: Step, aside: bool = False) -> Tensor:
 
 
 @signal("d", memory={"start": 2})
-def Made(step: Step, direction: str) -> Tensor:
+def Made(step: StepView, direction: str) -> Tensor:
     """Way made in a direction since the episode began, m."""
     axis, sign = _AXES[direction]
     place = step.measured("xy"[axis] + "_position")
@@ -149,7 +150,7 @@ def Made(step: Step, direction: str) -> Tensor:
 
 
 @signal("d", memory=lambda of: {"spot": 1 + 2 * len(of["axes"])})
-def Gone(step: Step, axes: str) -> Tensor:
+def Gone(step: StepView, axes: str) -> Tensor:
     """Distance from where the episode began, m, along axes; its memory holds the way back."""
     here = torch.stack([step.measured(f"{axis}_position") for axis in axes], -1)
     gone = here - step.first("spot", here)
@@ -157,7 +158,7 @@ def Gone(step: Step, axes: str) -> Tensor:
     return norm(gone)
 
 
-class Heading(NamedTuple):
+class HeadingTurn(NamedTuple):
     """Turns of the heading since the episode began, and the turning rate of a step, rad/s."""
 
     turned: Tensor
@@ -165,31 +166,31 @@ class Heading(NamedTuple):
 
 
 @signal("x", memory={"heading_turns": 6, "faced": None})
-def Turns(step: Step, side: str) -> Heading:
+def Turns(step: StepView, side: str) -> HeadingTurn:
     """How far the heading has turned to a side, and how fast it turns, as the mean of the step."""
     turns = step.so_far("heading_turns")
     rate = 2.0 * math.pi / step.dt * (turns - step.recall("faced"))
     step.keep("faced", turns)
-    return Heading(-turns, -rate) if side == "right" else Heading(turns, rate)
+    return HeadingTurn(-turns, -rate) if side == "right" else HeadingTurn(turns, rate)
 
 
 # ---- feet
 
 
 @signal(r"[\text{air}]")
-def Airborne(step: Step) -> Tensor:
+def Airborne(step: StepView) -> Tensor:
     """Whether no foot touches the ground."""
     return (step.measured("feet_in_contact") == 0).float()
 
 
 @signal(r"[\text{foot}]")
-def Grounded(step: Step) -> Tensor:
+def Grounded(step: StepView) -> Tensor:
     """Whether a foot touches the ground."""
     return (step.measured("feet_in_contact") > 0).float()
 
 
 @signal(r"[\text{feet}]")
-def OnlyFeet(step: Step, others: tuple[int, ...], mine: tuple[int, ...] = ()) -> Tensor:
+def OnlyFeet(step: StepView, others: tuple[int, ...], mine: tuple[int, ...] = ()) -> Tensor:
     """Whether one of some feet touches the ground and none of the others; without any, all are."""
     contact = step.measured("foot_contact")
     others_up = 1.0 - contact[:, list(others)].amax(-1) if others else 1.0
@@ -197,20 +198,20 @@ def OnlyFeet(step: Step, others: tuple[int, ...], mine: tuple[int, ...] = ()) ->
 
 
 @signal(r"[\text{off}]")
-def FeetOff(step: Step, feet: tuple[int, ...]) -> Tensor:
+def FeetOff(step: StepView, feet: tuple[int, ...]) -> Tensor:
     """Whether none of some feet touches the ground."""
     return 1.0 - step.measured("foot_contact")[:, list(feet)].amax(-1)
 
 
 @signal(r"[\text{feet}]")
-def FewFeet(step: Step, most: int) -> Tensor:
+def FewFeet(step: StepView, most: int) -> Tensor:
     """Whether at least one foot touches the ground, and at most so many do."""
     contact = step.measured("foot_contact")
     return (contact.sum(-1) < most + 0.5).float() * contact.amax(-1)
 
 
 @signal(r"\Delta z")
-def FeetUp(step: Step, feet: tuple[int, ...] = (), rank: int = -1) -> Tensor:
+def FeetUp(step: StepView, feet: tuple[int, ...] = (), rank: int = -1) -> Tensor:
     """Height of the lowest of some feet above the lowest foot of all, m.
 
     Without feet, of the one that `rank` feet are lower than; -1 is the highest.
@@ -223,26 +224,26 @@ def FeetUp(step: Step, feet: tuple[int, ...] = (), rank: int = -1) -> Tensor:
 
 
 @signal("[c_i = c_j]")
-def Together(step: Step) -> Tensor:
+def Together(step: StepView) -> Tensor:
     """Whether all feet touch the ground, or none."""
     contact = step.measured("foot_contact")
     return 1.0 - (contact.amax(-1) - contact.amin(-1))
 
 
 @signal(r"\overline{c_i v_i}")
-def Slip(step: Step) -> Tensor:
+def Slip(step: StepView) -> Tensor:
     """Speed over the ground of feet that touch it, m/s, mean of the feet."""
     return step.measured("foot_slip").mean(-1)
 
 
 @signal("|d_l - d_r|", memory=lambda of: {"foot_duty_factor": 1 + of["feet"]})
-def Skew(step: Step, one: tuple[int, ...], other: tuple[int, ...], feet: int) -> Tensor:
+def Skew(step: StepView, one: tuple[int, ...], other: tuple[int, ...], feet: int) -> Tensor:
     """Difference of the shares of time that the feet of two sides were on the ground."""
     duty = step.so_far("foot_duty_factor")
     return (duty[:, list(one)].mean(-1) - duty[:, list(other)].mean(-1)).abs()
 
 
-class Stride(NamedTuple):
+class StrideState(NamedTuple):
     """Feet that came down in a step, and how far sides take turns."""
 
     landed: Tensor
@@ -250,15 +251,15 @@ class Stride(NamedTuple):
 
 
 @signal("x", memory={"steps": 5})
-def Strides(step: Step) -> Stride:
+def Strides(step: StepView) -> StrideState:
     """What the feet did in this step."""
     before = step.recall("steps")[:, 3]
     alternation = step.so_far("stride_alternation", "steps")
-    return Stride(step.recall("steps")[:, 3] - before, alternation)
+    return StrideState(step.recall("steps")[:, 3] - before, alternation)
 
 
 @signal("x", memory={"beat": 2}, digits=8)
-def Beat(step: Step, hertz: float) -> tuple[Tensor, Tensor]:
+def Beat(step: StepView, hertz: float) -> tuple[Tensor, Tensor]:
     """A clock that the policy sees: a point on the unit circle, so many turns a second."""
     beat, angle = step.recall("beat"), 2.0 * math.pi * hertz * step.dt
     x, y = beat[:, 0] + (beat.abs().sum(-1) == 0).float(), beat[:, 1]
@@ -286,7 +287,7 @@ class Cycle(NamedTuple):
 
 
 @signal("x", memory={"is_up": None, "times": None})
-def Cycles(step: Step, x: Tensor, high: float, low: float) -> Cycle:
+def Cycles(step: StepView, x: Tensor, high: float, low: float) -> Cycle:
     """How often a signal was above `high` and then below `low`: jumps, waves, squats."""
     is_up = torch.maximum(step.recall("is_up"), (x > high).float())
     done = is_up * (x < low).float()
@@ -306,7 +307,7 @@ class Wait(NamedTuple):
 
 
 @signal("x", memory={"waited": None})
-def Waiting(step: Step, cycle: Cycle, period: float) -> Wait:
+def Waiting(step: StepView, cycle: Cycle, period: float) -> Wait:
     """Time since a deed was last done, which the policy sees; due after 0.6 of a period."""
     waited = step.recall("waited") + step.dt
     due = torch.maximum(cycle.is_up, (waited > 0.6 * period).float())
@@ -324,7 +325,7 @@ class Flight(NamedTuple):
 
 
 @signal("x", memory={"air_time": 1, "hops": None})
-def Flights(step: Step, least_s: float) -> Flight:
+def Flights(step: StepView, least_s: float) -> Flight:
     """Flights of at least so many seconds that land."""
     flown = step.recall("air_time")[:, 0]
     landed = ((step.so_far("air_time") == 0) & (flown > least_s)).float()
@@ -347,7 +348,9 @@ class TurnOver(NamedTuple):
 
 
 @signal("x", memory=lambda of: {of["turns"]: 6, "best": None, "landed": None})
-def Somersault(step: Step, turns: str, sign: int, count: int, has_feet: bool = True) -> TurnOver:
+def Somersault(
+    step: StepView, turns: str, sign: int, count: int, has_feet: bool = True
+) -> TurnOver:
     """Turning over so often, and then standing on the feet."""
     turned, spin = step.so_far(turns), step.measured(turns.replace("turns", "rate"))
     turned, spin = (-turned, -spin) if sign < 0 else (turned, spin)
@@ -367,7 +370,7 @@ def Somersault(step: Step, turns: str, sign: int, count: int, has_feet: bool = T
 
 @signal(r"\Delta z", memory=lambda of: {"began": 1 + len(of["bodies"])})
 def Rise(
-    step: Step, bodies: tuple[str, ...], highest: bool = False, from_torso: bool = True
+    step: StepView, bodies: tuple[str, ...], highest: bool = False, from_torso: bool = True
 ) -> Tensor:
     """How far the lowest, or highest, of some bodies is above where it began, m.
 
@@ -382,7 +385,7 @@ def Rise(
 
 @signal(r"[f]\, v_\text{foot}")
 def KickSpeed(
-    step: Step, body: str, foot: int, others: tuple[int, ...] = (), sign: int = 1
+    step: StepView, body: str, foot: int, others: tuple[int, ...] = (), sign: int = 1
 ) -> Tensor:
     """Speed of a free foot forward, seen from the torso, m/s; `sign` -1: backward.
 
@@ -396,27 +399,27 @@ def KickSpeed(
 
 
 @signal(r"[\text{touch}]")
-def Touching(step: Step, bodies: tuple[str, ...], least: float) -> Tensor:
+def Touching(step: StepView, bodies: tuple[str, ...], least: float) -> Tensor:
     """Whether more than a force, N, acts on one of some bodies."""
-    forces = torch.stack([step.measured("contact_force", body) for body in bodies], -1)
-    return (forces.amax(-1) > least).float()
+    forces = [step.measured("contact_force", body) for body in bodies]
+    return (reduce(torch.maximum, forces) > least).float()
 
 
 @signal(r"\theta")
-def PoleAngle(step: Step) -> Tensor:
+def PoleAngle(step: StepView) -> Tensor:
     """Angle of the pole that is farthest from upright, rad."""
     return step.measured("pole_angles").abs().amax(-1)
 
 
 @signal(r"[\text{down}]")
-def IsDown(step: Step, below: float) -> Tensor:
+def IsDown(step: StepView, below: float) -> Tensor:
     """Whether the torso is below a height, or far from upright."""
     low = step.measured("height") < below
     return (low | (step.measured("uprightness") < 0.3)).float()
 
 
 @signal("h / h^*")
-def Climbed(step: Step, steps: float) -> Tensor:
+def Climbed(step: StepView, steps: float) -> Tensor:
     """Share of the way up a field of so many steps that is made."""
     rise = step.measured("ground_step").clamp_min(1e-3)
     return (step.measured("ground_height") / (steps * rise)).clamp(0.0, 1.0)
@@ -436,7 +439,7 @@ class BlockState(NamedTuple):
 
 
 @signal("d", memory={"began": 3})
-def Block(step: Step) -> BlockState:
+def Block(step: StepView) -> BlockState:
     """Where the block is, seen from the goal, the hand and the place where it lay."""
     block = step.measured("body_position", "block")
     away = norm(block - step.measured("body_position", "target"))
@@ -460,7 +463,7 @@ class Missed(NamedTuple):
 
 
 @signal("x", memory=lambda of: {"strayed": 3} if of["mean_s"] else {})
-def CommandError(step: Step, ahead: float, turn: float, mean_s: float = 0.0) -> Missed:
+def CommandError(step: StepView, ahead: float, turn: float, mean_s: float = 0.0) -> Missed:
     """Distance from the commanded velocity, in parts of the largest commands.
 
     Where hips sway it is a mean over `mean_s`, which a robot cannot keep: no policy sees it.
@@ -482,7 +485,7 @@ def CommandError(step: Step, ahead: float, turn: float, mean_s: float = 0.0) -> 
 
 
 @signal(r"[\text{go}]")
-def IsCommanded(step: Step, ahead: float, turn: float) -> Tensor:
+def IsCommanded(step: StepView, ahead: float, turn: float) -> Tensor:
     """Whether it is commanded to move, more than 0.05 of the largest commands."""
     info = step.info
     ground = torch.hypot(info["command_forward"], info["command_sideways"])

@@ -17,15 +17,24 @@ from typing import cast
 import torch
 from torch import Tensor
 
-from telic.rewards.node import Step, step_term, term
-from telic.rewards.signals import BlockState, Cycle, Flight, Heading, Missed, Stride, TurnOver, Wait
+from telic.rewards.node import StepView, step_term, term
+from telic.rewards.signals import (
+    BlockState,
+    Cycle,
+    Flight,
+    HeadingTurn,
+    Missed,
+    StrideState,
+    TurnOver,
+    Wait,
+)
 
 _SHARP = 4.0
 """how steeply a foot is wanted on the ground or off it"""
 
 
 @step_term("1")
-def Alive(step: Step) -> Tensor:
+def Alive(step: StepView) -> Tensor:
     """1 at every step: the episode goes on."""
     return torch.ones_like(step.next_obs[:, 0])
 
@@ -36,10 +45,10 @@ def Pay(x: Tensor, low: float | None = None, high: float | None = None) -> Tenso
     return x.float() if low is None and high is None else x.clamp(low, high)
 
 
-@term("-|{x}|")
+@term("-{x}")
 def Cost(x: Tensor, most: float | None = None) -> Tensor:
-    """The size of a signal as a cost, up to `most`."""
-    return -(x.abs() if most is None else x.abs().clamp(max=most))
+    """A signal as a cost, up to `most`."""
+    return -(x if most is None else x.clamp(max=most))
 
 
 @term("-{x}^2")
@@ -135,7 +144,7 @@ def AtEase(x: Tensor, width: float) -> Tensor:
 
 
 @step_term(r"(e^{-(1 - \cos\theta)/w} - 2 (1 - \cos\theta))", digits=3)
-def Poise(step: Step, width: float) -> Tensor:
+def Poise(step: StepView, width: float) -> Tensor:
     """Uprightness of the torso; it falls to 1/e at `width` of 1 - cos of the tilt."""
     leans = 1.0 - step.measured("uprightness")
     return torch.exp(-leans / width) - 2.0 * leans
@@ -154,7 +163,7 @@ def Cosine(x: Tensor) -> Tensor:
 
 
 @step_term(r"(1 - |\cos\theta|)")
-def Flat(step: Step) -> Tensor:
+def Flat(step: StepView) -> Tensor:
     """How level the torso lies."""
     return 1.0 - step.measured("uprightness").abs()
 
@@ -172,7 +181,7 @@ def Both(one: object, other: object) -> Tensor:
 
 
 @step_term(r"\Delta\Phi", memory=lambda of: {f"was_{of['name']}": 2})
-def Nearer(step: Step, name: str, pays: object, per_step: float) -> Tensor:
+def Nearer(step: StepView, name: str, pays: object, per_step: float) -> Tensor:
     """What another term gains from step to step, and a little of it, so that it stays there."""
     now, kept = cast("Tensor", pays), step.recall(f"was_{name}")
     before = torch.where(kept[:, 0] > 0, kept[:, 1], now)
@@ -184,20 +193,22 @@ def Nearer(step: Step, name: str, pays: object, per_step: float) -> Tensor:
 
 
 @term("[s]")
-def Touchdown(stride: Stride) -> Tensor:
+def Touchdown(stride: StrideState) -> Tensor:
     """A foot comes down, of the other side than the one before."""
     return stride.landed.clamp(0.0, 1.0) * stride.alternation
 
 
 @term(r"\min(\psi / \psi^*, 1)")
-def TurnBy(heading: Heading, turns: float, at_least: bool = False) -> Tensor:
+def TurnBy(heading: HeadingTurn, turns: float, at_least: bool = False) -> Tensor:
     """Turns in parts of what was asked for; more costs, unless it is asked for `at_least`."""
     share = (heading.turned / turns).clamp(-1.0, 1.0)
     return share if at_least else share - ((heading.turned - turns) / turns).clamp(0.0, 2.0)
 
 
 @term(r"e^{-(\Delta\psi/w)^2} e^{-|\omega|}")
-def TurnedThere(heading: Heading, turns: float, tolerance: float, at_least: bool = False) -> Tensor:
+def TurnedThere(
+    heading: HeadingTurn, turns: float, tolerance: float, at_least: bool = False
+) -> Tensor:
     """Having turned so far, and no longer turning."""
     lacking = turns - heading.turned
     lacking = lacking.clamp(min=0.0) if at_least else lacking
@@ -206,7 +217,7 @@ def TurnedThere(heading: Heading, turns: float, tolerance: float, at_least: bool
 
 @step_term(r"(\overline{w_i (c_i - \tfrac12)} - \overline{w_i z_i})")
 def Rhythm(
-    step: Step,
+    step: StepView,
     beat: tuple[Tensor, Tensor],
     landings: tuple[tuple[float, ...], ...],
     duty: float,
@@ -238,7 +249,7 @@ def _stance(landings: tuple[float, ...], duty: float, beat: tuple[Tensor, Tensor
 
 
 @step_term(r"\overline{\cos(\phi_i - \phi_j) c_i c_j}")
-def Pattern(step: Step, landings: tuple[float, ...]) -> Tensor:
+def Pattern(step: StepView, landings: tuple[float, ...]) -> Tensor:
     """Feet down together or apart as in a gait, without a clock; mean over pairs of feet."""
     steps = 2.0 * step.measured("foot_contact") - 1.0
     pairs = [(one, other) for one in range(len(landings)) for other in range(one)]
@@ -250,14 +261,14 @@ def Pattern(step: Step, landings: tuple[float, ...]) -> Tensor:
 
 
 @step_term("(-v_{xy} - {gone} / d^*)")
-def Stay(step: Step, gone: Tensor, most: float) -> Tensor:
+def Stay(step: StepView, gone: Tensor, most: float) -> Tensor:
     """Going somewhere, and being elsewhere than at the start, as costs."""
     drift = step.measured("horizontal_speed").clamp(max=2.0)
     return -drift - (gone / most).clamp(max=2.0)
 
 
 @step_term("(e^{-({gone}/w)^2} - {gone})")
-def Home(step: Step, gone: Tensor, phase: int) -> Tensor:
+def Home(step: StepView, gone: Tensor, phase: int) -> Tensor:
     """Being near the start, while a phase is on."""
     close = torch.exp(-((gone / 0.5) ** 2)) - (gone / 2.0).clamp(max=3.0)
     return close if step.phase is None else (step.phase == phase).float() * close
@@ -317,7 +328,7 @@ def TurnLanding(turn: TurnOver) -> Tensor:
 
 
 @step_term(r"[\text{done}] \cos\theta (1 + e^{-v}) / 2")
-def TurnRest(step: Step, turn: TurnOver) -> Tensor:
+def TurnRest(step: StepView, turn: TurnOver) -> Tensor:
     """Upright and slow after a somersault."""
     calm = 0.5 + 0.5 * torch.exp(-step.measured("speed"))
     return turn.done.float() * step.measured("uprightness") * calm
@@ -354,7 +365,7 @@ def Sway(missed: Missed) -> Tensor:
 
 
 @step_term(r"(-2 v_z^2 - 0.05 (\omega_x^2 + \omega_y^2))")
-def Level(step: Step) -> Tensor:
+def Level(step: StepView) -> Tensor:
     """Going up and down, rolling and pitching, as a cost."""
     rocking = step.measured("roll_rate").square() + step.measured("pitch_rate").square()
     bobbing = step.measured("vertical_velocity").square()
@@ -362,7 +373,7 @@ def Level(step: Step) -> Tensor:
 
 
 @step_term(r"(-[\text{stand}] (1 - c_i))")
-def StandOnFeet(step: Step, moving: Tensor) -> Tensor:
+def StandOnFeet(step: StepView, moving: Tensor) -> Tensor:
     """Feet in the air while it is commanded to stand, as a cost."""
     lifts = 1.0 - step.measured("foot_contact").mean(-1)
     return -lifts * (1.0 - moving)
@@ -370,7 +381,7 @@ def StandOnFeet(step: Step, moving: Tensor) -> Tensor:
 
 @step_term(r"(e^{-\overline{(q - q^*)^2} / w^2} - 0.3 \overline{(q - q^*)^2})")
 def FollowJoints(
-    step: Step,
+    step: StepView,
     beat: tuple[Tensor, Tensor],
     joints: tuple[tuple[str, tuple[float, ...]], ...],
     width: float,
