@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from telic.judges.criteria import require as require
     from telic.judges.criteria import score as score
     from telic.judges.criteria import score_near as score_near
-    from telic.rewards.composed import ComposedReward as ComposedReward
     from telic.rewards.contract import RewardFunction as RewardFunction
     from telic.training.policy import load_policy as load_policy
     from telic.verbs.search import search as search
@@ -36,7 +35,6 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _WHERE = {
-    "ComposedReward": "telic.rewards.composed",
     "RewardFunction": "telic.rewards.contract",
     "guard": "telic.judges.criteria",
     "leaf": "telic.judges.criteria",
@@ -54,7 +52,6 @@ _WHERE = {
 }
 
 __all__ = [
-    "ComposedReward",
     "RewardFunction",
     "TelicError",
     "__version__",

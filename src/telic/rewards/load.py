@@ -17,7 +17,7 @@ import torch
 from telic import quantities
 from telic.core.text import closest
 from telic.errors import BadFile, ConfigError, MissingFile, RewardError, TelicError
-from telic.rewards.composed import ComposedReward, offered_modules
+from telic.rewards.composed import offered_modules
 from telic.rewards.contract import RewardFunction
 from telic.rewards.definition import Definition
 from telic.rewards.library import LIBRARY, library_names
@@ -174,5 +174,5 @@ def _provided() -> dict[str, Any]:
         for name, value in vars(quantities).items()
         if isinstance(value, quantities.Quantity)
     }
-    own = {"RewardFunction": RewardFunction, "ComposedReward": ComposedReward}
-    return {"telic": {**own, "quantities": measured, "rewards": offered_modules()}}
+    library = {"quantities": measured, "rewards": offered_modules()}
+    return {"telic": {"RewardFunction": RewardFunction, **library}}

@@ -145,7 +145,7 @@ MODULES: Mapping[str, Collection[str]] = {
     "numpy": words(NUMPY),
     "numpy.fft": words(NUMPY_FFT),
     "numpy.linalg": words(NUMPY_LINALG),
-    "telic": frozenset({"ComposedReward", "RewardFunction"}),
+    "telic": frozenset({"RewardFunction"}),
     "telic.quantities": ANY,
     "telic.rewards": frozenset(),
     "telic.rewards.composed": ANY,
