@@ -14,7 +14,7 @@ import psutil
 import pytest
 
 from telic.errors import MissingExtra, Refused, TelicError, UsageError
-from telic.jobs import ray_cluster, worker
+from telic.jobs import process, ray_cluster
 from telic.jobs.board import JobBoard
 from telic.jobs.launcher import launcher_for, read_place
 from telic.jobs.pool import JobPool
@@ -145,7 +145,7 @@ def threads(monkeypatch):
     ray = ThreadsForRay()
     monkeypatch.setattr(ray_cluster, "_ray", lambda: ray)
     monkeypatch.setattr(ray_cluster, "_MAIL_S", 0.02)
-    monkeypatch.setattr(worker, "BEAT_S", 0.1)
+    monkeypatch.setattr(process, "BEAT_S", 0.1)
     return ray
 
 

@@ -172,7 +172,7 @@ def test_an_exception_in_the_listener_ends_the_worker(folder):
 
     with pytest.raises(ZeroDivisionError):
         worker.run(listen)
-    assert worker._process is not None and worker._process.returncode is not None
+    assert worker._process is not None and worker._process.code is not None
 
 
 def test_a_missing_entry_is_our_own_error(folder):

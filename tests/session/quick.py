@@ -17,7 +17,7 @@ from telic.session.loop import Session, run
 from telic.storage.files import read_json
 from telic.storage.layout import SessionFolder
 from telic.training.plan import PRESETS
-from telic.training.workers import LocalChannel
+from telic.training.run import LocalChannel
 from tests.authors.scripts import REVISION, SCRIPT, STRICT
 from tests.heard import Heard
 from tests.training.small import SETTINGS

@@ -98,7 +98,7 @@ def sessions(home, tmp_path):
     return honest.folder, hostile.folder
 
 
-@pytest.mark.slow  # what such a reward can reach is in tests/training/test_grants and test_cells
+@pytest.mark.slow  # what it can reach: tests/training/test_grants, test_partition
 def test_a_reward_with_all_of_python_cannot_change_a_verdict(sessions):
     honest, hostile = sessions
     trained = RunFolder(hostile.iteration(1).run.path)

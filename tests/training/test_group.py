@@ -18,14 +18,14 @@ from telic.storage.files import read_json
 from telic.storage.layout import RunFolder
 from telic.storage.scalars import read_rows
 from telic.training import group as group_module
-from telic.training import workers as workers_module
-from telic.training.cells import by_process, cells_of
+from telic.training import run as run_module
 from telic.training.folder import create
 from telic.training.group import SharedMemory, TrainingGroup
 from telic.training.loop import collecting
+from telic.training.partition import by_process, member_groups
 from telic.training.population import Moments, SharedMoments
 from telic.training.ppo import Learner, LearningResult
-from telic.training.run import execute
+from telic.training.run import LocalChannel, execute
 from telic.training.setup import (
     Progress,
     Setup,
@@ -37,7 +37,6 @@ from telic.training.setup import (
     restore,
     save,
 )
-from telic.training.workers import LocalChannel
 from tests.training.small import SPEED, small_job
 from tests.training.test_population import numbers, weights
 
@@ -235,7 +234,7 @@ class WorkerHere:
 @pytest.fixture
 def workers(monkeypatch) -> type[WorkerHere]:
     monkeypatch.setattr(host, "Worker", WorkerHere)
-    monkeypatch.setattr(workers_module, "importing_once", lambda order: nullcontext())
+    monkeypatch.setattr(run_module, "_importing_once", lambda order: nullcontext())
     monkeypatch.setattr(group_module, "_LOOK_S", 0.02)
     monkeypatch.setattr(WorkerHere, "ends_after", None)
     return WorkerHere
@@ -300,7 +299,7 @@ def test_devices_are_for_members_first_and_then_for_their_environments(tmp_path)
         job = small_job(seeds=tuple(range(seeds)), devices=("cpu",) * devices, **changes)
         run = RunFolder(tmp_path / f"{seeds} {devices}")
         create(job, run)
-        cells = cells_of(job, run)
+        cells = member_groups(job, run)
         return [(len(cell.job.members), len(by_process(cell.job))) for cell in cells]
 
     assert spread(1, 2) == [(1, 2)]

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import os
-import socket
 import time
 from collections.abc import Sequence
 from pathlib import Path
 
-import psutil
-
 from telic.core.config import Record
 from telic.errors import Refused, UnknownName
+from telic.jobs.process import ProcessId
 from telic.jobs.spec import (
     JOBS,
     JobBeat,
-    JobDriver,
     JobFolder,
     JobRecord,
     JobSpec,
@@ -44,24 +41,9 @@ class JobLine(Record):
     created: float
 
 
-def this_driver() -> JobDriver:
-    """Return who this process is."""
-    process = psutil.Process()
-    return JobDriver(host=socket.gethostname(), pid=process.pid, started=process.create_time())
-
-
 def is_driven(record: JobRecord) -> bool:
-    """Say whether somebody looks after a job; of another machine's processes nobody knows."""
-    if record.is_over:
-        return False
-    driver = record.driver
-    if driver.host != socket.gethostname():
-        return True
-    try:
-        process = psutil.Process(driver.pid)
-        return process.create_time() == driver.started and process.status() != "zombie"
-    except psutil.Error:
-        return False
+    """Say whether a process looks after a job."""
+    return not record.is_over and record.driver.is_alive
 
 
 class JobBoard:
@@ -83,7 +65,7 @@ class JobBoard:
         with taking_turns(self.path / "door"):
             known = self._known(spec)
             if known is not None:
-                if is_driven(known) and known.driver != this_driver():
+                if is_driven(known) and known.driver != ProcessId.own():
                     raise Refused(
                         f"{known.name} is being done by process {known.driver.pid}.",
                         hint="Wait for it, or end it with: telic jobs stop " + known.name,
@@ -96,7 +78,7 @@ class JobBoard:
                 name=spec.name,
                 place=place,
                 created=time.time() if known is None else known.created,
-                driver=this_driver(),
+                driver=ProcessId.own(),
                 attempts=() if known is None else known.attempts,
             )
             write_json(folder.spec, spec)

@@ -13,7 +13,6 @@ mean the same everywhere; what else follows the question mark is a directive for
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from typing import Any, Protocol
 from urllib.parse import parse_qsl
@@ -23,6 +22,7 @@ from pydantic import Field
 from telic.core.config import Config
 from telic.core.text import read_value
 from telic.errors import ConfigError, UnknownName
+from telic.jobs.process import Process
 from telic.jobs.spec import AttemptReport, Cluster, JobFolder, JobSpec
 from telic.jobs.worker import finished_report
 from telic.storage.resources import usable_cores
@@ -121,26 +121,20 @@ class LocalJobs:
 
     def __init__(self) -> None:
         self.room = len(usable_cores())
-        self._processes: dict[str, subprocess.Popen[bytes]] = {}
+        self._processes: dict[str, Process] = {}
 
     def start(self, spec: JobSpec, folder: JobFolder, attempt: int) -> str:
         """Start a worker."""
         words = (sys.executable, "-m", "telic.jobs.worker", "attempt", folder.path, str(attempt))
         with folder.log(attempt).open("ab") as log:
-            process = subprocess.Popen(
-                words,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )
+            process = Process(words, stdout=log)
         self._processes[spec.name] = process
         return f"process {process.pid}"
 
     def look(self, spec: JobSpec, folder: JobFolder, attempt: int) -> AttemptReport:
         """Look for the attempt's end, then for its process."""
         process = self._processes[spec.name]
-        code = process.poll()
+        code = process.code
         report = finished_report(folder, attempt)
         if report is not None:
             process.wait()  # it has written its last file
@@ -152,15 +146,12 @@ class LocalJobs:
 
     def stop(self, spec: JobSpec, *, now: bool) -> None:
         """Signal the worker; asked gently, it sees the stop file by itself."""
-        process = self._processes[spec.name]
-        if now and process.poll() is None:
-            process.kill()
-            process.wait()
+        if now and self._processes[spec.name].code is None:
+            self._processes[spec.name].kill()
 
     def close(self) -> None:
         """End what still runs, and wait for it."""
         for process in self._processes.values():
-            if process.poll() is None:
-                process.terminate()
+            process.terminate()
         for process in self._processes.values():
             process.wait()

@@ -24,8 +24,8 @@ from telic.core.events import Listener, LogMessage, ignore
 from telic.errors import TelicError
 from telic.jobs.board import JobBoard
 from telic.jobs.launcher import JobLauncher, JobPlace, launcher_for
+from telic.jobs.process import GRACE_S
 from telic.jobs.spec import AttemptReport, JobAttempt, JobFolder, JobOutcome, JobRecord, JobSpec
-from telic.jobs.worker import GRACE_S
 from telic.storage.files import write_json
 
 _ROUND_S = 0.02

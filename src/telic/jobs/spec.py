@@ -27,6 +27,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from telic.core.config import Record
+from telic.jobs.process import ProcessId
 
 Cluster = Literal["slurm", "local"]
 AttemptState = Literal["waiting", "running", "done", "gone", "stopped"]
@@ -127,15 +128,6 @@ class JobAttempt(Record):
     """why, in words; None while it runs"""
 
 
-class JobDriver(Record):
-    """The process that started a job and looks after it."""
-
-    host: str
-    pid: int
-    started: float
-    """when the process began, which tells it from a later one of the same number"""
-
-
 class JobRecord(Record):
     """How far a job is."""
 
@@ -148,7 +140,8 @@ class JobRecord(Record):
     reason: str | None = None
     """why it failed or was stopped"""
     created: float
-    driver: JobDriver
+    driver: ProcessId
+    """the process that started it and looks after it"""
     attempts: tuple[JobAttempt, ...] = ()
 
     @property

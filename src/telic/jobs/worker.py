@@ -14,22 +14,16 @@ from __future__ import annotations
 import os
 import signal
 import socket
-import subprocess
 import sys
 import time
-from collections.abc import Callable, Generator
-from contextlib import contextmanager, suppress
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
+from telic.jobs.process import Process
 from telic.jobs.spec import AttemptEnd, AttemptReport, Beats, JobBeat, JobFolder, JobSpec
-from telic.sandbox.kernel import die_with_parent
 from telic.storage.files import TEMPORARY_MARK, read_record, write_json
-
-BEAT_S = 2.0
-GRACE_S = 30.0
-"""seconds in which a job may save before it is killed"""
-_SOON_S = 0.01
 
 
 def node_name() -> str:
@@ -40,7 +34,15 @@ def node_name() -> str:
 def run_job(path: str) -> int:
     """Run the job of a file to its end; returns its exit code."""
     spec = JobSpec.model_validate_json(Path(path).read_bytes())
-    return subprocess.call(spec.words(), cwd=spec.cwd, env={**os.environ, **spec.env})
+    process = Process(
+        spec.words(),
+        cwd=Path(spec.cwd),
+        env={**os.environ, **spec.env},
+        stdout=None,
+        stderr=None,
+        own_group=False,  # a scheduler ends the group that it made
+    )
+    return process.wait() or 0
 
 
 def run_attempt_in(path: str, attempt: int) -> int:
@@ -94,16 +96,13 @@ def run_attempt(
     """
     began, node = time.monotonic(), node or node_name()
     try:
-        process = subprocess.Popen(
+        process = Process(
             spec.words(),
             cwd=cwd,
             env={**os.environ, **spec.env},
-            stdin=subprocess.DEVNULL,
             stdout=log,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-            preexec_fn=_end_with_worker,
             pass_fds=holds,
+            parent_death_signal=signal.SIGTERM,
         )
     except OSError as error:
         why = f"it could not be started on {node}: {error}"
@@ -112,16 +111,11 @@ def run_attempt(
     def is_asked() -> bool:
         return beat(JobBeat(time=time.time(), node=node, pid=process.pid))
 
-    was_stopped = False
-    try:
-        with _signals_noted() as signalled:
-            was_stopped = _wait(process, lambda: is_asked() or bool(signalled))
-            is_preempted = bool(signalled)
-    finally:
-        _kill_group(process)
-    code = process.returncode
+    with _signals_noted() as signalled:
+        was_stopped = process.supervise(lambda: is_asked() or bool(signalled))
+    code = process.code or 0
     seconds = time.monotonic() - began
-    if is_preempted:
+    if signalled:
         why = f"preempted on {node}"
         return AttemptEnd(code=None, seconds=seconds, node=node, error=why)
     return AttemptEnd(
@@ -131,34 +125,6 @@ def run_attempt(
         node=node,
         was_stopped=was_stopped,
     )
-
-
-def _wait(process: subprocess.Popen[bytes], should_end: Callable[[], bool]) -> bool:
-    """Wait for a process, beating; returns whether it was asked to end."""
-    deadline: float | None = None
-    next_beat = time.monotonic()
-    while True:
-        now = time.monotonic()
-        if now >= next_beat:
-            next_beat = now + BEAT_S
-            if should_end() and deadline is None:
-                deadline = now + GRACE_S
-                process.send_signal(signal.SIGTERM)
-        if deadline is not None and now > deadline:
-            _kill_group(process)
-        with suppress(subprocess.TimeoutExpired):
-            process.wait(max(_SOON_S, next_beat - time.monotonic()))
-            return deadline is not None
-
-
-def _end_with_worker() -> None:
-    die_with_parent(signal.SIGTERM)
-
-
-def _kill_group(process: subprocess.Popen[bytes]) -> None:
-    """End what a job may have left behind."""
-    with suppress(ProcessLookupError, PermissionError):
-        os.killpg(process.pid, signal.SIGKILL)
 
 
 @contextmanager

@@ -6,12 +6,10 @@ import contextlib
 import functools
 import json
 import os
-import select
 import subprocess
 import sys
 import tempfile
 import threading
-import time
 from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from pathlib import Path
@@ -22,6 +20,7 @@ from pydantic import ValidationError
 from telic.core.config import Record
 from telic.core.events import Listener, LogMessage, VideoProgress, ignore
 from telic.errors import ConfigError, TelicError, UnknownName
+from telic.jobs.process import PIPE, Process
 from telic.rendering.job import Rendering, RenderJob
 from telic.sandbox.wire import cleaned, is_record, printable
 from telic.storage.files import plain
@@ -32,7 +31,8 @@ FORCE = "TELIC_RENDER_BACKEND"
 _PATIENCE_S = 60
 _SILENCE_S = 120.0
 _MOST_VALUES = 1000
-_LONGEST_LINE, _KEPT = 1 << 20, 20
+_KEPT = 20
+_GRACE_S = 3.0
 _POLL_S = 0.2
 
 
@@ -163,17 +163,18 @@ class _Crew:
         lines: list[str] = []
         jobs = [self._jobs[i] for i in places]
         with tempfile.TemporaryFile() as errors, tempfile.TemporaryDirectory() as folder:
-            process = subprocess.Popen(
+            process = Process(
                 command(),
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
+                stdin=PIPE,
+                stdout=PIPE,
                 stderr=errors,
                 env=child_environment(backend, Path(folder), self._processes, jobs),
-                start_new_session=True,  # Ctrl-C is ours to handle
             )
             try:
-                _tell(process, order(backend, jobs, Path(folder), self._nice))
-                for line in _lines(process, self._stop):
+                # A process that died at once has said why elsewhere.
+                with contextlib.suppress(BrokenPipeError), process.stdin:
+                    process.write(order(backend, jobs, Path(folder), self._nice).encode())
+                for line in process.lines(_SILENCE_S, self._stop.is_set):
                     lines = [*lines[-_KEPT:], line]
                     report = read_report(line)
                     if report is None or report.job not in range(len(places)):
@@ -187,52 +188,11 @@ class _Crew:
                         waiting.remove(place)
                         yield place, report.rendering.model_copy(update={"output": output})
             finally:
-                status = _end(process)
+                with process:
+                    status = process.stop(_GRACE_S) or 0
             errors.seek(0)
             said = errors.read().decode(errors="replace")
         return why_it_failed("\n".join(lines), said, status)
-
-
-def _tell(process: subprocess.Popen[bytes], order: str) -> None:
-    assert process.stdin is not None
-    # A process that died at once has said why elsewhere.
-    with contextlib.suppress(BrokenPipeError), process.stdin:
-        process.stdin.write(order.encode())
-
-
-def _end(process: subprocess.Popen[bytes]) -> int:
-    """End a process, gently at first, and return its status."""
-    assert process.stdout is not None
-    if process.poll() is None:
-        process.terminate()
-        try:
-            process.wait(3)
-        except subprocess.TimeoutExpired:
-            process.kill()
-    process.stdout.close()
-    return process.wait()
-
-
-def _lines(process: subprocess.Popen[bytes], stop: threading.Event) -> Iterator[str]:
-    """Yield the lines a process prints, until it ends, is silent too long, or we are stopped."""
-    assert process.stdout is not None
-    handle = process.stdout.fileno()
-    rest = b""
-    last_heard = time.monotonic()
-    while not stop.is_set() and time.monotonic() - last_heard < _SILENCE_S:
-        if not select.select([handle], [], [], 0.2)[0]:
-            continue
-        chunk = os.read(handle, 65536)
-        if not chunk:
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                process.wait(5)  # its status tells more than that of a killed process
-            return
-        last_heard = time.monotonic()
-        *lines, rest = (rest + chunk).split(b"\n")
-        if len(rest) > _LONGEST_LINE:
-            return
-        for line in lines:
-            yield line.decode(errors="replace")
 
 
 # ---- what can draw on this machine

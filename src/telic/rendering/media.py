@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 import struct
-import subprocess
 import tempfile
 import zlib
 from collections.abc import Iterable, Sequence
@@ -17,6 +15,7 @@ from typing import IO, NamedTuple
 import numpy as np
 
 from telic.errors import TelicError
+from telic.jobs.process import PIPE, Process
 from telic.storage.files import disk_full, replacing, write_bytes
 
 _FIRST = 32
@@ -162,18 +161,15 @@ def write_video(path: Path, frames: Iterable[np.ndarray], fps: float) -> int:
         raise TelicError(f"{path} was not written: there is not a single frame.")
     with replacing(path) as temporary, tempfile.TemporaryFile() as words:
         command = _command(first.shape[1], first.shape[0], fps, temporary)
-        process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=words
-        )
-        assert process.stdin is not None
+        # Where this process is confined, it can make no group.
+        process = Process(command, stdin=PIPE, stderr=words, own_group=False)
         try:
-            count = _feed(process.stdin, itertools.chain((first,), frames), first.shape)
+            count = _feed(process, itertools.chain((first,), frames), first.shape)
         except BaseException:
-            with contextlib.suppress(PermissionError):  # confined: it ends with its input
-                process.kill()
+            process.kill()
             raise
         finally:
-            status = process.wait()
+            status = process.wait() or 0
         if status != 0 or count is None:
             raise _explained(path, words, status)
     return count
@@ -190,7 +186,7 @@ def _command(width: int, height: int, fps: float, output: Path) -> list[str]:
     return [ffmpeg_path(), *quiet, *raw, *even, *code, *seek, str(output)]
 
 
-def _feed(pipe: IO[bytes], frames: Iterable[np.ndarray], shape: tuple[int, ...]) -> int | None:
+def _feed(process: Process, frames: Iterable[np.ndarray], shape: tuple[int, ...]) -> int | None:
     """Write frames to ffmpeg; return how many, or None when it closed the pipe early."""
     count = 0
     try:
@@ -199,15 +195,12 @@ def _feed(pipe: IO[bytes], frames: Iterable[np.ndarray], shape: tuple[int, ...])
                 raise ValueError(
                     f"frame {count} is {frame.shape} {frame.dtype}, the first was {shape} uint8"
                 )
-            pipe.write(np.ascontiguousarray(frame).data)
+            process.write(np.ascontiguousarray(frame).data)
             count += 1
-        pipe.flush()
     except BrokenPipeError:
         return None
     finally:
-        # What is left unwritten after an error does not matter, that the pipe is closed does.
-        with contextlib.suppress(BrokenPipeError):
-            pipe.close()
+        process.stdin.close()
     return count
 
 

@@ -16,9 +16,9 @@ import signal
 import sys
 from typing import IO, Any
 
+from telic.jobs.process import die_with_parent
 from telic.rendering.job import RenderJob
 from telic.rendering.walls import confine_rendering
-from telic.sandbox import kernel
 from telic.storage.files import plain
 
 
@@ -29,7 +29,7 @@ def main() -> int:
     os.dup2(2, 1)
     # Ending by an exception, not on the spot, removes half-written files and ends ffmpeg.
     signal.signal(signal.SIGTERM, _end)
-    kernel.die_with_parent(signal.SIGTERM)
+    die_with_parent(signal.SIGTERM)
     order = json.load(sys.stdin)
     os.nice(order["nice"])
     jobs = [RenderJob.model_validate(values) for values in order["jobs"]]

@@ -10,16 +10,16 @@ import contextlib
 import os
 import selectors
 import signal
-import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypedDict, Unpack
 
+from telic.jobs.process import PIPE, Process
 from telic.sandbox.cgroups import WorkerGroup, group_for
 from telic.sandbox.confine import ConfinementReport, clean_environment
 from telic.sandbox.limits import Limits, Watch, running_clock, too_much_memory
-from telic.sandbox.nursery import OPTIONS, PACKAGE, WorkerProcess, fork_worker
+from telic.sandbox.nursery import OPTIONS, PACKAGE, fork_worker
 from telic.sandbox.wire import (
     LOG_FLAGS,
     LineBuffer,
@@ -133,22 +133,13 @@ class Worker:
         )
         self._patience_s = options.get("first_beat_s", 120.0)
         self._doing = "it was starting"
-        self._process: WorkerProcess | None = None
+        self._process: Process | None = None
         self._group: WorkerGroup | None = None
 
     def kill(self) -> None:
         """End the worker now, and everything it may have started before it was confined."""
-        process = self._process
-        if process is None or process.returncode is not None:
-            return
-        self._signal(signal.SIGKILL)
-        process.wait()
-
-    def _signal(self, number: signal.Signals) -> None:
-        """Send a signal to the worker and all that it started."""
-        assert self._process is not None  # it was launched
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(self._process.pid, number)
+        if self._process is not None and self._process.code is None:
+            self._process.kill()
 
     def run(
         self,
@@ -178,7 +169,7 @@ class Worker:
             if self._group is not None:
                 self._group.remove()
 
-    def _launch(self) -> WorkerProcess:
+    def _launch(self) -> Process:
         log = os.open(self.log, LOG_FLAGS, 0o644)
         try:
             folder = self._writable[0]
@@ -205,7 +196,7 @@ class Worker:
         while True:
             if should_wait is not None and should_wait() != is_held:
                 is_held = not is_held
-                self._signal(signal.SIGSTOP if is_held else signal.SIGCONT)
+                conversation.process.send_signal(signal.SIGSTOP if is_held else signal.SIGCONT)
             if should_stop is not None and should_stop() and not stop_sent:
                 conversation.say({"kind": "stop"})
                 stop_sent = True
@@ -259,8 +250,7 @@ class Worker:
 class Conversation:
     """The two pipes of a worker: lines out, messages in, never blocking."""
 
-    def __init__(self, process: WorkerProcess, first: bytes) -> None:
-        assert process.stdin is not None and process.stdout is not None
+    def __init__(self, process: Process, first: bytes) -> None:
         self.process = process
         self.is_over = False
         self._outgoing = bytearray(first)
@@ -293,10 +283,10 @@ class Conversation:
 
     def exit_code(self) -> int:
         """Return the exit code of a worker whose pipe is closed."""
-        try:
-            return self.process.wait(LAST_WORDS_S)
-        except subprocess.TimeoutExpired as error:
-            raise garbled("it closed its pipe and ran on") from error
+        code = self.process.wait(LAST_WORDS_S)
+        if code is None:
+            raise garbled("it closed its pipe and ran on")
+        return code
 
     def close(self) -> None:
         """Close both pipes."""
@@ -326,14 +316,13 @@ class Conversation:
             raise garbled(error) from error
 
 
-def start_interpreter(folder: Path | None, *, stderr: int) -> subprocess.Popen[bytes]:
+def start_interpreter(folder: Path | None, *, stderr: int) -> Process:
     """Start a process that imports for itself and waits for its first message."""
-    return subprocess.Popen(
+    return Process(
         [sys.executable, *OPTIONS, "-m", "telic.sandbox.worker", str(os.getpid())],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
+        stdin=PIPE,
+        stdout=PIPE,
         stderr=stderr,
         cwd=folder,
         env=clean_environment(folder or Path("/"), python_path=(PACKAGE,)),
-        start_new_session=True,
     )

@@ -11,7 +11,6 @@ import ctypes
 import errno
 import os
 import platform
-import signal
 import stat
 import struct
 import sys
@@ -20,7 +19,6 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-PR_SET_PDEATHSIG = 1
 PR_CAPBSET_DROP = 24
 PR_SET_NO_NEW_PRIVS = 38
 
@@ -90,12 +88,6 @@ def _checked(result: int) -> int:
         code = ctypes.get_errno()
         raise OSError(code, os.strerror(code))
     return result
-
-
-def die_with_parent(number: signal.Signals = signal.SIGKILL) -> None:
-    """Have the kernel end this process when its parent ends, however that happens."""
-    if LINUX:
-        prctl(PR_SET_PDEATHSIG, number)
 
 
 def forbid_new_privileges() -> None:

@@ -20,14 +20,14 @@ import os
 import select
 import signal
 import socket
-import subprocess
 import sys
 import threading
 from collections.abc import Generator, Sequence
 from pathlib import Path
 from types import FrameType
-from typing import IO, Any, Protocol
+from typing import Any
 
+from telic.jobs.process import Process
 from telic.sandbox import kernel
 from telic.sandbox.confine import clean_environment
 
@@ -51,50 +51,21 @@ def loading() -> Generator[None]:
         gc.enable()
 
 
-class WorkerProcess(Protocol):
-    """What a host needs of a worker's process; `subprocess.Popen` has it."""
-
-    pid: int
-    stdin: IO[bytes] | None
-    stdout: IO[bytes] | None
-    returncode: int | Any
-
-    def poll(self) -> int | None:
-        """Return the exit code if it has ended."""
-        ...
-
-    def wait(self, timeout: float | None = None) -> int:
-        """Wait until it has ended, and return the exit code."""
-        ...
-
-
-class ForkedProcess:
-    """A worker that is a child of the nursery, which tells its exit code through a pipe."""
+class ForkedProcess(Process):
+    """A worker that is a child of the nursery, which reports its exit code through a pipe."""
 
     def __init__(self, pid: int, stdin: int, stdout: int, status: int) -> None:
-        self.pid = pid
-        self.stdin: IO[bytes] | None = os.fdopen(stdin, "wb", buffering=0)
-        self.stdout: IO[bytes] | None = os.fdopen(stdout, "rb", buffering=0)
-        self.returncode: int | None = None
+        self._take(pid, os.fdopen(stdin, "wb", 0), os.fdopen(stdout, "rb", 0), own_group=True)
         self._status = os.fdopen(status, "rb", buffering=0)
+        self._code: int | None = None
 
-    def poll(self) -> int | None:
-        """Return the exit code if it has ended."""
-        return self._look(0)
-
-    def wait(self, timeout: float | None = None) -> int:
-        """Wait until it has ended, and return the exit code."""
-        code = self._look(timeout)
-        if code is None:
-            raise subprocess.TimeoutExpired("worker", timeout or 0.0)
-        return code
-
-    def _look(self, timeout: float | None) -> int | None:
-        if self.returncode is None and select.select([self._status], [], [], timeout)[0]:
+    def wait(self, timeout_s: float | None = None) -> int | None:
+        """Wait for its end and return the exit code; None: it still runs."""
+        if self._code is None and select.select([self._status], [], [], timeout_s)[0]:
             # Nothing but the end of the pipe: the nursery was killed, and its forks with it.
-            self.returncode = int(self._status.read() or -signal.SIGKILL)
+            self._code = int(self._status.read() or -signal.SIGKILL)
             self._status.close()
-        return self.returncode
+        return self._code
 
 
 class Nursery:
@@ -104,14 +75,10 @@ class Nursery:
         self._lock = threading.Lock()
         here, there = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._socket = here
-        self._process = subprocess.Popen(
+        self._process = Process(
             [sys.executable, *OPTIONS, "-m", __name__, str(there.fileno()), *modules],
             env=clean_environment(Path("/"), python_path=(PACKAGE,)),
             pass_fds=[there.fileno()],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,  # Ctrl-C is the host's to handle
         )
         there.close()
 
@@ -146,7 +113,6 @@ class Nursery:
         """End it, and the forks that are left."""
         self._socket.close()
         self._process.kill()
-        self._process.wait()
 
 
 class _Shared:

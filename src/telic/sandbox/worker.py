@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from telic.errors import TelicError
-from telic.sandbox import kernel
+from telic.jobs.process import die_with_parent
 from telic.sandbox.confine import Confinement, confine
 from telic.sandbox.wire import LOG_FLAGS, LineBuffer, Message, decode, encode, is_record, pack_error
 
@@ -97,7 +97,7 @@ class HostChannel:
 
 def main(parent: int) -> int:
     """Serve one request and return the exit code."""
-    kernel.die_with_parent()
+    die_with_parent()
     if os.getppid() != parent:  # the host ended before the line above
         return 1
     channel = _take_over_pipes()

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import multiprocessing
-import os
-import signal
-import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, ThreadPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from functools import partial
 from pathlib import Path
@@ -26,8 +22,8 @@ from telic.core.events import (
     ignore,
 )
 from telic.errors import ConfigError, WorkerDied
+from telic.jobs.process import spawn_pool
 from telic.llm import Budget, Cancelled, Models
-from telic.sandbox import kernel
 from telic.search.language_model import connect_model
 from telic.search.loop import search_policy
 from telic.search.plan import TRAINED, SearchPlan, make_plan, versions
@@ -51,7 +47,6 @@ from telic.storage.resources import usable_cores
 from telic.storage.workspace import Workspace
 
 _POLL_S = 0.1
-_WATCH_S = 0.5
 _TOGETHER = 16  # runs whose episodes one process plays in one batch
 
 
@@ -220,10 +215,7 @@ def _in_processes(work: _SearchWork, numbers: Sequence[int], jobs: int) -> None:
             part = numbers[start : start + _TOGETHER]
             do_runs(plan.config, folder.path, part, emit=emit, should_stop=should_stop)
         return
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(
-        jobs, mp_context=context, initializer=_belong_to, initargs=(os.getpid(),)
-    ) as pool:
+    with spawn_pool(jobs) as pool:
         parts = [list(numbers[job::jobs]) for job in range(jobs)]
         waiting = {pool.submit(do_runs, plan.config, folder.path, part) for part in parts}
         try:
@@ -242,22 +234,6 @@ def _in_processes(work: _SearchWork, numbers: Sequence[int], jobs: int) -> None:
         except BaseException:
             folder.stop.touch()  # leaving waits for them
             raise
-
-
-def _belong_to(parent: int) -> None:
-    """Make this process end with the one that started it, and leave requests to stop to that."""
-    kernel.die_with_parent()
-    # It may have ended before the line above, and not every kernel ends its children.
-    threading.Thread(target=_watch, args=(parent,), daemon=True).start()
-    # Ctrl-C and a lost terminal reach all processes of a terminal at once.
-    for number in (signal.SIGINT, signal.SIGHUP):
-        signal.signal(number, signal.SIG_IGN)
-
-
-def _watch(parent: int) -> None:
-    while os.getppid() == parent:
-        time.sleep(_WATCH_S)
-    os._exit(1)
 
 
 def do_runs(

@@ -1,28 +1,21 @@
 """Metric series: a JSON line per training iteration, and per evaluation ("type": "eval").
 
 Every row has "global_step". A resumed run cuts the file back to the step of its saved state, so
-that no step is counted twice. TensorBoard's event files are written with the standard library.
+that no step is counted twice.
 """
 
 from __future__ import annotations
 
 import json
-import math
-import os
-import socket
-import struct
-import time
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal
 
 from telic.errors import BadFile
 from telic.storage.facts import EvaluationFacts
 from telic.storage.files import (
     JsonLines,
     as_facts,
-    disk_errors,
     plain,
     read_json_lines,
     write_text,
@@ -160,135 +153,3 @@ def _is_number(value: Any) -> bool:
 
 def _number(value: Any) -> float | None:
     return value if _is_number(value) else None
-
-
-_GROUPS = {
-    "return": ("episodic_return", "eval_return"),
-    "loss": ("policy_loss", "value_loss", "entropy", "loss"),
-    "ppo": ("approx_kl", "clip_fraction", "explained_variance", "learning_rate", "policy_std"),
-    "health": ("grad_norm", "kl_"),
-    "episodes": ("episode",),
-    "throughput": ("sps", "steps_per_second", "elapsed", "rollout_time", "train_time"),
-}
-
-
-def tag_of(name: str) -> str:
-    """Return the TensorBoard tag of a metric, "group/name", so that the charts come in groups."""
-    if name.startswith("reward_term_"):
-        return f"reward_terms/{name.removeprefix('reward_term_')}"
-    for group, starts in _GROUPS.items():
-        if name.startswith(starts):
-            return f"{group}/{name}"
-    return f"general/{name}"
-
-
-class TensorBoardWriter:
-    """Append scalars to one event file in `folder`; one record holds all scalars of a step.
-
-    An event file is a TFRecord file: per record the length (uint64), its masked CRC-32C, the bytes,
-    their masked CRC-32C. The bytes are a protobuf `Event` (fields used here):
-
-        Event    1 wall_time double | 2 step int64 | 3 file_version string | 5 summary Summary
-        Summary  1 value (repeated)
-        Value    1 tag string | 2 simple_value float
-    """
-
-    def __init__(self, folder: Path) -> None:
-        with disk_errors(folder):
-            folder.mkdir(parents=True, exist_ok=True)
-            now = time.time()
-            name = f"events.out.tfevents.{now:.6f}.{socket.gethostname()}.{os.getpid()}"
-            self.path = folder / name
-            self._file = self.path.open("ab")
-        self._write(struct.pack("<Bd", 0x09, now) + _bytes_field(3, b"brain.Event:2"))
-
-    def add(
-        self, step: int, scalars: Mapping[str, float | None], wall_time_s: float | None = None
-    ) -> None:
-        """Append the scalars of a step by tag; missing and not finite ones are left out."""
-        values = b"".join(
-            _bytes_field(1, _bytes_field(1, tag.encode()) + struct.pack("<Bf", 0x15, value))
-            for tag, value in scalars.items()
-            if value is not None and math.isfinite(value)
-        )
-        if values:
-            now = time.time() if wall_time_s is None else wall_time_s
-            head = struct.pack("<Bd", 0x09, now) + b"\x10" + _varint(step)
-            self._write(head + _bytes_field(5, values))
-
-    def add_row(self, row: Mapping[str, Any]) -> None:
-        """Append the numbers of a metric row under their grouped tags."""
-        numbers = {tag_of(name): float(value) for name, value in row.items() if _is_number(value)}
-        self.add(int(row["global_step"]), numbers)
-
-    def close(self) -> None:
-        """Close the file; closing twice is fine."""
-        self._file.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
-
-    def _write(self, event: bytes) -> None:
-        length = struct.pack("<Q", len(event))
-        with disk_errors(self.path):
-            self._file.write(length + masked_crc(length) + event + masked_crc(event))
-            self._file.flush()
-
-
-def restart(folder: Path, rows: Iterable[Mapping[str, Any]]) -> TensorBoardWriter:
-    """Replace the event files of a resumed run by one with the metric rows that were kept."""
-    for old in folder.glob("events.out.tfevents.*"):
-        old.unlink()
-    writer = TensorBoardWriter(folder)
-    for row in rows:
-        writer.add_row(row)
-    return writer
-
-
-def _varint(number: int) -> bytes:
-    out = bytearray()
-    while number > 0x7F:
-        out.append(number & 0x7F | 0x80)
-        number >>= 7
-    out.append(number)
-    return bytes(out)
-
-
-def _bytes_field(field: int, content: bytes) -> bytes:
-    return bytes((field << 3 | 2,)) + _varint(len(content)) + content
-
-
-def _crc_table() -> tuple[int, ...]:
-    table: list[int] = []
-    for byte in range(256):
-        crc = byte
-        for _ in range(8):
-            crc = crc >> 1 ^ (0x82F63B78 if crc & 1 else 0)  # Castagnoli, bits reversed
-        table.append(crc)
-    return tuple(table)
-
-
-_CRC_TABLE = _crc_table()
-
-
-def crc32c(content: bytes) -> int:
-    """Return the CRC-32C (Castagnoli) of `content`."""
-    crc = 0xFFFFFFFF
-    table = _CRC_TABLE
-    for byte in content:
-        crc = table[(crc ^ byte) & 0xFF] ^ crc >> 8
-    return crc ^ 0xFFFFFFFF
-
-
-def masked_crc(content: bytes) -> bytes:
-    """Return the CRC-32C as event files hold it: rotated, moved, little-endian."""
-    crc = crc32c(content)
-    return struct.pack("<I", ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF)

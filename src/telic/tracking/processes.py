@@ -9,7 +9,6 @@ Failures are counted together, so that all processes draw their starts by the sa
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
@@ -20,6 +19,7 @@ from torch import Tensor
 
 from telic.core.config import Record
 from telic.errors import TrainingFailed
+from telic.jobs.process import Process
 from telic.storage.files import make_folder
 from telic.tracking.config import TrackingConfig
 from telic.tracking.task import TrackingTask
@@ -154,10 +154,10 @@ def train_in_processes(
 
         def require_helpers() -> None:
             for rank, helper in enumerate(helpers, 1):
-                if helper.poll() is not None:
+                if helper.code is not None:
                     raise TrainingFailed(
                         f"Process {rank + 1} of {len(helpers) + 1} that train together ended with "
-                        f"exit code {helper.returncode}; its log is "
+                        f"exit code {helper.code}; its log is "
                         f"{place / f'process-{rank}.log'}.",
                         hint="Run the same command again: it goes on from the last save.",
                     )
@@ -171,22 +171,14 @@ def train_in_processes(
                 group.close()
         finally:
             for helper in helpers:
-                _end(helper)
+                if helper.wait(_GOODBYE_S) is None:
+                    helper.kill()
 
 
-def _start(order: HelperOrder, log: Path) -> subprocess.Popen[bytes]:
+def _start(order: HelperOrder, log: Path) -> Process:
     command = [sys.executable, "-m", "telic.tracking.processes", order.model_dump_json()]
     with log.open("wb") as out:
-        return subprocess.Popen(command, stdout=out, stderr=subprocess.STDOUT)
-
-
-def _end(helper: subprocess.Popen[bytes]) -> None:
-    """Wait for a process that has nothing left to do; one that hangs is ended."""
-    try:
-        helper.wait(timeout=_GOODBYE_S)
-    except subprocess.TimeoutExpired:
-        helper.kill()
-        helper.wait()
+        return Process(command, stdout=out, own_group=False)
 
 
 if __name__ == "__main__":

@@ -41,19 +41,18 @@ from telic.tracking.task import CURRICULUM, TrackingTask
 from telic.tracking.token_phases import warm_up
 from telic.tracking.tokens import LOSSES, TokenNetworks
 from telic.training import loop
-from telic.training.cells import cells_of
 from telic.training.folder import create, find_unfinished, new_run, set_status, working_on
 from telic.training.group import TrainingGroup, process_seed
 from telic.training.health import Health
 from telic.training.job import Member, RewardSource, TrainJob
+from telic.training.partition import member_groups
 from telic.training.population import Actor, Population
 from telic.training.recorder import summarise
 from telic.training.results import RunKeeper
 from telic.training.rollout import Batch, Collector, EpisodeTracker
-from telic.training.run import Run
+from telic.training.run import Run, prepare_folders
 from telic.training.scoring import Group, Scoring
 from telic.training.setup import Setup
-from telic.training.workers import prepare_folders
 
 CONFIG = "tracking.json"
 """the resolved configuration, in the run's folder"""
@@ -256,7 +255,7 @@ def _work(
     keeper: RunKeeper,
     options: TrackingOptions,
 ) -> dict[str, Any]:
-    cell = cells_of(job, folder)[0]
+    cell = member_groups(job, folder)[0]
     prepare_folders(cell, folder)
     if job.device == "cpu":
         learn_beside_simulation()

@@ -36,9 +36,7 @@ _RESULTS = ("total_timesteps", "training_time_s", "best_member", "best_return")
 
 
 @contextmanager
-def working_on(
-    folder: RunFolder, *, is_new: bool, if_interrupted: str | None = None
-) -> Generator[None]:
+def working_on(folder: RunFolder, *, is_new: bool) -> Generator[None]:
     """Hold a run's lock, and keep its status, but for the one it ends with.
 
     The lock comes before the first file: of two jobs of one name at once, one writes and the other
@@ -56,7 +54,7 @@ def working_on(
                 _remove(folder)  # nothing began: a refused request leaves no trace
             raise
         except BaseException:
-            set_status(folder, "interrupted", error=if_interrupted)
+            set_status(folder, "interrupted")
             raise
 
 
@@ -88,7 +86,7 @@ def create(
     job: TrainJob, folder: RunFolder, command: str | None = None, *, confined: bool = True
 ) -> None:
     """Write everything known before a run starts; hold its lock."""
-    from telic.training.cells import is_shared, processes
+    from telic.training.partition import is_shared, processes
 
     together = processes(job, confined=confined)
     how = {"processes": together, "shared_process": is_shared(job, together)}

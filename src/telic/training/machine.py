@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from telic.core.config import Record
 from telic.errors import ResourceError, TelicError
+from telic.jobs.process import Process, die_with_parent
 from telic.storage.locks import taking_turns
 from telic.training.job import PpoSettings, TrainJob
 
@@ -300,12 +301,11 @@ def compiling_ahead(env: str, env_args: dict[str, Any], device: str) -> Generato
         yield
         return
     command = [sys.executable, "-m", __name__, env, json.dumps(env_args), device]
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    process = Process(command)
     try:
         yield
     finally:
         process.kill()
-        process.wait()
 
 
 def main(env: str, env_args: str, device: str, shared: str | None = None) -> None:
@@ -318,16 +318,16 @@ def main(env: str, env_args: str, device: str, shared: str | None = None) -> Non
         shared: folder of the processes that divide the work; None: start them, and see to the rest.
     """
     from telic.envs import make
-    from telic.sandbox import kernel
     from telic.sim.cpu import usable_cpus
 
-    kernel.die_with_parent()
+    die_with_parent()
     if shared is not None:
         make(env, num_envs=16, device=device, **json.loads(env_args)).compile(Path(shared))
         return
     with tempfile.TemporaryDirectory() as folder:
         command = [sys.executable, "-m", __name__, env, env_args, device, folder]
-        others = [subprocess.Popen(command) for _ in range(min(_COMPILERS, usable_cpus() // 2) - 1)]
+        count = min(_COMPILERS, usable_cpus() // 2) - 1
+        others = [Process(command, own_group=False) for _ in range(count)]
         made = make(env, num_envs=16, device=device, **json.loads(env_args))
         with _compiling(made):
             made.compile(Path(folder))

@@ -30,6 +30,7 @@ from telic.training.job import (
 )
 from telic.training.request import JobRequest, Reward
 from telic.training.steadiness import borne_log_std
+from telic.training.tensorboard import require_tensorboard
 
 OWN = "default"
 """name of the environment's own reward"""
@@ -45,6 +46,8 @@ def plan(request: JobRequest) -> TrainJob:
     env_args = dict(request.env_args or {})
     if request.python is not None:
         env_args["python"] = absolute_python(request.python)
+    if request.tensorboard:
+        require_tensorboard()
     device, seeds = device_of(request), request.seeds
     if len(set(seeds)) != len(seeds) or not seeds:
         raise ConfigError(f"seeds={list(seeds)} must be different numbers, at least one.")
@@ -82,7 +85,7 @@ def plan(request: JobRequest) -> TrainJob:
         }
     )
     if request.devices:
-        from telic.training.cells import require_shares
+        from telic.training.partition import require_shares
 
         require_shares(job)
     return job

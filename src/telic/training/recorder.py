@@ -23,7 +23,7 @@ from telic.core.events import (
 from telic.core.tensors import flags, table
 from telic.storage.files import replacing
 from telic.storage.layout import MemberFolder, RunFolder
-from telic.storage.scalars import ScalarLog, TensorBoardWriter, read_rows, restart
+from telic.storage.scalars import ScalarLog, read_rows
 from telic.storage.trajectories import write_trajectory
 from telic.training.evaluate import Evaluation
 from telic.training.health import Finding
@@ -33,6 +33,7 @@ from telic.training.ppo import LearningResult
 from telic.training.results import EvaluationRecord, MemberSummary, RunSummary, member_folders
 from telic.training.rollout import Batch
 from telic.training.setup import Progress, Setup
+from telic.training.tensorboard import TensorBoardLog
 
 PROGRESS_EVERY_S = 0.5
 _INTERNAL = ("alive", "finite")
@@ -53,7 +54,7 @@ class Recorder:
         self._emit = emit
         self.folders = member_folders(job, run)
         self._scalars = [ScalarLog(folder.scalars) for folder in self.folders]
-        self._boards: list[TensorBoardWriter] = []
+        self._boards: list[TensorBoardLog] = []
         self.evaluations: list[list[EvaluationRecord]] = [[] for _ in job.members]
         self._last_save = self._last_progress = time.perf_counter()
         self._session: tuple[float, int] = 0.0, 0
@@ -69,7 +70,7 @@ class Recorder:
             self.evaluations[member] = read_evaluations(self.folders[member])
         if self.job.tensorboard:
             self._boards = [
-                restart(folder.tensorboard_dir, read_rows(folder.scalars, "train"))
+                TensorBoardLog(folder.tensorboard_dir, read_rows(folder.scalars, "train"))
                 for folder in self.folders
             ]
         self.announce(self.job.device, resumed=progress.iteration > 0)
@@ -136,7 +137,7 @@ class Recorder:
             row |= {"sps": rate, "elapsed_time": seconds, "train_time": learning}
             log.append(row)
             if self._boards:
-                self._boards[member].add_row(row)
+                self._boards[member].append(row)
             for finding in self._setup.health[member].watch(row, self.step / self.total_steps):
                 self._report(member, finding)
         if time.perf_counter() - self._last_progress > PROGRESS_EVERY_S or before == 0:

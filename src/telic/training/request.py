@@ -33,7 +33,9 @@ class TrainOptions(Config):
         "environments.",
     )
     threads: int | None = Field(default=None, description="Physics threads; default: all cores.")
-    tensorboard: bool = Field(default=False, description="Also write TensorBoard files.")
+    tensorboard: bool = Field(
+        default=False, description="Also write TensorBoard files (extra tensorboard)."
+    )
     save_every_s: float = Field(
         default=10.0,
         gt=0,

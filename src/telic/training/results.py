@@ -139,16 +139,12 @@ def combined(
     run: RunFolder,
     parts: list[RunSummary],
     status: Literal["completed", "stopped", "failed"],
-    seconds: float | None = None,
+    seconds: float,
 ) -> RunSummary:
-    """Return the summary of a run whose members were trained apart, in so many seconds.
-
-    None: one after another.
-    """
+    """Return the summary of a run whose groups were trained apart, in so many seconds."""
     evaluated = [part for part in parts if part.best_return is not None]
     best = max(evaluated, key=lambda part: part.best_return or 0.0, default=None)
     steps = sum(part.total_timesteps for part in parts)
-    seconds = sum(part.training_time_s for part in parts) if seconds is None else seconds
     return RunSummary(
         run=run.name,
         env=job.env,

@@ -14,7 +14,6 @@ from __future__ import annotations
 import os
 import shlex
 import signal
-import subprocess
 import sys
 import threading
 import time
@@ -28,6 +27,7 @@ from telic.core.request import RequestField
 from telic.core.text import is_mapping, is_row
 from telic.core.verb import Verb
 from telic.errors import TelicError, UnknownName, telling_places
+from telic.jobs.process import Process, ProcessId, is_same_process
 from telic.storage.files import read_record, write_json
 from telic.storage.layout import changed_at, new_name
 from telic.verbs import catalogue
@@ -112,17 +112,11 @@ def start_verb(
     command = shlex.join(["telic", *words, *command_words(verb, values)])
     request = JobFile(job=job, verb=path, values=dict(values), command=command)
     write_json(folder / f"{job}.json", request)
-    with (folder / f"{job}.log").open("ab") as output:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "telic.verbs.background", str(folder / f"{job}.json")],
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-            env={name: value for name, value in os.environ.items() if name not in without},
-        )
-    # Somebody has to ask how it ended, or it stays in the process table for as long as we run.
-    threading.Thread(target=process.wait, daemon=True).start()
+    Process.detach(
+        [sys.executable, "-m", "telic.verbs.background", folder / f"{job}.json"],
+        folder / f"{job}.log",
+        {name: value for name, value in os.environ.items() if name not in without},
+    )
     return read_job(runs_dir, job)
 
 
@@ -178,7 +172,11 @@ def read_job(runs_dir: Path, job: str) -> StartedJob:
     file = known[job].with_suffix(".state.json")
     progress = read_record(file, JobProgress) if file.exists() else None
     state: JobState = "starting" if progress is None else progress.state
-    if progress is not None and progress.state == "running" and not _is_alive(progress):
+    if (
+        progress is not None
+        and progress.state == "running"
+        and not is_same_process(progress.pid, progress.started)
+    ):
         state = "interrupted"
     return StartedJob(
         job=job,
@@ -240,28 +238,16 @@ def _requests(runs_dir: Path) -> list[Path]:
     return [path for path in files if not path.name.endswith(".state.json")]
 
 
-def _is_alive(progress: JobProgress) -> bool:
-    import psutil
-
-    try:
-        process = psutil.Process(progress.pid)
-        return process.create_time() == progress.started and process.status() != "zombie"
-    except psutil.Error:
-        return False
-
-
 # ---------------------------------------------------------------------------- in the process
 
 
 def main(file: str) -> int:
     """Do what a file asks for; returns the exit code."""
-    import psutil
-
     path = Path(file)
     request = read_record(path, JobFile)
     state = path.with_suffix(".state.json")
-    process = psutil.Process()
-    progress = JobProgress(pid=process.pid, started=process.create_time())
+    own = ProcessId.own()
+    progress = JobProgress(pid=own.pid, started=own.started)
     write_json(state, progress)
     stopping = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):

@@ -7,9 +7,9 @@ import struct
 import pytest
 
 from telic.errors import TelicError, UnknownName
-from telic.storage.scalars import TensorBoardWriter
 from telic.studies.evidence.logs import read_rows, to_series
 from telic.studies.evidence.statistics import Series
+from telic.training.tensorboard import TensorBoardLog
 
 
 def read_series(kind, path):
@@ -60,13 +60,12 @@ def test_text_is_read_by_blocks(tmp_path):
 
 
 def test_our_own_tensorboard_files_come_back(tmp_path):
-    with TensorBoardWriter(tmp_path) as writer:
-        for step in (0, 10, 300):
-            writer.add(step, {"return/mean": step / 4, "kl": 0.5}, wall_time_s=1000.0 + step)
-    found = read_series("tensorboard", tmp_path)
-    assert found["return/mean"] == Series(
-        (0.0, 10.0, 300.0), (0.0, 2.5, 75.0), (1000.0, 1010.0, 1300.0)
-    )
+    log = TensorBoardLog(tmp_path)
+    for step in (0, 10, 300):
+        log.append({"global_step": step, "episodic_return": step / 4})
+    log.close()
+    found = read_series("tensorboard", tmp_path)["return/episodic_return"]
+    assert (found.steps, found.values) == ((0.0, 10.0, 300.0), (0.0, 2.5, 75.0))
 
 
 def test_files_of_the_tensorboard_package_are_read_in_both_forms(tmp_path):
@@ -95,15 +94,17 @@ def test_files_of_the_tensorboard_package_are_read_in_both_forms(tmp_path):
 
 
 def test_a_torn_event_file_is_read_to_its_end_and_damage_is_named(tmp_path):
-    with TensorBoardWriter(tmp_path) as writer:
-        writer.add(1, {"a": 1.0})
-        writer.add(2, {"a": 2.0})
-    whole = writer.path.read_bytes()
-    writer.path.write_bytes(whole[:-3])
-    assert read_series("tensorboard", tmp_path)["a"].values == (1.0,)
+    log = TensorBoardLog(tmp_path)
+    log.append({"global_step": 1, "sps": 1.0})
+    log.append({"global_step": 2, "sps": 2.0})
+    log.close()
+    (path,) = tmp_path.iterdir()
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-3])
+    assert read_series("tensorboard", tmp_path)["throughput/sps"].values == (1.0,)
     damaged = bytearray(whole)
     damaged[-10] ^= 1
-    writer.path.write_bytes(bytes(damaged))
+    path.write_bytes(bytes(damaged))
     with pytest.raises(TelicError, match="damaged at byte"):
         read_rows("tensorboard", tmp_path)
 

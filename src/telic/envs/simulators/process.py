@@ -13,7 +13,6 @@ import json
 import mmap
 import os
 import select
-import subprocess
 import tempfile
 import threading
 import time
@@ -28,6 +27,7 @@ from telic.core.config import Record
 from telic.core.text import printable
 from telic.envs.simulators.names import ADAPTERS, SimulatedTask
 from telic.errors import BadEnvironment, SimulatorError
+from telic.jobs.process import PIPE, Process
 
 OPEN_S = 900.0
 """how long a simulator may take to start; the first start compiles"""
@@ -201,41 +201,28 @@ class SimulatorProcess:
         if self._log.closed:
             return
         self._send({"do": "close"})
-        _inbox(self._process).close()
-        if self._exit_code() is None:
-            self._kill()
-            self._exit_code()
-        outbox = self._process.stdout
-        assert outbox is not None
-        outbox.close()
+        self._process.stdin.close()
+        if self._process.wait(_CLOSE_S) is None:
+            self._process.kill()
+        self._process.stdout.close()
         self.shared.close()
         self._log.close()
 
-    def _exit_code(self) -> int | None:
-        """Wait a little for the end; None: it goes on, or a confined process may not know."""
-        with contextlib.suppress(subprocess.TimeoutExpired, PermissionError):
-            return self._process.wait(_CLOSE_S)
-        return None
-
-    def _kill(self) -> None:
-        with contextlib.suppress(PermissionError):  # confined: whoever started us ends it
-            self._process.kill()
-
-    def _start(self) -> subprocess.Popen[bytes]:
+    def _start(self) -> Process:
         order = self._order
         # The kernel ends it with the thread that starts it: right only if that one stays.
         lasting = threading.current_thread() is threading.main_thread()
         server = Path(__file__).with_name("server.py")
         command = [order.python, str(server), str(self.shared.file), "1" if lasting else "0"]
         try:
-            return subprocess.Popen(
+            return Process(
                 command,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
+                stdin=PIPE,
+                stdout=PIPE,
                 stderr=self._log,
                 pass_fds=[self.shared.file],
                 env=_environment(),
-                bufsize=0,
+                own_group=False,  # it ends with the group of a confined worker
             )
         except OSError as error:
             self.shared.close()
@@ -246,16 +233,11 @@ class SimulatorProcess:
             ) from error
 
     def _send(self, message: dict[str, Any]) -> None:
-        data = memoryview(json.dumps(message).encode() + b"\n")
-        try:
-            while data:
-                data = data[os.write(_inbox(self._process).fileno(), data) :]
-        except BrokenPipeError:
-            pass  # it is gone: `answer` says why
+        with contextlib.suppress(BrokenPipeError):  # it is gone: `answer` says why
+            self._process.write(json.dumps(message).encode() + b"\n")
 
     def _hear(self, seconds: float) -> None:
         outbox = self._process.stdout
-        assert outbox is not None
         if not select.select([outbox], [], [], seconds)[0]:
             return
         data = os.read(outbox.fileno(), 1 << 16)
@@ -266,7 +248,7 @@ class SimulatorProcess:
     # ---- what went wrong, in a paragraph
 
     def _died(self) -> SimulatorError:
-        code = self._exit_code()
+        code = self._process.wait(_CLOSE_S)
         how = "" if code is None else f" (signal {-code})" if code < 0 else f" (exit code {code})"
         return SimulatorError(
             f"The simulator of {self.name} ended by itself{how}.{self._last_words()}",
@@ -274,7 +256,7 @@ class SimulatorProcess:
         )
 
     def _hung(self, patience_s: float) -> SimulatorError:
-        self._kill()
+        self._process.kill()
         return SimulatorError(
             f"The simulator of {self.name} gave no answer for {patience_s:g} s and was given up."
             f"{self._last_words()}",
@@ -315,11 +297,6 @@ def _log_file() -> io.FileIO:
         return io.FileIO(os.open(path, os.O_RDWR | os.O_APPEND), "r+")
     finally:
         os.unlink(path)
-
-
-def _inbox(process: subprocess.Popen[bytes]) -> Any:
-    assert process.stdin is not None
-    return process.stdin
 
 
 def _environment() -> dict[str, str]:

@@ -16,7 +16,6 @@ from typing import Any, TypeGuard, cast
 from telic.errors import MissingExtra, TelicError, UnknownName
 from telic.storage.files import read_json
 from telic.storage.reading import check_file, files_below, parse_json, read_bytes, read_text
-from telic.storage.scalars import masked_crc
 from telic.studies.evidence.statistics import Series
 
 _NUMBER = r"[-+]?(?:\d[\d_]*\.?\d*(?:[eE][-+]?\d+)?|\.\d+(?:[eE][-+]?\d+)?|nan|inf)"
@@ -153,6 +152,11 @@ def _tensorboard(path: Path, _: str | None) -> Iterator[Row]:
 
 def _event_records(path: Path) -> Iterator[bytes]:
     """Yield the records of a TFRecord file: length, checksum, content, checksum."""
+    checksum = importlib.import_module("tensorboard.compat.tensorflow_stub.pywrap_tensorflow")
+
+    def masked_crc(part: bytes) -> bytes:
+        return int(checksum.masked_crc32c(part)).to_bytes(4, "little")
+
     data, place = read_bytes(path), 0
     while place + 12 <= len(data):
         head = data[place : place + 8]

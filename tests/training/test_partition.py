@@ -12,10 +12,10 @@ from telic.errors import BadFile, RewardError, TrainingFailed
 from telic.sandbox import host
 from telic.storage.files import read_json, read_json_lines, write_json
 from telic.storage.layout import RunFolder
-from telic.training.cells import Share, cells_of, processes, program_of
 from telic.training.folder import create, status_of
 from telic.training.job import RewardSource, TrainJob
-from telic.training.run import execute
+from telic.training.partition import member_groups, processes, program_of
+from telic.training.run import JointProgress, execute
 from tests.session.quick import _work_here
 from tests.training.small import CONTROL, SPEED, small_job, train_here
 from tests.training.test_population import numbers, weights
@@ -164,18 +164,18 @@ def test_a_reward_that_fails_costs_the_others_nothing(tmp_path, workers):
 def test_a_run_of_one_process_is_as_it_always_was(tmp_path, workers):
     run = RunFolder(execute(small_job(steps=256, seeds=(1, 2)), tmp_path).path)
     assert {path.name for path in run.state.parent.iterdir()} <= {"state.pt"}
-    assert len(cells_of(small_job(steps=256, seeds=(1, 2)), run)) == 1
+    assert len(member_groups(small_job(steps=256, seeds=(1, 2)), run)) == 1
 
 
 def test_a_run_that_an_earlier_version_began_stays_in_one_process(tmp_path):
     job = three()
     run = RunFolder(tmp_path / "run")
     create(job, run)
-    assert len(cells_of(job, run)) == 3
+    assert len(member_groups(job, run)) == 3
     manifest = read_json(run.manifest)
     del manifest["processes"], manifest["shared_process"]
     write_json(run.manifest, manifest)
-    (cell,) = cells_of(job, run)
+    (cell,) = member_groups(job, run)
     assert cell.job == job and cell.state == run.state and cell.result == run.summary
 
 
@@ -185,12 +185,14 @@ def test_a_manifest_that_speaks_of_others_is_refused(tmp_path, groups):
     create(three(), run)
     write_json(run.manifest, {**read_json(run.manifest), "processes": groups})
     with pytest.raises(BadFile, match="not of the members"):
-        cells_of(three(), run)
+        member_groups(three(), run)
 
 
 def test_the_progress_of_a_part_is_told_as_that_of_the_whole():
-    share = Share(before=2, members=1, all_members=4, seconds=10.0)
-    told = share.retell(
+    joint = JointProgress([2, 1, 1], 1)
+    joint.finish(0, 10.0)
+    told = joint.retell(
+        1,
         TrainProgress(
             step=50,
             total_steps=100,
@@ -198,7 +200,7 @@ def test_the_progress_of_a_part_is_told_as_that_of_the_whole():
             steps_per_second=10.0,
             seconds_left=5.0,
             returns={},
-        )
+        ),
     )
     assert isinstance(told, TrainProgress)
     # Two of four are done, one is half way, and one waits: 250 of 400 steps; 50 + 100 are left.

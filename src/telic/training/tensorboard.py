@@ -1,0 +1,75 @@
+"""Metric rows as TensorBoard event files, written by the package `tensorboard` (an extra)."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterable, Mapping
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from telic.errors import MissingExtra
+
+_GROUPS = {
+    "return": ("episodic_return", "eval_return"),
+    "loss": ("policy_loss", "value_loss", "entropy", "loss"),
+    "ppo": ("approx_kl", "clip_fraction", "explained_variance", "learning_rate", "policy_std"),
+    "health": ("grad_norm", "kl_"),
+    "episodes": ("episode",),
+    "throughput": ("sps", "steps_per_second", "elapsed", "rollout_time", "train_time"),
+}
+
+
+def require_tensorboard() -> None:
+    """Raise MissingExtra where the package is not installed."""
+    if find_spec("tensorboard") is None:
+        raise MissingExtra("tensorboard", "tensorboard", "Writing TensorBoard files")
+
+
+def tag_of(name: str) -> str:
+    """Return the TensorBoard tag of a metric, "group/name", so that the charts come in groups."""
+    if name.startswith("reward_term_"):
+        return f"reward_terms/{name.removeprefix('reward_term_')}"
+    for group, starts in _GROUPS.items():
+        if name.startswith(starts):
+            return f"{group}/{name}"
+    return f"general/{name}"
+
+
+class TensorBoardLog:
+    """The event file of one member. A resumed run begins a new one, with the rows it kept."""
+
+    def __init__(self, folder: Path, rows: Iterable[Mapping[str, Any]] = ()) -> None:
+        require_tensorboard()
+        for old in folder.glob("events.out.tfevents.*"):
+            old.unlink()
+        self._event = import_module("tensorboard.compat.proto.event_pb2").Event
+        self._summary = import_module("tensorboard.compat.proto.summary_pb2").Summary
+        writer = import_module("tensorboard.summary.writer.event_file_writer")
+        self._writer = writer.EventFileWriter(str(folder))
+        for row in rows:
+            self._add(row)
+        self._writer.flush()
+
+    def append(self, row: Mapping[str, Any]) -> None:
+        """Write the numbers of a metric row; missing ones and those not finite are left out."""
+        self._add(row)
+        self._writer.flush()
+
+    def _add(self, row: Mapping[str, Any]) -> None:
+        values = [
+            self._summary.Value(tag=tag_of(name), simple_value=value)
+            for name, value in row.items()
+            if isinstance(value, int | float)
+            and not isinstance(value, bool)
+            and math.isfinite(value)
+        ]
+        summary = self._summary(value=values)
+        step = int(row["global_step"])
+        self._writer.add_event(self._event(wall_time=time.time(), step=step, summary=summary))
+
+    def close(self) -> None:
+        """Close the file."""
+        self._writer.close()

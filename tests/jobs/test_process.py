@@ -1,0 +1,140 @@
+"""One way to start a process, and what it holds: limits, stopping, whole groups, orphans."""
+
+import ast
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from telic.jobs.process import PIPE, Process, ProcessId
+
+SOURCE = Path(__file__).parents[2] / "src" / "telic"
+STARTERS = {
+    "subprocess": {"Popen", "*"},
+    "multiprocessing": {"*"},
+    "os": {"fork", "forkpty", "system", "popen", "posix_spawn", "spawnv", "spawnl", "execv"},
+    "pty": {"*"},
+    "concurrent.futures": {"ProcessPoolExecutor"},
+}
+ALLOWED = {
+    "jobs/process.py",
+    "sandbox/nursery.py",  # forks of a process that has imported already
+    "sandbox/confine.py",  # tries whether a confined process can fork
+    "studies/launch/supervisor.py",  # a program of its own, without telic
+}
+
+
+def starts(tree):
+    """Yield what a module uses of the functions that start processes."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.module in STARTERS:
+            known = STARTERS[node.module]
+            yield from (name.name for name in node.names if name.name in known or "*" in known)
+        elif isinstance(node, ast.Import):
+            yield from (name.name for name in node.names if name.name in ("multiprocessing", "pty"))
+        elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+            known = STARTERS.get(node.value.id, ())
+            yield from (f"{node.value.id}.{node.attr}" for name in known if name == node.attr)
+
+
+def test_nothing_else_starts_processes():
+    found = {
+        str(path.relative_to(SOURCE)): used
+        for path in SOURCE.rglob("*.py")
+        if (used := list(starts(ast.parse(path.read_text()))))
+    }
+    assert found.keys() <= ALLOWED, found
+    assert "jobs/process.py" in found
+
+
+def gone(pid):
+    for _ in range(600):
+        try:
+            state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+        except FileNotFoundError:
+            return True
+        if state == "Z":
+            return True
+        time.sleep(0.05)
+    return False
+
+
+FAMILY = "sleep 600 & echo $!; trap '' TERM; while true; do sleep 0.05; done"
+
+
+@pytest.mark.parametrize("end", [Process.kill, lambda process: process.stop(0.3)])
+def test_what_it_has_started_ends_with_it(end):
+    with Process(["sh", "-c", FAMILY], stdout=PIPE) as process:
+        child = int(next(process.lines(60.0, lambda: False)))
+        assert end(process) == -signal.SIGKILL
+    assert gone(child)
+
+
+def test_it_may_save_before_it_is_killed(tmp_path):
+    code = "import signal, sys, time; signal.signal(15, lambda *_: sys.exit(7)); print('up');"
+    code += "time.sleep(600)"
+    with Process([sys.executable, "-uc", code], stdout=PIPE) as process:
+        assert next(process.lines(60.0, lambda: False)) == "up"
+        assert process.stop() == 7
+
+
+def test_it_is_asked_to_stop_at_a_heartbeat():
+    beats = []
+
+    def beat():
+        beats.append(1)
+        return True
+
+    process = Process(["sleep", "600"])
+    assert process.supervise(beat) and process.code == -signal.SIGTERM
+    assert beats and not Process(["true"]).supervise(lambda: False)
+
+
+def test_a_silent_or_endless_line_ends_listening():
+    with Process(["sleep", "600"], stdout=PIPE) as silent:
+        assert list(silent.lines(0.3, lambda: False)) == []
+    with Process(["sh", "-c", "head -c 5000000 /dev/zero; sleep 600"], stdout=PIPE) as endless:
+        assert list(endless.lines(60.0, lambda: False)) == []
+
+
+def test_it_ends_with_its_parent():
+    code = "from telic.jobs.process import Process; import signal, os;"
+    code += "p = Process(['sleep', '600'], parent_death_signal=signal.SIGKILL);"
+    code += "print(p.pid, flush=True); os.kill(os.getpid(), 9)"
+    with Process([sys.executable, "-c", code], stdout=PIPE) as parent:
+        child = int(next(parent.lines(60.0, lambda: False)))
+        assert parent.wait() == -signal.SIGKILL and gone(child)
+
+
+POOL = """
+import os, signal
+from telic.jobs.process import spawn_pool
+if __name__ == "__main__":
+    pool = spawn_pool(1)
+    print(pool.submit(os.getpid).result(), flush=True)
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_the_processes_of_a_pool_end_with_their_parent(tmp_path):
+    (tmp_path / "pool.py").write_text(POOL)
+    with Process([sys.executable, tmp_path / "pool.py"], stdout=PIPE) as parent:
+        child = int(next(parent.lines(60.0, lambda: False)))
+        assert parent.wait() == -signal.SIGKILL and gone(child)
+
+
+def test_a_detached_one_logs_and_is_no_zombie(tmp_path):
+    log = tmp_path / "deep" / "log"
+    process = Process.detach(["echo", "hello"], log, dict(os.environ))
+    assert gone(process.pid)
+    assert log.read_text() == "hello\n"
+
+
+def test_a_later_process_of_the_same_number_is_another():
+    own = ProcessId.own()
+    assert own.is_alive
+    assert not own.model_copy(update={"started": own.started - 5.0}).is_alive
+    assert own.model_copy(update={"started": 1.0, "host": "elsewhere"}).is_alive
