@@ -41,7 +41,7 @@ def readers(path: Path, home: Path):
     from telic.storage.scalars import read_columns
     from telic.storage.trajectories import read_trajectory
     from telic.training.policy import load_policy
-    from telic.verbs import control, session, study_contract, study_state, things
+    from telic.verbs import control, session, study_agreement, study_state, things
 
     runs, root = home / "runs", home / "repository"
     if path.suffix == ".toml":
@@ -53,10 +53,10 @@ def readers(path: Path, home: Path):
     if path.is_relative_to(root):
         study = {"root": root}
         return [
-            ("state", lambda: study_state.state(**study)),
+            ("state", lambda: study_state.status(**study)),
             ("next", lambda: study_state.next_action(**study)),
             ("verify", lambda: study_state.verify(**study)),
-            ("check", lambda: study_contract.check(**study)),
+            ("check", lambda: study_agreement.contract(**study)),
             ("report", lambda: study_state.get_report(**study)),
         ]
     name = path.relative_to(runs).parts[0]

@@ -64,6 +64,8 @@ def host_in(repository):
     async def opened(person: Person | None = None, *, allow_launch=False, **options):
         place = Workplace(repository, repository / "runs", allow_launch=allow_launch)
         async with Client(make_server(place), elicitation_callback=person, **options) as client:
-            yield Host(client)
+            made = Host(client)
+            made.root = repository
+            yield made
 
     return opened

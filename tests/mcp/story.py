@@ -1,8 +1,10 @@
-"""What a scripted host does with a study: set it up, then do what loop_step says."""
+"""What a scripted host does with a study: set it up, then do what next_step says."""
 
 import asyncio
 from typing import NamedTuple
 
+from telic.studies.documents.adapter import Adapter, confirm_field
+from telic.studies.documents.base import read_document, rewrite_yaml
 from tests.mcp import toy as blink
 from tests.studies.toy import making as point_mass
 from tests.studies.toy.driver import IDEAS
@@ -53,23 +55,25 @@ POINT_MASS = Subject(
 async def set_up(call, subject: Subject = BLINK) -> None:
     """From an empty repository to an approved contract and a drafted baseline."""
     await call("init_study", task=subject.task, study=subject.study, says="reach the goal")
-    await call("check_adapter", draft=True)
+    path = call.root / f".telic/tasks/{subject.task}/adapter.yaml"
+    adapter = read_document(path, Adapter)
     for field, value in subject.fields.items():
-        given = {} if value is None else {"value": value}
-        assert (await call("request_confirmation", field=field, **given))["status"] == "agreed"
+        adapter = confirm_field(adapter, field, value)
+    rewrite_yaml(path, adapter)
+    assert (await call("check_adapter"))["check"]["ok"]
     protocol = {"schema": "telic.eval_protocol/1", **subject.protocol}
-    await call(
-        "draft_metrics",
+    checked = await call(
+        "draft_contract",
+        answers=subject.contract,
         metric_spec=subject.metric_spec,
         protocol=protocol,
         evaluator=subject.evaluator,
     )
-    checked = await call("draft_contract", answers=subject.contract)
     assert checked["check"]["questions"] == []
-    await call("request_amendment", because="the first agreement")
+    await call("request_amendment", amend="the first agreement")
     assert (await call("request_approval"))["status"] == "agreed"
     draft = {"kind": "baseline", "plan": subject.plan}
-    await call("draft_candidate", draft=draft, key="baseline")
+    await call("propose_candidate", draft=draft, key="baseline")
 
 
 def weights() -> list[dict]:
@@ -107,10 +111,11 @@ def idea(title: str, gain: float) -> dict:
 
 
 async def go_on(call, ideas: list[dict], most: int = 300) -> list[str]:
-    """Do what loop_step says until it wants more ideas than there are; returns the actions."""
+    """Do what next_step says until it wants more ideas than there are; returns the actions."""
     done = []
     for _ in range(most):
-        step = await call("loop_step")
+        await call("continue_study")
+        step = await call("next_step")
         if step["action"] == "propose" and not ideas:
             return done
         await ACTIONS[step["action"]](call, step["args"], ideas)
@@ -118,19 +123,8 @@ async def go_on(call, ideas: list[dict], most: int = 300) -> list[str]:
     raise AssertionError(f"it does not end: {done[-10:]}")
 
 
-async def validate(call, args, ideas):
-    found = await call("validate_candidate", candidate=args["candidate"])
-    assert found["ok"], [each for each in found["outcome"]["checks"] if not each["passed"]]
+async def agree(call, args, ideas):
     await call("request_approval", keys=["experiment"], candidate=args["candidate"])
-
-
-async def plan(call, args, ideas):
-    state = await call("get_state")
-    incumbent = (state["incumbent"] or {}).get("candidate")
-    if args["candidate"] == incumbent:
-        await call("check_incumbent")
-    else:
-        await call("plan_queue", candidate=args["candidate"])
 
 
 async def launch(call, args, ideas):
@@ -146,38 +140,16 @@ async def launch(call, args, ideas):
 
 async def settle(call, args, ideas):
     await asyncio.sleep(0.05)
-    await call("settle_runs")
-
-
-async def ingest(call, args, ideas):
-    for run in (args["run"], *args["others"]):
-        await call("analyze_run", run=run)
-
-
-async def reflect(call, args, ideas):
-    await call("reflect_rewards", run=args["run"])
-
-
-async def watch(call, args, ideas):
-    await call("monitor_run", run=args["run"])
-
-
-async def audit(call, args, ideas):
-    await call("audit_result", candidate=args["candidate"])
 
 
 async def advance(call, args, ideas):
-    if args.get("more_seeds"):  # this host leaves an open question open
-        await propose_verdict(call, args | {"verdict": "inconclusive"}, ideas)
-    else:
-        await call("advance_queue")
+    # this host leaves an open question open
+    await propose_verdict(call, args | {"verdict": "inconclusive"}, ideas)
 
 
 async def review(call, args, ideas):
     finding = "Racing pays, but let what was agreed on decide: success on fresh seeds."
-    await call.reviewer(
-        "review_candidate", candidate=args["candidate"], finding=finding, exploit=False
-    )
+    await call.reviewer("audit", about=args["candidate"], finding=finding, exploit=False)
 
 
 async def decide(call, args, ideas):
@@ -216,17 +188,11 @@ async def propose(call, args, ideas):
 
 
 ACTIONS = {
-    "validate": validate,
-    "plan": plan,
+    "agree": agree,
     "launch": launch,
     "wait": settle,
-    "reconcile": settle,
-    "ingest": ingest,
-    "monitor": watch,
-    "audit": audit,
     "advance": advance,
     "decide": decide,
     "propose": propose,
     "review": review,
-    "reflect": reflect,
 }

@@ -14,9 +14,8 @@ pytestmark = pytest.mark.anyio
 
 async def draft(call) -> None:
     await call("init_study", task="toy", study="gain", says="reach the goal")
-    await call("draft_metrics", metric_spec=METRIC_SPEC, protocol=PROTOCOL)
-    await call("draft_contract", answers=CONTRACT)
-    await call("request_amendment", because="the first agreement")
+    await call("draft_contract", answers=CONTRACT, metric_spec=METRIC_SPEC, protocol=PROTOCOL)
+    await call("request_amendment", amend="the first agreement")
 
 
 def status_of(repository, key="budget") -> str:
@@ -116,7 +115,7 @@ async def test_an_approval_written_into_files_does_not_hold(host, repository):
             "subject_hash": hashed,
         }
         update_yaml(StudyFolder.find(repository).contract, {"approvals": {"budget": forged}})
-        checked = await call("check_contract")
+        checked = await call("draft_contract")
     budget = next(each for each in checked["approvals"] if each["key"] == "budget")
     assert budget["status"] == "pending"
 
@@ -130,12 +129,12 @@ async def test_amending_is_the_agents_until_something_is_approved(host, reposito
         drafted = await call("draft_contract", answers={"budget.launches": 70})
         held = {each["key"]: each["status"] for each in drafted["approvals"]}
         assert (held["budget"], held["hardware"]) == ("void", "approved")
-        assert (await call("request_amendment", because="more runs"))["what"] == ["version 2"]
+        assert (await call("request_amendment", amend="more runs"))["what"] == ["version 2"]
         assert len(person.asked) == 2
     async with host() as call:
         await call("draft_contract", answers={"budget.launches": 80})
-        found = await call("request_amendment", because="even more")
-        assert found["command"] == "telic study contract amend --reason 'even more'"
+        found = await call("request_amendment", amend="even more")
+        assert found["command"] == "telic study contract --amend 'even more'"
 
 
 async def test_a_paused_study_goes_on_when_a_person_says_so(host):

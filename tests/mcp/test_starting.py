@@ -6,6 +6,7 @@ import pytest
 
 from telic.session.labels import read_vetoes
 from telic.storage.locks import RunLock
+from telic.studies.folder import StudyFolder
 from telic.verbs.background import read_job
 from tests.mcp.host import Refusal
 from tests.mcp.story import set_up
@@ -27,9 +28,11 @@ async def test_a_launch_needs_the_word_the_gates_and_the_person(host, repository
         wanted = {"candidate": "c-0001-baseline", "confirm": "RUN_CANDIDATE"}
         with pytest.raises(Refusal, match="E_CONFIRM"):
             await call("launch_candidate", **wanted | {"confirm": "yes"})
-        with pytest.raises(Refusal, match="G07"):  # it was not validated
+        stop = StudyFolder.find(repository).stop_file
+        stop.write_text("")
+        with pytest.raises(Refusal, match="G15"):
             await call("launch_candidate", **wanted)
-        await call("validate_candidate", candidate="c-0001-baseline")
+        stop.unlink()
         await call("request_approval", keys=["experiment"], candidate="c-0001-baseline")
     async with host(Person("declines"), allow_launch=True) as call:
         with pytest.raises(Refusal, match="E_NOT_CONFIRMED"):
@@ -37,8 +40,8 @@ async def test_a_launch_needs_the_word_the_gates_and_the_person(host, repository
     async with host(allow_launch=True) as call:
         found = await call("launch_candidate", **wanted)
         assert found["status"] == "ask_in_terminal"
-        assert found["command"].endswith("--execute --confirm RUN_CANDIDATE")
-        assert (await call("query_runs"))["runs"] == []
+        assert found["command"].endswith("--confirm RUN_CANDIDATE")
+        assert (await call("list_runs"))["runs"] == []
 
 
 async def test_a_search_goes_on_by_itself_and_says_where_it_writes(host, repository):

@@ -24,9 +24,9 @@ async def test_from_nothing_to_a_trusted_baseline_and_the_next_candidate(host, r
         state = await call("get_state")
         assert state["incumbent"]["candidate"] == "c-0001-baseline"
         assert state["incumbent"]["n"] == 5 and state["noise_floor"] > 0
-        assert done.count("launch") == 6 and done[-2:] == ["audit", "decide"]
+        assert done.count("launch") == 6 and done[-1] == "decide"
 
-        runs = (await call("query_runs", candidate="c-0001-baseline"))["runs"]
+        runs = (await call("list_runs"))["runs"]
         metrics = await call.read(
             f"telic://toy/gain/runs/{runs[0]['id']}/metrics?keys=success&tail=3"
         )
@@ -39,12 +39,12 @@ async def test_from_nothing_to_a_trusted_baseline_and_the_next_candidate(host, r
         made = await call("submit_work_order", **taken)
         assert made["result"] == "c-0002-more-gain"
         assert await call("submit_work_order", **taken) == made
-        shown = await call("get_candidate", candidate="c-0002-more-gain")
+        shown = await call("show", about="c-0002-more-gain")
         assert shown["origin"]["work_order"] == order["id"]
 
         report = await report_of(call)
         assert "c-0001-baseline" in report and "c-0002-more-gain" in report
-        assert (await call("ledger_verify"))["ok"]
+        assert (await call("verify_ledger"))["ok"]
         assert all(
             secret not in each for each in call.heard for secret in (SECRET, ENVIRONMENT_SECRET)
         )
@@ -72,4 +72,4 @@ async def test_the_toy_study_ends_over_mcp_as_it_does_from_the_command_line(toy_
         assert (await call("get_state"))["incumbent"]["candidate"] == "c-0004-less-effort"
         report = await report_of(call)
         assert all(each["id"] in report for each in found)
-        assert (await call("ledger_verify"))["ok"]
+        assert (await call("verify_ledger"))["ok"]

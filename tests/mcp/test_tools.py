@@ -27,22 +27,22 @@ async def test_tools_come_in_a_fixed_order_with_hints_and_schemas(host):
     async with host(allow_launch=True) as call:
         second = (await call.client.list_tools()).tools
     names = [each.name for each in first]
-    assert names[:3] == ["get_state", "list_candidates", "get_candidate"]
+    assert names[:3] == ["get_state", "show", "list_candidates"]
     assert [each.name for each in second if each.name not in STARTERS] == names
     assert {each.name for each in second} - set(names) == STARTERS
     for each in second:
         assert each.description and each.output_schema["type"] == "object"
         assert each.annotations.destructive_hint == (each.name in STARTERS)
     reads = {each.name for each in first if each.annotations.read_only_hint}
-    assert {"get_state", "loop_step", "check_gates", "ledger_verify", "get_report"} <= reads
-    assert not reads & {"draft_candidate", "request_approval", "submit_work_order"}
+    assert {"get_state", "next_step", "check_gates", "verify_ledger", "get_report"} <= reads
+    assert not reads & {"propose_candidate", "request_approval", "submit_work_order"}
 
 
 async def test_every_skill_is_a_prompt(host):
     async with host() as call:
         prompts = (await call.client.list_prompts()).prompts
         assert [each.name for each in prompts] == [each.name for each in read_source().skills]
-        text = (await call.client.get_prompt("telic-audit-task")).messages[0].content.text
+        text = (await call.client.get_prompt("telic-adapter")).messages[0].content.text
         assert "telic study adapter" in text
 
 
@@ -52,7 +52,7 @@ async def test_errors_say_what_to_do(host):
             await call("get_state")
         await call("init_study", task="toy", study="gain")
         with pytest.raises(Refusal, match="c-0009"):
-            await call("get_candidate", candidate="c-0009-nope")
+            await call("show", about="c-0009-nope")
 
 
 @pytest.mark.parametrize("path", ["../outside.json", "/etc/passwd", "link.json"])
@@ -63,21 +63,19 @@ async def test_nothing_outside_the_repository_is_read(host, repository, path):
     async with host() as call:
         await call("init_study", task="toy", study="gain")
         with pytest.raises(Refusal, match="leads out of the repository"):
-            await call("check_metrics", sample=path)
+            await call("draft_contract", sample=path)
 
 
-async def test_the_same_request_makes_one_candidate_and_one_note(host):
+async def test_the_same_request_makes_one_candidate(host):
     async with host() as call:
         await call("init_study", task="toy", study="gain")
         draft = {"draft": {"kind": "baseline"}, "key": "one"}
-        first = await call("draft_candidate", **draft)
-        assert await call("draft_candidate", **draft) == first
-        note = {"text": "look here", "key": "n"}
-        assert await call("add_note", **note) == await call("add_note", **note)
+        first = await call("propose_candidate", **draft)
+        assert (await call("propose_candidate", **draft))["id"] == first["id"]
         assert len((await call("list_candidates"))["candidates"]) == 1
-        revise = {"candidate": first["id"], "draft": {"plan": {"steps": 5}}, "key": "two"}
-        assert (await call("revise_candidate", **revise))["revision"] == 2
-        assert (await call("revise_candidate", **revise))["revision"] == 2
+        revise = {"revise": first["id"], "draft": {"plan": {"steps": 5}}, "key": "two"}
+        assert (await call("propose_candidate", **revise))["revision"] == 2
+        assert (await call("propose_candidate", **revise))["revision"] == 2
 
 
 async def test_a_tool_that_tries_to_start_something_is_refused(repository):
@@ -121,14 +119,17 @@ print("SEEN " + json.dumps({"seen": seen, "frameworks": frameworks}))
 """
 ARGUMENTS = {
     "check_adapter": {"draft": True},
-    "draft_candidate": {"draft": {"kind": "baseline"}},
-    "get_candidate": {"candidate": "c-0001-baseline"},
-    "validate_candidate": {"candidate": "c-0001-baseline"},
+    "propose_candidate": {"draft": {"kind": "baseline"}},
+    "show": {"about": "queue"},
+    "audit": {"about": "c-0001-baseline"},
     "check_gates": {"candidate": "c-0001-baseline"},
-    "draft_contract": {"answers": {"budget.launches": 5}},
-    "request_amendment": {"because": "first"},
+    "draft_contract": {
+        "answers": {"budget.launches": 5},
+        "metric_spec": METRIC_SPEC,
+        "protocol": PROTOCOL,
+    },
+    "request_amendment": {"amend": "first"},
     "add_note": {"text": "hello"},
-    "draft_metrics": {"metric_spec": METRIC_SPEC, "protocol": PROTOCOL},
 }
 RESOURCES = [
     "telic://registry",
@@ -166,7 +167,7 @@ async def test_secrets_are_hidden_wherever_they_were_written(host):
         await call.read("telic://toy/gain/ledger")
         await call.client.read_resource("telic://toy/gain/contract")
         with pytest.raises(Refusal):
-            await call("get_candidate", candidate=f"c-{ENVIRONMENT_SECRET}")
+            await call("show", about=f"c-{ENVIRONMENT_SECRET}")
     assert "[redacted]" in "".join(call.heard)
     assert all(each not in "".join(call.heard) for each in (SECRET, ENVIRONMENT_SECRET))
 

@@ -44,7 +44,7 @@ ALLOWED = [
     "python -c 'print(splits[0], \"train\")'",
     "# python scripts/train.py",
     "cat > notes.md <<'EOF'\npython scripts/train.py\nEOF",
-    "telic study run c-1 --execute --confirm RUN_CANDIDATE",
+    "telic study run c-1 --confirm RUN_CANDIDATE",
     "telic study next",
     "",
 ]
@@ -96,16 +96,12 @@ def test_a_script_that_also_evaluates_may_evaluate(with_adapter):
     [
         "telic study approve",
         "script -qc 'telic study approve budget' /dev/null",
-        "yes | .venv/bin/telic study confirm seeds",
+        "yes | .venv/bin/telic study approve",
         "TELIC_ACTOR=human:ada telic study resume",
     ],
 )
 def test_nobody_answers_for_a_person(repository, line):
     assert "a person's word" in (refusal(line, repository) or "")
-
-
-def test_exporting_approvals_is_no_approval(repository):
-    assert refusal("telic study approve --export approvals.json", repository) is None
 
 
 def test_an_adapter_that_cannot_be_read_lets_nothing_through_that_it_names(repository):

@@ -19,28 +19,8 @@ from telic.plugin.package import (
 ROOT = Path(__file__).parents[2]
 
 SKILLS = [
-    "audit-task",
-    "make-contract",
-    "define-metrics",
-    "plan-baseline",
-    "analyze-run",
-    "propose-candidates",
-    "validate-candidate",
-    "reward-tuning",
-    "reward-reflection",
-    "reward-engineering",
-    "reward-review",
-    "curriculum-design",
-    "dr-probe",
-    "dr-design",
-    "plan-parallel-batch",
-    "queue-batch",
-    "monitor-training",
-    "audit-results",
-    "update-report",
-    "autoloop",
+    *("adapter", "audit", "contract", "propose", "review", "reward", "robustness", "run"),
 ]
-OLDER = ["rl-task-audit", "rl-experiment-plan", "rl-reward-curriculum-design", "rl-experiment-loop"]
 AGENTS = ["experiment-director", "metrics-analyst", "reward-reviewer"]
 
 
@@ -52,23 +32,10 @@ def test_the_committed_package_is_sound(tree):
     assert checks.problems(ROOT, tree) == []
 
 
-def test_every_skill_agent_and_older_name_is_there():
+def test_every_skill_and_agent_is_there():
     source = read_source()
-    assert {page.name for page in source.skills} == {f"telic-{x}" for x in SKILLS} | set(OLDER)
+    assert [page.name for page in source.skills] == [f"telic-{name}" for name in SKILLS]
     assert [page.name for page in source.agents] == AGENTS
-
-
-@pytest.mark.parametrize("name", SKILLS)
-def test_a_skill_can_be_asked_for_by_its_other_name(name):
-    text = package_files()[f"{HOME}/skills/telic-{name}/SKILL.md"]
-    assert f"rlxp-{name}" in text.split("---")[1]
-
-
-def test_older_names_lead_to_every_skill_they_stood_for():
-    pages = {page.name: page.text for page in read_source().skills}
-    design = pages["rl-reward-curriculum-design"]
-    wanted = [x for x in SKILLS if x.startswith(("reward-", "dr-", "curriculum-", "validate-"))]
-    assert [each for each in wanted if f"`telic-{each}`" not in design] == []
 
 
 def test_building_twice_changes_nothing_and_removes_what_is_too_much(tmp_path):
@@ -95,13 +62,13 @@ BAD_PAGES = {
         "no command telic study",
     ),
     "an option that does not exist": ("```sh\ntelic study run c-1 --fast\n```", "--fast"),
-    "a missing argument": ("Use `telic study analyze`.", "Missing"),
+    "a missing argument": ("Use `telic study audit`.", "Missing"),
     "a value of the wrong kind": ("```sh\ntelic study run c-1 --seed one\n```", "integer"),
     "a launch": (
-        "```sh\ntelic study run c-1 --execute --confirm RUN_CANDIDATE\n```",
-        "only telic-autoloop",
+        "```sh\ntelic study run c-1 --confirm RUN_CANDIDATE\n```",
+        "only telic-run",
     ),
-    "a stop": ("`telic study run --stop r-1`", "only telic-autoloop"),
+    "a stop": ("`telic study run --stop r-1`", "only telic-run"),
     "a training beside the gate": ("```sh\npython train.py\n```", "one command at a time"),
     "two commands": ("```sh\ntelic study next && python train.py\n```", "one command at a time"),
     "a hidden command": ('```sh\ntelic study report --root "$(python t.py)"\n```', "one command"),
@@ -117,7 +84,7 @@ BAD_PAGES = {
 @pytest.mark.parametrize("what", BAD_PAGES)
 def test_a_page_that_would_mislead_is_found(what, tmp_path, tree, monkeypatch):
     text, complaint = BAD_PAGES[what]
-    name = f"{HOME}/skills/telic-update-report/SKILL.md"
+    name = f"{HOME}/skills/telic-audit/SKILL.md"
     files = package_files()
     files[name] = files[name].replace("## Always", f"{text}\n\n## Always")
     found = _found(files, tmp_path, tree, monkeypatch)
@@ -126,9 +93,9 @@ def test_a_page_that_would_mislead_is_found(what, tmp_path, tree, monkeypatch):
 
 def test_only_the_loop_launches_and_only_with_both_words(tmp_path, tree, monkeypatch):
     files = package_files()
-    name = f"{HOME}/skills/telic-autoloop/SKILL.md"
-    assert "--execute --confirm RUN_CANDIDATE" in files[name]
-    files[name] = files[name].replace(" --confirm RUN_CANDIDATE", "")
+    name = f"{HOME}/skills/telic-run/SKILL.md"
+    assert "--confirm RUN_CANDIDATE" in files[name]
+    files[name] = files[name].replace(" --confirm RUN_CANDIDATE", " --confirm YES", 1)
     found = _found(files, tmp_path, tree, monkeypatch)
     assert len(found) == 1 and "a launch is written" in found[0]
 
@@ -142,12 +109,12 @@ def test_only_the_loop_launches_and_only_with_both_words(tmp_path, tree, monkeyp
         (".claude-plugin/plugin.json", '"name": "telic"', '"name": "other"', "name"),
         ("agents/metrics-analyst.md", "tools:", "model:", "not every host knows model"),
         (
-            "skills/rl-task-audit/SKILL.md",
+            "skills/telic-adapter/SKILL.md",
             "description:",
             'argument-hint: "x"\ndescription:',
             "not every host knows argument-hint",
         ),
-        ("skills/rl-task-audit/SKILL.md", "name: rl-task-audit", "name: other", "its folder's"),
+        ("skills/telic-adapter/SKILL.md", "name: telic-adapter", "name: other", "its folder's"),
         (".mcp.json", '"command": "telic"', '"command": "python"', "not telic"),
         (".mcp.json", '"serve"', '"swerve"', "no command telic mcp swerve"),
         (".mcp.json", '"serve"', '"serve", "--allow-launch"', "for the person to say"),

@@ -18,6 +18,7 @@ from telic.studies.documents.candidate import Candidate
 from telic.studies.documents.metrics import MetricSpec, Protocol
 from telic.studies.evidence.curriculum import curriculum_problems
 from telic.studies.evidence.probes import ProbeResult
+from telic.verbs.study_candidates import CandidateDraft
 
 HASH = "a" * 64
 PAGES = {page.name: page.text for page in read_source().skills}
@@ -31,14 +32,16 @@ DRAFTS = [(name, data) for name, data in EXAMPLES if "hypothesis" in data]
 
 def test_every_example_is_looked_at():
     kinds = {data["kind"] for _, data in DRAFTS}
-    assert kinds == {"reward_tuning", "curriculum", "dr_tuning"}
+    assert kinds == {"config", "reward_tuning", "curriculum", "dr_tuning"}
     assert len(EXAMPLES) - len(DRAFTS) == 3  # metric spec, protocol, results of a probe
 
 
 @pytest.mark.parametrize(("name", "draft"), DRAFTS, ids=[name for name, _ in DRAFTS])
 def test_a_draft_is_one(name, draft):
-    check_authored(draft)
-    for key, value in draft.items():
+    CandidateDraft.model_validate(draft)
+    authored = {key: value for key, value in draft.items() if key != "title"}
+    check_authored(authored)
+    for key, value in authored.items():
         TypeAdapter(Candidate.model_fields[key].annotation).validate_python(value)
     assert all(draft["hypothesis"].values())
     if "curriculum" in draft:
@@ -46,20 +49,20 @@ def test_a_draft_is_one(name, draft):
 
 
 def test_the_documents_of_the_metrics_are_documents():
-    spec, protocol = (data for name, data in EXAMPLES if name == "telic-define-metrics")
+    spec, protocol = (data for name, data in EXAMPLES if name == "telic-contract")
     assert MetricSpec.parse(spec, "skill").primary.key == "success"
     assert Protocol.parse(protocol, "skill").checkpoint_selection == "last"
 
 
 def test_the_results_of_a_probe_are_results():
-    (results,) = (data for name, data in EXAMPLES if name == "telic-dr-probe")
+    (results,) = (data for _, data in EXAMPLES if "body.mass" in data)
     for rows in results.values():
         assert [ProbeResult.model_validate(row).guardrails_held for row in rows]
 
 
 def test_the_answers_of_the_contract_are_taken(tmp_path):
     study = create_study(tmp_path, "walk", "speed", StudyActor(kind="agent", name="coder"))
-    lines = [x for x in commands(PAGES["telic-make-contract"]) if " contract draft" in x]
+    lines = [x for x in commands(PAGES["telic-contract"]) if " --set " in x]
     assert len(lines) == 4
     for line in lines:
         words = program_words(line)

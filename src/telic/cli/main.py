@@ -51,22 +51,6 @@ _DOORS: dict[str, str | VerbGroup] = {
     "mcp": VerbGroup("Serve telic to coding agents.", {"serve": "mcp:serve"}),
 }
 """verbs of the servers"""
-OWN_FORMS = {
-    "study_candidates:draft_candidate": "study_terminal:new",
-    "study_candidates:baseline": "study_terminal:baseline",
-    "study_candidates:revise_candidate": "study_terminal:revise",
-    "study_runs:launch_candidate": "study_terminal:run",
-}
-"""verbs that the command line has in a form of its own; only that form is loaded"""
-
-
-@runtime_checkable
-class SpokenRequest(Protocol):
-    """A request in words that only people use."""
-
-    def meaning(self) -> tuple[Verb[Any, Any], Any]:
-        """Return the verb and the request that the words stand for."""
-        ...
 
 
 class LazyGroup(TyperGroup):
@@ -238,14 +222,11 @@ class CommandMap(MutableMapping[str, Any]):
 
 
 def find(path: str) -> Verb[Any, Any]:
-    """Return a verb, in the form that the command line has of it."""
+    """Return a verb, also one of the servers."""
     package, _, name = path.partition(":")
     if package in ("mcp", "web"):
         return getattr(import_module(f"telic.{package}"), name)
-    if path not in OWN_FORMS:
-        return catalogue.load(path)
-    module, _, form = OWN_FORMS[path].partition(":")
-    return getattr(import_module(f"telic.cli.{module}"), form)
+    return catalogue.load(path)
 
 
 def options(verb: Verb[Any, Any], *, requires: bool = True) -> list[Any]:
@@ -325,8 +306,6 @@ def call(verb: Verb[Any, Any], **values: Any) -> None:
         with telling_places(), stoppable(saves=saves) as stopping, ExitStack() as stack:
             filled = _inner(verb, values, as_json, stack, stopping)
             request = verb.request(**_read(verb, values), **filled)
-            if isinstance(request, SpokenRequest):
-                verb, request = request.meaning()
             result = verb.do(_agreed(verb, request))
     except TelicError as error:
         if debug:

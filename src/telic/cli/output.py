@@ -19,7 +19,7 @@ from telic.core.verb import as_data
 from telic.errors import TelicError
 
 _VIEWS: dict[str, Callable[[Any], None]] = {}
-_VIEW_MODULES = ("results", "study_views", "study_run_views")
+_VIEW_MODULES = ("results", "study_views")
 _SHORT = 160
 """characters of a list of words that still fit on one line"""
 

@@ -1,99 +1,93 @@
-"""What verbs of studies come to, on a terminal."""
+"""Results of study verbs on a terminal, where the generic view does not do."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import shlex
+from typing import TYPE_CHECKING, Any
 
 from rich.markup import escape
 
 from telic.cli.console import console, errors, print_facts, print_rows
-from telic.cli.output import view
+from telic.cli.output import print_data, view
 from telic.core.text import number
 
 if TYPE_CHECKING:
-    from telic.cli.study_terminal import WrittenCandidate
     from telic.studies.decide import DecisionOutcome
-    from telic.studies.documents.candidate import Candidate
+    from telic.studies.launch.launch import DryRun
     from telic.studies.next import NextAction
-    from telic.verbs.study import LedgerEntry, NewStudy
-    from telic.verbs.study_approvals import Approvals
-    from telic.verbs.study_candidates import (
-        CandidateTable,
-        SimilarCandidates,
-        ValidatedCandidate,
-        WithdrawnCandidate,
-    )
-    from telic.verbs.study_contract import (
-        AdapterReport,
-        Amendment,
-        ConfirmedField,
-        ContractView,
-        EvaluatorHashes,
-    )
-    from telic.verbs.study_go import GoneOn
-    from telic.verbs.study_state import AdoptedLedger, LedgerProof, StudyReportFiles, StudyStanding
+    from telic.verbs.study import NewStudy
+    from telic.verbs.study_agreement import AdapterReport, ContractView
+    from telic.verbs.study_candidates import ProposedCandidate
+    from telic.verbs.study_evidence import StudyAudit
+    from telic.verbs.study_runs import StudyProgress
+    from telic.verbs.study_state import LedgerReport, StatusReport
 
 _DONE = "[green]✓[/]"
-_RESULTS = {True: _DONE, False: "[red]✗[/]", None: "[dim]-[/]"}
-
+_MARKS = {True: _DONE, False: "[red]✗[/]", None: "[dim]-[/]"}
 
 # ---------------------------------------------------------------------------- the study
 
 
 @view
 def show_new_study(study: NewStudy) -> None:
-    """Print where a new study is."""
+    """Print where a new study is and what comes next."""
     console.print(f"{_DONE} {study.study} is the active study")
-    print_facts({"contract": study.contract, "ledger": study.ledger})
-    console.print(
-        "Next: fill in contract.yaml, metric_spec.yaml and adapter.yaml, then: telic study go"
-    )
+    print_facts({"folder": study.folder})
+    for question in study.questions:
+        console.print(f"[yellow]?[/] {escape(question)}", soft_wrap=True)
+    console.print("Next: fill in adapter.yaml, metric_spec.yaml and contract.yaml; check them with")
+    console.print("  telic study adapter, telic study contract; then: telic study run")
 
 
 @view
-def show_standing(standing: StudyStanding) -> None:
-    """Print where a study stands and what to do now."""
-    state, following = standing
-    counts = ", ".join(f"{count} {name}" for name, count in state.counts.items() if count)
+def show_status(report: StatusReport) -> None:
+    """Print the state of a study, or one of its records."""
+    facts = report.facts
+    if report.about in ("candidates", "runs"):
+        print_data([{report.about[:-1]: name, **each} for name, each in facts.items()])
+        return
+    if report.next is None:
+        print_data(facts)
+        return
+    budget = facts["budget"]
     print_facts(
         {
-            "study": f"{state.study} ({state.study_status})",
-            "ledger": f"{state.ledger_head.seq} events, head {state.ledger_head.hash[:12]}",
-            "contract": state.contract_version and f"version {state.contract_version}",
-            "incumbent": state.incumbent and state.incumbent.candidate,
-            "baseline": state.baseline,
-            "noise floor": state.noise_floor,
-            "candidates": counts or "none",
-            "running": ", ".join(state.active_runs) or None,
-            "not approved": ", ".join(state.pending_approvals) or None,
-            "stopped by": "; ".join(f"{x.rule}: {x.why}" for x in state.fired_stops) or None,
+            "study": f"{facts['study']} ({facts['study_status']})",
+            "ledger": f"{facts['ledger_head']['seq']} events",
+            "contract": facts["contract_version"] and f"version {facts['contract_version']}",
+            "incumbent": facts["incumbent"] and facts["incumbent"]["candidate"],
+            "baseline": facts["baseline"],
+            "noise floor": facts["noise_floor"],
+            "candidates": ", ".join(
+                f"{many} {name}" for name, many in facts["counts"].items() if many
+            )
+            or "none",
+            "running": ", ".join(facts["active_runs"]) or None,
+            "not approved": ", ".join(facts["pending_approvals"]) or None,
+            "stopped by": "; ".join(f"{x['rule']}: {x['why']}" for x in facts["fired_stops"])
+            or None,
         }
     )
-    spent, reserved, left = state.budget.spent, state.budget.reserved, state.budget.left
     rows = [
-        (name, number(value), number(getattr(reserved, name)), number(getattr(left, name)))
-        for name, value in spent
-        if value is not None or getattr(left, name) is not None
+        (
+            name,
+            number(spent),
+            number(budget["reserved"].get(name)),
+            number(budget["left"].get(name)),
+        )
+        for name, spent in budget["spent"].items()
+        if spent is not None or budget["left"].get(name) is not None
     ]
     if rows:
         console.print()
         print_rows(["budget", "spent", "reserved", "left"], rows)
     console.print()
-    print_facts({"next": following.action, "why": following.why, "type": following.command})
-
-
-@view
-def show_gone_on(gone: GoneOn) -> None:
-    """Print how far a study came, and what it waits for."""
-    done = ", ".join(f"{name} {count}" for name, count in gone.steps.items()) or "nothing"
-    print_facts({"done": done, "incumbent": gone.incumbent})
-    console.print()
-    show_next(gone.question)
+    show_next(report.next)
 
 
 @view
 def show_next(following: NextAction) -> None:
-    """Print the next safe action."""
+    """Print the next safe step."""
     print_facts({"next": following.action, "why": following.why})
     for blocking in following.blocking:
         console.print(f"  [yellow]first:[/] {escape(blocking)}", soft_wrap=True)
@@ -102,18 +96,22 @@ def show_next(following: NextAction) -> None:
 
 
 @view
-def show_entry(entry: LedgerEntry) -> None:
-    """Print what an event means."""
-    console.print(f"{_DONE} {entry.says}")
+def show_ledger(report: LedgerReport) -> None:
+    """Print whether the ledger and its files are intact."""
+    check = report.check
+    if not check["ok"]:
+        errors.print(
+            f"[bold red]✗[/] The ledger is not what was written: line {check['bad_seq']} is bad, "
+            f"{escape(check['why'])}. Launches and decisions are blocked.",
+            soft_wrap=True,
+        )
+        return
+    for changed in report.changed:
+        errors.print(f"[bold red]✗[/] {escape(changed)}", soft_wrap=True)
+    console.print(f"{_DONE} {check['head']['seq']} events, head {check['head']['hash'][:12]}")
 
 
-@view
-def show_report_files(files: StudyReportFiles) -> None:
-    """Print where the report is."""
-    print_facts({"markdown": files.markdown, "page": files.page})
-
-
-# ---------------------------------------------------------------------------- the contract
+# ---------------------------------------------------------------------------- agreement
 
 
 @view
@@ -134,156 +132,136 @@ def show_adapter(report: AdapterReport) -> None:
         }
     )
     for shown in report.proof.checks if report.proof else ():
-        console.print(f"{_RESULTS[shown.passed]} {shown.name}: {escape(shown.why)}")
+        console.print(f"{_MARKS[shown.passed]} {shown.name}: {escape(shown.why)}")
     if check.ok:
         console.print(f"{_DONE} schema, citations and commands are valid")
 
 
 @view
-def show_confirmed(confirmed: ConfirmedField) -> None:
-    """Print which field a person stands for."""
-    console.print(f"{_DONE} {escape(confirmed.field)} is confirmed")
-
-
-@view
 def show_contract(contract: ContractView) -> None:
-    """Print what is wrong, what is to be asked, and which approvals hold."""
+    """Print problems, open questions, approvals and the sample log."""
     for text in contract.check.problems:
         console.print(f"[red]✗[/] {escape(text)}", soft_wrap=True)
     for text in contract.check.questions:
         console.print(f"[yellow]?[/] {escape(text)}", soft_wrap=True)
     if contract.ok:
-        console.print(f"{_DONE} version {contract.check.version} is the agreed one")
-    console.print()
-    print_rows(
-        ["approval", "status", "why"], [(x.name, x.status, x.why) for x in contract.approvals]
-    )
+        console.print(f"{_DONE} version {contract.check.version} is recorded")
+    if contract.voided:
+        console.print(f"[yellow]void now:[/] {', '.join(contract.voided)}")
+    rows = [(x.name, x.status, x.why) for x in contract.approvals]
+    print_rows(["approval", "status", "why"], [*rows])
+    if contract.sample is not None:
+        print_data(contract.sample.as_data(), title="sample")
+
+
+# ---------------------------------------------------------------------------- candidates and runs
 
 
 @view
-def show_evaluator(hashes: EvaluatorHashes) -> None:
-    """Print the hashes of the files that measure."""
-    print_rows(["file", "sha256"], [(file, sha[:12]) for file, sha in hashes.files.items()])
-    console.print("Next: telic study contract amend --reason TEXT")
-
-
-@view
-def show_amendment(amendment: Amendment) -> None:
-    """Print what changed in the contract."""
-    console.print(f"{_DONE} version {amendment.event.data['version']} is agreed on")
-    for dotted, (before, after) in amendment.event.data["diff"].items():
-        console.print(f"  {escape(dotted)}: {escape(str(before))} → {escape(str(after))}")
-    if amendment.voided:
-        console.print(f"[yellow]void now:[/] {', '.join(amendment.voided)}")
-
-
-@view
-def show_approvals(approvals: Approvals) -> None:
-    """Print what was said about what."""
-    console.print(f"{_DONE} {approvals.said}: {', '.join(approvals.keys) or 'nothing'}")
-
-
-@view
-def show_proof(proof: LedgerProof) -> None:
-    """Print how the chain came out."""
-    check = proof.check
-    if not check.ok:
-        errors.print(
-            f"[bold red]✗[/] The ledger is not what was written: line {check.bad_seq} is bad, "
-            f"{escape(check.why)}. Launches and decisions are blocked.",
-            soft_wrap=True,
-        )
-        return
-    for changed in proof.changed:
-        errors.print(f"[bold red]✗[/] {escape(changed)}", soft_wrap=True)
-    signed = check.head.seq - check.unsigned
-    console.print(
-        f"{_DONE} {check.head.seq} lines, {signed} signed by your key, head {check.head.hash[:12]}"
-    )
-
-
-@view
-def show_adopted(adopted: AdoptedLedger) -> None:
-    """Print where a ledger is continued."""
-    console.print(f"{_DONE} {adopted.study} is continued here from line {adopted.head.seq}")
-
-
-# ---------------------------------------------------------------------------- candidates
-
-
-@view
-def show_written(written: WrittenCandidate) -> None:
-    """Print the candidate's name and what comes next."""
-    candidate = written.candidate
-    console.print(f"{_DONE} {candidate.id}, content {(candidate.content_hash or '')[:12]}")
-    console.print(written.following)
-
-
-@view
-def show_candidate(candidate: Candidate) -> None:
-    """Print one candidate."""
-    said, phase = candidate.hypothesis, f" in {candidate.phase}" if candidate.phase else ""
-    changes = {
-        path: f"{change.from_value} → {change.to}"
-        for path, change in candidate.change.overrides.items()
-    }
-    print_facts(
-        {
-            "candidate": f"{candidate.id}, revision {candidate.revision}",
-            "kind": candidate.kind,
-            "status": f"{candidate.status}{phase}",
-            "hypothesis": said.statement,
-            "because": said.mechanism,
-            "wrong if": said.falsifier,
-            **changes,
-            "patch": candidate.change.patch,
-            "parents": ", ".join(candidate.parents) or None,
-            "content": (candidate.content_hash or "")[:12],
-        }
-    )
-
-
-@view
-def show_candidates(found: CandidateTable) -> None:
-    """Print a table of all candidates."""
-    print_rows(
-        ["candidate", "kind", "status", "phase", "revision"],
-        [
-            (name, x.kind, str(x.status), x.phase or "", x.revision)
-            for name, x in found.candidates.items()
-        ],
-    )
-
-
-@view
-def show_validated(found: ValidatedCandidate) -> None:
-    """Print how the checks went."""
-    outcome = found.outcome
-    rows = [(x.id, "✓" if x.passed else "✗", x.why) for x in outcome.checks]
-    print_rows(["check", "", "why not"], rows)
-    console.print(f"{outcome.candidate} is {outcome.status}")
-
-
-@view
-def show_similar(found: SimilarCandidates) -> None:
-    """Print what resembles a candidate."""
-    print_rows(
-        ["candidate", "alike", "status", "shares"],
-        [(x.candidate, x.likeness, str(x.status), ", ".join(x.shares)) for x in found.similar],
-    )
-
-
-@view
-def show_withdrawn(withdrawn: WithdrawnCandidate) -> None:
-    """Print that an idea was given up."""
-    console.print(f"{_DONE} {withdrawn.candidate.id} is withdrawn")
+def show_proposed(proposed: ProposedCandidate) -> None:
+    """Print the candidate, failed checks and similar candidates."""
+    console.print(f"{_MARKS[proposed.ok]} {proposed.id}, revision {proposed.revision}")
+    if proposed.problem:
+        console.print(f"  [red]✗[/] not checked: {escape(proposed.problem)}", soft_wrap=True)
+    for check in proposed.outcome.checks if proposed.outcome else ():
+        if not check.passed:
+            console.print(f"  [red]✗[/] {check.id} {escape(check.why)}", soft_wrap=True)
+    for similar in proposed.similar:
+        console.print(f"  similar: {similar.candidate} ({similar.status}), {similar.likeness:.0%}")
 
 
 @view
 def show_decision(decided: DecisionOutcome) -> None:
     """Print what was decided, or proposed."""
     if decided.recorded:
-        console.print(f"{_DONE} {decided.decision}: {decided.candidate}, {decided.verdict}")
+        name = f"{decided.decision}: " if decided.decision else ""
+        console.print(f"{_DONE} {name}{decided.candidate}, {decided.verdict}")
         console.print(f"incumbent: {decided.incumbent or 'none'}")
     else:
-        console.print(f"proposed: {decided.candidate}, {decided.verdict}. {decided.why}")
+        console.print(f"proposed: {decided.candidate}, {decided.verdict}. {escape(decided.why)}")
+
+
+@view
+def show_run_report(report: StudyProgress) -> None:
+    """Print the steps that were taken, the run that was started, or the gates."""
+    if report.stopped is not None:
+        console.print(f"{report.stopped} is stopping. Then: telic study run")
+    elif report.gates is not None:
+        _show_gates(report.gates)
+    elif report.launched is not None:
+        launched, why = report.launched, f": {report.why}" if report.why else ""
+        console.print(f"{_DONE} {launched.run} {report.status}{escape(why)}")
+        facts = {"folder": launched.folder, "pid": launched.pid, "job": launched.job_id}
+        print_facts({**facts, "attach": launched.attach})
+    else:
+        steps = ", ".join(f"{name} {count}" for name, count in report.steps.items())
+        print_facts({"done": steps or "nothing", "incumbent": report.incumbent})
+        if report.next is not None:
+            console.print()
+            show_next(report.next)
+
+
+def _short(value: object, longest: int = 80) -> str:
+    text = "" if value is None else str(value)
+    return text if len(text) <= longest else f"{text[: longest - 1]}…"
+
+
+def _show_gates(gates: DryRun) -> None:
+    rows = [(x.id, "open" if x.passed else "shut", x.why or _short(x.value)) for x in gates.gates]
+    print_rows(["gate", "", "why"], [*rows])
+    start = gates.start
+    if start is not None:
+        console.print()
+        print_facts(
+            {
+                "runs": shlex.join(start.argv),
+                "in": start.cwd,
+                "started by": shlex.join(start.started_by),
+                "reserves": start.reservation,
+                "sets": " ".join(f"{name}={value}" for name, value in start.environment.items()),
+            }
+        )
+        if start.document:
+            console.print(f"\n{escape(start.document)}", soft_wrap=True)
+    verdict = "every gate is open" if gates.is_open else "it would be refused"
+    console.print(f"\nDry run: nothing was started; {verdict}.")
+
+
+# ---------------------------------------------------------------------------- evidence
+
+
+@view
+def show_study_audit(audit: StudyAudit) -> None:
+    """Print what was measured, watched, audited or reviewed."""
+    if audit.kind == "claim":
+        _show_claim(audit.facts)
+    else:
+        print_data(audit.facts, title=f"{audit.kind}: {audit.summary}")
+    if audit.reflection is not None:
+        print_data(audit.reflection, title="reward terms")
+    if audit.evidence:
+        console.print(f"evidence: {audit.evidence}")
+
+
+def _show_claim(facts: dict[str, Any]) -> None:
+    from telic.studies.evidence.claims import TITLES
+
+    print_facts({"verdict": facts["verdict"].replace("_", " "), **_claim_numbers(facts)})
+    for check in facts["checks"]:
+        why = f": {escape(check['why'])}" if check["why"] else ""
+        console.print(f"{_MARKS[check['passed']]} {check['id']} {TITLES.get(check['id'], '')}{why}")
+    for reason in facts["reasons"]:
+        console.print(f"  {escape(reason)}")
+
+
+def _claim_numbers(facts: dict[str, Any]) -> dict[str, Any]:
+    stats = facts["stats"]
+    return {
+        "difference": stats["delta"],
+        "95 % interval": stats["ci"] and " to ".join(map(number, stats["ci"])),
+        "smallest that counts": stats["delta_min"],
+        "p (corrected)": stats["holm_p"],
+        "probability of improvement": stats["poi"],
+        "noise floor": stats["sigma_0"],
+        "seeds needed": facts["n_star"],
+    }

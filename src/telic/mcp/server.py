@@ -44,7 +44,7 @@ _MOST_POINTS, _MOST_EVENTS = 1000, 500
 _SHORTEST = 8  # a shorter value is a placeholder; removing it would tear ordinary words apart
 _INSTRUCTIONS = """\
 telic runs experiments with evidence. A study has a contract, candidates, runs, audits and a ledger.
-Call loop_step: it says the next safe action and why. Do that, then call it again.
+Call next_step: it says the next safe action and why. Do that, then call it again.
 You draft and check; a person approves, amends and accepts: use the request_ tools, which ask them.
 next_work_order gives you what a session, a search or a study wants written."""
 

@@ -46,9 +46,7 @@ from telic.studies.decide import DecisionOutcome
 from telic.studies.launch.launch import LaunchResult
 from telic.verbs import catalogue
 from telic.verbs.background import StartedJob, start_verb
-from telic.verbs.study import EnteredEvent, LedgerEntry
-from telic.verbs.study_approvals import Approvals
-from telic.verbs.study_contract import Amendment, ConfirmedField
+from telic.verbs.study_agreement import Approvals, ContractView
 
 # ---------------------------------------------------------------------------- answers
 
@@ -88,10 +86,6 @@ class AskOutcome(NamedTuple):
     command: str | None = None
 
 
-def _entered(entry: LedgerEntry) -> EnteredEvent:
-    return EnteredEvent(seq=entry.event.seq, type=entry.event.kind)
-
-
 def _approval(outcome: AskOutcome) -> PersonAnswer:
     if outcome.question is None:
         return PersonAnswer(status="nothing_to_ask", what=())
@@ -104,15 +98,10 @@ def _approval(outcome: AskOutcome) -> PersonAnswer:
 def _amendment(outcome: AskOutcome) -> PersonAnswer:
     if outcome.command is not None:
         return PersonAnswer(status="ask_in_terminal", what=("contract",), command=outcome.command)
-    made: Amendment = outcome.result
-    version = f"version {made.event.data['version']}"
-    return PersonAnswer(status="agreed", what=(version,), voided=made.voided)
-
-
-def _confirmation(outcome: AskOutcome) -> PersonAnswer:
-    if outcome.command is not None:
-        return PersonAnswer(status="ask_in_terminal", what=(), command=outcome.command)
-    return PersonAnswer(status="agreed", what=(cast("ConfirmedField", outcome.result).field,))
+    made: ContractView = outcome.result
+    return PersonAnswer(
+        status="agreed", what=(f"version {made.check.version}",), voided=made.voided
+    )
 
 
 def _resumption(outcome: AskOutcome) -> PersonAnswer:
@@ -160,92 +149,63 @@ class VerbTool:
 
 TOOLS = (
     VerbTool("get_state", "study_state:get_state", READS),
-    VerbTool("list_candidates", "study_candidates:list_candidates", READS),
-    VerbTool("get_candidate", "study_candidates:get_candidate", READS),
+    VerbTool("show", "study_state:status", READS),
+    VerbTool("list_candidates", "study_state:list_candidates", READS),
+    VerbTool("list_runs", "study_state:list_runs", READS),
     VerbTool("get_report", "study_state:get_report", READS),
-    VerbTool("query_runs", "study_runs:query_runs", READS),
-    VerbTool("check_adapter", "study_contract:adapter", RECORDS, hidden=("smoke", "confirm")),
-    VerbTool("check_contract", "study_contract:check", RECORDS),
-    VerbTool("check_metrics", "study_evidence:metrics", READS),
-    VerbTool("validate_candidate", "study_candidates:validate", RECORDS),
-    VerbTool("similar_candidates", "study_candidates:similar", READS),
     VerbTool("check_gates", "study_runs:check_gates", READS),
-    VerbTool("loop_step", "study_state:loop_step", READS),
-    VerbTool("queue_step", "study_runs:step", READS),
-    VerbTool("budget_check", "study_runs:budget_check", READS),
-    VerbTool("ledger_verify", "study_state:ledger_verify", READS),
-    VerbTool("settle_runs", "study_runs:settle_runs", RECORDS),
-    VerbTool("analyze_run", "study_evidence:analyze", RECORDS),
-    VerbTool("monitor_run", "study_evidence:monitor", ADDS),
-    VerbTool("reflect_rewards", "study_evidence:reflect", RECORDS),
-    VerbTool("audit_result", "study_evidence:audit_result", RECORDS),
-    VerbTool("dr_plan", "study_evidence:dr_plan", RECORDS),
-    VerbTool("dr_summarize", "study_evidence:dr_summary", RECORDS),
-    VerbTool("review_candidate", "study_evidence:review", RECORDS),
-    VerbTool("write_report", "study_state:report", RECORDS),
-    VerbTool("plan_queue", "study_runs:plan", RECORDS),
-    VerbTool("advance_queue", "study_runs:advance", RECORDS),
-    VerbTool("check_incumbent", "study_runs:check_incumbent", RECORDS),
-    VerbTool("plan_parallel", "study_runs:batch", RECORDS),
-    VerbTool("more_seeds", "study_runs:more_seeds", ADDS, required=("because",)),
+    VerbTool("next_step", "study_state:loop_step", READS),
     VerbTool("init_study", "study:init", RECORDS),
-    VerbTool("draft_contract", "study_contract:draft", RECORDS, required=("answers",)),
-    VerbTool("draft_metrics", "study_contract:draft_metrics", RECORDS),
-    VerbTool("propose_decision", "study_evidence:propose_decision", RECORDS, required=("because",)),
-    VerbTool("add_note", "study:add_note", RECORDS),
-    VerbTool("pause_study", "study:pause", RECORDS, _entered, required=("because",)),
-    VerbTool("draft_candidate", "study_candidates:draft_candidate", RECORDS),
-    VerbTool("revise_candidate", "study_candidates:revise_candidate", RECORDS),
+    VerbTool("check_adapter", "study_agreement:adapter", RECORDS, hidden=("smoke", "confirm")),
+    VerbTool("draft_contract", "study_agreement:draft_contract", RECORDS),
+    VerbTool("propose_candidate", "study_candidates:propose", RECORDS, hidden=("files", "patch")),
+    VerbTool("continue_study", "study_runs:continue_study", RECORDS),
+    VerbTool("audit", "study_evidence:audit", RECORDS),
+    VerbTool("probe", "study_evidence:probe", RECORDS),
     VerbTool(
-        "withdraw_candidate",
-        "study_candidates:withdraw_candidate",
-        RECORDS,
-        required=("because",),
+        "propose_decision", "study_candidates:propose_decision", RECORDS, required=("because",)
     ),
+    VerbTool("verify_ledger", "study_state:ledger_verify", READS),
+    VerbTool("write_report", "study_state:report", RECORDS),
+    VerbTool("add_note", "study:add_note", ADDS),
+    VerbTool("pause_study", "study:pause_only", RECORDS, required=("because",)),
 )
 """what an agent does by itself"""
 
 REQUESTS = (
     VerbTool(
         "request_approval",
-        "study_approvals:approve",
+        "study_agreement:approve",
         RECORDS,
         _approval,
-        help="Ask the person to approve parts of the contract, or a candidate (key experiment).\n\n"
+        help="Ask the person to approve parts of the contract and the adapter, or a candidate.\n\n"
         "The person is shown the text and types a code. You cannot answer for them.",
     ),
     VerbTool(
         "request_amendment",
-        "study_contract:amend",
+        "study_agreement:contract",
         RECORDS,
         _amendment,
-        required=("because",),
+        required=("amend",),
+        hidden=("answers", "evaluator", "metric_spec", "protocol", "sample"),
         help="Record contract.yaml as it is as a new version; once parts are approved, a person "
         "agrees.",
     ),
-    VerbTool("request_decision", "study_evidence:request_decision", RECORDS, _decision),
-    VerbTool(
-        "request_confirmation",
-        "study_contract:confirm",
-        RECORDS,
-        _confirmation,
-        help="Ask the person to confirm or correct a field of adapter.yaml; launches need some of "
-        "them.",
-    ),
+    VerbTool("request_decision", "study_candidates:request_decision", RECORDS, _decision),
     VerbTool(
         "request_resume",
         "study:resume",
         RECORDS,
         _resumption,
         required=("because",),
-        help="Ask the person to open a paused study again.",
+        help="Ask the person to resume a paused study.",
     ),
 )
 """what an agent asks a person for"""
 
 LAUNCHES = (
     VerbTool("launch_candidate", "study_runs:launch_candidate", STARTS, _launch),
-    VerbTool("stop_run", "study_runs:stop_run", STARTS, required=("because",), hidden=("by",)),
+    VerbTool("stop_run", "study_runs:stop_run", STARTS, required=("because",)),
     VerbTool(
         "start_session",
         "session:run",

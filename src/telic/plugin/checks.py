@@ -20,21 +20,17 @@ _BLOCK = re.compile(r"^([ ]*)```(\w*)\n(.*?)^\1```\s*$", re.DOTALL | re.MULTILIN
 _CODE = re.compile(r"(?<!`)`([^`\n]+)`(?!`)")
 _ASSIGNMENT = re.compile(r"[A-Z_]+=\S*")
 _LINK = re.compile(r"\]\(([^)\s]+)\)")
-_SKILL = re.compile(r"(?:telic|rl)-[a-z]+(?:-[a-z]+)*")
+_SKILL = re.compile(r"telic-[a-z]+(?:-[a-z]+)*")
 PACKAGE = Path(__file__).parents[1]
 GATE = "telic.studies.launch.launch"
-_USERS = (
-    *("verbs/study_runs.py", "cli/study_terminal.py"),
-    *("studies/drive.py", "studies/smoke.py"),
-)
-"""who may pass the gate: the verb that a server has if allowed to launch, and the command"""
+_USERS = ("verbs/study_runs.py", "studies/drive.py", "studies/smoke.py")
+"""who may pass the gate: the verbs that start runs, and smoke runs"""
 _MAY_START = ("studies/launch/", "studies/git_read.py", "mcp/work.py")
 """the gate, read-only git, and sessions of our own on a server that was allowed to launch"""
 _LOOKED_AT = ("studies/", "plugin/", "mcp/", "verbs/study", "verbs/machine.py", "cli/")
 _STARTERS = frozenset({"subprocess", "multiprocessing", "pty", "concurrent.futures", "asyncio"})
 _CALLS = ("system", "popen", "fork", "posix_spawn", "startfile", "exec", "spawn")
-LAUNCHING_SKILL = "telic-autoloop"
-_CONFIRMED = ["--execute", "--confirm", "RUN_CANDIDATE"]
+LAUNCHING_SKILL = "telic-run"
 _PROGRAMS = ("telic", "sha256sum")
 _LANGUAGES = ("sh", "yaml", "json", "text")
 _NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
@@ -161,12 +157,10 @@ def _command_problems(line: str, page: str, tree: Any) -> list[str]:
         return ["only commands of telic study lead to runs, through its gate"]
     why = complaint(words[1:], tree)
     problems = [] if why is None else [why]
-    if words[1:3] == ["study", "run"]:
-        acts = {"--execute", "--reconcile", "--stop"} & set(words)
-        if acts and page != LAUNCHING_SKILL:
-            problems.append(f"only {LAUNCHING_SKILL} leads to a launch")
-        if "--execute" in words and " ".join(_CONFIRMED) not in " ".join(words):
-            problems.append(f"a launch is written {' '.join(_CONFIRMED)}")
+    if {"--confirm", "--smoke", "--stop"} & set(words) and page != LAUNCHING_SKILL:
+        problems.append(f"only {LAUNCHING_SKILL} leads to a launch")
+    if "--confirm" in words and "--confirm RUN_CANDIDATE" not in " ".join(words):
+        problems.append("a launch is written --confirm RUN_CANDIDATE")
     return problems
 
 

@@ -47,7 +47,7 @@ _READERS = re.compile(
 _READING_MODULES = re.compile(
     "ast|black|compileall|dis|flake8|isort|mypy|py_compile|pyright|pytest|ruff|tokenize"
 )
-_PERSONS = frozenset({"approve", "confirm", "resume"})
+_PERSONS = frozenset({"approve", "resume"})
 _PLACEHOLDER = re.compile(r"\{[a-z_]+\}")
 _SECTION = re.compile(r"^commands:\s*\n(?:[ \t#].*\n?|\n)*", re.MULTILINE)
 _LARGEST_SCRIPT = 65_536
@@ -63,7 +63,7 @@ PERSON = (
 )
 RECORDS = (
     "telic: {} is a record of a study, which only telic writes; an edit would void what it proves. "
-    "Corrections are new entries: telic study note, or what `telic study next` names."
+    "Corrections are new entries: do what `telic study next` names."
 )
 
 
@@ -229,7 +229,7 @@ def _script(path: Path) -> str:
 
 
 def _persons_word(words: list[str]) -> str | None:
-    if "--export" in words or "--help" in words:
+    if "--help" in words:
         return None
     for place, word in enumerate(words[:-2]):
         if word.rsplit("/", 1)[-1] == "telic" and words[place + 1] == "study":
@@ -357,7 +357,7 @@ HOOKS: dict[str, Hook] = {"before-shell": before_shell, "at-stop": at_stop}
 # ---------------------------------------------------------------------------- records
 # Is somebody about to write where only telic writes: ledger, evidence, what runs left behind? A
 # look at the words alone: it keeps an agent from doing harm by mistake or by habit. What it cannot
-# see, hashes and seals find later (`telic study ledger verify`).
+# see, hashes and seals find later (`telic study verify`).
 
 
 def record_in_path(path: str) -> str | None:

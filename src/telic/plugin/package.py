@@ -17,7 +17,6 @@ HERE = Path(__file__).parent
 _FENCE = "---\n"
 HOME = "plugins/telic"
 CATALOGUES = (".claude-plugin/marketplace.json", ".agents/plugins/marketplace.json")
-_OURS = "telic-"
 _MADE = "<!-- Made by `telic plugin build` from src/telic/plugin/{}; edit it there. -->"
 
 
@@ -45,7 +44,6 @@ class Metadata(Record):
     keywords: tuple[str, ...]
     capabilities: tuple[str, ...]
     prompts: tuple[str, ...]
-    alias_prefix: str
     mcp_servers: dict[str, tuple[str, ...]]
     hooks: tuple[HookEntry, ...]
 
@@ -164,20 +162,8 @@ def differences(root: Path) -> list[str]:
     return sorted({*stale, *(present - set(files))})
 
 
-def alias_of(name: str, source: PluginSource) -> str | None:
-    """Return the other name that a skill is asked for by."""
-    if not name.startswith(_OURS):
-        return None
-    return source.metadata.alias_prefix + name.removeprefix(_OURS)
-
-
 def _skill(page: Page, source: PluginSource) -> str:
-    alias = alias_of(page.name, source)
-    if alias is None:
-        return _written(page.head, page.text, page, "skills")
-    description = f"{page.head['description']} Also asked for as {alias}."
-    text = f"{page.text.rstrip()}\n\n{source.rules}"
-    return _written({**page.head, "description": description}, text, page, "skills")
+    return _written(page.head, f"{page.text.rstrip()}\n\n{source.rules}", page, "skills")
 
 
 def _written(head: Mapping[str, str], text: str, page: Page, folder: str) -> str:

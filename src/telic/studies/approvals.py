@@ -150,14 +150,14 @@ def grant(
             raise GateRefused(
                 "E_NOT_AGREED",
                 "contract.yaml is not the version in the ledger.",
-                hint="Record the change first: telic study contract amend --reason TEXT",
+                hint="Record the change first: telic study contract --amend TEXT",
             )
         path = _file_behind(study, key)
         if path is not None and not path.is_file():
             raise GateRefused(
                 "E_NOTHING_TO_APPROVE",
                 f"{key} stands for {path.name}, which does not exist yet.",
-                hint=f"Write {path.name}, then: telic study contract amend --reason TEXT",
+                hint=f"Write {path.name}, then: telic study contract --amend TEXT",
             )
         facts = _facts(study, key, candidate, consent)
         if seen_hash is not None and facts["subject_hash"] != seen_hash:

@@ -329,7 +329,7 @@ def read_candidate(folder: StudyFolder, candidate: str, revision: int) -> Candid
     path = folder.candidate_file(candidate, revision)
     if not path.is_file():
         there = sorted(each.name for each in folder.candidates.glob("*"))
-        raise UnknownName("candidate", candidate, there, see="telic study candidate show")
+        raise UnknownName("candidate", candidate, there, see="telic study status candidates")
     return Candidate.parse(read_json(path), str(path))
 
 

@@ -307,7 +307,7 @@ def hash_evaluator(study: Study, files: Sequence[str] = ()) -> dict[str, Sha]:
         raise StudyError(
             "E_NO_FILE",
             "Neither the protocol nor the adapter names a file that evaluates.",
-            hint="Name them: telic study contract evaluator PATH ...",
+            hint="Name them: telic study contract --evaluator PATH",
         )
     hashes = {name: _evaluator_hash(study, name) for name in names}
     update_yaml(study.folder.protocol, {"evaluator_files": hashes})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from telic.studies import lifecycle
 from telic.studies.canonical import next_number
@@ -39,7 +39,7 @@ class DecisionOutcome(DocumentPart):
     """What became of a decision: recorded, or proposed to a person."""
 
     candidate: str
-    verdict: Verdict
+    verdict: Verdict | Literal["withdraw", "more-seeds"]
     recorded: bool
     decision: str | None = None
     why: str = ""
@@ -177,7 +177,7 @@ def cite(
         raise GateRefused(
             "E_NO_EVIDENCE",
             f"A decision about {candidate} needs evidence, and there is none.",
-            hint="Measure its runs first: telic study analyze RUN",
+            hint="Measure its runs first: telic study audit RUN",
         )
     names = names or [_ending(study, candidate).id]
     if wrong := study.altered(names):

@@ -46,10 +46,12 @@ def needs_somebody(said: NextAction) -> bool:
             return said.action in _NEEDS_SOMEBODY
 
 
-def go(study: Study, actor: StudyActor, *, may_launch: bool) -> Iterator[NextAction]:
+def go(
+    study: Study, actor: StudyActor, *, may_launch: bool, processes: bool = True
+) -> Iterator[NextAction]:
     """Yield each step before it is taken; the last one is left to a person or an author.
 
-    Without `may_launch` the first launch ends it.
+    Without `may_launch` the first launch ends it; without `processes` no scheduler is asked.
     """
     while True:
         said = note_next(study)
@@ -58,7 +60,10 @@ def go(study: Study, actor: StudyActor, *, may_launch: bool) -> Iterator[NextAct
             return
         if needs_somebody(said) and not _may_agree(study, said):
             return
-        take_step(study, said, actor)
+        if said.action == "reconcile" and not processes:
+            reconcile(study)
+        else:
+            take_step(study, said, actor)
 
 
 def _may_agree(study: Study, said: NextAction) -> bool:

@@ -62,10 +62,10 @@ _VERDICTS = {
     "provisional": "inconclusive",
     "invalid": "debug",
 }
-_REVISE = "telic study candidate revise {} --draft FILE"
-_VALIDATE = "telic study candidate validate {}"
-_WITHDRAW = "telic study candidate withdraw {} --because TEXT"
-_AMEND = "telic study contract amend --reason TEXT"
+_REVISE = "telic study propose FILE --revise {}"
+_VALIDATE = "telic study run"
+_WITHDRAW = "telic study decide {} withdraw --because TEXT"
+_AMEND = "telic study contract --amend TEXT"
 
 
 def next_step(study: Study) -> NextAction:
@@ -134,13 +134,13 @@ def _obstacles(study: Study) -> Iterator[NextAction]:
     """Yield what keeps the study from continuing at all."""
     state, folder = study.state, study.folder
     if broken := ledger_problems(study):
-        verify = "telic study ledger verify"
+        verify = "telic study verify"
         yield NextAction(action="repair", why=broken[0], blocking=broken, command=verify)
     if state.study_status == "closed":
         why = "the study is closed; nothing more is launched"
         yield NextAction(action="stop", args={"rule": "closed"}, why=why)
     crashed = [run for run in state.active_runs if is_over(study, run)]
-    why, command = "it ended or vanished and is not settled", "telic study run --reconcile"
+    why, command = "it ended or vanished and is not settled", "telic study run"
     yield from _first(crashed, "reconcile", "run", why, command)
     unmoved = [name for name in _with_status(study, S.LAUNCHED) if due_move(study, name)]
     why = "runs finished, status not updated"
@@ -152,14 +152,14 @@ def _obstacles(study: Study) -> Iterator[NextAction]:
         yield from _stopped(study, ("pause", "close"))
     if is_agreed and unwritten is not None:
         is_adapter = unwritten == "adapter.yaml"
-        command = "telic study adapter --draft" if is_adapter else "telic study contract check"
+        command = "telic study adapter --draft" if is_adapter else "telic study contract"
         ask = f"what belongs into {unwritten}?"
         why = f"{unwritten} is not written"
         yield NextAction(action="agree", why=why, blocking=(ask,), command=command)
     if not is_agreed:
         found = check_contract(study)
         problems = [each for each in found.problems if "contract amend" not in each]
-        ask = "is contract.yaml what may be tried? (telic study contract check)"
+        ask = "is contract.yaml what may be tried? (telic study contract)"
         asks = (*found.questions, *problems) or (ask,)
         why = "no contract has been agreed on"
         yield NextAction(action="agree", why=why, blocking=asks, command=_AMEND)
@@ -186,14 +186,14 @@ def _stopped(study: Study, effects: tuple[str, ...]) -> Iterator[NextAction]:
     args = {"rule": stop.rule, "effect": stop.effect, "kill_running": stop.kill_running}
     kills = any(each.kill_running for each in stops)
     if kills and (runs := _unasked(study)):
-        end = f"telic study run --stop {runs[0]} --stopped-by stop_rule"
+        end = f"telic study run --stop {runs[0]}"
         args["run"] = runs[0]
         yield NextAction(action="stop", args=args, why=stop.why, blocking=others, command=end)
     if kills or stop.effect != "pause":
         yield from _waiting(study)
     if stop.effect not in ("pause", "ask"):
-        more = "telic study contract draft --set PLACE=VALUE, then: telic study contract amend"
-        others = (*others, f"or a person allows more: {more} --reason TEXT")
+        more = "telic study contract --set PLACE=VALUE, then: telic study contract --amend TEXT"
+        others = (*others, f"or a person allows more: {more}")
     command = _way_out(study, stop)
     yield NextAction(action="stop", args=args, why=stop.why, blocking=others, command=command)
 
@@ -202,8 +202,8 @@ def _way_out(study: Study, stop: Stop) -> str:
     """Return what continues a study after a stop, or ends it."""
     if stop.rule == "hacking_high" and (names := _unreviewed(study)):
         return REVIEW.format(names[0])
-    verb = "resume" if stop.effect in ("pause", "ask") else "close"
-    return f"telic study {verb} --reason TEXT"
+    verb = "resume" if stop.effect in ("pause", "ask") else "pause --for-good"
+    return f"telic study {verb} --because TEXT"
 
 
 # ---------------------------------------------------------------------------- results
@@ -221,7 +221,7 @@ def _results(study: Study) -> Iterator[NextAction]:
                 args={"run": run},
                 why=f"{run}: {why[0]}",
                 blocking=("restore the file; if it is lost, the run is entered as unusable",),
-                command=f"telic study analyze {run} --unusable",
+                command=f"telic study audit {run} --unusable",
             )
     if state.automation.kill_fatal and state.active_runs:
         alerts = study.events_of("monitor.alert", about=state.active_runs)
@@ -232,21 +232,21 @@ def _results(study: Study) -> Iterator[NextAction]:
                     args={"run": run, "by": "monitor", "rule": "kill_fatal"},
                     why=f"{run}: {signs[0]}, and the contract ends such runs "
                     "(automation.kill_fatal)",
-                    command=f"telic study run --stop {run} --stopped-by monitor",
+                    command=f"telic study run --stop {run}",
                 )
     why = "it finished and was not measured"
-    yield from _first(unmeasured, "ingest", "run", why, "telic study analyze {}")
+    yield from _first(unmeasured, "ingest", "run", why, "telic study audit {}")
     last = {run: state.runs[run].intent_at for run in state.active_runs}
     for event in study.events_of("monitor.alert", about=state.active_runs):
         last[str(event.subject)] = event.at
     now = moment(utc_now())
     unwatched = [run for run, at in last.items() if now - moment(at) > WATCH_EVERY]
     why = "it runs, and was not monitored for a while"
-    yield from _first(unwatched, "monitor", "run", why, "telic study monitor {}")
+    yield from _first(unwatched, "monitor", "run", why, "telic study audit {}")
     why = "its reward may be gamed; is it?"
     yield from _first(_unreviewed(study), "review", "candidate", why, REVIEW, *ask_for_review("{}"))
     why = "its runs are measured, its claim is not audited"
-    yield from _first(_unaudited(study), "audit", "candidate", why, "telic study audit-result {}")
+    yield from _first(_unaudited(study), "audit", "candidate", why, "telic study audit {}")
 
 
 def _without(study: Study, kind: str, runs: Sequence[str]) -> list[str]:
@@ -320,7 +320,7 @@ def _doubts(study: Study) -> Iterator[NextAction]:
             action="plan",
             args={"candidate": name, "more_seeds": True},
             why=found.why,
-            command="telic study queue check-incumbent",
+            command="telic study run",
         )
     revert, keep = take_back(study, name), f"telic study decide {name} keep --because TEXT"
     first, second = (revert, keep) if is_lost else (keep, revert)
@@ -389,7 +389,7 @@ def _verdicts(study: Study) -> Iterator[NextAction]:
                 action="advance",
                 args={"candidate": name, "more_seeds": True},
                 why=f"{said}, and more seeds fit the budget",
-                command=f"telic study queue more-seeds {name} --because TEXT",
+                command=f"telic study decide {name} more-seeds --because TEXT",
             )
         asks = state.automation.decide != "auto" and verdict == "accept"
         yield NextAction(
@@ -405,7 +405,7 @@ def _verdicts(study: Study) -> Iterator[NextAction]:
     for each in _steps(study, "wait"):
         if why := _why_unclaimed(study, each):
             yield _decision(each.candidate, "inconclusive", f"{each.candidate}: {why}")
-    mend = "mend metric_spec.yaml, then: telic study contract amend, telic study analyze RUN"
+    mend = "mend metric_spec.yaml, then: telic study contract --amend TEXT, telic study audit RUN"
     for each in _steps(study, "unreadable", "hold"):
         asks = (f"is it given up, or can its log be read otherwise? {mend}",)
         blocking = asks if each.verdict == "unreadable" else ()
@@ -450,10 +450,10 @@ def _work(study: Study) -> Iterator[NextAction]:
     """Yield what moves the open candidates forward."""
     for each in _steps(study, "advance"):
         args = {"candidate": each.candidate, "phase": each.to}
-        command = "telic study queue advance"
+        command = "telic study run"
         yield NextAction(action="advance", args=args, why=each.why, command=command)
     why = "reward work starts from what its terms did"
-    yield from _first(_unreflected(study), "reflect", "run", why, "telic study reflect {}")
+    yield from _first(_unreflected(study), "reflect", "run", why, "telic study audit {}")
     barred = _exploits(study)
     ready = [x for x in queue_step(study).ready if x.job.candidate not in barred]
     waits = ready or _with_status(study, S.DRAFT, S.VALIDATED)
@@ -476,7 +476,7 @@ def _work(study: Study) -> Iterator[NextAction]:
     held = study.state.candidates
     unplanned = [x for x in _with_status(study, S.VALIDATED, S.LAUNCHED) if lacks_jobs(study, x)]
     why = "it is validated and has no jobs"
-    yield from _first(unplanned, "plan", "candidate", why, "telic study queue plan {}")
+    yield from _first(unplanned, "plan", "candidate", why, "telic study run")
     idle = [x for x in _with_status(study, S.VALIDATED) if (x, held[x].phase) not in open_jobs]
     give_up = f"or withdraw it: {_WITHDRAW}"
     why = "all its jobs are over and it was not completed; revise it or withdraw it"
@@ -530,7 +530,6 @@ def _launch(study: Study, ready: Sequence[ReadyJob]) -> Iterator[NextAction]:
             yield from _waiting(study)  # a live run has to end first
         yield found
     job, retry_of = ready[0].job, ready[0].retry_of
-    retry = f" --retry-of {retry_of}" if retry_of else ""
     yield NextAction(
         action="launch",
         args={
@@ -541,8 +540,8 @@ def _launch(study: Study, ready: Sequence[ReadyJob]) -> Iterator[NextAction]:
             "retry_of": retry_of,
         },
         why=f"{job.job_id} is ready",
-        command=f"telic study run {job.candidate} --phase {job.phase} --seed {job.seed}{retry} "
-        f"--execute --confirm {TOKEN}",
+        command=f"telic study run {job.candidate} --phase {job.phase} --seed {job.seed} "
+        f"--confirm {TOKEN}",
     )
 
 
@@ -557,7 +556,7 @@ def _incumbent_check(study: Study) -> Iterator[NextAction]:
     if seeds_fit(study, arms, "incumbent_validation", 0):
         why, command = (
             "its claim was not checked on fresh seeds",
-            "telic study queue check-incumbent",
+            "telic study run",
         )
         yield from _first([name], "plan", "candidate", why, command)
     yield NextAction(
@@ -578,7 +577,7 @@ def _ideas(study: Study) -> Iterator[NextAction]:
             action="propose",
             args={"kind": "baseline"},
             why="nothing can be compared before a baseline is measured",
-            command="telic study baseline",
+            command="telic study run",
         )
     # A live run may be the check of the incumbent that an idea would start from.
     if study.incumbent is not None and is_idle and not state.active_runs:
@@ -586,7 +585,7 @@ def _ideas(study: Study) -> Iterator[NextAction]:
             action="propose",
             args={"role": "candidate_proposer"},
             why="no candidate is open",
-            command="telic study candidate new TITLE --kind KIND --set PATH=VALUE",
+            command="telic study propose FILE",
         )
     yield from _waiting(study)
     names = [name for name, held in state.candidates.items() if held.status not in _OVER]

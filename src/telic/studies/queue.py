@@ -344,7 +344,7 @@ def _require_open(study: Study, candidate: str, rule: str) -> CandidateState:
         raise GateRefused(
             "E_QUEUE",
             f"{candidate} is {held.status}; {rule}.",
-            hint=f"Run: telic study candidate validate {candidate}",
+            hint="Run: telic study run",
         )
     return held
 

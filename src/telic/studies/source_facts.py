@@ -266,7 +266,7 @@ def _parsed(path: str, text: str) -> PythonFile | None:
             warnings.simplefilter("ignore")
             nodes = list(ast.walk(ast.parse(text)))
         return _facts(path, nodes)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+    except (SyntaxError, ValueError, RecursionError, MemoryError, SystemError):
         return None
 
 

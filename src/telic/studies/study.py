@@ -243,7 +243,9 @@ class Study:
         """Return a candidate as the ledger knows it; raises UnknownName."""
         candidates = self.state.candidates
         if name not in candidates:
-            raise UnknownName("candidate", name, list(candidates), see="telic study candidate show")
+            raise UnknownName(
+                "candidate", name, list(candidates), see="telic study status candidates"
+            )
         return candidates[name]
 
     def candidate_folder(self, name: str) -> Path:

@@ -16,7 +16,7 @@ _KINDS = {
     "stdout": ("regex_stdout", "stdout.log"),
 }
 METRIC_SPEC = """\
-# What is measured, and which number decides. Check it against a log: telic study metrics LOG
+# What is measured, and which number decides. Check: telic study contract --sample LOG
 schema: telic.metric_spec/1
 primary:
   key: {key}                  # the number that decides, as the log calls it

@@ -64,76 +64,30 @@ _STUDY = VerbGroup(
     examples="""
 telic study init --task g1-walk --study speed --says "walk at commanded speed"
 
-telic study contract check
+telic study contract --set budget.gpu_h=96 --amend "first version"
 
-telic study approve budget hardware
+telic study approve
 
-telic study state
+telic study run --confirm RUN_CANDIDATE
 
-telic study go --confirm RUN_CANDIDATE
-
-All commands but [bold]run[/] and [bold]go[/] only read and write files under .telic/.
+Only [bold]run[/] and [bold]adapter --smoke[/] start processes.
 """,
     verbs={
         "init": "study:init",
-        "contract": VerbGroup(
-            help="What may be tried, and how it is judged.",
-            verbs={
-                "draft": "study_contract:draft",
-                "check": "study_contract:check",
-                "evaluator": "study_contract:evaluator",
-                "amend": "study_contract:amend",
-            },
-        ),
-        "approve": "study_approvals:approve",
-        "state": "study_state:state",
+        "adapter": "study_agreement:adapter",
+        "contract": "study_agreement:contract",
+        "approve": "study_agreement:approve",
+        "propose": "study_candidates:propose",
+        "run": "study_runs:run",
+        "status": "study_state:status",
+        "next": "study_state:next_action",
+        "audit": "study_evidence:audit",
+        "probe": "study_evidence:probe",
+        "decide": "study_candidates:decide",
+        "report": "study_state:report",
+        "verify": "study_state:verify",
         "pause": "study:pause",
         "resume": "study:resume",
-        "close": "study:close",
-        "ledger": VerbGroup(
-            help="The append-only record of the study.",
-            verbs={"verify": "study_state:verify", "adopt": "study_state:adopt"},
-        ),
-        "adapter": "study_contract:adapter",
-        "confirm": "study_contract:confirm",
-        "candidate": VerbGroup(
-            help="Ideas, one bounded change each.",
-            verbs={
-                "new": "study_candidates:draft_candidate",
-                "revise": "study_candidates:revise_candidate",
-                "validate": "study_candidates:validate",
-                "show": "study_candidates:show",
-                "similar": "study_candidates:similar",
-                "withdraw": "study_candidates:withdraw",
-            },
-        ),
-        "baseline": "study_candidates:baseline",
-        "queue": VerbGroup(
-            help="Jobs by phase; nothing here starts one.",
-            verbs={
-                "plan": "study_runs:plan",
-                "step": "study_runs:step",
-                "advance": "study_runs:advance",
-                "more-seeds": "study_runs:more_seeds",
-                "check-incumbent": "study_runs:check_incumbent",
-                "batch": "study_runs:batch",
-                "reorder": "study_runs:reorder",
-            },
-        ),
-        "next": "study_state:next_action",
-        "go": "study_go:go",
-        "decide": "study_evidence:decide",
-        "revert": "study_evidence:revert",
-        "run": "study_runs:launch_candidate",
-        "metrics": "study_evidence:metrics",
-        "analyze": "study_evidence:analyze",
-        "monitor": "study_evidence:monitor",
-        "reflect": "study_evidence:reflect",
-        "review": "study_evidence:review",
-        "dr-plan": "study_evidence:dr_plan",
-        "dr-summary": "study_evidence:dr_summary",
-        "audit-result": "study_evidence:audit_result",
-        "report": "study_state:report",
     },
 )
 

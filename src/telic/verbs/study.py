@@ -1,16 +1,15 @@
-"""Begin, look at, pause and end a study; and what every verb of a study shares."""
+"""Start, pause and resume a study; and the requests that all study verbs share."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from telic.core.config import Record
 from telic.core.request import VerbRequest, argument, context, inner, option, place
 from telic.core.verb import Question, Verb, verb
-from telic.storage.journal import JournalEntry
 from telic.studies.folder import StudyKind
 
 if TYPE_CHECKING:
@@ -138,13 +137,8 @@ class NewStudy(Record):
 
     study: str
     folder: str
-    contract: str
-    ledger: str
-    next: str = "fill in adapter.yaml, then draft_contract and draft_metrics"
-
-    def as_data(self) -> dict[str, str]:
-        """Return its name and its folder."""
-        return {"study": self.study, "folder": self.folder}
+    questions: tuple[str, ...] = ()
+    """what the draft of adapter.yaml leaves open"""
 
 
 @study_verb(InitRequest)
@@ -165,58 +159,80 @@ def init(request: InitRequest) -> NewStudy:
         statement=request.says,
         kind=request.kind,
     ).folder
+    questions: tuple[str, ...] = ()
     if request.draft and not folder.adapter.exists():
-        write_draft(folder)
+        questions = tuple(f"{x.field}: {x.why}" for x in write_draft(folder).questions)
     write_templates(folder)
-    return NewStudy(
-        study=folder.name,
-        folder=str(folder.path),
-        contract=str(folder.contract),
-        ledger=str(folder.ledger),
-    )
+    return NewStudy(study=folder.name, folder=str(folder.path), questions=questions)
 
 
 # ---------------------------------------------------------------------------- pausing and ending
 
 
-class LedgerEntry(NamedTuple):
-    """An event that was entered, and what it means."""
+class StudyStatusChange(Record):
+    """A study that was paused, resumed or closed."""
 
-    event: JournalEntry
-    says: str
-
-    def as_data(self) -> dict[str, Any]:
-        """Return the event."""
-        return self.event.model_dump(mode="json")
+    study: str
+    status: Literal["paused", "open", "closed"]
+    because: str
+    report: str | None = None
 
 
-class EnteredEvent(Record):
-    """An event of the ledger."""
+class PauseRequest(PersonRequest):
+    """A study to pause or close."""
 
-    seq: int
-    type: str
+    because: str = option("Why.", "--because", default="asked for")
+    for_good: bool = option(
+        "Close it and write the last report; a person has to agree.", "--for-good", default=False
+    )
 
 
-class PauseRequest(StudyRequest):
+def _close_question(request: PauseRequest) -> Question | None:
+    if not request.for_good:
+        return None
+    return Question(
+        f"Close {request.open().name} for good? Nothing more is launched in it.",
+        request.terminal_command("pause", "--for-good", "--because", request.because),
+    )
+
+
+@study_verb(PauseRequest, question=_close_question)
+def pause(request: PauseRequest) -> StudyStatusChange:
+    """Stop launches until a person resumes the study; live runs continue."""
+    from telic.studies.administration import close_study, pause_study
+    from telic.studies.next import next_step
+    from telic.studies.report import write_report
+
+    study, because = request.open(), request.because
+    if not request.for_good:
+        pause_study(study, request.who, because)
+        return StudyStatusChange(study=study.name, status="paused", because=because)
+    close_study(study, request.person, because)
+    write_report(study, next_step(study))
+    report = str(study.folder.report)
+    return StudyStatusChange(study=study.name, status="closed", because=because, report=report)
+
+
+class PauseOnlyRequest(StudyRequest):
     """A study to pause."""
 
-    because: str = option("Why.", "--reason", default="asked for")
+    because: str = option("Why.", default="asked for")
 
 
-@study_verb(PauseRequest)
-def pause(request: PauseRequest) -> LedgerEntry:
-    """Stop launches until a person resumes the study; running jobs go on."""
+@study_verb(PauseOnlyRequest)
+def pause_only(request: PauseOnlyRequest) -> StudyStatusChange:
+    """Stop launches until a person resumes the study; live runs continue."""
     from telic.studies.administration import pause_study
 
     study = request.open()
-    event = pause_study(study, request.who, request.because)
-    return LedgerEntry(event, f"{study.name} is paused: {request.because}")
+    pause_study(study, request.who, request.because)
+    return StudyStatusChange(study=study.name, status="paused", because=request.because)
 
 
 class ResumeRequest(PersonRequest):
-    """A study to open again."""
+    """A study to resume."""
 
-    because: str = option("Why.", "--reason", default="asked for")
+    because: str = option("Why.", "--because", default="asked for")
 
 
 def _resume_question(request: ResumeRequest) -> Question:
@@ -225,45 +241,18 @@ def _resume_question(request: ResumeRequest) -> Question:
     study = request.open()
     return Question(
         f"Resume {study.name}? It stopped because: {why_stopped(study)}",
-        request.terminal_command("resume", "--reason", request.because),
+        request.terminal_command("resume", "--because", request.because),
     )
 
 
 @study_verb(ResumeRequest, question=_resume_question)
-def resume(request: ResumeRequest) -> LedgerEntry:
-    """Open a paused study again; a person has to say so in a terminal."""
+def resume(request: ResumeRequest) -> StudyStatusChange:
+    """Resume a paused study; a person has to agree in a terminal."""
     from telic.studies.administration import resume_study
 
     study = request.open()
-    event = resume_study(study, request.person, request.because)
-    return LedgerEntry(event, f"{study.name} is open again")
-
-
-class CloseRequest(PersonRequest):
-    """A study to end."""
-
-    because: str = option("Why.", "--reason")
-
-
-def _close_question(request: CloseRequest) -> Question:
-    name = request.open().name
-    return Question(
-        f"Close {name} for good? Nothing more is launched in it.",
-        request.terminal_command("close", "--reason", request.because),
-    )
-
-
-@study_verb(CloseRequest, question=_close_question)
-def close(request: CloseRequest) -> LedgerEntry:
-    """End a study for good and write its last report; a person has to say so in a terminal."""
-    from telic.studies.administration import close_study
-    from telic.studies.next import next_step
-    from telic.studies.report import write_report
-
-    study = request.open()
-    event = close_study(study, request.person, request.because)
-    write_report(study, next_step(study))
-    return LedgerEntry(event, f"{study.name} is closed; its report: {study.folder.report}")
+    resume_study(study, request.person, request.because)
+    return StudyStatusChange(study=study.name, status="open", because=request.because)
 
 
 class NoteRequest(StudyRequest):
@@ -271,19 +260,18 @@ class NoteRequest(StudyRequest):
 
     text: str = argument("What to remember.")
     about: str | None = option("Candidate or run it is about.", default=None)
-    key: str | None = option(
-        "A name of your own for this request: sent again, it does nothing twice.", default=None
-    )
+
+
+class StudyNote(Record):
+    """A note in the ledger."""
+
+    seq: int
 
 
 @study_verb(NoteRequest)
-def add_note(request: NoteRequest) -> EnteredEvent:
-    """Add a note to the study, for people and for the next session."""
+def add_note(request: NoteRequest) -> StudyNote:
+    """Add a note to the ledger of the study."""
     study = request.open()
     with study.locked():
-        notes = study.events_of("note.added") if request.key is not None else ()
-        event = next((x for x in notes if x.data["request_key"] == request.key), None)
-        if event is None:
-            facts = {"text": request.text, "request_key": request.key}
-            event = study.append("note.added", request.about, facts, request.who)
-    return EnteredEvent(seq=event.seq, type=event.kind)
+        event = study.append("note.added", request.about, {"text": request.text}, request.who)
+    return StudyNote(seq=event.seq)

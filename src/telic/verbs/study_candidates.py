@@ -1,27 +1,34 @@
-"""Write, check and decide about candidates: ideas that can be wrong, one bounded change each."""
+"""Propose candidates, one bounded change each, and decide about them: only people accept."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from pathlib import Path
+from typing import Any, Literal
 
 from pydantic import ConfigDict, Field
 
 from telic.core.config import Record
 from telic.core.request import argument, option
-from telic.core.verb import Wrapped
+from telic.core.text import texts
+from telic.core.verb import Question
+from telic.storage.files import as_record
+from telic.storage.reading import read_text
 from telic.studies.candidates import FILES, PATCH_NAME, Attachments
-from telic.studies.documents.base import StudyActor
-from telic.studies.documents.candidate import Candidate, CandidateStatus, Change, Hypothesis, Plan
+from telic.studies.decide import DecisionOutcome
+from telic.studies.documents.base import StudyActor, read_yaml
+from telic.studies.documents.candidate import Candidate, Change, Hypothesis, Plan
 from telic.studies.documents.contract import CandidateKind
+from telic.studies.errors import StudyError
 from telic.studies.rules.change import SimilarCandidate
 from telic.studies.rules.checks import ValidationOutcome
-from telic.studies.state import CandidateState
 from telic.studies.study import Study
-from telic.verbs.study import CANDIDATE, StudyRequest, study_verb
+from telic.verbs.study import CANDIDATE, PersonRequest, StudyRequest, study_verb
 
 _KEY = "x-request-key"
+
+# ---------------------------------------------------------------------------- proposing
 
 
 class CandidateDraft(Record):
@@ -70,72 +77,95 @@ class _Texts(Attachments):
         return {name: text.encode() for name, text in self.texts.items()}
 
 
-class DraftedCandidate(Record):
-    """A candidate that was written; get_candidate shows all of it."""
+def read_draft(words: Any, flag: str) -> CandidateDraft:
+    """Return the draft in a YAML or JSON file that is named on the command line."""
+    values: Any = read_yaml(Path(str(words)))
+    return as_record(values, CandidateDraft, str(words))
+
+
+class ProposeRequest(StudyRequest):
+    """A candidate to write."""
+
+    draft: CandidateDraft = argument(
+        "YAML file of the candidate; open fields are filled in from the contract.",
+        read=read_draft,
+        metavar="DRAFT",
+    )
+    revise: str | None = option("Candidate to revise; earlier revisions stay.", default=None)
+    base_revision: int | None = option(
+        "Revision that the draft changes; refused if it is not the last.", default=None
+    )
+    patch: Path | None = option("Unified diff against the base commit.", default=None)
+    files: Sequence[str] = option(
+        "New content: path/in/repository=FILE; repeatable.", "--file", default=(), many=True
+    )
+    key: str | None = option(
+        "Name of this request: sent twice, it writes one candidate.", default=None
+    )
+
+    def complete(self) -> CandidateDraft:
+        """Return the draft with the patch and files that options name."""
+        given = {path: read_text(Path(file)) for path, file in texts(self.files, "--file").items()}
+        patch = {} if self.patch is None else {"patch": read_text(self.patch)}
+        more = {**patch, **({"files": {**self.draft.files, **given}} if given else {})}
+        return self.draft.model_copy(update=more)
+
+
+class ProposedCandidate(Record):
+    """A candidate, how its checks V01 to V16 went, and earlier ones that resemble it."""
 
     id: str
     revision: int
-    status: CandidateStatus
+    ok: bool
     content_hash: str | None
+    outcome: ValidationOutcome | None
+    problem: str = ""
+    """why it could not be checked"""
+    similar: tuple[SimilarCandidate, ...] = ()
+
+    def as_data(self) -> dict[str, Any]:
+        """Return the candidate with its checks."""
+        own = self.model_dump(mode="json", exclude={"outcome"})
+        return {**({} if self.outcome is None else self.outcome.as_data()), **own}
 
 
-def drafted(candidate: Candidate) -> DraftedCandidate:
-    """Return what an author has to know of what they wrote."""
-    return DraftedCandidate(
-        id=candidate.id,
-        revision=candidate.revision,
-        status=candidate.status,
-        content_hash=candidate.content_hash,
-    )
+_EXAMPLES = """
+telic study propose idea.yaml
+
+telic study propose idea.yaml --patch change.diff
+
+telic study propose better.yaml --revise c-0003-more-tracking
+"""
 
 
-# ---------------------------------------------------------------------------- writing
+@study_verb(ProposeRequest, examples=_EXAMPLES, exit_code=lambda found: 0 if found.ok else 4)
+def propose(request: ProposeRequest) -> ProposedCandidate:
+    """Write a candidate and run the checks V01 to V16 on it; exit code 4 if one fails.
 
-
-class DraftRequest(StudyRequest):
-    """A new idea."""
-
-    draft: CandidateDraft = argument("The candidate; what is left out comes from the contract.")
-    key: str | None = option(
-        "A name of your own for this request: sent again, it does nothing twice.", default=None
-    )
-
-
-@study_verb(DraftRequest)
-def draft_candidate(request: DraftRequest) -> DraftedCandidate:
-    """Write a new draft: one bounded change that can be shown wrong. kind baseline needs no more.
-
-    Next: validate_candidate.
+    A draft has title, kind, hypothesis, change, evidence_refs and plan. It is frozen when all
+    checks pass; until then it can be revised.
     """
-    study = request.open()
-    return drafted(make_candidate(study, request.draft, request.who, request.key))
+    from telic.studies.rules.change import similar_candidates
+    from telic.studies.rules.checks import validate_candidate
 
-
-class ReviseRequest(StudyRequest):
-    """A candidate to change."""
-
-    candidate: str = argument(CANDIDATE)
-    draft: CandidateDraft = argument("What changes.")
-    base_revision: int | None = option(
-        "The revision you changed; refused if it is not the last.", default=None
-    )
-    key: str | None = option(
-        "A name of your own for this request: sent again, it does nothing twice.", default=None
-    )
-
-
-@study_verb(ReviseRequest)
-def revise_candidate(request: ReviseRequest) -> DraftedCandidate:
-    """Write a new revision of a draft, or mend a candidate in debug; earlier revisions stay."""
-    return drafted(
-        mend_candidate(
-            request.open(),
-            request.candidate,
-            request.draft,
-            request.who,
-            request.key,
-            request.base_revision,
-        )
+    study, draft, who = request.open(), request.complete(), request.who
+    if request.revise is None:
+        made = make_candidate(study, draft, who, request.key)
+    else:
+        made = mend_candidate(study, request.revise, draft, who, request.key, request.base_revision)
+    outcome, problem = None, ""
+    try:
+        outcome = validate_candidate(study, made.id)
+    except StudyError as error:  # no contract yet: the draft stays, and is checked later
+        problem = str(error)
+    return ProposedCandidate(
+        id=made.id,
+        revision=made.revision,
+        ok=outcome is not None and outcome.ok,
+        problem=problem,
+        content_hash=made.content_hash,
+        outcome=outcome,
+        similar=tuple(similar_candidates(study, made.id)[:3]),
     )
 
 
@@ -197,138 +227,100 @@ def _key_of(study: Study, candidate: str, revision: int) -> str | None:
     return read_table(path).get(_KEY) if path.is_file() else None
 
 
-class WithdrawRequest(StudyRequest):
-    """An idea to give up."""
+# ---------------------------------------------------------------------------- deciding
+
+Choice = Literal[
+    "accept", "reject", "inconclusive", "debug", "keep", "revert", "withdraw", "more-seeds"
+]
+_BY_PEOPLE = ("accept", "keep", "revert")
+
+
+class DecideRequest(PersonRequest):
+    """A decision about a candidate."""
 
     candidate: str = argument(CANDIDATE)
-    because: str = option("Why.", default="")
+    verdict: Choice = argument(
+        "accept, reject, inconclusive, debug, keep, revert (an accepted one), withdraw (an untried "
+        "one) or more-seeds."
+    )
+    because: str = option("Why; kept with the decision.", "--because", default="")
+    audit: str | None = option("The audit; the newest if left out.", default=None)
+    cause: str | None = option(
+        "Reject without an audit: guardrail_breach, falsifier_met, rollback, exploit or "
+        "phase_rule.",
+        default=None,
+    )
+    to: str | None = option("With revert: the incumbent to return to.", default=None)
+    evidence: Sequence[str] = option("Evidence it cites.", "--evidence", default=(), many=True)
 
 
-class WithdrawnCandidate(NamedTuple):
-    """An idea that was given up."""
-
-    candidate: Candidate
-
-    def as_data(self) -> dict[str, str]:
-        """Return the name, and what it is now."""
-        return {"candidate": self.candidate.id, "status": "rejected"}
+def _question(request: DecideRequest) -> Question:
+    words = ["decide", request.candidate, request.verdict, "--because", request.because]
+    words += ["--audit", request.audit] if request.audit else []
+    words += ["--to", request.to] if request.to else []
+    what = f"{request.verdict.capitalize()} {request.candidate} in {request.open().name}?"
+    return Question(f"{what} Because: {request.because}", request.terminal_command(*words))
 
 
-@study_verb(WithdrawRequest)
-def withdraw(request: WithdrawRequest) -> WithdrawnCandidate:
-    """Give up an idea that was never tried."""
-    from telic.studies.candidates import withdraw as give_up
-
-    study = request.open()
-    give_up(study, request.candidate, request.who, request.because)
-    return WithdrawnCandidate(study.candidate(request.candidate))
+def _decide_question(request: DecideRequest) -> Question | None:
+    # An agent's accept is a proposal, which needs no code; a person proves to be one.
+    is_personal = request.verdict in _BY_PEOPLE and request.who.kind == "human"
+    return _question(request) if is_personal else None
 
 
-@study_verb(WithdrawRequest)
-def withdraw_candidate(request: WithdrawRequest) -> DraftedCandidate:
-    """Give up an idea that was never tried."""
-    return drafted(withdraw.do(request).candidate)
+@study_verb(DecideRequest, question=_decide_question)
+def decide(request: DecideRequest) -> DecisionOutcome:
+    """Record a decision that cites evidence; to accept, keep or revert, a person types a code."""
+    return _decided(request)
 
 
-# ---------------------------------------------------------------------------- looking
+@study_verb(DecideRequest)
+def propose_decision(request: DecideRequest) -> DecisionOutcome:
+    """Record a decision that cites evidence; accept, keep and revert stay proposals.
+
+    To have a person decide, call request_decision.
+    """
+    return _decided(request)
 
 
-class CandidateRequest(StudyRequest):
-    """One candidate."""
-
-    candidate: str = argument(CANDIDATE)
-
-
-@study_verb(CandidateRequest)
-def get_candidate(request: CandidateRequest) -> Candidate:
-    """Show one candidate: its hypothesis, change, plan, and how its checks went."""
-    return request.open().candidate(request.candidate)
+@study_verb(DecideRequest, question=_question)
+def request_decision(request: DecideRequest) -> DecisionOutcome:
+    """Ask the person to accept a candidate as the incumbent, to keep it, or to revert it."""
+    return _decided(request)
 
 
-class ShowRequest(StudyRequest):
-    """One candidate, or all."""
+def _decided(request: DecideRequest) -> DecisionOutcome:
+    from telic.studies import decide as deciding
+    from telic.studies.candidates import withdraw
+    from telic.studies.queue import more_seeds
 
-    candidate: str | None = argument("Candidate; all of them if left out.", default=None)
-
-
-@dataclass(frozen=True)
-class CandidateTable(Wrapped):
-    """All candidates by name."""
-
-    candidates: dict[str, CandidateState]
-
-
-@study_verb(ShowRequest)
-def show(request: ShowRequest) -> Candidate | CandidateTable:
-    """Show one candidate, or a table of all."""
-    study = request.open()
-    if request.candidate is None:
-        return CandidateTable(study.state.candidates)
-    return study.candidate(request.candidate)
-
-
-class CandidateLine(Record):
-    """A candidate in a list."""
-
-    id: str
-    candidate: CandidateState
-
-
-class CandidateList(Record):
-    """Candidates of a study, the oldest first."""
-
-    candidates: tuple[CandidateLine, ...]
-    left_out: int
-
-
-class ListRequest(StudyRequest):
-    """Which candidates to list."""
-
-    status: str | None = option("Only those with this status.", default=None)
-    limit: int = option("At most so many, the newest.", default=100, minimum=1, maximum=1000)
-
-
-@study_verb(ListRequest)
-def list_candidates(request: ListRequest) -> CandidateList:
-    """List candidates with their status, phase, kind and parents."""
-    lines = [
-        CandidateLine(id=name, candidate=candidate)
-        for name, candidate in request.open().state.candidates.items()
-        if request.status in (None, candidate.status)
-    ]
-    left_out = max(0, len(lines) - request.limit)
-    return CandidateList(candidates=tuple(lines[-request.limit :]), left_out=left_out)
-
-
-class SimilarCandidates(Wrapped, Record):
-    """Earlier candidates, the most alike first."""
-
-    similar: tuple[SimilarCandidate, ...]
-
-
-@study_verb(CandidateRequest)
-def similar(request: CandidateRequest) -> SimilarCandidates:
-    """Show earlier candidates that resemble this one, and what became of them."""
-    from telic.studies.rules.change import similar_candidates
-
-    return SimilarCandidates(similar=tuple(similar_candidates(request.open(), request.candidate)))
-
-
-class ValidatedCandidate(Record):
-    """How the checks V01 to V16 went."""
-
-    ok: bool
-    outcome: ValidationOutcome
-
-    def as_data(self) -> dict[str, Any]:
-        """Return the outcome, with whether all passed."""
-        return {**self.outcome.as_data(), "ok": self.ok}
-
-
-@study_verb(CandidateRequest, exit_code=lambda found: 0 if found.ok else 4)
-def validate(request: CandidateRequest) -> ValidatedCandidate:
-    """Run the checks V01 to V16 and freeze the candidate when all pass. Exit code 4 if not."""
-    from telic.studies.rules.checks import validate_candidate
-
-    outcome = validate_candidate(request.open(), request.candidate)
-    return ValidatedCandidate(ok=outcome.ok, outcome=outcome)
+    study, name, because = request.open(), request.candidate, request.because
+    actor = request.decider(request.verdict in _BY_PEOPLE)
+    match request.verdict:
+        case "withdraw":
+            withdraw(study, name, request.who, because)
+        case "more-seeds":
+            more_seeds(study, name, request.who, because)
+        case "revert":
+            return deciding.revert(
+                study, name, actor, because, to=request.to, evidence=request.evidence
+            )
+        case verdict:
+            return deciding.decide(
+                study,
+                name,
+                verdict,
+                actor,
+                because,
+                evidence=request.evidence,
+                audit=request.audit,
+                cause=request.cause,
+            )
+    trusted = study.incumbent
+    return DecisionOutcome(
+        candidate=name,
+        verdict=request.verdict,
+        recorded=True,
+        incumbent=None if trusted is None else trusted.candidate,
+        why=because,
+    )

@@ -17,7 +17,7 @@ from telic.verbs.lines import ThingLine, judged_facts, read_line
 if TYPE_CHECKING:
     from telic.search.records import SearchSummary
     from telic.storage.layout import MemberFolder, RunFolder
-    from telic.verbs.study_state import StudyStanding
+    from telic.verbs.study_state import StatusReport
 
 _NAMED = "Session, run, search, study or policy: its id, the start of one, a path, or 'latest'."
 _ALL: tuple[Kind, ...] = (*WORK, "study", "policy")
@@ -195,7 +195,7 @@ class SessionPage(NamedTuple):
 
 
 @verb(ThingShowRequest)
-def show(request: ThingShowRequest) -> RunPage | SessionPage | SearchSummary | StudyStanding:
+def show(request: ThingShowRequest) -> RunPage | SessionPage | SearchSummary | StatusReport:
     """Show a session, run, search, study or policy: results, findings and files."""
     thing = request.find(*_ALL)
     return _PAGES[thing.kind](thing, request.member)
@@ -266,10 +266,10 @@ def _search_page(thing: Thing, member: str | None) -> SearchSummary:
     return load(thing.path.parent, thing.path.name).summary
 
 
-def _study_page(thing: Thing, member: str | None) -> StudyStanding:
-    from telic.verbs.study_state import state
+def _study_page(thing: Thing, member: str | None) -> StatusReport:
+    from telic.verbs.study_state import status
 
-    return state(**_study(thing))
+    return status(**_study(thing))
 
 
 def _study(thing: Thing) -> dict[str, Any]:

@@ -225,14 +225,14 @@ def _search(thing: Thing, line: ThingLine, reader: PatientReader) -> SearchDetai
 
 def _study(thing: Thing, line: ThingLine, reader: PatientReader) -> StudyDetail:
     from telic.core.verb import as_data
-    from telic.verbs.study_state import state
+    from telic.verbs.study_state import get_state, status
 
     task, _, study = thing.name.partition("/")
     root = thing.path.absolute().parents[4]
-    standing = reader.tried(lambda: state(root=root, task=task, study=study))
-    if standing is None:
+    view = reader.tried(lambda: get_state(root=root, task=task, study=study))
+    if view is None:
         return StudyDetail(view=None, state=None)
-    return StudyDetail(view=standing.summary(), state=as_data(standing))
+    return StudyDetail(view=view, state=as_data(status(root=root, task=task, study=study)))
 
 
 _PARTS: dict[str, Callable[[Thing, ThingLine, PatientReader], Any]] = {

@@ -73,15 +73,13 @@ class VerbRoute:
 
 _THINGS: tuple[Kind, ...] = ("session", "run", "search")
 _STUDY: tuple[tuple[str, str, Way], ...] = (
-    ("candidates", "study_candidates:list_candidates", "read"),
-    ("candidate", "study_candidates:get_candidate", "read"),
-    ("runs", "study_runs:query_runs", "read"),
+    ("candidates", "study_state:list_candidates", "read"),
+    ("runs", "study_state:list_runs", "read"),
     ("gates", "study_runs:check_gates", "read"),
     ("next", "study_state:loop_step", "read"),
-    ("budget", "study_runs:budget_check", "read"),
     ("ledger", "study_state:ledger_verify", "read"),
     ("text", "study_state:get_report", "read"),
-    ("study-pause", "study:pause", "do"),
+    ("study-pause", "study:pause_only", "do"),
     ("study-note", "study:add_note", "do"),
 )
 """what a page does with a study by itself; what a person has to agree to is asked in a terminal"""

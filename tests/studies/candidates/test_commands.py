@@ -9,6 +9,7 @@ from telic.studies.evidence.audit import audit_result
 from tests.studies.candidates.small_study import AGENT, PATCH, add_evidence, complete, measure
 
 BETTER = "c-0002-more-weight"
+CHANGE = "change: {overrides: {reward.weight: {from: 1.0, to: 2.0}}}\n"
 
 
 @pytest.fixture
@@ -26,115 +27,81 @@ def telic(monkeypatch):
     return run
 
 
-def new_words(study):
-    return [
-        "candidate",
-        "new",
-        "more weight",
-        "--kind",
-        "config",
-        "--set",
-        "reward.weight=2.0",
-        "--was",
-        "reward.weight=1.0",
-        "--because",
-        "success rises",
-        "--mechanism",
-        "the term counts more",
-        "--expects",
-        "success:max:0.1",
-        "--falsifier",
-        "success does not rise",
-        "--evidence",
-        add_evidence(study),
-        "--est",
-        "gpu_h=1",
-        "--seeds",
-        "promotion=110-114",
-    ]
+@pytest.fixture
+def idea(tmp_path):
+    """Return a function that writes a draft file and returns its path."""
+
+    def write(study, promotion="[110, 111, 112, 113, 114]", change=CHANGE, more=""):
+        path = tmp_path / "idea.yaml"
+        path.write_text(
+            f"title: more weight\nkind: config\nevidence_refs: [{add_evidence(study)}]\n"
+            "hypothesis: {statement: success rises, mechanism: it counts more, falsifier: it does "
+            "not, expected: {metric: success, direction: max, magnitude: 0.1}}\n"
+            f"{change}plan: {{est: {{gpu_h: 1}}, seeds: {{promotion: {promotion}}}}}\n{more}"
+        )
+        return str(path)
+
+    return write
 
 
-def test_an_idea_is_written_checked_queued_and_offered(study, telic):
-    code, made = telic(study, *new_words(study))
+def test_an_idea_is_written_checked_and_queued(study, telic, idea):
+    code, made = telic(study, "propose", idea(study))
     name = made["id"]
-    assert code == 0 and made["plan"]["seeds"]["promotion"] == [110, 111, 112, 113, 114]
-    code, checked = telic(study, "candidate", "validate", name)
-    assert (code, checked["ok"], len(checked["checks"])) == (0, True, 16)
-    code, jobs = telic(study, "queue", "plan", name)
-    assert (code, len(jobs)) == (0, 7)
-    code, looked = telic(study, "queue", "step")
+    assert (code, made["ok"], len(made["checks"])) == (0, True, 16)
+    code, shown = telic(study, "status", name)
+    assert shown["plan"]["seeds"]["promotion"] == [110, 111, 112, 113, 114]
+    code, done = telic(study, "run")
+    assert (code, done["steps"]) == (0, {"plan": 1})
+    assert done["next"]["action"] == "agree"
+    assert done["next"]["command"].startswith("telic study approve task_definition")
+    code, looked = telic(study, "status", "queue")
     assert looked["ready"][0]["job"]["job_id"] == f"{name}/1/smoke/1"
-    code, said = telic(study, "next")
-    assert (code, said["action"]) == (0, "agree")
-    assert said["command"].startswith("telic study approve task_definition")
     run = complete(study, name)[0]
     measure(study, run, 0.3)
-    code, moved = telic(study, "queue", "advance")
-    assert moved[0]["to"] == "short_trial"
-    code, shown = telic(study, "candidate", "show", name)
+    telic(study, "run")
+    code, shown = telic(study, "status", name)
     assert (shown["status"], shown["phase"]) == ("validated", "short_trial")
+    assert telic(study, "status", "candidates")[1][name]["status"] == "validated"
 
 
-def test_a_failed_check_is_exit_code_4(study, telic):
-    words = [*new_words(study)[:-2], "--seeds", "promotion=1-5"]
-    _, made = telic(study, *words)
-    code, checked = telic(study, "candidate", "validate", made["id"])
-    failed = [each["id"] for each in checked["checks"] if not each["passed"]]
+def test_a_failed_check_is_exit_code_4(study, telic, idea):
+    code, made = telic(study, "propose", idea(study, promotion="[1, 2, 3, 4, 5]"))
+    failed = [each["id"] for each in made["checks"] if not each["passed"]]
     assert (code, failed) == (4, ["V13"])
 
 
-def test_a_draft_file_with_a_patch(study, telic, tmp_path):
-    (tmp_path / "idea.yaml").write_text(
-        f"kind: config\nevidence_refs: [{add_evidence(study)}]\nplan: {{est: {{gpu_h: 1}}}}\n"
-        "hypothesis: {statement: a, mechanism: b, falsifier: c, "
-        "expected: {metric: success, direction: max}}\n"
-    )
+def test_a_patch_and_a_revision(study, telic, idea, tmp_path):
     (tmp_path / "x.diff").write_text(PATCH)
-    words = ["--draft", str(tmp_path / "idea.yaml"), "--patch", str(tmp_path / "x.diff")]
-    _, made = telic(study, "candidate", "new", "patched", *words)
-    assert telic(study, "candidate", "validate", made["id"])[0] == 0
+    patch = ["--patch", str(tmp_path / "x.diff")]
+    code, made = telic(study, "propose", idea(study, change=""), *patch)
+    assert code == 0, made
+    (tmp_path / "more.yaml").write_text("change: {overrides: {ppo.epochs: {from: 2, to: 3}}}\n")
     code, revised = telic(
-        study,
-        "candidate",
-        "revise",
-        made["id"],
-        "--set",
-        "ppo.epochs=3",
-        "--was",
-        "ppo.epochs=2",
-        "--est",
-        "gpu_h=0.5",
-        "--steps",
-        "900",
-        "--seeds",
-        "smoke=7",
+        study, "propose", str(tmp_path / "more.yaml"), *patch, "--revise", made["id"]
     )
-    assert (code, revised["revision"], revised["change"]["patch"]) == (0, 2, "patch.diff")
-    plan = revised["plan"]
-    assert (plan["est"]["gpu_h"], plan["steps"], plan["seeds"]) == (0.5, 900, {"smoke": [7]})
+    assert (code, revised["revision"]) == (0, 2), revised
+    shown = telic(study, "status", made["id"])[1]
+    assert (shown["change"]["patch"], list(shown["change"]["overrides"])) == (
+        "patch.diff",
+        ["ppo.epochs"],
+    )
 
 
-def test_a_batch_and_what_resembles_it(study, telic):
-    _, made = telic(study, *new_words(study))
-    telic(study, "candidate", "validate", made["id"])
-    code, batch = telic(study, "queue", "batch", "weights", made["id"], "--goal", "find it")
-    assert (code, batch["candidates"][0]["id"]) == (0, made["id"])
-    code, queue = telic(
-        study, "queue", "reorder", "--order", "priority", "--priority", f"{made['id']}=2"
-    )
-    assert (code, queue["policy"]["order"], queue["jobs"][0]["priority"]) == (0, "priority", 2)
-    assert telic(study, "queue", "reorder", "--order", "luck")[0] == 2
-    _, again = telic(study, *new_words(study))
-    code, found = telic(study, "candidate", "similar", again["id"])
-    assert (found[0]["candidate"], found[0]["likeness"]) == (made["id"], 1.0)
-    assert telic(study, "candidate", "withdraw", again["id"], "--because", "a copy")[0] == 0
+def test_what_resembles_an_idea_is_named_and_an_idea_is_withdrawn(study, telic, idea):
+    _, made = telic(study, "propose", idea(study))
+    _, again = telic(study, "propose", idea(study))
+    assert again["similar"][0]["candidate"] == made["id"]
+    assert again["similar"][0]["likeness"] == 1.0
+    code, done = telic(study, "decide", again["id"], "withdraw", "--because", "a copy")
+    assert (code, done["recorded"]) == (0, True)
+    assert telic(study, "status", again["id"])[1]["status"] == "rejected"
 
 
 def test_an_agent_can_only_propose_to_accept(claimed, telic):
     audit_result(claimed, BETTER, AGENT)
     code, made = telic(claimed, "decide", BETTER, "accept", "--because", "it is better")
     assert (code, made["recorded"]) == (0, False)
-    code, refused = telic(claimed, "revert", "c-0001-as-it-is", "--because", "no")
+    code, refused = telic(claimed, "decide", "c-0001-as-it-is", "revert", "--because", "no")
     assert code == 3 and "agent may not" in refused["message"]
 
 
@@ -143,20 +110,7 @@ def test_a_word_that_is_no_verdict_is_usage(claimed, telic):
     assert code == 2 and "accept" in refused["hint"]
 
 
-def test_a_baseline_is_one_command(study, telic):
-    code, made = telic(study, "baseline", "--est", "gpu_h=1")
-    assert (code, made["kind"]) == (0, "baseline")
-    assert telic(study, "candidate", "validate", made["id"])[0] == 0
-
-
-READING = [
-    ["candidate", "show"],
-    ["candidate", "validate", BETTER],
-    ["candidate", "similar", BETTER],
-    ["queue", "step"],
-    ["queue", "advance"],
-    ["next"],
-]
+READING = [["status"], ["status", "queue"], ["status", BETTER], ["audit", BETTER], ["next"]]
 
 
 @pytest.mark.parametrize("words", READING, ids=" ".join)

@@ -37,9 +37,9 @@ def test_asking_changes_no_file(claimed):
 def test_a_study_is_led_from_the_idea_to_the_launch(study):
     assert next_step(study).args == {"kind": "baseline"}
     name = make(study)
-    assert next_step(study).command == f"telic study candidate validate {name}"
+    assert next_step(study).command == "telic study run"
     validate_candidate(study, name)
-    assert next_step(study).command == f"telic study queue plan {name}"
+    assert next_step(study).command == "telic study run"
     plan_candidate(study, name, AGENT)
     found = next_step(study)
     assert (found.action, found.args["phase"], found.args["seed"]) == ("agree", "smoke", 1)
@@ -51,7 +51,7 @@ def test_a_draft_that_fails_its_checks_is_mended_not_checked_again(study):
     name = make(study, plan={"est": {}})
     found = next_step(study)
     assert found.action == "mend" and "V14: plan.est.gpu_h is missing" in found.why
-    assert found.command == f"telic study candidate revise {name} --draft FILE"
+    assert found.command == f"telic study propose FILE --revise {name}"
 
 
 def test_a_study_is_led_from_the_run_to_the_next_phase(study):
@@ -59,7 +59,7 @@ def test_a_study_is_led_from_the_run_to_the_next_phase(study):
     validate_candidate(study, name)
     plan_candidate(study, name, AGENT)
     (run,) = complete(study, name)
-    assert next_step(study).command == f"telic study analyze {run}"
+    assert next_step(study).command == f"telic study audit {run}"
     measure(study, run, 0.3)
     assert next_step(study).args == {"candidate": name, "phase": "short_trial"}
     advance(study)
@@ -68,13 +68,13 @@ def test_a_study_is_led_from_the_run_to_the_next_phase(study):
 
 def test_a_claim_is_audited_decided_and_then_checked(claimed):
     name = "c-0002-more-weight"
-    assert next_step(claimed).command == f"telic study audit-result {name}"
+    assert next_step(claimed).command == f"telic study audit {name}"
     audit_result(claimed, name, AGENT)
     found = next_step(claimed)
     assert (found.action, found.args["verdict"]) == ("decide", "accept")
     assert found.blocking == ("a person accepts (automation.decide: ask)",)
     decide(claimed, name, "accept", HUMAN, "better")
-    assert next_step(claimed).command == "telic study queue check-incumbent"
+    assert next_step(claimed).command == "telic study run"
 
 
 def test_what_cannot_be_mended_any_more_is_given_up(study):
@@ -146,8 +146,8 @@ def test_a_stop_that_needs_a_person_is_recorded_and_stands_until_resumed(study):
     ("name", "command"),
     [
         ("adapter", "telic study adapter --draft"),
-        ("metric_spec", "telic study contract check"),
-        ("protocol", "telic study contract check"),
+        ("metric_spec", "telic study contract"),
+        ("protocol", "telic study contract"),
     ],
 )
 def test_a_file_that_is_missing_is_asked_for(study, name, command):

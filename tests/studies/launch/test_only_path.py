@@ -96,46 +96,27 @@ print("SEEN " + json.dumps({"found": found, "verbs": verbs}))
 
 VERBS = {
     "init": "--task toy --study first",
-    "approve": "budget",
-    "state": "--rebuild",
-    "resume": "",
     "adapter": "--draft",
-    "confirm": "seeds",
-    "baseline": "",
+    "contract": "--sample SAMPLE",
+    "approve": "budget",
+    "propose": "DRAFT",
+    "status": "",
+    "status candidates": "",
+    "status queue": "",
+    "status CANDIDATE": "",
+    "status RUN": "",
     "next": "",
-    "go": "--most 1",
+    "audit RUN": "",
+    "audit CANDIDATE": "--finding fine --no-exploit",
+    "audit": "CANDIDATE",
+    "probe": "CANDIDATE --checkpoint train.py --parameter mass=1:0.5..2 --seeds 1-3",
     "decide": "CANDIDATE reject --because x",
-    "revert": "CANDIDATE --because x",
-    "metrics": "SAMPLE",
-    "analyze": "RUN",
-    "monitor": "RUN",
-    "reflect": "RUN",
-    "review": "CANDIDATE --says fine --no-exploit",
-    "dr-plan": "CANDIDATE --checkpoint train.py --parameter mass:1:0.5,0.8,1,1.2,2 --seeds 1-3",
-    "dr-summary": "CANDIDATE SAMPLE",
-    "audit-result": "CANDIDATE",
+    "decide CANDIDATE": "revert --because x",
     "report": "",
-    "contract draft": "",
-    "contract check": "",
-    "contract amend": "--reason x",
-    "ledger verify": "",
-    "ledger adopt": "",
-    "candidate new": "idea --kind config --set reward.weight=2",
-    "candidate revise": "CANDIDATE",
-    "candidate validate": "CANDIDATE",
-    "candidate show": "CANDIDATE",
-    "candidate similar": "CANDIDATE",
-    "candidate withdraw": "CANDIDATE --because x",
-    "queue plan": "CANDIDATE",
-    "queue step": "",
-    "queue advance": "",
-    "queue more-seeds": "CANDIDATE --because x",
-    "queue check-incumbent": "",
-    "queue batch": "b1 CANDIDATE",
-    "queue reorder": "",
-    "contract evaluator": "",
+    "verify": "--repair",
+    "run": "--most 1",
+    "resume": "",
     "pause": "",
-    "close": "--reason x",
 }
 
 
@@ -165,26 +146,31 @@ def finished(study, candidate, until_over):
 
 
 def test_no_verb_but_run_starts_a_process_opens_a_socket_or_imports_a_framework(
-    study, candidate, finished
+    study, candidate, finished, tmp_path
 ):
     sample = finished.folder / "artefacts" / "metrics.jsonl"
+    draft = tmp_path / "idea.yaml"
+    draft.write_text("title: idea\nkind: config\n")
     names = {"CANDIDATE": candidate, "RUN": finished.run, "SAMPLE": str(sample)}
+    names["DRAFT"] = str(draft)
     lines = [
-        " ".join([verb, *(names.get(word, word) for word in words.split())]).strip()
+        " ".join(names.get(word, word) for word in f"{verb} {words}".split())
         for verb, words in VERBS.items()
     ]
     answer = watched(study.folder.root, lines)
-    assert set(answer["verbs"]) == {*VERBS, "run"}, "a verb is new: give it a line above"
+    assert set(answer["verbs"]) == {verb.split()[0] for verb in VERBS}, (
+        "a verb is new: give it a line above"
+    )
     for line, each in answer["found"].items():
         assert each["seen"] == [], f"{line}: {each}"
     # The proof is worth something only if most verbs did their work and did not stop at a word.
     worked = [line for line, each in answer["found"].items() if each["exit"] == 0]
-    assert len(worked) >= 20, {line: each["out"] for line, each in answer["found"].items()}
+    assert len(worked) >= 12, {line: each["out"] for line, each in answer["found"].items()}
     assert len(starts(study)) == 1
 
 
 def test_the_watcher_sees_a_launch(study, candidate):
-    line = f"run {candidate} --execute --confirm RUN_CANDIDATE"
+    line = f"run {candidate} --confirm RUN_CANDIDATE"
     found = watched(study.folder.root, [line])["found"][line]
     assert found["exit"] == 0, found["out"]
     assert "subprocess.Popen" in found["seen"]

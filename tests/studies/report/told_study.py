@@ -22,7 +22,7 @@ from tests.studies.evidence.claimed_study import baseline, measured_study, promo
 ACTION = NextAction(
     action="propose",
     why="nothing is left to do with the candidates that there are",
-    command="telic study candidate new TITLE --kind KIND --set PATH=VALUE",
+    command="telic study propose FILE",
 )
 
 

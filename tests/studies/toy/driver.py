@@ -10,8 +10,9 @@ from collections import Counter
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from telic.studies.documents.base import update_yaml, write_yaml
 from tests.studies.toy.doors import Door
-from tests.studies.toy.making import COMMAND, CONTRACT, STEPS, make_repository, write_measures
+from tests.studies.toy.making import COMMAND, CONTRACT, make_repository, write_measures
 
 MOST_STEPS = 400
 PATIENCE_S = 60.0
@@ -53,14 +54,13 @@ class ToyStudy:
         door = self.door
         door.agent("init", "--task", "reach", "--study", "weights", "--says", "stop in the middle")
         door.agent("adapter", "--draft")
-        door.person("confirm", "commands.train", COMMAND)
-        door.person("confirm", "metrics.map.return", "return")
-        door.person("confirm", "seeds")
-        door.person("confirm", "outputs.checkpoint_glob", "policy.json")
+        train = {"argv": COMMAND.split(), "cwd": "."}
+        update_yaml(self.root / ".telic/tasks/reach/adapter.yaml", {"commands": {"train": train}})
+        assert door.agent("adapter")["check"]["ok"]
         write_measures(self.root, self.folder)
         answers = [f"{place}={json.dumps(value)}" for place, value in CONTRACT.items()]
-        door.agent("contract", "draft", *(word for each in answers for word in ("--set", each)))
-        door.agent("contract", "amend", "--reason", "the first agreement")
+        words = [word for each in answers for word in ("--set", each)]
+        door.agent("contract", *words, "--amend", "the first agreement")
         door.person("approve")
 
     def go_on(self, until: str | None = None) -> None:
@@ -88,7 +88,7 @@ class ToyStudy:
             case "review":
                 self.reviewed.append(said["args"]["candidate"])
                 found = "Racing pays, but let what was agreed on decide: success on fresh seeds."
-                words = ("review", said["args"]["candidate"], "--no-exploit", "--says", found)
+                words = ("audit", said["args"]["candidate"], "--no-exploit", "--finding", found)
                 self.door.person(*words)
             case "decide" if said["blocking"]:
                 self.door.person(*_words(said))
@@ -102,34 +102,29 @@ class ToyStudy:
             self._patient_until = time.monotonic() + PATIENCE_S
 
     def _propose(self, args: dict[str, Any]) -> None:
-        cost = ("--est", "wall_clock_h=0.02", "--steps", str(STEPS))
         if args.get("kind") == "baseline":
-            self.door.agent("baseline", *cost)
+            self.door.agent("run")
             return
         idea = self.ideas.pop(0)
-        metrics = self.door.agent("state")["evidence"]
-        self.door.agent(
-            "candidate",
-            "new",
-            idea.title,
-            "--kind",
-            "reward_tuning",
-            "--set",
-            f"{idea.param}={idea.to}",
-            "--was",
-            f"{idea.param}={idea.was}",
-            "--because",
-            idea.because,
-            "--mechanism",
-            "The terms pull against each other.",
-            "--expects",
-            "success:max:0.1",
-            "--falsifier",
-            "success does not rise by 0.05",
-            "--evidence",
-            next(iter(metrics)),
-            *cost,
+        expected = {"metric": "success", "direction": "max", "magnitude": 0.1}
+        self.draft(
+            title=idea.title,
+            kind="reward_tuning",
+            change={"overrides": {idea.param: {"from": idea.was, "to": idea.to}}},
+            hypothesis={
+                "statement": idea.because,
+                "mechanism": "The terms pull against each other.",
+                "expected": expected,
+                "falsifier": "success does not rise by 0.05",
+            },
+            evidence_refs=[next(iter(self.door.agent("status")["evidence"]))],
         )
+
+    def draft(self, **values: Any) -> dict[str, Any]:
+        """Propose a candidate from a file; raises Refused when a check fails."""
+        path = self.root.parent / "idea.yaml"
+        write_yaml(path, values)
+        return self.door.agent("propose", str(path))
 
     def _wait(self) -> None:
         assert time.monotonic() < self._patient_until, "nothing ends"

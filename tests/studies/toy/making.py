@@ -36,6 +36,8 @@ CONTRACT = {
     "budget.launches": 60,
     "budget.wall_clock_h": 1,
     "baseline.seeds": [900, 901, 902, 903, 904],
+    "baseline.steps": STEPS,
+    "baseline.est": {"wall_clock_h": 0.02},
     # five seeds to claim with: an open question then stays open, instead of asking for more
     "seeds.promotion": "100-104",
     "seeds.validation": "900-909",

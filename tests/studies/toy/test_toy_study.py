@@ -53,7 +53,7 @@ def study(tmp_path):
 @pytest.mark.slow
 def test_a_study_from_a_repository_to_a_checked_improvement(study):
     study.go_on()
-    state = study.door.agent("state")
+    state = study.door.agent("status")
     assert {name: each["status"] for name, each in state["candidates"].items()} == {
         "c-0001-baseline": "accepted",
         SAME: "inconclusive",
@@ -84,7 +84,7 @@ def the_gain_was_doubted(study, last):
     assert (last["candidate"], last["verdict"]) == (BETTER, "keep")
     asked = study.steps[-1]
     assert "that does not tell whether half of it is left" in asked["why"]
-    assert asked["blocking"][0].endswith(f"telic study revert {BETTER} --because TEXT")
+    assert asked["blocking"][0].endswith(f"telic study decide {BETTER} revert --because TEXT")
 
 
 def the_hack_was_noticed(study, state):
@@ -134,7 +134,7 @@ def a_flipped_byte_is_found(study):
     content[place] ^= 1
     ledger.write_bytes(content)
     with pytest.raises(Refused) as caught:
-        study.door.agent("ledger", "verify")
+        study.door.agent("verify")
     line = content[:place].count(b"\n") + 1
     assert caught.value.code == 5 and json.loads(caught.value.said)["bad_seq"] == line
     assert study.door.agent("next")["action"] == "repair"
@@ -143,7 +143,7 @@ def a_flipped_byte_is_found(study):
 def test_what_was_not_agreed_on_is_refused(study):
     study.go_on(until="launch")
     baseline = study.door.agent("next")["args"]["candidate"]
-    launch = ("run", baseline, "--execute", "--confirm", "RUN_CANDIDATE")
+    launch = ("run", baseline, "--confirm", "RUN_CANDIDATE")
     an_edited_line_shuts_the_gate(study, launch)
     another_seed_is_no_idea(study)
     assert study.door.started == []
@@ -164,30 +164,20 @@ def an_edited_line_shuts_the_gate(study, launch):
 
 
 def another_seed_is_no_idea(study):
-    made = study.door.agent(
-        "candidate",
-        "new",
-        "lucky",
-        "--kind",
-        "config",
-        "--because",
-        "Other seeds do better.",
-        "--mechanism",
-        "Luck.",
-        "--expects",
-        "success:max",
-        "--falsifier",
-        "It does not.",
-        "--seeds",
-        "short_trial=7,8,9",
-        "--est",
-        "wall_clock_h=0.01",
-        "--steps",
-        "230400",
-    )
     with pytest.raises(Refused) as caught:
-        study.door.agent("candidate", "validate", made["id"])
-    checks = {each["id"]: each for each in json.loads(caught.value.said)["checks"]}
+        study.draft(
+            title="lucky",
+            kind="config",
+            hypothesis={
+                "statement": "Other seeds do better.",
+                "mechanism": "Luck.",
+                "expected": {"metric": "success", "direction": "max"},
+                "falsifier": "It does not.",
+            },
+            plan={"seeds": {"short_trial": [7, 8, 9]}},
+        )
+    said = json.loads(caught.value.said)
+    checks = {each["id"]: each for each in said["checks"]}
     assert caught.value.code == 4
     assert not checks["V16"]["passed"] and "luck" in checks["V16"]["why"]
-    study.door.agent("candidate", "withdraw", made["id"], "--because", "It was luck.")
+    study.door.agent("decide", said["id"], "withdraw", "--because", "It was luck.")

@@ -167,7 +167,7 @@ def _decide(world, study, said) -> None:
     if verdict == "revert":
         to = "nobody" if "--to nobody" in said.command else None
         revert(study, name, HUMAN, why, to=to)
-    elif said.command.startswith("telic study candidate withdraw"):
+    elif " withdraw " in said.command:
         withdraw(study, name, HUMAN, why)
     else:
         audit, cause = said.args.get("audit"), said.args.get("cause")

@@ -69,7 +69,7 @@ def require_unaltered(study: Study, run: str, below: Path) -> None:
         raise BrokenIntegrity(
             "E_ARTEFACTS",
             f"{run} is not measured: {wrong[0]}.",
-            hint="Restore the file. If it is lost, say so: telic study analyze RUN --unusable",
+            hint="Restore the file. If it is lost, say so: telic study audit RUN --unusable",
         )
 
 

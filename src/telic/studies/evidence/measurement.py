@@ -111,7 +111,7 @@ def analyze_run(
     state = run_state(study.state.runs, run)
     if state.is_live:
         raise StudyError(
-            "E_RUN_LIVE", f"{run} is still {state.status}.", hint="Look at it: telic study monitor"
+            "E_RUN_LIVE", f"{run} is still {state.status}.", hint="Look at it: telic study audit"
         )
     measurement = measure_run(study, run, state, is_unusable=is_unusable)
     primary = measurement.primary

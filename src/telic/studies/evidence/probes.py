@@ -220,7 +220,7 @@ def _last_plan(study: Study, candidate: str) -> ProbePlan:
         raise StudyError(
             "E_NO_PROBE",
             f"No probe of {candidate} was planned.",
-            hint="Plan one first: telic study dr-plan",
+            hint="Plan one first: telic study probe",
         )
     return ProbePlan.parse(sheet.payload[PLAN], sheet.id)
 

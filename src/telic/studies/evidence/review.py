@@ -17,7 +17,7 @@ from telic.studies.evidence.store import add_evidence
 if TYPE_CHECKING:
     from telic.studies.study import Study
 
-REVIEW = "telic study review {} --exploit --says TEXT"
+REVIEW = "telic study audit {} --exploit --finding TEXT"
 
 
 def review_candidate(

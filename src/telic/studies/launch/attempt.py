@@ -72,11 +72,10 @@ def check_words(execute: bool, confirm: str | None) -> None:
             "E_CONFIRM", f'"{confirm}" does not confirm a launch.', hint=f"The word is {TOKEN}."
         )
     if execute != (confirm is not None):
-        given, missing = ("--execute", "--confirm") if execute else ("--confirm", "--execute")
         raise StudyError(
             "E_CONFIRM",
-            f"{given} came without {missing}; nothing was started.",
-            hint=f"To launch: --execute --confirm {TOKEN}. To look only: neither.",
+            "A start has to be asked for and confirmed; nothing was started.",
+            hint=f"To start it: --confirm {TOKEN}.",
         )
 
 

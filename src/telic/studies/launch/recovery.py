@@ -106,7 +106,7 @@ def stop_run(study: Study, run: str, by: KilledBy, why: str) -> None:
     """
     state = study.state.runs.get(run)
     if state is None:
-        raise UnknownName("run", run, list(study.state.active_runs), see="telic study state")
+        raise UnknownName("run", run, list(study.state.active_runs), see="telic study status")
     if not state.is_live:
         raise StudyError("E_NOT_LIVE", f"{run} is {state.status} already.")
     folder = study.folder.run(run)

@@ -312,7 +312,7 @@ def _reproduction(facts: StudyFacts) -> Blocks:
         f"Ledger: {head.seq} events, head ",
         doc.Mono(head.hash),
         ". Check it with ",
-        doc.Mono("telic study ledger verify"),
+        doc.Mono("telic study verify"),
         ".",
     )
     return [doc.Code("\n".join(lines), "sh") if lines else none, doc.Text(proof)]

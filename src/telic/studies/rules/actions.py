@@ -24,9 +24,9 @@ from telic.studies.study import Study
 
 _LOOKED_AT = tuple(code for code in GATES if code not in ("G01", "G03"))
 """the launch is not confirmed yet, and the ledger is verified before everything else"""
-_AMEND = "telic study contract amend --reason TEXT"
+_AMEND = "telic study contract --amend TEXT"
 EVALUATOR_CHANGED = (
-    "restore the evaluator, or agree on the new one: telic study contract evaluator, then "
+    "restore the evaluator, or agree on the new one: telic study contract --evaluator FILE, then "
     f"{_AMEND}; what was measured before is then measured again"
 )
 ActionCode = Literal[
@@ -118,9 +118,9 @@ def _check_again(attempt: LaunchAttempt, gate: CheckResult) -> NextAction:
     """Validate again what was validated, give up what already runs, restore an incumbent."""
     name, status = attempt.request.candidate, attempt.held.status
     if status == CandidateStatus.VALIDATED:
-        return _action("validate", gate, f"telic study candidate validate {name}")
+        return _action("validate", gate, "telic study run")
     if status == CandidateStatus.LAUNCHED:
-        return _action("abandon", gate, f"telic study candidate withdraw {name} --because TEXT")
+        return _action("abandon", gate, f"telic study decide {name} withdraw --because TEXT")
     restore = f"restore what {name} needs, or a person takes it back"
     revert = take_back(attempt.study, name)
     return _action("decide", gate, revert, (restore,), verdict="revert")
@@ -133,7 +133,7 @@ def _confirm(attempt: LaunchAttempt, gate: CheckResult) -> NextAction:
     named = [field for word, field in fields.items() if f"adapter's {word} " in gate.why]
     if not named:
         return _ask(attempt, gate)
-    confirm = f"telic study confirm {named[0]}"
+    confirm = "telic study approve"
     return _action("ask", gate, confirm, (f"is {named[0]} in adapter.yaml right?",))
 
 
@@ -152,7 +152,7 @@ def _measured(attempt: LaunchAttempt, gate: CheckResult) -> NextAction:
         return _ask(attempt, gate)
     if attempt.held.status != CandidateStatus.VALIDATED:
         return _check_again(attempt, gate)
-    revise = f"telic study candidate revise {name} --draft FILE"
+    revise = f"telic study propose FILE --revise {name}"
     newer = "the draft names as base_commit a commit that has the evaluator of the protocol"
     return _action("mend", gate, revise, (newer, _give_up(name)))
 
@@ -160,7 +160,7 @@ def _measured(attempt: LaunchAttempt, gate: CheckResult) -> NextAction:
 def _reviewed(attempt: LaunchAttempt, gate: CheckResult) -> NextAction:
     name = attempt.request.candidate
     if "no review" in gate.why and ";" not in gate.why:
-        command = f"telic study review {name} --no-exploit --says TEXT"
+        command = f"telic study audit {name} --no-exploit --finding TEXT"
         asks = ("a reviewer other than its author looks at it", own_praise_counts(name))
         return _action("review", gate, command, asks)
     return _ask(attempt, gate)
@@ -189,16 +189,16 @@ def take_back(study: Study, name: str) -> str:
     others = trusted is not None and trusted.candidate != name
     has_successor = others or previous_incumbent(study.state, name) is not None
     to = "" if has_successor else f" --to {NOBODY}"
-    return f"telic study revert {name}{to} --because TEXT"
+    return f"telic study decide {name} revert{to} --because TEXT"
 
 
 def _give_up(name: str) -> str:
-    return f"or withdraw the candidate: telic study candidate withdraw {name} --because TEXT"
+    return f"or withdraw the candidate: telic study decide {name} withdraw --because TEXT"
 
 
 _AMENDED = ("G13", "G14", "G22")
 _QUESTIONS = {
-    "G02": "should the study continue? (telic study resume --reason TEXT)",
+    "G02": "should the study continue? (telic study resume --because TEXT)",
     "G10": "in which order should its phases run? Revise its plan",
     "G13": "may it run here, with that launcher? Then allow it in the contract's hardware",
     "G14": "may it cost more? Then raise the contract's budget",
@@ -207,10 +207,10 @@ _QUESTIONS = {
     "G17": "can this machine be given what it lacks?",
     "G18": "commit, stash or remove what is in no commit, or fetch the commit that is gone",
     "G19": EVALUATOR_CHANGED,
-    "G20": "what is the command? telic study confirm commands.train COMMAND",
+    "G20": "what is the command? edit adapter.yaml, then telic study approve",
     "G21": "may it reach the network? Else take the setting out of adapter.yaml",
     "G22": "may code that a model wrote be run? Then allow it in the contract's generated_code",
-    "G23": "is that harmless? Then correct it: telic study confirm commands.train COMMAND",
+    "G23": "is that harmless? Then correct it: edit adapter.yaml, then telic study approve",
     "G24": "what is wrong with the launcher's options in adapter.yaml?",
 }
 _REMEDIES: dict[str, Callable[[LaunchAttempt, CheckResult], NextAction]] = {

@@ -67,7 +67,7 @@ def validate_candidate(study: Study, name: str) -> ValidationOutcome:
             raise GateRefused(
                 "E_CONTRACT",
                 "contract.yaml is not the version that was agreed on.",
-                hint="Undo the edit, or agree on it with: telic study contract amend --reason TEXT",
+                hint="Undo the edit, or agree on it with: telic study contract --amend TEXT",
             )
         checks, status = check_candidate(study, name), study.candidate_state(name).status
         outcome = ValidationOutcome(candidate=name, status=status, checks=checks)

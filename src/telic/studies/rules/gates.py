@@ -94,7 +94,7 @@ def refusal(closed: Sequence[CheckResult]) -> StudyError:
     return kind(
         f"E_{closed[0].id}",
         f"Not launched. {listed}.",
-        hint="telic study run CANDIDATE without --execute shows every gate.",
+        hint="telic study run CANDIDATE without --confirm shows every gate.",
     )
 
 
@@ -102,7 +102,7 @@ def refusal(closed: Sequence[CheckResult]) -> StudyError:
 
 
 def is_meant(attempt: LaunchAttempt) -> RuleFinding:
-    """G01: --execute and the exact token; a look without them is no launch."""
+    """G01: the launch was asked for with the exact token; otherwise it is a dry run."""
     request = attempt.request
     if not request.execute:
         return RuleFinding(("this is a dry run",))

@@ -1,0 +1,298 @@
+"""Agree on a study: describe the repository, draft and amend the contract, approve it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+from telic.core.config import Record
+from telic.core.request import argument, inner, option
+from telic.core.text import pairs
+from telic.core.verb import Question, verb
+from telic.storage.reading import read_text
+from telic.studies.adapter_check import AdapterCheck, check_adapter
+from telic.studies.approvals import Standing
+from telic.studies.contract import ContractCheck
+from telic.studies.documents.contract import ApprovalKey
+from telic.studies.evidence.measurement import SampleCheck
+from telic.studies.launch.attempt import check_words
+from telic.studies.smoke import SmokeProof, prove_adapter
+from telic.verbs.study import PersonRequest, StudyRequest, study_verb
+
+if TYPE_CHECKING:
+    from telic.studies.study import Study
+
+# ---------------------------------------------------------------------------- the repository
+
+
+class AdapterRequest(StudyRequest):
+    """An adapter to draft, check or prove."""
+
+    draft: bool = option(
+        "Write adapter.yaml from the repository; confirmed fields stay.", "--draft", default=False
+    )
+    smoke: bool = option(
+        "Prove it with three smoke runs of the baseline, behind every gate.",
+        "--smoke",
+        default=False,
+    )
+    confirm: str | None = option("With --smoke: the word RUN_CANDIDATE.", default=None)
+    on_step: Callable[[str], None] = inner("Called with each step.", default=lambda _: None)
+
+
+class AdapterReport(Record):
+    """How adapter.yaml was checked, and what smoke runs showed."""
+
+    check: AdapterCheck
+    proof: SmokeProof | None = None
+
+    @property
+    def ok(self) -> bool:
+        """No check failed."""
+        return self.check.ok and (self.proof is None or self.proof.ok)
+
+
+@verb(AdapterRequest, exit_code=lambda report: 0 if report.ok else 4)
+def adapter(request: AdapterRequest) -> AdapterReport:
+    """Check adapter.yaml: schema, cited lines and commands. Exit code 4 if something is wrong.
+
+    With --draft it is written again from cheap facts of the repository, of which nothing is run.
+    With --smoke --confirm RUN_CANDIDATE the baseline runs three times in its smoke phase: does it
+    start, obey seeds and steps, log the metric, and does the evaluator evaluate?
+    """
+    from telic.studies.draft import write_draft
+    from telic.studies.offline import offline
+
+    check_words(request.smoke, request.confirm)
+    study = request.open()
+    with offline("adapter"):
+        questions = write_draft(study.folder).questions if request.draft else ()
+        check = check_adapter(study.refresh(), questions)
+    if not request.smoke or not check.ok:
+        return AdapterReport(check=check)
+    return AdapterReport(check=check, proof=prove_adapter(study, request.who, request.on_step))
+
+
+# ---------------------------------------------------------------------------- the contract
+
+
+class ContractView(Record):
+    """The contract: problems, open questions, approvals and a sample log."""
+
+    check: ContractCheck
+    ok: bool
+    approvals: tuple[Standing, ...]
+    sample: SampleCheck | None = None
+    voided: tuple[str, ...] = ()
+    """approvals that no longer hold because their text changed"""
+
+    def as_data(self) -> dict[str, Any]:
+        """Return the check with the approvals in it."""
+        rows = [standing.model_dump(mode="json") for standing in self.approvals]
+        sample = None if self.sample is None else self.sample.as_data()
+        check = self.check.model_dump(mode="json")
+        more = {"approvals": rows, "sample": sample, "voided": list(self.voided)}
+        return {**check, "ok": self.ok, **more}
+
+
+def _contract_view(study: Study) -> ContractView:
+    """Return what is wrong with the contract, what is to be asked, and which approvals hold."""
+    from telic.studies.contract import check_contract
+
+    found = check_contract(study)
+    return ContractView(check=found, ok=found.ok, approvals=study.standings)
+
+
+class ContractDraft(StudyRequest):
+    """What to change in the contract and its metric and protocol files."""
+
+    answers: Mapping[str, Any] | None = option(
+        "Dotted place and value, e.g. budget.gpu_h=96; repeatable.",
+        "--set",
+        default=None,
+        many=True,
+        read=pairs,
+    )
+    evaluator: Sequence[str] = option(
+        "File that measures results; its hash goes into the protocol. Repeatable.",
+        "--evaluator",
+        default=(),
+        many=True,
+    )
+    metric_spec: dict[str, Any] | None = option("New metric_spec.yaml, as JSON.", default=None)
+    protocol: dict[str, Any] | None = option("New eval_protocol.yaml, as JSON.", default=None)
+    sample: Path | None = option("Log in which every metric must be found.", default=None)
+
+
+class ContractRequest(ContractDraft, PersonRequest):
+    """A change or a new version of the contract."""
+
+    amend: str | None = option(
+        "Record contract.yaml as a new version, for this reason.", "--amend", default=None
+    )
+
+
+def _amend_question(request: ContractRequest) -> Question | None:
+    # Before anything is approved the contract is a draft, and its author may record it.
+    study = request.open()
+    if request.amend is None or not study.state.approvals:
+        return None
+    return Question(
+        f"{read_text(study.folder.contract)}\nAmend the contract of {study.name}: {request.amend}",
+        request.terminal_command("contract", "--amend", request.amend),
+    )
+
+
+def _contract_exit(view: ContractView) -> int:
+    return 0 if view.ok and not (view.sample and view.sample.missing) else 4
+
+
+@study_verb(ContractRequest, exit_code=_contract_exit, question=_amend_question)
+def contract(request: ContractRequest) -> ContractView:
+    """Check the contract; exit code 4 if something is wrong or a version is not recorded yet.
+
+    --set, --metric-spec, --protocol and --evaluator change it first; --amend records a new version.
+    Once parts are approved, a person agrees to it; approvals of changed text become void.
+    """
+    from telic.studies.contract import amend
+
+    study = request.open()
+    _write(study, request)
+    if request.amend is not None:
+        actor = request.person.actor if study.state.approvals else request.who
+        amend(study.refresh(), actor, request.amend)
+    return _checked(study, request)
+
+
+@study_verb(ContractDraft)
+def draft_contract(request: ContractDraft) -> ContractView:
+    """Write answers, metrics and protocol, and return what is wrong and what is still to be asked.
+
+    Approves and records nothing: see request_amendment and request_approval.
+    """
+    study = request.open()
+    _write(study, request)
+    return _checked(study, request)
+
+
+def _checked(study: Study, request: ContractDraft) -> ContractView:
+    from telic.studies.approvals import void_changed
+    from telic.studies.evidence.measurement import check_sample
+
+    voided = tuple(str(event.data["key"]) for event in void_changed(study.refresh()))
+    sample = None if request.sample is None else check_sample(study.folder, request.sample)
+    return _contract_view(study).model_copy(update={"voided": voided, "sample": sample})
+
+
+def _write(study: Study, request: ContractDraft) -> None:
+    from telic.studies.contract import draft_contract as write_answers
+    from telic.studies.contract import hash_evaluator
+    from telic.studies.documents.base import write_yaml
+    from telic.studies.documents.metrics import MetricSpec, Protocol
+
+    if request.metric_spec:
+        spec = MetricSpec.parse(request.metric_spec, "metric_spec")
+        write_yaml(study.folder.metric_spec, spec)
+    if request.protocol:
+        write_yaml(study.folder.protocol, Protocol.parse(request.protocol, "protocol"))
+    if request.answers:
+        write_answers(study, dict(request.answers))
+    if request.evaluator:
+        hash_evaluator(study, request.evaluator)
+
+
+# ---------------------------------------------------------------------------- approvals
+
+ADAPTER = "adapter"
+"""what stands for the fields of the adapter among the things that are approved"""
+
+
+class ApproveRequest(PersonRequest):
+    """What a person is to approve."""
+
+    keys: Sequence[ApprovalKey] = argument(
+        "What to approve; everything missing if left out.", default=(), many=True, what="approval"
+    )
+    candidate: str | None = option(
+        "For experiment and physical_actuation: the candidate.", default=None
+    )
+    note: str = option("A word for the record.", default="")
+    refuse: bool = option("Say no instead of yes.", "--reject", default=False)
+
+    def subjects(self) -> dict[str, str]:
+        """Return the hash of everything that is to be approved, by its key.
+
+        With everything that is missing comes what the adapter says and nobody confirmed.
+        """
+        from telic.studies.adapter_check import unconfirmed_hash
+
+        study = self.open()
+        keys = self.keys or [approval.key for approval in study.missing_approvals]
+        found: dict[str, str] = {k: study.standing(k, self.candidate).subject_hash for k in keys}
+        guessed = None if self.keys or self.refuse else unconfirmed_hash(study)
+        return found if guessed is None else {ADAPTER: guessed, **found}
+
+
+class Approvals(Record):
+    """What was said about the parts of a study."""
+
+    study: str
+    keys: tuple[str, ...]
+    said: str = "approved"
+
+    def as_data(self) -> dict[str, Any]:
+        """Return the keys."""
+        return {"study": self.study, "keys": list(self.keys)}
+
+
+def _approve_question(request: ApproveRequest) -> Question | None:
+    from telic.studies.documents.base import yaml_text
+
+    study, seen = request.open(), request.subjects()
+    if not seen:
+        return None
+    texts = [f"── {key}\n{yaml_text(_shown(study, key, request.candidate))}" for key in seen]
+    word = "Reject" if request.refuse else "Approve"
+    candidate = ("--candidate", request.candidate) if request.candidate else ()
+    refuse = ("--reject",) if request.refuse else ()
+    return Question(
+        "\n".join([*texts, f"{word} {', '.join(seen)} of {study.name}?"]),
+        request.terminal_command("approve", *seen, *candidate, *refuse),
+        {str(key): subject for key, subject in seen.items()},
+    )
+
+
+def _shown(study: Study, key: str, candidate: str | None) -> Any:
+    from telic.studies.adapter_check import unconfirmed
+    from telic.studies.approvals import shown
+
+    if key == ADAPTER:
+        return unconfirmed(study)
+    return shown(study, cast("ApprovalKey", key), candidate)
+
+
+@study_verb(ApproveRequest, question=_approve_question)
+def approve(request: ApproveRequest) -> Approvals:
+    """Approve parts of the contract, or a candidate: a person types a code in a terminal.
+
+    Without a name it is everything that is missing, and what the adapter says of the repository:
+    commands, seeds and numbers that were guessed are confirmed by the same code.
+    """
+    from telic.studies.adapter_check import confirm_all
+    from telic.studies.approvals import grant, reject
+
+    study = request.open()
+    # What the person saw, not what is there by now: a yes to an older text is refused.
+    seen = dict(request.seen or {})
+    if ADAPTER in seen:
+        confirm_all(study, request.person, seen[ADAPTER])
+    parts = cast("dict[ApprovalKey, str]", {k: v for k, v in seen.items() if k != ADAPTER})
+    candidate, note = request.candidate, request.note
+    for key, subject in parts.items():
+        if request.refuse:
+            reject(study, key, request.person, candidate=candidate, note=note)
+        else:
+            grant(study, key, request.person, candidate=candidate, note=note, seen_hash=subject)
+    said = "rejected" if request.refuse else "approved"
+    return Approvals(study=study.name, keys=tuple(seen), said=said)
