@@ -30,11 +30,12 @@ from rich.console import Console
 from rich.table import Table
 
 import telic
-from telic.core.events import EvalDone, Event, TrainProgress
+from telic.core.events import Event, TrainProgress
 from telic.sim import CpuSimulation, load_model
 from telic.storage.layout import RunFolder
 from telic.storage.scalars import read_rows
 from telic.training.plan import plan
+from telic.training.results import EvalDone
 from telic.training.run import execute
 
 MODELS = {"HalfCheetah-v5": "half_cheetah.xml", "Ant-v5": "ant.xml", "Humanoid-v5": "humanoid.xml"}

@@ -30,12 +30,14 @@ from rich.console import Console
 from rich.table import Table
 
 import telic
-from telic.core.events import EvalDone, Event, LogMessage, TrainFinding
+from telic.core.events import Event, LogMessage
 from telic.sim import load_model
 from telic.sim.gpu import GpuSimulation
 from telic.storage.layout import RunFolder
 from telic.storage.scalars import read_rows
+from telic.training.health import Finding
 from telic.training.plan import plan
+from telic.training.results import EvalDone
 from telic.training.run import execute
 
 MODELS = {
@@ -185,7 +187,7 @@ def train(target: float | None, *, env: str = "HalfCheetah-v5", **options: Any) 
     def listen(event: Event) -> None:
         nonlocal evaluating
         peak[0] = max(peak[0], used_gib())
-        if isinstance(event, LogMessage | TrainFinding):
+        if isinstance(event, LogMessage | Finding):
             console.print(f"  {event.message}")
         if isinstance(event, EvalDone):
             returns = [each.env_return for each in event.members.values()]

@@ -142,7 +142,8 @@ class Watch:
 
     def hear(self, event: Any) -> None:
         """Take in an event of the training."""
-        from telic.core.events import EvalDone, TrainProgress
+        from telic.core.events import TrainProgress
+        from telic.training.results import EvalDone
 
         now = time.perf_counter()
         if isinstance(event, TrainProgress):

@@ -113,10 +113,11 @@ class Ours:
     def train(self, envs: int, seed: int, looks: int) -> list[dict[str, Any]]:
         """Train for some seconds; return the rate, and errors at checkpoints."""
         from telic.composer.compose import compose
-        from telic.core.events import EvalDone, Event, TrainProgress
+        from telic.core.events import Event, TrainProgress
         from telic.envs import make
         from telic.storage.layout import RunFolder
         from telic.training.plan import plan
+        from telic.training.results import EvalDone
         from telic.training.run import execute
 
         settings = {

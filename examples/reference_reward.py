@@ -1,7 +1,7 @@
 """A reward written for one environment at a time runs unchanged; telic says what it costs."""
 
 import telic
-from telic.core.events import ProbeDone
+from telic.rewards.probe import ProbeReport
 
 SOURCE = '''
 import numpy as np
@@ -17,7 +17,7 @@ def reward_fn(obs, action, next_obs, info):
 
 
 def listen(event):
-    if isinstance(event, ProbeDone):
+    if isinstance(event, ProbeReport):
         print(f"{event.mode}: {event.microseconds_per_step:.2f} µs per step")
 
 

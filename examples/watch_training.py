@@ -1,7 +1,7 @@
 """Follow training from Python, stop it when it is good enough, and go on later."""
 
 import telic
-from telic.core.events import EvalDone
+from telic.training.results import EvalDone
 
 best = 0.0
 

@@ -15,9 +15,9 @@ from typer.testing import CliRunner
 from telic.cli.console import console
 from telic.cli.main import app
 from telic.cli.views import SessionView
-from telic.core.events import PersonNote, SessionAdmitted, SessionNotes, SessionResumed, decode
+from telic.core.events import SessionAdmitted, SessionResumed, decode
 from telic.session.budget import Allowance, SessionAccount
-from telic.session.control import SessionControl, SessionStopped, read_notes
+from telic.session.control import DeliveredNotes, Note, SessionControl, SessionStopped, read_notes
 from telic.session.forecast import forecast
 from telic.session.records import SessionConfig
 from telic.storage.files import read_json, read_record, write_json
@@ -183,7 +183,7 @@ def test_what_a_session_takes_and_waits_for_is_said_in_words(session):
             view(decode({"event": f"session.{name}", "reason": "cores", "message": text}))
         view(SessionResumed())
         view(SessionAdmitted(waited_s=75.0))
-        view(SessionNotes(number=2, notes=(PersonNote(author="ada", text="slow"),)))
+        view(DeliveredNotes(number=2, notes=(Note(id="1", time="", author="ada", text="slow"),)))
     text = said.get()
     for words in (
         "30,000 steps if the first try passes, at most 100,000 steps",

@@ -3,23 +3,21 @@
 import pytest
 
 from telic.cli.views import BenchView, SessionView, TrainingView
-from telic.core.events import (
-    BenchEvent,
-    ModelFailed,
-    ModelSent,
-    ProbeDone,
-    ProbeFinding,
-    SessionForecast,
-    TrainFinding,
-    TrainProgress,
-    TrainStart,
-)
+from telic.core.events import BenchEvent, TrainProgress, TrainStart
+from telic.llm.events import ModelFailed, ModelSent
+from telic.rewards.contract import RewardFinding
+from telic.rewards.probe import ProbeReport
 from telic.session.budget import Allowance
-from telic.session.forecast import MeasuredForecast
+from telic.session.forecast import Forecast, MeasuredForecast
+from telic.training.health import Finding
+
+
+def probed(**values):
+    return ProbeReport.model_construct(**values)
 
 
 def finding(name, member="reward_seed_1"):
-    return TrainFinding(member=member, name=name, message=name)
+    return Finding(member=member, name=name, message=name)
 
 
 def progress(seconds, rate=1000.0):
@@ -38,10 +36,14 @@ def test_terms_that_stay_zero_are_left_to_the_records_and_the_rest_is_said(capsy
     view(finding("dead_term:body"))
     view(finding("plateau"))
     findings = (
-        ProbeFinding(name="dead_term", message="was 0"),
-        ProbeFinding(name="dominant", message="96 %"),
+        RewardFinding(name="dead_term", message="was 0"),
+        RewardFinding(name="dominant", message="96 %"),
     )
-    view(ProbeDone(reward="reward", mode="batched", microseconds_per_step=1.0, findings=findings))
+    view(
+        ProbeReport.model_construct(
+            reward="reward", mode="batched", microseconds_per_step=1.0, findings=findings
+        )
+    )
     said = capsys.readouterr().out
     assert "dead_term" not in said and "was 0" not in said
     assert "plateau" in said and "96 %" in said and "probed reward" in said
@@ -63,7 +65,7 @@ def test_a_host_reads_with_every_line_that_an_order_waits(capsys):
 @pytest.mark.parametrize("view", [TrainingView(), SessionView(), BenchView(False, False)])
 def test_a_finding_of_many_members_is_one_line_with_a_count(view, capsys):
     def tell(event):
-        view(BenchEvent(case="x", told=event) if isinstance(view, BenchView) else event)
+        view(BenchEvent(case="x", inner=event) if isinstance(view, BenchView) else event)
 
     with view:
         for member in range(40):
@@ -85,7 +87,7 @@ def test_what_several_rewards_were_probed_to_have_is_said_once_and_anew_in_the_n
     capsys,
 ):
     view = TrainingView()
-    same = (ProbeFinding(name="dominant", message="96 %"),)
+    same = (RewardFinding(name="dominant", message="96 %"),)
     start = TrainStart(run="r", members=("a",), step=0, total_steps=1, device="cpu", resumed=False)
     for event in (*_probes(same, 5), start, *_probes(same, 5)):
         view(event)
@@ -94,7 +96,9 @@ def test_what_several_rewards_were_probed_to_have_is_said_once_and_anew_in_the_n
 
 def _probes(findings, number):
     return [
-        ProbeDone(reward=f"r{n}", mode="batched", microseconds_per_step=1.0, findings=findings)
+        ProbeReport.model_construct(
+            reward=f"r{n}", mode="batched", microseconds_per_step=1.0, findings=findings
+        )
         for n in range(number)
     ]
 
@@ -102,7 +106,7 @@ def _probes(findings, number):
 def test_a_session_on_a_new_machine_knows_its_time_after_ten_seconds_of_training(capsys):
     heard = []
     tell = MeasuredForecast(heard.append, Allowance(hours=1.0))
-    unknown = SessionForecast(
+    unknown = Forecast(
         iterations=4,
         first_steps=30_000,
         most_steps=9_000_000,
@@ -116,7 +120,7 @@ def test_a_session_on_a_new_machine_knows_its_time_after_ten_seconds_of_training
     )
     for event in (unknown, *map(progress, (1.0, 9.9, 10.0, 11.0, 20.0))):
         tell(event)
-    told = [event for event in heard if isinstance(event, SessionForecast)]
+    told = [event for event in heard if isinstance(event, Forecast)]
     assert [event.first_seconds for event in told] == [None, 30.0]
     assert told[1].most_seconds == 9000.0 and told[1].short == ("hours",)
     view = SessionView()

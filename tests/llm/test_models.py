@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from telic.core.events import ModelRejected, ModelReply
 from telic.errors import UsageError
 from telic.llm import (
     Budget,
@@ -24,6 +23,7 @@ from telic.llm import (
     Scripted,
     Tokens,
 )
+from telic.llm.events import ModelRejected, ModelReply
 
 from .conftest import FAST, GOOD, Plan, question
 
@@ -75,7 +75,7 @@ def test_a_crash_between_the_reply_and_its_use_loses_nothing(models):
 def test_a_killed_process_does_not_pay_again(models, tmp_path):
     code = """
 import os, pathlib, signal, sys
-from telic.core.events import ModelReply
+from telic.llm.events import ModelReply
 from telic.llm import Models, Scripted
 from tests.llm.conftest import GOOD, question
 

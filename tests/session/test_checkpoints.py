@@ -2,12 +2,13 @@
 
 import pytest
 
-from telic.core.events import EvalDone, TrainStart
+from telic.core.events import TrainStart
 from telic.session import judgement, looks, training
 from telic.session.judgement import Proof
 from telic.session.looks import CheckpointJudge
 from telic.storage.files import read_json, read_json_lines, read_record
 from telic.training.folder import status_of
+from telic.training.results import EvalDone
 from tests.session.quick import BATCH, FAILING, PASSING, Asking, at_home
 
 STEPS = 4 * BATCH

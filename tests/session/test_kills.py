@@ -15,7 +15,7 @@ import pytest
 import torch
 
 from telic import llm
-from telic.core.events import TrainEnd, TrainStart
+from telic.core.events import TrainStart
 from telic.errors import Refused
 from telic.llm import Models, Scripted
 from telic.session import loop
@@ -24,6 +24,7 @@ from telic.session.outcome import ENDED
 from telic.session.records import state_of
 from telic.storage.files import JsonLines, read_json_lines
 from telic.storage.layout import SessionFolder, list_sessions
+from telic.training.results import RunSummary
 from tests.session.quick import PASSING, SMALL, VARYING, at_home, results
 
 REQUEST = {**SMALL, "iterations": 2}
@@ -50,7 +51,7 @@ def work(folder: Path, intent: str = "run") -> None:
     log = JsonLines(folder / "trainings.jsonl")
 
     def note(event):
-        if isinstance(event, TrainStart | TrainEnd):
+        if isinstance(event, TrainStart | RunSummary):
             log.append({"pid": os.getpid(), "what": event.NAME})
 
     with at_home() as patch:

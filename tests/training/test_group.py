@@ -250,7 +250,7 @@ def test_a_run_whose_process_dies_says_so_and_goes_on_to_the_same_end(tmp_path, 
     job, heard = shared_job(), []
     whole = RunFolder(execute(job, tmp_path / "whole", on_event=heard.append).path)
     kinds = [type(event).__name__ for event in heard]
-    assert kinds.count("EvalDone") == 1 and kinds.count("TrainEnd") == 1, "one process tells"
+    assert kinds.count("EvalDone") == 1 and kinds.count("RunSummary") == 1, "one process tells"
     (row, *_) = read_rows(whole.members()[0].scalars, "train")
     assert row["global_step"] == job.settings.batch_size
     assert read_json(whole.members()[0].summary)["total_episodes"] > 8

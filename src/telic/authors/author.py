@@ -21,8 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from telic.authors.candidate import RewardCandidate, SessionIteration
-from telic.core.config import Record
-from telic.core.events import Listener, ignore
+from telic.core.events import Event, Listener, ignore
 from telic.core.plugins import load_plugin
 from telic.errors import TelicError
 from telic.judges.criteria import Composition, Covered, Criterion
@@ -36,8 +35,10 @@ if TYPE_CHECKING:
     from telic.judges.trial import Trial
 
 
-class MeasurableIntent(Record):
+class MeasurableIntent(Event):
     """What an intent asks for."""
+
+    NAME = "session.asked"
 
     schema_version: int = 1
     criteria: tuple[Criterion, ...]

@@ -13,6 +13,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from telic.core.config import Record
+from telic.core.events import Event
 from telic.errors import RefusedCode, RewardError
 from telic.judges.code import OFFERED
 from telic.judges.verdict import Judgement
@@ -123,8 +124,11 @@ class Rung(Record):
     judging_s: float
 
 
-class SessionIteration(Record):
+class SessionIteration(Event):
     """One candidate, trained and judged."""
+
+    NAME = "session.judged"
+    OMITTED = frozenset({"members", "trials"})
 
     schema_version: Literal[1] = 1
     number: int
@@ -138,8 +142,10 @@ class SessionIteration(Record):
     best: str | None
     """its best policy; None: it has none"""
     tags: tuple[str, ...]
-    members: tuple[MemberScore, ...]
+    members: tuple[MemberScore, ...] = ()
     """empty when the candidate could not be trained"""
+    scores: dict[str, float | None] = Field(default={})
+    """of each policy"""
     trials: tuple[MemberScore, ...] = ()
     """the short trials of all variants"""
     steps: int = 0
@@ -163,11 +169,6 @@ class SessionIteration(Record):
     def best_member(self) -> MemberScore | None:
         """The best policy as it was judged; None if there is no policy."""
         return next((member for member in self.members if member.member == self.best), None)
-
-    @property
-    def scores(self) -> dict[str, float | None]:
-        """What each policy earned."""
-        return {member.member: member.judgement.score for member in self.members}
 
 
 def worth(iteration: SessionIteration) -> float:

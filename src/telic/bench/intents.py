@@ -36,15 +36,7 @@ from telic.bench.results import (
     session_options,
     tally,
 )
-from telic.core.events import (
-    BenchCase,
-    BenchEvent,
-    BenchResult,
-    Event,
-    Listener,
-    from_facts,
-    ignore,
-)
+from telic.core.events import BenchCase, BenchEvent, Event, Listener, ignore
 from telic.errors import BadEnvironment, NotUnderstood, Refused, TelicError
 from telic.judges.code import judge_files
 from telic.llm.client import REPLIES
@@ -122,7 +114,7 @@ def bench_intents(
         with JsonLines(folder.attempts) as log:
             for result in _attempts(attempt, waiting, jobs):
                 log.append(result.model_dump(mode="json"))
-                on_event(from_facts(BenchResult, result.model_dump(mode="json")))
+                on_event(result)
         return Benchmark(folder.path, _write(suite, chosen, config, folder))
 
 
@@ -168,7 +160,7 @@ def _attempt(
     sessions, started = folder.case(case.id), time.monotonic()
 
     def tell(event: Event) -> None:
-        on_event(BenchEvent(case=case.id, told=event))
+        on_event(BenchEvent(case=case.id, inner=event))
 
     try:
         session = _finished(case, options, sessions) or run_session(

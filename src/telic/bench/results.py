@@ -22,6 +22,7 @@ from typing import Any, Literal, get_args
 from pydantic import Field, field_validator
 
 from telic.core.config import Config, Record
+from telic.core.events import Event
 from telic.core.stats import wilson
 from telic.errors import BadFile, ConfigError, UnknownName
 from telic.session.outcome import ENDED
@@ -173,8 +174,10 @@ class CriterionResult(Record):
     unit: str = ""
 
 
-class CaseResult(Record):
-    """What became of a case."""
+class CaseResult(Event):
+    """The result of a case."""
+
+    NAME = "bench.result"
 
     schema_version: Literal[1] = 1
     case: Case

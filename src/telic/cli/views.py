@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -13,47 +12,42 @@ import typer
 from rich.markup import escape
 from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn
 
+from telic.authors.author import MeasurableIntent
+from telic.authors.candidate import SessionIteration
+from telic.bench.results import CaseResult
 from telic.cli.console import console
 from telic.core.events import (
     BenchCase,
     BenchEvent,
-    BenchResult,
-    BudgetLeft,
-    EvalDone,
     Event,
     LogMessage,
-    ModelFailed,
-    ModelRejected,
-    ModelReply,
-    ModelSent,
-    ProbeDone,
-    ProbeFinding,
     SearchForecast,
     SearchIterationEnd,
-    SearchRunEnd,
     SearchStart,
     SessionAdmitted,
-    SessionAsked,
-    SessionCheckpoint,
-    SessionForecast,
     SessionIterationStart,
-    SessionJudged,
-    SessionNotes,
     SessionPaused,
     SessionResumed,
     SessionSelected,
-    SessionSpent,
     SessionStart,
-    SessionTried,
     SessionWaiting,
-    TrainEnd,
-    TrainFinding,
     TrainProgress,
     TrainStart,
     VideoProgress,
 )
 from telic.core.text import count, duration, number
 from telic.judges.criteria import scope_words
+from telic.judges.trial import Trial
+from telic.llm.events import ModelFailed, ModelRejected, ModelReply, ModelSent
+from telic.rewards.contract import RewardFinding
+from telic.rewards.probe import ProbeReport
+from telic.search.records import SearchRunSummary
+from telic.session.budget import AllowanceLeft, Spending
+from telic.session.control import DeliveredNotes
+from telic.session.forecast import Forecast
+from telic.session.looks import Checkpoint
+from telic.training.health import Finding
+from telic.training.results import EvalDone, RunSummary
 
 OUTCOMES = {
     "passed": "[green]✓ passed[/]",
@@ -83,12 +77,12 @@ class FindingLines:
     """
 
     def __init__(self) -> None:
-        self._burst: dict[str, list[TrainFinding]] = {}
-        self._said: dict[str, TrainFinding] = {}
+        self._burst: dict[str, list[Finding]] = {}
+        self._said: dict[str, Finding] = {}
         self._later: dict[str, int] = {}
         self._probed: set[tuple[str, str]] = set()
 
-    def add(self, finding: TrainFinding) -> None:
+    def add(self, finding: Finding) -> None:
         """Add a finding of one member."""
         if finding.name in self._said:
             self._later[finding.name] = self._later.get(finding.name, 0) + 1
@@ -110,7 +104,7 @@ class FindingLines:
             yield f"{count(more, 'member')} more had the same as {first} later: {kind}"
         self._said, self._later, self._probed = {}, {}, set()
 
-    def unseen(self, findings: Iterable[ProbeFinding]) -> list[ProbeFinding]:
+    def unseen(self, findings: Iterable[RewardFinding]) -> list[RewardFinding]:
         """Return the findings that no reward probed before had."""
         new = [each for each in findings if (each.name, each.message) not in self._probed]
         self._probed |= {(each.name, each.message) for each in new}
@@ -162,10 +156,10 @@ class TrainingView:
         """Take in one event."""
         if self.quiet:
             return
-        happened = event.told if isinstance(event, BenchEvent) else event
-        if isinstance(happened, TrainStart | TrainEnd):
+        happened = event.inner if isinstance(event, BenchEvent) else event
+        if isinstance(happened, TrainStart | RunSummary):
             self._complain(self._findings.rest())
-        elif not isinstance(happened, TrainFinding):
+        elif not isinstance(happened, Finding):
             self._complain(self._findings.new())
         self.show(event)
 
@@ -176,7 +170,7 @@ class TrainingView:
     def show(self, event: Event) -> None:
         """Print what an event says, if a person wants to know it."""
         match event:
-            case ProbeDone():
+            case ProbeReport():
                 self._probed(event)
             case TrainStart(members=members):
                 what = members[0] if len(members) == 1 else f"{len(members)} members"
@@ -185,7 +179,7 @@ class TrainingView:
                 self.say(f"{verb}: {escape(what)}, {where}")
             case TrainProgress():
                 self._progress(event)
-            case TrainFinding():
+            case Finding():
                 self._findings.add(event)
             case EvalDone():
                 self._evaluated(event)
@@ -216,7 +210,7 @@ class TrainingView:
                 self._task, description=description, completed=done, total=total, detail=detail
             )
 
-    def _probed(self, event: ProbeDone) -> None:
+    def _probed(self, event: ProbeReport) -> None:
         cost = number(event.microseconds_per_step, 3)
         self.say(f"probed [bold]{escape(event.reward)}[/]: {event.mode}, {cost} µs per step")
         for finding in self._findings.unseen(event.findings):
@@ -259,44 +253,44 @@ class SessionView(TrainingView):
                 self._path = Path(event.path)
                 more = f"{' (goes on)' if event.resumed else ''} [dim]· its page: telic serve[/]"
                 self.say(f"[bold]{escape(event.intent)}[/] on {escape(event.env)}{more}")
-            case ProbeDone():
+            case ProbeReport():
                 alive = (x for x in event.findings if not x.name.startswith(_DEAD))
-                super().show(replace(event, findings=tuple(alive)))
-            case TrainFinding(name=name) if name.startswith(_DEAD):
+                super().show(event.model_copy(update={"findings": tuple(alive)}))
+            case Finding(name=name) if name.startswith(_DEAD):
                 pass
-            case SessionAsked() | SessionTried() | SessionForecast():
+            case MeasurableIntent() | Trial() | Forecast():
                 self._before(event)
-            case SessionIterationStart() | SessionSelected() | SessionCheckpoint():
+            case SessionIterationStart() | SessionSelected() | Checkpoint():
                 self._during(event)
-            case SessionJudged() | SessionSpent():
+            case SessionIteration() | Spending():
                 self._after(event)
-            case SessionPaused() | SessionResumed() | SessionAdmitted() | SessionNotes():
+            case SessionPaused() | SessionResumed() | SessionAdmitted() | DeliveredNotes():
                 self._steered(event)
             case SessionWaiting():
                 self._waiting(event)
             case _:
                 super().show(event)
 
-    def _before(self, event: SessionAsked | SessionTried | SessionForecast) -> None:
+    def _before(self, event: MeasurableIntent | Trial | Forecast) -> None:
         match event:
-            case SessionAsked():
+            case MeasurableIntent():
                 self.say("what it means:")
                 for criterion in event.criteria:
-                    self.say(f"  • {escape(criterion['title'])}")
+                    self.say(f"  • {escape(criterion.title)}")
                 for doubt in event.doubts:
                     self.say(f"  [dim]{escape(doubt)}[/]")
                 left = (*event.not_understood, *event.dropped)
-                scope = scope_words([each["words"] for each in event.covered], left)
+                scope = scope_words([each.words for each in event.covered], left)
                 if scope:
                     style = "yellow" if left else "dim"
                     self.say(f"  [{style}]{escape(scope)}[/]")
-            case SessionTried():
+            case Trial():
                 problems = [*event.judge_problems, *event.reward_problems]
                 if not problems:
                     self.say(f"reward and judge agree on {len(event.examples)} examples")
                 for problem in problems:
                     self.say(f"[yellow]![/] {escape(problem)}")
-            case SessionForecast():
+            case Forecast():
                 self._forecast(event)
                 if event.calls:
                     price = "at an unknown price" if event.usd is None else _dollars(event.usd)
@@ -304,7 +298,7 @@ class SessionView(TrainingView):
                 for limit in event.short:
                     self.say(f"  [yellow]the limit on {limit} may end it before[/]")
 
-    def _forecast(self, event: SessionForecast) -> None:
+    def _forecast(self, event: Forecast) -> None:
         if event.steps_per_second is not None and not event.measured_runs:
             first, most = duration(event.first_seconds), duration(event.most_seconds)
             rate = f"{number(event.steps_per_second)} steps/s as measured now"
@@ -317,22 +311,22 @@ class SessionView(TrainingView):
             why = "this was never trained on this machine; ten seconds of training will tell"
             self.say(f"  [dim]how long is unknown yet: {why}[/]")
 
-    def _during(self, event: SessionIterationStart | SessionSelected | SessionCheckpoint) -> None:
+    def _during(self, event: SessionIterationStart | SessionSelected | Checkpoint) -> None:
         match event:
             case SessionIterationStart():
                 self.say(f"\n[bold]iteration {event.number}[/]: {escape(event.change)}")
             case SessionSelected():
                 scores = ", ".join(number(score, 2) for score in event.scores)
                 self.say(f"short trials scored {scores}; number {event.kept + 1} is trained on")
-            case SessionCheckpoint():
+            case Checkpoint():
                 scores = ", ".join(number(score, 2) for score in event.scores.values())
                 self.say(f"the judge at {event.step:,} steps: {scores}")
                 for reason in event.unjudged:
                     self.say(f"[yellow]![/] {escape(reason)}")
 
-    def _after(self, event: SessionJudged | SessionSpent) -> None:
+    def _after(self, event: SessionIteration | Spending) -> None:
         match event:
-            case SessionJudged():
+            case SessionIteration():
                 verdict = "[green]passes[/]" if event.passed else "does not pass yet"
                 scores = ", ".join(number(score, 2) for score in event.scores.values())
                 lacks = (
@@ -343,7 +337,7 @@ class SessionView(TrainingView):
                     self.say(f"[yellow]![/] {escape(alarm)}")
                 if event.judge_doubted:
                     self.say(f"[yellow]![/] {escape(event.judge_doubted)}")
-            case SessionSpent():
+            case Spending():
                 parts = [duration(event.seconds), f"{event.steps:,} steps"]
                 if event.calls:
                     price = "unknown price" if event.usd is None else _dollars(event.usd)
@@ -352,7 +346,7 @@ class SessionView(TrainingView):
                 self.say(f"[dim]spent: {', '.join(parts)}{f'; left: {left}' if left else ''}[/]")
 
     def _steered(
-        self, event: SessionPaused | SessionResumed | SessionAdmitted | SessionNotes
+        self, event: SessionPaused | SessionResumed | SessionAdmitted | DeliveredNotes
     ) -> None:
         match event:
             case SessionPaused():
@@ -361,7 +355,7 @@ class SessionView(TrainingView):
                 self.say("going on")
             case SessionAdmitted():
                 self.say(f"going on after {duration(event.waited_s)}")
-            case SessionNotes():
+            case DeliveredNotes():
                 for note in event.notes:
                     self.say(f"heeding {escape(note.author)}: {escape(note.text)}")
 
@@ -393,12 +387,12 @@ class BenchView(SessionView):
         match event:
             case BenchCase():
                 self.say(f"\n[bold]── {event.case}[/]")
-            case BenchResult():
+            case CaseResult():
                 why = f": {escape(event.reason)}" if event.reason else ""
-                self.say(f"{OUTCOMES[event.outcome]} {event.case['id']}{why}")
+                self.say(f"{OUTCOMES[event.outcome]} {event.case.id}{why}")
             case BenchEvent():
                 if not self._brief:
-                    super().show(event.told)
+                    super().show(event.inner)
             case _:
                 super().show(event)
 
@@ -419,7 +413,7 @@ class SearchView(TrainingView):
                 self._update(f"run {event.run}", event.episodes, event.budget, detail)
                 if event.note:
                     self.say(f"[yellow]![/] run {event.run}: {escape(event.note)}")
-            case SearchRunEnd():
+            case SearchRunSummary():
                 mean = number(event.fresh.mean)
                 self.say(f"run {event.run}: [bold]{mean}[/] on fresh episodes")
             case _:
@@ -439,7 +433,7 @@ def _dollars(usd: float) -> str:
     return f"{number(usd, 2)} USD"
 
 
-def _left(left: BudgetLeft) -> str:
+def _left(left: AllowanceLeft) -> str:
     parts: list[str] = []
     if left.hours is not None:
         parts.append(duration(left.hours * 3600))

@@ -18,6 +18,7 @@ import torch
 from pydantic import Field
 
 from telic.core.config import Record
+from telic.core.events import Event
 from telic.core.seeds import derive
 from telic.core.tensors import use_one_thread
 from telic.core.text import few_digits
@@ -286,8 +287,10 @@ def _terms_text(example: ExampleResult) -> str:
 # ---- running both on the examples
 
 
-class Trial(Record):
+class Trial(Event):
     """What a reward and a judge made of the examples: their certificate, if nothing is wrong."""
+
+    NAME = "session.tried"
 
     schema_version: int = 1
     examples: tuple[ExampleResult, ...]

@@ -18,21 +18,19 @@ from typing import Any
 from pydantic import Field
 
 from telic.core.config import Config
-from telic.core.events import (
-    Listener,
-    LogMessage,
+from telic.core.events import Listener, LogMessage, ignore
+from telic.core.plugins import load_plugin
+from telic.errors import UsageError
+from telic.llm.answers import InvalidAnswer, Replies, StoredReply, read_answer
+from telic.llm.budget import Budget, Charge, is_metered, most_charge
+from telic.llm.events import (
     ModelEvent,
     ModelFailed,
     ModelRejected,
     ModelReply,
     ModelRetry,
     ModelSent,
-    ignore,
 )
-from telic.core.plugins import load_plugin
-from telic.errors import UsageError
-from telic.llm.answers import InvalidAnswer, Replies, StoredReply, read_answer
-from telic.llm.budget import Budget, Charge, is_metered, most_charge
 from telic.llm.hosted import Hosted
 from telic.llm.keys import cleaned, report
 from telic.llm.names import HOST, PROVIDERS, REPLAY, parse_name

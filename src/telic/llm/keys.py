@@ -16,9 +16,10 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from telic.core.events import Listener, ModelEvent, from_facts
+from telic.core.events import Listener
 from telic.core.text import is_mapping, is_row
 from telic.errors import TelicError, UsageError
+from telic.llm.events import ModelEvent
 from telic.llm.records import ModelUnavailable
 from telic.storage.files import plain, write_bytes, write_json, write_text
 
@@ -98,7 +99,7 @@ def save_picture(path: Path, data: bytes) -> None:
 
 def report(listener: Listener, kind: type[ModelEvent], facts: dict[str, Any]) -> None:
     """Tell a listener what happened, without keys."""
-    listener(from_facts(kind, redact_value(plain(facts))))
+    listener(kind.model_validate(redact_value(plain(facts))))
 
 
 def cleaned(error: Exception) -> TelicError:

@@ -7,6 +7,7 @@ from pydantic import Field
 from torch import Tensor
 
 from telic.core.config import Record
+from telic.core.events import Event
 from telic.envs.vector import VecEnv
 from telic.errors import RewardError
 from telic.rewards.contract import RewardFinding, RewardSpec
@@ -38,9 +39,12 @@ class TermStatistics(Statistics):
     )
 
 
-class ProbeReport(Record):
+class ProbeReport(Event):
     """What a reward does before any training; raised errors aside, it may be trained with."""
 
+    NAME = "probe.done"
+
+    reward: str = ""
     name: str
     mode: Mode = Field(description="how the code is run")
     transitions: int = Field(description="environment steps it was tried on")

@@ -24,6 +24,7 @@ from typing import Literal
 import numpy as np
 
 from telic.core.config import Record
+from telic.core.events import Event
 from telic.search.config import SearchConfig as SearchConfig
 from telic.search.methods import Switches
 from telic.storage.files import as_record, read_json_lines
@@ -141,8 +142,10 @@ class Fresh(Record):
     """share of episodes that count as solved"""
 
 
-class SearchRunSummary(Record):
-    """What one run came to."""
+class SearchRunSummary(Event):
+    """The result of one run."""
+
+    NAME = "search.run"
 
     schema_version: Literal[1] = 1
     run: int

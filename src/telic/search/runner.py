@@ -15,10 +15,8 @@ from telic.core.events import (
     Listener,
     SearchForecast,
     SearchIterationEnd,
-    SearchRunEnd,
     SearchStart,
     encode,
-    from_facts,
     ignore,
 )
 from telic.errors import ConfigError, WorkerDied
@@ -225,7 +223,7 @@ def _in_processes(work: _SearchWork, numbers: Sequence[int], jobs: int) -> None:
                     folder.stop.touch()  # what the other processes look at
                 for job in done:
                     for summary in job.result():
-                        emit(from_facts(SearchRunEnd, summary.model_dump(mode="json")))
+                        emit(summary)
         except BrokenProcessPool:
             raise WorkerDied(
                 f"A process of {folder.name} was ended from outside, perhaps for want of memory.",
@@ -344,4 +342,4 @@ class _Together:
         summary = summarise(self._plan, self._player, number, done, outcome, seconds)
         write_json(self._folder.run(number).summary, summary)
         self._summaries.append(summary)
-        self._emit(from_facts(SearchRunEnd, summary.model_dump(mode="json")))
+        self._emit(summary)

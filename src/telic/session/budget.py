@@ -17,7 +17,7 @@ from typing import Literal
 from pydantic import Field
 
 from telic.core.config import Config, Record
-from telic.core.events import Listener, SessionSpent, from_facts
+from telic.core.events import Event, Listener
 from telic.errors import ResourceError
 from telic.llm.answers import Replies
 from telic.llm.client import REPLIES
@@ -42,23 +42,28 @@ class Allowance(Config):
     calls: int | None = Field(default=None, ge=1, description="model calls")
 
 
-class Spending(Record):
+class AllowanceLeft(Record):
+    """What a session may still spend; None is no limit, or unknown for dollars."""
+
+    hours: float | None = None
+    steps: int | None = None
+    usd: float | None = None
+    calls: int | None = None
+
+
+class Spending(Event):
     """What a session has spent."""
+
+    NAME = "session.spent"
 
     seconds: float
     steps: int
     usd: float | None
     """None when the price of a call is unknown"""
     calls: int
-
-
-class AllowanceLeft(Record):
-    """What a session may still spend; None is no limit, or unknown for dollars."""
-
-    hours: float | None
-    steps: int | None
-    usd: float | None
-    calls: int | None
+    number: int | None = None
+    """iteration that has just ended"""
+    left: AllowanceLeft = AllowanceLeft()
 
 
 class AllowanceUsedUp(ResourceError):
@@ -169,8 +174,7 @@ class SessionAccount:
     def report(self, tell: Listener, number: int) -> None:
         """Tell what is spent and what is left after an iteration."""
         self.save()
-        spent, left = self.spending().model_dump(), self.left().model_dump()
-        tell(from_facts(SessionSpent, spent, number=number, left=left))
+        tell(self.spending().model_copy(update={"number": number, "left": self.left()}))
 
 
 def paid(folder: SessionFolder) -> tuple[float | None, int]:

@@ -22,19 +22,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Literal, cast
 
-from pydantic import ValidationError
+from pydantic import AliasChoices, Field, ValidationError
 
 from telic.core.config import Record
-from telic.core.events import (
-    Event,
-    Listener,
-    PersonNote,
-    SessionNotes,
-    SessionPaused,
-    SessionResumed,
-    SessionWaiting,
-    from_facts,
-)
+from telic.core.events import Event, Listener, SessionPaused, SessionResumed, SessionWaiting
 from telic.errors import TelicError, UsageError
 from telic.judges.criteria import Criterion
 from telic.session.evidence import SessionJournal
@@ -140,8 +131,7 @@ class SessionControl:
         """Return the notes that the revision of this iteration answers."""
         notes = notes_for(self.folder, number)
         if notes:
-            said = tuple(from_facts(PersonNote, note.model_dump()) for note in notes)
-            self._tell(SessionNotes(number=number, notes=said))
+            self._tell(DeliveredNotes(delivered_at=now(), number=number, notes=notes))
         return notes
 
     @contextmanager
@@ -203,11 +193,15 @@ class Note(Record):
     text: str
 
 
-class DeliveredNotes(Record):
+class DeliveredNotes(Event):
     """The notes that one iteration answers."""
 
+    NAME = "session.notes"
+
     schema_version: Literal[1] = 1
-    time: str
+    delivered_at: str = Field(default="", validation_alias=AliasChoices("delivered_at", "time"))
+    """UTC, ISO 8601"""
+    number: int | None = None
     notes: tuple[Note, ...]
 
 
@@ -265,7 +259,7 @@ def notes_for(folder: SessionFolder, number: int) -> tuple[Note, ...]:
     if not path.exists():
         taken = delivered(folder)
         waiting = tuple(each for each in read_notes(folder) if each.id not in taken)
-        write_json(path, DeliveredNotes(time=now(), notes=waiting))
+        write_json(path, DeliveredNotes(delivered_at=now(), number=number, notes=waiting))
     return read_record(path, DeliveredNotes).notes
 
 

@@ -11,15 +11,13 @@ import os
 import platform
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 from statistics import median
 from typing import NamedTuple
 
 from telic.authors.candidate import SHORT
 from telic.authors.composer import LONGEST, VARIANTS
-from telic.core.config import Record
-from telic.core.events import Event, Listener, SessionForecast, TrainProgress
+from telic.core.events import Event, Listener, TrainProgress
 from telic.envs.spec import EnvSpec
 from telic.errors import BadFile
 from telic.llm.answers import Replies
@@ -69,8 +67,10 @@ _TAPES = 2
 """copies of the evaluation's recording while it is put together"""
 
 
-class Forecast(Record):
+class Forecast(Event):
     """What a session is going to take, from the first try to the last allowed one."""
+
+    NAME = "session.forecast"
 
     iterations: int
     first_steps: int
@@ -168,12 +168,12 @@ class MeasuredForecast:
     def __init__(self, tell: Listener, allowance: Allowance) -> None:
         self._tell = tell
         self._allowance = allowance
-        self._unknown: SessionForecast | None = None
+        self._unknown: Forecast | None = None
 
     def __call__(self, event: Event) -> None:
         """Tell an event on; after it, what can be forecast now and could not before."""
         self._tell(event)
-        if isinstance(event, SessionForecast):
+        if isinstance(event, Forecast):
             self._unknown = event if event.steps_per_second is None else None
         elif isinstance(event, TrainProgress) and event.seconds >= _MEASURED_S:
             told, rate = self._unknown, event.steps_per_second
@@ -182,15 +182,16 @@ class MeasuredForecast:
                 self._tell(at_rate(told, rate, self._allowance))
 
 
-def at_rate(told: SessionForecast, rate: float, allowance: Allowance) -> SessionForecast:
+def at_rate(told: Forecast, rate: float, allowance: Allowance) -> Forecast:
     """Return a forecast with the time that it takes at this many steps per second."""
     seconds = told.most_steps / rate
-    return replace(
-        told,
-        steps_per_second=rate,
-        first_seconds=told.first_steps / rate,
-        most_seconds=seconds,
-        short=_short(allowance, told.most_steps, seconds, told.usd, told.calls),
+    return told.model_copy(
+        update={
+            "steps_per_second": rate,
+            "first_seconds": told.first_steps / rate,
+            "most_seconds": seconds,
+            "short": _short(allowance, told.most_steps, seconds, told.usd, told.calls),
+        }
     )
 
 

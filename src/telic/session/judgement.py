@@ -100,6 +100,7 @@ def decide(
         best=best.member,
         tags=() if passed else _lacking(scores, config.threshold),
         members=tuple(scores),
+        scores={score.member: score.judgement.score for score in scores},
         steps=sum(score.step for score in scores),
         training_s=training_s,
         judging_s=judging_s,

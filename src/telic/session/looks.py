@@ -19,8 +19,7 @@ from typing import Self
 
 from telic.authors.candidate import MemberScore, RewardCandidate
 from telic.core.confidence import spending
-from telic.core.config import Record
-from telic.core.events import EvalDone, Event, LogMessage, SessionCheckpoint, TrainStart
+from telic.core.events import Event, LogMessage, TrainStart
 from telic.errors import TelicError
 from telic.judges.fusion import unjudged
 from telic.rendering.jobs import choose_backend
@@ -37,14 +36,19 @@ from telic.session.judgement import (
 )
 from telic.session.labels import calibration_of
 from telic.storage.files import JsonLines
+from telic.training.results import EvalDone
 
 _LONG_S = 4.0
 """seconds of training before the first look; what ends sooner is judged at its end"""
 
 
-class Checkpoint(Record):
+class Checkpoint(Event):
     """What the judge says of all policies of a training at one moment."""
 
+    NAME = "session.checkpoint"
+
+    number: int
+    """iteration"""
     step: int
     scores: dict[str, float | None]
     """mean score on the episodes for choosing, by member; None: could not be judged"""
@@ -136,7 +140,7 @@ class CheckpointJudge:
             scores = choose(work, number, candidate, policies)
         known = {score.member: score.judgement.score for score in scores}
         reasons = unjudged([each for score in scores for each in score.judgement.verdicts])
-        self._record(Checkpoint(step=step, scores=known, unjudged=reasons))
+        self._record(Checkpoint(number=number, step=step, scores=known, unjudged=reasons))
         alpha = spending(number, len(policies), LOOKS, is_last=False)
         if self._is_refused or not may_pass(work.config, scores, alpha):
             return
@@ -165,11 +169,4 @@ class CheckpointJudge:
     def _record(self, checkpoint: Checkpoint) -> None:
         with JsonLines(self._files.checkpoints) as log:
             log.append(checkpoint.model_dump(mode="json"))
-        self._work.tell(
-            SessionCheckpoint(
-                number=self._number,
-                step=checkpoint.step,
-                scores=checkpoint.scores,
-                unjudged=checkpoint.unjudged,
-            )
-        )
+        self._work.tell(checkpoint)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import shutil
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -21,17 +20,12 @@ from telic.core.events import (
     Event,
     Listener,
     LogMessage,
-    SessionAsked,
-    SessionForecast,
     SessionIterationStart,
-    SessionJudged,
     SessionStart,
-    SessionTried,
     TrainProgress,
     VideoProgress,
-    encode,
-    from_facts,
     ignore,
+    log_line,
 )
 from telic.envs import make
 from telic.envs.access import located
@@ -170,8 +164,7 @@ def carry_on(
 
             def keep(event: Event) -> None:
                 if not isinstance(event, TrainProgress | VideoProgress):
-                    told = event if event.time else replace(event, time=round(time.time(), 3))
-                    log.append(encode(told))
+                    log.append(log_line(event))
                 on_event(event)
 
             most = Allowance(
@@ -210,14 +203,14 @@ def run_loop(work: SessionWork) -> SessionSummary:
     tries = _Tries(work, inherited(folder))
     try:
         wanted = work.records.step(folder.asked, MeasurableIntent, work.author.read)
-        work.tell(from_facts(SessionAsked, wanted.model_dump(mode="json")))
+        work.tell(wanted)
         if config.approve:
             agreed = control.approved(wanted.criteria)
             wanted = wanted.model_copy(update={"criteria": agreed})
         tries.written = work.records.step(folder.author, Composition, partial(_write, work, wanted))
         write_text(folder.judge, tries.written.judge)
         expected = session_forecast(config, tries.written.steps, folder, control.account.allowance)
-        work.tell(from_facts(SessionForecast, expected.model_dump()))
+        work.tell(expected)
         loop = Loop(
             work.records, tries, iterations=config.iterations, safe_point=control.safe_point
         )
@@ -289,7 +282,7 @@ class _Tries:
         """End the session with the first iteration that passes."""
         self.history.append(verdict)
         work = self._work
-        work.tell(from_facts(SessionJudged, verdict.model_dump(), scores=verdict.scores))
+        work.tell(verdict)
         work.control.account.report(work.tell, number)
         return _PASSED if verdict.passed else None
 
@@ -302,7 +295,7 @@ def _write(work: SessionWork, wanted: MeasurableIntent) -> Composition:
         written = better
         trial = try_written(work.brief, written)
         work.records.write(work.folder.trial, trial)
-        work.tell(from_facts(SessionTried, trial.model_dump(mode="json")))
+        work.tell(trial)
         # What was mended last is tried as well, and trained as it is.
         better = work.author.review(written, trial) if left else None
         left -= 1

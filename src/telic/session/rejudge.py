@@ -147,7 +147,7 @@ def _scored_again(
     files = work.folder.iteration(iteration.number)
     scores = [_member_again(work, files, candidate, judge, each) for each in iteration.members]
     decided = decide(work.config, iteration.number, candidate, scores, 0.0, 0.0)
-    kept = ("score", "best", "tags", "members")
+    kept = ("score", "scores", "best", "tags", "members")
     changes = {name: getattr(decided, name) for name in kept}
     return iteration.model_copy(
         update={**changes, "passed": iteration.passed and decided.passed, "judge_doubted": None}

@@ -22,7 +22,7 @@ import torch
 from pydantic import ValidationError
 from torch import Tensor
 
-from telic.core.events import Event, Listener, LogMessage, TrainEnd, from_facts, ignore
+from telic.core.events import Event, Listener, LogMessage, ignore
 from telic.core.seeds import derive
 from telic.core.tensors import integers, learn_beside_simulation
 from telic.errors import BadFile, ConfigError, UnknownName, UsageError
@@ -293,7 +293,7 @@ def _work(
         for own, result in zip(recorder.folders, members, strict=True):
             write_json(own.summary, result)
         write_json(folder.summary, summary)
-        recorder.emit(from_facts(TrainEnd, summary.model_dump()))
+        recorder.emit(summary)
         return summary.model_dump()
     finally:
         recorder.close()

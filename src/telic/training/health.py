@@ -7,7 +7,9 @@ from collections import deque
 from statistics import fmean, median
 from typing import Any
 
-from telic.core.config import Record
+from pydantic import Field
+
+from telic.core.events import Event
 
 _WINDOW = 20
 _COLLAPSED_STD = 0.02
@@ -17,13 +19,16 @@ _VALUE_FACTOR = 10.0
 _PLATEAU_SHARE = 0.02
 
 
-class Finding(Record):
+class Finding(Event):
     """One thing a person should know about a member's training."""
 
+    NAME = "train.finding"
+
+    member: str = ""
     name: str
     message: str
-    values: dict[str, float | None]
-    step: int
+    values: dict[str, float | None] = Field(default={})
+    step: int = 0
 
 
 def _finding(name: str, step: int, message: str, **values: float | None) -> Finding:

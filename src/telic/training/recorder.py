@@ -3,23 +3,12 @@
 from __future__ import annotations
 
 import time
-from dataclasses import replace
 from statistics import fmean, pstdev
 from typing import Any
 
 import torch
 
-from telic.core.events import (
-    EvalDone,
-    Event,
-    Listener,
-    LogMessage,
-    MemberEvaluation,
-    TrainFinding,
-    TrainProgress,
-    TrainStart,
-    from_facts,
-)
+from telic.core.events import Event, Listener, LogMessage, TrainProgress, TrainStart
 from telic.core.tensors import flags, table
 from telic.storage.files import replacing
 from telic.storage.layout import MemberFolder, RunFolder
@@ -30,7 +19,13 @@ from telic.training.health import Finding
 from telic.training.job import TrainJob
 from telic.training.policy import save_policy
 from telic.training.ppo import LearningResult
-from telic.training.results import EvaluationRecord, MemberSummary, RunSummary, member_folders
+from telic.training.results import (
+    EvalDone,
+    EvaluationRecord,
+    MemberSummary,
+    RunSummary,
+    member_folders,
+)
 from telic.training.rollout import Batch
 from telic.training.setup import Progress, Setup
 from telic.training.tensorboard import TensorBoardLog
@@ -95,7 +90,7 @@ class Recorder:
 
     def emit(self, event: Event) -> None:
         """Report to whoever listens."""
-        self._emit(replace(event, time=round(time.time(), 3)))
+        self._emit(event)
 
     # ------------------------------------------------------------------ each iteration
 
@@ -188,7 +183,7 @@ class Recorder:
 
     def _report(self, member: int, finding: Finding) -> None:
         name = self.job.members[member].name
-        self.emit(from_facts(TrainFinding, finding.model_dump(), member=name))
+        self.emit(finding.model_copy(update={"member": name}))
 
     def complaints(self, counts: dict[str, int]) -> None:
         """Tell, once per kind, that the simulation could not compute something exactly."""
@@ -240,7 +235,7 @@ class Recorder:
             self.evaluations[member].append(record)
             self._scalars[member].append({"type": "eval", **record.model_dump()})
         latest = {
-            member.name: from_facts(MemberEvaluation, self.evaluations[index][-1].model_dump())
+            member.name: self.evaluations[index][-1].model_copy(update={"all_returns": []})
             for index, member in enumerate(self.job.members)
             if alive[index]
         }

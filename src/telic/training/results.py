@@ -8,9 +8,7 @@ written here.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Literal, NoReturn, Self
 
@@ -18,13 +16,13 @@ from pydantic import Field, TypeAdapter, ValidationError
 
 from telic.core.config import Record
 from telic.core.events import (
+    TRAINING_EVENTS,
     Event,
     Listener,
-    TrainingEvent,
     TrainProgress,
     TrainStart,
     decode,
-    encode,
+    log_line,
 )
 from telic.errors import WorkerDied
 from telic.rewards.contract import RewardSpec
@@ -54,7 +52,7 @@ class EvaluationRecord(Record):
     median_return: float | None
     p90_return: float | None
     max_return: float | None
-    all_returns: list[float | None]
+    all_returns: list[float | None] = Field(default=[])
     episode_length: float
     terminated_share: float
     """share of episodes that ended before their time"""
@@ -62,6 +60,19 @@ class EvaluationRecord(Record):
     """mean return under the environment's own reward"""
     reward_terms: dict[str, float | None]
     """mean sum over an episode, by term"""
+
+
+class EvalDone(Event):
+    """All members were evaluated on fresh episodes."""
+
+    NAME = "eval.done"
+
+    step: int
+    """environment steps per member"""
+    seconds: float = 0.0
+    """the evaluation took"""
+    members: dict[str, EvaluationRecord]
+    """by name, without the single returns; members that had to stop are missing"""
 
 
 class MemberSummary(Record):
@@ -86,8 +97,10 @@ class MemberSummary(Record):
     probe: dict[str, Any] | None
 
 
-class RunSummary(Record):
-    """One call of the trainer."""
+class RunSummary(Event):
+    """The result of one call of the trainer."""
+
+    NAME = "train.end"
 
     schema_version: Literal[1] = 1
     run: str
@@ -229,7 +242,7 @@ class RunKeeper:
         self._keep(event)
 
     def _tell(self, message: dict[str, Any]) -> None:
-        event = self._retell(decode(message, TrainingEvent))
+        event = self._retell(decode(message, TRAINING_EVENTS))
         if event is not None:
             self._keep(event)
 
@@ -240,7 +253,7 @@ class RunKeeper:
             self._logged += 1
             if self._logged > _MOST_EVENTS:
                 raise ValueError(f"more than {_MOST_EVENTS:,} events")
-            self._log.append(encode(replace(event, time=round(time.time(), 3))))
+            self._log.append(log_line(event))
         self._listener(event)
 
     def _write(self, report: RewardReport | MemberReport | RunReport) -> None:

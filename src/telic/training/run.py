@@ -19,15 +19,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from telic.core.events import (
-    Event,
-    Listener,
-    LogMessage,
-    TrainEnd,
-    TrainProgress,
-    from_facts,
-    ignore,
-)
+from telic.core.events import Event, Listener, LogMessage, TrainProgress, ignore
 from telic.envs.access import env_access, import_folders
 from telic.errors import (
     Refused,
@@ -186,7 +178,7 @@ def _train_groups(
     with RunKeeper(job, order.folder, on_event) as keeper:
         if done:
             write_json(order.folder.summary, whole)
-            keeper.tell(from_facts(TrainEnd, whole.model_dump()))
+            keeper.tell(whole)
     if failures:
         raise failures[0]
     return whole
@@ -231,7 +223,7 @@ class JointProgress:
 
     def retell(self, group: int, event: Event) -> Event | None:
         """Return what an event of a group means for the run; None: nothing yet."""
-        if isinstance(event, TrainEnd):
+        if isinstance(event, RunSummary):
             return None
         if not isinstance(event, TrainProgress):
             return event

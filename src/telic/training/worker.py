@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 # Everything heavy is imported here, before the process confines itself.
-# `from_facts` loads the first one at its first event.
+# pydantic is loaded at the first event.
 import pydantic.type_adapter  # noqa: F401  # pyright: ignore[reportUnusedImport]
 import torch
 
-from telic.core.events import EvalDone, Event, LogMessage, ProbeDone, TrainEnd, encode, from_facts
+from telic.core.events import Event, LogMessage, encode
 from telic.core.tensors import learn_beside_simulation
 from telic.envs.simulators.names import simulated
 from telic.envs.vector import VecEnv
@@ -30,7 +30,7 @@ from telic.training.group import SharedMemory, TrainingGroup
 from telic.training.job import TrainJob
 from telic.training.machine import Sizes, compile_all, is_gpu, require_memory
 from telic.training.recorder import Recorder, summarise
-from telic.training.results import MemberReport, RewardReport, RunReport, RunSummary
+from telic.training.results import EvalDone, MemberReport, RewardReport, RunReport, RunSummary
 from telic.training.setup import (
     Environments,
     Setup,
@@ -266,7 +266,7 @@ def _train_job(prepared: Prepared, folder: RunFolder, state: Path, channel: Chan
         for index, result in enumerate(members):
             channel.send(plain(MemberReport(member=index, summary=result)))
         channel.send(plain(RunReport(summary=summary)))
-        recorder.emit(from_facts(TrainEnd, summary.model_dump()))
+        recorder.emit(summary)
         return summary
     finally:
         recorder.close()
@@ -306,7 +306,7 @@ def probe_all(
     reports: list[dict[str, Any] | None] = []
     for source, reward in zip(job.rewards, rewards, strict=True):
         channel.heartbeat(_PROBE_S, f"probing the reward {source.name}")
-        report = probe(reward, env).model_dump(mode="json")
-        channel.send(encode(from_facts(ProbeDone, report, reward=source.name)))
-        reports.append(report)
+        report = probe(reward, env)
+        channel.send(encode(report.model_copy(update={"reward": source.name})))
+        reports.append(report.model_dump(mode="json"))
     return reports

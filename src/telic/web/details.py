@@ -63,7 +63,7 @@ class SessionDetail(Record):
     asked: dict[str, Any] | None
     """the criteria read from the intent, doubts and words that were not understood"""
     forecast: dict[str, Any] | None
-    """the newest SessionForecast"""
+    """the newest forecast"""
     spending: dict[str, Any] | None
     """the newest SessionSpent"""
     iterations: tuple[IterationLine, ...]

@@ -13,17 +13,10 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, Body, Query
 
 from telic.core.config import Record
-from telic.core.events import (
-    ModelFailed,
-    ModelRejected,
-    ModelReply,
-    ModelRetry,
-    ModelSent,
-    SessionIterationStart,
-    TokenCount,
-    decode,
-)
+from telic.core.events import SessionIterationStart, decode
 from telic.errors import TelicError, UnknownName, UsageError
+from telic.llm.events import ModelFailed, ModelRejected, ModelReply, ModelRetry, ModelSent
+from telic.llm.records import Tokens
 from telic.llm.work_orders import ORDERS, WorkOrder, WorkOrderLine, answer_order, list_orders
 from telic.llm.work_orders import read_order as find_order
 from telic.storage.files import json_text, read_json_lines
@@ -108,7 +101,7 @@ class _Call:
 
     def line(self) -> AskedModelLine:
         reply, failure = self.reply, self.failure
-        tokens = reply.tokens if reply else TokenCount()
+        tokens = reply.tokens if reply else Tokens()
         state = "answered" if reply else "failed" if failure else "waiting"
         return AskedModelLine(
             number=self.number,
@@ -171,7 +164,14 @@ def _add(call: _Call, event: ModelReply | ModelFailed | ModelRejected | ModelRet
         call.attempts = event.failures + 1
 
 
-_Told = ModelSent | ModelReply | ModelFailed | ModelRejected | ModelRetry | SessionIterationStart
+_EVENTS = (
+    "model.sent",
+    "model.reply",
+    "model.failed",
+    "model.rejected",
+    "model.retry",
+    "session.iteration",
+)
 
 
 def _model_events(log: Path) -> Iterator[Any]:
@@ -179,7 +179,7 @@ def _model_events(log: Path) -> Iterator[Any]:
         name = row.get("event")
         if isinstance(name, str) and (name.startswith("model.") or name == "session.iteration"):
             try:
-                yield decode(row, _Told)
+                yield decode(row, _EVENTS)
             except ValueError:  # of another version
                 continue
 

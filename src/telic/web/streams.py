@@ -10,16 +10,16 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator
-from dataclasses import fields
+from importlib import import_module
 from pathlib import Path
-from typing import Annotated, Any, Literal, Union, get_type_hints
+from typing import Annotated, Any, Literal, Optional, Union, cast
 
 from fastapi import APIRouter, Header, Query, Response
 from fastapi.responses import StreamingResponse
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
 from telic.core.config import Record
-from telic.core.events import EVENTS, BenchEvent
+from telic.core.events import EVENTS, Event
 from telic.errors import TelicError
 from telic.storage.workspace import Thing
 from telic.verbs.lines import thing_id
@@ -32,12 +32,16 @@ _MOST_PULSES = 256
 _MOST = 1000
 
 
-def _record_of(kind: type[Any]) -> type[BaseModel]:
-    """Return a model of an event as it lies on disk: its name and its fields."""
-    hints = get_type_hints(kind)
-    made: dict[str, Any] = {"event": (Literal[kind.NAME], ...)}
-    made |= {field.name: (hints[field.name] | None, None) for field in fields(kind)}
-    return create_model(kind.__name__, __doc__=kind.__doc__, **made)
+def _record_of(name: str, home: str) -> type[BaseModel]:
+    """Return a model of an event as it lies on disk: its name, the time and its fields."""
+    module, _, kind = home.partition(":")
+    event: type[Event] = getattr(import_module(module), kind)
+    made: dict[str, Any] = {"event": (Literal[name], ...), "time": (float | None, None)}
+    for field, info in event.model_fields.items():
+        if field not in event.OMITTED:
+            made[field] = (Optional[cast("Any", info.annotation)], None)  # noqa: UP045
+    title = "".join(part.capitalize() for part in name.split("."))
+    return create_model(title, __doc__=event.__doc__, **made)
 
 
 class OtherEvent(BaseModel):
@@ -46,7 +50,7 @@ class OtherEvent(BaseModel):
     model_config = ConfigDict(extra="allow")
 
 
-EVENT_RECORDS = tuple(_record_of(kind) for kind in EVENTS if kind is not BenchEvent)
+EVENT_RECORDS = tuple(_record_of(name, home) for name, home in EVENTS.items())
 EventData = Union[(*EVENT_RECORDS, OtherEvent)]
 
 

@@ -17,7 +17,7 @@ from telic.authors.candidate import (
     latest_lessons,
 )
 from telic.core.confidence import proven_mean
-from telic.core.events import Listener, LogMessage, ModelFailed, ModelReply, ModelSent, read_events
+from telic.core.events import Listener, LogMessage, read_events
 from telic.core.stats import Interval, bootstrap
 from telic.core.text import count, figure
 from telic.envs import make
@@ -25,6 +25,7 @@ from telic.judges.criteria import Composition, Leaf
 from telic.judges.obedience import ObeyedCommands, obedience
 from telic.judges.trial import Trial
 from telic.judges.verdict import Judgement
+from telic.llm.events import ModelFailed, ModelReply, ModelSent
 from telic.report.charts import ChartLine, LineChart, Point
 from telic.report.document import Figure
 from telic.rewards.contract import RewardSpec
