@@ -38,13 +38,10 @@ def only(folder: Path, pattern: str) -> Path:
     return path
 
 
-def test_a_training_goes_on_from_its_last_save(earlier):
-    scalars = earlier / "runs/halted/default_seed_1/metrics/scalars.jsonl"
-    rows = scalars.read_text().splitlines()
-    found = telic("resume", "halted")
-    assert (found["status"], found["total_timesteps"]) == ("completed", 40_960)
-    assert scalars.read_text().splitlines()[:10] == rows[:10]
-    assert telic("show", "halted")["status"] == "completed"
+def test_an_unfinished_training_is_shown_and_not_resumed(earlier):
+    assert telic("show", "halted")["status"] == "interrupted"
+    done = CliRunner().invoke(app, ["resume", "halted"])
+    assert done.exit_code == 1 and "earlier version" in " ".join(done.output.split())
 
 
 def test_an_unfinished_session_is_shown_and_not_resumed(earlier):
@@ -62,7 +59,7 @@ def test_a_search_goes_on_with_what_it_had_tried(earlier):
     assert (folder / "summary.json").exists()
 
 
-@pytest.mark.parametrize("words", [("ledger", "verify"), ("report",)])
+@pytest.mark.parametrize("words", [("verify",), ("report",)])
 def test_an_unfinished_study_is_refused_with_a_clear_message(earlier, words):
     done = CliRunner().invoke(app, ["study", *words, "--root", "repository"])
     assert done.exit_code == 2 and "earlier version of telic" in " ".join(done.output.split())

@@ -82,7 +82,7 @@ def command_line(rng: random.Random, verbs: dict, odd: list[str], place: list[st
                 words.append(value)
             elif field.how.scope == "place":
                 words += [] if rng.random() < 0.7 else [_flag(field), value]
-            elif field.annotation == "bool":
+            elif field.type is bool:
                 words.append(_flag(field))
             else:
                 words += [_flag(field), value] if rng.random() < 0.95 else [_flag(field)]

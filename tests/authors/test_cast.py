@@ -116,5 +116,5 @@ def test_who_plays_the_model_is_told_at_once_how_to_answer(tmp_path):
     told = Heard()
     llm.connect("host", tmp_path, on_event=told)
     (line,) = [event["message"] for event in told if event["event"] == "log"]
-    for word in ("telic orders", "telic orders show", "telic orders answer", str(tmp_path)):
+    for word in ("telic orders", str(tmp_path)):
         assert word in line

@@ -53,7 +53,7 @@ def test_judges_report_what_they_found(telic):
     assert done.exit_code == 0
     report = json.loads(done.stdout)
     assert report["rejected"]["total"] == report["agreement"]["total"] > 0
-    assert "of the scores agree" in telic("judges", "--only", "reacher-reach").stdout
+    assert "agree with the truth" in telic("judges", "--only", "reacher-reach").stdout
 
 
 def test_every_outcome_has_a_mark():

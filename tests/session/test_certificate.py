@@ -174,9 +174,13 @@ def test_whatever_was_changed_after_the_trial_proves_nothing(copy, monkeypatch, 
 def test_a_revised_reward_is_tried_with_the_same_judge(copy, is_variant):
     """Pay for shaking, as if that had been proposed and trained: the trial says so."""
     candidate = read_record(copy.files.candidate, RewardCandidate)
-    start = candidate.reward.index("        return ")
-    bad = candidate.reward[:start] + "        terms = {'a': action.square().mean(-1)}\n"
-    bad += "        return sum(terms.values()), terms\n"
+    bad = (
+        "from telic import RewardFunction\n\n\nclass Shake(RewardFunction):\n"
+        "    weights = {'shake': 1.0}\n\n"
+        "    def compute(self, obs, action, next_obs, info):\n"
+        "        terms = {'shake': self.weights['shake'] * action.square().mean(-1)}\n"
+        "        return sum(terms.values()), terms\n"
+    )
     changes = {"variants": [{"reward": bad}]} if is_variant else {"reward": bad}
     copy.change(copy.files.candidate, **{"variants": [{"weights": {}}], **changes})
     text = reward_text(read_record(copy.files.candidate, RewardCandidate), 0)

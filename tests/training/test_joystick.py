@@ -153,7 +153,7 @@ def test_without_a_terminal_there_is_no_joystick(monkeypatch):
 
 
 def test_one_of_joystick_and_command():
-    with pytest.raises(UsageError, match="both say"):
+    with pytest.raises(UsageError, match="both set"):
         play(joystick="keys", command="0,0,0")
 
 

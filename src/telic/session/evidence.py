@@ -84,7 +84,7 @@ class SessionJournal:
         self._changed: dict[str, None] = {}
 
     def begin(self) -> None:
-        """Start the journal or resume it: restore files that are missing or were changed.
+        """Resume the journal: restore files that are missing or were changed.
 
         Raises:
             Refused: an earlier version began the session, or its journal is damaged.
@@ -95,12 +95,9 @@ class SessionJournal:
                 hint="Start it again with --fresh; its finished results stay readable.",
             )
         try:
-            is_new = self._journal.find(_BEGIN) is None
+            self._journal.entries()
         except JournalBroken as error:
             raise Refused(error.message, hint="Start it again with --fresh.") from None
-        if is_new:
-            begun = RequestHashes(request=self._request, terms=self._terms)
-            self._journal.append(_BEGIN, begun)
         for name in {entry.subject: None for entry in self._journal.entries() if entry.subject}:
             path = self._folder.path / name
             known = self._texts(name)
@@ -110,7 +107,10 @@ class SessionJournal:
                 write_text(path, known[-1])
 
     def write(self, path: Path, record: BaseModel) -> None:
-        """Record a step and write its file."""
+        """Record a step and write its file; the first one begins the journal."""
+        if self._journal.find(_BEGIN) is None:
+            begun = RequestHashes(request=self._request, terms=self._terms)
+            self._journal.append(_BEGIN, begun)
         self._journal.append(_STEP, record, subject=self._name(path))
         write_json(path, record)
 

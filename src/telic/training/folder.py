@@ -69,7 +69,8 @@ def _require_free_name(folder: RunFolder) -> None:
     # A folder with a config.json is a run; one without was never begun.
     if folder.config.exists():
         raise TelicError(
-            f"A run named {folder.name} exists already and was another job or is finished.",
+            f"A run named {folder.name} exists already: it is finished, was asked for with other "
+            "settings, or was begun by an earlier version.",
             hint="Choose another --name, or leave it out.",
         )
 

@@ -21,7 +21,6 @@ from telic.session.robustness import RobustnessCard, read_card
 
 Blocks = Sequence[doc.Block]
 FULL_CREDIT = 0.995
-_OPTIONS = {"max_usd": "budget_usd", "max_hours": "budget_hours", "max_steps": "budget_steps"}
 _NO_OPTIONS = frozenset({"schema_version", "intent", "env", "criteria"})
 
 
@@ -508,7 +507,7 @@ def command(config: SessionConfig, request: Path) -> str:
         value: object = getattr(config, name)
         if name in _NO_OPTIONS or value == field.default:
             continue
-        option = "--" + _OPTIONS.get(name, name).replace("_", "-")
+        option = "--" + name.replace("_", "-")
         if isinstance(value, bool):
             words.append(option if value else option.replace("--", "--no-", 1))
         elif is_dict(value):
