@@ -1,26 +1,28 @@
-"""Count what makes the tree easy or hard to find one's way in.
+"""Count what makes the tree easy or hard to find one's way in, and keep it from growing back.
 
     python scripts/shape.py            the table by package, and the totals
-    python scripts/shape.py --list     also what is behind every total that should be zero or small
-    python scripts/shape.py --json     the same as one JSON document
-    python scripts/shape.py --check    say only what must not be, and exit with 1 if there is any
+    python scripts/shape.py --list     also what is behind every total
+    python scripts/shape.py --check    print only what exceeds a limit, and exit with 1 if any does
 
-Everything is read from the source text; nothing of the package is imported.
+A limit is the goal, or today's count where the goal is not reached yet. A limit is only ever
+lowered. Everything is read from the source text and from docs/reference/cli.md, the generated page
+of commands; nothing of the package is imported.
 """
 
 from __future__ import annotations
 
 import argparse
 import ast
-import json
+import re
 import sys
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).parent.parent
 SOURCE = ROOT / "src" / "telic"
+COMMANDS = ROOT / "docs" / "reference" / "cli.md"
 
 # Imports go down this table only. Packages of one number never import each other.
 LAYERS = {
@@ -58,10 +60,43 @@ LAYERS = {
 }
 TOP = 10
 """the package's own front door, which may name everything"""
-
-
 LONGEST = 600
 """lines that a module may have"""
+
+
+class Limit(NamedTuple):
+    """What a count should be, and what it may be today."""
+
+    goal: float
+    today: float
+
+
+LINES: dict[tuple[str, ...], Limit] = {
+    ("core", "errors", "loop", "storage"): Limit(4_500, 5_150),
+    ("jobs", "sandbox"): Limit(5_000, 5_710),
+    ("sim", "envs", "robots", "rendering"): Limit(9_000, 12_910),
+    ("quantities", "rewards", "judges"): Limit(8_000, 11_540),
+    ("composer", "authors", "llm"): Limit(9_000, 15_060),
+    ("training",): Limit(8_500, 9_630),
+    ("session", "bench"): Limit(5_000, 7_500),
+    ("search",): Limit(4_000, 4_560),
+    ("tracking", "motions"): Limit(9_500, 10_840),
+    ("studies", "plugin"): Limit(11_000, 18_940),
+    ("verbs", "cli", "mcp", "web", "connections"): Limit(10_000, 13_700),
+    ("report",): Limit(1_500, 1_620),
+}
+"""lines of groups of packages"""
+TOTALS = {
+    "lines": Limit(80_000, 118_000),
+    "modules": Limit(380, 506),
+    "public names per 1,000 lines": Limit(10, 32),
+    "names defined in two files": Limit(0, 195),
+    "import circles": Limit(0, 0),
+    "imports inside functions": Limit(80, 480),
+    "commands": Limit(55, 68),
+    "options": Limit(280, 320),
+    "modules reachable from telic run": Limit(120, 225),
+}
 
 
 class Import(NamedTuple):
@@ -70,6 +105,8 @@ class Import(NamedTuple):
     importer: str
     line: int
     module: str
+    is_deferred: bool = False
+    """inside a function"""
 
 
 def modules() -> dict[str, Path]:
@@ -81,27 +118,31 @@ def modules() -> dict[str, Path]:
     return out
 
 
-def statements(tree: ast.AST) -> Iterator[ast.AST]:
-    """Yield every statement at any depth; expressions, most of a tree, hold none."""
-    to_visit = [tree]
+def statements(tree: ast.AST) -> Iterator[tuple[ast.AST, bool]]:
+    """Yield every statement at any depth, and whether it stands inside a function."""
+    to_visit = [(tree, False)]
     while to_visit:
-        node = to_visit.pop()
-        yield node
+        node, is_inside = to_visit.pop()
+        yield node, is_inside
+        is_inside = is_inside or isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+            continue
         for field in ("body", "orelse", "finalbody", "handlers", "cases"):
-            to_visit += getattr(node, field, ())
+            to_visit += [(child, is_inside) for child in getattr(node, field, ())]
 
 
 def imports(name: str, tree: ast.AST, known: dict[str, Path]) -> Iterator[Import]:
     """Yield what a module imports of telic, inside functions and type blocks too."""
-    for node in statements(tree):
+    for node, is_inside in statements(tree):
         if isinstance(node, ast.Import):
             for alias in node.names:
                 if alias.name.startswith("telic"):
-                    yield Import(name, node.lineno, alias.name)
+                    yield Import(name, node.lineno, alias.name, is_inside)
         elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith("telic"):
             for alias in node.names:
                 inner = f"{node.module}.{alias.name}"
-                yield Import(name, node.lineno, inner if inner in known else str(node.module))
+                module = inner if inner in known else str(node.module)
+                yield Import(name, node.lineno, module, is_inside)
 
 
 def layer(module: str) -> float:
@@ -121,117 +162,211 @@ def is_against_the_layers(found: Import) -> bool:
     return there > here or sideways
 
 
+def public_names(tree: ast.Module) -> Iterator[str]:
+    """Yield the public classes, functions and type aliases of a module."""
+    for node in tree.body:
+        name = ""
+        if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            name = node.name
+        elif isinstance(node, ast.Assign) and _is_alias(node.value):
+            name = getattr(node.targets[0], "id", "")
+        if name and not name.startswith("_"):
+            yield name
+
+
+def _is_alias(value: ast.expr) -> bool:
+    """Say whether an assigned value is a type: Literal[...], Callable[...], A | B of names."""
+    if isinstance(value, ast.Subscript):
+        return ast.unparse(value.value).split(".")[-1] in (
+            *("Literal", "Callable", "Union", "Annotated"),
+            *("dict", "list", "tuple", "Mapping", "Sequence", "NDArray"),
+        )
+    is_union = isinstance(value, ast.BinOp) and isinstance(value.op, ast.BitOr)
+    return is_union and all(
+        isinstance(part, ast.Name | ast.Attribute | ast.Constant | ast.BinOp | ast.Subscript)
+        for part in (value.left, value.right)
+    )
+
+
 class Shape(NamedTuple):
     """What was counted."""
 
     packages: dict[str, tuple[int, int]]
     """modules and lines by package"""
-    class_names_twice: dict[str, list[str]]
+    names_twice: dict[str, list[str]]
+    circles: list[tuple[str, ...]]
+    deferred: list[str]
+    """imports of telic inside functions"""
+    public: int
     skips: list[str]
     against_layers: list[str]
-    single_importer: dict[str, str]
-    """module: the only module that imports it"""
-    single_sibling: dict[str, str]
-    """those whose only importer lies in the same folder"""
-    fitting: list[str]
-    """those of them that would fit into it: each has to be a concept of its own"""
     too_long: dict[str, int]
+    reachable: int
+    """modules that `telic run` may load"""
+    commands: int
+    options: int
+
+    def lines(self, group: tuple[str, ...] | None = None) -> int:
+        """Return the lines of some packages, or of all."""
+        return sum(
+            lines for name, (_, lines) in self.packages.items() if group is None or name in group
+        )
+
+    def totals(self) -> dict[str, float]:
+        """Return the counts that have a limit, by name."""
+        return {
+            "lines": self.lines(),
+            "modules": sum(count for count, _ in self.packages.values()),
+            "public names per 1,000 lines": round(1000 * self.public / self.lines(), 1),
+            "names defined in two files": len(self.names_twice),
+            "import circles": len(self.circles),
+            "imports inside functions": len(self.deferred),
+            "commands": self.commands,
+            "options": self.options,
+            "modules reachable from telic run": self.reachable,
+        }
 
     def faults(self) -> list[str]:
-        """Return a line for everything that must not be."""
-        twice = (f"{name}: {', '.join(where)}" for name, where in self.class_names_twice.items())
+        """Return a line for everything that exceeds its limit."""
+        counted = [(" + ".join(group), self.lines(group), LINES[group]) for group in LINES]
+        counted += [(name, count, TOTALS[name]) for name, count in self.totals().items()]
         return [
-            *(f"a class name that exists twice: {each}" for each in twice),
             *(f"the formatter is kept off: {each}" for each in self.skips),
             *(f"against the layers: {each}" for each in self.against_layers),
             *(f"{name} has {lines} lines" for name, lines in self.too_long.items()),
+            *(
+                f"{name}: {count:,}, more than {max(limit):,}"
+                for name, count, limit in counted
+                if count > max(limit)
+            ),
         ]
+
+
+def circles_of(graph: dict[str, set[str]]) -> list[tuple[str, ...]]:
+    """Return the groups of modules that import one another (strongly connected components)."""
+    index: dict[str, int] = {}
+    low: dict[str, int] = {}
+    stack: list[str] = []
+    found: list[tuple[str, ...]] = []
+
+    def visit(name: str) -> None:
+        index[name] = low[name] = len(index)
+        stack.append(name)
+        for other in graph[name]:
+            if other not in index:
+                visit(other)
+                low[name] = min(low[name], low[other])
+            elif other in stack:
+                low[name] = min(low[name], index[other])
+        if low[name] == index[name]:
+            place = stack.index(name)
+            group = tuple(sorted(stack[place:]))
+            del stack[place:]
+            if len(group) > 1:
+                found.append(group)
+
+    sys.setrecursionlimit(10_000)
+    for name in graph:
+        if name not in index:
+            visit(name)
+    return found
+
+
+def reachable_from(start: str, graph: dict[str, set[str]]) -> set[str]:
+    """Return the modules that importing one may load."""
+    seen, to_visit = {start}, [start]
+    while to_visit:
+        new = graph[to_visit.pop()] - seen
+        seen |= new
+        to_visit += new
+    return seen
+
+
+def count_commands() -> tuple[int, int]:
+    """Return the commands and options of the command line, from its generated page."""
+    text = COMMANDS.read_text()
+    commands = len(re.findall(r"(?m)^#{3,4} `?telic ", text))
+    options = len(re.findall(r"(?m)^\| `(?:-\w`, `)?--", text))
+    return commands, options
 
 
 def measure() -> Shape:
     """Read the tree once and count."""
     known = modules()
     packages: dict[str, tuple[int, int]] = {}
-    classes: dict[str, list[str]] = defaultdict(list)
-    importers: dict[str, set[str]] = defaultdict(set)
+    names: dict[str, list[str]] = defaultdict(list)
+    graph: dict[str, set[str]] = {name: set() for name in known}
     skips: list[str] = []
     against: list[str] = []
-    lengths: dict[str, int] = {}
+    deferred: list[str] = []
+    too_long: dict[str, int] = {}
     for name, path in known.items():
         text = path.read_text()
         lines = text.count("\n")
         parts = path.relative_to(SOURCE).parts
-        package = parts[0] if len(parts) > 1 else "(top)"
+        package = parts[0].removesuffix(".py") if len(parts) > 1 else path.stem
+        package = package if package in LAYERS else "(top)"
         count, total = packages.get(package, (0, 0))
         packages[package] = (count + 1, total + lines)
-        lengths[name] = lines
+        if lines > LONGEST:
+            too_long[name] = lines
         skips += [
             f"{name}:{number}"
             for number, line in enumerate(text.splitlines(), 1)
             if "# fmt:" in line
         ]
         tree = ast.parse(text)
-        for node in tree.body:
-            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
-                classes[node.name].append(name)
+        is_private = path.stem.startswith("_") and path.stem != "__init__"
+        for public in public_names(tree) if not is_private else ():
+            names[public].append(name)
         for each in imports(name, tree, known):
-            importers[each.module].add(name)
             if is_against_the_layers(each):
                 against.append(f"{name}:{each.line} imports {each.module}")
-    single = {
-        name: next(iter(importers[name]))
-        for name, path in known.items()
-        if len(importers[name]) == 1 and path.name != "__init__.py"
-    }
-    siblings = {
-        name: importer
-        for name, importer in single.items()
-        if name.rpartition(".")[0] == importer.rpartition(".")[0]
-    }
-    fitting = [
-        name for name, importer in siblings.items() if lengths[name] + lengths[importer] <= LONGEST
-    ]
-    twice = {name: where for name, where in sorted(classes.items()) if len(where) > 1}
-    too_long = {name: lines for name, lines in lengths.items() if lines > LONGEST}
-    return Shape(packages, twice, skips, against, single, siblings, fitting, too_long)
+            if each.is_deferred:
+                deferred.append(f"{name}:{each.line} imports {each.module}")
+            elif each.module in graph and each.module != name:
+                graph[name].add(each.module)
+    commands, options = count_commands()
+    return Shape(
+        packages,
+        {name: where for name, where in sorted(names.items()) if len(where) > 1},
+        circles_of(graph),
+        deferred,
+        sum(map(len, names.values())),
+        skips,
+        against,
+        too_long,
+        len(reachable_from("telic.session.loop", graph)),
+        commands,
+        options,
+    )
 
 
 def main() -> None:
     """Print the counts."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--list", action="store_true", help="name what was counted")
-    parser.add_argument("--json", action="store_true", help="print one JSON document")
-    parser.add_argument("--check", action="store_true", help="say only what must not be")
+    parser.add_argument("--check", action="store_true", help="print only what exceeds a limit")
     options = parser.parse_args()
     shape = measure()
     if options.check:
         sys.exit("\n".join(shape.faults()) or None)
-    if options.json:
-        json.dump(shape._asdict(), sys.stdout, indent=2)
-        return
     print(f"{'package':<12}{'modules':>8}{'lines':>8}")
     for package, (count, lines) in sorted(shape.packages.items()):
         print(f"{package:<12}{count:>8}{lines:>8}")
-    count, lines = (sum(column) for column in zip(*shape.packages.values(), strict=True))
-    print(f"{'all':<12}{count:>8}{lines:>8}\n")
-    print(f"class names defined more than once  {len(shape.class_names_twice)}")
-    print(f"lines with fmt: skip                {len(shape.skips)}")
-    print(f"upward or sideways imports          {len(shape.against_layers)}")
-    print(f"modules that one sibling imports    {len(shape.single_sibling)}")
-    print(f"  that would fit into it            {len(shape.fitting)}")
-    print(f"modules with a single importer      {len(shape.single_importer)}")
-    print(f"modules over {LONGEST} lines              {len(shape.too_long)}")
+    print(f"\n{'':<46}{'now':>8}{'goal':>8}{'limit':>8}")
+    for group, limit in LINES.items():
+        print(f"{' + '.join(group):<46}{shape.lines(group):>8}{limit.goal:>8}{limit.today:>8}")
+    for name, count in shape.totals().items():
+        goal, today = TOTALS[name]
+        print(f"{name:<46}{count:>8}{goal:>8}{today:>8}")
     if options.list:
-        for name, where in shape.class_names_twice.items():
+        for name, where in shape.names_twice.items():
             print(f"twice: {name}: {', '.join(where)}")
-        for each in [*shape.skips, *shape.against_layers]:
+        for group in shape.circles:
+            print(f"circle: {' '.join(group)}")
+        for each in [*shape.skips, *shape.against_layers, *shape.deferred]:
             print(f"also: {each}")
-        for name in shape.fitting:
-            print(f"fits: {name} into {shape.single_sibling[name]}")
-        for package, number in Counter(n.split(".")[1] for n in shape.single_importer).items():
-            print(f"single importers in {package}: {number}")
-        for name, importer in shape.single_importer.items():
-            print(f"single: {name} <- {importer}")
 
 
 if __name__ == "__main__":

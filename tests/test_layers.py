@@ -26,19 +26,34 @@ def test_the_formatter_decides_every_line(counted):
     assert counted.skips == []
 
 
-def test_a_public_class_name_exists_once(counted):
-    assert counted.class_names_twice == {}
-
-
-def test_what_must_not_be_is_named(counted):
+def test_the_tree_stays_within_its_budget(counted):
     assert counted.faults() == []
+
+
+def test_what_exceeds_a_limit_is_named(counted):
+    modules, lines = counted.packages["search"]
     wrong = counted._replace(
-        class_names_twice={"Run": ["telic.a", "telic.b"]},
+        packages={**counted.packages, "search": (modules + 400, lines + 90_000)},
         skips=["telic.a:3"],
         against_layers=["telic.core.a:1 imports telic.cli"],
         too_long={"telic.a": 601},
+        names_twice={str(n): ["telic.a", "telic.b"] for n in range(500)},
+        circles=[("telic.a", "telic.b")] * 50,
+        deferred=["telic.a:1 imports telic.b"] * 999,
+        public=10**6,
+        commands=200,
+        options=999,
+        reachable=999,
     )
-    assert len(wrong.faults()) == 4 and "telic.a, telic.b" in wrong.faults()[0]
+    found = "\n".join(wrong.faults())
+    for name in ("search", *shape.TOTALS, "telic.a:3", "telic.a has 601 lines"):
+        assert name in found, name
+
+
+def test_modules_that_import_one_another_are_a_circle():
+    graph = {"a": {"b"}, "b": {"c"}, "c": {"a"}, "d": {"a"}}
+    assert shape.circles_of(graph) == [("a", "b", "c")]
+    assert shape.reachable_from("d", graph) == {"a", "b", "c", "d"}
 
 
 def test_importing_telic_loads_nothing_heavy():

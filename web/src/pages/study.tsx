@@ -43,7 +43,7 @@ export default function StudyPage({ detail, study }: { detail: Detail; study: No
             </Panel>
             <Budget budget={view.budget as unknown as Record<string, Record<string, number | null>>} />
             {state && <Panel title="Everything"><details><summary>state as it is on disk</summary><pre className="code small" tabIndex={0}>{JSON.stringify(state, null, 2)}</pre></details></Panel>}
-            <Panel title="In a terminal"><div className="column"><Command line="telic study state" /><Command line="telic study next" /><Command line="telic study report" /></div></Panel>
+            <Panel title="In a terminal"><div className="column"><Command line="telic study status" /><Command line="telic study next" /><Command line="telic study report" /></div></Panel>
           </div>
         </div>
       )}
