@@ -125,10 +125,10 @@ class Ours:
         """Start the simulators and wait until they are ready."""
         from telic.core.text import pairs
         from telic.training import worker
-        from telic.training.cells import cells_of
         from telic.training.folder import create, new_run
+        from telic.training.partition import member_groups
         from telic.training.plan import plan
-        from telic.training.workers import LocalChannel, prepare_folders
+        from telic.training.run import LocalChannel, prepare_folders
 
         self.asked = asked
         job = plan(
@@ -163,7 +163,7 @@ class Ours:
         )
         folder = new_run(Path(tempfile.mkdtemp()), None)
         create(job, folder, None, confined=False)
-        cell = cells_of(job, folder)[0]
+        cell = member_groups(job, folder)[0]
         prepare_folders(cell, folder)
         self.marks: list[tuple[float, float, float]] = []
         """after every iteration: the time, rewards so far, seconds in the simulator so far"""

@@ -24,10 +24,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from telic.jobs.board import JobBoard
+from telic.jobs.process import BEAT_S
 from telic.jobs.ray_cluster import Letter as RayLetter
 from telic.jobs.ray_cluster import RayJobs, _Task
 from telic.jobs.spec import JobAttempt, JobBeat, JobSpec
-from telic.jobs.worker import BEAT_S
 from telic.storage.files import write_json
 
 SILENCE_S = 60.0

@@ -20,6 +20,7 @@ import scipy.stats
 from revisions import is_vivid
 
 from telic.core.config import Record
+from telic.core.events import ignore
 from telic.core.seeds import derive
 from telic.core.stats import student_point
 from telic.errors import UsageError
@@ -253,7 +254,13 @@ def main():
     options = parser.parse_args()
     result = load(options.runs_dir, options.search)
     budget = Budget(usd=options.max_usd)
-    models = connect_model(options.model, result.folder.path, budget=budget)
+    models = connect_model(
+        options.model,
+        result.folder.path,
+        budget=budget,
+        on_event=ignore,
+        should_stop=lambda: False,
+    )
     report = label_report(result, models, options.cases)
     print(report.title, *report.rows(), report.conclusion, sep="\n")
 

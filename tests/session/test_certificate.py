@@ -173,7 +173,6 @@ def test_whatever_was_changed_after_the_trial_proves_nothing(copy, monkeypatch, 
 )
 def test_a_revised_reward_is_tried_with_the_same_judge(copy, is_variant):
     """Pay for shaking, as if that had been proposed and trained: the trial says so."""
-    candidate = read_record(copy.files.candidate, RewardCandidate)
     bad = (
         "from telic import RewardFunction\n\n\nclass Shake(RewardFunction):\n"
         "    weights = {'shake': 1.0}\n\n"

@@ -189,3 +189,20 @@ def test_listeners_get_what_is_appended(tmp_path):
     journal.append("score", Score(value=float("nan")))
     assert heard[0].data == {"value": None}
     assert json.loads(journal.path.read_text())["entry"]["data"] == {"value": None}
+
+
+def test_a_reader_is_not_misled_by_a_writer_at_work(tmp_path, key):
+    path = tmp_path / "j.jsonl"
+    reader = Journal(path, "walk", key, is_guarded=True)
+    writer = Journal(path, "walk", key, is_guarded=True)
+    writer.append("score", {"value": 0})
+    read_on, appended = reader._read_on, iter(range(1, 3))
+
+    def meanwhile():
+        bad = read_on()
+        if next(appended, None) is not None:  # between the journal and the note of its last line
+            writer.append("score", {"value": 1})
+        return bad
+
+    reader._read_on = meanwhile
+    assert reader.verify().ok

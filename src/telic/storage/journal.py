@@ -19,6 +19,7 @@ import hashlib
 import json
 import os
 import threading
+import time
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -36,6 +37,7 @@ from telic.storage.reading import read_bytes
 
 PATIENCE_S = 30.0
 """seconds to wait for another writer"""
+_RETRIES, _RETRY_S = 4, 0.02
 _HEAD = b'{"entry":'
 _HASH = b',"hash":"'
 _Kind = TypeVar("_Kind", bound=BaseModel)
@@ -165,6 +167,15 @@ class Journal:
 
     def verify(self) -> JournalCheck:
         """Read every byte again and check chain, signatures and the noted head."""
+        for _ in range(_RETRIES):
+            check = self._verify_once()
+            if check.ok or not (check.foreign or check.torn):
+                return check
+            # Another process may be appending: the line and the note of it are two files.
+            time.sleep(_RETRY_S)
+        return self._verify_once()
+
+    def _verify_once(self) -> JournalCheck:
         with self._mutex:
             self._forget()
             bad = self._read_on()

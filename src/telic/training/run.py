@@ -14,7 +14,6 @@ import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -232,13 +231,14 @@ class JointProgress:
             places = [self._place(place, event.total_steps) for place in range(self._places)]
             returns = {k: v for one in self._latest.values() for k, v in one.returns.items()}
         left = [place.seconds_left for place in places]
-        return replace(
-            event,
-            step=sum(place.trained for place in places) // sum(self._members),
-            steps_per_second=sum(place.rate for place in places) or None,
-            seconds=max(place.seconds for place in places),
-            seconds_left=None if None in left else max(one for one in left if one is not None),
-            returns=returns,
+        return event.model_copy(
+            update={
+                "step": sum(place.trained for place in places) // sum(self._members),
+                "steps_per_second": sum(place.rate for place in places) or None,
+                "seconds": max(place.seconds for place in places),
+                "seconds_left": None if None in left else max(filter(None, left), default=0.0),
+                "returns": returns,
+            }
         )
 
     def _place(self, place: int, total: int) -> _PlaceProgress:
