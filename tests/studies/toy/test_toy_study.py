@@ -93,7 +93,7 @@ def the_hack_was_noticed(study, state):
     for name, each in state["evidence"].items():
         if each["kind"] == "reflection":
             sheet = json.loads((study.folder / f"evidence/{name}.json").read_text())
-            levels[each["candidate"]].add(sheet["payload"]["hacking"]["level"])
+            levels.setdefault(each["candidate"], set()).add(sheet["payload"]["hacking"]["level"])
     assert levels[HACK] == {"high"}
     assert "high" not in levels[SAME] | levels[BETTER]
 
