@@ -6,48 +6,23 @@ import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Any, Self
 
 import typer
 from rich.markup import escape
 from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn
 
-from telic.authors.author import MeasurableIntent
-from telic.authors.candidate import SessionIteration
-from telic.bench.results import CaseResult
 from telic.cli.console import console
-from telic.core.events import (
-    BenchCase,
-    BenchEvent,
-    Event,
-    LogMessage,
-    SearchForecast,
-    SearchIterationEnd,
-    SearchStart,
-    SessionAdmitted,
-    SessionIterationStart,
-    SessionPaused,
-    SessionResumed,
-    SessionSelected,
-    SessionStart,
-    SessionWaiting,
-    TrainProgress,
-    TrainStart,
-    VideoProgress,
-)
+from telic.core.events import BenchEvent
 from telic.core.text import count, duration, number
 from telic.judges.criteria import scope_words
-from telic.judges.trial import Trial
-from telic.llm.events import ModelFailed, ModelRejected, ModelReply, ModelSent
-from telic.rewards.contract import RewardFinding
-from telic.rewards.probe import ProbeReport
-from telic.search.records import SearchRunSummary
-from telic.session.budget import AllowanceLeft, Spending
-from telic.session.control import DeliveredNotes
-from telic.session.forecast import Forecast
-from telic.session.looks import Checkpoint
-from telic.training.health import Finding
-from telic.training.results import EvalDone, RunSummary
+
+# Events are matched by name: importing the records that they are loads torch and MuJoCo, while
+# workers should start to load them at the same time.
+if TYPE_CHECKING:
+    from telic.rewards.contract import RewardFinding
+    from telic.session.budget import AllowanceLeft
+    from telic.training.health import Finding
 
 OUTCOMES = {
     "passed": "[green]✓ passed[/]",
@@ -152,14 +127,14 @@ class TrainingView:
         self._complain(self._findings.rest())
         self._bar.stop()
 
-    def __call__(self, event: Event) -> None:
+    def __call__(self, event: Any) -> None:
         """Take in one event."""
         if self.quiet:
             return
         happened = event.inner if isinstance(event, BenchEvent) else event
-        if isinstance(happened, TrainStart | RunSummary):
+        if happened.NAME in ("train.start", "train.end"):
             self._complain(self._findings.rest())
-        elif not isinstance(happened, Finding):
+        elif happened.NAME != "train.finding":
             self._complain(self._findings.new())
         self.show(event)
 
@@ -167,34 +142,35 @@ class TrainingView:
         for line in lines:
             self.say(f"[yellow]![/] {escape(line)}")
 
-    def show(self, event: Event) -> None:
+    def show(self, event: Any) -> None:
         """Print what an event says, if a person wants to know it."""
-        match event:
-            case ProbeReport():
+        match event.NAME:
+            case "probe.done":
                 self._probed(event)
-            case TrainStart(members=members):
+            case "train.start":
+                members = event.members
                 what = members[0] if len(members) == 1 else f"{len(members)} members"
                 verb = f"resuming at {event.step:,}" if event.resumed else "training"
                 where = f"{event.total_steps:,} steps each on {event.device}"
                 self.say(f"{verb}: {escape(what)}, {where}")
-            case TrainProgress():
+            case "train.progress":
                 self._progress(event)
-            case Finding():
+            case "train.finding":
                 self._findings.add(event)
-            case EvalDone():
+            case "eval.done":
                 self._evaluated(event)
-            case VideoProgress():
+            case "video.progress":
                 name = event.path.rpartition("/")[2]
                 self._update("rendering", event.frame, event.frames, escape(name))
-            case LogMessage():
+            case "log":
                 self.say(escape(event.message))
-            case ModelSent():
+            case "model.sent":
                 self._orders |= {event.key} if event.model == "host" else set()
                 self.say(f"asking {escape(event.model)} as {event.role} ({event.key[:12]})")
-            case ModelRejected():
+            case "model.rejected":
                 reason = escape(event.error.splitlines()[0])
                 self.say(f"[yellow]![/] its answer was not accepted: {reason}")
-            case ModelReply() | ModelFailed():
+            case "model.reply" | "model.failed":
                 self._orders.discard(event.key)
             case _:
                 pass
@@ -210,13 +186,13 @@ class TrainingView:
                 self._task, description=description, completed=done, total=total, detail=detail
             )
 
-    def _probed(self, event: ProbeReport) -> None:
+    def _probed(self, event: Any) -> None:
         cost = number(event.microseconds_per_step, 3)
         self.say(f"probed [bold]{escape(event.reward)}[/]: {event.mode}, {cost} µs per step")
         for finding in self._findings.unseen(event.findings):
             self.say(f"  [yellow]•[/] {escape(finding.message)}")
 
-    def _progress(self, event: TrainProgress) -> None:
+    def _progress(self, event: Any) -> None:
         returns = [value for value in event.returns.values() if value is not None]
         mean = number(sum(returns) / len(returns)) if returns else "–"
         rate, left = number(event.steps_per_second), duration(event.seconds_left)
@@ -227,7 +203,7 @@ class TrainingView:
             self._last_line = time.monotonic()
             self.say(f"{event.step:>12,} / {event.total_steps:,} steps  {detail}")
 
-    def _evaluated(self, event: EvalDone) -> None:
+    def _evaluated(self, event: Any) -> None:
         if not event.members:
             return
         name, best = max(event.members.items(), key=lambda item: item[1].mean_return or 0.0)
@@ -246,34 +222,34 @@ class SessionView(TrainingView):
         self._asks = asks
         self._path: Path | None = None
 
-    def show(self, event: Event) -> None:
+    def show(self, event: Any) -> None:
         """Print what an event says, if a person wants to know it."""
-        match event:
-            case SessionStart():
+        match event.NAME:
+            case "session.start":
                 self._path = Path(event.path)
                 more = f"{' (goes on)' if event.resumed else ''} [dim]· its page: telic serve[/]"
                 self.say(f"[bold]{escape(event.intent)}[/] on {escape(event.env)}{more}")
-            case ProbeReport():
+            case "probe.done":
                 alive = (x for x in event.findings if not x.name.startswith(_DEAD))
                 super().show(event.model_copy(update={"findings": tuple(alive)}))
-            case Finding(name=name) if name.startswith(_DEAD):
+            case "train.finding" if event.name.startswith(_DEAD):
                 pass
-            case MeasurableIntent() | Trial() | Forecast():
+            case "session.asked" | "session.tried" | "session.forecast":
                 self._before(event)
-            case SessionIterationStart() | SessionSelected() | Checkpoint():
+            case "session.iteration" | "session.selected" | "session.checkpoint":
                 self._during(event)
-            case SessionIteration() | Spending():
+            case "session.judged" | "session.spent":
                 self._after(event)
-            case SessionPaused() | SessionResumed() | SessionAdmitted() | DeliveredNotes():
+            case "session.paused" | "session.resumed" | "session.admitted" | "session.notes":
                 self._steered(event)
-            case SessionWaiting():
+            case "session.waiting":
                 self._waiting(event)
             case _:
                 super().show(event)
 
-    def _before(self, event: MeasurableIntent | Trial | Forecast) -> None:
-        match event:
-            case MeasurableIntent():
+    def _before(self, event: Any) -> None:
+        match event.NAME:
+            case "session.asked":
                 self.say("what it means:")
                 for criterion in event.criteria:
                     self.say(f"  • {escape(criterion.title)}")
@@ -284,13 +260,13 @@ class SessionView(TrainingView):
                 if scope:
                     style = "yellow" if left else "dim"
                     self.say(f"  [{style}]{escape(scope)}[/]")
-            case Trial():
+            case "session.tried":
                 problems = [*event.judge_problems, *event.reward_problems]
                 if not problems:
                     self.say(f"reward and judge agree on {len(event.examples)} examples")
                 for problem in problems:
                     self.say(f"[yellow]![/] {escape(problem)}")
-            case Forecast():
+            case _:  # session.forecast
                 self._forecast(event)
                 if event.calls:
                     price = "at an unknown price" if event.usd is None else _dollars(event.usd)
@@ -298,7 +274,7 @@ class SessionView(TrainingView):
                 for limit in event.short:
                     self.say(f"  [yellow]the limit on {limit} may end it before[/]")
 
-    def _forecast(self, event: Forecast) -> None:
+    def _forecast(self, event: Any) -> None:
         if event.steps_per_second is not None and not event.measured_runs:
             first, most = duration(event.first_seconds), duration(event.most_seconds)
             rate = f"{number(event.steps_per_second)} steps/s as measured now"
@@ -311,22 +287,22 @@ class SessionView(TrainingView):
             why = "this was never trained on this machine; ten seconds of training will tell"
             self.say(f"  [dim]how long is unknown yet: {why}[/]")
 
-    def _during(self, event: SessionIterationStart | SessionSelected | Checkpoint) -> None:
-        match event:
-            case SessionIterationStart():
+    def _during(self, event: Any) -> None:
+        match event.NAME:
+            case "session.iteration":
                 self.say(f"\n[bold]iteration {event.number}[/]: {escape(event.change)}")
-            case SessionSelected():
+            case "session.selected":
                 scores = ", ".join(number(score, 2) for score in event.scores)
                 self.say(f"short trials scored {scores}; number {event.kept + 1} is trained on")
-            case Checkpoint():
+            case _:  # session.checkpoint
                 scores = ", ".join(number(score, 2) for score in event.scores.values())
                 self.say(f"the judge at {event.step:,} steps: {scores}")
                 for reason in event.unjudged:
                     self.say(f"[yellow]![/] {escape(reason)}")
 
-    def _after(self, event: SessionIteration | Spending) -> None:
-        match event:
-            case SessionIteration():
+    def _after(self, event: Any) -> None:
+        match event.NAME:
+            case "session.judged":
                 verdict = "[green]passes[/]" if event.passed else "does not pass yet"
                 scores = ", ".join(number(score, 2) for score in event.scores.values())
                 lacks = (
@@ -337,7 +313,7 @@ class SessionView(TrainingView):
                     self.say(f"[yellow]![/] {escape(alarm)}")
                 if event.judge_doubted:
                     self.say(f"[yellow]![/] {escape(event.judge_doubted)}")
-            case Spending():
+            case _:  # session.spent
                 parts = [duration(event.seconds), f"{event.steps:,} steps"]
                 if event.calls:
                     price = "unknown price" if event.usd is None else _dollars(event.usd)
@@ -345,21 +321,19 @@ class SessionView(TrainingView):
                 left = _left(event.left)
                 self.say(f"[dim]spent: {', '.join(parts)}{f'; left: {left}' if left else ''}[/]")
 
-    def _steered(
-        self, event: SessionPaused | SessionResumed | SessionAdmitted | DeliveredNotes
-    ) -> None:
-        match event:
-            case SessionPaused():
+    def _steered(self, event: Any) -> None:
+        match event.NAME:
+            case "session.paused":
                 self.say(f"[bold]{escape(event.message)}[/]")
-            case SessionResumed():
+            case "session.resumed":
                 self.say("going on")
-            case SessionAdmitted():
+            case "session.admitted":
                 self.say(f"going on after {duration(event.waited_s)}")
-            case DeliveredNotes():
+            case _:  # session.notes
                 for note in event.notes:
                     self.say(f"heeding {escape(note.author)}: {escape(note.text)}")
 
-    def _waiting(self, event: SessionWaiting) -> None:
+    def _waiting(self, event: Any) -> None:
         if event.reason != "approval" or not self._asks or self._path is None:
             self.say(escape(event.message))
             return
@@ -382,15 +356,15 @@ class BenchView(SessionView):
         super().__init__(quiet=quiet)
         self._brief = brief
 
-    def show(self, event: Event) -> None:
+    def show(self, event: Any) -> None:
         """Print what an event says, if a person wants to know it."""
-        match event:
-            case BenchCase():
+        match event.NAME:
+            case "bench.case":
                 self.say(f"\n[bold]── {event.case}[/]")
-            case CaseResult():
+            case "bench.result":
                 why = f": {escape(event.reason)}" if event.reason else ""
                 self.say(f"{OUTCOMES[event.outcome]} {event.case.id}{why}")
-            case BenchEvent():
+            case "":
                 if not self._brief:
                     super().show(event.inner)
             case _:
@@ -400,20 +374,21 @@ class BenchView(SessionView):
 class SearchView(TrainingView):
     """Shows a search: its iterations while a model is asked, its runs as they end."""
 
-    def show(self, event: Event) -> None:
+    def show(self, event: Any) -> None:
         """Print what an event says, if a person wants to know it."""
-        match event:
-            case SearchStart(left=left, runs=runs):
+        match event.NAME:
+            case "search.start":
+                left, runs = event.left, event.runs
                 todo = count(runs, "run") if left == runs else f"{left} of {runs} runs left"
                 self.say(f"[bold]{escape(event.env)}[/]: {escape(event.label)}, {todo}")
-            case SearchForecast():
+            case "search.forecast":
                 self.say(f"about {event.calls:,} model calls in all, if no answer needs repair")
-            case SearchIterationEnd():
+            case "search.iteration":
                 detail = f"selected {number(event.selected)}, best {number(event.incumbent)}"
                 self._update(f"run {event.run}", event.episodes, event.budget, detail)
                 if event.note:
                     self.say(f"[yellow]![/] run {event.run}: {escape(event.note)}")
-            case SearchRunSummary():
+            case "search.run":
                 mean = number(event.fresh.mean)
                 self.say(f"run {event.run}: [bold]{mean}[/] on fresh episodes")
             case _:

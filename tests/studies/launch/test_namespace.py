@@ -22,7 +22,7 @@ try:
     sys.exit("there is a network")
 except OSError:
     pass
-for name in ("", "_approvals", "_candidates", "_contract", "_evidence", "_runs", "_state"):
+for name in ("", "_agreement", "_candidates", "_evidence", "_runs", "_state"):
     module = importlib.import_module("telic.verbs.study" + name)
     for word, verb in vars(module).items():
         if not isinstance(verb, Verb) or verb.__module__ != module.__name__:
@@ -61,5 +61,5 @@ def test_what_starts_nothing_needs_no_network(tmp_path):
     assert done.returncode == 0, done.stderr[-1500:]
     told = json.loads(done.stdout)
     worked = {name for name, said in told.items() if said == "done"}
-    assert {"state", "next_action", "verify", "report", "check", "step"} <= worked, told
+    assert {"adapter", "contract", "next_action", "verify", "report"} <= worked, told
     assert len(told) > 20
