@@ -1,9 +1,10 @@
-"""The loop that sessions, searches, tracking runs and studies share. Read this file first.
+"""The loop of telic: one file that says how work is proposed, run, judged and resumed.
 
     propose -> check -> run -> judge -> record -> decide
 
-A loop supplies five functions (`LoopParts`); this module calls them in order, records what they
-return in the journal, and resumes:
+A kind of work supplies five functions (`LoopParts`); this module calls them in order, records what
+they return in the journal, and resumes. Sessions run through it; searches, tracking runs and
+studies have the same shape and still drive themselves:
 
 | loop     | candidate          | run                        | verdict                           |
 |----------|--------------------|----------------------------|-----------------------------------|
