@@ -62,7 +62,7 @@ def gone(pid):
     return False
 
 
-FAMILY = "sleep 600 & echo $!; trap '' TERM; while true; do sleep 0.05; done"
+FAMILY = "trap '' TERM; sleep 600 & echo $!; while true; do sleep 0.05; done"
 
 
 @pytest.mark.parametrize("end", [Process.kill, lambda process: process.stop(0.3)])

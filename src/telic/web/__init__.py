@@ -16,7 +16,7 @@ from telic.errors import MissingExtra
 from telic.verbs.things import ThingRequest
 
 if TYPE_CHECKING:
-    from telic.web.site import SavedSite
+    from telic.web.static_site import SavedSite
 
 _EXAMPLES = """
 telic serve                                          the address is printed, and opened
@@ -54,7 +54,7 @@ def site(request: SiteRequest) -> SavedSite:
     They include curves and episodes in 3-D, and can be sent to anyone.
     """
     require_web()
-    from telic.web.site import write_site
+    from telic.web.static_site import write_site
 
     thing = request.find("session", "run", "search", "study")
     return write_site(thing, Path(request.runs_dir), Path(request.root), request.folder)

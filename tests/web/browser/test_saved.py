@@ -3,7 +3,7 @@
 import pytest
 
 from telic.web.place import WebPlace
-from telic.web.site import write_site
+from telic.web.static_site import write_site
 
 pytestmark = pytest.mark.slow
 
