@@ -12,7 +12,7 @@ import pytest
 from pydantic import BaseModel
 
 from telic.storage.journal import Journal, JournalBroken, JournalBusy, read_entries
-from telic.storage.keys import user_key
+from telic.storage.keys import SigningKey, user_key
 
 
 class Score(BaseModel):
@@ -87,10 +87,22 @@ def test_every_edit_of_a_line_is_noticed(tmp_path, key):
                 journal.append("score", {"value": 1})
 
 
-def test_a_chain_written_again_from_scratch_is_not_signed(tmp_path, key):
+def test_a_chain_written_again_without_the_key_is_not_accepted(tmp_path, key):
     path = tmp_path / "j.jsonl"
     filled(path, None)
     assert Journal(path, "walk", key).verify().unsigned == 6
+    bare = Journal(path, "walk", key, is_guarded=True).verify()
+    assert (bare.ok, bare.bad_seq, bare.why) == (False, 1, "it is not signed")
+    path.unlink()
+    filled(path, SigningKey(b"of a forger"))
+    for _ in range(2):  # no note of the last line, and after an attempt to append
+        journal = Journal(path, "walk", key, is_guarded=True)
+        check = journal.verify()
+        assert not check.ok and check.foreign and "6 of 6 lines are not signed" in check.why
+        with pytest.raises(JournalBroken):
+            journal.append("score", {"value": 1})
+    journal.adopt()
+    assert journal.verify().ok and journal.verify().unsigned == 6
 
 
 def test_a_journal_of_other_work_is_broken(tmp_path, key):

@@ -9,8 +9,8 @@ record when it resumes. A line is
 `hash` is the SHA-256 of the bytes of `entry`, `prev` is the hash of the line before (of the
 journal's name for the first line), and `sig` is the user's signature of `hash`. An edited,
 inserted, removed or reordered line breaks the chain; a chain that was written again from scratch
-lacks the signatures. A guarded journal also notes its last line in the user's folder, so that one
-that was cut short or replaced by an older copy is noticed.
+lacks the signatures. Every line of a guarded journal must be signed, and its last line is noted in
+the user's folder, so that a journal that was cut short, rewritten or replaced by a copy is noticed.
 """
 
 from __future__ import annotations
@@ -184,6 +184,10 @@ class Journal:
         check = JournalCheck(ok=bad is None, head=head, unsigned=unsigned)
         if bad is not None:
             update = {"bad_seq": bad.seq, "why": bad.why, "torn": bad.torn}
+            return check.model_copy(update=update)
+        bare = next((entry.seq for entry in self._entries if entry.sig is None), None)
+        if self._is_guarded and bare is not None:
+            update = {"ok": False, "bad_seq": bare, "why": "it is not signed"}
             return check.model_copy(update=update)
         if why := self._why_foreign():
             update = {"ok": False, "bad_seq": head.seq, "why": why, "foreign": True}
@@ -364,6 +368,9 @@ class Journal:
         head = self._entries[-1].head if self._entries else self.start
         if noted is None and self._is_noted():
             return "the note of its last line is not signed with your key"
+        others = sum(not self._is_ours(entry) for entry in self._entries)
+        if noted is None and self._is_guarded and self._key is not None and others:
+            return f"{others} of {len(self._entries)} lines are not signed with your key"
         if noted is None or head in (noted.head, noted.coming):
             return None
         if head.seq < noted.head.seq:

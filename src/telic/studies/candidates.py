@@ -18,7 +18,6 @@ from telic.studies.documents.candidate import Candidate, CandidateStatus
 from telic.studies.documents.contract import (
     BASELINE_PHASES,
     LEAST_SEEDS,
-    PHASE_SHARE,
     ROLES,
     Contract,
     Phase,
@@ -316,8 +315,9 @@ def _filled_plan(plan: dict[str, Any], contract: Contract, is_baseline: bool) ->
     if plan.get("steps") is None and contract.baseline.steps is not None:
         plan["steps"] = contract.baseline.steps
     if plan.get("steps"):
-        runs = sum(PHASE_SHARE[phase] * len(seeds[phase]) for phase in phases)
-        est.setdefault("env_steps", round(plan["steps"] * runs))
+        steps = plan["steps"]
+        runs = sum(contract.phase_share(phase, steps) * len(seeds[phase]) for phase in phases)
+        est.setdefault("env_steps", round(steps * runs))
     return {**plan, "seeds": seeds, "est": est}
 
 

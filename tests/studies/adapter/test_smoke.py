@@ -35,7 +35,7 @@ def prove(tmp_path, monkeypatch):
     """Make a study around a trainer and prove its adapter; returns the checks by name."""
     studies = []
 
-    def run(seed="seed", steps="steps", metric="success", evaluator="", **seeds):
+    def run(seed="seed", steps="steps", metric="success", evaluator="", smoke=None, **seeds):
         monkeypatch.setenv("TELIC_CONFIG_DIR", str(tmp_path / "config"))
         text = TRAINER.format(seed=seed, steps=steps, metric=metric)
         monkeypatch.setattr(toy_study, "TRAIN", text)
@@ -50,7 +50,7 @@ def prove(tmp_path, monkeypatch):
             words = [sys.executable, "evaluate.py", "{run_dir}", "{checkpoint}", "{seed}"]
             protocol = {"schema": "telic.eval_protocol/1", "eval_seeds": [7777], "episodes": 1}
             monkeypatch.setattr(toy_study, "PROTOCOL", {**protocol, "command": {"argv": words}})
-        baseline = {**toy_study.CONTRACT["baseline"], "steps": 1000}
+        baseline = {**toy_study.CONTRACT["baseline"], "steps": 1000, "smoke_steps": smoke}
         estimate = {"est": {"wall_clock_h": 1}}
         contract = {**toy_study.CONTRACT, "baseline": {**baseline, **estimate}}
         monkeypatch.setattr(toy_study, "CONTRACT", contract)
@@ -88,9 +88,10 @@ def test_what_is_not_reproducible_must_be_declared(prove):
     assert checks["seed"].passed and checks["repeat"].passed is False and not proof.ok
 
 
-def test_declared_nondeterminism_passes(prove):
-    checks, proof = prove(seed="time.time_ns()", deterministic="no")
+def test_declared_nondeterminism_and_a_size_of_smoke_runs_pass(prove):
+    checks, proof = prove(seed="time.time_ns()", deterministic="no", smoke=37)
     assert proof.ok and "declared" in checks["repeat"].why
+    assert checks["steps"].why == "asked for 37 steps, trained 37"
 
 
 def test_ignored_steps_are_found(prove):

@@ -10,6 +10,7 @@ import sys
 import pytest
 
 from telic.storage.keys import key_file
+from telic.studies.canonical import signing_key
 from telic.studies.documents.base import SYSTEM
 from telic.studies.errors import BrokenIntegrity, LockTimeout, StudyError
 from telic.studies.folder import StudyFolder
@@ -70,6 +71,10 @@ def test_a_ledger_continued_elsewhere_is_adopted(study, monkeypatch, tmp_path):
     note(study, "here")
     with monkeypatch.context() as patch:
         patch.setenv("TELIC_CONFIG_DIR", str(tmp_path / "elsewhere"))
+        signing_key(study.root)
+        with pytest.raises(BrokenIntegrity, match="2 of 2 lines are not signed with your key"):
+            note(study, "by somebody else")
+        Ledger(study.folder).adopt()
         note(study, "from another machine")
     assert Ledger(study.folder).verify().foreign
     Ledger(study.folder).adopt()
@@ -152,6 +157,7 @@ from pathlib import Path
 from telic.storage import journal
 from telic.studies import ledger as module
 from telic.studies.folder import StudyFolder
+from telic.studies.canonical import signing_key
 from telic.studies.documents.base import SYSTEM
 root, step = Path(sys.argv[1]), sys.argv[2]
 def die(*_, **__):

@@ -105,6 +105,8 @@ def test_an_edit_by_hand_does_not_spare_a_finished_candidate_its_review(walk):
     call_risky(walk.world.study, BASELINE)
     edit(walk.world.study, BASELINE)
     go_on(walk, lambda state: any(x.kind == "review" for x in state.evidence.values()), most=12)
+    assert walk.world.study.state.incumbent is None, "the review comes before the decision"
+    assert any(line.startswith("next: review") for line in walk.story)
 
 
 def test_a_changed_evaluator_is_asked_about_before_a_draft_is_mended_for_it(walk):

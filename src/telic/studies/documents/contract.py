@@ -212,6 +212,8 @@ class Baseline(DocumentPart):
     seeds: tuple[int, ...] = ()
     steps: int | None = Field(default=None, ge=1)
     """steps of a full training; what a candidate does not say itself"""
+    smoke_steps: int | None = Field(default=None, ge=1)
+    """steps of a smoke run; 2 % of a full training if left out"""
     est: Amounts = Amounts()
     """what measuring one candidate is thought to cost; what it does not say itself"""
 
@@ -294,6 +296,13 @@ class Contract(Document):
     generated_code: GeneratedCode | None = None
     approvals: dict[str, Any] = Field(default={})
     """for people to read: the ledger holds the approvals that count"""
+
+    def phase_share(self, phase: Phase, steps: int | None) -> float:
+        """Return how much of a full training of so many steps one run of a phase is."""
+        smoke = self.baseline.smoke_steps
+        if phase == "smoke" and smoke is not None and steps:
+            return min(1.0, smoke / steps)
+        return PHASE_SHARE[phase]
 
     def excepted(self, rule: str, at: str) -> ContractException | None:
         """Return the exception from a rule that holds at a moment."""

@@ -19,7 +19,6 @@ from pydantic import Field
 from telic.studies.canonical import moment, utc_now
 from telic.studies.documents.adapter import RepositoryOutputs
 from telic.studies.documents.base import Document, StudyActor
-from telic.studies.documents.contract import PHASE_SHARE
 from telic.studies.evidence.measurement import ARTEFACTS, RunLog, last_step, read_run_log, run_state
 from telic.studies.evidence.signatures import (
     Learning,
@@ -116,7 +115,8 @@ def look_at_run(study: Study, run: str) -> MonitorReport:
     run_now = run_state(state.runs, run)
     log = read_run_log(folder, run)
     steps = study.candidate(run_now.candidate).plan.steps
-    planned = None if steps is None else steps * PHASE_SHARE.get(run_now.phase, 1.0)
+    share = study.contract.phase_share(run_now.phase, steps)
+    planned = None if steps is None else steps * share
     vitals = _vitals(folder, state, run, log, planned)
     signs = (*vital_signatures(vitals), *learning_signatures(_learning(folder, log, planned)))
     reached = last_step(log.series)

@@ -21,7 +21,7 @@ from telic.studies.documents.candidate import (
     Plan,
     RunStatus,
 )
-from telic.studies.documents.contract import PHASE_SHARE, PHASES, RESOURCES, Amounts, Phase
+from telic.studies.documents.contract import PHASES, RESOURCES, Amounts, Contract, Phase
 from telic.studies.errors import InvalidDocument, StudyError
 from telic.studies.evidence.artefacts import seal_key
 from telic.studies.launch.command import (
@@ -107,18 +107,20 @@ def next_request(
 # ---------------------------------------------------------------------------- what follows
 
 
-def _steps_of(plan: Plan, phase: Phase) -> int | None:
-    """How many steps one run of a phase trains."""
-    return None if plan.steps is None else max(1, round(plan.steps * PHASE_SHARE[phase]))
+def _steps_of(contract: Contract, plan: Plan, phase: Phase) -> int | None:
+    """Return how many steps one run of a phase trains."""
+    share = contract.phase_share(phase, plan.steps)
+    return None if plan.steps is None else max(1, round(plan.steps * share))
 
 
-def reservation_of(plan: Plan, phase: Phase) -> Amounts:
-    """Return what one run is thought to cost: its share of the estimate for the whole plan."""
-    total = sum(PHASE_SHARE[each] * (len(plan.seeds.get(each, ())) or 1) for each in plan.phases)
-    share = PHASE_SHARE[phase] / total if total else 1.0
+def reservation_of(contract: Contract, plan: Plan, phase: Phase) -> Amounts:
+    """Return the estimated cost of one run: its share of the estimate for the whole plan."""
+    shares = {each: contract.phase_share(each, plan.steps) for each in (*plan.phases, phase)}
+    total = sum(shares[each] * (len(plan.seeds.get(each, ())) or 1) for each in plan.phases)
+    share = shares[phase] / total if total else 1.0
     whole: dict[str, float] = plan.est.model_dump(include=set(RESOURCES), exclude_none=True)
     amounts = {name: amount * min(1.0, share) for name, amount in whole.items()}
-    steps = _steps_of(plan, phase)
+    steps = _steps_of(contract, plan, phase)
     if steps is not None:
         amounts["env_steps"] = steps
     return Amounts.model_validate({**amounts, "launches": 1})
@@ -238,7 +240,7 @@ class LaunchAttempt:
             run_dir=self.run_folder / ARTEFACTS,
             overrides=self.overrides,
             device="cuda:0" if self.gpus else "cpu",
-            steps=_steps_of(self.candidate.plan, self.request.phase),
+            steps=_steps_of(self.study.contract, self.candidate.plan, self.request.phase),
             nproc=int(self.adapter.launcher.options.get("nproc") or len(self.gpus) or 1),
             nonce=self.nonce,
         )
@@ -333,7 +335,7 @@ class LaunchAttempt:
     @cached_property
     def reservation(self) -> Amounts:
         """What is held for it."""
-        return reservation_of(self.candidate.plan, self.request.phase)
+        return reservation_of(self.study.contract, self.candidate.plan, self.request.phase)
 
     @cached_property
     def machine(self) -> Machine:
