@@ -92,7 +92,7 @@ def test_a_chain_written_again_without_the_key_is_not_accepted(tmp_path, key):
     filled(path, None)
     assert Journal(path, "walk", key).verify().unsigned == 6
     bare = Journal(path, "walk", key, is_guarded=True).verify()
-    assert (bare.ok, bare.bad_seq, bare.why) == (False, 1, "it is not signed")
+    assert (bare.ok, bare.bad_seq, bare.why) == (False, 1, "its signature is missing or wrong")
     path.unlink()
     filled(path, SigningKey(b"of a forger"))
     for _ in range(2):  # no note of the last line, and after an attempt to append

@@ -185,10 +185,6 @@ class Journal:
         if bad is not None:
             update = {"bad_seq": bad.seq, "why": bad.why, "torn": bad.torn}
             return check.model_copy(update=update)
-        bare = next((entry.seq for entry in self._entries if entry.sig is None), None)
-        if self._is_guarded and bare is not None:
-            update = {"ok": False, "bad_seq": bare, "why": "it is not signed"}
-            return check.model_copy(update=update)
         if why := self._why_foreign():
             update = {"ok": False, "bad_seq": head.seq, "why": why, "foreign": True}
             return check.model_copy(update=update)
@@ -292,7 +288,7 @@ class Journal:
             if isinstance(entry, str):
                 return _Bad(before.seq + 1, entry)
             if not self._has_valid_signature(entry):
-                return _Bad(entry.seq, "its signature is wrong")
+                return _Bad(entry.seq, "its signature is missing or wrong")
             self._entries.append(entry)
             self._size += len(line) + 1
             before = entry.head
@@ -336,7 +332,7 @@ class Journal:
     def _has_valid_signature(self, entry: JournalEntry) -> bool:
         """Say whether a signature holds; one made with another key cannot be checked here."""
         if self._key is None or not self._is_ours(entry):
-            return True
+            return entry.sig is not None or not self._is_guarded
         return self._key.has_signed(entry.hash.encode(), entry.sig or "")
 
     def _noted_file(self) -> Path:
