@@ -1,8 +1,8 @@
 import pytest
 
 from telic.envs import make
-from telic.envs.catalogue import RULES, catalogue, describe, describe_text, known_ids
-from telic.envs.tasks import TASKS
+from telic.envs.catalogue import catalogue, describe, describe_text, known_ids
+from telic.envs.tasks import RULES, TASKS
 from telic.errors import UnknownName
 
 

@@ -13,8 +13,9 @@ from typing import Any
 
 from telic.core.text import few_digits
 from telic.envs import make
-from telic.envs.catalogue import RULES, describe_text
+from telic.envs.catalogue import describe_text
 from telic.envs.spec import EnvSpec, JointSpec, Robot
+from telic.envs.tasks import RULES
 from telic.judges.criteria import Criterion
 from telic.judges.trial import ExampleResult, Trial
 from telic.quantities.reference import QuantityDescription, describe_quantities

@@ -456,8 +456,3 @@ def action_names(model: mujoco.MjModel) -> tuple[str, ...]:
         or (driven[int(model.actuator_trnid[i, 0])] if on_joint[i] else f"actuator_{i}")
         for i in range(model.nu)
     )
-
-
-def by_body(kind: str, bodies: tuple[str, ...], parts: tuple[str, ...]) -> tuple[str, ...]:
-    """Return names such as "cfrc_ext/torso/fx" for a (bodies, parts) block."""
-    return tuple(f"{kind}/{body}/{part}" for body in bodies for part in parts)

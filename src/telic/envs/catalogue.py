@@ -6,7 +6,6 @@ import importlib.util
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from itertools import groupby
-from typing import NamedTuple
 
 import gymnasium
 from pydantic import Field
@@ -16,63 +15,7 @@ from telic.core.plugins import plugin_names
 from telic.envs.make import make
 from telic.envs.spaces import CLASSIC
 from telic.envs.spec import EnvSpec
-from telic.envs.tasks import TASKS
-
-
-class Rules(NamedTuple):
-    """What an environment itself rewards, and when it ends an episode; names are its arguments."""
-
-    reward: str
-    ends: str
-
-
-_UNHEALTHY = "when unhealthy, unless terminate_when_unhealthy=False: "
-RULES = {
-    "HalfCheetah-v5": Rules(
-        "forward_reward_weight * x_velocity - ctrl_cost_weight * |action|^2", "never"
-    ),
-    "Ant-v5": Rules(
-        "forward_reward_weight * x_velocity + healthy_reward - ctrl_cost_weight * |action|^2 "
-        "- contact_cost_weight * |contact forces|^2",
-        _UNHEALTHY + "torso height outside healthy_z_range, or a number is not finite",
-    ),
-    "Hopper-v5": Rules(
-        "forward_reward_weight * x_velocity + healthy_reward - ctrl_cost_weight * |action|^2",
-        _UNHEALTHY + "torso height or angle outside healthy_z_range or healthy_angle_range, or "
-        "another number outside healthy_state_range",
-    ),
-    "Walker2d-v5": Rules(
-        "forward_reward_weight * x_velocity + healthy_reward - ctrl_cost_weight * |action|^2",
-        _UNHEALTHY + "torso height or angle outside healthy_z_range or healthy_angle_range",
-    ),
-    "Humanoid-v5": Rules(
-        "forward_reward_weight * x_velocity of the centre of mass + healthy_reward "
-        "- ctrl_cost_weight * |action|^2 - contact_cost_weight * |contact forces|^2, the last "
-        "within contact_cost_range",
-        _UNHEALTHY + "torso height outside healthy_z_range",
-    ),
-    "HumanoidStandup-v5": Rules(
-        "uph_cost_weight * torso height / timestep + 1 - ctrl_cost_weight * |action|^2 "
-        "- impact_cost_weight * |contact forces|^2, the last within impact_cost_range",
-        "never",
-    ),
-    "Swimmer-v5": Rules(
-        "forward_reward_weight * x_velocity - ctrl_cost_weight * |action|^2", "never"
-    ),
-    "Reacher-v5": Rules(
-        "- reward_dist_weight * distance of the fingertip to the target "
-        "- reward_control_weight * |action|^2",
-        "never",
-    ),
-    "InvertedPendulum-v5": Rules(
-        "1 while the pole stands", "when the pole leans by more than 0.2 rad"
-    ),
-    "InvertedDoublePendulum-v5": Rules(
-        "healthy_reward - 0.01 x^2 - (y - 2)^2 - 0.001 v1^2 - 0.005 v2^2, with the tip at (x, y) "
-        "and joint velocities v1, v2",
-        "when the tip is lower than 1 m",
-    ),
-}
+from telic.envs.tasks import RULES, TASKS
 
 _EXTRAS = {
     "gymnasium.envs.box2d": ("Box2D", "pip install 'gymnasium[box2d]'"),

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Annotated, Any, ClassVar, Generic, NamedTuple, TypeVar
+from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 import mujoco
 import numpy as np
@@ -25,29 +25,12 @@ from telic.sim import Simulation, copy_fields, put_back_fields
 Read = Callable[[str], Tensor]
 """gives a field of the simulation, or "action", as it was at the end of the transition"""
 
-# Argument types that several tasks share, each with the description that is its help text.
-Range = tuple[float, float]
-
-FrameSkip = Annotated[PositiveInt, Field(description="physics steps per control step")]
-ForwardWeight = Annotated[float, Field(description="reward per m/s forward")]
-ControlWeight = Annotated[float, Field(description="cost per squared action")]
-ContactWeight = Annotated[float, Field(description="cost per squared contact force")]
-HealthyReward = Annotated[float, Field(description="reward per step while healthy")]
-TerminateWhenUnhealthy = Annotated[bool, Field(description="end the episode when unhealthy")]
-HealthyHeight = Annotated[Range, Field(description="heights of the torso that are healthy, m")]
-HealthyAngle = Annotated[Range, Field(description="angles of the torso that are healthy, rad")]
-NoiseScale = Annotated[float, Field(ge=0, description="noise of the initial pose and velocity")]
-HidePosition = Annotated[
-    bool, Field(description="leave the horizontal position out of what is seen")
-]
-IncludeBlock = Annotated[bool, Field(description="show this block of the observation")]
-
 
 class TaskArguments(Config):
     """Arguments every task takes; each task adds its own, named and preset as in Gymnasium."""
 
     xml_file: str = Field(description="model: the name of a Gymnasium asset, or a path")
-    frame_skip: FrameSkip
+    frame_skip: PositiveInt = Field(description="physics steps per control step")
     max_episode_steps: PositiveInt | None = Field(1000, description="time limit; None: unlimited")
     default_camera_config: dict[str, Any] = Field(
         default_factory=dict, description="taken as in Gymnasium; videos place their own camera"

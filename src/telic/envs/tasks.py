@@ -1,249 +1,467 @@
-"""The ten MuJoCo tasks of Gymnasium, version 5, by id.
-
-Here are the robots in a plane, which run, walk, hop and swim, and the machines on a fixed base: a
-cart that balances one or two poles, and an arm that reaches a target. Those that move in space are
-in `telic.envs.spatial`.
-"""
+"""The ten MuJoCo tasks of Gymnasium, version 5, by id: the same arguments, numbers and info."""
 
 from __future__ import annotations
 
 import math
-from typing import Annotated, ClassVar, TypeVar
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar, NamedTuple
 
 import torch
-from pydantic import Field, PositiveInt
+from pydantic import Field, NonNegativeFloat, PositiveInt, create_model
 from torch import Tensor
 
 from telic.core.seeds import uniform
 from telic.core.tensors import norm
-from telic.envs.anatomy import position_names, velocity_names
-from telic.envs.spatial import Ant, Humanoid, HumanoidStandup
-from telic.envs.task import (
-    AnyTask,
-    ControlWeight,
-    ForwardWeight,
-    FrameSkip,
-    HealthyAngle,
-    HealthyHeight,
-    HealthyReward,
-    HidePosition,
-    NoiseScale,
-    Outcome,
-    Range,
-    Task,
-    TaskArguments,
-    TerminateWhenUnhealthy,
-    between,
-)
-from telic.errors import BadEnvironment
+from telic.envs.anatomy import body_names, position_names, velocity_names
+from telic.envs.task import Outcome, Read, Task, TaskArguments, between
+from telic.errors import BadEnvironment, UnknownName
 from telic.sim import Simulation
 
 _REACH = 0.2  # radius of the disc that Reacher's target lies in, m
+_SPATIAL_FORCE = ("tx", "ty", "tz", "fx", "fy", "fz")
+_SPATIAL_MOTION = ("wx", "wy", "wz", "vx", "vy", "vz")
+_SPATIAL_INERTIA = ("ixx", "iyy", "izz", "ixy", "ixz", "iyz", "mx", "my", "mz", "m")
+
+_Range = tuple[float, float]
+_MEANINGS = {
+    "x_position": "position along x, m",
+    "y_position": "position along y, m",
+    "z_distance_from_origin": "height of the torso above its default, m",
+    "distance_from_origin": "horizontal distance from the origin, m",
+    "tendon_length": "length of each tendon (N, ntendon), m",
+    "tendon_velocity": "rate of each tendon's length (N, ntendon), m/s",
+    "x_velocity": "mean velocity along x over the step, m/s",
+    "y_velocity": "mean velocity along y over the step, m/s",
+    "reward_forward": "weighted forward velocity",
+    "reward_ctrl": "minus the control cost",
+    "reward_quadctrl": "minus the control cost",
+    "reward_contact": "minus the contact cost",
+    "reward_impact": "minus the contact cost",
+    "reward_survive": "reward for being healthy",
+    "reward_linup": "height of the torso over the physics time step",
+    "reward_dist": "minus the weighted distance to the target",
+    "distance_penalty": "minus the penalty for the tip being away from its place",
+    "velocity_penalty": "minus the penalty for the poles turning",
+}
+_READERS: dict[str, Callable[[Read], Tensor]] = {
+    "x_position": lambda read: read("qpos")[:, 0],
+    "y_position": lambda read: read("qpos")[:, 1],
+    "distance_from_origin": lambda read: norm(read("qpos")[:, :2]),
+    "tendon_length": lambda read: read("ten_length"),
+    "tendon_velocity": lambda read: read("ten_velocity"),
+}
+_CLIPPED = (_Range, "the contact cost is clipped to it")
+_SHOW = (bool, "show this block of the observation")
+_ARGUMENTS: dict[str, tuple[Any, str]] = {
+    "xml_file": (str, "model: the name of a Gymnasium asset, or a path"),
+    "frame_skip": (PositiveInt, "physics steps per control step"),
+    "max_episode_steps": (PositiveInt | None, "time limit; None: unlimited"),
+    "main_body": (int | str, "body whose motion is the robot's: number or name"),
+    "forward_reward_weight": (float, "reward per m/s forward"),
+    "ctrl_cost_weight": (float, "cost per squared action"),
+    "contact_cost_weight": (float, "cost per squared contact force"),
+    "impact_cost_weight": (float, "cost per squared contact force"),
+    "uph_cost_weight": (float, "accepted and without effect, as in Gymnasium"),
+    "reward_dist_weight": (float, "cost per metre to the target"),
+    "reward_control_weight": (float, "cost per squared action"),
+    "contact_cost_range": _CLIPPED,
+    "impact_cost_range": _CLIPPED,
+    "contact_force_range": (_Range, "contact forces are clipped to it, observed and charged"),
+    "healthy_reward": (float, "reward per step while healthy"),
+    "terminate_when_unhealthy": (bool, "end the episode when unhealthy"),
+    "healthy_z_range": (_Range, "healthy heights of the torso, m"),
+    "healthy_angle_range": (_Range, "healthy angles of the torso, rad"),
+    "healthy_state_range": (_Range, "healthy range of all other positions and velocities"),
+    "reset_noise_scale": (NonNegativeFloat, "noise of the initial pose and velocity"),
+    "exclude_current_positions_from_observation": (bool, "do not observe x and y"),
+    "include_cinert_in_observation": _SHOW,
+    "include_cvel_in_observation": _SHOW,
+    "include_qfrc_actuator_in_observation": _SHOW,
+    "include_cfrc_ext_in_observation": _SHOW,
+}
 
 
-class HalfCheetahArguments(TaskArguments):
-    """Arguments of HalfCheetah-v5."""
+class Rules(NamedTuple):
+    """Reward and termination of a task in words; names are its arguments."""
 
-    xml_file: str = "half_cheetah.xml"
-    frame_skip: FrameSkip = 5
-    forward_reward_weight: ForwardWeight = 1.0
-    ctrl_cost_weight: ControlWeight = 0.1
-    reset_noise_scale: NoiseScale = 0.1
-    exclude_current_positions_from_observation: HidePosition = True
+    reward: str
+    ends: str = "never"
 
 
-class SwimmerArguments(TaskArguments):
-    """Arguments of Swimmer-v5."""
-
-    xml_file: str = "swimmer.xml"
-    frame_skip: FrameSkip = 4
-    forward_reward_weight: ForwardWeight = 1.0
-    ctrl_cost_weight: ControlWeight = 1e-4
-    reset_noise_scale: NoiseScale = 0.1
-    exclude_current_positions_from_observation: HidePosition = True
+def _arguments(xml_file: str, frame_skip: int, **defaults: Any) -> type[TaskArguments]:
+    """Return the arguments of a task, named and preset as in Gymnasium."""
+    fields: dict[str, Any] = {}
+    for name, default in {"xml_file": xml_file, "frame_skip": frame_skip, **defaults}.items():
+        kind, description = _ARGUMENTS[name]
+        fields[name] = (kind, Field(default, description=description))
+    return create_model("TaskArguments", __base__=TaskArguments, **fields)
 
 
-class Walker2dArguments(TaskArguments):
-    """Arguments of Walker2d-v5."""
-
-    xml_file: str = "walker2d_v5.xml"
-    frame_skip: FrameSkip = 4
-    forward_reward_weight: ForwardWeight = 1.0
-    ctrl_cost_weight: ControlWeight = 1e-3
-    healthy_reward: HealthyReward = 1.0
-    terminate_when_unhealthy: TerminateWhenUnhealthy = True
-    healthy_z_range: HealthyHeight = (0.8, 2.0)
-    healthy_angle_range: HealthyAngle = (-1.0, 1.0)
-    reset_noise_scale: NoiseScale = 5e-3
-    exclude_current_positions_from_observation: HidePosition = True
+def _info(names: str) -> dict[str, str]:
+    return {name: _MEANINGS[name] for name in names.split()}
 
 
-class HopperArguments(Walker2dArguments):
-    """Arguments of Hopper-v5."""
+class GymnasiumTask(Task[Any]):
+    """A task of Gymnasium with its rules in words."""
 
-    xml_file: str = "hopper.xml"
-    healthy_state_range: Annotated[
-        Range, Field(description="all other positions and velocities must lie in it")
-    ] = (-100.0, 100.0)
-    healthy_z_range: HealthyHeight = (0.7, float("inf"))
-    healthy_angle_range: HealthyAngle = (-0.2, 0.2)
+    rules: ClassVar[Rules]
 
 
-PlanarT = TypeVar("PlanarT", bound=HalfCheetahArguments | SwimmerArguments | Walker2dArguments)
+_UNHEALTHY = "when unhealthy, unless terminate_when_unhealthy=False: "
+_MOVES: dict[str, Any] = {
+    "forward_reward_weight": 1.0,
+    "reset_noise_scale": 0.1,
+    "exclude_current_positions_from_observation": True,
+}
+_STANDS: dict[str, Any] = {"healthy_reward": 1.0, "terminate_when_unhealthy": True}
+_FORWARD = "forward_reward_weight * x_velocity"
+_EFFORT = " - ctrl_cost_weight * |action|^2"
 
 
-class PlanarTask(Task[PlanarT]):
-    """Sees its joints, but not where it is: the first `place` columns of qpos."""
+class Locomotion(GymnasiumTask):
+    """Reward speed along x and health; charge effort and contact."""
 
     place: ClassVar[int] = 1
+    """first columns of qpos, which say where it is"""
 
-    def __init__(self, arguments: PlanarT, sim: Simulation) -> None:
+    def __init__(self, arguments: Any, sim: Simulation) -> None:
         super().__init__(arguments, sim)
         hidden = self.place * arguments.exclude_current_positions_from_observation
-        self._seen = self.qpos[:, hidden:]
-        self._place = self.qpos[:, : self.place]
+        # Live views: an observation is their only copy.
+        self.blocks = [self.qpos[:, hidden:], self.qvel]
+        self.tracked = self.qpos[:, : self.place]
         self.obs_names = position_names(sim.model)[hidden:] + velocity_names(sim.model)
-        self.readers = {"x_position": lambda read: read("qpos")[:, 0]}
+        self.readers = {name: _READERS[name] for name in self.meanings if name in _READERS}
 
     def observe(self) -> Tensor:
-        """Observe joint positions and velocities."""
-        return torch.cat((self._seen, self.qvel), dim=1)
+        """Observe positions, velocities, and what else the task shows."""
+        return torch.cat(self.blocks, dim=1)
 
     def track(self) -> Tensor:
         """Follow x, and y if it can go there."""
-        return self._place.clone()
+        return self.tracked.clone()
+
+    def is_healthy(self) -> Tensor | None:
+        """Return which robots are healthy, (N,) bool; None: the task does not ask."""
+        return None
+
+    def contact_cost(self) -> Tensor | None:
+        """Return minus the cost of contact, (N,); None: it is not charged."""
+        return None
 
     def outcome(self, action: Tensor, moved: Tensor) -> Outcome:
-        """Reward speed, charge effort."""
-        values = self.speed_and_effort(action, moved)
-        return Outcome(values["reward_forward"] + values["reward_ctrl"], None, values)
-
-    def speed_and_effort(self, action: Tensor, moved: Tensor) -> dict[str, Tensor]:
-        """Return the velocities of a step, its reward for speed and its cost of effort."""
+        """Reward speed and health, charge effort and contact."""
+        arguments = self.arguments
         velocities = (moved / self.dt).unbind(1)
-        return {
-            **dict(zip(("x_velocity", "y_velocity"), velocities, strict=False)),
-            "reward_forward": velocities[0] * self.arguments.forward_reward_weight,
-            "reward_ctrl": action.square().sum(1) * -self.arguments.ctrl_cost_weight,
-        }
+        values = dict(zip(("x_velocity", "y_velocity"), velocities, strict=False))
+        reward = values["reward_forward"] = velocities[0] * arguments.forward_reward_weight
+        healthy, ends = self.is_healthy(), None
+        if healthy is not None:
+            values["reward_survive"] = self.where(healthy, arguments.healthy_reward)
+            reward = reward + values["reward_survive"]
+            ends = ~healthy if arguments.terminate_when_unhealthy else None
+        values["reward_ctrl"] = action.square().sum(1) * -arguments.ctrl_cost_weight
+        reward = reward + values["reward_ctrl"]
+        contact = self.contact_cost()
+        if contact is not None:
+            values["reward_contact"] = contact
+            reward = reward + contact
+        return Outcome(reward, ends, values)
+
+    def read_height(self, column: int, sim: Simulation) -> None:
+        """Offer the height above the default, which is a column of qpos."""
+        default = float(sim.model.qpos0[column])
+        name = "z_distance_from_origin"
+        self.readers = {**self.readers, name: lambda read: read("qpos")[:, column] - default}
 
 
-class HalfCheetah(PlanarTask[HalfCheetahArguments]):
-    """Reward is w_f * x velocity - w_c * |action|^2; never terminates."""
+class HalfCheetah(Locomotion):
+    """A running robot in a plane."""
 
     id = "HalfCheetah-v5"
     description = "A two-legged robot in the vertical plane; its own task is to run forward fast."
-    Arguments = HalfCheetahArguments
+    rules = Rules(_FORWARD + _EFFORT)
     normal_velocities = True
-    meanings: ClassVar = {
-        "x_position": "position along x, m",
-        "x_velocity": "mean velocity along x over the step, m/s",
-        "reward_forward": "weighted forward velocity",
-        "reward_ctrl": "minus the control cost",
-    }
+    meanings: ClassVar = _info("x_position x_velocity reward_forward reward_ctrl")
+    Arguments = _arguments("half_cheetah.xml", 5, ctrl_cost_weight=0.1, **_MOVES)
 
 
-class Swimmer(PlanarTask[SwimmerArguments]):
-    """Reward is w_f * x velocity - w_c * |action|^2; never terminates."""
+class Swimmer(Locomotion):
+    """A chain of links in a viscous fluid; positions are those of its front tip."""
 
     id = "Swimmer-v5"
     description = "A chain of three links in a viscous plane; its own task is to swim towards +x."
-    Arguments = SwimmerArguments
+    rules = Rules(_FORWARD + _EFFORT)
     place = 2
-    meanings: ClassVar = {
-        "x_position": "position of the front tip along x, m",
-        "y_position": "position of the front tip along y, m",
-        "distance_from_origin": "distance of the front tip from the origin, m",
-        "x_velocity": "mean velocity along x over the step, m/s",
-        "y_velocity": "mean velocity along y over the step, m/s",
-        "reward_forward": "weighted forward velocity",
-        "reward_ctrl": "minus the control cost",
-    }
-
-    def __init__(self, arguments: SwimmerArguments, sim: Simulation) -> None:
-        super().__init__(arguments, sim)
-        self.readers = {
-            **self.readers,
-            "y_position": lambda read: read("qpos")[:, 1],
-            "distance_from_origin": lambda read: norm(read("qpos")[:, :2]),
-        }
+    meanings: ClassVar = _info(
+        "x_position y_position distance_from_origin x_velocity y_velocity reward_forward "
+        "reward_ctrl"
+    )
+    Arguments = _arguments("swimmer.xml", 4, ctrl_cost_weight=1e-4, **_MOVES)
 
 
-class Walker2d(PlanarTask[Walker2dArguments]):
-    """Reward is w_f * x velocity + w_h * healthy - w_c * |action|^2; ends when it falls."""
+_WALKER = {**_MOVES, **_STANDS, "ctrl_cost_weight": 1e-3, "reset_noise_scale": 5e-3}
+
+
+class Walker2d(Locomotion):
+    """Two legs in a plane; velocities are observed clipped at 10."""
 
     id = "Walker2d-v5"
     description = "Two legs in the vertical plane; its own task is to walk forward without falling."
-    Arguments = Walker2dArguments
-    meanings: ClassVar = {
-        "x_position": "position along x, m",
-        "z_distance_from_origin": "height of the torso above its default, m",
-        "x_velocity": "mean velocity along x over the step, m/s",
-        "reward_forward": "weighted forward velocity",
-        "reward_ctrl": "minus the control cost",
-        "reward_survive": "reward for being healthy",
-    }
+    rules = Rules(
+        _FORWARD + " + healthy_reward" + _EFFORT,
+        _UNHEALTHY + "torso height or angle outside healthy_z_range or healthy_angle_range",
+    )
+    meanings: ClassVar = _info(
+        "x_position z_distance_from_origin x_velocity reward_forward reward_ctrl reward_survive"
+    )
+    Arguments = _arguments(
+        "walker2d_v5.xml", 4, healthy_z_range=(0.8, 2.0), healthy_angle_range=(-1.0, 1.0), **_WALKER
+    )
 
-    def __init__(self, arguments: Walker2dArguments, sim: Simulation) -> None:
+    def __init__(self, arguments: Any, sim: Simulation) -> None:
         super().__init__(arguments, sim)
         self._height, self._angle = self.qpos[:, 1], self.qpos[:, 2]
-        height = float(sim.model.qpos0[1])
-        self.readers = {
-            **self.readers,
-            "z_distance_from_origin": lambda read: read("qpos")[:, 1] - height,
-        }
+        self.read_height(1, sim)
 
     def observe(self) -> Tensor:
-        """Observe joint positions, and velocities cut at 10."""
-        return torch.cat((self._seen, self.qvel.clamp(-10.0, 10.0)), dim=1)
+        """Observe positions and clipped velocities."""
+        return torch.cat((self.blocks[0], self.qvel.clamp(-10.0, 10.0)), dim=1)
 
     def is_healthy(self) -> Tensor:
-        """Tell who stands, (N,) bool."""
+        """Return which robots stand, (N,) bool."""
         is_up = between(self._height, self.arguments.healthy_z_range)
         return is_up & between(self._angle, self.arguments.healthy_angle_range)
 
-    def outcome(self, action: Tensor, moved: Tensor) -> Outcome:
-        """Reward speed and standing, charge effort."""
-        values = self.speed_and_effort(action, moved)
-        healthy = self.is_healthy()
-        survive = values["reward_survive"] = self.where(healthy, self.arguments.healthy_reward)
-        reward = values["reward_forward"] + survive + values["reward_ctrl"]
-        terminated = ~healthy if self.arguments.terminate_when_unhealthy else None
-        return Outcome(reward, terminated, values)
-
 
 class Hopper(Walker2d):
-    """As Walker2d, and every other position and velocity must stay in bounds too."""
+    """One leg in a plane; every other position and velocity must stay in bounds as well."""
 
     id = "Hopper-v5"
     description = "One leg in the vertical plane; its own task is to hop forward without falling."
-    Arguments = HopperArguments
-    arguments: HopperArguments
+    rules = Rules(
+        _FORWARD + " + healthy_reward" + _EFFORT,
+        _UNHEALTHY + "torso height or angle outside healthy_z_range or healthy_angle_range, or "
+        "another number outside healthy_state_range",
+    )
+    Arguments = _arguments(
+        "hopper.xml",
+        4,
+        healthy_state_range=(-100.0, 100.0),
+        healthy_z_range=(0.7, float("inf")),
+        healthy_angle_range=(-0.2, 0.2),
+        **_WALKER,
+    )
 
     def is_healthy(self) -> Tensor:
-        """Tell who stands and moves within bounds, (N,) bool."""
+        """Return which robots stand and move within bounds, (N,) bool."""
         state = torch.cat((self.qpos[:, 2:], self.qvel), dim=1)
         return super().is_healthy() & between(state, self.arguments.healthy_state_range).all(1)
 
 
-class InvertedPendulumArguments(TaskArguments):
-    """Arguments of InvertedPendulum-v5."""
+class Ant(Locomotion):
+    """Four legs; velocities are those of its main body."""
 
-    xml_file: str = "inverted_pendulum.xml"
-    frame_skip: FrameSkip = 2
-    reset_noise_scale: NoiseScale = 0.01
-    terminate_when_unhealthy: TerminateWhenUnhealthy = True
+    id = "Ant-v5"
+    description = (
+        "A four-legged robot; its own task is to walk towards +x without falling or jumping."
+    )
+    rules = Rules(
+        _FORWARD + " + healthy_reward" + _EFFORT + " - contact_cost_weight * |contact forces|^2",
+        _UNHEALTHY + "torso height outside healthy_z_range, or a number is not finite",
+    )
+    place = 2
+    normal_velocities = True
+    meanings: ClassVar = _info(
+        "x_position y_position distance_from_origin x_velocity y_velocity reward_forward "
+        "reward_ctrl reward_contact reward_survive"
+    )
+    Arguments = _arguments(
+        "ant.xml",
+        5,
+        ctrl_cost_weight=0.5,
+        contact_cost_weight=5e-4,
+        main_body=1,
+        healthy_z_range=(0.2, 1.0),
+        contact_force_range=(-1.0, 1.0),
+        include_cfrc_ext_in_observation=True,
+        **_MOVES,
+        **_STANDS,
+    )
+
+    def __init__(self, arguments: Any, sim: Simulation) -> None:
+        super().__init__(arguments, sim)
+        bodies = body_names(sim.model)
+        self._height = self.qpos[:, 2]
+        self._forces = sim.field("cfrc_ext").flatten(1)
+        # Gymnasium's velocity is that of the body frame, which lags qpos by one substep.
+        self.tracked = sim.field("xpos")[:, _row(arguments.main_body, bodies), :2]
+        if arguments.include_cfrc_ext_in_observation:
+            self.obs_names += _by_body("cfrc_ext", bodies[1:], _SPATIAL_FORCE)
+
+    def observe(self) -> Tensor:
+        """Observe positions, velocities and clipped contact forces."""
+        if not self.arguments.include_cfrc_ext_in_observation:
+            return super().observe()
+        forces = self._forces[:, 6:].clamp(*self.arguments.contact_force_range)  # not the world's
+        return torch.cat((*self.blocks, forces), dim=1)
+
+    def is_healthy(self) -> Tensor:
+        """Return which robots neither fell nor jumped, (N,) bool."""
+        low, high = self.arguments.healthy_z_range
+        # A sum is finite exactly when all its terms are: MuJoCo keeps them below 1e10.
+        finite = (self.qpos.sum(1) + self.qvel.sum(1)).isfinite()
+        return (self._height >= low) & (self._height <= high) & finite
+
+    def contact_cost(self) -> Tensor:
+        """Return minus the weighted squared contact forces, each clipped."""
+        forces = self._forces.clamp(*self.arguments.contact_force_range)
+        return forces.square().sum(1) * -self.arguments.contact_cost_weight
 
 
-class InvertedPendulum(Task[InvertedPendulumArguments]):
-    """Reward is 1 while the pole stands within 0.2 rad; ends when it does not."""
+def _row(body: int | str, bodies: tuple[str, ...]) -> int:
+    if isinstance(body, int) and 0 <= body < len(bodies):
+        return body
+    if body in bodies:
+        return bodies.index(str(body))
+    raise UnknownName("body", str(body), list(bodies))
+
+
+def _by_body(kind: str, bodies: tuple[str, ...], parts: tuple[str, ...]) -> tuple[str, ...]:
+    """Return names such as "cfrc_ext/torso/fx" for a (bodies, parts) block."""
+    return tuple(f"{kind}/{body}/{part}" for body in bodies for part in parts)
+
+
+_PERSON: dict[str, Any] = {
+    "ctrl_cost_weight": 0.1,
+    "reset_noise_scale": 1e-2,
+    "exclude_current_positions_from_observation": True,
+    "include_cinert_in_observation": True,
+    "include_cvel_in_observation": True,
+    "include_qfrc_actuator_in_observation": True,
+    "include_cfrc_ext_in_observation": True,
+}
+
+
+class _Person(Locomotion):
+    """What both humanoids observe, and the sum over contact forces."""
+
+    place = 2
+
+    def __init__(self, arguments: Any, sim: Simulation) -> None:
+        super().__init__(arguments, sim)
+        model = sim.model
+        bodies = body_names(model)[1:]
+        self._forces = sim.field("cfrc_ext").flatten(1)
+        driven = tuple(f"qfrc_actuator/{name}" for name in velocity_names(model)[6:])
+        for name, rows, names in (
+            ("cinert", slice(1, None), _by_body("cinert", bodies, _SPATIAL_INERTIA)),
+            ("cvel", slice(1, None), _by_body("cvel", bodies, _SPATIAL_MOTION)),
+            ("qfrc_actuator", slice(6, None), driven),
+            ("cfrc_ext", slice(1, None), _by_body("cfrc_ext", bodies, _SPATIAL_FORCE)),
+        ):
+            if getattr(arguments, f"include_{name}_in_observation"):
+                self.blocks.append(sim.field(name)[:, rows].flatten(1))
+                self.obs_names += names
+
+    def clipped_contact(self, weight: float, bounds: _Range) -> Tensor:
+        """Return minus the weighted squared contact forces within bounds, (N,)."""
+        low, high = bounds
+        return (self._forces.square().sum(1) * -weight).clamp(-high, -low)
+
+
+class Humanoid(_Person):
+    """A walking person; velocities are those of its centre of mass."""
+
+    id = "Humanoid-v5"
+    description = "A person-like robot; its own task is to walk towards +x without falling."
+    rules = Rules(
+        _FORWARD + " of the centre of mass + healthy_reward" + _EFFORT + " - contact_cost_weight "
+        "* |contact forces|^2, the last within contact_cost_range",
+        _UNHEALTHY + "torso height outside healthy_z_range",
+    )
+    meanings: ClassVar = _info(
+        "x_position y_position tendon_length tendon_velocity distance_from_origin x_velocity "
+        "y_velocity reward_survive reward_forward reward_ctrl reward_contact"
+    )
+    Arguments = _arguments(
+        "humanoid.xml",
+        5,
+        forward_reward_weight=1.25,
+        contact_cost_weight=5e-7,
+        contact_cost_range=(-float("inf"), 10.0),
+        healthy_reward=5.0,
+        terminate_when_unhealthy=True,
+        healthy_z_range=(1.0, 2.0),
+        **_PERSON,
+    )
+
+    def __init__(self, arguments: Any, sim: Simulation) -> None:
+        super().__init__(arguments, sim)
+        self._height = self.qpos[:, 2]
+        # Row 0, the world's subtree, has the centre of mass of all; it lags qpos by one substep.
+        self.tracked = sim.field("subtree_com")[:, 0, :2]
+
+    def is_healthy(self) -> Tensor:
+        """Return which robots stand, (N,) bool."""
+        return between(self._height, self.arguments.healthy_z_range)
+
+    def contact_cost(self) -> Tensor:
+        """Return minus the weighted squared contact forces, the sum clipped."""
+        arguments = self.arguments
+        return self.clipped_contact(arguments.contact_cost_weight, arguments.contact_cost_range)
+
+
+class HumanoidStandup(_Person):
+    """A person that gets up: height over time step + 1, minus costs of effort and impact."""
+
+    id = "HumanoidStandup-v5"
+    description = "A person-like robot lying on its back; its own task is to get up."
+    rules = Rules(
+        "uph_cost_weight * torso height / timestep + 1 - ctrl_cost_weight * |action|^2 "
+        "- impact_cost_weight * |contact forces|^2, the last within impact_cost_range"
+    )
+    meanings: ClassVar = _info(
+        "x_position y_position tendon_length tendon_velocity z_distance_from_origin reward_linup "
+        "reward_quadctrl reward_impact"
+    )
+    Arguments = _arguments(
+        "humanoidstandup.xml",
+        5,
+        uph_cost_weight=1.0,
+        impact_cost_weight=0.5e-6,
+        impact_cost_range=(-float("inf"), 10.0),
+        **_PERSON,
+    )
+
+    def __init__(self, arguments: Any, sim: Simulation) -> None:
+        super().__init__(arguments, sim)
+        self._timestep = sim.model.opt.timestep
+        self.tracked = self.qpos[:, :0]
+        self.read_height(2, sim)
+
+    def outcome(self, action: Tensor, moved: Tensor) -> Outcome:
+        """Reward height, charge effort and impact."""
+        arguments = self.arguments
+        height = self.qpos[:, 2] / self._timestep
+        control = action.square().sum(1) * -arguments.ctrl_cost_weight
+        impact = self.clipped_contact(arguments.impact_cost_weight, arguments.impact_cost_range)
+        values = {"reward_linup": height, "reward_quadctrl": control, "reward_impact": impact}
+        return Outcome(height + control + impact + 1.0, None, values)
+
+
+class InvertedPendulum(GymnasiumTask):
+    """A pole on a cart."""
 
     id = "InvertedPendulum-v5"
     description = "A cart with a pole; its own task is to keep the pole up."
-    Arguments = InvertedPendulumArguments
-    meanings: ClassVar = {"reward_survive": "1 while the pole stands, else 0"}
+    rules = Rules("1 while the pole stands", "when the pole leans by more than 0.2 rad")
+    meanings: ClassVar = _info("reward_survive")
+    Arguments = _arguments(
+        "inverted_pendulum.xml", 2, reset_noise_scale=0.01, terminate_when_unhealthy=True
+    )
 
-    def __init__(self, arguments: InvertedPendulumArguments, sim: Simulation) -> None:
+    def __init__(self, arguments: Any, sim: Simulation) -> None:
         super().__init__(arguments, sim)
         self.obs_names = position_names(sim.model) + velocity_names(sim.model)
 
@@ -256,44 +474,41 @@ class InvertedPendulum(Task[InvertedPendulumArguments]):
         finite = (self.qpos.sum(1) + self.qvel.sum(1)).isfinite()
         healthy = (self.qpos[:, 1].abs() <= 0.2) & finite
         reward = healthy.to(self.qpos.dtype)
-        terminated = ~healthy if self.arguments.terminate_when_unhealthy else None
-        return Outcome(reward, terminated, {"reward_survive": reward})
+        ends = ~healthy if self.arguments.terminate_when_unhealthy else None
+        return Outcome(reward, ends, {"reward_survive": reward})
 
 
-class InvertedDoublePendulumArguments(TaskArguments):
-    """Arguments of InvertedDoublePendulum-v5."""
-
-    xml_file: str = "inverted_double_pendulum.xml"
-    frame_skip: FrameSkip = 5
-    healthy_reward: HealthyReward = 10.0
-    reset_noise_scale: NoiseScale = 0.1
-    terminate_when_unhealthy: TerminateWhenUnhealthy = True
-
-
-class InvertedDoublePendulum(Task[InvertedDoublePendulumArguments]):
-    """Reward is w_h * standing - 0.01 x^2 - (y - 2)^2 - 1e-3 v1^2 - 5e-3 v2^2, (x, y) the tip."""
+class InvertedDoublePendulum(GymnasiumTask):
+    """A pole on a pole on a cart."""
 
     id = "InvertedDoublePendulum-v5"
     description = "A cart with a pole on a pole; its own task is to keep both up."
-    Arguments = InvertedDoublePendulumArguments
+    rules = Rules(
+        "healthy_reward - 0.01 x^2 - (y - 2)^2 - 0.001 v1^2 - 0.005 v2^2, with the tip at (x, y) "
+        "and joint velocities v1, v2",
+        "when the tip is lower than 1 m",
+    )
     normal_velocities = True
-    meanings: ClassVar = {
-        "reward_survive": "reward while the tip is above 1 m",
-        "distance_penalty": "minus the penalty for the tip being away from its place",
-        "velocity_penalty": "minus the penalty for the poles turning",
-    }
+    meanings: ClassVar = _info("reward_survive distance_penalty velocity_penalty")
     obs_names = (
         *("slider", "hinge_sin", "hinge2_sin", "hinge_cos", "hinge2_cos", "slider_velocity"),
         *("hinge_velocity", "hinge2_velocity", "slider_constraint_force"),
     )
+    Arguments = _arguments(
+        "inverted_double_pendulum.xml",
+        5,
+        healthy_reward=10.0,
+        reset_noise_scale=0.1,
+        terminate_when_unhealthy=True,
+    )
 
-    def __init__(self, arguments: InvertedDoublePendulumArguments, sim: Simulation) -> None:
+    def __init__(self, arguments: Any, sim: Simulation) -> None:
         super().__init__(arguments, sim)
         self._tip = sim.field("site_xpos")[:, 0]
         self._constraint = sim.field("qfrc_constraint")[:, :1]
 
     def observe(self) -> Tensor:
-        """Observe the cart, sines and cosines of the poles, and velocities and force cut at 10."""
+        """Observe the cart, sines and cosines of the poles, and clipped velocities and force."""
         angles = self.qpos[:, 1:]
         speeds = self.qvel.clamp(-10.0, 10.0)
         force = self._constraint.clamp(-10.0, 10.0)
@@ -311,38 +526,31 @@ class InvertedDoublePendulum(Task[InvertedDoublePendulumArguments]):
             "distance_penalty": distance,
             "velocity_penalty": velocity,
         }
-        terminated = fallen if self.arguments.terminate_when_unhealthy else None
-        return Outcome(survive + distance + velocity, terminated, values)
+        ends = fallen if self.arguments.terminate_when_unhealthy else None
+        return Outcome(survive + distance + velocity, ends, values)
 
 
-class ReacherArguments(TaskArguments):
-    """Arguments of Reacher-v5."""
-
-    xml_file: str = "reacher.xml"
-    frame_skip: FrameSkip = 2
-    max_episode_steps: PositiveInt | None = Field(50, description="time limit; None: unlimited")
-    reward_dist_weight: Annotated[float, Field(description="cost per metre to the target")] = 1.0
-    reward_control_weight: ControlWeight = 1.0
-
-
-class Reacher(Task[ReacherArguments]):
-    """Reward is -w_d * distance - w_c * |action|^2; never terminates."""
+class Reacher(GymnasiumTask):
+    """An arm of two links in a plane, and a target in its reach."""
 
     id = "Reacher-v5"
     description = (
         "An arm of two links in a plane; its own task is to bring the fingertip to a target."
     )
-    Arguments = ReacherArguments
-    meanings: ClassVar = {
-        "reward_dist": "minus the weighted distance to the target",
-        "reward_ctrl": "minus the control cost",
-    }
+    rules = Rules(
+        "- reward_dist_weight * distance of the fingertip to the target "
+        "- reward_control_weight * |action|^2"
+    )
+    meanings: ClassVar = _info("reward_dist reward_ctrl")
     obs_names = (
         *("joint0_cos", "joint1_cos", "joint0_sin", "joint1_sin", "target_x", "target_y"),
         *("joint0_velocity", "joint1_velocity", "to_target_x", "to_target_y"),
     )
+    Arguments = _arguments(
+        "reacher.xml", 2, max_episode_steps=50, reward_dist_weight=1.0, reward_control_weight=1.0
+    )
 
-    def __init__(self, arguments: ReacherArguments, sim: Simulation) -> None:
+    def __init__(self, arguments: Any, sim: Simulation) -> None:
         super().__init__(arguments, sim)
         places = sim.field("xpos")
         try:
@@ -378,15 +586,15 @@ class Reacher(Task[ReacherArguments]):
 
     def outcome(self, action: Tensor, moved: Tensor) -> Outcome:
         """Charge distance and effort."""
-        way = self._fingertip - self._target
-        distance = norm(way) * -self.arguments.reward_dist_weight
+        distance = norm(self._fingertip - self._target) * -self.arguments.reward_dist_weight
         control = action.square().sum(1) * -self.arguments.reward_control_weight
         values = {"reward_dist": distance, "reward_ctrl": control}
         return Outcome(distance + control, None, values)
 
 
-_ALL: tuple[type[AnyTask], ...] = (
+_ALL: tuple[type[GymnasiumTask], ...] = (
     *(HalfCheetah, Ant, Hopper, Walker2d, Humanoid, HumanoidStandup),
     *(Swimmer, Reacher, InvertedPendulum, InvertedDoublePendulum),
 )
-TASKS: dict[str, type[AnyTask]] = {task.id: task for task in _ALL}
+TASKS: Mapping[str, type[GymnasiumTask]] = {task.id: task for task in _ALL}
+RULES: Mapping[str, Rules] = {name: task.rules for name, task in TASKS.items()}
