@@ -14,7 +14,7 @@ from telic.envs import make
 from telic.errors import ConfigError, UnknownName
 from telic.llm import Budget, BudgetExceeded, Models, Scripted
 from telic.session.records import SessionConfig
-from telic.session.report.sections import author_name, command
+from telic.session.report._common import author_name, command
 from telic.storage.layout import SessionFolder
 from tests.authors.scripts import SCRIPT
 from tests.heard import Heard

@@ -1,14 +1,11 @@
-"""One document, three forms: each says the same, and foreign text is text in all of them."""
+"""One document, two forms: both say the same, and foreign text is text in all of them."""
 
-import io
 import json
 import random
 import re
-from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
-from rich.console import Console
 
 from telic.core.text import duration, figure, money, number, percent, signed, sparkline
 from telic.report import document as doc
@@ -31,7 +28,7 @@ from telic.report.charts import (
 from telic.report.html import LARGEST_INLINE, render_page
 from telic.report.markdown import plain, render_markdown
 from telic.report.svg import draw
-from telic.report.terminal import render_terminal
+from tests.report.reader import Reader
 
 EVIL = "<script>alert(1)</script>\"'><img src=x onerror=alert(1)>|`**[x](javascript:1)"
 LINES = (
@@ -94,30 +91,6 @@ def report(folder: Path) -> doc.Report:
     header = doc.Section("", (doc.Text(EVIL, "where"), doc.Text("first things")))
     sections = (doc.Section("First", blocks), doc.Section("Second", blocks[:1]))
     return doc.Report(EVIL, (*sections, doc.Section("Third", blocks[:2])), header, footer=EVIL)
-
-
-class Reader(HTMLParser):
-    """Reads a page as a browser would, and checks that elements close in order."""
-
-    VOID = ("meta", "img", "wbr", "br")
-
-    def __init__(self, page):
-        super().__init__()
-        self.open, self.elements, self.words = [], [], []
-        self.feed(page)
-        assert self.open == []
-
-    def handle_starttag(self, tag, attrs):
-        self.elements.append((tag, dict(attrs)))
-        if tag not in self.VOID:
-            self.open.append(tag)
-
-    def handle_endtag(self, tag):
-        assert self.open.pop() == tag
-
-    def handle_data(self, data):
-        if self.open and self.open[-1] not in ("style", "script"):
-            self.words.append(data)
 
 
 def test_foreign_text_is_text_on_a_page(tmp_path):
@@ -196,15 +169,6 @@ def test_numbered_sections_come_first_in_a_text_and_as_built_on_a_page(tmp_path)
     assert re.findall("<h2>(.*?)</h2>", page) == ["Pictures", "Later"]
 
 
-def test_a_terminal_shows_every_block_without_taking_text_for_its_markup(tmp_path):
-    out = io.StringIO()
-    made = doc.Report(
-        "[bold]x[/]", (doc.Section("All", (*every_block(tmp_path), doc.Text("[red]"))),)
-    )
-    Console(file=out, width=120).print(render_terminal(made))
-    assert "[bold]x[/]" in out.getvalue() and "[red]" in out.getvalue() and "43%" in out.getvalue()
-
-
 def test_a_widget_gets_its_data_as_data(tmp_path):
     widget = doc.Widget("<p id='a'></p>", "p { color: red }", "let x", json.dumps(["</script><b>"]))
     page = render_page(doc.Report("x", (doc.Section("", (widget,)),)), tmp_path)
@@ -228,11 +192,8 @@ def test_characters_say_the_numbers():
     assert rows == ["a: 50% (25% to 75%), 2 of 4"]
 
 
-def test_numbers_on_an_axis_are_short():
+def test_ticks_are_short_round_and_span_the_range():
     assert [short(each) for each in (5000, 1.5e6, -20_000, 0.25)] == ["5k", "1.5M", "-20k", "0.25"]
-
-
-def test_ticks_are_round_and_span_the_range():
     assert ticks(0.0, 96_256.0, 5) == [0, 20_000, 40_000, 60_000, 80_000, 100_000]
     assert ticks(-3.0, 7.0, 4) == [-5, 0, 5, 10]
     assert ticks(2.0, 2.0, 4) == [0, 0.5, 1, 1.5, 2], "a constant is seen beside zero"

@@ -11,10 +11,10 @@ from telic.authors.candidate import RewardCandidate
 from telic.errors import ResourceError, RewardError, TelicError, UsageError, WorkerDied
 from telic.judges import recorder
 from telic.judges.criteria import score
-from telic.judges.recorder import RecordedFile, is_unchanged, record, record_each
+from telic.judges.recorder import PlayOrder, RecordedFile, is_unchanged, record, record_each
 from telic.judges.verdict import judged
-from telic.session import fresh
-from telic.session.fresh import CHOOSE, CONFIRM, TRIAL, FreshStarts, of_recordings, play_order
+from telic.session import judgement
+from telic.session.judgement import newest, of_recordings, play
 from telic.session.records import SessionConfig
 from telic.storage.files import read_record, write_text
 from telic.storage.layout import RunFolder
@@ -41,6 +41,17 @@ class Phases(RewardFunction):
 ARGS = {"max_episode_steps": 10}
 
 
+def order_of(policy, paths):
+    return PlayOrder(
+        policy=str(policy),
+        env="HalfCheetah-v5",
+        env_args=ARGS,
+        seed=0,
+        paths=tuple(map(str, paths)),
+        reward=PHASES,
+    )
+
+
 @pytest.fixture(scope="module")
 def checkpoint(tmp_path_factory):
     small = {"num_envs": 4, "horizon": 8, "minibatch_size": 32, "hidden": (8,), "overlap": False}
@@ -60,8 +71,7 @@ def checkpoint(tmp_path_factory):
 
 def test_a_policy_that_sees_memory_is_played_beside_its_reward(checkpoint, tmp_path):
     paths = [tmp_path / "own" / f"{index}.npz" for index in range(2)]
-    config = SessionConfig(intent="run", env="HalfCheetah-v5")
-    order = play_order(checkpoint, PHASES, config, ARGS, paths)
+    order = order_of(checkpoint, paths)
     [files] = record([order], tmp_path)
     assert [file.path for file in files] == paths and all(map(is_unchanged, files))
     policy, episode = load_policy(checkpoint), read_trajectory(paths[0])
@@ -75,8 +85,7 @@ def test_a_policy_that_sees_memory_is_played_beside_its_reward(checkpoint, tmp_p
 
 
 def test_without_its_reward_it_is_refused(checkpoint, tmp_path):
-    config = SessionConfig(intent="run", env="HalfCheetah-v5")
-    order = play_order(checkpoint, PHASES, config, ARGS, [tmp_path / "x.npz"])
+    order = order_of(checkpoint, [tmp_path / "x.npz"])
     with pytest.raises(UsageError, match="memory"):
         record([order.model_copy(update={"reward": None})], tmp_path)
 
@@ -88,32 +97,31 @@ def test_every_session_iteration_purpose_and_look_has_starts_of_its_own(monkeypa
         seeds.append({order.seed for order in orders.values()})
         return {}, {}
 
-    monkeypatch.setattr(fresh, "record_each", noted)
-    monkeypatch.setattr(fresh, "judge_files", lambda *_: [])
+    monkeypatch.setattr(judgement, "record_each", noted)
+    monkeypatch.setattr(judgement, "judge_files", lambda *_: [])
     candidate = RewardCandidate(reward=PHASES, env_args=ARGS, steps=1)
 
-    def seed(name, number, starts, **config):
+    def seed(name, number, purpose, moment=(), **config):
         folder = make_session(tmp_path / str(len(seeds)), name, **config)
         add_iteration(folder, number)
         work = SimpleNamespace(config=read_record(folder.config, SessionConfig), folder=folder)
         write_text(folder.iteration(number).run.members()[0].reward_code, PHASES)
-        fresh.play(work, number, candidate, fresh.newest(folder.iteration(number).run), starts)
+        policies = newest(folder.iteration(number).run)
+        play(work, number, candidate, policies, purpose, 4, moment)
         return seeds[-1].pop()
 
     once = [
-        seed("session_a", 1, FreshStarts(CONFIRM, 4)),
-        seed("session_b", 1, FreshStarts(CONFIRM, 4)),
-        seed("session_a", 2, FreshStarts(CONFIRM, 4)),
-        seed("session_a", 1, FreshStarts(CHOOSE, 4)),
-        seed("session_a", 1, FreshStarts(TRIAL, 4)),
-        seed("session_a", 1, FreshStarts(CONFIRM, 4, moment=(1, 0))),
-        seed("session_a", 1, FreshStarts(CONFIRM, 4, moment=(1, 4))),
+        seed("session_a", 1, "confirm"),
+        seed("session_b", 1, "confirm"),
+        seed("session_a", 2, "confirm"),
+        seed("session_a", 1, "choose"),
+        seed("session_a", 1, "trial"),
+        seed("session_a", 1, "confirm", (1, 0)),
+        seed("session_a", 1, "confirm", (1, 4)),
     ]
     assert len(set(once)) == len(once)
-    assert seed("session_a", 1, FreshStarts(CONFIRM, 4)) == once[0]  # a rerun is the same
-    asked = [
-        seed(name, 1, FreshStarts(CONFIRM, 4), start_seed=3) for name in ("session_a", "session_b")
-    ]
+    assert seed("session_a", 1, "confirm") == once[0]  # a rerun is the same
+    asked = [seed(name, 1, "confirm", start_seed=3) for name in ("session_a", "session_b")]
     assert asked[0] == asked[1] != once[0]
 
 
@@ -136,9 +144,8 @@ def test_one_that_cannot_be_recorded_costs_the_others_no_evidence(tmp_path, monk
         return [[RecordedFile(Path(path), "0") for path in order.paths] for order in orders]
 
     monkeypatch.setattr(recorder, "record", record_well)
-    config = SessionConfig(intent="run", env="HalfCheetah-v5")
     orders = {
-        name: play_order(tmp_path / name, PHASES, config, ARGS, [tmp_path / f"{name}.npz"])
+        name: order_of(tmp_path / name, [tmp_path / f"{name}.npz"])
         for name in ("whole", "torn", "other")
     }
     recorded = record_each(orders, tmp_path)

@@ -22,7 +22,7 @@ from telic.judges.trial import Trial, failure
 from telic.judges.verdict import Verdict, judged, unknown
 from telic.llm import CallLimits, Fault, ModelAnswerError, ModelUnavailable, RawReply
 from telic.sandbox import host
-from telic.session import budget, fresh, loop, pictures, training
+from telic.session import budget, judgement, loop, pictures, training
 from telic.session.records import state_of
 from telic.storage import files as storage
 from telic.storage.files import read_json
@@ -498,7 +498,7 @@ def test_what_is_known_to_be_worth_nothing_beats_what_is_unknown(asking, home):
             return [unknown("code", "broke")] * len(paths)
         return [judged([], 0.0)] * len(paths)
 
-    home.setattr(fresh, "judge_files", judge)
+    home.setattr(judgement, "judge_files", judge)
     session, _ = asking.run(FAILING, iterations=2)
     assert session.summary.best_iteration == 2 and session.summary.score == 0.0
 

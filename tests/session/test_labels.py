@@ -20,6 +20,8 @@ from telic.session.labels import (
     vetoed_before,
 )
 from telic.session.records import SessionSummary, state_of
+from telic.session.report._evidence import _people
+from telic.session.report.document import _read
 from telic.storage.files import read_record, write_text
 from telic.verbs.labels import label, veto
 from telic.verbs.things import list_things
@@ -175,18 +177,9 @@ def test_what_did_not_pass_cannot_be_vetoed(session, outcome):
 
 
 def test_the_report_says_what_people_say(session):
-    from telic.session.records import SessionConfig
-    from telic.session.report.data import SessionReportData
-    from telic.session.report.sections import SECTIONS
-
     add_label(session, False, why="it slides", author="ada")
     add_veto(session, "a look-alike", "bob")
-    config, summary = (
-        read_record(session.config, SessionConfig),
-        read_record(session.summary, SessionSummary),
-    )
-    facts = SessionReportData(session, config, None, [], summary)
-    said = str(SECTIONS["Labels and vetoes"](facts))
+    said = str(_people(_read(session)))
     for words in ("vetoed by bob", "it slides", "differ", "below 6 labels change no score"):
         assert words in said
 

@@ -2,7 +2,6 @@
 
 import re
 import shlex
-from html.parser import HTMLParser
 from types import SimpleNamespace
 
 import pytest
@@ -16,20 +15,21 @@ from telic.authors.candidate import (
     handed_out,
 )
 from telic.judges.criteria import Composition, Criterion, guard, leaf, total
+from telic.judges.obedience import ObeyedCommands
 from telic.judges.verdict import Disagreement, Seen, judged, together, unknown
 from telic.llm.answers import Replies
 from telic.rendering import Rendering
 from telic.session import pictures
 from telic.session.control import parse_criteria
 from telic.session.records import SessionConfig, SessionSummary
-from telic.session.report import sections
-from telic.session.report.data import interval_of, read_costs
+from telic.session.report._common import command, interval_of
+from telic.session.report._evidence import _open_goals, _tracking_table
 from telic.session.report.document import write_report
-from telic.session.report.sections import command
 from telic.storage.files import JsonLines, read_json, write_json, write_text
 from telic.storage.layout import SessionFolder
 from telic.storage.scalars import ScalarLog
 from tests.heard import Heard
+from tests.report.reader import Reader
 from tests.session.test_budget import pay
 
 EVIL = "<script>alert(1)</script>\"'><img src=x onerror=alert(1)>|`**"
@@ -158,34 +158,6 @@ def drawn(monkeypatch):
     return sizes
 
 
-class Reader(HTMLParser):
-    """Reads a page as a browser would, and checks that elements close in order."""
-
-    VOID = ("meta", "img", "wbr", "br")
-
-    def __init__(self, page):
-        super().__init__()
-        self.open, self.elements, self.words = [], [], []
-        self.feed(page)
-        assert self.open == []
-
-    def handle_starttag(self, tag, attrs):
-        self.elements.append((tag, dict(attrs)))
-        if tag not in self.VOID:
-            self.open.append(tag)
-
-    def handle_endtag(self, tag):
-        assert self.open.pop() == tag
-
-    def handle_data(self, data):
-        if self.open and self.open[-1] != "style":
-            self.words.append(data)
-
-    @property
-    def text(self):
-        return " ".join(" ".join(self.words).split())
-
-
 def test_the_page_tells_the_whole_story(tmp_path):
     first = iteration(1, *(score(0.5, seed) for seed in (1, 2, 3)))
     second = iteration(2, *(score(0.95, seed) for seed in (1, 2, 3)), passed=True, change="faster")
@@ -204,27 +176,6 @@ def test_the_page_tells_the_whole_story(tmp_path):
     headings = [tag for tag, _ in Reader(page).elements if re.fullmatch("h[1-6]", tag)]
     assert headings[0] == "h1" and headings.count("h1") == 1
     assert page.count('class="line"') == 2  # a learning curve per iteration
-
-
-def test_the_page_asks_for_nothing_outside_itself(tmp_path):
-    session = Session(tmp_path, iteration(1, score(0.9)), outcome="passed", seeds=(1,))
-    page, _, _ = session.report()
-    for tag, attributes in Reader(page).elements:
-        for name in ("src", "href", "poster", "data", "action"):
-            assert re.match("data:|#|$", attributes.get(name, "")), (tag, attributes)
-        assert tag not in ("script", "link", "iframe", "object", "base", "form")
-    assert "url(" not in page and "@import" not in page
-    policy = [each["content"] for tag, each in Reader(page).elements if "http-equiv" in each]
-    assert policy[0].startswith("default-src 'none'; img-src data:")
-
-
-def test_pictures_have_words(tmp_path):
-    page, _, _ = Session(tmp_path, iteration(1, score(0.9)), seeds=(1,)).report()
-    elements = Reader(page).elements
-    assert all(each["alt"] for tag, each in elements if tag == "img")
-    assert all(each["aria-label"] for tag, each in elements if tag in ("svg", "video"))
-    assert sum(tag == "video" for tag, _ in elements) == 1
-    assert sum(tag == "img" for tag, _ in elements) == 3
 
 
 def test_foreign_text_stays_text(tmp_path):
@@ -246,11 +197,6 @@ def test_foreign_text_stays_text(tmp_path):
     rows = [line for line in outside_code.splitlines() if line.startswith("| ")]
     columns = [len(re.findall(r"(?<!\\)\|", line)) for line in rows]
     assert all(each in (3, 5, 6, 8) for each in columns)
-
-
-def test_code_cannot_leave_its_fence(tmp_path):
-    _, markdown, _ = Session(tmp_path, iteration(1, score(0.9)), seeds=(1,)).report()
-    assert f"````python\n{JUDGE.rstrip()}\n````" in markdown
 
 
 def test_variants_and_their_trials_are_told_apart(tmp_path):
@@ -329,7 +275,7 @@ def test_a_damaged_file_costs_one_section_only(tmp_path):
     page, markdown, told = session.report()
     text = Reader(page).text
     assert "Missing" in text and "manifest.json is not valid JSON" in text
-    assert "Learning curves" not in text and "The best policy scores" in text
+    assert "“Learning curves”" in text and "The best policy scores" in text
     assert len(told) == 3  # versions, curves, terms
     assert "## Missing" in markdown
 
@@ -390,9 +336,14 @@ def test_what_models_cost_is_what_was_paid_also_for_nothing(tmp_path):
     log = JsonLines(session.folder.events)
     for each in (sent, reply, {**reply, "cached": True}):
         log.append(each)
-    costs = read_costs(session.folder, session.history, session.summary)
-    assert (costs.models, costs.calls, costs.tokens) == (("a:b",), 2, 120)
-    assert costs.usd == 0.75 and costs.other_s == pytest.approx(60 - 10 - 2 - 5)
+    _, markdown, _ = session.report()
+    for row in (
+        "| model | a:b |",
+        "| model calls | 2 |",
+        "| tokens | 120 |",
+        "| everything else | 43",
+    ):
+        assert row in markdown
     log.append({**reply, "tokens": {"input": None, "output": 1}})
     log.close()
     pay(session.folder, "unpriced", None)
@@ -402,8 +353,8 @@ def test_what_models_cost_is_what_was_paid_also_for_nothing(tmp_path):
 
 def test_time_that_the_clock_did_not_see_is_unknown(tmp_path):
     session = Session(tmp_path, iteration(1, score(0.9)), seeds=(1,))
-    short = session.summary.model_copy(update={"seconds": 3.0})
-    assert read_costs(session.folder, session.history, short).other_s is None
+    session.summary = session.summary.model_copy(update={"seconds": 3.0})
+    assert "| everything else | unknown |" in session.report()[1]
 
 
 def test_the_command_asks_for_the_same_again(tmp_path):
@@ -453,13 +404,22 @@ def test_what_was_to_be_as_much_as_possible_stands_beside_the_best_that_is_known
         Criterion(title="steady", quantity=""),
     )
     leaves = {each.title: (1.0, 4.2) for each in criteria}
-    facts = SimpleNamespace(
-        author=SimpleNamespace(criteria=criteria),
-        member=SimpleNamespace(judgement=SimpleNamespace(leaves=leaves)),
-    )
-    fast, high = sections._open_goals(facts)
+    fast, high = _open_goals(SimpleNamespace(criteria=criteria), SimpleNamespace(leaves=leaves))
     assert "4.2 m/s was reached" in fast and "9 m/s (us)" in fast
     assert "no best is known for this robot" in high
+
+
+def test_a_report_shows_the_error_of_each_kind_of_command():
+    rows = [
+        ObeyedCommands("go ahead, faster", 12.0, 0.7, 0.14, "m/s"),
+        ObeyedCommands("go back, faster", 0.0, 0.0, 0.0, "m/s"),
+        ObeyedCommands("stand: speed", 4.0, 0.0, 0.03, "m/s"),
+    ]
+    assert list(_tracking_table(rows)[0].rows) == [
+        ("go ahead, faster", "12 s", "0.70 m/s", "0.14 m/s", "20%"),
+        ("stand: speed", "4 s", "0.00 m/s", "0.03 m/s", "–"),
+    ]
+    assert _tracking_table([]) == []
 
 
 @pytest.mark.parametrize(

@@ -5,10 +5,10 @@ import pytest
 from telic.errors import WorkerDied
 from telic.judges.recorder import RecordedFile
 from telic.judges.verdict import Verdict, unknown
-from telic.session import robustness
+from telic.session import judgement, robustness
 from telic.session.records import SessionConfig, SessionSummary
-from telic.session.report.document import policy_proof
-from telic.session.report.sections import card_blocks
+from telic.session.report._evidence import robustness_table
+from telic.session.report.document import _read, policy_proof
 from telic.session.robustness import (
     CONDITIONS,
     EPISODES,
@@ -48,7 +48,7 @@ def recorded(monkeypatch):
         return [unknown("code", "it broke"), *verdicts[1:]]
 
     monkeypatch.setattr(robustness, "record", record)
-    monkeypatch.setattr(robustness, "judge_files", judge)
+    monkeypatch.setattr(judgement, "judge_files", judge)
     return orders
 
 
@@ -105,7 +105,7 @@ def test_it_is_told_in_a_table_and_in_a_line(session, recorded):
     card = card_of(session)
     assert fragile(card) == ["one step late"]
     assert summary_line(card) == "6 of 7 conditions passed (failed: one step late)"
-    said = str(card_blocks(card))
+    said = str(robustness_table(_read(session)))
     assert "0 of 16" in said and "15 of 16" in said and "This is not part of the pass" in said
     firm = card.model_copy(update={"rows": card.rows[:-1]})
     assert summary_line(firm) == "6 of 6 conditions passed"

@@ -1,9 +1,12 @@
-"""Choose among trained policies, confirm the choice on other episodes, and decide.
+"""Play fresh episodes, choose among trained policies, confirm the choice, and decide.
 
 The best checkpoint of every policy, and the best policy, are chosen on one set of fresh episodes.
 Whether a policy passes is confirmed on another set, which nothing was chosen on: by code, and by
 eye where a model can see. What it proves holds together with everything else the session claims
 (`telic.core.confidence`). Policies that are neither proven nor disproven play more episodes.
+
+Initial states are drawn for every session, iteration and purpose. Episodes are recorded by a
+process that has never run the candidate's code (`telic.judges.recorder`).
 """
 
 from __future__ import annotations
@@ -11,24 +14,33 @@ from __future__ import annotations
 import shutil
 import time
 from collections.abc import Sequence
-from typing import NamedTuple
+from pathlib import Path
+from typing import Literal, NamedTuple
 
 from telic.authors.candidate import MemberScore, RewardCandidate, Selection, SessionIteration
 from telic.core.confidence import ALPHA, fewest_scores, proves, spending
 from telic.core.config import Record
+from telic.core.seeds import derive
 from telic.errors import TelicError
+from telic.judges.code import judge_files, judge_too
 from telic.judges.fusion import judge_doubted, unjudged
-from telic.judges.verdict import PersonCalibration, Verdict, lowered, together
-from telic.session.budget import iteration_steps
+from telic.judges.recorder import PlayOrder, RecordedFile, is_unchanged, record_each
+from telic.judges.verdict import PersonCalibration, Verdict, lowered, together, unknown
+from telic.session.budget import iteration_steps, last_step
 from telic.session.control import SessionWork
-from telic.session.fresh import CHOOSE, CONFIRM, FreshStarts, PolicyAt, newest, play, score_of
 from telic.session.labels import calibration_of
 from telic.session.records import SessionConfig
-from telic.storage.files import read_json_lines
-from telic.storage.layout import IterationFolder, RunFolder
-from telic.storage.reading import file_hash
+from telic.storage.facts import MemberResultFacts
+from telic.storage.files import read_facts, read_json_lines
+from telic.storage.layout import Artifact, IterationFolder, MemberFolder, RunFolder, SessionFolder
+from telic.storage.reading import file_hash, read_text
+from telic.storage.trajectories import Environment
 from telic.training.run import Run
 
+Purpose = Literal["trial", "choose", "confirm"]
+"""what episodes are for: which variant is trained further, which checkpoint and policy is best, and
+whether that one passes"""
+_FOLDERS: dict[Purpose, str] = {"trial": "trial_judged", "choose": "chosen", "confirm": "judged"}
 CHOOSING = 16
 """fresh episodes on which checkpoints and policies are compared"""
 LOOKS = 7
@@ -68,14 +80,16 @@ def judge(work: SessionWork, number: int, trained: TrainedCandidate) -> SessionI
     scores = [score.model_copy(update={"variant": trained.variant}) for score in scores]
     iteration = decide(config, number, candidate, scores, run.summary["training_time_s"], seconds)
     verdicts = [verdict for score in scores for verdict in score.judgement.verdicts]
-    iteration = iteration.model_copy(
-        update={
-            "steps": iteration_steps(files),
-            "unjudged": unjudged(verdicts),
-            "judge_doubted": judge_doubted(verdicts),
-        }
-    )
-    return _with_trials(iteration, trained.selection) if trained.selection else iteration
+    changes: dict[str, object] = {
+        "steps": iteration_steps(files),
+        "unjudged": unjudged(verdicts),
+        "judge_doubted": judge_doubted(verdicts),
+    }
+    if trials := trained.selection:
+        changes["trials"] = trials.members
+        changes["training_s"] = iteration.training_s + trials.training_s
+        changes["judging_s"] = iteration.judging_s + trials.judging_s
+    return iteration.model_copy(update=changes)
 
 
 def decide(
@@ -164,17 +178,6 @@ def untrained(
     )
 
 
-def _with_trials(iteration: SessionIteration, selection: Selection) -> SessionIteration:
-    """Return the iteration with what the short trials took and showed."""
-    return iteration.model_copy(
-        update={
-            "trials": selection.members,
-            "training_s": iteration.training_s + selection.training_s,
-            "judging_s": iteration.judging_s + selection.judging_s,
-        }
-    )
-
-
 # ------------------------------------------------------------------------------ choose and confirm
 
 
@@ -221,7 +224,7 @@ def choose(
     work: SessionWork, number: int, candidate: RewardCandidate, policies: Sequence[PolicyAt]
 ) -> list[MemberScore]:
     """Score policies on the episodes for choosing: the same for every checkpoint of a training."""
-    verdicts = play(work, number, candidate, policies, FreshStarts(CHOOSE, CHOOSING))
+    verdicts = play(work, number, candidate, policies, "choose", CHOOSING)
     shutil.rmtree(work.folder.iteration(number).path / "chosen", ignore_errors=True)
     return [score_of(policy, own) for policy, own in zip(policies, verdicts, strict=True)]
 
@@ -260,12 +263,15 @@ def confirm(
     usual = judged_episodes(config, alpha)
     verdicts: list[list[Verdict]] = [[] for _ in policies]
     going_on = list(range(len(policies)))
-    hashes = [policy.checkpoint and file_hash(policy.checkpoint.path) for policy in policies]
+    saved = [each.checkpoint for each in policies]
+    hashes = [None if each is None else file_hash(each.path) for each in saved]
     while True:
         played = len(verdicts[going_on[0]])
-        starts = FreshStarts(CONFIRM, usual, (look, played), first=played)
         own = [policies[place] for place in going_on]
-        for place, more in zip(going_on, play(work, number, candidate, own, starts), strict=True):
+        more_of = play(
+            work, number, candidate, own, "confirm", usual, moment=(look, played), first=played
+        )
+        for place, more in zip(going_on, more_of, strict=True):
             verdicts[place].extend(more)
         scores = [
             score_of(policy, own, alpha=alpha, threshold=config.threshold, policy_hash=digest)
@@ -346,3 +352,147 @@ def _with_verdicts(
     alpha = ALPHA if score.judgement.alpha is None else score.judgement.alpha
     judgement = together(verdicts, alpha=alpha, threshold=threshold)
     return score.model_copy(update={"judgement": judgement})
+
+
+# ------------------------------------------------------------------------------ fresh episodes
+
+
+class PolicyAt(NamedTuple):
+    """A policy of a training, at one of its checkpoints."""
+
+    member: MemberFolder
+    checkpoint: Artifact | None
+    """None: training broke off before there was one"""
+
+
+def start_seed(work: SessionWork) -> int:
+    """Return what a session's initial states are drawn from: as asked, else its own name."""
+    asked = work.config.start_seed
+    return derive("starts", work.folder.name) if asked is None else asked
+
+
+def newest(run: RunFolder) -> list[PolicyAt]:
+    """Return every policy of a training at its last checkpoint."""
+    return [PolicyAt(each, next(reversed(each.checkpoints()), None)) for each in run.members()]
+
+
+def newest_policy(member: MemberFolder) -> Path | None:
+    """Return the latest policy; None when training broke off before there was one."""
+    checkpoints = member.checkpoints()
+    return checkpoints[-1].path if checkpoints else None
+
+
+def play(
+    work: SessionWork,
+    number: int,
+    candidate: RewardCandidate,
+    policies: Sequence[PolicyAt],
+    purpose: Purpose,
+    episodes: int,
+    moment: tuple[int, ...] = (),
+    first: int = 0,
+) -> list[list[Verdict]]:
+    """Play fresh episodes with policies, and return the verdicts of the judge's code.
+
+    Args:
+        work: the session.
+        number: of the iteration.
+        candidate: what was trained.
+        policies: which policies play.
+        purpose: what the episodes are for.
+        episodes: how many each policy plays.
+        moment: keeps draws of one purpose and iteration apart.
+        first: number of the first episode, in its file's name.
+    """
+    folder = work.folder.iteration(number).path / _FOLDERS[purpose]
+    orders = {
+        member.name: PlayOrder(
+            policy=str(checkpoint.path.absolute()),
+            env=work.config.env,
+            env_args=candidate.judged_args,
+            seed=derive(purpose, start_seed(work), number, *moment),
+            paths=episode_paths(folder / member.name, episodes, first),
+            reward=read_text(member.reward_code),
+            is_kept=purpose != "choose",  # those are removed once they are judged
+        )
+        for member, checkpoint in policies
+        if checkpoint
+    }
+    played, why = record_each(orders, folder)
+    recorded = [file for own in played.values() for file in own]
+    where = (work.config.env, candidate.env_args)
+    # In a folder beside the episodes: a judge may write there, and not to what it judges.
+    paths = [file.path for file in recorded]
+    judged = judge_episodes(work.folder, work.config, paths, folder / "judge", where)
+    verdicts = of_recordings(recorded, judged)
+    return [
+        [verdicts[file.path] for file in played[member.name]]
+        if member.name in played
+        else [_unplayed(member, why.get(member.name))] * episodes
+        for member, _ in policies
+    ]
+
+
+def episode_paths(folder: Path, episodes: int, first: int = 0) -> tuple[str, ...]:
+    """Return the files that fresh episodes are recorded to."""
+    names = (f"episode_{index:02d}.npz" for index in range(first, first + episodes))
+    return tuple(str((folder / name).absolute()) for name in names)
+
+
+def judge_episodes(
+    folder: SessionFolder,
+    config: SessionConfig,
+    paths: Sequence[Path],
+    place: Path,
+    where: Environment,
+) -> list[Verdict]:
+    """Return the verdicts of a session's code judge, and of the judge from a package if any."""
+    verdicts = judge_files(read_text(folder.judge), paths, place, where)
+    if config.judge is not None:
+        verdicts = judge_too(config.judge, config.intent, paths, verdicts, where)
+    return verdicts
+
+
+def of_recordings(
+    files: Sequence[RecordedFile], verdicts: Sequence[Verdict]
+) -> dict[Path, Verdict]:
+    """Return the verdicts by episode; unknown for one that is no longer what was recorded."""
+    return {
+        file.path: verdict.model_copy(update={"recording": file.sha256})
+        if is_unchanged(file)
+        else unknown("code", f"{file.path.name} is not what its recorder wrote")
+        for file, verdict in zip(files, verdicts, strict=True)
+    }
+
+
+def score_of(
+    policy: PolicyAt,
+    verdicts: Sequence[Verdict],
+    *,
+    alpha: float = ALPHA,
+    threshold: float | None = None,
+    policy_hash: str | None = None,
+) -> MemberScore:
+    """Return what verdicts on a policy's episodes amount to."""
+    member, checkpoint = policy
+    config, _, seed = member.name.rpartition("_seed_")
+    digits = config.removeprefix("reward")
+    return MemberScore(
+        member=member.name,
+        variant=int(digits) - 1 if digits.isdigit() else 0,
+        seed=int(seed),
+        step=checkpoint.step if checkpoint else last_step(member.scalars),
+        judgement=together(verdicts, alpha=alpha, threshold=threshold),
+        policy_hash=policy_hash,
+    )
+
+
+def _unplayed(member: MemberFolder, why: str | None) -> Verdict:
+    """Return the verdict on a policy that could not be recorded, or that training never saved."""
+    if why is not None:
+        return unknown("code", f"no episode could be recorded. {why}")
+    reasons: list[str] = []
+    if member.summary.exists():
+        found = read_facts(member.summary, MemberResultFacts).get("findings", [])
+        reasons = [finding["message"] for finding in found]
+    return unknown("code", f"there is no policy. {reasons[-1] if reasons else ''}")

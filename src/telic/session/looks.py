@@ -24,9 +24,9 @@ from telic.errors import TelicError
 from telic.judges.fusion import unjudged
 from telic.rendering.jobs import choose_backend
 from telic.session.control import SessionWork
-from telic.session.fresh import PolicyAt
 from telic.session.judgement import (
     LOOKS,
+    PolicyAt,
     Proof,
     as_people_ask,
     choose,

@@ -9,6 +9,7 @@ from __future__ import annotations
 import shutil
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -44,17 +45,17 @@ from telic.session.certificate import certify, sealed
 from telic.session.control import SessionControl, SessionStopped, SessionWork
 from telic.session.evidence import SessionJournal, seal
 from telic.session.forecast import MeasuredForecast, session_forecast
-from telic.session.fresh import start_seed
 from telic.session.judgement import (
     TrainedCandidate,
     judge,
     looks_otherwise,
+    start_seed,
     too_few,
     untrained,
 )
 from telic.session.labels import vetoed_before
 from telic.session.outcome import ONE_SEED, Ending, ending_of_pass
-from telic.session.pictures import PicturesAhead
+from telic.session.pictures import draw_pictures
 from telic.session.records import SessionConfig, SessionSummary
 from telic.session.rejudge import reconsidered
 from telic.session.report.document import write_report
@@ -315,8 +316,20 @@ def _finish_passed(work: SessionWork, tries: _Tries) -> SessionSummary:
     """End a session whose last iteration passed, rendering while the evidence is certified."""
     passed = tries.history[-1]
     candidate = read_record(work.folder.iteration(passed.number).candidate, RewardCandidate)
-    with PicturesAhead(work.folder, work.config.env, candidate, passed) as pictures:
-        return _finish(work, tries, _ending(work, tries, passed), pictures=pictures)
+    assert passed.best_member is not None  # a pass has a best policy
+    where = work.config.env, candidate.env_args
+    troubles: list[str] = []
+    # Leaving the context waits for the renderer: no other writer may touch the same files.
+    with ThreadPoolExecutor(1) as pool:
+        drawing = pool.submit(
+            draw_pictures, work.folder, passed.number, passed.best_member, where, troubles.append
+        )
+
+        def is_drawn(best: SessionIteration | None) -> bool:
+            # A branch may hand out a policy of the session that it came from.
+            return drawing.exception() is None and not troubles and best is passed
+
+        return _finish(work, tries, _ending(work, tries, passed), is_drawn=is_drawn)
 
 
 def _ending(work: SessionWork, tries: _Tries, passed: SessionIteration) -> Ending:
@@ -339,7 +352,7 @@ def _finish(
     tries: _Tries,
     ending: Ending,
     ended: TelicError | None = None,
-    pictures: PicturesAhead | None = None,
+    is_drawn: Callable[[SessionIteration | None], bool] = lambda best: False,
 ) -> SessionSummary:
     """Sum up, report, and only then say that the session is over."""
     written, history = tries.written, tries.history
@@ -374,8 +387,7 @@ def _finish(
         work.author.analyse(history)
     robustness_card(work.folder, work.config, summary, work.tell)
     told = work.config, written, history, summary
-    redraws = pictures is None or not pictures.are_of(best)
-    write_report(work.folder, *told, work.tell, redraws=redraws)
+    write_report(work.folder, *told, work.tell, redraws=not is_drawn(best))
     # Last: a session with a summary is over, and one that was killed before goes on to its report.
     text = json_text(summary)
     policy = None if best is None or best.best is None else (best.number, best.best)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import shutil
 import time
 from collections.abc import Sequence
-from pathlib import Path
+from itertools import islice
 from typing import Literal, NamedTuple
 
 from telic.authors.candidate import RewardCandidate
@@ -20,10 +20,10 @@ from telic.core.events import Listener, LogMessage
 from telic.core.seeds import derive
 from telic.envs import make
 from telic.errors import TelicError
-from telic.judges.code import judge_files, judge_too
 from telic.judges.disturbance import Disturbance
 from telic.judges.recorder import PlayOrder, record
 from telic.judges.verdict import Verdict
+from telic.session.judgement import episode_paths, judge_episodes
 from telic.session.records import SessionConfig, SessionSummary
 from telic.storage.files import once, read_record
 from telic.storage.layout import MemberFolder, SessionFolder
@@ -120,7 +120,9 @@ def _measure(
     candidate = read_record(files.candidate, RewardCandidate)
     member = MemberFolder(files.run.path / summary.best_member)
     step = summary.best_step or member.checkpoints()[-1].step
-    possible = _possible(config, candidate)
+    env = make(config.env, num_envs=1, **candidate.env_args)
+    possible = [each for each in CONDITIONS if each.disturbance.is_possible(env)]
+    env.close()
     place = folder.path / _FOLDER
     try:
         orders = [
@@ -129,65 +131,31 @@ def _measure(
                 env=config.env,
                 env_args=candidate.judged_args,
                 seed=derive("robustness", folder.name),
-                paths=_paths(place, number),
+                paths=episode_paths(place / str(CONDITIONS.index(condition)), EPISODES),
                 reward=read_text(member.reward_code),
-                disturbance=CONDITIONS[number].disturbance,
+                disturbance=condition.disturbance,
                 is_kept=False,
             )
-            for number in possible
+            for condition in possible
         ]
-        verdicts = _judged(folder, config, candidate, orders, place)
+        paths = [file.path for own in record(orders, place) for file in own]
+        where = (config.env, candidate.env_args)
+        verdicts = iter(judge_episodes(folder, config, paths, place / "judge", where))
     finally:
         shutil.rmtree(place, ignore_errors=True)  # evidence of nothing that was claimed
-    rows = tuple(
-        _row(condition, verdicts[possible.index(number)], config.threshold)
-        if number in possible
-        else RobustnessRow(condition=condition.name, words=condition.words, reason=_NOT_HERE)
-        for number, condition in enumerate(CONDITIONS)
-    )
     return RobustnessCard(
         iteration=summary.best_iteration,
         member=summary.best_member,
         step=step,
         threshold=config.threshold,
         seconds=time.monotonic() - began,
-        rows=rows,
+        rows=tuple(
+            _row(each, list(islice(verdicts, EPISODES)), config.threshold)
+            if each in possible
+            else RobustnessRow(condition=each.name, words=each.words, reason=_NOT_HERE)
+            for each in CONDITIONS
+        ),
     )
-
-
-def _possible(config: SessionConfig, candidate: RewardCandidate) -> list[int]:
-    """Return the numbers of the conditions that the environment can have."""
-    env = make(config.env, num_envs=1, **candidate.env_args)
-    try:
-        return [
-            number
-            for number, condition in enumerate(CONDITIONS)
-            if condition.disturbance.is_possible(env)
-        ]
-    finally:
-        env.close()
-
-
-def _paths(place: Path, number: int) -> tuple[str, ...]:
-    folder = (place / str(number)).absolute()
-    return tuple(str(folder / f"episode_{index:02d}.npz") for index in range(EPISODES))
-
-
-def _judged(
-    folder: SessionFolder,
-    config: SessionConfig,
-    candidate: RewardCandidate,
-    orders: Sequence[PlayOrder],
-    place: Path,
-) -> list[list[Verdict]]:
-    """Play the orders and judge their episodes, all in one go; return the verdicts by order."""
-    recorded = record(orders, place)
-    paths = [file.path for own in recorded for file in own]
-    where = (config.env, candidate.env_args)
-    verdicts = judge_files(read_text(folder.judge), paths, place / "judge", where)
-    if config.judge is not None:
-        verdicts = judge_too(config.judge, config.intent, paths, verdicts, where)
-    return [verdicts[start : start + EPISODES] for start in range(0, len(verdicts), EPISODES)]
 
 
 def _row(

@@ -25,9 +25,9 @@ from telic.core.seeds import derive
 from telic.envs import make
 from telic.envs.mujoco import MujocoEnv
 from telic.errors import BadFile, TelicError
-from telic.judges.code import judge_files, judge_too
 from telic.judges.recorder import PlayOrder, record
 from telic.sandbox.confine import clean_environment
+from telic.session.judgement import episode_paths, judge_episodes
 from telic.session.records import SessionConfig, SessionSummary
 from telic.storage.files import read_record
 from telic.storage.layout import MemberFolder, SessionFolder
@@ -87,20 +87,21 @@ def _verify(
             env=config.env,
             env_args=where[1],
             seed=seed,
-            paths=_paths(place / "here"),
+            paths=episode_paths(place / "here", EPISODES),
             reward=read_text(member.reward_code) if member.reward_code.exists() else None,
         )
         [recorded] = record([order], place / "here")
         here = [file.path for file in recorded]
         starts = starts_of(where, EPISODES, seed)
         happened = play_bundle(bundle, starts, place)
-        there = [Path(path) for path in _paths(place / "there")]
+        there = [Path(path) for path in episode_paths(place / "there", EPISODES)]
         episodes, one_step = episodes_of(happened, starts, about, where)
         for path, episode in zip(there, episodes, strict=True):
             path.parent.mkdir(exist_ok=True)
             write_trajectory(path, episode)
         deviation = _first_seen(here, there)
-        scores = _judged(folder, config, [*here, *there], place / "judge", where)
+        judged = judge_episodes(folder, config, [*here, *there], place / "judge", where)
+        scores = [verdict.score for verdict in judged]
     agrees = agreement(scores[:EPISODES], scores[EPISODES:], config.threshold, deviation)
     return agrees.model_copy(update={"one_step": one_step})
 
@@ -128,24 +129,6 @@ def agreement(
         unjudged=sum(score is None for score in (*here, *there)),
         deviation=deviation,
     )
-
-
-def _paths(place: Path) -> tuple[str, ...]:
-    return tuple(str((place / f"episode_{index:02d}.npz").absolute()) for index in range(EPISODES))
-
-
-def _judged(
-    folder: SessionFolder,
-    config: SessionConfig,
-    paths: Sequence[Path],
-    place: Path,
-    where: Environment,
-) -> list[float | None]:
-    """Return the judge's scores of episodes."""
-    verdicts = judge_files(read_text(folder.judge), paths, place, where)
-    if config.judge is not None:
-        verdicts = judge_too(config.judge, config.intent, paths, verdicts, where)
-    return [verdict.score for verdict in verdicts]
 
 
 def _first_seen(here: Sequence[Path], there: Sequence[Path]) -> float:

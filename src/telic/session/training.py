@@ -33,8 +33,17 @@ from telic.core.stats import Interval
 from telic.envs.spec import EnvSpec
 from telic.session.control import SessionControl, SessionStopped, SessionWork, StopCheck
 from telic.session.forecast import need_of
-from telic.session.fresh import TRIAL, judge_policies, newest_policy
-from telic.session.judgement import CHOOSING, LOOKS, Proof, TrainedCandidate, mean_score
+from telic.session.judgement import (
+    CHOOSING,
+    LOOKS,
+    Proof,
+    TrainedCandidate,
+    mean_score,
+    newest,
+    newest_policy,
+    play,
+    score_of,
+)
 from telic.session.looks import CheckpointJudge
 from telic.storage.facts import FinishedRunFacts, ManifestFacts, RunRequestFacts
 from telic.storage.files import read_facts, read_json_lines, read_record, write_text
@@ -69,10 +78,10 @@ def train(work: SessionWork, number: int, candidate: RewardCandidate) -> Trained
     last = files.path / _trial_name(len(shares))
     members = _last_rung(files, candidate, selection)
     starts = {
-        (0, score.seed): newest
+        (0, score.seed): policy
         for score in members
         if score.variant == selection.kept
-        and (newest := newest_policy(MemberFolder(last / score.member)))
+        and (policy := newest_policy(MemberFolder(last / score.member)))
     }
     run = _run(work, number, candidate, [selection.kept], 1.0 - shares[-1], starts)
     return TrainedCandidate(candidate, selection.kept, run, selection, _proof(work, number))
@@ -121,20 +130,23 @@ def _rung(work: SessionWork, number: int, candidate: RewardCandidate, place: int
     else:
         folder, share = files.path / _trial_name(place - 1), shares[place - 1] - shares[place - 2]
         starts = {
-            (left.index(score.variant), score.seed): newest
+            (left.index(score.variant), score.seed): policy
             for score in before.members
             if score.variant in left
-            and (newest := newest_policy(MemberFolder(folder / score.member)))
+            and (policy := newest_policy(MemberFolder(folder / score.member)))
         }
     run = _run(work, number, candidate, left, share, starts, name=_trial_name(place))
-    scores, seconds = judge_policies(work, number, candidate, run, CHOOSING, TRIAL, place)
+    began, policies = time.monotonic(), newest(RunFolder(run.path))
+    moment = (place,) if place > 1 else ()
+    verdicts = play(work, number, candidate, policies, "trial", CHOOSING, moment)
+    scores = [score_of(policy, own) for policy, own in zip(policies, verdicts, strict=True)]
     members = tuple(score.model_copy(update={"variant": left[score.variant]}) for score in scores)
     order = better_first(members, left)
     return Rung(
         kept=order[: 1 if place == len(shares) else -(-len(left) // 2)],
         members=members,
         training_s=run.summary["training_time_s"],
-        judging_s=seconds,
+        judging_s=time.monotonic() - began,
     )
 
 
@@ -303,12 +315,12 @@ def _parents(
     run = work.folder.iteration(candidate.parent).run
     members = run.members() if run.path.is_dir() else []
     return {
-        (place, seed): newest
+        (place, seed): policy
         for place, variant in enumerate(variants)
         if candidate.variants[variant].warm
         for member in members
         for seed in work.config.seeds
-        if member.name.endswith(f"_seed_{seed}") and (newest := newest_policy(member))
+        if member.name.endswith(f"_seed_{seed}") and (policy := newest_policy(member))
     }
 
 

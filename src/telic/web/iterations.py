@@ -19,7 +19,7 @@ from telic.core.config import Record
 from telic.rewards.contract import RewardSpec
 from telic.session.control import DeliveredNotes
 from telic.session.looks import Checkpoint
-from telic.session.report.data import read_reward
+from telic.session.report._history import reward_terms
 from telic.storage.facts import FindingFacts, MemberResultFacts
 from telic.storage.files import as_record, read_facts, read_json_lines, read_record
 from telic.storage.layout import IterationFolder, MemberFolder, RunFolder, SessionFolder
@@ -139,8 +139,7 @@ def _terms(
         return ()
     score = judged.best_member if judged else None
     step = score.step if score else 1 << 62
-    terms = read_reward(best.path, step).terms
-    return tuple(RewardTermLine(**term._asdict()) for term in terms)
+    return tuple(RewardTermLine(**term._asdict()) for term in reward_terms(best, step))
 
 
 def _change(

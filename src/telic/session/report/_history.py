@@ -1,0 +1,361 @@
+"""The history in a session's report: what was tried and learned, what it cost, the policy."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from typing import Any, NamedTuple, cast
+
+from telic.authors.candidate import (
+    MemberScore,
+    RewardCandidate,
+    SessionIteration,
+    Variant,
+    latest_lessons,
+)
+from telic.core.events import read_events
+from telic.core.text import MISSING, count, duration, figure, money, percent
+from telic.llm.events import ModelFailed, ModelReply, ModelSent
+from telic.report import document as doc
+from telic.report.charts import Bar, ChartLine, LineChart, Node, Point, Shares, Tree
+from telic.rewards.contract import RewardSpec
+from telic.session.budget import paid
+from telic.session.control import DeliveredNotes
+from telic.session.report._common import (
+    Blocks,
+    EndedSession,
+    analysis_of,
+    command,
+    gauge,
+    listed,
+    score_text,
+    step_count,
+    text_digest,
+)
+from telic.session.report._evidence import judge_blocks
+from telic.storage.facts import ManifestFacts, MemberResultFacts
+from telic.storage.files import read_facts, read_json_lines, read_record
+from telic.storage.layout import MemberFolder, RunFolder, SessionFolder
+from telic.storage.reading import read_text
+from telic.storage.scalars import Kind, read_rows
+
+_CURVE_POINTS = 120
+_MANIFEST = ("python", "platform", "processors", "created_at")
+
+
+def _tried(ended: EndedSession) -> Blocks:
+    """Return the lineage and a row per iteration."""
+    if not ended.history:
+        return []
+    nodes = [
+        Node(
+            key=iteration.number,
+            parent=iteration.parent,
+            title=_named(ended, iteration),
+            note=score_text(iteration.score),
+            share=iteration.score,
+            is_chosen=iteration is ended.best,
+            hint=iteration.change,
+        )
+        for iteration in ended.history
+    ]
+    heads = ("iteration", "from", "change", "policies", "failed", "training", "steps")
+    note = (
+        "Dots are scores, lines their 95 % intervals, the mark the threshold. "
+        "★ is the best; a box shows the mean score of an iteration's policies."
+    )
+    candidates = [ended.candidate(iteration.number) for iteration in ended.history]
+    learned = listed([f"{each.text} ({each.tier})" for each in latest_lessons(candidates)])
+    rows = [_attempt(ended, *pair) for pair in zip(ended.history, candidates, strict=True)]
+    return [
+        Tree("Lineage of the iterations, with the mean score of iteration", tuple(nodes)),
+        doc.Table(heads, rows, kind="attempts"),
+        doc.Text(note, "note"),
+        *([doc.Heading("Lessons"), *learned] if learned else []),
+    ]
+
+
+def _attempt(
+    ended: EndedSession, iteration: SessionIteration, candidate: RewardCandidate
+) -> tuple[doc.Cell, ...]:
+    trials = (doc.Soft("screening runs"), _policies(ended, iteration.trials))
+    members = _policies(ended, iteration.members, iteration.best)
+    return (
+        _named(ended, iteration),
+        MISSING if iteration.parent is None else str(iteration.parent),
+        doc.Stack(tuple(_change(ended.folder, iteration, candidate))),
+        doc.Stack((members, *(trials if iteration.trials else ()))),
+        "nothing" if iteration.passed else ", ".join(iteration.tags) or "nothing",
+        duration(iteration.training_s),
+        step_count(iteration.steps),
+    )
+
+
+def _named(ended: EndedSession, iteration: SessionIteration) -> str:
+    return f"{iteration.number}{' ★' if iteration is ended.best else ''}"
+
+
+def _policies(
+    ended: EndedSession, members: Sequence[MemberScore], best: str | None = None
+) -> doc.Items:
+    rows: list[doc.Words] = []
+    for member in members:
+        name = doc.Strong(member.member) if member.member == best else doc.Mono(member.member)
+        rows.append((name, gauge(ended.config, member)))
+    return doc.Items(tuple(rows), "rated")
+
+
+def _change(
+    folder: SessionFolder, iteration: SessionIteration, candidate: RewardCandidate
+) -> list[str]:
+    """Return what an iteration changed, why, and which notes it answers."""
+    lines = [iteration.change]
+    if iteration.failure:
+        lines.append(f"Could not be trained: {iteration.failure}")
+    lines += [f"Alarm: {alarm}" for alarm in iteration.alarms]
+    lines += [f"Not judged: {reason}" for reason in iteration.unjudged]
+    lines += [f"Judge in doubt: {iteration.judge_doubted}"] if iteration.judge_doubted else []
+    lines += [f"Why: {candidate.diagnosis}"] if candidate.diagnosis else []
+    if len(candidate.variants) > 1:
+        lines += [
+            f"Variant {number}: {_weights(variant)}"
+            for number, variant in enumerate(candidate.variants, start=1)
+        ]
+    path = folder.iteration(iteration.number).notes
+    notes = read_record(path, DeliveredNotes).notes if path.exists() else ()
+    return lines + [f"Answers: “{note.text}”" for note in notes]
+
+
+def _weights(variant: Variant) -> str:
+    named = [*variant.structure]
+    named += [f"{name} {figure(value)}" for name, value in variant.weights.items()]
+    start = ["starts from the policies of its parent"] if variant.warm else []
+    return ", ".join(named + start) or "as the reward says"
+
+
+def _analysis(ended: EndedSession) -> Blocks:
+    found = analysis_of(ended.folder)
+    return [] if found is None else [doc.Text(found.story), *listed(found.findings)]
+
+
+def _curves(ended: EndedSession) -> Blocks:
+    charts: list[doc.Block] = []
+    for each in ended.history:
+        files, title = ended.folder.iteration(each.number), f"Iteration {each.number}"
+        trials = RunFolder(files.path / "trial")
+        charts += _curve(f"{title}, trials", trials, each.trials, each.variant)
+        charts += _curve(title, files.run, each.members, each.variant)
+    note = (
+        "Return under the iteration's own reward: the line is the mean over training seeds, the "
+        "band their range, dots are evaluations without exploration. Rewards differ between "
+        "iterations and variants, so compare heights within a line only."
+    )
+    return [doc.Beside(tuple(charts)), doc.Text(note, "note")] if charts else []
+
+
+def _curve(title: str, run: RunFolder, scores: Sequence[MemberScore], kept: int) -> Blocks:
+    """Return a line per variant: the mean return over its seeds, and the range that they span."""
+    variants: dict[int, list[MemberFolder]] = {}
+    for score in scores:
+        variants.setdefault(score.variant, []).append(MemberFolder(run.path / score.member))
+    lines: list[ChartLine] = []
+    for variant, members in sorted(variants.items()):
+        name = f"variant {variant + 1}{' ★' if variant == kept else ''}"
+        marks = [Point(x, y, y, y) for x, y, *_ in _over_seeds(members, "eval", "mean_return")]
+        points = _over_seeds(members, "train", "episodic_return")
+        lines += [ChartLine(name, _thin(points), marks)] if points else []
+    if not lines:
+        return []
+    seeds = count(max(map(len, variants.values())), "seed")
+    last = ", ".join(f"{line.name} ends at {figure(line.points[-1].y)}" for line in lines)
+    label = f"{title}: return over steps, {seeds}; {last}"
+    return [doc.Figure(LineChart(label, tuple(lines), "steps", "return"), title)]
+
+
+def _over_seeds(members: Sequence[MemberFolder], kind: Kind, name: str) -> list[Point]:
+    """Return mean, least and most at every step that all members have a value for."""
+    values: dict[int, list[float]] = {}
+    for member in members:
+        for row in read_rows(member.scalars, kind):
+            if row.get(name) is not None:
+                values.setdefault(row["global_step"], []).append(row[name])
+    return [
+        Point(step, sum(own) / len(own), min(own), max(own))
+        for step, own in sorted(values.items())
+        if len(own) == len(members)
+    ]
+
+
+def _thin(points: list[Point]) -> list[Point]:
+    """Return at most so many points that a chart can show: means of neighbours, widest band."""
+    size = -(-len(points) // _CURVE_POINTS)
+    groups = [points[start : start + size] for start in range(0, len(points), size)]
+    return [
+        Point(
+            group[-1].x,
+            sum(point.y for point in group) / len(group),
+            min(point.low for point in group),
+            max(point.high for point in group),
+        )
+        for group in groups
+    ]
+
+
+class TermShare(NamedTuple):
+    """What a term of the reward gave over an episode."""
+
+    name: str
+    words: str
+    weight: float | None
+    total: float | None
+    """mean sum over an evaluation episode"""
+    share: float | None
+    """of all terms, by size without sign"""
+
+
+def reward_terms(member: MemberFolder, step: int) -> list[TermShare]:
+    """Return the terms of a policy's reward in the evaluation at `step`, the largest first."""
+    spec = RewardSpec()
+    if member.reward_spec.exists():
+        spec = read_record(member.reward_spec, RewardSpec)
+    rows = [row for row in read_rows(member.scalars, "eval") if row["global_step"] <= step]
+    totals: dict[str, float] = rows[-1].get("reward_terms", {}) if rows else {}
+    described = {term.name: term for term in spec.terms}
+    size = sum(map(abs, totals.values()))
+    shares: list[TermShare] = []
+    for name in dict.fromkeys([*totals, *described]):
+        term, total = described.get(name), totals.get(name)
+        share = abs(total) / size if total is not None and size > 0.0 else None
+        words = term.description if term else ""
+        shares.append(TermShare(name, words, term.weight if term else None, total, share))
+    return sorted(shares, key=lambda term: -(term.share or 0.0))
+
+
+def _reward(ended: EndedSession) -> Blocks:
+    """Return formula, share of each term, and code of the best policy's reward."""
+    best, member = ended.best, ended.member
+    if best is None or member is None:
+        first = ended.author.reward if ended.author else None
+        return [doc.Code(first, "python", "Reward as first written")] if first else []
+    files = MemberFolder(ended.folder.iteration(best.number).run.path / member.member)
+    spec = read_record(files.reward_spec, RewardSpec) if files.reward_spec.exists() else None
+    rows: list[tuple[doc.Words, ...]] = []
+    for term in reward_terms(files, member.step):
+        is_cost = term.total is not None and term.total < 0
+        share: doc.Words = MISSING
+        if term.share is not None:
+            text = f"{percent(term.share)}{' (a cost)' if is_cost else ''}"
+            share = Bar(term.share, text, "cost" if is_cost else "")
+        weight, total = figure(term.weight), figure(term.total)
+        rows.append((doc.Mono(term.name), term.words, weight, total, share))
+    findings = (
+        read_facts(files.summary, MemberResultFacts).get("findings", [])
+        if files.summary.exists()
+        else []
+    )
+    heads = ("term", "meaning", "weight", "over an episode", "share")
+    return [
+        *([doc.Formula(spec.latex)] if spec and spec.latex else []),
+        *([doc.Table(heads, rows)] if rows else []),
+        *listed([finding["message"] for finding in findings]),
+        doc.Code(read_text(files.reward_code), "python", "Code of the reward, as trained"),
+    ]
+
+
+def _costs(ended: EndedSession) -> Blocks:
+    """Return where the time went, and what models cost."""
+    models: dict[str, None] = {}
+    model_s, tokens, failed = 0.0, list[int | None](), 0
+    for event in read_events(read_json_lines(ended.folder.events)):
+        match event:
+            case ModelSent():
+                models[event.model] = None
+            case ModelFailed():
+                failed += 1
+            case ModelReply(cached=False):
+                model_s += event.latency_s
+                tokens.append(event.tokens.total)
+            case _:
+                pass
+    times: dict[str, float | None] = {
+        "training": sum(each.training_s for each in ended.history),
+        "judging": sum(each.judging_s for each in ended.history),
+        "waiting for models": model_s,
+    }
+    rest = ended.summary.seconds - sum(seconds or 0.0 for seconds in times.values())
+    times["everything else"] = rest if rest >= 0.0 else None
+    whole = sum(seconds or 0.0 for seconds in times.values()) or 1.0
+    pieces = tuple((name, (seconds or 0.0) / whole) for name, seconds in times.items())
+    rows: list[tuple[doc.Words, str]] = [("wall clock", duration(ended.summary.seconds))]
+    rows += [
+        ((doc.Swatch(index), name), duration(seconds, "unknown"))
+        for index, (name, seconds) in enumerate(times.items())
+    ]
+    rows.append(("environment steps", step_count(ended.summary.steps)))
+    usd, calls = paid(ended.folder)
+    if calls:
+        known = [each for each in tokens if each is not None]
+        rows += [
+            ("model", ", ".join(models)),
+            ("model calls", f"{calls:,}"),
+            ("tokens", f"{sum(known):,}" if len(known) == len(tokens) else "unknown"),
+            ("price", money(usd)),
+        ]
+    if failed:
+        rows.append(("questions without an answer", f"{failed:,}, not in the tokens"))
+    shares = Shares("Where the time went", pieces, has_legend=False)
+    return [shares, doc.FactSheet(rows, heads=("what", "how much"))]
+
+
+def _policy(ended: EndedSession) -> Blocks:
+    """Return where the policy is and what can be done with it."""
+    best, member = ended.best, ended.member
+    if best is None or member is None:
+        return []
+    run = ended.folder.iteration(best.number).run.path
+    where = f"{run.relative_to(ended.folder.path)}/{member.member}"
+    chosen = [str(run), "--member", member.member]
+    judged = [*chosen, "--step", str(member.step)]
+    commands = {
+        "watch it": ["telic", "play", *judged],
+        "export it (ONNX, TorchScript)": ["telic", "export", *judged],
+        "label it": ["telic", "label", ended.folder.name, "yes"],
+        "see its training": ["telic", "show", *chosen],
+    }
+    blocks: list[doc.Block] = [doc.Text(("In the session's folder: ", doc.Mono(where), "."))]
+    for what, line in commands.items():
+        blocks += [doc.Heading(what), doc.ShellLine(shlex.join(line))]
+    return blocks
+
+
+def _again(ended: EndedSession) -> Blocks:
+    """Return the command that repeats the session, and the versions it was made with."""
+    best, member = ended.best, ended.member
+    rows = [("session", ended.folder.name)]
+    if best is not None and member is not None:
+        run = ended.folder.iteration(best.number).run
+        manifest = dict(read_facts(run.manifest, ManifestFacts))
+        versions = cast("dict[str, Any]", manifest.get("versions", {}))
+        named = {**versions, **{name: manifest.get(name) for name in _MANIFEST}}
+        rows += [(name, str(value)) for name, value in named.items() if value]
+        code = read_text(MemberFolder(run.path / member.member).reward_code)
+        rows.append(("reward, SHA-256", text_digest(code)))
+    rows += [("judge, SHA-256", text_digest(ended.author.judge))] if ended.author else []
+    return [
+        doc.ShellLine(command(ended.config, ended.folder.config)),
+        doc.FactSheet(
+            [(name, doc.Mono(value)) for name, value in rows], heads=("what", "version or hash")
+        ),
+    ]
+
+
+HISTORY = {
+    "Iterations": _tried,
+    "Analysis by the model": _analysis,
+    "Learning curves": _curves,
+    "The reward": _reward,
+    "The judge": judge_blocks,
+    "Cost": _costs,
+    "The policy": _policy,
+    "Run it again": _again,
+}
