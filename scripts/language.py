@@ -1,0 +1,167 @@
+"""Check that text reads like the field's: words to avoid, docstring openings, long sentences.
+
+    python scripts/language.py            count by kind and package
+    python scripts/language.py --list     also print every finding
+    python scripts/language.py --check    print what exceeds a limit, and exit with 1 if any does
+
+Read are docstrings, comments and string literals of src/telic, the documentation, the skills of the
+plugin and the texts of the dashboard. Words that people type into prompts (lexicon tables) and the
+changelog of earlier versions are not checked. A line with `language: quoted` is skipped.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import io
+import re
+import sys
+import tokenize
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).parent.parent
+SOURCE = ROOT / "src" / "telic"
+QUOTED = "language: quoted"
+LIMITS = {"word": 0, "opening": 0, "sentence": 0}
+"""findings allowed today; a limit is only ever lowered"""
+
+WORDS = {
+    r"anew|afresh": "again, from scratch",
+    r"told|tells|telling": "print, emit, state",
+    r"heeds?|heeded": "apply, follow",
+    r"whoever|whosoever|whatever is": "anyone who",
+    r"somebody|nobody": "someone, no one; better a passive or a name",
+    r"shall": "must, should, will",
+    r"beside": "next to, besides",
+    r"hears?|heard": "receive",
+    r"goes on|go on|going on|gone on|went on": "continue, resume",
+    r"(?:is|are|was) no (?!longer|more\b|less\b|such|need|way)\w+": "is not a ...",
+    r"bears|borne|came to|comes to(?! a stop| rest)": "reach, withstand",
+    r"puppets?|led by hand": "scripted demonstration",
+    r"bad habits?": "failure mode",
+    r"films?|filmed": "video",
+    r"trembles?|trembling": "vibrate",
+    r"witness(?:es)?": "monitor",
+    r"memory laws?": "phase variable",
+    r"processors": "CPU cores",
+    r"what it lacks": "failed criteria",
+    r"in part": "partially; partial pass",
+    r"of its own accord|of one's own": "by itself",
+    r"a thing|things": "artifact, item",
+    r"at the first need": "on first use",
+    r"said so|says so": "is reported, reports it",
+}
+OPENINGS = re.compile(r"(?:What|Who|Whether|How|Where|Why|That|Which|When|If)\b")
+LONGEST_SENTENCE = 35
+TEXT = (tokenize.COMMENT, tokenize.STRING, getattr(tokenize, "FSTRING_MIDDLE", None))
+DENIED = re.compile(r"\b(?:" + "|".join(f"(?:{word})" for word in WORDS) + r")\b", re.IGNORECASE)
+
+
+class Finding(NamedTuple):
+    """A piece of text to rewrite."""
+
+    kind: str
+    path: Path
+    line: int
+    text: str
+
+    @property
+    def package(self) -> str:
+        """Return the package of the source, or the folder of the documentation."""
+        parts = self.path.relative_to(ROOT).parts
+        return parts[2] if parts[:2] == ("src", "telic") else parts[0]
+
+
+def denied_words(path: Path, line: int, text: str) -> Iterator[Finding]:
+    """Yield the words to avoid."""
+    for number, row in enumerate(text.splitlines(), line):
+        if QUOTED not in row:
+            for match in DENIED.finditer(row):
+                yield Finding("word", path, number, f"{match[0]!r} in: {row.strip()[:90]}")
+
+
+def long_sentences(path: Path, line: int, text: str) -> Iterator[Finding]:
+    """Yield sentences with too many words."""
+    for sentence in re.split(r"(?<=[.!?:;])\s+|\n\s*\n|\n\s*[-*|]", text):
+        count = len(re.findall(r"[A-Za-z']{2,}", sentence))
+        if count > LONGEST_SENTENCE:
+            start = line + text[: text.find(sentence)].count("\n")
+            yield Finding("sentence", path, start, f"{count} words: {sentence.strip()[:80]} ...")
+
+
+def documented(tree: ast.AST) -> Iterator[ast.Constant]:
+    """Yield the docstrings of a module and of everything in it."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            first = node.body[0] if node.body else None
+            if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant):
+                yield first.value
+
+
+def in_python(path: Path) -> Iterator[Finding]:
+    """Yield the findings in docstrings, comments and strings of a module."""
+    text = path.read_text()
+    tree = ast.parse(text)
+    docstrings = list(documented(tree))
+    for each in docstrings:
+        if isinstance(each.value, str):
+            yield from long_sentences(path, each.lineno, each.value)
+            if OPENINGS.match(each.value):
+                first = each.value.splitlines()[0]
+                yield Finding("opening", path, each.lineno, first)
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type in TEXT:
+            yield from denied_words(path, token.start[0], token.string)
+
+
+def in_markdown(path: Path) -> Iterator[Finding]:
+    """Yield the findings in prose, outside of code blocks and tables."""
+    text = re.sub(r"(?ms)^```.*?^```", lambda block: "\n" * block[0].count("\n"), path.read_text())
+    yield from denied_words(path, 1, text)
+    prose = "\n".join("" if row.startswith(("|", "    ")) else row for row in text.splitlines())
+    yield from long_sentences(path, 1, prose)
+
+
+def findings() -> Iterator[Finding]:
+    """Yield everything to rewrite, in the order of the files."""
+    for path in sorted(SOURCE.rglob("*.py")):
+        yield from in_python(path)
+    pages = [ROOT / "README.md", ROOT / "AGENTS.md", *sorted((ROOT / "docs").rglob("*.md"))]
+    for path in [*pages, *sorted(SOURCE.rglob("*.md"))]:
+        yield from in_markdown(path)
+    for path in sorted((ROOT / "web" / "src").rglob("*.tsx")):
+        yield from denied_words(path, 1, path.read_text())
+
+
+def main() -> None:
+    """Print the counts."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--list", action="store_true", help="print every finding")
+    parser.add_argument("--check", action="store_true", help="print only what exceeds a limit")
+    options = parser.parse_args()
+    found = list(findings())
+    counts = Counter(each.kind for each in found)
+    if options.list:
+        for each in found:
+            print(f"{each.path.relative_to(ROOT)}:{each.line}: {each.kind}: {each.text}")
+    if options.check:
+        sys.exit(
+            "\n".join(
+                f"{kind}: {counts[kind]}, more than {limit} (python scripts/language.py --list)"
+                for kind, limit in LIMITS.items()
+                if counts[kind] > limit
+            )
+            or None
+        )
+    by_package = Counter((each.package, each.kind) for each in found)
+    print(f"{'':<14}" + "".join(f"{kind:>10}" for kind in LIMITS))
+    for package in sorted({each.package for each in found}):
+        print(f"{package:<14}" + "".join(f"{by_package[package, kind]:>10}" for kind in LIMITS))
+    print(f"{'all':<14}" + "".join(f"{counts[kind]:>10}" for kind in LIMITS))
+
+
+if __name__ == "__main__":
+    main()
