@@ -1,6 +1,8 @@
 """What environments are like: each is made once for all tests of words."""
 
+import re
 from functools import lru_cache
+from itertools import product
 
 from telic.envs import make
 
@@ -10,3 +12,12 @@ def spec_of(env, **arguments):
     made = make(env, num_envs=1, **arguments)
     made.close()
     return made.spec
+
+
+def written_out(phrases):
+    """The phrases that those with alternatives, "(a|b) c", stand for."""
+    found = []
+    for phrase in phrases:
+        parts = [part.split("|") for part in re.split(r"[()]", phrase)]
+        found += dict.fromkeys(" ".join("".join(each).split()) for each in product(*parts))
+    return found

@@ -18,8 +18,8 @@ from telic.composer.frames import (
     Posture,
     Style,
 )
+from telic.composer.lexicon import TABLES, correct, inflections, read_tokens, table, vocabulary
 from telic.composer.parse import parse
-from telic.composer.words import TABLES, correct, inflections, read_tokens, table, vocabulary
 from telic.envs import EnvSpec, make
 from telic.robots.terrain import TERRAINS
 
@@ -750,5 +750,15 @@ def test_every_row_of_a_table_can_be_used(name):
 
 
 def test_every_table_is_read():
-    others = {"numbers", "units", "ignored", "parts", "joins", "dimensions"}
+    others = {
+        "numbers",
+        "units",
+        "rules",
+        "ignored",
+        "parts",
+        "joins",
+        "dimensions",
+        "observed",
+        "blocks",
+    }
     assert {path.stem for path in TABLES.glob("*.toml")} == {*ENUMS, *others}

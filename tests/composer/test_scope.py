@@ -8,11 +8,11 @@ from pydoc_data.topics import topics
 import pytest
 
 from telic.composer.compose import compose
+from telic.composer.lexicon import table, vocabulary
 from telic.composer.parse import parse
-from telic.composer.words import table, vocabulary
 from telic.errors import NotUnderstood, TelicError, UsageError
 from telic.judges.criteria import scope_words
-from tests.composer.specs import spec_of
+from tests.composer.specs import spec_of, written_out
 
 # A robot, an intent, and what must be named as left out; "refused" where the verb itself is lost.
 LEFT_OUT = """
@@ -253,7 +253,8 @@ def test_a_number_that_says_how_much_more_than_something_unsaid_is_named():
 
 
 def meanings(name):
-    return [(value, w) for value, rows in table(name).items() for row in rows for w in row["words"]]
+    rows = [(value, row) for value, rows in table(name).items() for row in rows]
+    return [(value, words) for value, row in rows for words in written_out(row["words"])]
 
 
 def test_no_modifier_is_lost():

@@ -7,10 +7,10 @@ from functools import lru_cache
 import pytest
 
 from telic.composer.compose import compose
+from telic.composer.lexicon import table
 from telic.composer.parse import parse
-from telic.composer.words import table
 from telic.errors import NotUnderstood, TelicError
-from tests.composer.specs import spec_of
+from tests.composer.specs import spec_of, written_out
 
 PLAIN = {
     "Ant": ["run forward", "walk slowly to the left", "jump twice", "turn 90 degrees left"],
@@ -36,7 +36,7 @@ def named(made):
 
 
 def words_of(name, heading):
-    return [phrase for row in table(name)[heading] for phrase in row["words"]]
+    return [phrase for row in table(name)[heading] for phrase in written_out(row["words"])]
 
 
 def test_what_follows_a_condition_a_reason_or_a_comparison_is_nothing_to_do():
@@ -144,7 +144,7 @@ MOST = [
 
 
 def test_a_number_that_is_not_to_be_exceeded_costs_beyond_it_or_is_named():
-    rules = table("numbers")["rules"]["at_most"]
+    rules = written_out(table("rules")["at_most"][0]["words"])
     for (deed, unit), (index, rule) in itertools.product(MOST, enumerate(rules)):
         text = f"{deed} {rule} {index % 7 + 2} {unit}"
         try:
@@ -170,7 +170,9 @@ def test_a_count_that_is_said_to_be_a_bound_is_no_superlative():
 @pytest.mark.parametrize("name", ["verbs", "postures"])
 def test_words_that_say_more_than_is_judged_are_named_with_what_they_are_judged_as(name):
     rows = [row for rows in table(name).values() for row in rows if "judged_as" in row]
-    for value, word in ((row["judged_as"], word) for row in rows for word in row["words"]):
+    for value, word in (
+        (row["judged_as"], word) for row in rows for word in written_out(row["words"])
+    ):
         text = word if name == "verbs" else f"lie {word}"
         try:
             made = compose(text, spec_of("Humanoid-v5"))

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import cast
 
 from telic.composer.frames import Amount, Rule, Unit
-from telic.composer.words import Token, determiners, lexicon, table
+from telic.composer.lexicon import Token, determiners, lexicon, table
 
 _BEFORE = ("at", "for", "by", "of", "in", "from")
 _EVERY = ("every", "each")
@@ -110,9 +110,10 @@ def read_amount(tokens: Sequence[Token], start: int) -> Reading | None:
     if numbered is None:
         return None
     value, spread, place = numbered
-    unit = lexicon("units").find(tokens, _skip(tokens, place, ("of",)))
+    unit = lexicon().find(tokens, _skip(tokens, place, ("of",)), "unit")
     if unit is None:
-        return replace(_bare(tokens, start, place, value, rule), is_strict=is_strict)
+        found = _bare(tokens, start, place, value, rule)
+        return replace(found, spread=spread, is_strict=is_strict)
     at = (*range(start, place), *unit.at)
     kind, factor = cast("Unit", unit.senses[0].value), unit.senses[0].says["factor"]
     per = _read_per(tokens, unit.end, _PER) if kind in _RATES else None
@@ -121,11 +122,17 @@ def read_amount(tokens: Sequence[Token], start: int) -> Reading | None:
         if kind == "times":  # "three times a second"
             return Reading(at, period_s=round(seconds / value, 6)) if value > 0.0 else None
         kind, factor = _RATES[kind], factor * (_TURN if kind == "turns" else 1.0) / seconds
-    after = lexicon("after").find(tokens, at[-1] + 1) if rule is None else None
+    after = lexicon().find(tokens, at[-1] + 1, "after") if rule is None else None
     if after is not None:
         at, rule = (*at, *after.at), cast("Rule", after.senses[0].value)
     found = _with_unit(at, round(value * factor, 9), kind, rule, before)
     return replace(found, spread=round(spread * factor, 9), is_strict=is_strict)
+
+
+def amount_reader(tokens: Sequence[Token], place: int) -> tuple[tuple[int, ...], Reading] | None:
+    """Read a number for a phrase of a lexicon."""
+    found = read_amount(tokens, place)
+    return (found.at, found) if found else None
 
 
 def _word(tokens: Sequence[Token], place: int) -> str:
@@ -148,7 +155,7 @@ def _read_per(
     if _word(tokens, place) not in words:
         return None
     value, after = _read_number(tokens, place + 1) or (1.0, place + 1)
-    unit = lexicon("units").find(tokens, after)
+    unit = lexicon().find(tokens, after, "unit")
     if unit is None or value <= 0.0:
         return None
     sense = unit.senses[0]
@@ -202,7 +209,7 @@ def _read_rule(tokens: Sequence[Token], place: int) -> tuple[set[str], int, Rule
     before: set[str] = set()
     rule: Rule | None = None
     while place < len(tokens):
-        found = lexicon("rules").find(tokens, place)
+        found = lexicon().find(tokens, place, "rule")
         if found is not None:
             rule = rule or cast("Rule", found.senses[0].value)
             place = found.end
@@ -217,7 +224,7 @@ def _read_rule(tokens: Sequence[Token], place: int) -> tuple[set[str], int, Rule
 
 
 def _starts_number(tokens: Sequence[Token], place: int) -> bool:
-    is_rule = lexicon("rules").find(tokens, place) is not None
+    is_rule = lexicon().find(tokens, place, "rule") is not None
     return is_rule or _read_number(tokens, place) is not None
 
 
@@ -234,7 +241,7 @@ def _read_range(tokens: Sequence[Token], place: int) -> tuple[float, float, int]
         if second is not None and (between or joint != "and"):
             middle = (value + second[0]) / 2.0
             return middle, abs(middle - value), second[1]
-        if between and second is None and lexicon("units").find(tokens, place) is None:
+        if between and second is None and lexicon().find(tokens, place, "unit") is None:
             return None
     return value, 0.0, place
 
@@ -284,7 +291,7 @@ def _read_article(
     """Read "for a second", "a metre", "a full turn" as one of them."""
     is_here = _word(tokens, place) in ("a", "an", "one")
     first = place + is_here
-    unit = lexicon("units").find(tokens, first)
+    unit = lexicon().find(tokens, first, "unit")
     if unit is None:
         return None
     # The article may have been read with the preposition.

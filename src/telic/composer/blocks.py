@@ -8,56 +8,38 @@ The words decide what the environment puts there: a goal on the table to push to
 
 from __future__ import annotations
 
-import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Sequence
 from typing import Literal, NamedTuple, get_args
 
+from telic.composer.amounts import Reading, read_amount
 from telic.composer.draft import Credit, Draft, edit, measure
-from telic.composer.words import ignored_words
+from telic.composer.lexicon import (
+    Lexicon,
+    Sense,
+    Token,
+    ignored_words,
+    quoted,
+    read_tokens,
+    table,
+)
+from telic.composer.parse import scan
+from telic.composer.scope import covered_by
 from telic.composer.write import judge_file, reward_file
 from telic.envs.spec import EnvSpec
 from telic.errors import Refused
 from telic.judges import metrics, tracks
-from telic.judges.criteria import Composition, Covered, Criterion
+from telic.judges.criteria import Composition, Criterion
 from telic.rewards.signals import Above, Below, Block, Measured, Part
 from telic.rewards.terms import Cost, LiftBlock, Near, Pay
 from telic.robots.terrain import ArmTask
 
 EXAMPLES = ("push the block to the goal", "pick up the block and lift it to the goal")
-_THE = r"(?:(?:the|a|that|this|its|your) )?"
-_THING = rf"{_THE}(?:(?:little|small|blue) )?(?:block|cube|box|object|brick)"
-_TABLE = rf"{_THE}(?:table|floor|ground)"
-_GOAL = (
-    rf"(?:(?:over|up|all the way) )?(?:to|onto|into|on|at|towards?) {_THE}"
-    r"(?:red )?(?:goal|target|marker|ball|dot)(?: position)?"
-)
-_PUSH = rf"(?:push|shove|slide|nudge|move|bring|drag|get)(?:ing)? {_THING}"
-_ALONG = rf"(?: (?:along|across|over|on) {_TABLE})?"
-_PUSHED = rf"{_PUSH}{_ALONG}(?: {_GOAL})?{_ALONG}"
-_PICK = rf"(?:pick|lift|raise|grasp|grab|carry|take)(?:ing)?(?: up)? {_THING}(?: up)?"
-_NEXT = r",?(?: and)?(?: then)? (?:lift|raise|bring|carry|move|take|hold)(?:ing)? it(?: up)?"
-_PICKED = rf"{_PICK}(?:{_NEXT})?(?: {_GOAL})?"
-_HIGH = rf"(?: (?:high|up|into {_THE}air|above {_TABLE}|off {_TABLE}))?"
-_AMOUNT = rf"(?:by |to )?({{}}) ?(cm|centimet(?:er|re)s|m|met(?:er|re)s?){_HIGH}"
-_NUMBER = r"\d+(?:\.\d+)?|\.\d+"
-_OFF = rf"high|off {_TABLE}|into {_THE}air"
-_KEPT = (
-    r"(?:and )?(?:keep|hold|leave)(?:ing)? it(?: up)?(?: there| still| in place| in the air)?|"
-    r"(?:and )?stay there"
-)
-_NOT_DROPPED = (
-    r"without (?:dropping it|letting it (?:fall|go|drop))|"
-    r"(?:do not|don't|never) (?:drop it|let it (?:fall|go|drop))"
-)
-_QUICK = r"(?:as )?(?:quickly|fast|swiftly|rapidly)(?: as (?:possible|you can|it can))?"
-_NOT = r"(?:not|never|don't|doesn't|without|no|avoid)"
-_PREPOSITIONS = ("for", "to", "at", "in", "on", "by", "from")
 _LIFT_M = 0.15
 _MOST_LIFT_M = 0.3
 _SECONDS = {"push": 4.0, "pick": 5.0}
 _STEPS = {"push": 1_500_000, "pick": 5_000_000}
 _LOG_STD = -1.0
-"""actions are wide: who starts with large ones throws the block off the table"""
+"""actions are wide: large initial ones throw the block off the table"""
 _MAIN, _WHERE, _HEIGHT, _KEEPS, _HOLDS, _SOON = "main", "where", "height", "keeps", "holds", "soon"
 
 
@@ -74,14 +56,15 @@ class BlockWish(NamedTuple):
 
 
 def is_about_block(intent: str, spec: EnvSpec) -> bool:
-    """Say whether an intent wants something of a block that this arm can be given."""
+    """Return whether an intent wants something of a block that this arm can be given."""
+    tokens = read_tokens(intent)
     return can_have_block(spec) and any(
-        _find(pattern, plain(intent)) for pattern in (_PUSHED, _PICKED)
+        _phrases().find(tokens, place, "push", "pick") for place in range(len(tokens))
     )
 
 
 def can_have_block(spec: EnvSpec) -> bool:
-    """Say whether an environment is an arm that telic can lay a block before."""
+    """Return whether an environment is an arm that telic can lay a block before."""
     # A class of the user's own may have an argument of that name, too.
     is_arm = spec.robot is not None and spec.robot.target is not None
     return is_arm and spec.arguments.get("task") in get_args(ArmTask)
@@ -99,13 +82,8 @@ def compose_block(
     draft.pay("calm", 0.05, Cost(Measured("effort")), "effort")
     if criteria is not None:
         edit([draft], criteria)
-    left = {part.title for part in draft.parts}
-    carried = {
-        words: tuple(title for title in titles.get(about, ()) if title in left)
-        for about, words in wish.words.items()
-    }
     steps = round(_SECONDS[wish.task] / (spec.dt_s or 0.02))
-    return Composition(
+    made = Composition(
         intent=intent,
         env=spec.id,
         criteria=tuple(part.criterion() for part in draft.parts),
@@ -116,66 +94,52 @@ def compose_block(
         steps=_STEPS[wish.task],
         doubts=tuple(draft.doubts),
         not_understood=wish.unread,
-        covered=tuple(Covered(words=words, criteria=own) for words, own in carried.items() if own),
-        dropped=tuple(words for words, own in carried.items() if not own),
     )
+    return covered_by(made, {words: titles.get(about, ()) for about, words in wish.words.items()})
 
 
 # ----------------------------------------------------------------------------------- what is read
 
 
-def plain(intent: str) -> str:
-    """Return an intent in small letters, single spaces, and without marks that end sentences."""
-    text = re.sub(r"[\s_]+", " ", intent.lower().replace("’", "'"))
-    text = re.sub(r"(?<!\d)[.](?!\d)|[.](?=\s|$)|[!?;:,\"]", " ", text)
-    return " ".join(text.split())
+def _phrases() -> Lexicon:
+    def amount(tokens: Sequence[Token], place: int) -> tuple[tuple[int, ...], Reading] | None:
+        found = read_amount(tokens, place)
+        return (found.at, found) if found and found.amount and found.amount.unit == "m" else None
 
-
-def left_unread(text: str, ignored: Collection[str]) -> Iterator[str]:
-    """Yield what is left of a text as one would quote it: "for 5 seconds"."""
-    for piece in text.split("·"):
-        words = piece.split()
-        told = [place for place, word in enumerate(words) if word not in ignored]
-        if told:
-            first = max(told[0] - (told[0] > 0 and words[told[0] - 1] in _PREPOSITIONS), 0)
-            yield " ".join(words[first : told[-1] + 1])
-
-
-def _find(pattern: str, text: str) -> re.Match[str] | None:
-    return re.search(rf"(?<![\w.])(?:{pattern})(?![\w]|\.\d)", text)
+    data = table("blocks")
+    entries = [
+        (phrase, Sense(about, about))
+        for about, phrases in data["phrases"].items()
+        for phrase in phrases
+    ]
+    return Lexicon(entries, {"amount": amount}, data["parts"])
 
 
 def _read(intent: str) -> BlockWish:
-    text, words, doubts = plain(intent), dict[str, str](), list[str]()
-
-    def take(pattern: str, about: str) -> re.Match[str] | None:
-        nonlocal text
-        found = _find(pattern, text)
-        if found is not None:
-            text = " ".join(f"{text[: found.start()]} · {text[found.end() :]}".split())
-            words[about] = found.group()
-        return found
-
-    take(_NOT_DROPPED, _HOLDS)
-    task = "pick" if _find(_PICKED, text) else "push"
-    main = take(_PICKED if task == "pick" else _PUSHED, _MAIN)
-    is_kept_down = task == "pick" and _find(
-        rf"{_NOT} (?:lift|rais|pick|mov)(?:e|ing|ing up)?", text
-    )
-    if main is None or is_kept_down or re.search(rf"(?<!\w){_NOT}(?: \w+)? ·", text):
+    tokens = read_tokens(intent)
+    known = ignored_words() | {"and", "then", "it", "arm", "gripper", "robot"}
+    found = scan(tokens, _phrases(), known)
+    words: dict[str, str] = {}
+    heights: list[Reading] = []
+    for match in found.matches:
+        about = match.senses[0].value
+        words.setdefault(about, quoted(tokens[match.at[0] : match.end]))
+        heights += match.read
+    task = "pick" if "pick" in words else "push"
+    main = words.pop(task, None)
+    is_kept_down = words.pop("denied", None) is not None and task == "pick"
+    if main is None or is_kept_down or found.is_denied:
         raise Refused(
             f'"{intent}" does not say what to do with the block.',
             hint=f"Ask for example: {', '.join(EXAMPLES)}.",
         )
-    is_to_goal = bool(_find(_GOAL, main.group()) or take(_GOAL, _WHERE))
-    lift: float | None = None
+    lift, doubts, places = None, list[str](), range(len(tokens))
+    is_to_goal = any(_phrases().find(tokens, place, _WHERE) for place in places)
     if task == "pick" and not is_to_goal:
-        amount = take(_AMOUNT.format(_NUMBER), _HEIGHT)
         lift = _LIFT_M
-        if amount is not None:
-            lift = float(amount[1]) * (0.01 if amount[2].startswith("c") else 1.0)
+        if heights and heights[0].amount:
+            lift = heights[0].amount.value
         else:
-            take(_OFF, _HEIGHT)
             doubts.append(f"how high is not said: {lift:g} m above where it lay is taken")
         if not 0.0 < lift <= _MOST_LIFT_M:
             raise Refused(
@@ -184,10 +148,7 @@ def _read(intent: str) -> BlockWish:
             )
     elif not is_to_goal:
         doubts.append("where to is not said: to the goal, the red ball, is taken")
-    take(_KEPT, _KEEPS)
-    take(_QUICK, _SOON)
-    known = ignored_words() | {"and", "then", "it", "arm", "gripper", "robot", "·"}
-    return BlockWish(task, lift, words, tuple(doubts), tuple(left_unread(text, known)))
+    return BlockWish(task, lift, {_MAIN: main} | words, tuple(doubts), found.unread)
 
 
 # ------------------------------------------------------------------------------ what is asked for

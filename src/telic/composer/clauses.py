@@ -10,8 +10,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from telic.composer.frames import Act
+from telic.composer.lexicon import Token
 from telic.composer.marks import Mark
-from telic.composer.words import Token
 
 _STRENGTH = {"start": 0, "and": 1, "stop": 2, "then": 3, "after": 3, "before": 3}
 _NOT_TO_DO = ("negation", "aside")

@@ -20,10 +20,10 @@ from typing import Any, NamedTuple
 
 from telic.composer.draft import Draft, JudgePart, Measure
 from telic.composer.frames import Act, Direction, Frame, Limit, LimitKind, ParsedIntent, Posture
+from telic.composer.lexicon import ignored_words, table
 from telic.composer.parse import parse
 from telic.composer.scene import Scene
 from telic.composer.travel import speed_meant
-from telic.composer.words import ignored_words, table
 from telic.envs.spec import EnvSpec
 from telic.errors import Contradiction, NotUnderstood
 

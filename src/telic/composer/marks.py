@@ -12,8 +12,16 @@ from dataclasses import dataclass, replace
 
 from telic.composer.amounts import Reading, read_amount
 from telic.composer.frames import Act, Amount, LimitKind, Unit
+from telic.composer.lexicon import (
+    PHRASES,
+    Sense,
+    Token,
+    determiners,
+    idle_phrases,
+    ignored_words,
+    lexicon,
+)
 from telic.composer.parts import BodyPart, find_part
-from telic.composer.words import Sense, Token, determiners, ignored_words, lexicon
 from telic.envs.spec import EnvSpec
 
 # Limits that a distance, height or angle can be given for, and its unit.
@@ -104,7 +112,7 @@ class _Scanner:
         place = 0
         while place < len(self._tokens):
             found = self._at(place)
-            idle = lexicon("ignored").find(self._tokens, place)
+            idle = idle_phrases().find(self._tokens, place)
             if idle is not None and (not found or idle.end > found[-1].end):
                 place = idle.end  # "in one direction" is no number
                 continue
@@ -134,7 +142,7 @@ class _Scanner:
         return max(options, key=lambda option: option[-1].end if option else 0)
 
     def _phrase(self, place: int) -> Mark | None:
-        match = lexicon("phrases").find(self._tokens, place)
+        match = lexicon().find(self._tokens, place, *PHRASES)
         if match is None or (len(match.at) == 1 and self._is_noun(place)):
             return None
         sense = match.senses[0]
@@ -173,7 +181,7 @@ class _Scanner:
         marks: list[Mark] = []
         while at:
             skipped, place = self._skip_to_forbidden(at[-1] + 1)
-            match = lexicon("forbidden").find(self._tokens, place)
+            match = lexicon().find(self._tokens, place, "forbidden")
             if match is None:
                 return marks
             kind = LimitKind(match.senses[0].value)
@@ -200,7 +208,7 @@ class _Scanner:
     def _skip_to_forbidden(self, place: int) -> tuple[tuple[int, ...], int]:
         """Pass words between: "letting the pole", "ever"; a part passed belongs to the limit."""
         skipped: tuple[int, ...] = ()
-        while place < len(self._words) and not lexicon("forbidden").find(self._tokens, place):
+        while place < len(self._words) and not lexicon().find(self._tokens, place, "forbidden"):
             part = self._parts[place]
             if part is not None:
                 skipped, place = (*skipped, *part.at), part.end

@@ -14,10 +14,10 @@ from typing import NamedTuple
 
 from telic.composer.compose import compose
 from telic.composer.frames import Act, Degree, LimitKind, ParsedIntent, Posture, Style, WordClaim
+from telic.composer.lexicon import read_tokens
 from telic.composer.observed import is_observed
 from telic.composer.parse import parse
 from telic.composer.reference import Reference
-from telic.composer.words import read_tokens
 from telic.envs.spec import EnvSpec
 from telic.errors import NotUnderstood, TelicError
 

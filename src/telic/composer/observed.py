@@ -4,94 +4,346 @@
     keep cart position near 0.5 within 0.2 · keep obs 2 below 1 · keep obs[0] between -1 and 1
     get a return of at least 200 · get a high return
 
-Every word is accounted for: what no criterion came from is listed as not understood.
+Gymnasium's classic control tasks have names, units and phrases of their own (`observed.toml`);
+environments with goals have the distance to them; any other has its columns, `obs[0]`, and its own
+return. Every word is accounted for: what no criterion came from is listed as not understood.
 """
 
 from __future__ import annotations
 
-import math
 import re
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Literal, NamedTuple
 
-from telic.composer.blocks import compose_block, is_about_block, left_unread, plain
+from telic.composer.amounts import Reading, amount_reader
+from telic.composer.blocks import compose_block, is_about_block
 from telic.composer.draft import Draft, edit, exactly, measure, shortened
-from telic.composer.observables import (
-    Observable,
-    Want,
-    family_of,
-    has_goal,
-    observables,
+from telic.composer.lexicon import (
+    Lexicon,
+    Match,
+    Sense,
+    Token,
+    ignored_words,
+    quoted,
+    read_tokens,
+    table,
+    vocabulary,
 )
-from telic.composer.words import ignored_words
+from telic.composer.parse import scan
+from telic.composer.scope import covered_by
 from telic.composer.write import judge_file, reward_file
 from telic.envs.spec import EnvSpec
 from telic.errors import Refused
 from telic.judges import tracks
-from telic.judges.criteria import Composition, Covered, Criterion
+from telic.judges.criteria import Composition, Criterion
+from telic.quantities.observed import ObservedKind
 from telic.rewards.signals import Given, Less, Observed
 from telic.rewards.terms import Alive, Hill, Missing, Off, Pay, Reached, Sigmoid
 
-RETURN = "return"
 _DIGITS = 6
 _SHARE, _SHARE_OF_THE_WAY = 0.85, 0.6
 """of the episode that it should hold; less where it must get there first"""
-_NOT = r"(?:not|never|don't|doesn't|without|no|avoid)"
 _SIGNED = ("rad", "rad/s", "m/s", "m/step")
 _UNLIMITED_STEPS = 500
 """length of an episode where the environment has no time limit"""
-_NUMBER = r"[-+]?(?:\d+(?:\.\d+)?|\.\d+)"
-_UNITS: dict[str, tuple[str, float]] = {
-    "rad": ("rad", 1.0),
-    "radians": ("rad", 1.0),
-    "degrees": ("rad", math.pi / 180.0),
-    "deg": ("rad", math.pi / 180.0),
-    "m": ("m", 1.0),
-    "metres": ("m", 1.0),
-    "meters": ("m", 1.0),
-    "cm": ("m", 0.01),
-    "m/s": ("m/s", 1.0),
-    "rad/s": ("rad/s", 1.0),
-}
-_UNIT = "|".join(sorted(map(re.escape, _UNITS), key=len, reverse=True))
-_OTHER_UNIT = r"(?: ?(?:hz|hertz|bpm|rpm|%|percent|times|s|secs?|seconds?|minutes?|kg|n)\b)"
-_AMOUNT = rf"({_NUMBER})(?: ?({_UNIT})\b)?(?!{_OTHER_UNIT})"
-_KEEP = (
-    r"(?:(?:try to )?(?:keep|keeping|hold|holding|bring|bringing|get|make|let|leave|drive|move)"
-    r"(?: the| its| your)? )?"
-)
-_IS = r"(?: value)?(?: stays?| staying| is| be| to stay| to be)?"
-_MORE = r"(?:above|over|greater than|more than|larger than|higher than|at least|>=|>)"
-_LESS = r"(?:below|under|less than|smaller than|lower than|at most|<=|<)"
-_NEAR = r"(?:near|around|close to|about|at|to|equal to|=|==)"
-_WITHIN = r"(?: (?:to )?(?:within|±|\+-|\+/-|give or take) {amount})?"
-_LASTING = (
-    r"(?:all the time|at all times|always|throughout|the whole time|the whole episode|"
-    r"(?:for )?as long as possible|for the whole episode|until the end|forever)"
-)
-_RETURN_OF = (
-    r"(?:get|getting|reach|achieve|earn|collect|score|make)?(?: a| an| its own)?"
-    r"(?: total| mean| average)? ?(?:return|reward|score)(?: of)?"
-    rf"(?: at least| more than| over| above)? ({_NUMBER})|(?:get|earn|collect|score|reach) "
-    rf"(?:at least |more than )?({_NUMBER}) points"
-)
-_RETURN_HIGH = (
-    r"(?:get|achieve|earn|collect|reach)(?: a| an| the| as)?"
-    r"(?: high(?:est)?| good| large| best| maximum| maximal| much)(?: possible)?(?: total)?"
-    r" (?:return|reward|score)(?: as possible| possible)?|"
-    r"maximi[sz](?:e|ing) (?:the |its )?(?:own )?(?:total )?(?:return|reward|score)|"
-    r"solve (?:it|the (?:task|environment|problem|game))|do (?:its|the|your) own task|play well"
-)
+_GOAL_STEPS, _USUAL_STEPS = 100_000, 400_000
+_GOALS = ("goal", "target", "goal_position", "target_position", "goal_pos", "target_pos")
+_NO_PLACE = r"vel|speed|rate|quat|angle|force|achieved_goal|desired_goal"
+
+
+class Observable(NamedTuple):
+    """A number that follows from one observation."""
+
+    name: str
+    columns: tuple[int, ...]
+    """columns of the observation it follows from, see `telic.quantities.observed`"""
+    kind: ObservedKind = "column"
+    unit: str = ""
+    near: float = 0.1
+    """what counts as near a value, where no tolerance is given"""
+    span: float = 1.0
+    """how far off it may be at first"""
+    words: tuple[str, ...] = ()
+    """other names of it"""
+    is_far: bool = False
+    """whether it takes a part of the episode to get to where it should be"""
+    starts_at_0: bool = False
+    """whether it begins at 0, so that only other values are far"""
+
+
+class Want(NamedTuple):
+    """What shall be true of an observable, or of the return."""
+
+    kind: Literal["near", "above", "below", "reach", "return"]
+    what: str
+    value: float
+    tolerance: float | None = None
+    title: str = ""
+    helped_by: tuple[str, float, float] | None = None
+    """another observable that leads to it, with its value at the start and at the goal"""
+
+
+class Phrase(NamedTuple):
+    """Phrases that mean something in one family of environments."""
+
+    words: tuple[str, ...]
+    wants: tuple[Want, ...]
+    example: str
+
+
+class Family(NamedTuple):
+    """Facts about environments of one kind."""
+
+    observables: tuple[Observable, ...] = ()
+    phrases: tuple[Phrase, ...] = ()
+    learns: int = _USUAL_STEPS
+    """steps that it takes to learn"""
+
+
+# ------------------------------------------------------------------------- what can be observed
+
+
+def family_of(spec: EnvSpec) -> Family:
+    """Return what is known of an environment besides its columns."""
+    known = known_family(spec.id.rpartition("-v")[0])
+    brought, distance = _brought(spec), _goal_distance(spec)
+    goals = [*brought, *([(distance, *_phrases(table("observed")["goal"]))] if distance else [])]
+    for observable, phrase in goals[::-1]:
+        known = Family(
+            (observable, *known.observables), (phrase, *known.phrases), learns=_GOAL_STEPS
+        )
+    return known
+
+
+def known_family(name: str) -> Family:
+    """Return the row of a table, empty for an unknown name."""
+    families = table("observed")["families"]
+    row = families.get(name, {})
+    row = families.get(row.get("same"), {}) | row
+    observables = [
+        Observable(**{k: tuple(v) if isinstance(v, list) else v for k, v in each.items()})
+        for each in row.get("observables", ())
+    ]
+    return Family(tuple(observables), _phrases(row), row.get("learns", _USUAL_STEPS))
+
+
+def _phrases(family: Mapping[str, Any]) -> tuple[Phrase, ...]:
+    return tuple(
+        Phrase(
+            tuple(row["words"]),
+            tuple(Want(**{k: tuple(v) if isinstance(v, list) else v for k, v in each.items()})
+                  for each in row["wants"]),
+            row["example"],
+        )
+        for row in family.get("phrases", ())
+    )  # fmt: skip
+
+
+def _brought(spec: EnvSpec) -> list[tuple[Observable, Phrase]]:
+    """Return what can be brought to a goal: things that are observed by name, as the goal is.
+
+    Names are those of a Dict or of columns: puck_0 and puck_1, or puck_x and puck_y.
+    """
+    stems: dict[str, list[int]] = {}
+    for index, name in enumerate(spec.obs_names):
+        if match := re.fullmatch(r"(.+)_(?:\d|[xyz])", name.lower()):
+            stems.setdefault(match[1], []).append(index)
+    goal = next((stems[stem] for stem in _GOALS if stem in stems), [])
+    found: list[tuple[Observable, Phrase]] = []
+    for stem, columns in stems.items():
+        if stem in _GOALS or re.search(_NO_PLACE, stem) or len(columns) != len(goal):
+            continue
+        thing = re.sub(r"_(?:pos|position|place|xy|xyz)$", "", stem).replace("_", " ")
+        name = f"distance of the {thing} to the goal"
+        want = Want("near", name, 0.0, 0.05, f"brings the {thing} within 0.05 of the goal")
+        words = tuple(each.replace("{}", thing) for each in table("observed")["brought"]["words"])
+        phrase = Phrase(words, (want,), f"push the {thing} to the goal")
+        distance = Observable(name, (*columns, *goal), "distance", near=0.05, span=0.5, is_far=True)
+        found.append((distance, phrase))
+    return found
+
+
+def _goal_distance(spec: EnvSpec) -> Observable | None:
+    """Return the distance to the goal of an environment that observes it and what is achieved."""
+    achieved, desired = (
+        [i for i, name in enumerate(spec.obs_names) if re.fullmatch(rf"{stem}(_\d+)?", name)]
+        for stem in ("achieved_goal", "desired_goal")
+    )
+    if not achieved or len(achieved) != len(desired):
+        return None
+    words = ("distance to target", "goal distance", "distance")
+    both = (*achieved, *desired)
+    return Observable("distance to the goal", both, "distance", "m", 0.05, 0.3, words, is_far=True)
+
+
+def observables(spec: EnvSpec) -> tuple[Observable, ...]:
+    """Return everything that follows from an observation: by documented name, then by column."""
+    columns = tuple(
+        Observable(
+            re.sub(r"[_\W]+", " ", name).strip() or f"obs {index}",
+            (index,),
+            words=(name.lower(), f"obs {index}", f"obs[{index}]", f"observation {index}"),
+        )
+        for index, name in enumerate(spec.obs_names)
+    )
+    return (*family_of(spec).observables, *columns)
+
+
+# ---------------------------------------------------------------------------------- what is read
+
+
+def _is_said(phrases: Iterable[str], intent: str) -> bool:
+    found = Lexicon(((each, Sense("", "")) for each in phrases), parts=table("observed")["parts"])
+    tokens = read_tokens(intent)
+    return any(found.find(tokens, place) for place in range(len(tokens)))
 
 
 def is_observed(intent: str, spec: EnvSpec) -> bool:
-    """Say whether an intent is about what is observed: no robot, a goal, a block, a column."""
+    """Return whether an intent is about what is observed: no robot, a goal, a block, a column."""
     if spec.robot is None or is_about_block(intent, spec):
         return True
-    text = plain(intent)
-    goal = has_goal(spec) and _matches(family_of(spec).phrases[0].pattern, text)
-    column = re.search(r"\bobs(?:ervation)? ?\[?\d", text) is not None
-    return goal or column or ("env_reward" in spec.info_keys and _matches(_RETURN_HIGH, text))
+    goal = table("observed")["goal"]["phrases"][0]["words"]
+    return (
+        re.search(r"\bobs(?:ervation)? ?\[?\d", intent.lower()) is not None
+        or (_goal_distance(spec) is not None and _is_said(goal, intent))
+        or (
+            "env_reward" in spec.info_keys
+            and _is_said(table("observed")["returns"]["high"], intent)
+        )
+    )
+
+
+class _Reading:
+    """What an intent wants, and the words it was read from."""
+
+    def __init__(self, intent: str, spec: EnvSpec) -> None:
+        self._spec = spec
+        self.heard: dict[Want, str] = {}
+        self.doubts: list[str] = []
+        self.known: dict[str, Observable] = {}
+        """observables by each of their names"""
+        for each in observables(spec):
+            for name in (each.name, *each.words):
+                self.known.setdefault(name, each)
+        names = {word for name in self.known for word in (name, *name.split())}
+        self._tokens = read_tokens(intent, names)
+        own = {*re.findall(r"[a-z]+", spec.id.lower()), "and", "while"}
+        found = scan(self._tokens, self._phrases(), ignored_words() | own)
+        unread = list(found.unread)
+        for match in found.matches:
+            words = quoted(self._tokens[match.at[0] : match.end])
+            wants = self._wants(match)
+            if wants is None:  # a unit that does not fit, or another deed
+                unread.append(words)
+            for want in wants or ():
+                self.heard.setdefault(want, words)
+        if found.is_denied:  # the opposite is asked for
+            self.heard = {}
+        self.not_understood = tuple(unread)
+
+    def _phrases(self) -> Lexicon:
+        data = table("observed")
+        entries = [(each, Sense("phrase", "", {"wants": None})) for each in data["opposite"]]
+        for phrase in family_of(self._spec).phrases:
+            sense = Sense("phrase", "", {"wants": phrase.wants})
+            entries += [(each, sense) for each in phrase.words]
+        columns = {k: v for k, v in data["columns"].items() if k != "parts"}
+        returns = data["returns"] if "env_reward" in self._spec.info_keys else {}
+        for slot, rows in (("column", columns), ("return", returns)):
+            for value, words in rows.items():
+                sense = Sense(slot, value)
+                entries += [(each, sense) for each in words]
+        names = Lexicon(
+            (" ".join(token.word for token in read_tokens(name, [name])), Sense("", name))
+            for name in self.known
+            if not re.search(r"[(|){}]", name)
+        )
+
+        def named(tokens: Sequence[Token], place: int) -> tuple[tuple[int, ...], str] | None:
+            found = names.find(tokens, place)
+            return (found.at, found.senses[0].value) if found else None
+
+        parts = data["parts"] | data["columns"]["parts"]
+        return Lexicon(entries, {"observable": named, "amount": amount_reader}, parts)
+
+    def _wants(self, match: Match) -> tuple[Want, ...] | None:
+        """Return what a phrase asks for; None: it is not understood."""
+        sense, said = match.senses[0], match.read
+        if sense.slot == "phrase":
+            return sense.says["wants"]
+        if sense.slot == "return":
+            value = said[0].bare if said else self._spec.solved_return
+            if value is None or (said and said[0].rule == "at_most"):
+                return None
+            if not said:
+                self.doubts.append(
+                    f"a high return is taken as {value:g}, where it counts as solved"
+                )
+            return (Want("return", "return", value, None, f"earns a return of {value:g}"),)
+        what = self.known[said[0]]
+        values = [_in_unit(reading, what) for reading in said[1:]]
+        if None in values or self._is_of_other(match, said[0]):
+            return None
+        value, *tolerance = (each for each in values if each is not None)
+        return self._column(sense.value, what, said[1], value, tolerance)
+
+    def _column(
+        self, kind: str, what: Observable, said: Reading, value: float, tolerance: list[float]
+    ) -> tuple[Want, ...] | None:
+        if kind == "amount" and said.rule == "at_least":
+            return (Want("above", what.name, value),)
+        # A small angle or speed is one that is small to either side.
+        is_size = said.rule == "at_most" and what.unit in _SIGNED and value > 0.0
+        if kind == "within" or (kind == "amount" and is_size):
+            return (Want("near", what.name, 0.0, value),) if value > 0.0 else None
+        if kind == "amount" and said.rule == "at_most":
+            return (Want("below", what.name, value),)
+        if not tolerance and said.spread > 0.0:
+            factor = value / said.bare if said.bare else 1.0
+            return (Want("near", what.name, value, said.spread * factor),)
+        if not tolerance:
+            self.doubts.append(f"near is taken as within {what.near:g} of {value:g}")
+        return (Want("near", what.name, value, abs(tolerance[0]) if tolerance else what.near),)
+
+    def _is_of_other(self, match: Match, name: str) -> bool:
+        """Return whether another deed or unit is meant: "oscillate the cart", "at 1 Hz"."""
+        words = [token.word for token in self._tokens]
+        after = words[match.end : match.end + 1]
+        if match.read[-1].bare is not None and after and after[0] not in vocabulary():
+            return True
+        before = [word for word in words[: match.at[0]] if word not in ignored_words()]
+        is_plain = words[match.at[0]] == name.split()[0]
+        return is_plain and bool(before) and before[-1] not in ("and", "while", ",", ".")
+
+
+def _in_unit(reading: Reading, what: Observable) -> float | None:
+    """Return a number in the observable's unit; None: it has another unit."""
+    if reading.bare is not None:
+        return reading.bare
+    amount = reading.amount
+    return amount.value if amount is not None and what.unit in ("", amount.unit) else None
+
+
+def what_can_be_said(spec: EnvSpec) -> str:
+    """Return what can be asked of an environment, by example."""
+    known = family_of(spec)
+    names = [each.name for each in observables(spec)]
+    examples = [f'"{phrase.example}"' for phrase in known.phrases]
+    examples.append(f'"keep {names[0]} near 0 within 0.1"')
+    examples.append(f'"keep obs {len(spec.obs_names) - 1} below 1"')
+    is_solved = spec.solved_return is not None
+    examples.append('"get a high return"' if is_solved else '"get a return of at least 100"')
+    listed = ", ".join(dict.fromkeys(names[:12])) + (", ..." if len(names) > 12 else "")
+    missing = ""
+    if not any("goal" in phrase.example for phrase in known.phrases):
+        missing = (
+            " To bring something somewhere, both must be observed by name: a Dict with puck and "
+            "goal, say."
+        )
+    return f"Ask for example: {', '.join(examples)}. Observed are: {listed}.{missing}"
+
+
+# ------------------------------------------------------------------------- criteria of the wants
 
 
 def compose_observed(
@@ -104,25 +356,26 @@ def compose_observed(
     """
     if is_about_block(intent, spec):
         return compose_block(intent, spec, criteria)
-    reading = _Reading(plain(intent), spec)
-    if not reading.wants:
+    reading = _Reading(intent, spec)
+    if not reading.heard:
         raise Refused(
             f'Nothing in "{intent}" can be measured in {spec.id}.', hint=what_can_be_said(spec)
         )
     draft = Draft(doubts=reading.doubts)
-    titles: dict[Want, tuple[str, ...]] = {}
-    for want in reading.wants:
+    titles: dict[str, tuple[str, ...]] = {}
+    for want, words in reading.heard.items():
         before = len(draft.parts)
         _ask(want, reading.known, draft)
-        titles[want] = tuple(part.title for part in draft.parts[before:])
-    if all(want.kind in ("near", "above", "below") for want in reading.wants):
+        own = tuple(part.title for part in draft.parts[before:])
+        titles[words] = (*titles.get(words, ()), *own)
+    if all(want.kind in ("near", "above", "below") for want in reading.heard):
         draft.pay("alive", 1.0, Alive(), "the episode goes on")
-    if criteria is not None:
-        edit([draft], criteria)
     steps = spec.max_episode_steps
     if steps is None:
         draft.doubt(f"episodes have no time limit here: {_UNLIMITED_STEPS} steps are taken")
-    return Composition(
+    if criteria is not None:
+        edit([draft], criteria)
+    made = Composition(
         intent=intent,
         env=spec.id,
         criteria=tuple(part.criterion() for part in draft.parts),
@@ -133,189 +386,8 @@ def compose_observed(
         steps=family_of(spec).learns,
         doubts=tuple(draft.doubts),
         not_understood=reading.not_understood,
-        **_scope(reading, titles, {part.title for part in draft.parts}),
     )
-
-
-def _scope(
-    reading: _Reading, titles: dict[Want, tuple[str, ...]], kept: set[str]
-) -> dict[str, tuple[Any, ...]]:
-    """Return which words the criteria that are left stand for, and those that none does."""
-    covered: list[Covered] = []
-    dropped: list[str] = []
-    for want, own in titles.items():
-        left = tuple(title for title in own if title in kept)
-        if left:
-            covered.append(Covered(words=reading.heard[want], criteria=left))
-        else:
-            dropped.append(reading.heard[want])
-    return {"covered": tuple(covered), "dropped": tuple(dropped)}
-
-
-def what_can_be_said(spec: EnvSpec) -> str:
-    """Return what can be asked of an environment, by example."""
-    known = family_of(spec)
-    names = [each.name for each in observables(spec)]
-    examples = [f'"{phrase.example}"' for phrase in known.phrases]
-    examples += [f'"keep {names[0]} near 0 within 0.1"', f'"keep obs {len(spec.obs_names) - 1} ']
-    examples[-1] += 'below 1"'
-    examples.append(
-        '"get a high return"'
-        if spec.solved_return is not None
-        else '"get a return of at least 100"'
-    )
-    listed = ", ".join(dict.fromkeys(names[:12])) + (", ..." if len(names) > 12 else "")
-    missing = ""
-    if not any("goal" in phrase.example for phrase in known.phrases):
-        missing = (
-            " To bring something somewhere, both must be observed by name: a Dict with puck and "
-            "goal, say."
-        )
-    return f"Ask for example: {', '.join(examples)}. Observed are: {listed}.{missing}"
-
-
-def _matches(pattern: str, text: str) -> bool:
-    return re.search(rf"(?<![\w]){_grouped(pattern)}(?![\w])", text) is not None
-
-
-def _grouped(pattern: str) -> str:
-    return f"(?:{pattern})"
-
-
-class _Reading:
-    """What an intent wants, and which of its words were used for it."""
-
-    def __init__(self, text: str, spec: EnvSpec) -> None:
-        self._text = text
-        self._spec = spec
-        self.wants: list[Want] = []
-        self.heard: dict[Want, str] = {}
-        """the words that each was read from"""
-        self._last = ""
-        self.doubts: list[str] = []
-        self.known: dict[str, Observable] = {}
-        for each in observables(spec):
-            for name in (each.name, *each.words):
-                self.known.setdefault(plain(name), each)
-        for phrase in family_of(spec).phrases:
-            while self._take(phrase.pattern):
-                self._want(*phrase.wants)
-        self._returns()
-        self._columns()
-        self._take(_LASTING)
-        if re.search(rf"(?<!\w){_NOT}(?: \w+)? ·", self._text):
-            self.wants = []  # the opposite was asked, which is not what was read
-        ignored = ignored_words() | {*re.findall(r"[a-z]+", spec.id.lower()), "and", "while"}
-        self.not_understood = tuple(left_unread(self._text, ignored))
-
-    def _want(self, *wants: Want) -> None:
-        for want in wants:
-            if want not in self.wants:
-                self.wants.append(want)
-                self.heard[want] = self._last
-
-    def _take(self, pattern: str) -> re.Match[str] | None:
-        """Match words that nothing has used yet, and use them."""
-        found = re.search(rf"(?<![\w.·]){_grouped(pattern)}(?![\w]|\.\d)", self._text)
-        if found is not None and found.group().strip():
-            rest = f"{self._text[: found.start()]} · {self._text[found.end() :]}"
-            self._text = " ".join(rest.split())
-            self._last = found.group().strip()
-            return found
-        return None
-
-    def _returns(self) -> None:
-        if "env_reward" not in self._spec.info_keys:
-            return
-        while found := self._take(_RETURN_OF):
-            value = float(found[1] or found[2])
-            self._want(Want("return", RETURN, value, None, f"earns a return of {value:g}"))
-        solved = self._spec.solved_return
-        if solved is not None and self._take(_RETURN_HIGH):
-            self.doubts.append(f"a high return is taken as {solved:g}, where it counts as solved")
-            self._want(Want("return", RETURN, solved, None, f"earns a return of {solved:g}"))
-
-    def _columns(self) -> None:
-        names = "|".join(sorted(map(re.escape, self.known), key=len, reverse=True))
-        head = rf"{_KEEP}(?:(?:the|its) )?({names}){_IS}"
-        within = _WITHIN.format(amount=_AMOUNT)
-        patterns = (
-            (rf"{head} between {_AMOUNT} and {_AMOUNT}", self._between),
-            (rf"{head} {_NEAR} {_AMOUNT}{within}", self._near),
-            (
-                rf"{head} within {_AMOUNT}(?: of (?:0|zero|the (?:middle|cent(?:er|re))))?",
-                self._within,
-            ),
-            (rf"{head} {_MORE} {_AMOUNT}", self._above),
-            (rf"{head} {_LESS} {_AMOUNT}", self._below),
-        )
-        for pattern, read in patterns:
-            while found := self._take(pattern):
-                is_known = not self._begins_otherwise()
-                if not is_known or not read(self.known[found[1]], found.groups()[1:]):
-                    self._text += f" {found.group()}"  # a unit that does not fit: not understood
-                    break
-
-    def _near(self, what: Observable, said: Sequence[str | None]) -> bool:
-        value = _amount(said[0], said[1] or said[3], what)
-        tolerance = _amount(said[2], said[3] or said[1], what)
-        if value is None or (said[2] is not None and tolerance is None):
-            return False
-        if tolerance is None:
-            tolerance = what.near
-            self.doubts.append(f"near is taken as within {tolerance:g} of {value:g}")
-        self._want(Want("near", what.name, value, abs(tolerance) or what.near))
-        return True
-
-    def _between(self, what: Observable, said: Sequence[str | None]) -> bool:
-        low = _amount(said[0], said[1] or said[3], what)
-        high = _amount(said[2], said[3] or said[1], what)
-        if low is None or high is None or low == high:
-            return False
-        self._want(Want("near", what.name, 0.5 * (low + high), 0.5 * abs(high - low)))
-        return True
-
-    def _begins_otherwise(self) -> bool:
-        """Say whether another deed than keeping was asked for: "oscillate the cart at 1 m"."""
-        names_only = re.sub(r"^(?:the|its) ", "", self._last).startswith(tuple(self.known))
-        before = self._text.partition("·")[0].split() if names_only else []
-        return bool(before) and before[-1] not in ignored_words() | {"and", "while"}
-
-    def _within(self, what: Observable, said: Sequence[str | None]) -> bool:
-        """Keep it so near to 0, to either side."""
-        value = _amount(said[0], said[1], what)
-        if value is None or value <= 0.0:
-            return False
-        self._want(Want("near", what.name, 0.0, value))
-        return True
-
-    def _above(self, what: Observable, said: Sequence[str | None]) -> bool:
-        return self._side("above", what, said)
-
-    def _below(self, what: Observable, said: Sequence[str | None]) -> bool:
-        # A small angle or speed is one that is small to either side.
-        is_size = what.unit in _SIGNED and self._within(what, said)
-        return is_size or self._side("below", what, said)
-
-    def _side(self, kind: str, what: Observable, said: Sequence[str | None]) -> bool:
-        value = _amount(said[0], said[1], what)
-        if value is None:
-            return False
-        self._want(Want("above" if kind == "above" else "below", what.name, value))
-        return True
-
-
-def _amount(number: str | None, unit: str | None, what: Observable) -> float | None:
-    """Return a number in the observable's unit; None: there is none, or of another unit."""
-    if number is None:
-        return None
-    if unit is None:
-        return float(number)
-    kind, factor = _UNITS[unit]
-    return float(number) * factor if what.unit in ("", kind) else None
-
-
-# ------------------------------------------------------------------------- criteria of the wants
+    return covered_by(made, titles)
 
 
 def _ask(want: Want, known: dict[str, Observable], draft: Draft) -> None:

@@ -17,25 +17,31 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Sequence
 from itertools import pairwise
+from typing import NamedTuple
 
+from telic.composer.amounts import read_amount
 from telic.composer.clauses import cut
 from telic.composer.frames import Act, Frame, LimitKind, ParsedIntent, WordClaim
-from telic.composer.marks import POSSESSIVE, Mark, read_marks
-from telic.composer.parts import is_part
-from telic.composer.sketches import Outline
-from telic.composer.slots import Slots
-from telic.composer.words import (
+from telic.composer.lexicon import (
+    PHRASES,
+    Lexicon,
     Match,
     Token,
     correct,
-    corrected,
     determiners,
+    idle_phrases,
     ignored_words,
     lexicon,
+    quoted,
+    quotes,
     read_tokens,
     readable,
     table,
 )
+from telic.composer.marks import POSSESSIVE, Mark, read_marks
+from telic.composer.parts import is_part
+from telic.composer.sketches import Outline
+from telic.composer.slots import Slots
 from telic.envs.spec import EnvSpec
 
 _SLOTS = ("direction", "degree", "posture", "style", "part")
@@ -53,7 +59,7 @@ def parse(intent: str, spec: EnvSpec) -> ParsedIntent:
     Nothing understood gives no frames, and every word in `not_understood`.
     """
     names = _names(spec)
-    tokens = corrected(read_tokens(intent), (*spec.body_names, *names))
+    tokens = read_tokens(intent, (*spec.body_names, *names))
     marks = read_marks(tokens, spec)
     clauses = cut(tokens, marks)
     has_pole = spec.robot is not None and bool(spec.robot.poles)
@@ -85,7 +91,7 @@ def parse(intent: str, spec: EnvSpec) -> ParsedIntent:
         ),
         unread=words.unread(),
         chosen=tuple(
-            f'"{_text(tokens[min(at) : max(at) + 1])}" is left to choose: what was said '
+            f'"{quoted(tokens[min(at) : max(at) + 1])}" is left to choose: what was said '
             "first is done and judged"
             for at in clauses.others
             if len(at) > 1
@@ -109,7 +115,7 @@ def _frames(
         judged_as: str = "",
     ) -> None:
         places = tuple(sorted(set(at)))
-        words = _text(tokens[places[0] : places[-1] + 1])
+        words = quoted(tokens[places[0] : places[-1] + 1])
         claims.append(
             WordClaim(
                 words=words,
@@ -145,6 +151,43 @@ def _frames(
     return tuple(frames), tuple(claims)
 
 
+class Scan(NamedTuple):
+    """The phrases of an intent, in order, and what is left."""
+
+    matches: tuple[Match, ...]
+    unread: tuple[str, ...]
+    is_denied: bool
+    """whether one of them is negated"""
+
+
+def scan(tokens: Sequence[Token], phrases: Lexicon, ignored: Collection[str]) -> Scan:
+    """Take the longest phrase at each place, and quote what belongs to none."""
+    matches: list[Match] = []
+    unknown: set[int] = set()
+    left_out: set[int] = set()
+    place, denied, is_denied = 0, -2, False
+    while place < len(tokens):
+        found, reading = phrases.find(tokens, place), read_amount(tokens, place)
+        join = lexicon().find(tokens, place, "join")
+        if found is not None:
+            matches.append(found)
+            is_denied = is_denied or place - denied <= 1
+            place = found.end
+            continue
+        if join is not None and join.senses[0].value == "until_end":
+            place = join.end  # what is asked for lasts anyway
+            continue
+        if join is not None and join.senses[0].value == "negation":
+            denied = join.end
+        at = reading.at if reading is not None else (place,)
+        is_unread = reading is not None or not (
+            tokens[place].silent or tokens[place].word in ignored
+        )
+        (unknown if is_unread else left_out).update(at)
+        place = at[-1] + 1
+    return Scan(tuple(matches), quotes(tokens, unknown, left_out), is_denied)
+
+
 class _Account:
     """Every word of an intent: what it was used for, left out on purpose, or not understood."""
 
@@ -170,15 +213,8 @@ class _Account:
         return tuple(token.text for place, token in words if place in places)
 
     def unread(self) -> tuple[str, ...]:
-        """Return what was not understood as people would quote it: "play the piano"."""
-        found: list[list[int]] = []
-        for place in sorted(self.unknown):
-            between = range(found[-1][-1] + 1, place) if found else ()
-            if found and all(k in self.left_out or self._tokens[k].text == "/" for k in between):
-                found[-1] += [*between, place]
-            else:
-                found.append([place])
-        return tuple(_text([self._tokens[place] for place in places]) for places in found)
+        """Return what was not understood."""
+        return quotes(self._tokens, self.unknown, self.left_out)
 
     def lost_verbs(self) -> tuple[str, ...]:
         """Return the words where a verb should be: of "run, then dance" it is "dance".
@@ -224,14 +260,8 @@ class _Account:
         return place
 
     def _has_meaning(self, mark: Mark) -> bool:
-        idle = lexicon("ignored").find(self._tokens, mark.at[0])
+        idle = idle_phrases().find(self._tokens, mark.at[0])
         return len(mark.at) > 1 and mark.slot in _SLOTS and (idle is None or idle.at != mark.at)
-
-
-def _text(tokens: Sequence[Token]) -> str:
-    """Return words as they were typed: "2 m/s"."""
-    words = [token.text for token in tokens if not token.silent or token.text == "/"]
-    return re.sub(r" ?/ ?", "/", " ".join(words))
 
 
 def _left_out(tokens: Sequence[Token], names: frozenset[str]) -> set[int]:
@@ -243,7 +273,7 @@ def _left_out(tokens: Sequence[Token], names: frozenset[str]) -> set[int]:
     every = range(len(tokens))
     words, robots = ignored_words() | names, {*table("ignored")["robots"], *names}
     places = {place for place in every if tokens[place].word in words}
-    idle = [lexicon("ignored").find(tokens, place) for place in every]
+    idle = [idle_phrases().find(tokens, place) for place in every]
     together = {k for each in idle if each and not _is_of_parts(tokens, each) for k in each.at}
     joined = False
     for place, token in enumerate(tokens):
@@ -257,14 +287,14 @@ def _left_out(tokens: Sequence[Token], names: frozenset[str]) -> set[int]:
         if token.word == "again" and joined and not is_first:
             places.add(place)
         joined = joined or token.word in _JOINTS
-    found = [lexicon("phrases").find(tokens, place) for place in every]
+    found = [lexicon().find(tokens, place, *PHRASES) for place in every]
     idioms = {k for each in found if each and each.senses[0].value == "unread" for k in each.at}
     return (places | together) - idioms
 
 
 def _is_object(tokens: Sequence[Token], before: int, place: int) -> bool:
     """Return whether something is done to it: "walk your dog", "kick the robot"."""
-    verb = lexicon("phrases").find(tokens, before)
+    verb = lexicon().find(tokens, before, *PHRASES)
     if verb is None or verb.end != before + 1 or verb.senses[0].slot != "verb":
         return False
     is_owned = any(token.word in POSSESSIVE for token in tokens[verb.end : place])

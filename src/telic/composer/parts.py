@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
 
-from telic.composer.words import Token, determiners, lexicon, table, vocabulary
+from telic.composer.lexicon import Token, determiners, lexicon, table, vocabulary
 from telic.envs.spec import EnvSpec
 
 _PAIRED = ("leg", "foot", "arm", "hand", "thigh", "shin", "upper arm")
@@ -66,7 +66,7 @@ def _everyday_name(tokens: Sequence[Token], start: int, spec: EnvSpec) -> BodyPa
     # "leg 2", "leg number two"; but "wave your hand three times" has no third hand.
     after = end + (end < len(tokens) and tokens[end].word == "number")
     number = table("parts")["numbers"].get(tokens[after].word) if after < len(tokens) else None
-    is_counted = lexicon("units").find(tokens, after + 1) is not None
+    is_counted = lexicon().find(tokens, after + 1, "unit") is not None
     if number is not None and not is_counted and noun.name in _PAIRED and not noun.plural:
         places, end = [number, *places], after + 1
     bodies = bodies_of(frozenset((*places, noun.name)), noun.name, spec)

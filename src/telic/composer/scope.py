@@ -8,7 +8,7 @@ dropped, unless the verb means just that by itself ("jump up") or the robot cann
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any
 
 from telic.composer.draft import Draft
@@ -126,6 +126,15 @@ def still_covered(made: Composition, edited: Composition) -> Composition:
         else:
             covered.append(Covered(words=each.words, criteria=titles))
     return edited.model_copy(update={"covered": tuple(covered), "dropped": tuple(dropped)})
+
+
+def covered_by(made: Composition, titles: Mapping[str, Collection[str]]) -> Composition:
+    """Return a composition with the words its criteria stand for, and those that none does."""
+    judged = {each.title for each in made.criteria}
+    carried = [(words, tuple(t for t in own if t in judged)) for words, own in titles.items()]
+    covered = tuple(Covered(words=words, criteria=own) for words, own in carried if own)
+    dropped = tuple(words for words, own in carried if not own)
+    return made.model_copy(update={"covered": covered, "dropped": dropped})
 
 
 def lost_gaits(parsed: ParsedIntent, scene: Scene, made: Composition, build: Build) -> list[str]:

@@ -14,9 +14,9 @@ from typing import Any
 
 from telic.composer.clauses import Clause
 from telic.composer.frames import Act, Amount, Direction, Limit, LimitKind, Posture
+from telic.composer.lexicon import Sense, Token
 from telic.composer.marks import Mark
 from telic.composer.parts import BodyPart
-from telic.composer.words import Sense, Token
 
 _LASTING = {Act.STAND, Act.SIT, Act.LIE, Act.STAND_UP, Act.BALANCE, Act.REACH, Act.LIFT}
 _PAIRS = (

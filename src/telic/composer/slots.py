@@ -16,10 +16,10 @@ from telic.composer.frames import (
     Style,
     Unit,
 )
+from telic.composer.lexicon import Sense, table
 from telic.composer.marks import Mark
 from telic.composer.parts import BodyPart
 from telic.composer.sketches import Sketch, implied_verb
-from telic.composer.words import Sense, table
 from telic.robots.terrain import TERRAINS, TerrainKind
 
 # What "as much as possible" is about when only the verb says it.

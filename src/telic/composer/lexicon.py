@@ -1,0 +1,408 @@
+"""Tokens of an intent, their spelling, and the tables of phrases they are looked up in.
+
+A table is a file of `tables/`: rows under a heading (the value), each with `words` (phrases) and
+further properties. To teach the reader a word, add it to a row; no code changes. A phrase is a
+pattern: "(obey|follow) (speed|) commands" lists alternatives, and "within {amount}" contains
+whatever the reader of that name reads. Articles and possessives between words are skipped.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+import unicodedata
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+_LARGEST = 1e9
+_TOKEN = re.compile(
+    r"(?P<number>(?:(?<!\S)-)?\d+(?:[.,]\d+)*|(?<!\w)\.\d+)"
+    r"|(?P<word>[^\W\d_]\w*(?:\.\d+(?!\w))?(?:'[^\W\d_]+)?)"
+    r"|(?P<mark>\n+|>=|<=|\S)"
+)
+_SPELLINGS = {"&": "and", "+": "and", "%": "percent", "°": "degrees"}
+_DASHES = "-‐‑–—"
+_QUOTES = "'*`\"“”"
+_SILENT = {*",;.:!?()[]{}/…", *_DASHES, *_QUOTES}
+_STRAIGHT = str.maketrans({"’": "'", "‘": "'", "´": "'", "−": "-"})
+TABLES = Path(__file__).parent / "tables"
+_SLOTS = {
+    "verbs": "verb",
+    "directions": "direction",
+    "degrees": "degree",
+    "dimensions": "dimension",
+    "postures": "posture",
+    "styles": "style",
+    "constraints": "limit",
+    "joins": "join",
+    "grounds": "ground",
+    "units": "unit",
+    "rules": "rule",
+}
+"""table: slot that its words fill"""
+_OTHER_SLOTS = ("forbidden", "after")
+"""keys of a row whose phrases fill a slot of that name"""
+_INFLECTED = ("verb", "limit", "forbidden")
+PHRASES = ("verb", *(slot for slot in _SLOTS.values() if slot not in ("verb", "unit", "rule")))
+"""slots whose words have a meaning by themselves"""
+_SHORTEST_TYPO = 5
+_KEYS = ("qwertyuiop", "asdfghjkl", "zxcvbnm")
+_SOUNDS = ("cs", "ck", "sz", "iy", "ie", "ea")
+_CONFUSED = (*_SOUNDS, *(row[k : k + 2] for row in _KEYS for k in range(len(row) - 1)))
+"""letters that are mistaken for one another"""
+
+
+# ----------------------------------------------------------------------------------------- tokens
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """One word, number or sign of an intent."""
+
+    text: str
+    """as typed"""
+    word: str
+    """lower case, typing errors corrected; "," and "." for anything that separates"""
+    silent: bool = False
+    """punctuation: it separates, but is not a word to account for"""
+
+    @property
+    def number(self) -> float | None:
+        """The value, if it is written in digits."""
+        if not self.word[-1:].isdigit():
+            return None
+        word = self.word
+        if re.fullmatch(r"-?\d{1,3}(,\d{3})+(\.\d+)?", word):
+            word = word.replace(",", "")
+        try:
+            value = float(word.replace(",", "."))
+        except ValueError:
+            return None
+        return value if abs(value) < _LARGEST else None
+
+
+def read_tokens(text: str, names: Iterable[str] = ()) -> list[Token]:
+    """Split a text into words, numbers and signs, and correct typing errors.
+
+    Nothing but white space is lost. `names` are spelled right as they are.
+    """
+    text = unicodedata.normalize("NFKC", readable(text)).translate(_STRAIGHT)
+    known = {name.lower() for name in names}
+    tokens: list[Token] = []
+    for match in _TOKEN.finditer(text):
+        typed = match.group()
+        is_mark = match.lastgroup == "mark"
+        if is_mark and (typed in _SILENT or typed.startswith("\n")):
+            word = _separator(text, match.start(), typed)
+            if word:
+                tokens.append(Token(typed, word, silent=True))
+        else:
+            word = _SPELLINGS.get(typed, typed) if is_mark else typed.lower()
+            tokens.append(Token(typed, word if word in known else correct(word)))
+    return tokens
+
+
+def readable(text: str) -> str:
+    """Return a text that can be stored: unpaired surrogates are replaced."""
+    return text.encode("utf-8", "replace").decode("utf-8")
+
+
+def _separator(text: str, place: int, sign: str) -> str:
+    before, after = text[place - 1 : place], text[place + 1 : place + 2]
+    if sign == "/":
+        return "per"
+    if sign in _QUOTES:
+        return ""
+    if sign in _DASHES:
+        if before.isdigit() and after[:1].isdigit():
+            return "to"
+        return "" if before.isalnum() or after.isalnum() else ","
+    return "," if sign in ",()[]{}" else "."
+
+
+def quoted(tokens: Sequence[Token]) -> str:
+    """Return words as they were typed: "2 m/s"."""
+    words = [token.text for token in tokens if not token.silent or token.text == "/"]
+    return re.sub(r" ?/ ?", "/", " ".join(words))
+
+
+def quotes(
+    tokens: Sequence[Token], places: Collection[int], left_out: Collection[int]
+) -> tuple[str, ...]:
+    """Return what stands at some places as people would quote it: "play the piano"."""
+    found: list[list[int]] = []
+    for place in sorted(places):
+        between = range(found[-1][-1] + 1, place) if found else ()
+        if found and all(k in left_out or tokens[k].text == "/" for k in between):
+            found[-1] += [*between, place]
+        else:
+            found.append([place])
+    return tuple(quoted([tokens[place] for place in each]) for each in found)
+
+
+# ---------------------------------------------------------------------------------------- lexicon
+
+
+@dataclass(frozen=True, slots=True)
+class Sense:
+    """One meaning of a phrase: the slot it fills, the value, and further properties."""
+
+    slot: str
+    value: str
+    says: Mapping[str, Any] = field(default_factory=dict[str, Any])
+
+    def suits(self, verb: str | None) -> bool:
+        """Return whether the phrase has this meaning together with that verb."""
+        return "verbs" not in self.says or verb in self.says["verbs"]
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """A phrase found in the text: the places of its words, and its possible meanings."""
+
+    at: tuple[int, ...]
+    senses: tuple[Sense, ...]
+    read: tuple[Any, ...] = ()
+    """values of the readers named in the phrase, in order"""
+
+    @property
+    def end(self) -> int:
+        """Place after its last word."""
+        return self.at[-1] + 1
+
+
+Reader = Callable[[Sequence[Token], int], tuple[tuple[int, ...], Any] | None]
+"""reads something at a place: returns the places of its words and its value"""
+# A word, the name of a reader in braces, or alternatives, each a sequence of nodes.
+Node = str | list["Nodes"]
+Nodes = tuple[Node, ...]
+
+
+class Lexicon:
+    """Phrases and their senses; the longest one that fits is found."""
+
+    def __init__(
+        self,
+        entries: Iterable[tuple[str, Sense]],
+        readers: Mapping[str, Reader] | None = None,
+        parts: Mapping[str, str] | None = None,
+    ) -> None:
+        self._readers = readers or {}
+        self._entries: dict[str, list[tuple[Nodes, Sense]]] = {}
+        self._vocabulary: set[str] = set()
+        for phrase, sense in entries:
+            for name, part in (parts or {}).items():
+                phrase = phrase.replace(f"{{{name}}}", f"({part})")
+            for nodes in _forms(_pattern(phrase), sense.slot in _INFLECTED):
+                for word in _first_words(nodes):
+                    self._entries.setdefault(word, []).append((nodes, sense))
+                self._vocabulary.update(_words(nodes))
+
+    def find(self, tokens: Sequence[Token], start: int, *slots: str) -> Match | None:
+        """Return the longest phrase for one of some slots (none: any) that begins at a place."""
+        if start >= len(tokens):
+            return None
+        best: tuple[tuple[int, ...], tuple[Any, ...]] = ((), ())
+        senses: list[Sense] = []
+        openers = (tokens[start].word, *(f"{{{name}}}" for name in self._readers))
+        for nodes, sense in (each for word in openers for each in self._entries.get(word, ())):
+            if slots and sense.slot not in slots:
+                continue
+            for at, read in self._walk(nodes, tokens, start, (), ()):
+                if len(at) > len(best[0]):
+                    best, senses = (at, read), []
+                if at == best[0] and sense not in senses:
+                    senses.append(sense)
+        return Match(best[0], tuple(senses), best[1]) if senses else None
+
+    def words(self) -> set[str]:
+        """Return every word of every phrase."""
+        return self._vocabulary
+
+    def _walk(
+        self,
+        nodes: Nodes,
+        tokens: Sequence[Token],
+        place: int,
+        at: tuple[int, ...],
+        read: tuple[Any, ...],
+    ) -> Iterator[tuple[tuple[int, ...], tuple[Any, ...]]]:
+        """Yield every way in which a pattern fits at a place."""
+        if not nodes:
+            yield at, read
+            return
+        first, rest = nodes[0], nodes[1:]
+        if isinstance(first, list):
+            for option in first:
+                yield from self._walk((*option, *rest), tokens, place, at, read)
+            return
+        while at and place < len(tokens) and first != tokens[place].word in determiners():
+            place += 1
+        if first[0] == "{":
+            found = self._readers[first[1:-1]](tokens, place)
+            if found is not None:
+                more, value = found
+                yield from self._walk(rest, tokens, more[-1] + 1, (*at, *more), (*read, value))
+        elif place < len(tokens) and tokens[place].word == first:
+            yield from self._walk(rest, tokens, place + 1, (*at, place), read)
+
+
+def _pattern(phrase: str) -> Nodes:
+    """Parse a phrase with alternatives: "(a|b c|) d"."""
+    stack: list[list[list[Node]]] = [[[]]]
+    for piece in re.findall(r"[(|)]|[^\s(|)]+", phrase):
+        match piece:
+            case "(":
+                stack.append([[]])
+            case "|":
+                stack[-1].append([])
+            case ")":
+                options = stack.pop()
+                stack[-1][-1].append([tuple(option) for option in options])
+            case _:
+                stack[-1][-1].append(piece)
+    nodes = stack[0][0]
+    # The last word counts, article or not: "after that" is not "after".
+    skipped = [node for node in nodes[:-1] if isinstance(node, str) and node in determiners()]
+    return (*(node for node in nodes[:-1] if node not in skipped), *nodes[-1:])
+
+
+def _forms(nodes: Nodes, inflected: bool) -> Iterator[Nodes]:
+    """Yield a pattern with the forms of its first word; of a compound also of its last."""
+    if not inflected:
+        yield nodes
+        return
+    first, *rest = nodes
+    if isinstance(first, list):
+        yield ([form for option in first if option for form in _forms(option, True)], *rest)
+        yield from _forms(tuple(rest), True) if () in first else ()
+        return
+    yield ([(form,) for form in inflections(first)] if first.isalpha() else first, *rest)
+    if len(rest) == 1 and rest[0] in table("ignored")["compounds"]:  # "back flips", "crabwalk"
+        for form in inflections(str(rest[0])):
+            yield from ((first, form), (f"{first}{form}",))
+
+
+def _first_words(nodes: Nodes) -> set[str]:
+    """Return the words a pattern can begin with."""
+    if not nodes:
+        return set()
+    first, rest = nodes[0], nodes[1:]
+    if isinstance(first, str):
+        return {first}
+    return {word for option in first for word in _first_words((*option, *rest))}
+
+
+def _words(nodes: Nodes) -> Iterator[str]:
+    for node in nodes:
+        if isinstance(node, str):
+            yield from (node,) if node[0] != "{" else ()
+        else:
+            for option in node:
+                yield from _words(option)
+
+
+@lru_cache(maxsize=32)
+def table(name: str) -> dict[str, Any]:
+    """Return a table."""
+    return tomllib.loads((TABLES / f"{name}.toml").read_text(encoding="utf-8"))
+
+
+@lru_cache(maxsize=1)
+def lexicon() -> Lexicon:
+    """Return the phrases of all tables."""
+    return Lexicon(_entries())
+
+
+def _entries() -> Iterator[tuple[str, Sense]]:
+    for name, slot in _SLOTS.items():
+        for value, row in ((value, row) for value, rows in table(name).items() for row in rows):
+            says = {k: v for k, v in row.items() if k not in ("words", *_OTHER_SLOTS)}
+            yield from ((phrase, Sense(slot, value, says)) for phrase in row.get("words", ()))
+            for other in _OTHER_SLOTS:
+                yield from ((phrase, Sense(other, value)) for phrase in row.get(other, ()))
+
+
+@lru_cache(maxsize=1)
+def idle_phrases() -> Lexicon:
+    """Return the phrases left out on purpose, though their words alone are not."""
+    return Lexicon((phrase, Sense("ignored", phrase)) for phrase in table("ignored")["phrases"])
+
+
+def inflections(verb: str) -> list[str]:
+    """Return the regular forms of an English verb, the plain one first."""
+    if verb.endswith("ie"):
+        return [verb, f"{verb}s", f"{verb[:-2]}ying", f"{verb}d"]
+    stem = verb[:-1] if verb.endswith("e") else verb
+    if re.fullmatch(r"[^aeiou]*(?:qu)?[aeiou][^aeiouwxy]", verb):
+        stem = verb + verb[-1]
+    plural = f"{verb}es" if verb.endswith(("s", "x", "ch", "sh")) else f"{verb}s"
+    return [verb, plural, f"{stem}ing", f"{stem}ed"]
+
+
+@lru_cache(maxsize=1)
+def determiners() -> frozenset[str]:
+    """Return the words skipped inside phrases."""
+    return frozenset(table("ignored")["determiners"])
+
+
+@lru_cache(maxsize=1)
+def ignored_words() -> frozenset[str]:
+    """Return the words left out on purpose."""
+    lists = table("ignored")
+    return frozenset((*lists["determiners"], *lists["words"], *lists["robots"]))
+
+
+@lru_cache(maxsize=1)
+def vocabulary() -> frozenset[str]:
+    """Return every word of the tables."""
+    numbers, parts = table("numbers"), table("parts")
+    rows = (*parts["nouns"].items(), *parts["places"].items())
+    nouns = [noun.split() for name, others in rows for noun in (name, *others)]
+    words = {word for noun in nouns for word in (*noun, f"{noun[-1]}s")} | lexicon().words()
+    words |= {*numbers["values"], *numbers["counts"], *parts["plurals"], *ignored_words()}
+    return frozenset(words)
+
+
+# --------------------------------------------------------------------------------------- spelling
+
+
+@lru_cache(maxsize=4096)
+def correct(word: str) -> str:
+    """Return the one known word that a slip of a finger makes this one, else the word itself.
+
+    Ignored words are no candidates: they carry no meaning, and what was typed may.
+    """
+    if len(word) < _SHORTEST_TYPO or word in vocabulary() | {*table("ignored")["not_typos"]}:
+        return word
+    known = _begin_with(word[0])
+    near = [each for each in known if _is_slip(word, each)]
+    return near[0] if len(near) == 1 else word
+
+
+@lru_cache(maxsize=64)
+def _begin_with(letter: str) -> frozenset[str]:
+    """Return the words with a meaning that begin with a letter and are long enough for a typo."""
+    known = vocabulary() - ignored_words()
+    return frozenset(word for word in known if word[0] == letter and len(word) >= _SHORTEST_TYPO)
+
+
+def _is_slip(typed: str, meant: str) -> bool:
+    """Return whether fingers slip like that; most other words one letter away are words, too.
+
+    The first letter is right. Letters are swapped, doubled or left out inside the word, or
+    mistaken for a neighbour on the keyboard or one of the same sound.
+    """
+    k = next((k for k, pair in enumerate(zip(typed, meant, strict=False)) if len({*pair}) > 1), -1)
+    if len(typed) == len(meant):
+        is_confused = any({typed[k], meant[k]} <= {*group} for group in _CONFUSED)
+        swapped = typed[:k] + typed[k + 1 : k + 2] + typed[k] + typed[k + 2 :]
+        return swapped == meant or (is_confused and typed[k + 1 :] == meant[k + 1 :])
+    longer, shorter = sorted((typed, meant), key=len, reverse=True)
+    k = k if k >= 0 else len(shorter)
+    if longer[:k] + longer[k + 1 :] != shorter:
+        return False
+    return longer[k] == longer[k - 1] or (len(typed) < len(meant) and k < len(shorter))
