@@ -120,23 +120,20 @@ def known_family(name: str) -> Family:
     families = table("observed")["families"]
     row = families.get(name, {})
     row = families.get(row.get("same"), {}) | row
-    observables = [
-        Observable(**{k: tuple(v) if isinstance(v, list) else v for k, v in each.items()})
-        for each in row.get("observables", ())
-    ]
-    return Family(tuple(observables), _phrases(row), row.get("learns", _USUAL_STEPS))
+    observables = tuple(Observable(**_tuples(each)) for each in row.get("observables", ()))
+    return Family(observables, _phrases(row), row.get("learns", _USUAL_STEPS))
 
 
 def _phrases(family: Mapping[str, Any]) -> tuple[Phrase, ...]:
-    return tuple(
-        Phrase(
-            tuple(row["words"]),
-            tuple(Want(**{k: tuple(v) if isinstance(v, list) else v for k, v in each.items()})
-                  for each in row["wants"]),
-            row["example"],
-        )
-        for row in family.get("phrases", ())
-    )  # fmt: skip
+    found: list[Phrase] = []
+    for row in family.get("phrases", ()):
+        wants = tuple(Want(**_tuples(each)) for each in row["wants"])
+        found.append(Phrase(tuple(row["words"]), wants, row["example"]))
+    return tuple(found)
+
+
+def _tuples(row: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: tuple(said) if isinstance(said, list) else said for key, said in row.items()}
 
 
 def _brought(spec: EnvSpec) -> list[tuple[Observable, Phrase]]:
