@@ -1,13 +1,12 @@
 """Drawing in child processes: backends, fallbacks, jobs that fail."""
 
 import os
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from telic.errors import ConfigError, TelicError, UnknownName
+from telic.errors import ConfigError, TelicError, UnknownName, WorkerDied
 from telic.rendering import RenderJob, choose_backend, render, render_one
 from telic.rendering import jobs as backends
 from telic.storage.trajectories import Trajectory, TrajectoryFacts, write_trajectory
@@ -32,9 +31,7 @@ def test_the_backend_is_found_by_looking_and_this_process_stays_clean(monkeypatc
 
 
 def test_a_backend_that_cannot_draw_says_why(monkeypatch):
-    monkeypatch.setattr(
-        backends, "child_environment", lambda *_: {**os.environ, "MUJOCO_GL": "nonsense"}
-    )
+    monkeypatch.setattr(backends, "graphics_variables", lambda *_: {"MUJOCO_GL": "nonsense"})
     answer = backends.probe.__wrapped__("egl")
     assert not answer.works
     assert "nonsense" in str(answer.reason)
@@ -94,15 +91,16 @@ def test_opengl_draws_what_the_rays_draw_however_far_away(cheetah, tmp_path):
 
 @pytest.mark.slow
 def test_a_backend_that_crashes_is_replaced_and_that_is_said(cheetah_file, tmp_path, monkeypatch):
-    real = backends.command
+    real = backends.run_worker
     started = []
 
-    def crash_twice():
+    def crash_twice(*given, **options):
         started.append(1)
-        crash = [sys.executable, "-c", "import os; os.abort()"]
-        return crash if len(started) < 3 else real()
+        if len(started) < 3:
+            raise WorkerDied("The worker was ended by SIGABRT.")
+        return real(*given, **options)
 
-    monkeypatch.setattr(backends, "command", crash_twice)
+    monkeypatch.setattr(backends, "run_worker", crash_twice)
     monkeypatch.setattr(backends, "candidates", lambda: ("egl", "osmesa", "rays"))
     heard = Heard()
     job = RenderJob(trajectory=cheetah_file, output=tmp_path / "s.png", frames=1, **SMALL)
@@ -110,7 +108,7 @@ def test_a_backend_that_crashes_is_replaced_and_that_is_said(cheetah_file, tmp_p
     assert (done.error, done.backend) == (None, "rays")
     said = [event["message"] for event in heard if event["event"] == "log"]
     assert len(said) == 2
-    assert said[0].startswith("Rendering goes on with osmesa: egl broke (killed by signal 6")
+    assert said[0].startswith("Rendering continues with osmesa: egl broke (The worker was ended by")
     started.clear()
     monkeypatch.setattr(backends, "candidates", lambda: ("egl", "osmesa"))
     (failed,) = render([job], backend="egl")

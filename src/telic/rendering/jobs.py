@@ -1,39 +1,53 @@
-"""Have recorded episodes drawn in child processes, so that this one never touches OpenGL."""
+"""Draw recorded episodes in confined processes, so that this one never touches OpenGL.
+
+Recordings come from confined processes and environments may be the user's own, so a render process
+is confined as well. It reads recordings, model files and packages, writes to a folder of its own
+from which finished pictures are copied, has no network, and starts nothing but ffmpeg.
+"""
 
 from __future__ import annotations
 
-import contextlib
 import functools
-import json
+import importlib.util
 import os
-import subprocess
+import shutil
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, get_args
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
-from pydantic import ValidationError
+from pydantic import Field, ValidationError
 
 from telic.core.config import Record
 from telic.core.events import Listener, LogMessage, VideoProgress, ignore
 from telic.errors import ConfigError, TelicError, UnknownName
-from telic.jobs.process import PIPE, Process
 from telic.rendering.job import Rendering, RenderJob
-from telic.sandbox.wire import cleaned, is_record, printable
-from telic.storage.files import plain
+from telic.rendering.media import ffmpeg_path
+from telic.sandbox.host import run_worker
+from telic.sandbox.wire import cleaned
+from telic.storage.files import plain, replacing
+from telic.storage.trajectories import read_trajectory
+
+if TYPE_CHECKING:
+    from telic.envs.access import EnvAccess
 
 Backend = Literal["egl", "osmesa", "cgl", "rays"]
 BACKENDS: tuple[Backend, ...] = get_args(Backend)
 FORCE = "TELIC_RENDER_BACKEND"
-_PATIENCE_S = 60
-_SILENCE_S = 120.0
+_WORKER = "telic.rendering.worker"
 _MOST_VALUES = 1000
-_KEPT = 20
-_GRACE_S = 3.0
 _POLL_S = 0.2
+_GRAPHICS = (
+    *("EGL_", "GALLIUM_", "LIBGL_", "LP_", "MESA_", "NVIDIA_", "PYOPENGL_", "VK_", "__EGL_"),
+    *("__GL_", "__GLX_", "IMAGEIO_FFMPEG_EXE", "FONTCONFIG_"),
+)
+_DEVICES = ("dev/dri", "dev/dri/*", "dev/nvidia*", "dev/nvidia*/*")
+_FACTS = ("/sys/class/drm", "/sys/dev/char", "/sys/bus/pci", "/sys/devices", "/etc/glvnd")
+_LOADERS = ("/lib", "/lib64", "/usr/lib", "/usr/lib64")
+"""where the program loader lies, which is executed with every program"""
 
 
 def render(
@@ -45,47 +59,44 @@ def render(
     listener: Listener = ignore,
     should_stop: Callable[[], bool] = lambda: False,
 ) -> list[Rendering]:
-    """Draw jobs and return what became of each, in order.
+    """Draw jobs and return the result of each, in order.
 
     A job that cannot be drawn does not stop the others: its `error` says why. A backend that breaks
-    is replaced by the next one, which the listener is told ("log"); it also hears "video.progress"
-    (path, frame, frames).
+    is replaced by the next one, with a log event; videos emit "video.progress".
 
     Args:
         jobs: what to draw; with jobs of one model in a row, the model is loaded once.
-        backend: what to draw with; by default what was seen to work on this machine.
-        processes: how many children share the work.
-        nice: how much the children step back for other work, 0 to 19.
-        listener: hears events; called from several threads when there are several processes.
-        should_stop: polled; True ends it, and what is not drawn yet says so.
+        backend: what to draw with; by default the first that works on this machine.
+        processes: number of render processes.
+        nice: niceness of the render processes, 0 to 19.
+        listener: receives events; called from several threads when there are several processes.
+        should_stop: polled; True stops rendering, and jobs not drawn yet say so.
     """
     if not jobs:
         return []
     first = backend or choose_backend()
     processes = min(processes, len(jobs))
-    shares = [range(i, len(jobs), processes) for i in range(processes)]
-    results: dict[int, Rendering] = {}
-    stop = threading.Event()
-
-    def work(share: range) -> None:
-        crew = _Crew([jobs[i] for i in share], processes, nice, listener, stop)
-        for place, rendering in crew.run(first):
-            results[share[place]] = rendering
-
+    batches = [
+        _Batch(dict(list(enumerate(jobs))[i::processes]), processes, nice, listener)
+        for i in range(processes)
+    ]
     with ThreadPoolExecutor(processes) as pool:
         try:
-            waiting = {pool.submit(work, share) for share in shares}
+            waiting = {pool.submit(batch.draw, first) for batch in batches}
             while waiting:
                 done, waiting = wait(waiting, _POLL_S, FIRST_COMPLETED)
-                for share in done:
-                    share.result()
+                for batch in done:
+                    batch.result()
                 if should_stop():
-                    stop.set()
+                    for batch in batches:
+                        batch.stop.set()
         except BaseException:
-            stop.set()  # else leaving the pool would wait for the videos nobody wants any more
+            for batch in batches:  # else leaving the pool would wait for their videos
+                batch.stop.set()
             raise
+    results = {number: each for batch in batches for number, each in batch.results.items()}
     ended = [Rendering(output=job.output, backend=first, error="asked to stop") for job in jobs]
-    return [results.get(i, rendering) for i, rendering in enumerate(ended)]
+    return [results.get(number, rendering) for number, rendering in enumerate(ended)]
 
 
 def render_one(trajectory: Path, output: Path, **settings: Any) -> Rendering:
@@ -105,94 +116,179 @@ def render_one(trajectory: Path, output: Path, **settings: Any) -> Rendering:
 
 
 class RenderReport(Record):
-    """A line of the render process: how far a job is, or what became of it."""
+    """A message of a render process: the progress of a job, or its result."""
 
-    event: Literal["progress", "done"]
-    job: int
+    job: int = Field(ge=0)
     frame: int = 0
     frames: int = 0
     rendering: Rendering | None = None
 
 
-def read_report(line: str) -> RenderReport | None:
-    """Return what a line reports; nothing is believed, for environments may run in there."""
+def read_report(message: Any) -> RenderReport | None:
+    """Return what a message reports; None: nothing, for environments may run in there."""
     try:
-        return RenderReport.model_validate(cleaned(json.loads(line), _MOST_VALUES))
-    except (ValueError, RecursionError, AttributeError):
+        return RenderReport.model_validate(cleaned(message, _MOST_VALUES))
+    except (ValueError, RecursionError):
         return None
 
 
-class _Crew:
-    """Render processes, one after the other, that carry out a list of jobs."""
+class _Batch:
+    """Jobs that one render process after the other works off."""
 
     def __init__(
-        self,
-        jobs: list[RenderJob],
-        processes: int,
-        nice: int,
-        listener: Listener,
-        stop: threading.Event,
+        self, jobs: dict[int, RenderJob], processes: int, nice: int, listener: Listener
     ) -> None:
         self._jobs = jobs
         self._processes = processes
         self._nice = nice
         self._listener = listener
-        self._stop = stop
+        self.stop = threading.Event()
+        self.results: dict[int, Rendering] = {}
 
-    def run(self, first: Backend) -> Iterator[tuple[int, Rendering]]:
-        """Yield place and result of each job, with as many backends as it takes."""
+    def draw(self, first: Backend) -> None:
+        """Draw all jobs, with as many backends as it takes."""
         usual = candidates()
         worse = usual[usual.index(first) + 1 :] if first in usual else usual
-        waiting = list(range(len(self._jobs)))
         reason = ""
         for backend in (first, *worse):
             if reason:
-                self._listener(LogMessage(message=f"Rendering goes on with {backend}: {reason}."))
-            reason = f"{backend} broke ({(yield from self._run_child(backend, waiting))})"
-            if not waiting or self._stop.is_set():
+                self._listener(LogMessage(message=f"Rendering continues with {backend}: {reason}."))
+            reason = f"{backend} broke ({self._draw_with(backend)})"
+            if len(self.results) == len(self._jobs) or self.stop.is_set():
                 return
-        for i in waiting:
-            output = self._jobs[i].output
-            yield i, Rendering(output=output, backend=first, error=f"nothing draws: {reason}")
+        for number, job in self._jobs.items():
+            failed = Rendering(output=job.output, backend=first, error=f"nothing draws: {reason}")
+            self.results.setdefault(number, failed)
 
-    def _run_child(
-        self, backend: Backend, waiting: list[int]
-    ) -> Generator[tuple[int, Rendering], None, str]:
-        """Yield results and take their places off `waiting`; return why the process ended."""
-        places = list(waiting)
-        lines: list[str] = []
-        jobs = [self._jobs[i] for i in places]
-        with tempfile.TemporaryFile() as errors, tempfile.TemporaryDirectory() as folder:
-            process = Process(
-                command(),
-                stdin=PIPE,
-                stdout=PIPE,
-                stderr=errors,
-                env=child_environment(backend, Path(folder), self._processes, jobs),
-            )
-            try:
-                # A process that died at once has said why elsewhere.
-                with contextlib.suppress(BrokenPipeError), process.stdin:
-                    process.write(order(backend, jobs, Path(folder), self._nice).encode())
-                for line in process.lines(_SILENCE_S, self._stop.is_set):
-                    lines = [*lines[-_KEPT:], line]
-                    report = read_report(line)
-                    if report is None or report.job not in range(len(places)):
-                        continue
-                    place = places[report.job]
-                    output = self._jobs[place].output
-                    if report.rendering is None:
-                        frame, frames = report.frame, report.frames
-                        self._listener(VideoProgress(path=str(output), frame=frame, frames=frames))
-                    elif place in waiting:
-                        waiting.remove(place)
-                        yield place, report.rendering.model_copy(update={"output": output})
-            finally:
-                with process:
-                    status = process.stop(_GRACE_S) or 0
-            errors.seek(0)
-            said = errors.read().decode(errors="replace")
-        return why_it_failed("\n".join(lines), said, status)
+    def _draw_with(self, backend: Backend) -> str | None:
+        """Draw what is left in one process; return why the backend broke, if it did."""
+        left = [number for number in self._jobs if number not in self.results]
+
+        def hear(message: dict[str, Any]) -> None:
+            report = read_report(message)
+            if report is None or report.job >= len(left):
+                return
+            number = left[report.job]
+            job = self._jobs[number]
+            if report.rendering is not None:
+                made = folder / f"{report.job}{job.output.suffix}"
+                self.results.setdefault(number, _collected(report.rendering, made, job.output))
+            else:
+                progress = VideoProgress(
+                    path=str(job.output), frame=report.frame, frames=report.frames
+                )
+                self._listener(progress)
+
+        with tempfile.TemporaryDirectory() as place:
+            folder = Path(place)
+            jobs = [self._jobs[number] for number in left]
+            return _run(backend, jobs, folder, self._processes, self._nice, hear, self.stop.is_set)
+
+
+def _collected(rendering: Rendering, made: Path, output: Path) -> Rendering:
+    """Copy a finished picture to where it was asked for."""
+    error = rendering.error
+    try:
+        if error is None:
+            with replacing(output) as temporary:
+                shutil.copyfile(made, temporary, follow_symlinks=False)
+    except (OSError, TelicError) as problem:
+        error = str(problem)
+    return rendering.model_copy(update={"output": output, "error": error})
+
+
+def _run(
+    backend: Backend,
+    jobs: Sequence[RenderJob],
+    folder: Path,
+    processes: int = 1,
+    nice: int = 0,
+    hear: Callable[[dict[str, Any]], None] = lambda message: None,
+    should_stop: Callable[[], bool] | None = None,
+) -> str | None:
+    """Draw jobs in a render process; without jobs, try the backend. Return why it broke, if so."""
+    values: list[dict[str, Any]] = []
+    readable: set[Path] = {Path(sys.prefix), *map(Path, _FACTS)}
+    imports: dict[Path, None] = {}
+    for number, job in enumerate(jobs):
+        env, env_args, access = _environment(job)
+        readable |= {job.trajectory.absolute(), *access.readable}
+        imports |= dict.fromkeys(access.python_path)
+        place = {
+            "trajectory": str(job.trajectory.absolute()),
+            "output": str(folder / f"{number}{job.output.suffix}"),
+            "env": env or None,
+            "env_args": env_args,
+        }
+        values.append({**plain(job), **place})
+    payload = {
+        "backend": backend,
+        "nice": nice,
+        "variables": graphics_variables(backend, processes),
+        "jobs": values,
+    }
+    try:
+        programs = [Path(ffmpeg_path()).resolve(), *map(Path, _LOADERS)]
+    except TelicError:
+        programs = []  # pictures need none, and a video says what is missing
+    try:
+        ended = run_worker(
+            _WORKER,
+            payload,
+            writable=[folder],
+            readable=sorted(readable),
+            devices=[path for pattern in _DEVICES for path in Path("/").glob(pattern)],
+            programs=programs,
+            python_path=list(imports),
+            on_message=hear,
+            should_stop=should_stop,
+            fresh=True,  # a fork has imported mujoco already, for another backend
+        )
+    except TelicError as error:
+        return error.message
+    return ended.get("broken")
+
+
+def _environment(job: RenderJob) -> tuple[str, dict[str, Any], EnvAccess]:
+    """Return what a job draws, as its render process can find it, and what that needs.
+
+    It is what the caller says, or a trusted file; else "", and the process takes only ids.
+    """
+    # Here, because environments import torch, which a render process does without.
+    from telic.envs.access import env_access, located
+
+    env, env_args = job.env or "", dict(job.env_args)
+    if job.env is None and job.trust:
+        try:
+            env, env_args = read_trajectory(job.trajectory).facts.environment
+        except TelicError:
+            env = ""  # the render process says what is wrong with the file
+    access = env_access(env, env_args)
+    code = Path(env.rpartition(":")[0])
+    if code.suffix == ".py" and code.is_file():
+        access.readable.append(code.absolute())
+    model = env_args.get("xml_file")
+    if isinstance(model, str) and Path(model).is_file():
+        env_args = {**env_args, "xml_file": str(Path(model).absolute())}
+    return located(env) if env else "", env_args, access
+
+
+def graphics_variables(backend: str, processes: int) -> dict[str, str]:
+    """Return the environment variables of graphics for one of several render processes."""
+    threads = max(1, (os.cpu_count() or 1) // processes)
+    window = importlib.util.find_spec("glfw")
+    given = {name: value for name, value in os.environ.items() if name.startswith(_GRAPHICS)}
+    if window is not None and window.origin is not None:
+        # Gymnasium imports it, and it would look for its own files in a child process.
+        given["PYGLFW_LIBRARY"] = str(Path(window.origin).parent / "x11" / "libglfw.so")
+    return {
+        **given,
+        # "disable": the ray caster must not fail over a missing OpenGL it does not use.
+        "MUJOCO_GL": "disable" if backend == "rays" else backend,
+        "LP_NUM_THREADS": str(threads),  # Mesa's software renderer
+        "SDL_VIDEODRIVER": "dummy",
+        "OMP_NUM_THREADS": "1",
+    }
 
 
 # ---- what can draw on this machine
@@ -212,9 +308,9 @@ def candidates() -> tuple[Backend, ...]:
 
 
 def choose_backend() -> Backend:
-    """Return the first backend that was seen to draw, found out once per process.
+    """Return the first backend that works, tried once per process.
 
-    The environment variable TELIC_RENDER_BACKEND decides without looking, for tests.
+    The environment variable TELIC_RENDER_BACKEND decides without trying, for tests.
     """
     forced = os.environ.get(FORCE)
     if forced:
@@ -227,57 +323,7 @@ def choose_backend() -> Backend:
 
 @functools.cache
 def probe(backend: Backend) -> BackendProbe:
-    """Draw a small picture with a backend in a child process and say whether that went well."""
-    try:
-        with tempfile.TemporaryDirectory() as folder:
-            child = subprocess.run(
-                command(),
-                input=order(backend, [], Path(folder)),
-                env=child_environment(backend, Path(folder)),
-                capture_output=True,
-                text=True,
-                timeout=_PATIENCE_S,
-                check=False,
-            )
-    except subprocess.TimeoutExpired:
-        return BackendProbe(backend, False, f"it did not answer within {_PATIENCE_S} s")
-    if child.returncode == 0:
-        return BackendProbe(backend, True, None)
-    return BackendProbe(backend, False, why_it_failed(child.stdout, child.stderr, child.returncode))
-
-
-def order(backend: str, jobs: list[RenderJob], folder: Path, nice: int = 0) -> str:
-    """Return what the render process is told on its stdin; `folder` is for its passing files."""
-    from telic.rendering.walls import render_walls
-
-    values: list[dict[str, Any]] = plain(jobs)
-    for job, told in zip(jobs, values, strict=True):
-        told |= {"trajectory": str(job.trajectory.absolute()), "output": str(job.output.absolute())}
-    walls = render_walls(jobs, folder)
-    return json.dumps({"backend": backend, "nice": nice, "jobs": values, "walls": walls})
-
-
-def command() -> list[str]:
-    """Return the command that starts the render process."""
-    return [sys.executable, "-P", "-m", "telic.rendering.worker"]
-
-
-def child_environment(
-    backend: str, folder: Path, processes: int = 1, jobs: Sequence[RenderJob] = ()
-) -> dict[str, str]:
-    """Return the variables of a render process; see `walls.render_environment`."""
-    from telic.rendering.walls import render_environment
-
-    return render_environment(backend, processes, folder, jobs)
-
-
-def why_it_failed(reports: str, errors: str, status: int) -> str:
-    """Return the last thing a render process said before it ended without success."""
-    for line in reports.splitlines():
-        with contextlib.suppress(ValueError, RecursionError):
-            message: object = json.loads(line)
-            if is_record(message) and message.get("event") == "broken":
-                return printable(message.get("message"), 500)
-    last = printable(errors[-2000:]).strip().splitlines()[-1:] or ["without a word"]
-    ended = f"killed by signal {-status}" if status < 0 else f"ended with status {status}"
-    return f"{ended}: {last[0]}"
+    """Draw a small picture with a backend in a process of its own."""
+    with tempfile.TemporaryDirectory() as folder:
+        reason = _run(backend, [], Path(folder))
+    return BackendProbe(backend, reason is None, reason)

@@ -56,6 +56,8 @@ class WorkerOptions(TypedDict, total=False):
     """further files and folders it may read"""
     devices: Sequence[Path]
     """device files it may use"""
+    programs: Sequence[Path]
+    """programs it may start, which are confined as it is"""
     python_path: Sequence[Path]
     """further folders to import from, readable as well"""
     limits: Limits | None
@@ -63,7 +65,9 @@ class WorkerOptions(TypedDict, total=False):
     log: Path
     """where it writes what is printed; it may be outside what it may write to"""
     first_beat_s: float
-    """how long it may take to import and prepare; two minutes unless told"""
+    """how long it may take to import and prepare; two minutes by default"""
+    fresh: bool
+    """whether it must import everything itself, rather than be a fork"""
 
 
 def run_worker(
@@ -124,6 +128,7 @@ class Worker:
                     "writable": list(map(str, self._writable)),
                     "readable": list(map(str, readable)),
                     "devices": list(map(str, options.get("devices", ()))),
+                    "programs": list(map(str, options.get("programs", ()))),
                     "memory_bytes": self._limits.memory_bytes + self._limits.reserved_bytes,
                     "file_bytes": self._limits.file_bytes,
                     "open_files": self._limits.open_files,
@@ -132,6 +137,7 @@ class Worker:
             }
         )
         self._patience_s = options.get("first_beat_s", 120.0)
+        self._fresh = options.get("fresh", False)
         self._doing = "it was starting"
         self._process: Process | None = None
         self._group: WorkerGroup | None = None
@@ -173,7 +179,7 @@ class Worker:
         log = os.open(self.log, LOG_FLAGS, 0o644)
         try:
             folder = self._writable[0]
-            forked = fork_worker(folder, stderr=log)
+            forked = None if self._fresh else fork_worker(folder, stderr=log)
             self._process = forked or start_interpreter(folder, stderr=log)
         finally:
             os.close(log)

@@ -132,7 +132,7 @@ def _serve(start: Message, channel: HostChannel) -> dict[str, Any]:
 
 def _confinement(rules: dict[str, Any]) -> Confinement:
     """Read the rules as the host wrote them: paths are texts there."""
-    folders = ("writable", "readable", "devices")
+    folders = ("writable", "readable", "devices", "programs")
     paths = {name: [Path(each) for each in rules[name]] for name in folders}
     whole: dict[str, Any] = {**rules, **paths}
     return Confinement(**whole)
