@@ -15,7 +15,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Callable, Sequence
-from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
@@ -39,7 +39,6 @@ BACKENDS: tuple[Backend, ...] = get_args(Backend)
 FORCE = "TELIC_RENDER_BACKEND"
 _WORKER = "telic.rendering.worker"
 _MOST_VALUES = 1000
-_POLL_S = 0.2
 _GRAPHICS = (
     *("EGL_", "GALLIUM_", "LIBGL_", "LP_", "MESA_", "NVIDIA_", "PYOPENGL_", "VK_", "__EGL_"),
     *("__GL_", "__GLX_", "IMAGEIO_FFMPEG_EXE", "FONTCONFIG_"),
@@ -55,7 +54,6 @@ def render(
     *,
     backend: Backend | None = None,
     processes: int = 1,
-    nice: int = 0,
     listener: Listener = ignore,
     should_stop: Callable[[], bool] = lambda: False,
 ) -> list[Rendering]:
@@ -68,33 +66,42 @@ def render(
         jobs: what to draw; with jobs of one model in a row, the model is loaded once.
         backend: what to draw with; by default the first that works on this machine.
         processes: number of render processes.
-        nice: niceness of the render processes, 0 to 19.
         listener: receives events; called from several threads when there are several processes.
         should_stop: polled; True stops rendering, and jobs not drawn yet say so.
     """
     if not jobs:
         return []
     first = backend or choose_backend()
+    usual = candidates()
+    worse = usual[usual.index(first) + 1 :] if first in usual else usual
     processes = min(processes, len(jobs))
-    batches = [
-        _Batch(dict(list(enumerate(jobs))[i::processes]), processes, nice, listener)
-        for i in range(processes)
-    ]
+    results: dict[int, Rendering] = {}
+    stop = threading.Event()
+
+    def is_stopped() -> bool:
+        return stop.is_set() or should_stop()
+
+    def draw(share: range) -> None:
+        reason = ""
+        for backend in (first, *worse):
+            left = {number: jobs[number] for number in share if number not in results}
+            if not left or is_stopped():
+                return
+            if reason:
+                listener(LogMessage(message=f"Rendering continues with {backend}: {reason}."))
+            broken = _draw_with(backend, left, results, processes, listener, is_stopped)
+            reason = f"{backend} broke ({broken})"
+        for number in share:
+            error = f"nothing draws: {reason}"
+            failed = Rendering(output=jobs[number].output, backend=first, error=error)
+            results.setdefault(number, failed)
+
     with ThreadPoolExecutor(processes) as pool:
         try:
-            waiting = {pool.submit(batch.draw, first) for batch in batches}
-            while waiting:
-                done, waiting = wait(waiting, _POLL_S, FIRST_COMPLETED)
-                for batch in done:
-                    batch.result()
-                if should_stop():
-                    for batch in batches:
-                        batch.stop.set()
+            list(pool.map(draw, [range(i, len(jobs), processes) for i in range(processes)]))
         except BaseException:
-            for batch in batches:  # else leaving the pool would wait for their videos
-                batch.stop.set()
+            stop.set()  # else leaving the pool would wait for the rest
             raise
-    results = {number: each for batch in batches for number, each in batch.results.items()}
     ended = [Rendering(output=job.output, backend=first, error="asked to stop") for job in jobs]
     return [results.get(number, rendering) for number, rendering in enumerate(ended)]
 
@@ -132,57 +139,32 @@ def read_report(message: Any) -> RenderReport | None:
         return None
 
 
-class _Batch:
-    """Jobs that one render process after the other works off."""
+def _draw_with(
+    backend: Backend,
+    jobs: dict[int, RenderJob],
+    results: dict[int, Rendering],
+    processes: int,
+    listener: Listener,
+    should_stop: Callable[[], bool],
+) -> str | None:
+    """Draw jobs, by number, in one process; return why the backend broke, if it did."""
+    numbers = list(jobs)
 
-    def __init__(
-        self, jobs: dict[int, RenderJob], processes: int, nice: int, listener: Listener
-    ) -> None:
-        self._jobs = jobs
-        self._processes = processes
-        self._nice = nice
-        self._listener = listener
-        self.stop = threading.Event()
-        self.results: dict[int, Rendering] = {}
+    def hear(message: dict[str, Any]) -> None:
+        report = read_report(message)
+        if report is None or report.job >= len(numbers):
+            return
+        output = jobs[numbers[report.job]].output
+        if report.rendering is None:
+            frame, frames = report.frame, report.frames
+            listener(VideoProgress(path=str(output), frame=frame, frames=frames))
+        elif numbers[report.job] not in results:
+            made = folder / f"{report.job}{output.suffix}"
+            results[numbers[report.job]] = _collected(report.rendering, made, output)
 
-    def draw(self, first: Backend) -> None:
-        """Draw all jobs, with as many backends as it takes."""
-        usual = candidates()
-        worse = usual[usual.index(first) + 1 :] if first in usual else usual
-        reason = ""
-        for backend in (first, *worse):
-            if reason:
-                self._listener(LogMessage(message=f"Rendering continues with {backend}: {reason}."))
-            reason = f"{backend} broke ({self._draw_with(backend)})"
-            if len(self.results) == len(self._jobs) or self.stop.is_set():
-                return
-        for number, job in self._jobs.items():
-            failed = Rendering(output=job.output, backend=first, error=f"nothing draws: {reason}")
-            self.results.setdefault(number, failed)
-
-    def _draw_with(self, backend: Backend) -> str | None:
-        """Draw what is left in one process; return why the backend broke, if it did."""
-        left = [number for number in self._jobs if number not in self.results]
-
-        def hear(message: dict[str, Any]) -> None:
-            report = read_report(message)
-            if report is None or report.job >= len(left):
-                return
-            number = left[report.job]
-            job = self._jobs[number]
-            if report.rendering is not None:
-                made = folder / f"{report.job}{job.output.suffix}"
-                self.results.setdefault(number, _collected(report.rendering, made, job.output))
-            else:
-                progress = VideoProgress(
-                    path=str(job.output), frame=report.frame, frames=report.frames
-                )
-                self._listener(progress)
-
-        with tempfile.TemporaryDirectory() as place:
-            folder = Path(place)
-            jobs = [self._jobs[number] for number in left]
-            return _run(backend, jobs, folder, self._processes, self._nice, hear, self.stop.is_set)
+    with tempfile.TemporaryDirectory() as place:
+        folder = Path(place)
+        return _run(backend, list(jobs.values()), folder, processes, hear, should_stop)
 
 
 def _collected(rendering: Rendering, made: Path, output: Path) -> Rendering:
@@ -202,7 +184,6 @@ def _run(
     jobs: Sequence[RenderJob],
     folder: Path,
     processes: int = 1,
-    nice: int = 0,
     hear: Callable[[dict[str, Any]], None] = lambda message: None,
     should_stop: Callable[[], bool] | None = None,
 ) -> str | None:
@@ -221,12 +202,8 @@ def _run(
             "env_args": env_args,
         }
         values.append({**plain(job), **place})
-    payload = {
-        "backend": backend,
-        "nice": nice,
-        "variables": graphics_variables(backend, processes),
-        "jobs": values,
-    }
+    variables = graphics_variables(backend, processes)
+    payload = {"backend": backend, "variables": variables, "jobs": values}
     try:
         programs = [Path(ffmpeg_path()).resolve(), *map(Path, _LOADERS)]
     except TelicError:

@@ -24,7 +24,6 @@ def prepare(payload: dict[str, Any], channel: HostChannel) -> list[RenderJob] | 
 
     Libraries read files while they are imported, which a confined process may not.
     """
-    os.nice(payload["nice"])
     os.environ.update(payload["variables"])
     jobs = [RenderJob.model_validate(values) for values in payload["jobs"]]
     try:
