@@ -52,7 +52,7 @@ def test_isaac_labs_interface_is_read_as_it_is(isaac):
     arguments = {"rewards.speed": 2.0, "episode_length_s": 0.2}
     env = make_simulated("isaaclab:Isaac-Roll-v0", num_envs=3, python=isaac, seed=1, **arguments)
     assert env.spec.obs_names == ("place_0", "place_1", "speed_0", "speed_1")
-    assert env.dt == 0.05 and env.max_episode_steps == 4 and env.hello.groups == {"critic": 1}
+    assert env.dt == 0.05 and env.max_episode_steps == 4 and env.groups == ("critic",)
     assert env.action_high.tolist() == [3.0, 3.0]
     env.reset()
     for number in range(1, 5):

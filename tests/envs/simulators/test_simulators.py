@@ -122,7 +122,7 @@ def test_a_simulator_that_does_not_close_is_ended():
 def test_what_cannot_be_started_says_why(tmp_path):
     with pytest.raises(SimulatorError, match="No module named 'toy'"):
         make_simulated("toy:absent", num_envs=1)
-    with pytest.raises(BadEnvironment, match="obs_names"):
+    with pytest.raises(SimulatorError, match="obs_names"):
         make_simulated("toy:unclear", num_envs=1)
     with pytest.raises(BadEnvironment, match=r"nowhere.*No such file") as caught:
         make_simulated("toy:counts", num_envs=1, python=str(tmp_path / "nowhere"))

@@ -23,17 +23,12 @@ class Toy:
             "action_high": [1.0],
             "dt_s": 0.1,
             "max_episode_steps": 7,
-            "seeding": "batch",
             "shows_final": self.task == "final",
             "can_stagger": True,
             "groups": {"critic": 1},
         }
         if self.task == "unclear":
             del self.facts["obs_names"]
-
-    def attach(self, arrays):
-        self.arrays = arrays
-        return "shared memory"
 
     def reset(self, seeds):
         self.start = seeds[0] % 1000

@@ -10,17 +10,18 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
+from pydantic import ValidationError
 from torch import Tensor
 
 from telic.core.seeds import derive, uniform
-from telic.core.tensors import from_numpy, integers
+from telic.core.tensors import integers
 from telic.envs.simulators.names import ADAPTERS, simulated
-from telic.envs.simulators.process import ANSWER_S, Hello, SimulatorOrder, SimulatorProcess
+from telic.envs.simulators.process import ANSWER_S, SimulatorProcess
 from telic.envs.spec import EnvSpec
 from telic.envs.vector import BatchedEnv, Info, Step, seed_rows
 from telic.errors import BadEnvironment, ConfigError, UsageError
@@ -76,37 +77,28 @@ def start_simulated(
     if num_envs < 1 or num_envs % len(seeds):
         raise ConfigError(f"num_envs={num_envs} cannot be cut into {len(seeds)} equal parts.")
     chosen = str(Path(python).expanduser()) if python else sys.executable
+    order = {"num_envs": num_envs // len(seeds), "device": device, "arguments": arguments}
     processes: list[SimulatorProcess] = []
-    try:
+    with _closing_on_failure(processes):
         for one in seeds:
-            order = SimulatorOrder(
-                what, num_envs // len(seeds), device, one % 2**31, arguments, chosen
-            )
-            processes.append(SimulatorProcess(order, answer_s))
-    except BaseException:
-        _close(processes)
-        raise
-    return lambda: _opened(name, processes, seeds, device, arguments)
+            process = SimulatorProcess(what, chosen, answer_s, seed=one % 2**31, **order)
+            processes.append(process)
+
+    def opened() -> SimulatorEnv:
+        with _closing_on_failure(processes):
+            return SimulatorEnv(name, processes, seeds, torch.device(device), arguments)
+
+    return opened
 
 
-def _opened(
-    name: str,
-    processes: list[SimulatorProcess],
-    seeds: list[int],
-    device: str,
-    arguments: dict[str, Any],
-) -> SimulatorEnv:
+@contextlib.contextmanager
+def _closing_on_failure(processes: list[SimulatorProcess]) -> Generator[None]:
     try:
-        hellos = [process.open() for process in processes]
-        return SimulatorEnv(name, processes, hellos[0], seeds, torch.device(device), arguments)
+        yield
     except BaseException:
-        _close(processes)
+        for process in processes:
+            process.close()
         raise
-
-
-def _close(processes: Iterable[SimulatorProcess]) -> None:
-    for process in processes:
-        process.close()
 
 
 class Present(NamedTuple):
@@ -126,27 +118,20 @@ class SimulatorEnv(BatchedEnv):
         self,
         name: str,
         processes: Sequence[SimulatorProcess],
-        hello: Hello,
         seeds: Sequence[int],
         device: torch.device,
         arguments: dict[str, Any],
     ) -> None:
-        self.hello = hello
+        facts, *_ = [process.open() for process in processes]
+        self.groups: tuple[str, ...] = tuple(facts["groups"])
+        self._shows_final, self._can_stagger = facts["shows_final"], facts["can_stagger"]
         self._processes = list(processes)
-        self._shared = [
-            {key: from_numpy(array) for key, array in process.shared.arrays.items()}
-            for process in processes
-        ]
-        self.is_pinned = device.type == "cuda" and _pin(self._shared)
-        copied = processes[0].copied
-        if device.type == "cuda" and not self.is_pinned:
-            copied += " (not pinned on telic's side: copies take longer)"
-        num_envs = sum(len(block["obs"]) for block in self._shared)
-        super().__init__(_spec(name, hello, copied, arguments), num_envs, device)
+        num_envs = sum(len(process.arrays["obs"]) for process in processes)
+        super().__init__(_spec(name, facts, arguments), num_envs, device)
         self._seed = seed_rows(seeds, self.num_envs, torch.device("cpu"))
         self._now: Present | None = None
         self._begun = 0
-        """episodes begun by `reset`, and steps made: what a resumed run draws its new seeds by"""
+        """episodes begun by `reset`, and steps made: a resumed run derives its seeds from them"""
         self._clock = torch.zeros(self.num_envs, dtype=torch.int64, device=device)
         self._fresh = torch.ones(self.num_envs, dtype=torch.bool, device=device)
 
@@ -172,15 +157,13 @@ class SimulatorEnv(BatchedEnv):
             raise UsageError("A simulator in a process of its own cannot be part of a recording.")
         before = self._present()
         self._check(action, has_begun=True)
-        # On a GPU this waits for all that was asked of it, so nobody still reads what the step
-        # overwrites.
-        self._hand_out("action", action, "step")
+        self._order("step", "action", action)
         self._begun += 1
         now = self._now = self._read()
         reward, terminated, truncated = map(self._take, ("reward", "terminated", "truncated"))
         done = terminated | truncated
         final, groups = now.obs, now.groups
-        if self.hello.shows_final:
+        if self._shows_final:
             final = self._take("final_obs")
         else:
             final = torch.where(done[:, None], before.obs, now.obs)
@@ -209,11 +192,11 @@ class SimulatorEnv(BatchedEnv):
 
     def stagger(self) -> None:
         """Set each episode's age at random where the simulator allows it; see `VecEnv.stagger`."""
-        if not self.hello.can_stagger or self.max_episode_steps is None:
+        if not self._can_stagger or self.max_episode_steps is None:
             return
         age = uniform(self._seed, torch.zeros_like(self._seed), 1, stream=_STAGGER)[:, 0]
         age = (age * self.max_episode_steps).long()
-        self._hand_out("age", age, "stagger")
+        self._order("stagger", "age", age)
         self._clock = age.to(self.device)
 
     def state_dict(self) -> dict[str, Any]:
@@ -228,11 +211,8 @@ class SimulatorEnv(BatchedEnv):
 
     def close(self) -> None:
         """End the processes."""
-        if self.is_pinned:
-            _unpin(self._shared)
-            self.is_pinned = False
-        self._shared = []
-        _close(self._processes)
+        for process in self._processes:
+            process.close()
 
     def _restart(self, why: str) -> Tensor:
         """Start new episodes: from the seeds themselves at first, then from others that follow."""
@@ -240,41 +220,37 @@ class SimulatorEnv(BatchedEnv):
         if self._begun or why == "resume":
             seeds = [derive(seed, why, self._begun) for seed in seeds]
         self._begun += 1
-        first = 0
-        for process, block in zip(self._processes, self._shared, strict=True):
-            rows = len(block["obs"])
-            process.tell("reset", seeds=seeds[first : first + rows])
-            first += rows
-        self._wait()
+        self._order("reset", seeds=seeds)
         self._now = self._read()
         self._clock = torch.zeros_like(self._clock)
         self._fresh = torch.ones_like(self._fresh)
         return self._now.obs
 
-    def _hand_out(self, name: str, rows: Tensor, order: str) -> None:
-        """Give every simulator its rows of an array, and wait until all have done the order."""
+    def _order(
+        self,
+        do: str,
+        array: str | None = None,
+        rows: Tensor | None = None,
+        seeds: Sequence[int] | None = None,
+    ) -> None:
+        """Give every simulator its rows of an array or its seeds, and wait until all are done."""
         first = 0
-        for process, block in zip(self._processes, self._shared, strict=True):
-            count = len(block[name])
-            block[name].copy_(rows[first : first + count])
-            process.tell(order)
-            first += count
-        self._wait()
-
-    def _wait(self) -> None:
-        """Wait until every simulator has done what it was told."""
+        for process in self._processes:
+            own = slice(first, first + len(process.arrays["obs"]))
+            first = own.stop
+            if array is not None and rows is not None:
+                process.arrays[array].copy_(rows[own])
+            process.tell(do, **({} if seeds is None else {"seeds": seeds[own]}))
         for process in self._processes:
             process.answer()
 
     def _read(self) -> Present:
-        groups = {name: self._take(f"group:{name}") for name in self.hello.groups}
+        groups = {name: self._take(f"group:{name}") for name in self.groups}
         return Present(self._take("obs"), groups)
 
     def _take(self, name: str) -> Tensor:
         """Return a copy of a shared array, all members' rows in a row."""
-        parts = [
-            block[name].to(self.device, non_blocking=True, copy=True) for block in self._shared
-        ]
+        parts = [process.arrays[name].to(self.device, copy=True) for process in self._processes]
         return parts[0] if len(parts) == 1 else torch.cat(parts)
 
     def _present(self) -> Present:
@@ -288,59 +264,29 @@ class SimulatorEnv(BatchedEnv):
         return {"time": self._clock * self.dt, "dt": torch.full_like(self._clock, 1.0) * self.dt}
 
 
-def _spec(name: str, hello: Hello, copied: str, arguments: dict[str, Any]) -> EnvSpec:
+def _spec(name: str, facts: dict[str, Any], arguments: dict[str, Any]) -> EnvSpec:
+    simulator = facts.pop("simulator")
+    own = {key: facts[key] for key in facts if key not in ("shows_final", "can_stagger", "groups")}
     keys = {
         "action": "the action of this step",
         "env_reward": "the simulator's own reward",
         "episode_start": "whether this is the first step of an episode",
     }
-    if hello.dt_s is not None:
+    if facts.get("dt_s") is not None:
         keys |= {"time": "seconds since the start of the episode", "dt": "seconds per step"}
-    keys |= {group: f"the simulator's observations for its {group}" for group in hello.groups}
-    return EnvSpec(
-        id=name,
-        description=hello.description or f"{name}, simulated by {hello.simulator}.",
-        obs_names=hello.obs_names,
-        action_names=hello.action_names,
-        action_low=hello.action_low,
-        action_high=hello.action_high,
-        num_actions=hello.num_actions,
-        dt_s=hello.dt_s,
-        max_episode_steps=hello.max_episode_steps,
-        info_keys=keys,
-        notes=(
-            f"Simulated by {hello.simulator} in a process of its own; tensors go through {copied}.",
-            "Its own reward is the reward; quantities of the robot cannot be measured.",
-            "A resumed run goes on with new episodes.",
-            *hello.notes,
-        ),
-        arguments=dict(arguments),
+    keys |= {group: f"the simulator's observations for its {group}" for group in facts["groups"]}
+    notes = (
+        f"Simulated by {simulator} in a process of its own.",
+        "Its own reward is the reward; quantities of the robot cannot be measured.",
+        "A resumed run continues with new episodes.",
+        *facts.get("notes", ()),
     )
-
-
-def _pin(blocks: Sequence[dict[str, Tensor]]) -> bool:
-    """Let the GPU copy straight from and to shared memory; returns whether it can."""
-    codes = {_register(array) for block in blocks for array in block.values()}
-    if codes == {0}:
-        return True
-    with contextlib.suppress(RuntimeError):  # a refusal is raised once more by what comes next
-        torch.zeros(1, device="cuda")
-    return False
-
-
-def _cudart() -> Any:
-    torch_cuda: Any = torch.cuda
-    return torch_cuda.cudart()
-
-
-def _register(array: Tensor) -> int:
-    return int(
-        _cudart().cudaHostRegister(array.data_ptr(), array.numel() * array.element_size(), 0)
-    )
-
-
-def _unpin(blocks: Sequence[dict[str, Tensor]]) -> None:
-    torch.cuda.synchronize()
-    for block in blocks:
-        for array in block.values():
-            _cudart().cudaHostUnregister(array.data_ptr())
+    own["description"] = facts["description"] or f"{name}, simulated by {simulator}."
+    given = {**own, "id": name, "info_keys": keys, "notes": notes, "arguments": dict(arguments)}
+    try:
+        return EnvSpec.model_validate(given)
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise BadEnvironment(
+            f"The adapter of {name} does not follow the protocol: {first['loc']}: {first['msg']}."
+        ) from error

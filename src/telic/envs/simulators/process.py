@@ -1,29 +1,26 @@
-"""One simulator in a process of its own: start it, speak with it, notice when it hangs or dies.
+"""One simulator in a process of its own: start it, talk to it, notice when it hangs or dies.
 
 The other side is `server.py`, run by the simulator's own Python; numbers go through memory that
 both have mapped, orders and answers through pipes. The simulator is not confined: it is software
-that the user installed, with the user's rights, but it is given no secrets of ours.
+that the user installed, with the user's rights, but it is given no keys or tokens.
 """
 
 from __future__ import annotations
 
 import contextlib
-import io
+import fcntl
 import json
 import mmap
 import os
 import select
 import tempfile
-import threading
 import time
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any
 
-import numpy as np
-from pydantic import Field, ValidationError
+import torch
+from torch import Tensor
 
-from telic.core.config import Record
 from telic.core.text import printable
 from telic.envs.simulators.names import ADAPTERS, SimulatedTask
 from telic.errors import BadEnvironment, SimulatorError
@@ -36,144 +33,64 @@ ANSWER_S = 100.0
 _CLOSE_S = 5.0
 _LOG_BYTES = 1 << 24
 _LAST_LINES, _LAST_CHARACTERS = 12, 1500
-_ALIGNED = 4096
-"""pages: memory of a GPU's driver is pinned by whole ones"""
 _SECRETS = ("KEY", "TOKEN", "SECRET", "PASSWORD", "CREDENTIAL")
-
-
-class Hello(Record):
-    """What a simulator says of itself when it is open."""
-
-    protocol: Literal[1]
-    simulator: str = Field(description="name and version")
-    description: str
-    obs_names: tuple[str, ...] = Field(min_length=1)
-    action_names: tuple[str, ...] = Field(min_length=1)
-    action_low: tuple[float, ...]
-    action_high: tuple[float, ...]
-    num_actions: int | None = Field(default=None, ge=2)
-    dt_s: float | None = Field(default=None, gt=0)
-    max_episode_steps: int | None = Field(default=None, ge=1)
-    seeding: Literal["rows", "batch"] = Field(
-        description="whether every environment follows from a seed of its own, or all from one"
-    )
-    shows_final: bool = Field(description="whether an episode's last observation is told")
-    can_stagger: bool = Field(description="whether the age of an episode can be set")
-    groups: dict[str, int] = Field(default={}, description="further observations: columns")
-    notes: tuple[str, ...] = ()
-
-
-class SimulatorOrder(NamedTuple):
-    """The simulator to start."""
-
-    what: SimulatedTask
-    num_envs: int
-    device: str
-    seed: int
-    arguments: Mapping[str, Any]
-    python: str
-
-
-class SharedArrays:
-    """Memory that two processes have mapped, and the arrays in it."""
-
-    def __init__(self) -> None:
-        if hasattr(os, "memfd_create"):
-            self.file = os.memfd_create("telic-simulator", 0)
-        else:  # macOS
-            with tempfile.TemporaryFile() as file:
-                self.file = os.dup(file.fileno())
-        self.arrays: dict[str, np.ndarray] = {}
-        self.places: list[tuple[str, str, list[int], int]] = []
-        self.size = 0
-        self._memory: mmap.mmap | None = None
-
-    def lay_out(self, hello: Hello, num_envs: int) -> None:
-        """Give every array its place, and map them."""
-        obs, n = len(hello.obs_names), num_envs
-        action = ("<i8", [n]) if hello.num_actions else ("<f4", [n, len(hello.action_names)])
-        wanted: dict[str, tuple[str, list[int]]] = {
-            "action": action,
-            "obs": ("<f4", [n, obs]),
-            "reward": ("<f4", [n]),
-            "terminated": ("|b1", [n]),
-            "truncated": ("|b1", [n]),
-        }
-        if hello.shows_final:
-            wanted["final_obs"] = ("<f4", [n, obs])
-        if hello.can_stagger:
-            wanted["age"] = ("<i8", [n])
-        for name, width in hello.groups.items():
-            wanted[f"group:{name}"] = ("<f4", [n, width])
-        for name, (dtype, shape) in wanted.items():
-            self.places.append((name, dtype, shape, self.size))
-            count = int(np.prod(shape)) * np.dtype(dtype).itemsize
-            self.size += -(-count // _ALIGNED) * _ALIGNED
-        os.ftruncate(self.file, self.size)
-        self._memory = mmap.mmap(self.file, self.size)
-        for name, dtype, shape, offset in self.places:
-            self.arrays[name] = np.ndarray(shape, np.dtype(dtype), self._memory, offset)
-
-    def close(self) -> None:
-        """Let the memory go; it ends with the last array that is still used."""
-        self.arrays = {}
-        if self.file >= 0:
-            os.close(self.file)
-            self.file = -1
 
 
 class SimulatorProcess:
     """A simulator that was started; `open` waits until it is ready."""
 
-    def __init__(self, order: SimulatorOrder, answer_s: float = ANSWER_S) -> None:
-        self._order = order
+    def __init__(self, task: SimulatedTask, python: str, answer_s: float, **order: Any) -> None:
+        """Start it; `order` has num_envs, device, seed and arguments."""
+        self.name = ":".join(task)
+        self.arrays: dict[str, Tensor] = {}
         self._answer_s = answer_s
-        self.shared = SharedArrays()
-        self._log = _log_file()
         self._heard = b""
-        self._steps = 0
-        self._process = self._start()
-        self._send(
-            {
-                "do": "open",
-                "simulator": order.what.simulator,
-                "adapter": str(ADAPTERS[order.what.simulator].file),
-                "task": order.what.task,
-                "num_envs": order.num_envs,
-                "device": order.device,
-                "seed": order.seed,
-                "arguments": dict(order.arguments),
-            }
-        )
+        self._answers = 0
+        self._log = tempfile.TemporaryFile()  # noqa: SIM115 - open as long as the process
+        fcntl.fcntl(self._log, fcntl.F_SETFL, os.O_APPEND)  # it may be cut off behind the writer
+        self._memory = _shared_memory()
+        server = Path(__file__).with_name("server.py")
+        try:
+            self._process = Process(
+                [python, server, str(self._memory)],
+                stdin=PIPE,
+                stdout=PIPE,
+                stderr=self._log,
+                pass_fds=[self._memory],
+                env=_environment(),
+                own_group=False,  # it ends with the group of a confined worker
+            )
+        except OSError as error:
+            self._free()
+            raise BadEnvironment(
+                f"{self.name} cannot be started: {python}: {error.strerror}.",
+                hint="Name the Python of the simulator's own environment: --python DIR/bin/python.",
+            ) from error
+        adapter = str(ADAPTERS[task.simulator].file)
+        self.tell("open", simulator=task.simulator, task=task.task, adapter=adapter, **order)
 
     @property
     def pid(self) -> int:
         """The process."""
         return self._process.pid
 
-    @property
-    def name(self) -> str:
-        """What is simulated, as the user calls it."""
-        return ":".join(self._order.what)
-
-    def open(self) -> Hello:
-        """Wait until the simulator is ready, map the memory, and return what it is."""
-        said = self.answer(OPEN_S)["hello"]
-        try:
-            hello = Hello.model_validate(said)
-        except ValidationError as error:
-            raise BadEnvironment(
-                f"The adapter of {self.name} says something else than the protocol asks for: "
-                f"{error.errors()[0]['loc']}: {error.errors()[0]['msg']}."
-            ) from error
-        self.shared.lay_out(hello, self._order.num_envs)
-        self._send({"do": "map", "bytes": self.shared.size, "arrays": self.shared.places})
-        self.copied = str(self.answer(OPEN_S)["mapped"])
-        return hello
+    def open(self) -> dict[str, Any]:
+        """Wait until the simulator is ready, map the memory, and return its facts."""
+        answer = self.answer(OPEN_S)
+        memory = mmap.mmap(self._memory, 0)
+        for name, kind, shape, offset in answer["arrays"]:
+            dtype = {"<f4": torch.float32, "<i8": torch.int64, "|b1": torch.bool}[kind]
+            count = 1
+            for size in shape:
+                count *= size
+            flat = torch.frombuffer(memory, dtype=dtype, count=count, offset=offset)
+            self.arrays[name] = flat.view(shape)
+        return answer["facts"]
 
     def tell(self, do: str, **more: Any) -> None:
         """Give an order; `answer` waits until it is done."""
-        self._send({"do": do, **more})
+        with contextlib.suppress(BrokenPipeError):  # it is gone: `answer` says why
+            self._process.write(json.dumps({"do": do, **more}).encode() + b"\n")
 
     def answer(self, patience_s: float | None = None) -> dict[str, Any]:
         """Wait for the answer to the latest order.
@@ -184,66 +101,41 @@ class SimulatorProcess:
         """
         patience_s = self._answer_s if patience_s is None else patience_s
         until = time.monotonic() + patience_s
+        outbox = self._process.stdout
         while b"\n" not in self._heard:
             left = until - time.monotonic()
             if left <= 0:
                 raise self._hung(patience_s)
-            self._hear(min(left, 1.0))
+            if select.select([outbox], [], [], min(left, 1.0))[0]:
+                data = os.read(outbox.fileno(), 1 << 16)
+                if not data:
+                    raise self._died()
+                self._heard += data
         line, _, self._heard = self._heard.partition(b"\n")
-        said = json.loads(line)
-        if "error" in said:
-            raise self._failed(said["error"])
-        self._trim_log()
-        return said
+        answer = json.loads(line)
+        if "error" in answer:
+            raise self._failed(answer["error"])
+        self._answers += 1
+        if self._answers % 1000 == 0 and os.fstat(self._log.fileno()).st_size > _LOG_BYTES:
+            os.ftruncate(self._log.fileno(), 0)
+        return answer
 
     def close(self) -> None:
-        """End the simulator: politely, then for certain."""
+        """Ask the simulator to end, and kill it if it does not."""
         if self._log.closed:
             return
-        self._send({"do": "close"})
+        self.tell("close")
         self._process.stdin.close()
         if self._process.wait(_CLOSE_S) is None:
             self._process.kill()
         self._process.stdout.close()
-        self.shared.close()
+        self._free()
+
+    def _free(self) -> None:
+        """Let the memory go; it ends with the last array that is still used."""
+        self.arrays = {}
         self._log.close()
-
-    def _start(self) -> Process:
-        order = self._order
-        # The kernel ends it with the thread that starts it: right only if that one stays.
-        lasting = threading.current_thread() is threading.main_thread()
-        server = Path(__file__).with_name("server.py")
-        command = [order.python, str(server), str(self.shared.file), "1" if lasting else "0"]
-        try:
-            return Process(
-                command,
-                stdin=PIPE,
-                stdout=PIPE,
-                stderr=self._log,
-                pass_fds=[self.shared.file],
-                env=_environment(),
-                own_group=False,  # it ends with the group of a confined worker
-            )
-        except OSError as error:
-            self.shared.close()
-            self._log.close()
-            raise BadEnvironment(
-                f"{self.name} cannot be started: {order.python}: {error.strerror}.",
-                hint="Name the Python of the simulator's own environment: --python DIR/bin/python.",
-            ) from error
-
-    def _send(self, message: dict[str, Any]) -> None:
-        with contextlib.suppress(BrokenPipeError):  # it is gone: `answer` says why
-            self._process.write(json.dumps(message).encode() + b"\n")
-
-    def _hear(self, seconds: float) -> None:
-        outbox = self._process.stdout
-        if not select.select([outbox], [], [], seconds)[0]:
-            return
-        data = os.read(outbox.fileno(), 1 << 16)
-        if not data:
-            raise self._died()
-        self._heard += data
+        os.close(self._memory)
 
     # ---- what went wrong, in a paragraph
 
@@ -252,20 +144,20 @@ class SimulatorProcess:
         how = "" if code is None else f" (signal {-code})" if code < 0 else f" (exit code {code})"
         return SimulatorError(
             f"The simulator of {self.name} ended by itself{how}.{self._last_words()}",
-            hint="Run the same command again: a training goes on from its last save.",
+            hint="Run the same command again: training resumes from its last checkpoint.",
         )
 
     def _hung(self, patience_s: float) -> SimulatorError:
         self._process.kill()
         return SimulatorError(
-            f"The simulator of {self.name} gave no answer for {patience_s:g} s and was given up."
+            f"The simulator of {self.name} gave no answer for {patience_s:g} s and was killed."
             f"{self._last_words()}",
             hint="If it is only slow, allow more: --env-arg answer_s=600.",
         )
 
     def _failed(self, error: dict[str, Any]) -> BadEnvironment | SimulatorError:
         kind, text, place, hint = (error.get(part) for part in ("kind", "text", "place", "hint"))
-        if kind in ("NotInstalled", "UnknownTask"):
+        if kind == "Unavailable":
             return BadEnvironment(f"{self.name} cannot be made: {text}.", hint=hint)
         where = f" ({place})" if place else ""
         return SimulatorError(
@@ -280,23 +172,14 @@ class SimulatorProcess:
         text = os.pread(self._log.fileno(), size - start, start).decode(errors="replace")
         lines = [line.strip() for line in printable(text).splitlines() if line.strip()]
         words = " | ".join(lines[-_LAST_LINES:])[-_LAST_CHARACTERS:]
-        return f" Its last words: {words}" if words else " It had printed nothing."
-
-    def _trim_log(self) -> None:
-        """Forget what a talkative simulator printed long ago."""
-        self._steps += 1
-        if self._steps % 1000 == 0 and os.fstat(self._log.fileno()).st_size > _LOG_BYTES:
-            os.ftruncate(self._log.fileno(), 0)
+        return f" Its last output: {words}" if words else " It had printed nothing."
 
 
-def _log_file() -> io.FileIO:
-    """Return a file without a name that is always written at its end."""
-    handle, path = tempfile.mkstemp(prefix="telic-simulator-")
-    os.close(handle)
-    try:
-        return io.FileIO(os.open(path, os.O_RDWR | os.O_APPEND), "r+")
-    finally:
-        os.unlink(path)
+def _shared_memory() -> int:
+    if hasattr(os, "memfd_create"):
+        return os.memfd_create("telic-simulator", 0)
+    with tempfile.TemporaryFile() as file:  # macOS
+        return os.dup(file.fileno())
 
 
 def _environment() -> dict[str, str]:

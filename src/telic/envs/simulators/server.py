@@ -1,11 +1,10 @@
 """The simulator's side of the protocol: a program for the simulator's own Python.
 
-Run as a file, `python server.py MEMORY_FD DIES_WITH_PARENT`, by an interpreter that has never heard
-of telic: it imports the standard library and numpy, and then the adapter it is told. Orders come as
-JSON lines on standard input and each is answered by one line; numbers go through shared memory:
+Run as a file, `python server.py MEMORY_FD`, by an interpreter without telic: it imports the
+standard library and numpy, and then the adapter it is given. Orders are JSON lines on standard
+input, each answered by one line; numbers go through shared memory:
 
-    {"do": "open", ...}    make the simulator      -> {"hello": facts}
-    {"do": "map", ...}     where the arrays lie    -> {"mapped": "how they are copied"}
+    {"do": "open", ...}    make the simulator      -> {"facts": ..., "arrays": where they lie}
     {"do": "reset", ...}   start new episodes      -> {"done": true}; fills obs and groups
     {"do": "stagger"}      set episodes' ages      -> {"done": true}; reads age
     {"do": "step"}         one control step        -> {"done": true}; reads action, fills the rest
@@ -17,7 +16,6 @@ doing. An adapter is a file with a function `open_simulator(order)` that returns
 
 from __future__ import annotations
 
-import ctypes
 import importlib.util
 import json
 import mmap
@@ -32,20 +30,20 @@ from typing import Any, Protocol
 
 import numpy as np
 
-PROTOCOL = 1
-_PR_SET_PDEATHSIG = 1
 _LOOK_S = 1.0
+_PAGE = 4096
 
 
 class Simulator(Protocol):
-    """What an adapter gives: N environments that start anew by themselves when they end."""
+    """N environments that start new episodes by themselves when one ends."""
 
     facts: dict[str, Any]
-    """what the host must know; see `telic.envs.simulators.process.Hello`"""
-
-    def attach(self, arrays: dict[str, np.ndarray]) -> str:
-        """Take the shared arrays to read from and write to; say how they are copied."""
-        ...
+    """obs_names, action_names and so on, as in `telic.envs.spec.EnvSpec`, and further: simulator
+    (name and version), shows_final (whether the last observation of an episode is shown),
+    can_stagger (whether the age of an episode can be set), groups (further observations: columns)
+    """
+    arrays: dict[str, np.ndarray]
+    """shared memory to read from and write to; set before the first reset"""
 
     def reset(self, seeds: list[int]) -> None:
         """Start new episodes everywhere, from one seed per environment."""
@@ -64,47 +62,46 @@ class Simulator(Protocol):
         ...
 
 
-def main(memory: int, dies_with_parent: bool) -> int:
-    """Serve one simulator until it is closed, fails, or is left alone."""
+def main(memory: int) -> int:
+    """Serve one simulator until it is closed, fails, or its parent ends."""
     # The folder of this file must not hide a package of the same name from the simulator.
     here = str(Path(__file__).resolve().parent)
     sys.path[:] = [path for path in sys.path if path != here]
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the terminal's, meant for the host: it ends us
-    _watch_parent(dies_with_parent)
-    inbox, outbox = _take_over_pipes()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is meant for the host, which ends us
+    threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
+    # Keep the pipes to the host; what the simulator prints goes to its log, which is stderr.
+    inbox, outbox = os.fdopen(os.dup(0)), os.dup(1)
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    os.dup2(2, 1)
     try:
         _serve(inbox, outbox, memory)
-    except BaseException as error:  # whatever the simulator raises is told, SystemExit included
+    except BaseException as error:  # whatever the simulator raises is reported, also SystemExit
         traceback.print_exc()
-        _flush()
-        _send(outbox, {"error": _told(error)})
+        sys.stdout.flush()
+        _send(outbox, {"error": _described(error)})
         return 1
     return 0
 
 
 def _serve(inbox: Any, outbox: int, memory: int) -> None:
-    simulator: Simulator | None = None
+    simulator: Any = None
     for line in inbox:
         order = json.loads(line)
-        kind = order["do"]
-        if kind == "open":
+        answer: dict[str, Any] = {"done": True}
+        if order["do"] == "open":
             simulator = _open(order)
-            _send(outbox, {"hello": {"protocol": PROTOCOL, **simulator.facts}})
-            continue
-        assert simulator is not None, "the first order opens a simulator"
-        if kind == "map":
-            _send(outbox, {"mapped": simulator.attach(_arrays(memory, order))})
-            continue
-        if kind == "close":
+            simulator.arrays, places = _share(memory, order["num_envs"], simulator.facts)
+            answer = {"facts": simulator.facts, "arrays": places}
+        elif order["do"] == "reset":
+            simulator.reset(order["seeds"])
+        elif order["do"] == "stagger":
+            simulator.stagger()
+        elif order["do"] == "step":
+            simulator.step()
+        else:
             simulator.close()
             return
-        if kind == "reset":
-            simulator.reset(order["seeds"])
-        elif kind == "stagger":
-            simulator.stagger()
-        else:
-            simulator.step()
-        _send(outbox, {"done": True})
+        _send(outbox, answer)
 
 
 def _send(outbox: int, message: dict[str, Any]) -> None:
@@ -123,15 +120,35 @@ def _open(order: dict[str, Any]) -> Simulator:
     return module.open_simulator(order)
 
 
-def _arrays(memory: int, order: dict[str, Any]) -> dict[str, np.ndarray]:
-    shared = mmap.mmap(memory, order["bytes"])
-    return {
-        name: np.ndarray(shape, np.dtype(dtype), buffer=shared, offset=offset)
-        for name, dtype, shape, offset in order["arrays"]
+def _share(memory: int, n: int, facts: dict[str, Any]) -> tuple[dict[str, np.ndarray], list[Any]]:
+    """Lay out the arrays of N environments in shared memory; return them and their places."""
+    obs = len(facts["obs_names"])
+    is_discrete = facts.get("num_actions") is not None
+    wanted: dict[str, tuple[str, list[int]]] = {
+        "action": ("<i8", [n]) if is_discrete else ("<f4", [n, len(facts["action_names"])]),
+        "obs": ("<f4", [n, obs]),
+        "reward": ("<f4", [n]),
+        "terminated": ("|b1", [n]),
+        "truncated": ("|b1", [n]),
     }
+    if facts["shows_final"]:
+        wanted["final_obs"] = ("<f4", [n, obs])
+    if facts["can_stagger"]:
+        wanted["age"] = ("<i8", [n])
+    for name, width in facts["groups"].items():
+        wanted[f"group:{name}"] = ("<f4", [n, width])
+    places: list[Any] = []
+    end = 0
+    for name, (kind, shape) in wanted.items():
+        places.append((name, kind, shape, end))
+        end += -(-int(np.prod(shape)) * np.dtype(kind).itemsize // _PAGE) * _PAGE
+    os.ftruncate(memory, end)
+    shared = mmap.mmap(memory, end)
+    arrays = {name: np.ndarray(shape, kind, shared, at) for name, kind, shape, at in places}
+    return arrays, places
 
 
-def _told(error: BaseException) -> dict[str, str | None]:
+def _described(error: BaseException) -> dict[str, str | None]:
     """Say what an error is and where it came from, without this file's own frames."""
     frames = traceback.extract_tb(error.__traceback__)
     theirs = [frame for frame in frames if frame.filename != __file__]
@@ -144,36 +161,14 @@ def _told(error: BaseException) -> dict[str, str | None]:
     }
 
 
-def _watch_parent(dies_with_parent: bool) -> None:
-    """End with the parent: by the kernel where that is right, and by looking once a second."""
-    parent = os.getppid()
-    if dies_with_parent and sys.platform == "linux":
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL))
-
-    def look() -> None:
-        while os.getppid() == parent:
-            time.sleep(_LOOK_S)
-        os._exit(1)
-
-    threading.Thread(target=look, daemon=True).start()
-
-
-def _take_over_pipes() -> tuple[Any, int]:
-    """Keep the pipes to the host; what the simulator prints goes to its log, which is stderr."""
-    inbox, outbox = os.fdopen(os.dup(0)), os.dup(1)
-    nothing = os.open(os.devnull, os.O_RDONLY)
-    os.dup2(nothing, 0)
-    os.dup2(2, 1)
-    os.close(nothing)
-    return inbox, outbox
-
-
-def _flush() -> None:
-    sys.stdout.flush()
-    sys.stderr.flush()
+def _end_with(parent: int) -> None:
+    while os.getppid() == parent:
+        time.sleep(_LOOK_S)
+    os._exit(1)
 
 
 if __name__ == "__main__":
-    code = main(int(sys.argv[1]), sys.argv[2] == "1")
-    _flush()
+    code = main(int(sys.argv[1]))
+    sys.stdout.flush()
+    sys.stderr.flush()
     os._exit(code)  # simulators leave threads behind that an orderly end would wait for

@@ -66,7 +66,7 @@ def _module(place: str) -> Any:
 
 
 def _of_class(maker: Any, count: int, arguments: dict[str, Any]) -> Any:
-    if _makes_one(maker):
+    if inspect.isclass(maker) and issubclass(maker, gymnasium.Env):
         return vector.SyncVectorEnv(
             [lambda: maker(**arguments)] * count, autoreset_mode=vector.AutoresetMode.SAME_STEP
         )
@@ -79,12 +79,10 @@ def _of_class(maker: Any, count: int, arguments: dict[str, Any]) -> Any:
     return made
 
 
-def _makes_one(maker: object) -> bool:
-    return inspect.isclass(maker) and issubclass(maker, gymnasium.Env)
-
-
 class VectorSimulator:
     """A vector environment that starts ended episodes within the step, or lets itself be reset."""
+
+    arrays: dict[str, np.ndarray]
 
     def __init__(self, env: Any, order: dict[str, Any]) -> None:
         self._env = env
@@ -125,37 +123,31 @@ class VectorSimulator:
             "num_actions": int(action.n) if self._discrete else None,
             "dt_s": _seconds_per_step(_first(env)),
             "max_episode_steps": getattr(spec, "max_episode_steps", None),
-            "seeding": "rows",
             "shows_final": True,
             "can_stagger": False,
             "groups": {},
             "notes": notes,
         }
 
-    def attach(self, arrays: dict[str, np.ndarray]) -> str:
-        """Take the shared arrays."""
-        self._arrays = arrays
-        return "shared memory"
-
     def reset(self, seeds: list[int]) -> None:
         """Start new episodes; the environments go on by their own generators afterwards."""
         obs, _ = self._env.reset(seed=seeds)
-        self._arrays["obs"][:] = _rows(self._obs_space, obs)
+        self.arrays["obs"][:] = _rows(self._obs_space, obs)
 
     def stagger(self) -> None:
-        """Refuse: nobody outside can set the clock of a Gymnasium environment."""
+        """Refuse: the clock of a Gymnasium environment cannot be set."""
         raise NotImplementedError
 
     def step(self) -> None:
-        """Step, and start anew what has ended."""
-        arrays = self._arrays
+        """Step, and start new episodes where one has ended."""
+        arrays = self.arrays
         obs, reward, terminated, truncated, info = self._env.step(self._native(arrays["action"]))
         rows = _rows(self._obs_space, obs)
         final, done = rows.copy(), np.asarray(terminated) | np.asarray(truncated)
         if done.any():
             if self._mode == vector.AutoresetMode.SAME_STEP:
                 for row in np.flatnonzero(done):
-                    final[row] = _row(self._obs_space, info["final_obs"][row])
+                    final[row] = spaces.flatten(self._obs_space, info["final_obs"][row])
             else:
                 obs, _ = self._env.reset(options={"reset_mask": done})
                 rows = _rows(self._obs_space, obs)
@@ -182,48 +174,39 @@ def _first(env: Any) -> Any:
 
 
 def _description(env: Any) -> str:
-    """Return the first sentence that its class says of itself, without headings."""
-    lines = (env.__doc__ or "").splitlines()
-    said = (line.strip() for line in lines)
-    return next((line for line in said if line and not line.startswith("#")), "")
+    """Return the first sentence of its class's docstring, without headings."""
+    lines = (line.strip() for line in (env.__doc__ or "").splitlines())
+    return next((line for line in lines if line and not line.startswith("#")), "")
 
 
 def _seconds_per_step(env: Any) -> float | None:
     seconds = getattr(env, "dt", None) or getattr(env, "tau", None)
-    return float(seconds) if isinstance(seconds, int | float) else None
+    return float(seconds) if isinstance(seconds, (int, float)) else None
 
 
-def _parts(space: Any) -> dict[str, Any]:
-    """Return the spaces that a Dict or a Tuple is made of."""
+def _parts(space: Any) -> dict[Any, Any] | None:
+    """Return the spaces that a Dict or a Tuple is made of, by key; None: it is one space."""
     if isinstance(space, spaces.Dict):
-        return dict(space.spaces.items())
-    return {str(place): part for place, part in enumerate(space.spaces)}
-
-
-def _is_whole(space: Any) -> bool:
-    return isinstance(space, (spaces.Dict, spaces.Tuple))
+        return dict(space.spaces)
+    return dict(enumerate(space.spaces)) if isinstance(space, spaces.Tuple) else None
 
 
 def _names(space: Any, stem: str) -> list[str]:
-    if _is_whole(space):
-        return [name for key, part in _parts(space).items() for name in _names(part, str(key))]
+    parts = _parts(space)
+    if parts is not None:
+        return [name for key, part in parts.items() for name in _names(part, str(key))]
     size = spaces.flatdim(space)
     return [stem] if size == 1 else [f"{stem}_{column}" for column in range(size)]
 
 
 def _rows(space: Any, batch: Any) -> np.ndarray:
     """Return a batch of observations as rows of numbers, (N, columns)."""
-    if _is_whole(space):
-        keys = list(space.spaces) if isinstance(space, spaces.Dict) else range(len(space.spaces))
-        parts = zip(_parts(space).values(), keys, strict=True)
-        return np.concatenate([_rows(part, batch[key]) for part, key in parts], axis=1)
+    parts = _parts(space)
+    if parts is not None:
+        return np.concatenate([_rows(part, batch[key]) for key, part in parts.items()], axis=1)
     batch = np.asarray(batch)
     if isinstance(space, spaces.Discrete):
         return np.eye(int(space.n), dtype=np.float32)[batch - space.start]
     if isinstance(space, (spaces.Box, spaces.MultiBinary)):
         return batch.reshape(len(batch), -1).astype(np.float32)
     raise TypeError(f"Observations of a {type(space).__name__} space are not supported.")
-
-
-def _row(space: Any, observation: Any) -> np.ndarray:
-    return spaces.flatten(space, observation)
