@@ -51,6 +51,7 @@ def cli_page() -> str:
     parts, lists = [HEAD, _table(_rows(root))], list[str]()
     title = ""
     for word, command in root.commands.items():
+        command.get_params(typer.Context(command))  # which loads its help
         if PANELS.get(word, title) != title:
             title = PANELS[word]
             lists += ["", f"**{title}**", "", "| command | does |", "|---|---|"]

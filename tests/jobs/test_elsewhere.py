@@ -47,7 +47,7 @@ def test_an_error_elsewhere_is_the_error_here(tmp_path):
     future = Future()
     record = JobBoard(tmp_path / "runs").take(job.spec, "ray")[1]
     future.set_result(record.model_copy(update={"state": "failed", "reason": "no room"}))
-    with pytest.raises(Refused, match=r"failed on ray: no room.*telic jobs logs search_"):
+    with pytest.raises(Refused, match=r"failed on ray: no room.*telic jobs search_.* --logs"):
         thing_of(job, future, print)  # it never began
     told = {"error": "No task named CartPole-v9.", "hint": "Closest: CartPole-v1."}
     progress = JobProgress(pid=1, started=0.0, state="failed", exit_code=2, **told)
@@ -306,9 +306,9 @@ def test_what_the_dashboard_started_is_in_the_table_of_jobs(tmp_path):
         "run_1": (HERE, "done"),
         "run_2": (HERE, "running"),
     }
-    assert jobs.logs("run_1", runs_dir=str(tmp_path)) == ("run_1", "run_1 says")
-    assert jobs.logs("far", runs_dir=str(tmp_path)) == ("far", "")
+    assert jobs.jobs("run_1", logs=True, runs_dir=str(tmp_path)) == ("run_1", "run_1 says")
+    assert jobs.jobs("far", logs=True, runs_dir=str(tmp_path)) == ("far", "")
     with pytest.raises(Refused, match=r"dashboard.*telic stop session_of_run_2$"):
-        jobs.stop("run_2", runs_dir=str(tmp_path))
+        jobs.jobs("run_2", stop=True, runs_dir=str(tmp_path))
     with pytest.raises(Refused, match=r"dashboard.*telic resume session_of_run_1$"):
-        jobs.retry("run_1", runs_dir=str(tmp_path))
+        jobs.jobs("run_1", retry=True, runs_dir=str(tmp_path))

@@ -13,7 +13,7 @@ from telic.jobs.pool import JobPool
 from telic.jobs.spec import AttemptEnd, AttemptReport, JobRecord, JobSpec
 from telic.storage.files import read_record, write_json
 from telic.testing import JobLauncherContract
-from telic.verbs.jobs import jobs, retry
+from telic.verbs.jobs import jobs
 
 
 class Scripted:
@@ -213,11 +213,11 @@ def test_a_job_that_failed_is_retried_from_what_is_there_and_comes_home_once(tmp
     (line,) = jobs(runs_dir=runs).jobs
     assert line.state == "failed" and line.reason == failed.reason
 
-    done = retry("job", runs_dir=runs)
+    done = jobs("job", retry=True, runs_dir=runs)
     assert done.state == "done" and done.code == 0 and done.reason is None
     assert [attempt.number for attempt in done.attempts] == [1, 2]
     assert "killed by signal 9" in done.attempts[0].ended, "why it was tried again is kept"
     assert done.attempts[1].ended == "code 0"
     with pytest.raises(Refused, match="job is done"):
-        retry("job", runs_dir=runs)
+        jobs("job", retry=True, runs_dir=runs)
     assert (work / "out.txt").read_text() == "home\n"

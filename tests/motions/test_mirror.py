@@ -69,12 +69,14 @@ def test_a_robot_without_two_like_sides_is_refused_by_name(tmp_path):
 
 
 def test_a_library_is_mirrored_once_and_only_once(tmp_path):
+    source, target = tmp_path / "source", tmp_path / "both"
     robot = motion_robot("planar-biped")
     clip = some_clip("planar-biped", 0)
-    with LibraryWriter(tmp_path, head_for(robot, [clip])) as writer:
+    with LibraryWriter(source, head_for(robot, [clip])) as writer:
         writer.add(clip)
-    for added in ({"added": 1}, {}):
-        assert verbs.mirror_motions(library=tmp_path, unfiltered=True).counts == added
-    found = MotionLibrary.open(tmp_path)
+    for outcome in ("added", "there already"):
+        done = verbs.filter_motions(library=source, out=target, mirror=True, unfiltered=True)
+        assert done.counts == {outcome: 2}
+    found = MotionLibrary.open(target)
     assert found.names == ["any", "any-mirrored"]
     assert [line.split for line in found.clips] == ["test", "test"]

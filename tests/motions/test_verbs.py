@@ -26,12 +26,12 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_a_library_is_listed_and_shown(library: Path) -> None:
-    found = verbs.list_motions(library=library)
+    found = verbs.show_motions(library=library)
     assert [line.clip for line in found.clips] == ["stand-0-0000", "stand-0-0001"]
     assert {line.licence for line in found.clips} == {"CC0-1.0"}
-    page = verbs.show_motion("stand-0-0001", library=library)
+    page = verbs.show_motions("stand-0-0001", library=library)
     assert page.reasons == [] and page.measured["slide_m_s"] < 0.02
-    assert verbs.list_motions(library=library, match="0001").total == 1
+    assert verbs.show_motions(library=library, match="0001").total == 1
 
 
 def test_good_and_bad_files_are_taken_in_together(tmp_path: Path) -> None:
@@ -66,8 +66,8 @@ def test_what_cannot_be_is_said(library: Path, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="no file or folder"):
         verbs.import_motions(["nowhere.bvh"], robot="planar-biped", library=tmp_path / "x")
     with pytest.raises(BadFile, match="is no library"):
-        verbs.list_motions(library=tmp_path)
-    with pytest.raises(UsageError, match="folder of their own"):
+        verbs.show_motions(library=tmp_path)
+    with pytest.raises(UsageError, match="folder of its own"):
         verbs.filter_motions(library=library, out=library)
     with pytest.raises(BadFile, match="holds motions of planar-biped"):
         verbs.generate_motions(robot="Humanoid-v5", count=1, families=["stand"], library=library)
@@ -75,5 +75,5 @@ def test_what_cannot_be_is_said(library: Path, tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_a_clip_is_drawn(library: Path, tmp_path: Path) -> None:
-    verbs.play_motion("stand-0-0000", library=library, out=tmp_path / "strip.png")
+    verbs.show_motions("stand-0-0000", library=library, out=tmp_path / "strip.png")
     assert (tmp_path / "strip.png").stat().st_size > 1000

@@ -6,17 +6,16 @@ import gc
 import inspect
 import shlex
 import sys
-from collections.abc import Generator, Iterator, MutableMapping
+from collections.abc import Generator
 from contextlib import ExitStack, contextmanager
-from functools import partial
-from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Protocol, cast, runtime_checkable
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
+from telic import __version__
 from telic.cli.output import fail, print_json, show
 from telic.cli.stop_signals import StopSignal, stoppable
 from telic.core.request import RequestField
@@ -45,68 +44,51 @@ def progress_of(verb: Verb[Any, Any], values: dict[str, Any], is_quiet: bool) ->
 
 
 _WHAT = "Describe a behaviour, get a trained policy, and the evidence that it does what you asked."
-_DOORS: dict[str, str | VerbGroup] = {
-    "serve": "web:serve",
-    "site": "web:site",
-    "mcp": VerbGroup("Serve telic to coding agents.", {"serve": "mcp:serve"}),
-}
-"""verbs of the servers"""
+_USAGE_ERROR: Any = typer.BadParameter.__mro__[1]
 
 
-class LazyGroup(TyperGroup):
-    """Commands under one word, listed without loading what they stand for."""
+@contextmanager
+def _printable_errors() -> Generator[None]:
+    """Make complaints about the words of a command printable."""
+    try:
+        yield
+    except _USAGE_ERROR as error:
+        error.message = printable(error.message)
+        raise
+
+
+class _LazyGroup(TyperGroup):
+    """Commands under one word; nothing of a command is imported before it is called."""
 
     def list_commands(self, ctx: Any) -> list[str]:
         """Return the words."""
         return list(self.commands)
 
 
-_USAGE_ERROR: type[Exception] = typer.BadParameter.__mro__[1]
-
-
-@contextmanager
-def shown_plainly() -> Generator[None]:
-    """Let the complaint about a word show the word, and never obey what it holds."""
-    try:
-        yield
-    except _USAGE_ERROR as error:
-        if isinstance(error, SpokenComplaint):
-            error.message = printable(error.message)
-        raise
-
-
-@runtime_checkable
-class SpokenComplaint(Protocol):
-    """What is wrong with the words of a command."""
-
-    message: str
-
-
-class RootGroup(LazyGroup):
-    """All commands; nothing of a command is loaded before it is asked for."""
-
-    def make_context(self, *args: Any, **options: Any) -> Any:
-        """Read the words before the command."""
-        with shown_plainly():
-            return super().make_context(*args, **options)
-
-    def invoke(self, ctx: Any) -> Any:
-        """Read the words of the command, and do it."""
-        with shown_plainly():
-            return super().invoke(ctx)
+class _RootGroup(_LazyGroup):
+    """All commands."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
-        verbs = {**VERBS, **_DOORS}
         panels, title = dict[str, str](), ""
-        for word in verbs:
+        for word in VERBS:
             title = panels[word] = PANELS.get(word, title)
-        self.commands = CommandMap(verbs, panels)
+        self.commands = _commands(VERBS, panels)
+
+    def make_context(self, *args: Any, **options: Any) -> Any:
+        """Parse the words before the command."""
+        with _printable_errors():
+            return super().make_context(*args, **options)
+
+    def invoke(self, ctx: Any) -> Any:
+        """Parse the words of the command, and run it."""
+        with _printable_errors():
+            return super().invoke(ctx)
 
 
 app = typer.Typer(
     name="telic",
-    cls=RootGroup,
+    cls=_RootGroup,
     help=_WHAT,
     epilog='Start with: telic run "run forward fast"      Ask any command: telic COMMAND --help',
     no_args_is_help=True,
@@ -122,8 +104,6 @@ def version(
 ) -> None:
     """Answer without a command."""
     if show_version:
-        from telic import __version__
-
         typer.echo(f"telic {__version__}")
         raise typer.Exit
 
@@ -135,109 +115,71 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document an
 Debug = Annotated[bool, typer.Option("--debug", help="Show tracebacks.", hidden=True)]
 
 
-class VerbCommand(TyperCommand):
-    """A verb as a command; its options are made when somebody asks for them."""
+class _VerbCommand(TyperCommand):
+    """A verb as a command; help, options and the verb itself are loaded when needed."""
 
-    def __init__(self, name: str, verb: Verb[Any, Any], panel: str | None = None) -> None:
+    def __init__(self, name: str, path: str, panel: str | None = None) -> None:
         super().__init__(
             name,
-            callback=partial(call, verb),
-            help=verb.help,
-            epilog=_examples(verb.examples),
+            callback=self._call,
             rich_markup_mode=_MARKUP,
             rich_help_panel=panel,
         )
-        self._verb = verb
+        self._path = path
+
+    @property
+    def short_help(self) -> str:
+        """The line of a list of commands."""
+        return catalogue.summary(self._path)
+
+    @short_help.setter
+    def short_help(self, text: str | None) -> None:
+        """Ignore what the base class sets."""
 
     def get_params(self, ctx: Any) -> list[Any]:
         """Return the options and arguments."""
         if not self.params:
-            self.params = options(self._verb)
+            verb = catalogue.load(self._path)
+            own: Any = self  # whose help the base class declares as text from the start
+            own.help, own.epilog = verb.help, _examples(verb.examples)
+            self.params = _options(verb)
         return super().get_params(ctx)
 
+    def _call(self, **values: Any) -> None:
+        call(catalogue.load(self._path), **values)
 
-class GroupCommand(LazyGroup):
-    """Verbs under one word; the modules of its verbs are loaded when they are asked for."""
+
+class _GroupCommand(_LazyGroup):
+    """Verbs under one word."""
 
     def __init__(self, name: str, group: VerbGroup, panel: str | None = None) -> None:
-        self._verb = None if group.own is None else find(group.own)
         super().__init__(
             name=name,
             help=group.help,
-            epilog=_examples(group.examples or (self._verb.examples if self._verb else "")),
-            no_args_is_help=self._verb is None,
-            invoke_without_command=self._verb is not None,
-            callback=self._call_own,
+            epilog=_examples(group.examples),
+            no_args_is_help=True,
             rich_markup_mode=_MARKUP,
             rich_help_panel=panel,
         )
-        self.commands = CommandMap(group.verbs)
-
-    def get_params(self, ctx: Any) -> list[Any]:
-        """Return the options of the verb that the word alone is."""
-        if self._verb is not None and not self.params:
-            self.params = options(self._verb, requires=False)
-        return super().get_params(ctx)
-
-    def _call_own(self, **values: Any) -> None:
-        context = typer.main.get_current_context()  # pyright: ignore[reportPrivateImportUsage]
-        if self._verb is not None and context.invoked_subcommand is None:
-            call(self._verb, **values)
+        self.commands = _commands(group.verbs)
 
 
-class CommandMap(MutableMapping[str, Any]):
-    """Commands by word, made at first use."""
-
-    def __init__(
-        self, verbs: dict[str, str | VerbGroup], panels: dict[str, str] | None = None
-    ) -> None:
-        self._verbs = verbs
-        self._panels = panels or {}
-        self._commands: dict[str, Any] = {}
-
-    def __getitem__(self, word: str) -> Any:
-        if word not in self._commands:
-            entry, panel = self._verbs[word], self._panels.get(word)
-            self._commands[word] = (
-                VerbCommand(word, find(entry), panel)
-                if isinstance(entry, str)
-                else GroupCommand(word, entry, panel)
-            )
-        return self._commands[word]
-
-    def __contains__(self, word: object) -> bool:
-        return word in self._verbs
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._verbs)
-
-    def __len__(self) -> int:
-        return len(self._verbs)
-
-    def __setitem__(self, word: str, command: Any) -> None:
-        self._commands[word] = command
-
-    def __delitem__(self, word: str) -> None:
-        del self._commands[word]
+def _commands(
+    verbs: dict[str, str | VerbGroup], panels: dict[str, str] | None = None
+) -> dict[str, Any]:
+    panel = panels or {}
+    return {
+        word: _VerbCommand(word, entry, panel.get(word))
+        if isinstance(entry, str)
+        else _GroupCommand(word, entry, panel.get(word))
+        for word, entry in verbs.items()
+    }
 
 
-def find(path: str) -> Verb[Any, Any]:
-    """Return a verb, also one of the servers."""
-    package, _, name = path.partition(":")
-    if package in ("mcp", "web"):
-        return getattr(import_module(f"telic.{package}"), name)
-    return catalogue.load(path)
-
-
-def options(verb: Verb[Any, Any], *, requires: bool = True) -> list[Any]:
-    """Return a verb's fields as options and arguments, and what every command has.
-
-    Args:
-        verb: the verb.
-        requires: refuse a command line without the required ones; the request checks them, too.
-    """
+def _options(verb: Verb[Any, Any]) -> list[Any]:
+    """Return a verb's fields as options and arguments, and what every command has."""
     fields = [field for field in verb.fields if field.how.scope != "inner"]
-    parameters = [_parameter(field, requires) for field in fields]
+    parameters = [_parameter(field) for field in fields]
     if verb.has_result:
         parameters.append(_named(_JSON, AsJson, default=False))
     parameters.append(_named(_DEBUG, Debug, default=False))
@@ -251,13 +193,13 @@ def options(verb: Verb[Any, Any], *, requires: bool = True) -> list[Any]:
     return cast("list[Any]", get_command(app).params)
 
 
-def _parameter(field: RequestField, requires: bool) -> inspect.Parameter:
+def _parameter(field: RequestField) -> inspect.Parameter:
     """Return a field as a parameter that typer understands."""
     how = field.how
     kind = _kind(field)
     default = _default(field)
     if field.is_required:
-        default = inspect.Parameter.empty if requires else None
+        default = inspect.Parameter.empty
     if default is None:
         kind = kind | None
     if how.scope == "argument":

@@ -12,6 +12,9 @@ from telic.cli.console import console, print_facts, print_rows
 from telic.cli.output import view
 from telic.core.text import count, duration, number, sparkline
 from telic.session.outcome import OUTCOMES, Outcome, outcome_words
+from telic.storage.facts import MemberResultFacts
+from telic.storage.files import read_facts
+from telic.storage.layout import RunFolder, SessionFolder
 
 if TYPE_CHECKING:
     from telic.bench.intents import Benchmark
@@ -56,7 +59,6 @@ def counted_episodes(summary: SessionSummary) -> str:
 def show_session(session: Session) -> None:
     """Print the outcome of a session, and what can be done with it."""
     from telic.session.robustness import read_card, summary_line
-    from telic.storage.layout import SessionFolder
 
     summary = session.summary
     verdict = outcome_words(summary.outcome, summary.limits)
@@ -169,7 +171,7 @@ def show_labels(found: LabelList) -> None:
 @view
 def show_order(order: WorkOrder) -> None:
     """Print a work order as a page."""
-    from telic.llm.work_orders import describe
+    from telic.llm.work_orders import describe  # loads all of llm
 
     console.print(describe(order), markup=False, highlight=False, soft_wrap=True)
 
@@ -180,7 +182,6 @@ def show_order(order: WorkOrder) -> None:
 @view
 def show_run(run: Run) -> None:
     """Print the result of a training, and where everything is."""
-    from telic.storage.layout import RunFolder
     from telic.training.folder import is_resumable
 
     summary, name = run.summary, run.path.name
@@ -204,9 +205,6 @@ def show_run(run: Run) -> None:
 
 def _best_facts(path: Path) -> dict[str, Any]:
     """Return what to print about the best member of a run."""
-    from telic.storage.facts import MemberResultFacts
-    from telic.storage.files import read_facts
-    from telic.storage.layout import RunFolder
     from telic.training.folder import best_member
 
     run = RunFolder(path)

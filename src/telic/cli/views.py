@@ -16,6 +16,8 @@ from telic.cli.console import console
 from telic.core.events import BenchEvent
 from telic.core.text import count, duration, number
 from telic.judges.criteria import scope_words
+from telic.session.control import approve
+from telic.storage.layout import SessionFolder
 
 # Events are matched by name: importing the records that they are loads torch and MuJoCo, while
 # workers should start to load them at the same time.
@@ -337,9 +339,6 @@ class SessionView(TrainingView):
         if event.reason != "approval" or not self._asks or self._path is None:
             self.say(escape(event.message))
             return
-        from telic.session.control import approve
-        from telic.storage.layout import SessionFolder
-
         folder = SessionFolder(self._path)
         self._bar.stop()
         if typer.confirm("Go on with these criteria?", default=True):

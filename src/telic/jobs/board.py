@@ -68,7 +68,7 @@ class JobBoard:
                 if is_driven(known) and known.driver != ProcessId.own():
                     raise Refused(
                         f"{known.name} is being done by process {known.driver.pid}.",
-                        hint="Wait for it, or end it with: telic jobs stop " + known.name,
+                        hint=f"Wait for it, or stop it: telic jobs {known.name} --stop",
                     )
                 spec = spec.model_copy(update={"name": known.name})
             folder = self.folder(spec.name)

@@ -91,7 +91,7 @@ class MotionLibrary:
     def place(self, name: str) -> int:
         """Return the number of a clip; raises UnknownName."""
         if name not in self._places:
-            raise UnknownName("clip", name, self.names, see="telic motions list")
+            raise UnknownName("clip", name, self.names, see="telic motions show")
         return self._places[name]
 
     def chosen(self, split: Split) -> list[int]:

@@ -16,10 +16,10 @@ class SearchConfig(Config):
 
     schema_version: Literal[1] = 1
     env: str = Field(
-        description="Task: see telic search envs.",
+        description="Task: see telic envs --search.",
         json_schema_extra=FieldHelp(flags=("--env",), is_positional=True),
     )
-    method: str = Field(default="r2po", description="Method: see telic search methods.")
+    method: str = Field(default="r2po", description="Method: see telic presets --search.")
     switches: dict[str, Any] = Field(
         default={},
         description="Change one choice of the method: name=value.",

@@ -189,7 +189,7 @@ def switches_of(method: str, *, is_faithful: bool = False) -> Switches:
     elif name in (others := plugin_names("proposers", METHODS)):
         values = {"proposer": name, "select": "race"}
     else:
-        raise UnknownName("method", method, [*METHODS, *others], see="telic search methods")
+        raise UnknownName("method", method, [*METHODS, *others], see="telic presets --search")
     if is_faithful:
         clips = name not in PUBLISHED or name in _CLIPPING
         values |= {**_AS_PUBLISHED, "clip_actions": clips}

@@ -344,7 +344,7 @@ def find_task(name: str) -> SearchTask:
     """Return the task of that id; raises UnknownName with the closest ids."""
     if name not in _WORLDS:
         raise UnknownName(
-            "environment for policy search", name, list(TASKS), see="telic search envs"
+            "environment for policy search", name, list(TASKS), see="telic envs --search"
         )
     return _tasks()[name]
 

@@ -48,7 +48,7 @@ def clips_of(library: MotionLibrary, split: Split) -> list[int]:
     """Return the clips of a split; raises UsageError where there are none."""
     found = library.chosen(split)
     if not found:
-        raise UsageError(f"The library has no clip for {split}.", hint="See: telic motions list")
+        raise UsageError(f"The library has no clip for {split}.", hint="See: telic motions show")
     return found
 
 

@@ -98,7 +98,7 @@ class ReferenceTable:
             spare: room for more frames than these clips have, as a share: others may be longer.
         """
         if not clips:
-            raise UsageError("There is no motion to follow.", hint="See: telic motions list")
+            raise UsageError("There is no motion to follow.", hint="See: telic motions show")
         self.parts, self.dt = parts, dt
         self._lag_s, self._proportions, self._least_points = lag_s, proportions, least_points
         self._sizes = [3, 4, 3, 3, parts.joints, parts.joints]

@@ -19,21 +19,19 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from telic.core.config import Record
-from telic.core.events import Event
+from telic.core.events import Event, SearchStart, SessionStart, TrainStart
 from telic.core.request import RequestField
 from telic.core.text import is_mapping, is_row
 from telic.core.verb import Verb
 from telic.errors import TelicError, UnknownName, telling_places
+from telic.jobs.board import JobLine
 from telic.jobs.process import Process, ProcessId, is_same_process
 from telic.storage.files import read_record, write_json
 from telic.storage.layout import changed_at, new_name
 from telic.verbs import catalogue
-
-if TYPE_CHECKING:
-    from telic.jobs.board import JobLine
 
 STARTED = "started"
 HERE = "this machine"
@@ -200,8 +198,6 @@ def list_jobs(runs_dir: Path) -> list[StartedJob]:
 
 def job_lines(runs_dir: Path) -> list[JobLine]:
     """Return the jobs that were started here as the table of all jobs has them."""
-    from telic.jobs.board import JobLine
-
     lines: list[JobLine] = []
     for job in list_jobs(runs_dir):
         file = runs_dir / STARTED / f"{job.job}.state.json"
@@ -278,8 +274,6 @@ def main(file: str) -> int:
 
 def _thing_of(event: Event) -> str | None:
     """Return the name of the thing whose beginning an event tells."""
-    from telic.core.events import SearchStart, SessionStart, TrainStart
-
     if isinstance(event, SessionStart):
         return event.session
     if isinstance(event, SearchStart):

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import re
+from functools import cache
 from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from telic.core.verb import Verb
@@ -13,46 +17,51 @@ class VerbGroup(NamedTuple):
 
     help: str
     verbs: dict[str, str | VerbGroup]
-    """by word, as "module:name" of this package, or a group again"""
+    """by word, as "module:name", or a group again"""
     examples: str = ""
-    own: str | None = None
-    """the verb of the word alone"""
 
 
 def load(path: str) -> Verb[Any, Any]:
     """Return the verb that "module:name" names."""
     module, _, name = path.partition(":")
-    return getattr(import_module(f"telic.verbs.{module}"), name)
+    return getattr(import_module(_full_name(module)), name)
 
 
-_SEARCH = VerbGroup(
-    "Optimize the parameters of a small policy.",
-    {name: f"search:{name}" for name in ("envs", "methods")},
-    own="search:search",
-)
+def summary(path: str) -> str:
+    """Return the first line of a verb's help, read from its source: lists import no verb."""
+    module, _, name = path.partition(":")
+    found = re.search(
+        rf'^def {name}\(.*?"""(.+?)(?:"""|$)', _source(module), re.DOTALL | re.MULTILINE
+    )
+    return found[1] if found else ""
+
+
+def _full_name(module: str) -> str:
+    return f"telic.{module}" if module in ("mcp", "web") else f"telic.verbs.{module}"
+
+
+@cache
+def _source(module: str) -> str:
+    spec = find_spec(_full_name(module))
+    return Path(spec.origin).read_text() if spec is not None and spec.origin else ""
+
+
 _BENCH = VerbGroup(
     "Benchmarks: intents run as sessions, judges on labelled episodes.",
     {"intents": "machine:intents", "judges": "machine:judges"},
 )
 _TRACK = VerbGroup(
     "Train, evaluate and export policies that track reference motions.",
-    {name: f"track:{name}" for name in ("train", "eval", "sweep", "export")},
+    {name: f"track:{name}" for name in ("train", "eval", "export")},
 )
 _MOTIONS = VerbGroup(
-    "Reference motions: generate, import, list, show, filter and mirror clips.",
+    "Reference motions: generate, import, show and filter clips.",
     {
-        "list": "motions:list_motions",
-        "show": "motions:show_motion",
+        "show": "motions:show_motions",
         "generate": "motions:generate_motions",
         "import": "motions:import_motions",
         "filter": "motions:filter_motions",
-        "mirror": "motions:mirror_motions",
     },
-)
-_JOBS = VerbGroup(
-    "Manage remote jobs: list, logs, stop, retry.",
-    {"logs": "jobs:logs", "stop": "jobs:stop", "retry": "jobs:retry"},
-    own="jobs:jobs",
 )
 _PLUGIN = VerbGroup(
     "Skills, agents and hooks for coding agents.",
@@ -95,7 +104,7 @@ Only [bold]run[/] and [bold]adapter --smoke[/] start processes.
 VERBS: dict[str, str | VerbGroup] = {
     "run": "session:run",
     "train": "train:train",
-    "search": _SEARCH,
+    "search": "search:search",
     "track": _TRACK,
     "pause": "control:pause",
     "stop": "control:stop",
@@ -112,7 +121,6 @@ VERBS: dict[str, str | VerbGroup] = {
     "play": "play:play",
     "report": "things:report",
     "delete": "things:delete",
-    "restore": "things:restore",
     "export": "things:export",
     "study": _STUDY,
     "envs": "machine:envs",
@@ -121,8 +129,11 @@ VERBS: dict[str, str | VerbGroup] = {
     "presets": "train:presets",
     "doctor": "machine:doctor",
     "bench": _BENCH,
-    "jobs": _JOBS,
+    "jobs": "jobs:jobs",
     "plugin": _PLUGIN,
+    "serve": "web:serve",
+    "site": "web:site",
+    "mcp": VerbGroup("Serve telic to coding agents.", {"serve": "mcp:serve"}),
 }
 PANELS: dict[str, str] = {
     "run": "Make a policy",

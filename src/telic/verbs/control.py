@@ -7,20 +7,26 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from telic.core.events import Listener
+from telic.core.events import Listener, read_events
 from telic.core.request import RunsRequest, WatchedRequest, argument, option
 from telic.core.text import is_dict, read_count
 from telic.core.verb import verb
 from telic.errors import TelicError, UsageError
 from telic.judges.criteria import Criterion
-from telic.session.records import read_criteria
+from telic.session.control import add_note, require_heeded
+from telic.session.control import approve as agree
+from telic.session.outcome import exit_code
+from telic.session.records import is_running, read_criteria, require_unfinished
+from telic.session.records import state_of as session_state
+from telic.storage.layout import SessionFolder, WorkFolder
+from telic.storage.reading import check_file, parse_json
 from telic.storage.workspace import WORK, Thing, Workspace
+from telic.verbs.lines import state_of
 from telic.verbs.things import ThingRequest
 
 if TYPE_CHECKING:
     from telic.search.runner import Search
     from telic.session.loop import Session
-    from telic.storage.layout import SessionFolder, WorkFolder
     from telic.training.run import Run
 
 STEER = """
@@ -69,8 +75,6 @@ class WorkRequest(ThingRequest):
 
     def work(self) -> tuple[Thing, WorkFolder]:
         """Return the thing and its folder."""
-        from telic.storage.layout import WorkFolder
-
         thing = self.find(*WORK, prefer_running=True)
         return thing, WorkFolder(thing.path)
 
@@ -98,24 +102,6 @@ def stop(request: WorkStopRequest) -> WorkState:
     return WorkState(thing.kind, thing.name, state_of(thing))
 
 
-def state_of(thing: Thing) -> str:
-    """Return the current state, or the outcome."""
-    from telic.session.records import state_of as session_state
-    from telic.storage.facts import WorkOutcome
-    from telic.storage.files import read_facts
-    from telic.storage.layout import RunFolder, SessionFolder
-    from telic.training.folder import status_of
-
-    if thing.kind == "session":
-        return session_state(SessionFolder(thing.path))
-    if thing.kind == "run":
-        return status_of(RunFolder(thing.path))
-    if thing.is_running:
-        return "running"
-    summary = thing.path / "summary.json"
-    return read_facts(summary, WorkOutcome)["outcome"] if summary.exists() else "interrupted"
-
-
 class WorkResumeRequest(WorkRequest, WatchedRequest):
     """Work to resume."""
 
@@ -138,10 +124,8 @@ class WorkResumeRequest(WorkRequest, WatchedRequest):
         return {name: value for name, value in limits.items() if value is not None}
 
 
-def _how_it_ended(result: Any) -> int:
+def _exit_code(result: Any) -> int:
     if hasattr(result, "passed"):
-        from telic.session.outcome import exit_code
-
         return exit_code(result.summary.outcome, out_of_budget=result.summary.out_of_budget)
     status = getattr(result, "status", None) or getattr(
         getattr(result, "summary", None), "outcome", None
@@ -149,84 +133,12 @@ def _how_it_ended(result: Any) -> int:
     return int(status not in (None, "completed"))
 
 
-@verb(WorkResumeRequest, examples=STEER, exit_code=_how_it_ended)
+@verb(WorkResumeRequest, examples=STEER, exit_code=_exit_code)
 def resume(request: WorkResumeRequest) -> Run | Session | Search | WorkState:
     """Resume a paused, stopped or interrupted session, run or search exactly where it was."""
-    thing, _ = request.work()
-    if thing.kind == "run":
-        return _resume_run(thing, request)
-    if thing.kind == "search":
-        return _resume_search(thing, request)
-    return _resume_session(thing, request)
+    from telic.verbs import _resume
 
-
-def _resume_run(thing: Thing, request: WorkResumeRequest) -> Run:
-    from telic.storage.files import read_record
-    from telic.storage.layout import RunFolder
-    from telic.training.folder import is_resumable
-    from telic.training.job import TrainJob
-    from telic.training.run import execute
-    from telic.training.videos import draw_run, finished_run, owed
-
-    folder = RunFolder(thing.path)
-    if thing.has_ended and (wanted := owed(folder)):  # it was ended while they were drawn
-        run = finished_run(folder)
-        return draw_run(run, wanted, request.on_event, request.should_stop)
-    if thing.has_ended:
-        raise UsageError(f"{folder.name} is complete; there is nothing to resume.")
-    if (folder.path / "tracking.json").is_file():
-        from telic.tracking.train import resume_tracker
-
-        return resume_tracker(folder, request.on_event, request.should_stop)
-    if not is_resumable(folder):
-        raise UsageError(
-            f"{folder.name} was trained by Stable-Baselines3 and cannot be resumed.",
-            hint="Run its command again: telic show prints it.",
-        )
-    job, heard = read_record(folder.config, TrainJob), (request.on_event, request.should_stop)
-    wanted = None if request.videos == "none" else request.videos
-    place, name = folder.path.parent, folder.name
-    run = execute(job, place, name=name, on_event=heard[0], should_stop=heard[1], videos=wanted)
-    return draw_run(run, request.videos, *heard)
-
-
-def _resume_session(thing: Thing, request: WorkResumeRequest) -> Session | WorkState:
-    from telic.session.control import change_request
-    from telic.session.loop import carry_on
-    from telic.session.records import require_unfinished
-    from telic.storage.layout import SessionFolder
-
-    folder, limits = SessionFolder(thing.path), request.limits()
-    require_unfinished(folder)
-    if not thing.is_running:
-        folder.pause.unlink(missing_ok=True)
-        if limits:
-            change_request(folder, **limits)
-        return carry_on(folder, on_event=request.on_event, should_stop=request.should_stop)
-    if not folder.pause.exists():
-        raise UsageError(f"{folder.name} is running; there is nothing to resume.")
-    if limits:
-        raise UsageError(
-            "The limits of a session cannot be changed while it runs.",
-            hint=f"First: telic stop {folder.name}",
-        )
-    folder.pause.unlink(missing_ok=True)
-    return WorkState("session", folder.name, "running")  # its own word comes a moment later
-
-
-def _resume_search(thing: Thing, request: WorkResumeRequest) -> Search:
-    from telic.search.records import SearchConfig
-    from telic.search.runner import run_search
-    from telic.storage.files import read_record
-
-    if thing.is_running or thing.has_ended:
-        raise UsageError(f"{thing.name} is {state_of(thing)}; there is nothing to resume.")
-    return run_search(
-        read_record(thing.path / "search.json", SearchConfig),
-        thing.path.parent,
-        on_event=request.on_event,
-        should_stop=request.should_stop,
-    )
+    return _resume.resume(request.work()[0], request)
 
 
 class WatchRequest(WorkRequest, WatchedRequest):
@@ -248,9 +160,6 @@ def watch(request: WatchRequest) -> WorkState:
 
 def tell_from(path: Path, position: int, listener: Listener) -> int:
     """Emit the events after a position of a log; return where they end."""
-    from telic.core.events import read_events
-    from telic.storage.reading import check_file, parse_json
-
     if not path.exists():
         return position
     check_file(path)
@@ -288,14 +197,12 @@ class SessionPauseRequest(SessionRequest):
 @verb(SessionPauseRequest, examples=STEER)
 def pause(request: SessionPauseRequest) -> WorkState:
     """Pause a session at its next safe point: training is saved, nothing more is spent."""
-    from telic.session.records import is_running, state_of
-
     folder = request.folder
     if not is_running(folder):
-        raise UsageError(f"{folder.name} is not running; it is {state_of(folder)}.")
+        raise UsageError(f"{folder.name} is not running; it is {session_state(folder)}.")
     folder.pause.touch()
-    becomes(lambda: state_of(folder) != "pausing" and folder.pause.exists(), request.wait)
-    return WorkState("session", folder.name, state_of(folder))
+    becomes(lambda: session_state(folder) != "pausing" and folder.pause.exists(), request.wait)
+    return WorkState("session", folder.name, session_state(folder))
 
 
 class SessionNoteRequest(RunsRequest):
@@ -306,27 +213,14 @@ class SessionNoteRequest(RunsRequest):
     author: str | None = option("Author; default: you.", default=None)
 
 
-class NoteTaken(NamedTuple):
-    """A note for the next revision."""
-
-    session: str
-    note: dict[str, Any]
-
-    def as_data(self) -> dict[str, Any]:
-        """Return the note with its session."""
-        return {"session": self.session, **self.note}
-
-
 @verb(SessionNoteRequest, examples=STEER)
-def note(request: SessionNoteRequest) -> NoteTaken:
+def note(request: SessionNoteRequest) -> dict[str, Any]:
     """Add feedback for the next reward revision."""
-    from telic.session.control import add_note, require_heeded
-    from telic.session.records import require_unfinished
-
     folder = Workspace(request.runs_dir).session(request.session)
     require_unfinished(folder)
     require_heeded(folder, request.text)
-    return NoteTaken(folder.name, add_note(folder, request.text, request.author).model_dump())
+    taken = add_note(folder, request.text, request.author)
+    return {"session": folder.name, **taken.model_dump(mode="json")}
 
 
 class CriteriaRequest(SessionRequest):
@@ -338,24 +232,12 @@ class CriteriaRequest(SessionRequest):
     author: str | None = option("Author; default: you.", default=None)
 
 
-class CriteriaAgreed(NamedTuple):
-    """The approved criteria of a session."""
-
-    session: str
-    agreement: Any
-
-    def as_data(self) -> dict[str, Any]:
-        """Return the agreement with its session."""
-        return {"session": self.session, **self.agreement.model_dump(mode="json")}
-
-
 @verb(CriteriaRequest, examples=STEER)
-def approve(request: CriteriaRequest) -> CriteriaAgreed:
+def approve(request: CriteriaRequest) -> dict[str, Any]:
     """Approve the criteria of a session that was started with --approve."""
-    from telic.session.control import approve as agree
-
     folder = request.folder
-    return CriteriaAgreed(folder.name, agree(folder, request.criteria, request.author))
+    agreed = agree(folder, request.criteria, request.author)
+    return {"session": folder.name, **agreed.model_dump(mode="json")}
 
 
 class BranchRequest(SessionRequest):
@@ -368,29 +250,10 @@ class BranchRequest(SessionRequest):
     )
 
 
-class BranchMade(NamedTuple):
-    """A session that continues from an iteration of another one."""
-
-    session: str
-    path: str
-    origin: str
-    iteration: int
-
-    @property
-    def hint(self) -> str:
-        """How to start it."""
-        return f"Start it: telic resume {self.session}"
-
-    def as_data(self) -> dict[str, str]:
-        """Return where it is and where it came from."""
-        return {"session": self.session, "path": self.path, "origin": self.origin}
-
-
 @verb(BranchRequest, examples=STEER)
-def branch(request: BranchRequest) -> BranchMade:
+def branch(request: BranchRequest) -> dict[str, str]:
     """Start a new session from an iteration of another one."""
     from telic.session.branch import branch as make_branch
-    from telic.session.control import require_heeded
 
     origin = request.folder
     changes: dict[str, Any] = {}
@@ -399,4 +262,9 @@ def branch(request: BranchRequest) -> BranchMade:
     if request.note is not None:
         require_heeded(origin, request.note)
     session = make_branch(origin, request.iteration, note=request.note, **changes)
-    return BranchMade(session.name, str(session.path), origin.name, request.iteration)
+    return {
+        "session": session.name,
+        "path": str(session.path),
+        "origin": origin.name,
+        "start": f"telic resume {session.name}",
+    }

@@ -25,6 +25,7 @@ from telic.errors import Refused, TelicError, UsageError
 from telic.jobs.launcher import JobPlace, read_place
 from telic.jobs.pool import JobPool
 from telic.jobs.spec import JOBS, PYTHON, JobRecord, JobSpec
+from telic.session.records import read_summary
 from telic.storage.files import plain, read_record, write_json
 from telic.storage.layout import RunFolder, SessionFolder, new_name
 from telic.verbs import catalogue
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
     from telic.search.runner import Search
     from telic.session.loop import Session
     from telic.training.run import Run
-    from telic.verbs.track import TrackedRun
 
 Made = TypeVar("Made")
 _LISTEN_S = 0.2
@@ -117,7 +117,7 @@ def thing_of(job: VerbJob, future: Future[JobRecord], on_event: Listener) -> Pat
     if progress is None or progress.thing is None or record.state == "failed":
         raise Refused(
             f"{record.name} {record.state} on {record.place}: {record.reason or 'no result came'}.",
-            hint=f"See: telic jobs logs {record.name}",
+            hint=f"See: telic jobs {record.name} --logs",
         )
     return job.runs_dir / progress.thing
 
@@ -179,7 +179,6 @@ def _check(place: JobPlace, values: dict[str, Any]) -> None:
 def session_in(path: Path) -> Session:
     """Return a session that was done elsewhere."""
     from telic.session.loop import Session
-    from telic.session.records import read_summary
 
     return Session(path, read_summary(SessionFolder(path)))
 
@@ -198,14 +197,6 @@ def run_in(path: Path) -> Run:
 
     run = finished_run(RunFolder(path))
     return run._replace(videos=tuple(sorted(path.rglob("*.mp4"))))
-
-
-def tracked_in(path: Path) -> TrackedRun:
-    """Return a training of trackers that was done elsewhere."""
-    from telic.tracking.reports import latest_reports
-    from telic.verbs.track import TrackedRun
-
-    return TrackedRun(str(path), run_in(path).status, latest_reports(RunFolder(path)))
 
 
 # ---------------------------------------------------------------------------- many sessions

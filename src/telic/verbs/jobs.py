@@ -1,44 +1,46 @@
-"""Jobs: what was started on other machines, what it prints, how it ends, and once more."""
+"""Manage jobs: list them, print a log, stop one, retry one."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from telic.core.request import RunsRequest, WatchedRequest, argument, option
 from telic.core.verb import Wrapped, verb
+from telic.errors import Refused, UsageError
+from telic.jobs.board import JobBoard, JobLine, chosen_job, is_driven
+from telic.jobs.launcher import read_place
+from telic.jobs.pool import JobPool
+from telic.jobs.spec import JobRecord, JobSpec
+from telic.storage.files import read_record
+from telic.verbs.background import HERE, job_lines, list_jobs, read_log
 
-if TYPE_CHECKING:
-    from telic.jobs.board import JobBoard, JobLine
-    from telic.jobs.spec import JobRecord
-
-EXAMPLES = """
+_EXAMPLES = """
 telic bench intents --on ray://head:10001       every case is a job of a Ray cluster
 
-telic jobs                                      what runs where, and why it was tried again
+telic jobs                                      where jobs run, attempts and reasons
 
-telic jobs logs run_2026...                     what it prints
+telic jobs run_2026... --logs                   end of its output
 
-telic jobs retry run_2026...                    once more, from what came home
+telic jobs run_2026... --retry                  resume it from the files that were copied back
 """
 
 
-class BoardRequest(RunsRequest):
-    """The jobs of a folder of runs."""
+class JobsRequest(RunsRequest, WatchedRequest):
+    """All jobs, or one of them."""
+
+    name: str | None = argument("Job: its name, the start of it, or 'latest'.", default=None)
+    logs: bool = option("Print the end of the output of the latest attempt.", default=False)
+    stop: bool = option("Ask the job to save and stop.", default=False)
+    retry: bool = option("Retry a failed, stopped or interrupted job.", default=False)
+    on: str | None = option("Retry there: local, ray://HOST:PORT, slurm.", "--on", default=None)
+    limit: int = option("Show this many, newest first.", default=20, minimum=0)
 
     @property
     def board(self) -> JobBoard:
-        """Their table."""
-        from telic.jobs.board import JobBoard
-
+        """The jobs on other machines."""
         return JobBoard(Path(self.runs_dir))
-
-
-class JobsRequest(BoardRequest):
-    """All jobs."""
-
-    limit: int = option("Show this many, newest first.", default=20, minimum=0)
 
 
 @dataclass(frozen=True)
@@ -48,106 +50,70 @@ class JobTable(Wrapped):
     jobs: list[JobLine]
 
 
-@verb(JobsRequest, examples=EXAMPLES)
-def jobs(request: JobsRequest) -> JobTable:
-    """List jobs: where they run, how often they were tried and why, how they ended.
-
-    Work that was started from the dashboard is listed, too.
-    """
-    return JobTable(_all_lines(request)[: request.limit])
-
-
-def _all_lines(request: BoardRequest) -> list[JobLine]:
-    """Return all jobs, the newest first: of other machines, and what a server started on this."""
-    from telic.verbs.background import job_lines
-
-    lines = [*request.board.lines(), *job_lines(Path(request.runs_dir))]
-    return sorted(lines, key=lambda line: line.created, reverse=True)
-
-
-class NamedJobRequest(BoardRequest):
-    """One job."""
-
-    name: str = argument("Job: its name, the start of it, or 'latest'.", default="latest")
-
-
-def _refuse_own(request: NamedJobRequest, verb: str) -> None:
-    """Refuse what a server started on this machine, and say what does it instead."""
-    from telic.errors import Refused
-    from telic.verbs.background import list_jobs
-
-    for job in list_jobs(Path(request.runs_dir)):
-        if job.job == request.name:
-            told = f"telic {verb} {job.thing}" if job.thing else "telic list"
-            raise Refused(
-                f"{job.job} was started from the dashboard, on this machine.",
-                hint=f"What it works on has a name of its own: {told}",
-            )
-
-
 class PrintedLog(NamedTuple):
-    """What the latest attempt at a job printed."""
+    """The end of the output of a job."""
 
     job: str
     log: str
 
 
-@verb(NamedJobRequest)
-def logs(request: NamedJobRequest) -> PrintedLog:
-    """Print the end of what the latest attempt at a job printed."""
-    from telic.jobs.board import chosen_job
-    from telic.verbs.background import HERE, read_log
-
-    lines = _all_lines(request)
-    name = chosen_job(request.name, lines)
-    if any(line.job == name and line.place == HERE for line in lines):
-        return PrintedLog(name, read_log(Path(request.runs_dir), name))
-    return PrintedLog(name, request.board.log(name))
+def _exit_code(result: object) -> int:
+    if not isinstance(result, JobRecord):
+        return 0
+    return 1 if result.code is None else result.code
 
 
-@verb(NamedJobRequest)
-def stop(request: NamedJobRequest) -> JobLine:
-    """Ask a job to save and end; the same command, or retry, goes on with it.
+@verb(JobsRequest, examples=_EXAMPLES, exit_code=_exit_code)
+def jobs(request: JobsRequest) -> JobTable | PrintedLog | JobLine | JobRecord:
+    """List jobs with place, attempts and state; or print the log of one, stop it, or retry it.
 
-    What runs on this machine is ended by its own name: telic stop THING.
+    Jobs that were started from the dashboard are listed, too.
     """
-    _refuse_own(request, "stop")
-    return request.board.stop(request.name)
+    if request.logs + request.stop + request.retry > 1:
+        raise UsageError("--logs, --stop and --retry exclude each other.")
+    lines = [*request.board.lines(), *job_lines(Path(request.runs_dir))]
+    lines.sort(key=lambda line: line.created, reverse=True)
+    name = request.name or "latest"
+    if request.logs:
+        name = chosen_job(name, lines)
+        if any(line.job == name and line.place == HERE for line in lines):
+            return PrintedLog(name, read_log(Path(request.runs_dir), name))
+        return PrintedLog(name, request.board.log(name))
+    if request.stop:
+        _refuse_local(request, "stop")
+        return request.board.stop(name)
+    if request.retry:
+        _refuse_local(request, "resume")
+        return _retry(request, name)
+    if request.name is not None:
+        name = chosen_job(name, lines)
+        return next(line for line in lines if line.job == name)
+    return JobTable(lines[: request.limit])
 
 
-class RetryRequest(NamedJobRequest, WatchedRequest):
-    """One job, once more."""
+def _refuse_local(request: JobsRequest, command: str) -> None:
+    """Refuse a job that a server started on this machine; name the command for it."""
+    for job in list_jobs(Path(request.runs_dir)):
+        if job.job == request.name:
+            instead = f"telic {command} {job.thing}" if job.thing else "telic list"
+            raise Refused(
+                f"{job.job} was started from the dashboard, on this machine.",
+                hint=f"Use: {instead}",
+            )
 
-    on: str | None = option("There instead: local, ray://HOST:PORT, slurm.", "--on", default=None)
 
-
-def _code(record: JobRecord) -> int:
-    return 1 if record.code is None else record.code
-
-
-@verb(RetryRequest, exit_code=_code)
-def retry(request: RetryRequest) -> JobRecord:
-    """Do a job that failed, was stopped or interrupted once more, from what came home of it."""
-    from telic.errors import Refused
-    from telic.jobs.board import is_driven
-    from telic.jobs.launcher import read_place
-    from telic.jobs.pool import JobPool
-    from telic.jobs.spec import JobRecord, JobSpec
-    from telic.storage.files import read_record
-
-    _refuse_own(request, "resume")
-    folder = request.board.find(request.name)
+def _retry(request: JobsRequest, name: str) -> JobRecord:
+    folder = request.board.find(name)
     record = read_record(folder.record, JobRecord)
     if is_driven(record):
-        raise Refused(f"{record.name} is being done.", hint=f"See: telic jobs logs {record.name}")
+        raise Refused(f"{record.name} is running.", hint=f"See: telic jobs {record.name} --logs")
     if record.state == "done" and record.code == 0:
         raise Refused(
-            f"{record.name} is done; doing it again would overwrite what came of it.",
+            f"{record.name} is done; running it again would overwrite its results.",
             hint="For another one, run its command again.",
         )
-    place = read_place(request.on or record.place)
     with JobPool(
-        place,
+        read_place(request.on or record.place),
         Path(request.runs_dir),
         on_event=request.on_event,
         should_stop=request.should_stop,

@@ -8,6 +8,9 @@ from typing import Any, Literal, NamedTuple
 from telic.core.request import RunsRequest, argument, inner, option
 from telic.core.verb import verb
 from telic.errors import UsageError
+from telic.session.records import SessionConfig, read_summary
+from telic.storage.files import read_record, write_text
+from telic.storage.layout import list_sessions
 from telic.storage.workspace import Workspace
 
 EXAMPLES = """
@@ -101,8 +104,6 @@ def label(request: LabelRequest) -> LabelTaken | LabelList | LabelsExported:
     if request.export is not None:
         return _export(request, request.export)
     from telic.session.labels import add_label, calibration_of, read_labels, read_vetoes
-    from telic.session.records import SessionConfig
-    from telic.storage.files import read_record
 
     folder = Workspace(request.runs_dir).session(request.session)
     threshold = read_record(folder.config, SessionConfig).threshold
@@ -128,8 +129,6 @@ def _export(request: LabelRequest, file: Path) -> LabelsExported:
     import json
 
     from telic.session.labels import label_rows
-    from telic.storage.files import write_text
-    from telic.storage.layout import list_sessions
 
     if request.answer is not None:
         raise UsageError("--export writes the labels that there are; it takes no yes or no.")
@@ -182,7 +181,6 @@ class VetoTaken(NamedTuple):
 def veto(request: VetoRequest) -> VetoTaken:
     """Withdraw a pass: the session becomes unproven, permanently and on record."""
     from telic.session.labels import add_veto
-    from telic.session.records import read_summary
     from telic.session.report.document import rewrite_report
 
     folder = Workspace(request.runs_dir).session(request.session)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from telic.core.config import Record
 from telic.errors import TelicError
-from telic.storage.facts import JudgedFacts, SearchRequestFacts, SessionRequestFacts
+from telic.storage.facts import JudgedFacts, SearchRequestFacts, SessionRequestFacts, WorkOutcome
 from telic.storage.files import read_facts
 from telic.storage.layout import DAMAGED, RunFolder, SessionFolder
 from telic.storage.workspace import Kind, Thing
@@ -79,7 +79,7 @@ def judged_facts(folder: SessionFolder) -> list[JudgedFacts]:
 
 
 def _session(thing: Thing) -> ThingLine:
-    from telic.session.records import state_of
+    from telic.session.records import state_of as session_state
 
     folder = SessionFolder(thing.path)
     request = read_facts(folder.config, SessionRequestFacts)
@@ -98,7 +98,7 @@ def _session(thing: Thing) -> ThingLine:
         kind="session",
         title=request["intent"],
         env=request["env"],
-        state=state_of(folder),
+        state=session_state(folder),
         is_running=thing.is_running,
         score=max((x["score"] for x in judged if x["score"] is not None), default=None),
         iterations=len(judged),
@@ -114,7 +114,7 @@ def open_orders(path: Path) -> int:
     """Return how many work orders of a session or a search wait for an answer."""
     if not (path / "orders").is_dir():
         return 0
-    from telic.llm.work_orders import ORDERS, list_orders
+    from telic.llm.work_orders import ORDERS, list_orders  # loads all of llm; few need it
 
     try:
         return sum(order.state != "answered" for order in list_orders(path / ORDERS))
@@ -147,9 +147,23 @@ def _run(thing: Thing) -> ThingLine:
     )
 
 
-def _search(thing: Thing) -> ThingLine:
-    from telic.verbs.control import state_of
+def state_of(thing: Thing) -> str:
+    """Return the state of a session, run or search, or its outcome."""
+    if thing.kind == "session":
+        from telic.session.records import state_of as session_state
 
+        return session_state(SessionFolder(thing.path))
+    if thing.kind == "run":
+        from telic.training.folder import status_of
+
+        return status_of(RunFolder(thing.path))
+    if thing.is_running:
+        return "running"
+    summary = thing.path / "summary.json"
+    return read_facts(summary, WorkOutcome)["outcome"] if summary.exists() else "interrupted"
+
+
+def _search(thing: Thing) -> ThingLine:
     request = read_facts(thing.path / "search.json", SearchRequestFacts)
     return ThingLine(
         id=thing.name,

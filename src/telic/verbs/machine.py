@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
+from telic.core.events import LogMessage
 from telic.core.request import (
     PlacedRequest,
     RunsRequest,
@@ -22,6 +23,12 @@ from telic.core.request import (
 from telic.core.text import names
 from telic.core.verb import Wrapped, verb
 from telic.errors import UnknownName
+from telic.plugin.checks import problems
+from telic.plugin.hooks import answer
+from telic.plugin.package import HOME, write_package
+from telic.training.machine import examine
+from telic.verbs.elsewhere import SessionsElsewhere
+from telic.verbs.search import SearchTasks, search_tasks
 from telic.verbs.session import IntentRequest
 
 if TYPE_CHECKING:
@@ -31,15 +38,6 @@ if TYPE_CHECKING:
     from telic.envs.spec import EnvSpec
     from telic.quantities.reference import QuantityDescription
     from telic.training.machine import MachineCheck
-
-
-class EnvsRequest(VerbRequest):
-    """All environments, or one."""
-
-    env: str | None = argument(
-        "Environment to describe: an id, module:Class or MJCF path.", default=None
-    )
-    every: bool = option("Also list Gymnasium's other ids.", "--all", default=False)
 
 
 @dataclass(frozen=True)
@@ -65,14 +63,35 @@ class EnvPage(NamedTuple):
         return self.spec
 
 
-@verb(EnvsRequest)
-def envs(request: EnvsRequest) -> EnvList | EnvPage:
+class EnvRequest(VerbRequest):
+    """All environments, or one."""
+
+    env: str | None = argument(
+        "Environment to describe: an id, module:Class or MJCF path.", default=None
+    )
+    every: bool = option("Also list Gymnasium's other ids.", "--all", default=False)
+
+
+@verb(EnvRequest)
+def read_envs(request: EnvRequest) -> EnvList | EnvPage:
     """List environments, or describe one: observations, actions, info values, bodies, reward."""
     from telic.envs.catalogue import catalogue, describe
 
     if request.env is not None:
         return EnvPage(request.env, describe(request.env))
     return EnvList([env for env in catalogue() if request.every or env.fast])
+
+
+class EnvsRequest(EnvRequest):
+    """Environments of training, or tasks of policy search."""
+
+    search: bool = option("List the tasks of telic search instead.", default=False)
+
+
+@verb(EnvsRequest)
+def envs(request: EnvsRequest) -> EnvList | EnvPage | SearchTasks:
+    """List environments, or describe one: observations, actions, info values, bodies, reward."""
+    return search_tasks() if request.search else read_envs(request.env, every=request.every)
 
 
 class QuantitiesRequest(VerbRequest):
@@ -115,8 +134,6 @@ def _is_bad(report: MachineReport) -> int:
 @verb(DoctorRequest, exit_code=_is_bad)
 def doctor(request: DoctorRequest) -> MachineReport:
     """Check versions, CPU cores, rendering, the sandbox and optional packages."""
-    from telic.training.machine import examine
-
     return MachineReport(examine())
 
 
@@ -145,9 +162,6 @@ def build(request: PluginRequest) -> PluginFiles:
 
     Exit code 4 when --check finds a problem.
     """
-    from telic.plugin.checks import problems
-    from telic.plugin.package import HOME, write_package
-
     root = Path(request.root)
     if request.check:
         return PluginFiles(str(root / HOME), [], problems(root, request.commands))
@@ -165,8 +179,6 @@ class HookRequest(VerbRequest):
 @verb(HookRequest)
 def hook(request: HookRequest) -> None:
     """Answer a hook of a coding agent; JSON on standard input."""
-    from telic.plugin.hooks import answer
-
     sys.stdout.write(answer(request.event, sys.stdin.read()))
 
 
@@ -211,7 +223,6 @@ def intents(request: IntentsRequest) -> Benchmark:
     """Run every intent of a suite as a session: pass rates with intervals, a page with videos."""
     from telic.bench.intents import bench_intents
     from telic.bench.results import load_suite
-    from telic.core.events import LogMessage
 
     suite = load_suite(request.suite)
     cases = suite.select(
@@ -234,8 +245,6 @@ def intents(request: IntentsRequest) -> Benchmark:
     )
     if request.on is None:
         return bench(jobs=request.jobs)
-    from telic.verbs.elsewhere import SessionsElsewhere
-
     with SessionsElsewhere(request) as elsewhere:
         jobs = request.jobs if request.jobs > 1 else elsewhere.room
         return bench(jobs=jobs, run_session=elsewhere.run_session)

@@ -9,6 +9,7 @@ from typing import Any, Literal
 from telic.core.request import option
 from telic.core.verb import Wrapped, verb
 from telic.errors import UsageError
+from telic.training.folder import environment_of
 from telic.verbs.things import PolicyRequest
 
 _EXAMPLES = """
@@ -51,7 +52,6 @@ class EpisodeVideo(Wrapped):
 @verb(PlayRequest, examples=_EXAMPLES)
 def play(request: PlayRequest) -> EpisodeVideo:
     """Render an episode of a trained policy as an mp4; of a session, the policy it judged best."""
-    from telic.training.folder import environment_of
     from telic.training.videos import choose_member, play_run
 
     if request.joystick is not None and request.command is not None:

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import NamedTuple
 
 from telic.core.request import VerbRequest, argument, option
 from telic.core.verb import Wrapped, verb
-from telic.errors import UsageError
+from telic.robots.catalogue import (
+    is_fetched,
+    model_file,
+    named_robot,
+    robot_names,
+)
 
 _EXAMPLES = """
 telic robots                                              all robots
@@ -65,8 +69,6 @@ class RobotList(Wrapped):
 
 
 def _line(name: str) -> RobotLine:
-    from telic.robots.catalogue import is_fetched, model_file, named_robot
-
     robot = named_robot(name)
     origin = f"{robot.package.name} {robot.package.version}"
     model = str(model_file(robot)) if is_fetched(robot) else None
@@ -86,36 +88,6 @@ class RobotPage(NamedTuple):
     licence_files: list[str]
 
 
-def _simulated(name: str) -> Path:
-    """Return the model that is simulated for a name, a description, or a model as it is found."""
-    from telic.robots import OWN, robot_path
-    from telic.robots.build import build
-    from telic.robots.catalogue import cache_folder
-    from telic.robots.record import RobotRecord
-    from telic.storage.files import write_text
-    from telic.storage.reading import read_text
-
-    if name in OWN:  # pictures and facts are kept beside a model, and not among the programs
-        copy = cache_folder() / "robots" / "own" / OWN[name].name
-        copy.parent.mkdir(parents=True, exist_ok=True)
-        write_text(copy, read_text(OWN[name]))
-        return copy
-    if (path := robot_path(name)) is not None:
-        return path
-    model = _model_file(name)
-    record = RobotRecord.parse({"model": str(model.absolute())})
-    return build(record, cache_folder() / "robots" / "driven", model.stem)
-
-
-def _model_file(name: str) -> Path:
-    path = Path(name).expanduser()
-    if not path.is_file():
-        raise UsageError(
-            f"{name} is neither a file nor the name of a robot.", hint="See: telic robots"
-        )
-    return path
-
-
 class RobotText(NamedTuple):
     """A robot as a file to edit."""
 
@@ -125,8 +97,6 @@ class RobotText(NamedTuple):
 @verb(VerbRequest)
 def list_robots(request: VerbRequest) -> RobotList:
     """List the robots that are known by name."""
-    from telic.robots.catalogue import robot_names
-
     return RobotList([_line(name) for name in robot_names()])
 
 
@@ -135,47 +105,8 @@ def robots(request: RobotsRequest) -> RobotList | RobotPage | RobotText:
     """List robots, show one with its picture, or print its description."""
     if request.robot is None:
         return list_robots()
-    return _text(request.robot) if request.describe else _page(request.robot, request.output)
+    from telic.verbs import _robots
 
-
-def _page(name: str, output: str | None) -> RobotPage:
-    """Draw a robot in its initial pose, and collect what is known of it."""
-    from telic.envs.robot_facts import robot_facts
-    from telic.rendering.portrait import draw_portraits
-    from telic.robots.catalogue import licence_texts, named_robot, robot_names
-
-    path = _simulated(name)
-    picture = Path(output).expanduser() if output else path.with_suffix(".png")
-    if picture.suffix != ".png":
-        raise UsageError(f"{picture} does not end in .png.")
-    draw_portraits([path], [picture])
-    robot = named_robot(name) if name in robot_names() else None
-    known = robot_facts(path).model_dump()
-    facts = {key: value for key, value in known.items() if value not in (None, (), {}, [])}
-    return RobotPage(
-        robot=name,
-        picture=str(picture),
-        simulated=str(path),
-        facts={**facts, "kind": robot.kind} if robot else facts,
-        licence=robot.licence if robot else None,
-        licence_files=[str(file) for file in licence_texts(robot)] if robot else [],
-    )
-
-
-def _text(name: str) -> RobotText:
-    """Return all that is known of a robot as TOML; guessed where its model does not say."""
-    from telic.envs.robot_facts import robot_facts
-    from telic.robots import OWN
-    from telic.robots.build import named_record
-    from telic.robots.catalogue import robot_names
-    from telic.robots.record import RobotRecord, as_toml, guessed
-
-    if name in robot_names():
-        record = named_record(name)
-    elif name.endswith(".toml"):
-        record = RobotRecord.read(_model_file(name))
-    else:
-        model = _model_file(str(OWN.get(name, name)))
-        record = RobotRecord.parse({"model": str(model.absolute())})
-    record = guessed(Path(record.model), record.model_dump(exclude={"model"}))
-    return RobotText(as_toml(record, robot_facts(_simulated(name)).model_dump()))
+    if request.describe:
+        return _robots.describe(request.robot)
+    return _robots.show(request.robot, request.output)

@@ -48,8 +48,8 @@ def search(request: SearchRequest) -> Search:
     refuse_simulated(
         request.env,
         "Policy search",
-        "it starts thousands of episodes from chosen seeds within one process, which a simulator "
-        "in a process of its own does not offer; its tasks are those of telic search envs",
+        "it starts thousands of episodes from chosen seeds within one process, which an external "
+        "simulator does not offer; for its tasks see telic envs --search",
     )
     if request.on is not None:
         from telic.verbs.elsewhere import do_elsewhere, search_in
@@ -68,10 +68,6 @@ def search(request: SearchRequest) -> Search:
     )
 
 
-class SearchEnvsRequest(VerbRequest):
-    """All tasks."""
-
-
 @dataclass(frozen=True)
 class SearchTasks(Wrapped):
     """The tasks of policy search."""
@@ -80,34 +76,26 @@ class SearchTasks(Wrapped):
     columns = ("id", "states", "actions", "target", "time_limit")
 
 
-@verb(SearchEnvsRequest)
-def envs(request: SearchEnvsRequest) -> SearchTasks:
+@verb(VerbRequest)
+def search_tasks(request: VerbRequest) -> SearchTasks:
     """List the tasks of policy search."""
     from telic.search.worlds import TASKS, find_task
 
     return SearchTasks([find_task(name) for name in TASKS])
 
 
-class MethodsRequest(VerbRequest):
-    """All methods."""
-
-    faithful: bool = option("As the published runs had them.", default=False)
-
-
 @dataclass(frozen=True)
 class SearchMethods(Wrapped):
-    """Switches by method, and what they are unless a method says otherwise."""
+    """Switches by method, and their defaults."""
 
     methods: dict[str, dict[str, Any]]
     plain: dict[str, Any]
 
 
-@verb(MethodsRequest)
-def methods(request: MethodsRequest) -> SearchMethods:
-    """List the methods, as the switches they stand for."""
+@verb(VerbRequest)
+def search_methods(request: VerbRequest) -> SearchMethods:
+    """List the methods of policy search with their switches."""
     from telic.search.methods import Switches, method_names, switches_of
 
-    found = {name: switches_of(name, is_faithful=request.faithful) for name in method_names()}
-    return SearchMethods(
-        {name: switches.model_dump() for name, switches in found.items()}, Switches().model_dump()
-    )
+    found = {name: switches_of(name, is_faithful=False).model_dump() for name in method_names()}
+    return SearchMethods(found, Switches().model_dump())

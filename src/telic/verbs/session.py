@@ -9,7 +9,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from telic.core.request import PlacedRequest, RunsRequest, argument, option
 from telic.core.verb import Wrapped, verb
 from telic.errors import UsageError
+from telic.sandbox.nursery import loading, prewarmed
+from telic.session import WORKERS
+from telic.session.outcome import exit_code
 from telic.session.records import SessionConfig
+from telic.storage.layout import changed_at
+from telic.storage.reading import given_text
 
 if TYPE_CHECKING:
     from telic.llm.work_orders import WorkOrder, WorkOrderLine
@@ -39,8 +44,6 @@ class IntentRequest(SessionConfig, PlacedRequest):
 
 
 def _exit_code(session: Session) -> int:
-    from telic.session.outcome import exit_code
-
     return exit_code(session.summary.outcome, out_of_budget=session.summary.out_of_budget)
 
 
@@ -56,9 +59,6 @@ def run(request: IntentRequest) -> Session:
 
         refuse_simulated(request.env, "A session")
         return do_elsewhere(request, ("run",), "session:run", session_in)
-    from telic.sandbox.nursery import loading, prewarmed
-    from telic.session import WORKERS
-
     with prewarmed(WORKERS):
         with loading():  # while the workers import, too
             from telic.envs.simulators.names import refuse_simulated
@@ -89,7 +89,6 @@ class OrdersRequest(RunsRequest):
     def folder(self) -> Path:
         """The folder of orders."""
         from telic.llm.work_orders import ORDERS
-        from telic.storage.layout import changed_at
 
         if self.session is not None:
             session = Path(self.session)
@@ -131,15 +130,13 @@ telic orders 3f2a answer.json         check an answer and hand it in
 @verb(OrdersRequest, examples=_ORDER_EXAMPLES)
 def orders(request: OrdersRequest) -> OrderList | WorkOrder | AnswerTaken:
     """List the work orders of a session that runs with --model host, show one, or answer it."""
-    from telic.llm import answer_order, list_orders, read_order
+    from telic.llm import answer_order, list_orders, read_order  # loads all of llm
 
     if request.key is None:
         return OrderList(list_orders(request.folder))
     if request.file is None:
         return read_order(request.folder, request.key)
     import sys
-
-    from telic.storage.reading import given_text
 
     try:
         text = sys.stdin.read() if request.file == "-" else given_text(request.file, "The answer")

@@ -387,6 +387,7 @@ class DeleteRequest(RunsRequest):
     thing: str = argument(
         "Session, run or search: its id, the start of one, or a path.", metavar="THING"
     )
+    undo: bool = option("Restore it from the trash instead; THING may be 'latest'.", default=False)
 
 
 class ThingMoved(NamedTuple):
@@ -400,12 +401,14 @@ class ThingMoved(NamedTuple):
     @property
     def hint(self) -> str:
         """How to undo it."""
-        return f"Undo: telic restore {self.name}" if self.is_deleted else ""
+        return f"Undo: telic delete --undo {self.name}" if self.is_deleted else ""
 
 
 @verb(DeleteRequest)
 def delete(request: DeleteRequest) -> ThingMoved:
-    """Move a session, run or search to the trash; telic restore brings it back."""
+    """Move a session, run or search to the trash, or restore it with --undo."""
+    if request.undo:
+        return restore(request.thing, runs_dir=request.runs_dir)
     workspace = Workspace(request.runs_dir)
     thing = workspace.find(request.thing, *WORK)
     return ThingMoved(thing.kind, thing.name, str(workspace.delete(thing)), True)
@@ -421,6 +424,6 @@ class RestoreRequest(RunsRequest):
 
 @verb(RestoreRequest)
 def restore(request: RestoreRequest) -> ThingMoved:
-    """Restore what telic delete moved to the trash."""
+    """Restore a session, run or search from the trash."""
     thing = Workspace(request.runs_dir).restore(request.thing)
     return ThingMoved(thing.kind, thing.name, str(thing.path), False)

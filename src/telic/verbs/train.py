@@ -7,9 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from telic.core.request import VerbRequest, argument
+from telic.core.events import LogMessage
+from telic.core.request import VerbRequest, argument, option
 from telic.core.verb import Wrapped, verb
 from telic.training.request import TrainRequest
+from telic.verbs.search import SearchMethods, search_methods
 
 if TYPE_CHECKING:
     from telic.core.events import Listener
@@ -74,19 +76,12 @@ def tell_what_is_assumed(env: str, env_args: Mapping[str, Any], tell: Listener) 
 
     if not env.endswith(MODEL_FILES):
         return
-    from telic.core.events import LogMessage
     from telic.envs import make
 
     example = make(env, num_envs=1, **env_args)
     example.close()
     for note in example.spec.notes:
         tell(LogMessage(message=note))
-
-
-class PresetsRequest(VerbRequest):
-    """Settings of presets."""
-
-    env: str | None = argument("Environment; all of them if left out.", default=None)
 
 
 @dataclass(frozen=True)
@@ -96,11 +91,29 @@ class PresetTable(Wrapped):
     presets: dict[str, dict[str, Preset]]
 
 
-@verb(PresetsRequest)
-def presets(request: PresetsRequest) -> PresetTable:
+class PresetRequest(VerbRequest):
+    """Settings of presets."""
+
+    env: str | None = argument("Environment; all of them if left out.", default=None)
+
+
+@verb(PresetRequest)
+def read_presets(request: PresetRequest) -> PresetTable:
     """Show the settings that training starts from."""
     from telic.training.plan import PRESETS, preset
 
     every = sorted({env for by_env in PRESETS.values() for env in by_env})
     envs = [request.env] if request.env else every
     return PresetTable({name: {env: preset(name, env) for env in envs} for name in PRESETS})
+
+
+class PresetsRequest(PresetRequest):
+    """Presets of training, or methods of policy search."""
+
+    search: bool = option("Show the methods of telic search instead.", default=False)
+
+
+@verb(PresetsRequest)
+def presets(request: PresetsRequest) -> PresetTable | SearchMethods:
+    """Show the settings that training starts from, or the methods of policy search."""
+    return search_methods() if request.search else read_presets(request.env)

@@ -13,24 +13,28 @@ from typing import Any, TypeVar
 from fastapi import APIRouter
 from pydantic import BaseModel, ValidationError
 
+from telic.authors.candidate import RewardCandidate
 from telic.core.config import Record
 from telic.core.text import is_dict
+from telic.core.verb import as_data
 from telic.errors import TelicError
 from telic.search.records import SearchConfig, SearchSummary
+from telic.search.report import page_data
+from telic.search.results import load
 from telic.session.branch import BranchOrigin
 from telic.session.certificate import Certificate
 from telic.session.control import CriteriaApproval, CriteriaProposal, Note, read_notes
 from telic.session.labels import EpisodeLabel, Veto, read_labels, read_vetoes
 from telic.session.records import SessionConfig, SessionSummary, Waiting, read_summary
 from telic.session.robustness import RobustnessCard
-from telic.storage.facts import JudgedFacts
+from telic.storage.facts import JudgedFacts, ManifestFacts
 from telic.storage.files import plain, read_facts, read_json_lines, read_record
 from telic.storage.layout import RunFolder, SessionFolder
 from telic.storage.workspace import Thing
 from telic.training.folder import describe
 from telic.training.job import TrainJob
 from telic.verbs.lines import ThingLine, open_orders, thing_id
-from telic.verbs.study_state import StudyView
+from telic.verbs.study_state import StudyView, get_state, status
 from telic.web.place import WebPlace
 
 Model = TypeVar("Model", bound=BaseModel)
@@ -178,8 +182,6 @@ def _newest(folder: SessionFolder) -> dict[str, dict[str, Any]]:
 
 
 def _iteration(folder: SessionFolder, number: int, reader: PatientReader) -> IterationLine:
-    from telic.authors.candidate import RewardCandidate
-
     files = folder.iteration(number)
     candidate = reader.record(files.candidate, RewardCandidate)
     judged = None
@@ -203,8 +205,6 @@ def _iteration(folder: SessionFolder, number: int, reader: PatientReader) -> Ite
 
 
 def _run(thing: Thing, line: ThingLine, reader: PatientReader) -> RunDetail:
-    from telic.storage.facts import ManifestFacts
-
     run = RunFolder(thing.path)
     manifest = None
     if run.manifest.exists():
@@ -224,9 +224,6 @@ def _search(thing: Thing, line: ThingLine, reader: PatientReader) -> SearchDetai
 
 
 def _study(thing: Thing, line: ThingLine, reader: PatientReader) -> StudyDetail:
-    from telic.core.verb import as_data
-    from telic.verbs.study_state import get_state, status
-
     task, _, study = thing.name.partition("/")
     root = thing.path.absolute().parents[4]
     view = reader.tried(lambda: get_state(root=root, task=task, study=study))
@@ -268,9 +265,6 @@ class SearchMaps:
 
     def of(self, folder: Path) -> dict[str, Any]:
         """Return the map of a search; policies are played for it, which takes seconds."""
-        from telic.search.report import page_data
-        from telic.search.results import load
-
         files = [*folder.glob("run_*/iterations.jsonl"), folder / "summary.json"]
         stamp = tuple(sorted(file.stat().st_mtime for file in files if file.exists()))
         with self._turn:

@@ -19,6 +19,9 @@ from telic.authors.candidate import SessionIteration
 from telic.core.config import Record
 from telic.errors import TelicError, UsageError
 from telic.judges.verdict import Verdict
+from telic.rendering.look import load_dressed
+from telic.rendering.replay import assets_dir, ground_of, model_file
+from telic.robots import robot_path
 from telic.storage.files import read_record
 from telic.storage.trajectories import (
     COMMANDS,
@@ -277,10 +280,6 @@ class DrawnModels:
 
     def of(self, environment: Environment) -> DrawnModel:
         """Return the model of an environment; raises UsageError where it has none."""
-        from telic.rendering.look import load_dressed
-        from telic.rendering.replay import assets_dir, ground_of, model_file
-        from telic.robots import robot_path
-
         env, arguments = environment
         located = str(robot_path(env) or env)
         facts = TrajectoryFacts(env_id=located, env_kwargs=arguments, dt_s=None)

@@ -21,11 +21,17 @@ from telic.composer.compose import compose
 from telic.core.config import Record
 from telic.envs.catalogue import describe
 from telic.errors import UsageError
+from telic.rendering.portrait import draw_portraits
+from telic.rendering.replay import model_file
+from telic.robots import robot_path
+from telic.robots.catalogue import cache_folder, is_fetched, named_robot, robot_names
 from telic.session import ENV, ITERATIONS, SEEDS, motion
 from telic.session.budget import Allowance
 from telic.session.forecast import Forecast, session_forecast
 from telic.session.records import SessionConfig
 from telic.storage.layout import SessionFolder
+from telic.storage.reading import file_hash
+from telic.storage.trajectories import TrajectoryFacts
 from telic.training.plan import steps_factor
 from telic.web.place import WebPlace
 from telic.web.verb_routes import check_env
@@ -72,8 +78,6 @@ def preview(place: WebPlace, query: PreviewQuery) -> IntentPreview:
 
 def _require_here(env: str, hint: str) -> None:
     """Raise Refused for what is no environment, UsageError for a robot that was not fetched."""
-    from telic.robots.catalogue import is_fetched, named_robot, robot_names
-
     check_env({"env": env})
     if env in robot_names() and not is_fetched(named_robot(env)):
         raise UsageError(f"The files of {env} are not on this machine yet.", hint=hint)
@@ -81,10 +85,6 @@ def _require_here(env: str, hint: str) -> None:
 
 def model_of(env: str) -> Path:
     """Return the model of an environment by name; raises UsageError where there is none here."""
-    from telic.rendering.replay import model_file
-    from telic.robots import robot_path
-    from telic.storage.trajectories import TrajectoryFacts
-
     _require_here(env, f"Fetch them: telic robots {env}")
     located = str(robot_path(env) or env)
     path = model_file(TrajectoryFacts(env_id=located, dt_s=None))
@@ -97,10 +97,6 @@ def portrait(env: str) -> Path:
     """Return a picture of an environment: one that came with telic, or one drawn here."""
     if (known := PICTURES / f"{env}.jpg").parent == PICTURES and known.is_file():
         return known
-    from telic.rendering.portrait import draw_portraits
-    from telic.robots.catalogue import cache_folder
-    from telic.storage.reading import file_hash
-
     model = model_of(env)
     mark = hashlib.sha256(f"{model} {file_hash(model)}".encode()).hexdigest()[:16]
     picture = cache_folder() / "portraits" / f"{mark}.png"

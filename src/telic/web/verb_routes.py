@@ -28,11 +28,13 @@ from telic.core.annotations import hints_of, return_type
 from telic.core.config import Record
 from telic.core.verb import Verb, Wrapped, as_data
 from telic.errors import Refused, UsageError, telling_places
+from telic.robots.catalogue import robot_names
 from telic.storage.files import plain
 from telic.storage.workspace import Kind
 from telic.verbs import catalogue
 from telic.verbs.background import StartedJob, command_words, start_verb
 from telic.web.gate import TOKEN_VARIABLE
+from telic.web.index import read_deleted
 from telic.web.place import WebPlace
 
 OFFERED = ("argument", "option", "context")
@@ -84,14 +86,14 @@ _STUDY: tuple[tuple[str, str, Way], ...] = (
 )
 """what a page does with a study by itself; what a person has to agree to is asked in a terminal"""
 ROUTES = (
-    VerbRoute("/envs", "machine:envs", "read", hidden=("env", "every")),
-    VerbRoute("/envs/{env}", "machine:envs", "read", field="env", hidden=("every",)),
+    VerbRoute("/envs", "machine:read_envs", "read", hidden=("env", "every")),
+    VerbRoute("/envs/{env}", "machine:read_envs", "read", field="env", hidden=("every",)),
     VerbRoute("/envs/{env}/quantities", "machine:quantities", "read", field="env"),
-    VerbRoute("/presets", "train:presets", "read", hidden=("env",)),
+    VerbRoute("/presets", "train:read_presets", "read", hidden=("env",)),
     VerbRoute("/doctor", "machine:doctor", "read"),
     VerbRoute("/robots", "robots:list_robots", "read"),
-    VerbRoute("/search/tasks", "search:envs", "read"),
-    VerbRoute("/search/methods", "search:methods", "read"),
+    VerbRoute("/search/tasks", "search:search_tasks", "read"),
+    VerbRoute("/search/methods", "search:search_methods", "read"),
     VerbRoute("/things/{thing}/stop", "control:stop", "do", "thing", _THINGS),
     VerbRoute("/things/{thing}/pause", "control:pause", "do", "session", ("session",)),
     VerbRoute("/things/{thing}/note", "control:note", "do", "session", ("session",)),
@@ -99,7 +101,7 @@ ROUTES = (
     VerbRoute("/things/{thing}/branch", "control:branch", "do", "session", ("session",)),
     VerbRoute("/things/{thing}/label", "labels:label", "do", "session", ("session",)),
     VerbRoute("/things/{thing}/veto", "labels:veto", "do", "session", ("session",)),
-    VerbRoute("/things/{thing}/delete", "things:delete", "do", "thing", _THINGS),
+    VerbRoute("/things/{thing}/delete", "things:delete", "do", "thing", _THINGS, hidden=("undo",)),
     VerbRoute("/trash/{deleted}/restore", "things:restore", "do", "thing"),
     VerbRoute("/things/{thing}/report", "things:report", "do", "thing", ("session", "search")),
     VerbRoute(
@@ -115,7 +117,7 @@ ROUTES = (
         "/start/track",
         "track:train",
         "start",
-        hidden=("library", "settings"),
+        hidden=("library", "settings", "dims", "levels"),
         words=("track", "train"),
     ),
     VerbRoute(
@@ -235,11 +237,8 @@ def _named(place: WebPlace, route: VerbRoute, variable: str, name: str) -> str:
     """Return the name that a verb gets for the variable part of an address."""
     if variable == "thing":
         return place.thing(name, *route.kinds).name
-    if variable == "deleted":
-        from telic.web.index import read_deleted
-
-        if name not in {line.id for line in read_deleted(place.runs_dir)}:
-            raise UsageError(f"{name[:200]} is not in the trash.")
+    if variable == "deleted" and name not in {line.id for line in read_deleted(place.runs_dir)}:
+        raise UsageError(f"{name[:200]} is not in the trash.")
     return name
 
 
@@ -261,8 +260,6 @@ def check_env(values: Mapping[str, Any]) -> None:
     name = values.get("env")
     if name is None or _REGISTERED.fullmatch(name):
         return
-    from telic.robots.catalogue import robot_names
-
     if name not in robot_names():
         raise Refused(
             f'"{name[:100]}" is no environment by name.',
