@@ -5,8 +5,7 @@ import random
 import socket
 from pathlib import Path
 
-from telic.cli.main import find
-from telic.verbs.catalogue import VERBS, VerbGroup
+from telic.verbs.catalogue import VERBS, VerbGroup, load
 
 LEFT_OUT = {
     "robots sheet",
@@ -14,6 +13,7 @@ LEFT_OUT = {
     "plugin hook at-stop",
     "doctor",
     "mcp serve",
+    "serve",
 }
 """those that read standard input, or look at the whole machine"""
 WORDS = (
@@ -54,8 +54,6 @@ def all_verbs(verbs=VERBS, before: tuple[str, ...] = ()) -> dict[tuple[str, ...]
     found: dict[tuple[str, ...], str] = {}
     for word, entry in verbs.items():
         if isinstance(entry, VerbGroup):
-            if entry.own:
-                found[*before, word] = entry.own
             found |= all_verbs(entry.verbs, (*before, word))
         else:
             found[*before, word] = entry
@@ -65,7 +63,7 @@ def all_verbs(verbs=VERBS, before: tuple[str, ...] = ()) -> dict[tuple[str, ...]
 def command_line(rng: random.Random, verbs: dict, odd: list[str], place: list[str]) -> list[str]:
     """Return the words of one command."""
     words = list(rng.choice(list(verbs)))
-    verb = find(verbs[tuple(words)])
+    verb = load(verbs[tuple(words)])
     if rng.random() < 0.05:
         spoilt = list(words[-1] or "x")
         rng.shuffle(spoilt)

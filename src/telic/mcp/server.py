@@ -20,7 +20,7 @@ from telic import __version__
 from telic.core.text import is_mapping, is_row
 from telic.errors import TelicError, UnknownName
 from telic.llm.keys import redact
-from telic.mcp import verb_tools, work
+from telic.mcp import orders, verb_tools
 from telic.mcp.orders import picture
 from telic.mcp.workplace import (
     Call,
@@ -70,9 +70,9 @@ def make_server(place: Workplace) -> Server:
         middleware=[keep_secrets],
     )
     verb_tools.register(server, verb_tools.TOOLS)
-    work.register_orders(server)
+    orders.register_orders(server)
     verb_tools.register(server, verb_tools.REQUESTS)
-    work.register(server)
+    orders.register(server)
     verb_tools.register(server, verb_tools.OPINIONS)
     if place.allow_launch:
         verb_tools.register(server, verb_tools.LAUNCHES)

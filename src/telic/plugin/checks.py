@@ -25,8 +25,8 @@ PACKAGE = Path(__file__).parents[1]
 GATE = "telic.studies.launch.launch"
 _USERS = ("verbs/study_runs.py", "studies/drive.py", "studies/smoke.py")
 """who may pass the gate: the verbs that start runs, and smoke runs"""
-_MAY_START = ("studies/launch/", "studies/git_read.py", "mcp/work.py")
-"""the gate, read-only git, and sessions of our own on a server that was allowed to launch"""
+_MAY_START = ("studies/launch/", "studies/git_read.py")
+"""the gate, and read-only git"""
 _LOOKED_AT = ("studies/", "plugin/", "mcp/", "verbs/study", "verbs/machine.py", "cli/")
 _STARTERS = frozenset({"subprocess", "multiprocessing", "pty", "concurrent.futures", "asyncio"})
 _CALLS = ("system", "popen", "fork", "posix_spawn", "startfile", "exec", "spawn")

@@ -27,7 +27,6 @@ from telic.storage.layout import MemberFolder, RunFolder, SessionFolder
 from telic.storage.scalars import downsample
 from telic.storage.workspace import Thing
 from telic.web.place import WebPlace
-from telic.web.tails import read_lines
 
 if TYPE_CHECKING:
     import numpy as np
@@ -37,6 +36,7 @@ _KEPT = 64
 _MOST_POINTS = 20_000
 _MOST_SERIES = 400
 _TAIL = 1 << 14
+_PIECE = 1 << 18
 
 Rows = Literal["train", "eval"]
 
@@ -179,6 +179,40 @@ class MetricFiles:
             while len(self._parsed) > _KEPT:
                 self._parsed.popitem(last=False)
             return known.columns[kind]
+
+
+class LogLine(NamedTuple):
+    """A line of a log, and where it ends."""
+
+    text: bytes
+    end: int
+
+
+def read_lines(path: Path, start: int, most_bytes: int = _PIECE) -> list[LogLine]:
+    """Return whole lines from a place on; a place inside of a line goes on with the next one."""
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return []
+    try:
+        size = os.fstat(handle).st_size
+        start = start if 0 <= start <= size else 0
+        content = os.pread(handle, most_bytes, start)
+        while content and b"\n" not in content and len(content) >= most_bytes:
+            most_bytes *= 2  # a line longer than a piece: a long prompt
+            content = os.pread(handle, most_bytes, start)
+        if start and content and os.pread(handle, 1, start - 1) != b"\n":
+            skipped = content.find(b"\n") + 1
+            start, content = start + skipped, content[skipped:]
+    finally:
+        os.close(handle)
+    lines, end = list[LogLine](), start
+    for line in content.splitlines(keepends=True):
+        if not line.endswith(b"\n"):
+            break
+        end += len(line)
+        lines.append(LogLine(line.rstrip(b"\r\n"), end))
+    return lines
 
 
 def _row(text: bytes) -> dict[str, Any] | None:

@@ -24,10 +24,10 @@ from telic.errors import TelicError
 from telic.storage.workspace import Thing
 from telic.verbs.lines import thing_id
 from telic.web.place import WebPlace
-from telic.web.series import Pulse, pulse_of
-from telic.web.tails import LogLine, follow, read_lines
+from telic.web.series import LogLine, Pulse, pulse_of, read_lines
 
 _BEAT_S = 1.0
+_LOOK_S = 0.4
 _MOST_PULSES = 256
 _MOST = 1000
 
@@ -128,13 +128,28 @@ class Pulses:
         return pulse(self._place, thing).model_dump_json().encode()
 
 
+async def _follow(path: Path, start: int, beat_s: float) -> AsyncIterator[list[LogLine]]:
+    """Yield lines from a position on as they come, and an empty list after a beat without."""
+    position, waited = start, 0.0
+    while True:
+        lines = read_lines(path, position)
+        if lines or waited >= beat_s:
+            position, waited = (lines[-1].end if lines else position), 0.0
+            yield lines
+        else:
+            size = path.stat().st_size if path.exists() else 0
+            position = 0 if size < position else position  # it was started from scratch
+            await asyncio.sleep(_LOOK_S)
+            waited += _LOOK_S
+
+
 async def stream_of(
     place: WebPlace, pulses: Pulses, thing: Thing, start: int
 ) -> AsyncIterator[bytes]:
     """Yield server-sent events from a place of the log on, until the reader leaves."""
     yield b"retry: 1000\n\n"
     told: bytes | None = None
-    async for lines in follow(events_log(thing), start, _BEAT_S):
+    async for lines in _follow(events_log(thing), start, _BEAT_S):
         parts = [b"id: %d\ndata: %b\n\n" % (e.end, e.text) for e in lines if _is_event(e)]
         now = await pulses.of(thing)
         if now != told:
