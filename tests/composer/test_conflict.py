@@ -4,7 +4,7 @@ import pytest
 
 from telic.composer.compose import compose
 from telic.composer.conflict import Demand, require_consistent
-from telic.composer.draft import Draft, measure
+from telic.composer.draft import Draft
 from telic.errors import BadEnvironment, Contradiction, UsageError
 from telic.judges import metrics, tracks
 from tests.composer.specs import spec_of
@@ -73,15 +73,15 @@ def test_what_the_robot_does_not_have_is_refused(robot, intent):
 def judging(*parts):
     draft = Draft(seconds=8.0)
     for title, value, zero, goal in parts:
-        draft.leaf(title, str(value), value, zero, goal)
+        draft.score(title, value, zero, goal)
     return draft
 
 
-SPEED = measure(metrics.net_speed, "forward")
-STRAYED = measure(tracks.highest, measure(metrics.gone))
-TOP = measure(tracks.highest, "height")
-LEAP = measure(tracks.highest, measure(tracks.less, "height", 1.2))
-UP, LOW = measure(tracks.share_above, "height", 1.2), measure(tracks.share_below, "height", 1.0)
+SPEED = metrics.net_speed("forward")
+STRAYED = tracks.highest(metrics.gone())
+TOP = tracks.highest("height")
+LEAP = tracks.highest(tracks.less("height", 1.2))
+UP, LOW = tracks.share_above("height", 1.2), tracks.share_below("height", 1.0)
 
 
 @pytest.mark.parametrize(

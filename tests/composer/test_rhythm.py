@@ -2,8 +2,8 @@
 
 import pytest
 
+from telic.composer.acrobatics import beats
 from telic.composer.compose import compose
-from telic.composer.hops import beats
 from telic.errors import BadEnvironment
 from telic.judges.code import JudgeCode
 from telic.judges.criteria import Motion

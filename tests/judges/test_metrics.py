@@ -8,8 +8,6 @@ from telic.judges.code import JudgeCode
 from telic.judges.criteria import Motion
 from telic.judges.episode import RecordedEpisode
 from telic.judges.examples import puppet
-from telic.judges.metrics import every_metric
-from telic.judges.mutants import quantities_of
 from tests.composer.specs import spec_of
 
 CHEETAH, ARGS = "HalfCheetah-v5", {"max_episode_steps": 80}
@@ -83,9 +81,17 @@ def test_judge_files_call_metrics_and_say_what_they_measure():
     motions = [Motion(seconds=4.0, forward_mps=1.0)]
     verdict = JudgeCode(JUDGE)(puppet(CHEETAH, ARGS, motions), spec_of(CHEETAH, **ARGS))
     assert verdict.score == pytest.approx(1.0, abs=0.01)
-    assert quantities_of(JUDGE) == {"goes": {"x_position", "y_position"}, "is up": {"uprightness"}}
 
 
 def test_every_metric_has_a_unit_and_says_what_it_is():
-    for name, function in every_metric().items():
-        assert tracks.unit_of(name) and function.__doc__, name
+    for name, each in tracks.METRICS.items():
+        assert each.unit and each.function.__doc__, name
+
+
+def test_a_call_without_an_episode_is_code_with_words_a_unit_and_quantities():
+    value = tracks.share_above(metrics.pace("forward"), 0.123456)
+    assert str(value) == 'metrics.share_above(episode, metrics.pace(episode, "forward"), 0.1235)'
+    assert value.words == "share of the time with speed forward, over half seconds above 0.123"
+    assert value.unit == "" and tracks.highest("height").unit == "m"
+    assert value.quantities == ("x_position", "y_position")
+    assert str(tracks.less("pitch", sign=-1)) == 'metrics.less(episode, "pitch", sign=-1)'

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Literal, NamedTuple, get_args
 
 from telic.composer.amounts import Reading, read_amount
-from telic.composer.draft import Credit, Draft, edit, measure
+from telic.composer.draft import Draft, edit
 from telic.composer.lexicon import (
     Lexicon,
     Sense,
@@ -159,13 +159,12 @@ def _be_there(draft: Draft, farthest: float) -> tuple[str, ...]:
     draft.pay("near", 1.0, Near(Part(Block(), "near"), 8.0), "hand close to the block")
     draft.pay("bring", 4.0, Pay(Part(Block(), "way")), "share of the block's way to the goal")
     draft.pay("there", 2.0, Pay(Below(Part(Block(), "away"), 0.05)), "block at the goal")
-    title, meaning = "brings the block to the goal", "distance to the goal over the last second"
-    away = measure(metrics.block, "target")
-    value = measure(tracks.mean_of_last, away, 1.0)
-    draft.leaf(title, meaning, value, farthest, 0.04, weight=3.0, unit="m", tag="too_far")
-    meaning = "share of the time within 0.05 m of the goal"
-    value = measure(tracks.share_below, away, 0.05)
-    draft.leaf("keeps it there", meaning, value, 0.05, 0.4, weight=2.0, tag="drifts")
+    title = "brings the block to the goal"
+    away = metrics.block("target")
+    value = tracks.mean_of_last(away, 1.0)
+    draft.score(title, value, farthest, 0.04, weight=3.0, tag="too_far")
+    value = tracks.share_below(away, 0.05)
+    draft.score("keeps it there", value, 0.05, 0.4, weight=2.0, tag="drifts")
     return title, "keeps it there"
 
 
@@ -173,33 +172,27 @@ def _push(draft: Draft) -> dict[str, tuple[str, ...]]:
     """Push the block along the table to the goal."""
     there = _be_there(draft, 0.07)
     title = "pushes it along the table"
-    meaning = "share of the time less than 0.03 m above where it lay, and not below the table"
-    value = measure(tracks.share_near, measure(metrics.block, "start"), 0.0, 0.03)
-    draft.guard(title, meaning, value, 0.7, 0.95, tag="flails")
+    value = tracks.share_near(metrics.block("start"), 0.0, 0.03)
+    draft.require(title, value, 0.7, 0.95, tag="flails")
     return {_MAIN: (*there, title), _WHERE: there, _KEEPS: there[1:], _HOLDS: there}
 
 
 def _pick(wish: BlockWish, draft: Draft) -> dict[str, tuple[str, ...]]:
     """Lift the block with the gripper: to the goal, or so high."""
-    height, risen = wish.lift_m or 0.1, measure(metrics.block, "start")
+    height, risen = wish.lift_m or 0.1, metrics.block("start")
     draft.pay("near", 1.0, Near(Part(Block(), "near"), 8.0), "hand close to the block")
     draft.pay("lift", 4.0, LiftBlock(Block(), height), "block off the table, in the hand")
-    title, meaning = f"lifts the block {height:.2g} m", "highest above where it lay"
-    value, credit = measure(tracks.highest, risen), Credit(weight=1.5, unit="m", tag="too_low")
-    draft.total(title, meaning, value, 0.2 * height, 0.9 * height, **credit)
+    title, value = f"lifts the block {height:.2g} m", tracks.highest(risen)
+    draft.score(title, value, 0.2 * height, 0.9 * height, weight=1.5, tag="too_low")
     if wish.lift_m is None:
         there = _be_there(draft, 0.1)
     else:
         up = 0.7 * height
         draft.pay("up", 2.0, Pay(Above(Part(Block(), "rise"), up)), "block up")
-        meaning = f"share of the time more than {up:.2g} m above where it lay"
-        value = measure(tracks.share_above, risen, up)
-        draft.leaf("keeps it up", meaning, value, 0.05, 0.4, weight=3.0)
+        draft.score("keeps it up", tracks.share_above(risen, up), 0.05, 0.4, weight=3.0)
         there = (title, "keeps it up")
     holds = "holds it"
-    meaning = "share of the time off the table with the hand within 0.08 m of it"
-    value = measure(metrics.block_in_hand)
-    draft.guard(holds, meaning, value, 0.5, 0.9, tag="too_far")
+    draft.require(holds, metrics.block_in_hand(), 0.5, 0.9, tag="too_far")
     return {
         _MAIN: (title, *there, holds),
         _WHERE: there,
@@ -211,10 +204,9 @@ def _pick(wish: BlockWish, draft: Draft) -> dict[str, tuple[str, ...]]:
 
 def _be_quick(wish: BlockWish, draft: Draft) -> tuple[str, ...]:
     """Judge how soon the block is first where it belongs."""
-    done = measure(tracks.below, measure(metrics.block, "target"), 0.05)
+    done = tracks.below(metrics.block("target"), 0.05)
     if wish.lift_m is not None:
-        done = measure(tracks.above, measure(metrics.block, "start"), 0.7 * wish.lift_m)
-    title, meaning = "is quick", "share of the time until it is first there"
-    value = measure(tracks.share_until, done)
-    draft.leaf(title, meaning, value, 0.8, 0.4, weight=1.0, tag="too_slow")
+        done = tracks.above(metrics.block("start"), 0.7 * wish.lift_m)
+    title = "is quick"
+    draft.score(title, tracks.share_until(done), 0.8, 0.4, weight=1.0, tag="too_slow")
     return (title,)

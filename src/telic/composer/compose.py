@@ -15,13 +15,12 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-from telic.composer.acrobatics import flip, jump, roll, turn
+from telic.composer.acrobatics import flip, hop, jump, roll, turn
 from telic.composer.blocks import EXAMPLES, can_have_block
 from telic.composer.conflict import not_understood, require_consistent, require_possible
 from telic.composer.draft import Draft, edit
 from telic.composer.extremes import LONGEST_S, require_sizes
 from telic.composer.frames import Act, Frame, LimitKind, ParsedIntent
-from telic.composer.hops import hop
 from telic.composer.ideal import ideal, right_habits
 from telic.composer.limbs import kick, lift, reach, swing
 from telic.composer.manners import be_quiet, carry_oneself, respect

@@ -18,7 +18,7 @@ from collections.abc import Iterator, Sequence
 from itertools import combinations
 from typing import Any, NamedTuple
 
-from telic.composer.draft import Draft, JudgePart, Measure
+from telic.composer.draft import Draft, JudgePart
 from telic.composer.frames import Act, Direction, Frame, Limit, LimitKind, ParsedIntent, Posture
 from telic.composer.lexicon import ignored_words, table
 from telic.composer.parse import parse
@@ -26,6 +26,7 @@ from telic.composer.scene import Scene
 from telic.composer.travel import speed_meant
 from telic.envs.spec import EnvSpec
 from telic.errors import Contradiction, NotUnderstood
+from telic.judges.tracks import Measure
 
 _FAR, _CREDIT = math.inf, 0.75
 _STILL_MPS, _MOVES_MPS = 0.25, 0.3
@@ -252,9 +253,8 @@ def _about(track: Measure | str, demand: Demand) -> Demand:
     """Return a demand on a track as one on the quantity behind it."""
     if str(track).startswith(("metrics.gone(", "displacement")):
         return demand._replace(quantity="the way from the start")
-    if isinstance(track, Measure) and track.name == "less" and not track.named:
-        quantity, *minus = track.args
-        less = float(minus[0]) if minus else 0.0
+    if isinstance(track, Measure) and track.name == "less" and track.args[2] > 0:
+        quantity, less, _ = track.args
         return demand._replace(quantity=quantity, low=demand.low + less, high=demand.high + less)
     return demand._replace(quantity=str(track))
 

@@ -1,22 +1,19 @@
-"""What every behaviour writes into: the terms of a reward and the parts of a judge."""
+"""What every behaviour writes into: the terms of a reward and the criteria of a judge."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Concatenate, NamedTuple, ParamSpec, TypedDict, TypeVar, Unpack, cast
+from typing import Any, NamedTuple, TypedDict, Unpack, cast
 
-import numpy as np
 from torch import Tensor
 
 from telic.composer.frames import Frame
 from telic.errors import UnknownName, UsageError
 from telic.judges.criteria import Criterion, Kind
-from telic.judges.episode import RecordedEpisode
-from telic.rewards.node import Expression, Term, written
+from telic.judges.tracks import Measure, shortened
+from telic.rewards.node import Expression, Term
 
-P = ParamSpec("P")
-T = TypeVar("T")
 _SEEN = frozenset({"beat", "waited"})
 """memory that a policy needs to know what to do"""
 
@@ -29,62 +26,8 @@ class WeightedTerm(NamedTuple):
     weight: float
 
 
-@dataclass(frozen=True, slots=True)
-class Measure:
-    """A call of a metric on the episode that is judged."""
-
-    function: Callable[..., Any]
-    args: tuple[Any, ...]
-    named: tuple[tuple[str, Any], ...]
-
-    @property
-    def name(self) -> str:
-        """Name of the metric."""
-        return self.function.__name__
-
-    def __str__(self) -> str:
-        """Return the code of the call."""
-        args = list(self.args)
-        while args and args[-1] is None:
-            args.pop()  # a default, too
-        given = ["episode", *map(_code, args)]
-        given += [f"{name}={_code(value)}" for name, value in self.named if value is not None]
-        return f"metrics.{self.name}({', '.join(given)})"
-
-
-def measure(
-    function: Callable[Concatenate[RecordedEpisode, P], T], *args: P.args, **named: P.kwargs
-) -> T:
-    """Return a call of a metric, to be made when an episode is judged.
-
-    To a type checker it is what it will have measured. Its numbers are rounded as they are written.
-    """
-    rounded = tuple((name, shortened(value)) for name, value in named.items())
-    return cast("T", Measure(function, tuple(map(shortened, args)), rounded))
-
-
-def exactly(
-    function: Callable[Concatenate[RecordedEpisode, P], T], *args: P.args, **named: P.kwargs
-) -> T:
-    """Return a call of a metric whose numbers are kept as a person said them."""
-    return cast("T", Measure(function, args, tuple(named.items())))
-
-
-def shortened(value: Any, digits: int = 4) -> Any:
-    """Return numbers as they are written in files, so that criteria say the same."""
-    if isinstance(value, float):
-        return float(f"{value:.{digits}g}")
-    if isinstance(value, list | tuple):
-        return tuple(shortened(each, digits) for each in cast("Sequence[Any]", value))
-    return value
-
-
-def _code(value: Any) -> str:
-    return str(value) if isinstance(value, Measure) else written(value)
-
-
 class GoalOrigin(TypedDict, total=False):
-    """Where the goal of a leaf comes from, and how far others got."""
+    """Where the goal of a criterion comes from, and how far others got."""
 
     source: str
     is_open: bool
@@ -93,30 +36,29 @@ class GoalOrigin(TypedDict, total=False):
 
 
 class Credit(GoalOrigin, total=False):
-    """What a leaf may say besides its range."""
+    """What a criterion may say besides its range; what it measures says the rest."""
 
-    unit: str
     weight: float
     tag: str | None
-    kind: Kind
+    unit: str
+    meaning: str
 
 
 @dataclass(frozen=True, slots=True)
 class JudgePart:
-    """One leaf or guard of a judge."""
+    """One criterion or constraint of a judge."""
 
     title: str
-    quantity: str
-    """what is measured, in words"""
     value: Measure | None
     """how it is measured; None of a gate, which asks for the time that is left"""
     zero: float
     goal: float
     """of a part that is `about` a value: the value; `zero` is where credit ends below it"""
+    meaning: str = ""
+    """what is measured, in words"""
     unit: str = ""
     weight: float = 1.0
     tag: str | None = None
-    kind: Kind = "sustained"
     is_guard: bool = False
     is_about: bool = False
     is_gate: bool = False
@@ -126,6 +68,23 @@ class JudgePart:
     is_open: bool = False
     best: float | None = None
     best_source: str = ""
+
+    @property
+    def kind(self) -> Kind:
+        """Whether it is held over time, about what the episode comes to, or ends a phase."""
+        if self.value is None:
+            return "phased"
+        return "cumulative" if self.value.metric.is_total else "sustained"
+
+    @property
+    def quantity(self) -> str:
+        """What is measured, with the names of quantities that the words do not mention."""
+        hidden = (
+            [each for each in self.value.quantities if each not in self.meaning]
+            if self.value
+            else ()
+        )
+        return f"{self.meaning} ({', '.join(hidden)})" if hidden else self.meaning
 
     def criterion(self) -> Criterion:
         """Return it as people read it."""
@@ -206,89 +165,63 @@ class Draft:
         nodes = (node for each in self.terms for node in each.term.nodes())
         return any(node.name in names for node in nodes)
 
-    def leaf(
-        self,
-        title: str,
-        quantity: str,
-        value: float,
-        zero: float,
-        goal: float,
-        **more: Unpack[Credit],
+    def score(
+        self, title: str, value: Measure, zero: float, goal: float, **more: Unpack[Credit]
     ) -> None:
-        """Add a leaf unless one of that title is there: nothing at `zero`, all from `goal` on."""
-        self._judge(
-            JudgePart(title, quantity, _measure(value), shortened(zero), shortened(goal), **more)
-        )
+        """Add a criterion unless one of that title is there: nothing at `zero`, all at `goal`."""
+        self._judge(title, value, zero, goal, more)
 
-    def total(
-        self,
-        title: str,
-        quantity: str,
-        value: float,
-        zero: float,
-        goal: float,
-        **more: Unpack[Credit],
+    def score_near(
+        self, title: str, value: Measure, target: float, tolerance: float, **more: Unpack[Credit]
     ) -> None:
-        """Add a leaf about what the whole episode comes to."""
-        more["kind"] = "cumulative"
-        self.leaf(title, quantity, value, zero, goal, **more)
+        """Add a criterion for closeness: all within the tolerance, nothing at four times it."""
+        self._judge(title, value, target - 4.0 * tolerance, target, more, is_about=True)
 
-    def near(
-        self,
-        title: str,
-        quantity: str,
-        value: float,
-        target: float,
-        tolerance: float,
-        **more: Unpack[Credit],
+    def require(
+        self, title: str, value: Measure, zero: float, goal: float, **more: Unpack[Credit]
     ) -> None:
-        """Add a leaf for closeness: all within the tolerance, nothing at four times it."""
-        zero, goal = shortened(target - 4.0 * tolerance), shortened(target)
-        self._judge(JudgePart(title, quantity, _measure(value), zero, goal, is_about=True, **more))
+        """Add a constraint: what must hold for anything else to count."""
+        self._judge(title, value, zero, goal, {**more, "weight": 0.0}, is_guard=True)
 
     def counted(
         self,
         deed: str,
-        quantity: str,
-        value: float,
+        value: Measure,
         frame: Frame,
         tolerance: float = 0.25,
         **more: Unpack[Credit],
     ) -> None:
-        """Add a leaf for how often something is done: just so often, or more, or less."""
+        """Add a criterion for how often something is done: just so often, or more, or less."""
         count, rule = frame.count or 1, frame.count_rule
         times = "once" if count == 1 else f"{count} times"
-        more["kind"] = "cumulative"
         if rule == "about":
-            self.near(f"{deed} {times}", quantity, value, float(count), tolerance, **more)
+            self.score_near(f"{deed} {times}", value, float(count), tolerance, **more)
             return
         if rule == "at_most":
-            self.leaf(f"{deed} at all", quantity, value, 0.0, 1.0, **more)
+            self.score(f"{deed} at all", value, 0.0, 1.0, **more)
         beyond = count - 1.0 if rule == "at_least" else count + 1.0
-        title = f"{deed} {rule.replace('_', ' ')} {times}"
-        self.leaf(title, quantity, value, beyond, float(count), **more)
+        self.score(f"{deed} {rule.replace('_', ' ')} {times}", value, beyond, float(count), **more)
 
-    def guard(
+    def _judge(
         self,
         title: str,
-        quantity: str,
-        value: float,
+        value: Measure,
         zero: float,
         goal: float,
-        **more: Unpack[Credit],
+        more: Credit,
+        *,
+        is_about: bool = False,
+        is_guard: bool = False,
     ) -> None:
-        """Add what must hold for anything else to count."""
-        more["weight"] = 0.0
-        zero, goal = shortened(zero), shortened(goal)
-        self._judge(JudgePart(title, quantity, _measure(value), zero, goal, is_guard=True, **more))
+        if any(each.title == title for each in self.parts):
+            return
+        said = cast("dict[str, Any]", {"meaning": value.words, "unit": value.unit, **more})
+        part = JudgePart(title, value, shortened(zero), shortened(goal), **said)
+        self.parts.append(replace(part, is_about=is_about, is_guard=is_guard))
 
-    def _judge(self, part: JudgePart) -> None:
-        if all(each.title != part.title for each in self.parts):
-            self.parts.append(part)
-
-    def ends_when(self, reward: Tensor, judge: np.ndarray, seconds: float = 0.0) -> None:
+    def ends_when(self, reward: Tensor, judge: Measure, seconds: float = 0.0) -> None:
         """Say when this is done, for what comes after it: a condition, and a mask of the judge."""
-        self.reached.append(PhaseEnd(cast("Expression", reward), cast("Measure", judge), seconds))
+        self.reached.append(PhaseEnd(cast("Expression", reward), judge, seconds))
 
     def doubt(self, text: str, holds: bool = False) -> None:
         """Say once what the words left open, or what `holds` by itself on this robot."""
@@ -297,12 +230,10 @@ class Draft:
         self.granted += [text] if holds else []
 
 
-def _measure(value: float) -> Measure:
-    return cast("Measure", value)
-
-
 def edit(drafts: Sequence[Draft], criteria: Sequence[Criterion]) -> None:
     """Change the judge to criteria a person edited: other numbers, and none that were dropped.
+
+    Constraints and the ends of phases stay: they are there for the others.
 
     Raises:
         UnknownName: a criterion is none of the judge's.
@@ -314,9 +245,10 @@ def edit(drafts: Sequence[Draft], criteria: Sequence[Criterion]) -> None:
         if title not in known:
             raise UnknownName("criterion", title, list(known))
     for draft in drafts:
-        kept = [part for part in draft.parts if part.title in wanted or _stays(part)]
         draft.parts = [
-            each.edited(wanted[each.title]) if each.title in wanted else each for each in kept
+            part.edited(wanted[part.title]) if part.title in wanted else part
+            for part in draft.parts
+            if part.title in wanted or part.is_guard or part.is_gate
         ]
     parts = [part for draft in drafts for part in draft.parts]
     if not any(part.weight > 0.0 for part in parts):
@@ -330,8 +262,3 @@ def edit(drafts: Sequence[Draft], criteria: Sequence[Criterion]) -> None:
                 f'"{each.title}" earns nothing and everything at the same value, {each.goal:g}.',
                 hint="Give zero and goal different values: partial credit needs a range.",
             )
-
-
-def _stays(part: JudgePart) -> bool:
-    """Return whether a part is there for the others: a guard, or the end of a phase."""
-    return part.is_guard or part.is_gate

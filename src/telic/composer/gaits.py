@@ -1,4 +1,4 @@
-"""Gaits: what the feet do, as terms of a reward and leaves of a judge.
+"""Gaits, steps and ground: what the feet do, as terms of a reward and criteria of a judge.
 
 | gait | feet |
 |---|---|
@@ -12,6 +12,14 @@
 
 A gait with a pattern is taught by a clock: the reward keeps a beat that the policy sees, and pays
 feet for being on the ground, or off it, when the pattern says so.
+
+Optimizers discover that vibrating feet carry a body along, and that a pose which glides is as fast
+as a gait. Two things tell a step from both on any robot: a foot that carries weight stays where it
+is while the body passes over it, and a step is a fair part of the length of a leg.
+
+Ground that is not flat is laid by the environment in fields from easy to hard; fresh fields are
+judged. A robot that climbs starts at the foot of a field with the way up ahead, so that walking on
+beside it, turning round and falling off gain no height.
 """
 
 from __future__ import annotations
@@ -22,12 +30,21 @@ from typing import NamedTuple
 
 from torch import Tensor
 
-from telic.composer.draft import Draft, measure
+from telic.composer.draft import Draft
 from telic.composer.frames import Direction, Frame
 from telic.composer.scene import Scene
 from telic.judges import metrics, tracks
-from telic.rewards.signals import Airborne, Beat, Measured
-from telic.rewards.terms import Pay, Rhythm, SquareCost, When
+from telic.judges.tracks import Measure
+from telic.rewards.signals import Airborne, Beat, Climbed, Measured, Not, Slip
+from telic.rewards.terms import Cost, Pay, Rhythm, SquareCost, When
+from telic.robots.terrain import (
+    STAIRS_M,
+    TO_TOP_M,
+    TerrainKind,
+    hardest_step,
+    steepest,
+    steps_of,
+)
 
 FLYING = ("run", "jog", "sprint")
 _FOUR = ("trot", "pace", "bound")
@@ -66,7 +83,18 @@ _COUNT = {1: "one", 2: "two", 3: "three"}
 _LONGER = 2.0
 """times as long as going at all that such a robot practises to walk"""
 ON_GROUND = ("walk", "march", "crawl")
+_NEVER_FLYING = (*ON_GROUND, "trot", "pace")
 _PAIRED = {"trot": "diagonal", "pace": "same-side", "bound": "left and right"}
+_SLOW = 0.03
+"""speed from which it is going, in parts of sqrt(g L)"""
+_HARDEST: dict[TerrainKind, float] = {"stairs": 0.6, "slopes": 0.6, "rough": 0.7}
+"""how hard the hardest fields are where the words do not say it"""
+_CLIMBING = 3.0
+"""times as long as going on flat ground that it practises"""
+_ENOUGH, _LITTLE = 0.75, 0.1
+"""of the way up or down: what earns everything, and nothing"""
+_ONTO_TOP_M = 0.4
+_CLIMB_S = (3.0, 16.0)
 
 
 class Gait(NamedTuple):
@@ -203,7 +231,7 @@ def _keep_level(scene: Scene, draft: Draft) -> None:
         draft.practice = max(draft.practice, _LONGER)
 
 
-# ------------------------------------------------------------------------------------- judging
+# ---- what is judged
 
 
 def _judge(gait: Gait, frame: Frame, scene: Scene, draft: Draft) -> None:
@@ -215,27 +243,30 @@ def _judge(gait: Gait, frame: Frame, scene: Scene, draft: Draft) -> None:
     if name in FLYING and feet == 2 and not _is_fore_and_aft(scene):
         _apart(draft, [(0, 1)], "its feet alternate")
     elif name == "skip":
-        _twice_each(draft)
+        value = tracks.last("stride_alternation")  # 0.5 where each foot lands twice
+        draft.score_near("lands twice on each foot", value, 0.5, 0.12, weight=3.0, tag="wrong_gait")
     elif name == "gallop":
         pairs = _pairs(corners, "left and right") if corners else [(0, 1)]
         _shortly_after(draft, pairs, is_wide=not corners and _is_fore_and_aft(scene))
     elif name == "pronk" and feet > 1:
         _together(draft, _every_pair(feet), "its feet land together")
+    elif name in _FOUR and corners is None:
+        _apart(draft, [(0, 1)], "its front and hind feet land half a stride apart")
     elif name in _FOUR:
-        _judge_pairs(name, corners, draft)
+        which, other = _PAIRED[name], "diagonal" if name == "pace" else "same-side"
+        _together(draft, _pairs(corners, which), f"its {which} feet land together")
+        _apart(draft, _pairs(corners, other), f"its {other} feet land half a stride apart")
     if name not in ("trot", "pace"):
-        _judge_flight(draft, "flies in its strides", 0.01, 0.08)
+        _wrong_gait(draft, "flies in its strides", tracks.last("flight_share"), 0.01, 0.08)
 
 
 def land_together(scene: Scene, draft: Draft) -> None:
     """Judge a hop: all feet land together, or it is on one of them alone."""
     feet = len(scene.spec.feet)
-    if feet < 2:
-        return
-    title = "lands on all its feet at once, or on one alone"
-    meaning = "cosine of the phase between its feet, or share of its steps on one foot alone"
-    value = measure(metrics.lands_as_one, *_unzipped(_every_pair(feet)))
-    draft.leaf(title, meaning, value, 0.0, 0.6, weight=2.0, tag="wrong_gait")
+    if feet > 1:
+        title = "lands on all its feet at once, or on one alone"
+        value = metrics.lands_as_one(*_unzipped(_every_pair(feet)))
+        _wrong_gait(draft, title, value, 0.0, 0.6)
 
 
 def _every_pair(feet: int) -> list[tuple[int, int]]:
@@ -246,31 +277,27 @@ def _unzipped(pairs: Sequence[tuple[int, int]]) -> tuple[tuple[int, ...], tuple[
     return tuple(a for a, _ in pairs), tuple(b for _, b in pairs)
 
 
+def _wrong_gait(
+    draft: Draft, title: str, value: Measure, zero: float, goal: float, weight: float = 2.0
+) -> None:
+    draft.score(title, value, zero, goal, weight=weight, tag="wrong_gait")
+
+
 def _judge_walk(name: str, feet: int, draft: Draft) -> None:
-    _judge_flight(draft, "always has a foot on the ground", 0.25, 0.05)
+    flight = tracks.last("flight_share")
+    _wrong_gait(draft, "always has a foot on the ground", flight, 0.25, 0.05)
     if name == "crawl":
         if feet > 2:
-            _on_three(draft)
+            value = tracks.share_above("feet_in_contact", 2.5)
+            _wrong_gait(draft, "keeps three feet on the ground", value, 0.4, 0.8)
         return
-    meaning = "share of the time a foot is on the ground, mean of the feet"
-    value = measure(tracks.last, "stance_share")
     title = "its feet are on the ground over half of the time"
-    draft.leaf(title, meaning, value, 0.35, 0.5, weight=1.0, tag="wrong_gait")
+    _wrong_gait(draft, title, tracks.last("stance_share"), 0.35, 0.5, weight=1.0)
     if feet == 2:
         _apart(draft, [(0, 1)], "its feet alternate")
     else:
-        _one_at_a_time(draft, feet)
-
-
-def _judge_pairs(name: str, corners: dict[str, int] | None, draft: Draft) -> None:
-    """Judge a trot, a pace or a bound: which feet land together, and which half a stride apart."""
-    if corners is None:
-        _apart(draft, [(0, 1)], "its front and hind feet land half a stride apart")
-        return
-    which = _PAIRED[name]
-    _together(draft, _pairs(corners, which), f"its {which} feet land together")
-    other = "same-side" if name != "pace" else "diagonal"
-    _apart(draft, _pairs(corners, other), f"its {other} feet land half a stride apart")
+        least = tracks.lowest(metrics.phase_lags(*_unzipped(_every_pair(feet))))
+        _wrong_gait(draft, "each foot lands at a time of its own", least, 0.02, 0.12)
 
 
 def _pairs(corners: dict[str, int] | None, which: str) -> list[tuple[int, int]]:
@@ -285,50 +312,105 @@ def _pairs(corners: dict[str, int] | None, which: str) -> list[tuple[int, int]]:
 
 
 def _together(draft: Draft, pairs: Sequence[tuple[int, int]], title: str) -> None:
-    meaning = "cosine of the phase between them, 1 together and -1 half a stride apart"
-    value = measure(metrics.phase_match, *_unzipped(pairs))
-    draft.leaf(title, meaning, value, 0.5, 0.85, weight=3.0, tag="wrong_gait")
+    _wrong_gait(draft, title, metrics.phase_match(*_unzipped(pairs)), 0.5, 0.85, weight=3.0)
 
 
 def _apart(draft: Draft, pairs: Sequence[tuple[int, int]], title: str) -> None:
-    meaning = "minus the cosine of the phase between them, 1 half a stride apart"
-    value = measure(metrics.phase_apart, *_unzipped(pairs))
-    draft.leaf(title, meaning, value, 0.35, 0.75, weight=3.0, tag="wrong_gait")
-
-
-def _one_at_a_time(draft: Draft, feet: int) -> None:
-    title = "each foot lands at a time of its own"
-    meaning = "least share of a stride between the landings of two feet"
-    value = measure(tracks.lowest, measure(metrics.phase_lags, *_unzipped(_every_pair(feet))))
-    draft.leaf(title, meaning, value, 0.02, 0.12, weight=2.0, tag="wrong_gait")
+    _wrong_gait(draft, title, metrics.phase_apart(*_unzipped(pairs)), 0.35, 0.75, weight=3.0)
 
 
 def _shortly_after(draft: Draft, pairs: Sequence[tuple[int, int]], is_wide: bool) -> None:
     """Judge feet that land neither together nor half a stride apart."""
     who = "its front and hind feet" if is_wide else "its left and right feet"
-    meaning = "share of a stride between them"
-    value = measure(tracks.mean, measure(metrics.phase_lags, *_unzipped(pairs)))
-    title = f"{who} do not land together"
-    draft.leaf(title, meaning, value, 0.03, 0.08, weight=3.0, tag="wrong_gait")
+    value = tracks.mean(metrics.phase_lags(*_unzipped(pairs)))
+    _wrong_gait(draft, f"{who} do not land together", value, 0.03, 0.08, weight=3.0)
     if not is_wide:
         title = f"{who} land shortly one after the other"
-        draft.leaf(title, meaning, value, 0.42, 0.32, weight=3.0, tag="wrong_gait")
+        _wrong_gait(draft, title, value, 0.42, 0.32, weight=3.0)
 
 
-def _twice_each(draft: Draft) -> None:
-    meaning = "share of touchdowns that change sides: 0.5 where each foot lands twice"
-    value = measure(tracks.last, "stride_alternation")
-    draft.near("lands twice on each foot", meaning, value, 0.5, 0.12, weight=3.0, tag="wrong_gait")
+def go_in_steps(gait: str | None, scene: Scene, draft: Draft, weight: float = 0.1) -> None:
+    """Guard against sliding and vibrating along, and let feet that slip cost by a weight."""
+    leg = scene.leg
+    if leg is None or not scene.has("slide_share", "x_position"):
+        return
+    draft.pay("grip", weight, Cost(Slip(), most=2.0), "feet slipping over the ground, as a cost")
+    draft.require("does not slide along", tracks.last("slide_share"), 0.8, 0.5, tag="drags")
+    slow = _SLOW * math.sqrt(scene.gravity * leg)
+    axes = tuple(f"{axis}_position" for axis in scene.axes)
+    value = metrics.way_per_touch(slow, leg, axes)
+    draft.require("does not tremble along", value, 0.05, 0.12, tag="jitters")
+    if gait in _NEVER_FLYING:
+        # Longer than any leg steps without flying. A foot that only drags along touches the ground
+        # once, whatever the others do.
+        value = metrics.way_per_step(slow, leg, axes)
+        draft.require("takes steps", value, 3.5, 2.2, tag="drags")
 
 
-def _judge_flight(draft: Draft, title: str, zero: float, goal: float) -> None:
-    meaning = "share of the time without a foot on the ground"
-    value = measure(tracks.last, "flight_share")
-    draft.leaf(title, meaning, value, zero, goal, weight=2.0, tag="wrong_gait")
+# ---- ground that is not flat
 
 
-def _on_three(draft: Draft) -> None:
-    title = "keeps three feet on the ground"
-    meaning = "share of the time with three feet or more on the ground"
-    value = measure(tracks.share_above, "feet_in_contact", 2.5)
-    draft.leaf(title, meaning, value, 0.4, 0.8, weight=2.0, tag="wrong_gait")
+def require_ground(frame: Frame, scene: Scene) -> None:
+    """Refuse to go up or down where there is nothing to climb, and ground that cannot be laid."""
+    if frame.ground is not None and "terrain" not in scene.spec.arguments:
+        why = "its environment is flat; robots that telic drives by position have it (telic robots)"
+        raise scene.cannot(f"go over {frame.ground}", why)
+    if frame.ground is None and frame.direction in (Direction.UP, Direction.DOWN):
+        raise scene.cannot(
+            f"go {frame.direction}",
+            f'there is nothing to climb; say what: "go {frame.direction} the stairs", or the slope',
+        )
+
+
+def lay_ground(
+    frame: Frame, scene: Scene, draft: Draft, speed: float, ways: tuple[str, str | None]
+) -> None:
+    """Ask the environment for the ground, and judge what is climbed of it.
+
+    `ways` are the direction of travel, and a second one where it is half way between two.
+    """
+    kind = frame.ground
+    if kind is None:
+        return
+    climbs = 0 if kind == "rough" else -1 if frame.direction is Direction.DOWN else 1
+    hardest = frame.hardest or _HARDEST[kind]
+    draft.env_args |= {
+        "terrain": kind,
+        "terrain_hardest": hardest,
+        "terrain_start": "foot" if climbs > 0 else "top",
+    }
+    draft.practice = max(draft.practice, _CLIMBING)
+    draft.settings |= {"log_std": STEPPING}
+    sizes = {
+        "stairs": f"steps of up to {100 * hardest_step(hardest, scene.stands):.2g} cm",
+        "slopes": f"slopes of up to {math.degrees(steepest(hardest)):.2g} degrees",
+        "rough": f"lumps of up to {hardest * 18:.2g} % of its height",
+    }
+    draft.doubt(f'"{frame.word}": {sizes[kind]}, in fields from easy to hard')
+    if climbs:
+        lasts = (TO_TOP_M + _ONTO_TOP_M) / max(speed, 0.05) + 1.0
+        low, high = _CLIMB_S
+        draft.seconds = frame.duration_s or min(max(lasts, low), high)
+        _climb(kind, climbs, scene, draft, ways)
+    # A robot that slides along does not get over anything.
+    if frame.gait is None and (gait := gait_meant(frame, scene)) is not None:
+        keep_time(gait, scene, draft)
+        go_in_steps(gait.name, scene, draft)
+
+
+def _climb(
+    kind: TerrainKind, climbs: int, scene: Scene, draft: Draft, ways: tuple[str, str | None]
+) -> None:
+    """Pay and judge the share of the way up, or down, that is made."""
+    stairs = kind == "stairs"
+    count = float(steps_of(scene.stands)) if stairs else STAIRS_M
+    share = Climbed(count)
+    pays = Pay(share if climbs > 0 else Not(share))
+    draft.pay("climb", 1.0, pays, "share of the way up or down that is made")
+    what, unit = ("steps", "steps") if stairs else ("m of the slope", "m")
+    goal = float(math.floor(_ENOUGH * count)) if stairs else _ENOUGH * count
+    title = f"{'climbs' if climbs > 0 else 'gets down'} {goal:.2g} {what}"
+    value, least = tracks.highest(metrics.climbed(climbs)), _LITTLE * count
+    draft.score(title, value, least, goal, weight=4.0, unit=unit, tag="too_low")
+    draft.require("does not go round it", value, least, 0.5 * goal, unit=unit, tag="never_moves")
+    draft.require("does not turn back", metrics.turned_back(*ways), 0.8, 0.4, tag="wrong_way")

@@ -12,10 +12,10 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from telic.composer.acrobatics import beats
 from telic.composer.draft import Draft
 from telic.composer.frames import Act, Direction, Frame
 from telic.composer.gaits import gait_meant
-from telic.composer.hops import beats
 from telic.composer.obey import led_as_told
 from telic.composer.phases import comes_home, way_back
 from telic.composer.scene import Scene

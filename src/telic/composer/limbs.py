@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from telic.composer.draft import Credit, Draft, measure
+from telic.composer.draft import Credit, Draft
 from telic.composer.frames import Degree, Direction, Frame, Posture
 from telic.composer.manners import do_it_on_purpose, do_not_shake, stay_on_feet
 from telic.composer.scene import Scene
@@ -34,17 +34,12 @@ def reach(frame: Frame, scene: Scene, draft: Draft) -> None:
     away = "distance_to_target"
     scene.require(away, "reach for a target")
     draft.pay("near", 1.0, Near(Measured(away), 10.0), "close to the target")
-    value, meaning = measure(tracks.lowest, away), "least distance to the target"
-    draft.total(
-        "gets to the target", meaning, value, 0.12, 0.03, weight=2.0, unit="m", tag="too_far"
-    )
-    value, meaning = measure(tracks.share_below, away, 0.04), "share of the time within 0.04 m"
-    draft.leaf("stays there", meaning, value, 0.1, 0.5, weight=1.0, tag="drifts")
+    draft.score("gets to the target", tracks.lowest(away), 0.12, 0.03, weight=2.0, tag="too_far")
+    draft.score("stays there", tracks.share_below(away, 0.04), 0.1, 0.5, weight=1.0, tag="drifts")
     if frame.degree in QUICK:
-        meaning = "share of the time until it is first within 0.06 m"
-        value = measure(tracks.share_until, measure(tracks.below, away, 0.06))
-        draft.leaf("gets there quickly", meaning, value, 0.7, 0.35, weight=1.0, tag="too_slow")
-    draft.ends_when(Below(Measured(away), 0.04), measure(tracks.below, away, 0.04))
+        value = tracks.share_until(tracks.below(away, 0.06))
+        draft.score("gets there quickly", value, 0.7, 0.35, weight=1.0, tag="too_slow")
+    draft.ends_when(Below(Measured(away), 0.04), tracks.below(away, 0.04))
     spec = scene.spec
     lasts = spec.max_episode_steps * spec.dt_s if spec.max_episode_steps and spec.dt_s else 1.0
     draft.seconds = min(max(lasts, 1.0), _REACH_S)
@@ -73,13 +68,10 @@ def _lift_feet(frame: Frame, scene: Scene, draft: Draft, feet: tuple[str, ...]) 
     draft.pay("off", 1.0, Pay(off), f"{name} off the ground, on the others")
     if not scene.is_going:
         draft.pay("still", 0.5, Small(Measured("speed"), 2.0), "not going anywhere")
-    held = measure(metrics.on_feet, mine, others)
-    meaning = "share of the time it is off the ground and another foot is not"
-    value = measure(tracks.share, held)
-    draft.leaf(f"holds its {name} up", meaning, value, 0.3, 0.8, weight=4.0, tag="too_low")
-    meaning = "longest time off the ground, standing on another foot"
-    value, credit = measure(tracks.longest, held), Credit(weight=2.0, unit="s", tag="jitters")
-    draft.leaf(f"keeps its {name} up", meaning, value, 0.3, frame.duration_s or 1.5, **credit)
+    held = metrics.on_feet(mine, others)
+    draft.score(f"holds its {name} up", tracks.share(held), 0.3, 0.8, weight=4.0, tag="too_low")
+    value, credit = tracks.longest(held), Credit(weight=2.0, tag="jitters")
+    draft.score(f"keeps its {name} up", value, 0.3, frame.duration_s or 1.5, **credit)
     _stay(scene, draft)
     draft.ends_when(Above(off, 0.5), held, frame.duration_s or 0.5)
 
@@ -87,9 +79,8 @@ def _lift_feet(frame: Frame, scene: Scene, draft: Draft, feet: tuple[str, ...]) 
 def _stay(scene: Scene, draft: Draft) -> None:
     """Judge that it does not wander off, unless it is to go somewhere meanwhile."""
     if not scene.is_going:
-        meaning = "share of the time slower than 0.5 m/s"
-        value = measure(tracks.share_below, "speed", 0.5)
-        draft.leaf("stays where it is", meaning, value, 0.3, 0.8, weight=1.0, tag="drifts")
+        value = tracks.share_below("speed", 0.5)
+        draft.score("stays where it is", value, 0.3, 0.8, weight=1.0, tag="drifts")
 
 
 def _keep_posture(frame: Frame, scene: Scene, draft: Draft) -> None:
@@ -108,17 +99,15 @@ def _raise(frame: Frame, scene: Scene, draft: Draft, ends: tuple[str, ...]) -> N
         draft.doubt(f'"{frame.word}" is taken as {target:g} m above where the {name} began')
     from_torso = scene.has("height")
     rise = Rise(ends, from_torso=from_torso)
-    seen = measure(metrics.rise, ends, from_torso=from_torso)
+    seen = metrics.rise(ends, from_torso=from_torso)
     meaning = f"{name} above where it began, in parts of {target:.2g} m"
     draft.pay("raise", 1.0, Ratio(rise, target, low=-0.5, most=1.0), meaning)
-    title, meaning = f"raises its {name} {target:.2g} m", "highest point, seen from the torso"
-    value, credit = measure(tracks.highest, seen), Credit(weight=1.5, unit="m", tag="too_low")
-    draft.total(title, meaning, value, 0.2 * target, 0.9 * target, **credit)
-    meaning = f"share of the time {0.7 * target:.2g} m or more up"
-    value = measure(tracks.share_above, seen, 0.7 * target)
-    draft.leaf(f"keeps its {name} up", meaning, value, 0.2, 0.7, weight=3.0, tag="too_low")
+    title, value = f"raises its {name} {target:.2g} m", tracks.highest(seen)
+    draft.score(title, value, 0.2 * target, 0.9 * target, weight=1.5, tag="too_low")
+    value = tracks.share_above(seen, 0.7 * target)
+    draft.score(f"keeps its {name} up", value, 0.2, 0.7, weight=3.0, tag="too_low")
     up = 0.8 * target
-    draft.ends_when(Above(rise, up), measure(tracks.above, seen, up), frame.duration_s or 0.3)
+    draft.ends_when(Above(rise, up), tracks.above(seen, up), frame.duration_s or 0.3)
 
 
 def swing(frame: Frame, scene: Scene, draft: Draft) -> None:
@@ -133,21 +122,18 @@ def swing(frame: Frame, scene: Scene, draft: Draft) -> None:
     waves = Cycles(Rise(ends, highest=True, from_torso=torso), reach_m, 0.3 * reach_m)
     draft.pay("wave", 1.0, Done(waves), f"once per wave of the {name}")
     draft.pay("next", 0.5, BackAndForth(waves, reach_m), "on the way up, then down")
-    seen = measure(metrics.rise, ends, highest=True, from_torso=torso)
-    times = measure(tracks.cycles, seen, reach_m, 0.3 * reach_m)
-    title, meaning = f"waves its {name}", f"times up {reach_m:.2g} m and down again"
-    credit = Credit(weight=3.0, tag="too_low")
+    seen = metrics.rise(ends, highest=True, from_torso=torso)
+    times = tracks.cycles(seen, reach_m, 0.3 * reach_m)
+    title, credit = f"waves its {name}", Credit(weight=3.0, tag="too_low")
     if frame.count:
-        draft.counted(title, meaning, measure(tracks.last, times), frame, **credit)
+        draft.counted(title, tracks.last(times), frame, **credit)
     else:
-        value, meaning = measure(tracks.per_second, times), f"{meaning}, per second"
-        credit["unit"] = "1/s"
-        draft.total(title, meaning, value, 0.1, 0.7, **credit)
+        draft.score(title, tracks.per_second(times), 0.1, 0.7, **credit)
     _stay(scene, draft)
     do_it_on_purpose(scene, draft)
     _keep_posture(frame, scene, draft)
     done = (frame.count or 2) - 0.5
-    draft.ends_when(Above(Part(waves, "times"), done), measure(tracks.above, times, done))
+    draft.ends_when(Above(Part(waves, "times"), done), tracks.above(times, done))
 
 
 def kick(frame: Frame, scene: Scene, draft: Draft) -> None:
@@ -166,19 +152,16 @@ def kick(frame: Frame, scene: Scene, draft: Draft) -> None:
     fast = KickSpeed(foot, mine, others, sign)
     meaning = "speed of the free foot, seen from the torso"
     draft.pay("kick", 2.0, Ratio(fast, speed, low=0.0, most=1.5), meaning)
-    seen = measure(metrics.kick_speed, foot, mine, others, sign)
+    seen = metrics.kick_speed(foot, mine, others, sign)
     title = f"swings its {frame.part or 'foot'} at {speed:.2g} m/s"
-    meaning, value = "fastest of the free foot, from the torso", measure(tracks.highest, seen)
-    credit = Credit(weight=3.0, unit="m/s", tag="too_slow")
-    draft.total(title, meaning, value, 0.2 * speed, speed, **credit)
+    draft.score(title, tracks.highest(seen), 0.2 * speed, speed, weight=3.0, tag="too_slow")
     wanted = frame.count or 1
     title = f"kicks {wanted} times" if frame.count else "kicks and takes the foot back"
-    meaning = f"swings faster than {0.6 * speed:.2g} m/s that come back"
-    value = measure(tracks.last, measure(metrics.kicks, foot, mine, 0.6 * speed, others, sign))
-    draft.total(title, meaning, value, 0.0, float(wanted), weight=1.5, tag="too_slow")
+    value = tracks.last(metrics.kicks(foot, mine, 0.6 * speed, others, sign))
+    draft.score(title, value, 0.0, float(wanted), weight=1.5, tag="too_slow")
     do_it_on_purpose(scene, draft)
     _keep_posture(frame, scene, draft)
-    draft.ends_when(Above(fast, 0.6 * speed), measure(tracks.above, seen, 0.6 * speed))
+    draft.ends_when(Above(fast, 0.6 * speed), tracks.above(seen, 0.6 * speed))
     draft.seconds = max(3.0, 1.5 * wanted + 1.5)
 
 
@@ -217,14 +200,11 @@ def _usual(frame: Frame, scene: Scene, what: str) -> tuple[str, ...]:
 def swing_up(scene: Scene, draft: Draft) -> None:
     """Bring poles from hanging to upright."""
     draft.pay("raise", 1.0, Cosine(PoleAngle()), "how far up the poles point")
-    angle = measure(metrics.pole_angle)
-    title = "gets the pole up and keeps it there"
-    meaning = "share of the time within 0.3 rad of upright"
-    value = measure(tracks.share_below, angle, 0.3)
-    draft.leaf(title, meaning, value, 0.15, 0.5, weight=3.0, tag="too_low")
-    title, meaning = "it is up at the end", "mean angle over the last second"
-    value = measure(tracks.mean_of_last, angle, 1.0)
-    draft.leaf(title, meaning, value, 1.0, 0.3, weight=2.0, unit="rad", tag="falls")
+    angle = metrics.pole_angle()
+    title, value = "gets the pole up and keeps it there", tracks.share_below(angle, 0.3)
+    draft.score(title, value, 0.15, 0.5, weight=3.0, tag="too_low")
+    value = tracks.mean_of_last(angle, 1.0)
+    draft.score("it is up at the end", value, 1.0, 0.3, weight=2.0, tag="falls")
     if scene.on_rail:
         draft.doubt("episodes start with the pole up: it must be caught again when it has fallen")
-    draft.ends_when(Below(PoleAngle(), 0.3), measure(tracks.below, angle, 0.3))
+    draft.ends_when(Below(PoleAngle(), 0.3), tracks.below(angle, 0.3))

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from telic.composer.draft import Draft, measure
+from telic.composer.draft import Draft
 from telic.composer.frames import Act, Frame, Limit, LimitKind
 from telic.composer.parts import bodies_of
 from telic.composer.scene import Scene
@@ -45,9 +45,8 @@ def rest_height(scene: Scene, draft: Draft) -> None:
         return
     width = min(0.25, 0.4 * (scene.stands - scene.lies))
     stay_at_height(scene, draft, width)
-    meaning = f"share of the time within {width:.2g} m of the standing height"
-    value = measure(tracks.share_near, "height", scene.stands, width)
-    draft.leaf("keeps its height", meaning, value, 0.3, 0.8, weight=1.5, tag="falls")
+    value = tracks.share_near("height", scene.stands, width)
+    draft.score("keeps its height", value, 0.3, 0.8, weight=1.5, tag="falls")
 
 
 def stay_at_height(scene: Scene, draft: Draft, width: float) -> None:
@@ -65,8 +64,7 @@ def stay_on_feet(scene: Scene, draft: Draft, *, alive: float | None = None) -> N
         # What is tall falls by lunging, and lunging must not pay for the rest of the episode.
         weight = alive or (1.0 if scene.is_tall else ALIVE)
         draft.pay("alive", weight, Alive(), "still on its feet")
-        value = measure(metrics.full_length)
-        draft.guard("does not end early", "share of the full length", value, 0.2, 0.9, tag="falls")
+        draft.require("does not end early", metrics.full_length(), 0.2, 0.9, tag="falls")
     # An environment that looks only at the height does not end when the robot lies on its back.
     looks = scene.ends_fallen and "healthy_angle_range" in scene.spec.arguments
     if not looks and scene.has("uprightness", "height"):
@@ -82,33 +80,26 @@ def _keep_off_ground(scene: Scene, draft: Draft) -> None:
         return
     least = _RESTS_ON * robot.contact_threshold
     draft.pay("body", 0.3, Cost(Touching((torso,), least)), "body on the ground, as a cost")
-    meaning = "share of the time with weight on its torso"
-    value = measure(tracks.share, measure(metrics.touching, (torso,), least))
-    draft.guard("keeps its body off the ground", meaning, value, 0.4, 0.1, tag="falls")
+    value = tracks.share(metrics.touching((torso,), least))
+    draft.require("keeps its body off the ground", value, 0.4, 0.1, tag="falls")
 
 
 def do_not_shake(draft: Draft) -> None:
     """Guard against full force back and forth at every step, which is 2 here."""
-    meaning = "mean change of the action from step to step, of its strength"
-    value = measure(metrics.shaking)
-    draft.guard("does not just shake", meaning, value, 1.8, 1.4, tag="jitters")
+    draft.require("does not just shake", metrics.shaking(), 1.8, 1.4, tag="jitters")
 
 
 def stay_there(scene: Scene, draft: Draft, is_first: bool) -> None:
     """Guard against moving first and resting then; what comes after a run may still brake."""
     if scene.has("height"):
-        value = measure(tracks.highest, measure(tracks.less, "height", scene.starts))
-        meaning = "highest point above standing"
-        draft.guard("does not jump", meaning, value, 0.35, 0.15, unit="m", tag="drifts")
+        value = tracks.highest(tracks.less("height", scene.starts))
+        draft.require("does not jump", value, 0.35, 0.15, tag="drifts")
     turns = tuple(each for each in _TURNS if scene.has(each))
     if turns:
-        value = measure(tracks.widest, turns)
-        meaning = "widest turn there was"
-        draft.guard("does not turn", meaning, value, 0.35, 0.15, unit="turns", tag="drifts")
+        draft.require("does not turn", tracks.widest(turns), 0.35, 0.15, tag="drifts")
     if is_first and scene.has("x_position"):
-        value = measure(tracks.widest, tuple(f"{axis}_position" for axis in scene.axes))
-        meaning = "width of the ground it covers"
-        draft.guard("stays where it is", meaning, value, 1.5, 0.6, unit="m", tag="drifts")
+        value = tracks.widest(tuple(f"{axis}_position" for axis in scene.axes))
+        draft.require("stays where it is", value, 1.5, 0.6, tag="drifts")
 
 
 def stay_upright(scene: Scene, draft: Draft) -> None:
@@ -117,9 +108,8 @@ def stay_upright(scene: Scene, draft: Draft) -> None:
     title, height = "is not on its back", None
     if scene.is_tall:
         title, height = "is on its feet", 0.5 * scene.stands
-    meaning = "share of the time with the torso the right way up"
-    value = measure(tracks.share, measure(metrics.standing, 0.2, height))
-    draft.guard(title, meaning, value, 0.3, 0.8, tag="falls")
+    value = tracks.share(metrics.standing(0.2, height))
+    draft.require(title, value, 0.3, 0.8, tag="falls")
 
 
 def be_upright(draft: Draft, weight: float) -> None:
@@ -130,18 +120,15 @@ def be_upright(draft: Draft, weight: float) -> None:
 def hold_still(scene: Scene, draft: Draft, weight: float = 1.0) -> None:
     """Keep the torso and the joints at rest: shaking in place is not resting."""
     draft.pay("still", weight, Small(Measured("speed"), 4.0), "not moving")
-    meaning = "share of the time slower than 0.25 m/s"
-    value = measure(tracks.share_below, "speed", 0.25)
-    draft.leaf("stands still", meaning, value, 0.5, 0.9, weight=2.0 * weight, tag="drifts")
-    # Whoever jumps now and then is at rest most of the time, too.
-    meaning = "longest time slower than 0.3 m/s, as a share"
-    value = measure(tracks.longest_below, "speed", 0.3)
-    draft.leaf("rests without a break", meaning, value, 0.1, 0.5, weight=weight, tag="drifts")
+    value = tracks.share_below("speed", 0.25)
+    draft.score("stands still", value, 0.5, 0.9, weight=2.0 * weight, tag="drifts")
+    # A robot that jumps now and then is at rest most of the time, too.
+    value = tracks.longest_below("speed", 0.3)
+    draft.score("rests without a break", value, 0.1, 0.5, weight=weight, tag="drifts")
     if scene.has("joint_speed"):
         draft.pay("calm", 0.3 * weight, Small(Measured("joint_speed"), 1.0), "joints at rest")
-        meaning = "share of the time with joints slower than 1.5 rad/s"
-        value = measure(tracks.share_below, "joint_speed", 1.5)
-        draft.leaf("does not shake", meaning, value, 0.3, 0.8, weight=1.5 * weight, tag="jitters")
+        value = tracks.share_below("joint_speed", 1.5)
+        draft.score("does not shake", value, 0.3, 0.8, weight=1.5 * weight, tag="jitters")
 
 
 def carry_oneself(frames: Sequence[Frame], scene: Scene, draft: Draft) -> None:
@@ -177,8 +164,8 @@ def do_it_on_purpose(scene: Scene, draft: Draft) -> None:
         return
     cost_of_change(scene, draft, 0.2)
     # Actions drawn at random from [-1, 1] change by 2/3 on average, squared.
-    value, meaning = measure(tracks.mean, "action_change"), "mean squared change of the action"
-    draft.guard("does not thrash about", meaning, value, 0.66, 0.45, tag="jitters")
+    value = tracks.mean("action_change")
+    draft.require("does not thrash about", value, 0.66, 0.45, tag="jitters")
 
 
 def allow_height(scene: Scene, draft: Draft, top: float) -> None:
@@ -196,9 +183,8 @@ def be_quiet(draft: Draft, weight: float = 0.1) -> None:
 def be_quieter(draft: Draft) -> None:
     """Use the motors gently, and be judged on it."""
     be_quiet(draft, 0.4)
-    value = measure(tracks.mean, "effort")
-    title, meaning = "is gentle on its motors", "mean squared action"
-    draft.leaf(title, meaning, value, 0.9, 0.45, weight=0.5, tag="jitters")
+    value = tracks.mean("effort")
+    draft.score("is gentle on its motors", value, 0.9, 0.45, weight=0.5, tag="jitters")
 
 
 def change_slowly(scene: Scene, draft: Draft) -> None:
@@ -206,8 +192,8 @@ def change_slowly(scene: Scene, draft: Draft) -> None:
     if not scene.has("action_change"):
         return
     cost_of_change(scene, draft, 0.3)
-    value, meaning = measure(tracks.mean, "action_change"), "mean squared change of the action"
-    draft.leaf("moves smoothly", meaning, value, 0.6, 0.2, weight=0.5, tag="jitters")
+    value = tracks.mean("action_change")
+    draft.score("moves smoothly", value, 0.6, 0.2, weight=0.5, tag="jitters")
 
 
 def respect(limit: Limit, scene: Scene, draft: Draft) -> None:
@@ -240,24 +226,29 @@ def respect(limit: Limit, scene: Scene, draft: Draft) -> None:
             draft.doubt(f'"{limit.words}" asks for nothing: {why}', holds=True)
 
 
+def _said(limit: Limit, unit: str) -> float | None:
+    """Return the number that was said with a limit, if it has this unit."""
+    amount = limit.amount
+    return amount.value if amount and amount.unit == unit and amount.value > 0.0 else None
+
+
 def _stay(limit: Limit, scene: Scene, draft: Draft) -> None:
     """Stay within a distance of the start; along x only, if just forward is forbidden."""
-    amount = limit.amount
-    most = amount.value if amount and amount.unit == "m" and amount.value > 0.0 else _DRIFT_M
+    most = _said(limit, "m") or _DRIFT_M
     title = f"stays within {most:g} m"
     if limit.kind is LimitKind.NO_FORWARD:
         title += " ahead"
         backward = Measured("forward_velocity", sign=-1)
         draft.pay("stay", 0.3, Pay(backward, -2.0, 0.0), "not going forward")
-        value = measure(tracks.highest, "displacement")
+        value = tracks.highest("displacement")
     else:
-        # Light: who is thrown about at first would rather fall than pay more than living earns.
+        # Light: a robot thrown about at first would rather fall than pay more than living earns.
         meaning = "not going anywhere, and not being elsewhere"
         draft.pay("stay", 0.2, Stay(Gone(scene.axes), most), meaning)
-        value = measure(tracks.farthest, "displacement")
+        value = tracks.farthest("displacement")
         if scene.has("y_position"):
-            value = measure(tracks.highest, measure(metrics.gone))
-    draft.guard(title, "farthest from the start", value, 3.0 * most, most, unit="m", tag="drifts")
+            value = tracks.highest(metrics.gone())
+    draft.require(title, value, 3.0 * most, most, tag="drifts")
 
 
 def face_ahead(draft: Draft) -> None:
@@ -266,42 +257,37 @@ def face_ahead(draft: Draft) -> None:
 
 
 def _face_ahead(limit: Limit, draft: Draft) -> None:
-    amount = limit.amount
-    most = amount.value if amount and amount.unit == "rad" and amount.value > 0.0 else _TURN_RAD
     face_ahead(draft)
-    turns = most / (2.0 * math.pi)
-    meaning = "most turns of the heading from the start"
-    value = measure(tracks.farthest, "heading_turns")
-    draft.guard("does not turn", meaning, value, 4.0 * turns, turns, unit="turns", tag="drifts")
+    turns = (_said(limit, "rad") or _TURN_RAD) / (2.0 * math.pi)
+    value = tracks.farthest("heading_turns")
+    draft.require("does not turn", value, 4.0 * turns, turns, tag="drifts")
 
 
 def _stay_down(draft: Draft) -> None:
     draft.pay("grounded", 0.3, Pay(Grounded()), "a foot on the ground")
-    meaning = "share of the time in flights of over 0.1 s that rise 0.05 m"
-    value = measure(tracks.mean, measure(metrics.flying, 0.1, 0.05))
-    draft.guard("stays on the ground", meaning, value, 0.3, 0.05, tag="too_high")
+    value = tracks.mean(metrics.flying(0.1, 0.05))
+    draft.require("stays on the ground", value, 0.3, 0.05, tag="too_high")
 
 
 def _keep_height(limit: Limit, scene: Scene, draft: Draft) -> None:
     """Keep the torso below, above or about a height."""
-    amount = limit.amount
-    said = amount.value if amount and amount.unit == "m" and amount.value > 0.0 else None
+    said = _said(limit, "m")
     if limit.kind is LimitKind.LOW_HEIGHT:
         most = said or scene.lies + 0.7 * (scene.stands - scene.lies)
         pays = Pay(Measured("height", minus=most, sign=-1), -1.0, 0.0)
         title, tag = f"keeps its torso below {most:.2g} m", "too_high"
-        value = measure(tracks.share_below, "height", most)
-    elif amount is not None and amount.rule == "at_least" and said is not None:
+        value = tracks.share_below("height", most)
+    elif said is not None and limit.amount and limit.amount.rule == "at_least":
         pays = Pay(Measured("height", minus=said), -1.0, 0.0)
         title, tag = f"keeps its torso above {said:.2g} m", "too_low"
-        value = measure(tracks.share_above, "height", said)
+        value = tracks.share_above("height", said)
     else:
         about = said or scene.stands
         pays = Cost(Size(Measured("height", minus=about)), most=1.0)
         title, tag = f"keeps its torso about {about:.2g} m high", "too_low"
-        value = measure(tracks.share_near, "height", about, _HEIGHT_M)
+        value = tracks.share_near("height", about, _HEIGHT_M)
     draft.pay("tall", 2.0, pays, title)
-    draft.guard(title, "share of the time", value, 0.2, 0.75, tag=tag)
+    draft.require(title, value, 0.2, 0.75, tag=tag)
 
 
 def _keep_off(bodies: Sequence[str], name: str, scene: Scene, draft: Draft) -> None:
@@ -314,6 +300,5 @@ def _keep_off(bodies: Sequence[str], name: str, scene: Scene, draft: Draft) -> N
     least = scene.spec.robot.contact_threshold
     touch = Cost(Touching(tuple(bodies), least))
     draft.pay("handed", 0.5, touch, f"{name} on the ground, as a cost")
-    meaning = f"share of the time with weight on its {name}"
-    value = measure(tracks.mean, measure(metrics.touching, tuple(bodies), least))
-    draft.guard(f"keeps its {name} off the ground", meaning, value, 0.4, 0.05, tag="falls")
+    value = tracks.mean(metrics.touching(tuple(bodies), least))
+    draft.require(f"keeps its {name} off the ground", value, 0.4, 0.05, tag="falls")

@@ -12,10 +12,17 @@ import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from telic.composer.draft import Draft, measure
-from telic.composer.footing import go_in_steps
+from telic.composer.draft import Draft
 from telic.composer.frames import Act, Direction, Frame
-from telic.composer.gaits import ANY_GAIT, STEPPING, gait_meant, keep_time, step_in, usual_gait
+from telic.composer.gaits import (
+    ANY_GAIT,
+    STEPPING,
+    gait_meant,
+    go_in_steps,
+    keep_time,
+    step_in,
+    usual_gait,
+)
 from telic.composer.manners import cost_of_change, stay_on_feet
 from telic.composer.scene import Scene
 from telic.composer.sizes import FROUDE, GENTLE, froude_speed, speed
@@ -42,7 +49,6 @@ _MOVES, _RESTS = 0.5, 0.25
 """of the largest rates, while it was told to stand"""
 _PRACTICE = 3.0
 """times as long as going at all: there are three rates to learn"""
-_GRIP = 0.1
 _SWAYING, _MEAN_S = 2, 0.4
 """of so many feet its hips sway; seconds that errors are then averaged over"""
 
@@ -97,7 +103,7 @@ def obey(frame: Frame, scene: Scene, draft: Draft) -> None:
     _pay(most, scene, draft)
     _judge(most, draft)
     _step(frame, most, scene, draft)
-    go_in_steps(frame.gait, scene, draft, _GRIP)
+    go_in_steps(frame.gait, scene, draft)
     stay_on_feet(scene, draft)
 
 
@@ -194,19 +200,16 @@ def _step(frame: Frame, most: CommandRange, scene: Scene, draft: Draft) -> None:
 def _judge(most: CommandRange, draft: Draft) -> None:
     for place, (title, unit, what, never, weight) in enumerate(_RATES):
         is_told, largest = most.spans[place] != (0.0, 0.0), most.most[place]
-        value = measure(metrics.command_error, place, (_FLOOR if is_told else 1.0) * largest)
-        meaning = f"mean error of {what}, as a share of that of standing still"
+        value = metrics.command_error(place, (_FLOOR if is_told else 1.0) * largest)
         if not is_told:
-            meaning = f"mean of {what}, as a share of the largest there could be"
-            draft.leaf(never, meaning, value, _NOTHING, _WELL, weight=1.0, tag="drifts")
+            draft.score(never, value, _NOTHING, _WELL, weight=1.0, tag="drifts")
             continue
         said = f"{title} as told, {_words(most.spans[place])} {unit}"
-        draft.leaf(said, meaning, value, _NOTHING, _WELL, weight=weight, tag="wrong_speed")
+        draft.score(said, value, _NOTHING, _WELL, weight=weight, tag="wrong_speed")
         guarded = f"does not ignore {what} it is told"
-        draft.guard(guarded, meaning, value, _NOTHING, _GUARD, tag="wrong_speed")
-    meaning = "largest mean rate while it was told to stand, of the largest commanded ones"
-    value = measure(metrics.moves_at_rest, most.most)
-    draft.guard("stands when it is told to", meaning, value, _MOVES, _RESTS, tag="drifts")
+        draft.require(guarded, value, _NOTHING, _GUARD, tag="wrong_speed")
+    value = metrics.moves_at_rest(most.most)
+    draft.require("stands when it is told to", value, _MOVES, _RESTS, tag="drifts")
 
 
 def _words(span: Span) -> str:

@@ -17,7 +17,7 @@ from typing import Any, Literal, NamedTuple
 
 from telic.composer.amounts import Reading, amount_reader
 from telic.composer.blocks import compose_block, is_about_block
-from telic.composer.draft import Draft, edit, exactly, measure, shortened
+from telic.composer.draft import Draft, edit
 from telic.composer.lexicon import (
     Lexicon,
     Match,
@@ -36,6 +36,7 @@ from telic.envs.spec import EnvSpec
 from telic.errors import Refused
 from telic.judges import tracks
 from telic.judges.criteria import Composition, Criterion
+from telic.judges.tracks import Measure, shortened
 from telic.quantities.observed import ObservedKind
 from telic.rewards.signals import Given, Less, Observed
 from telic.rewards.terms import Alive, Hill, Missing, Off, Pay, Reached, Sigmoid
@@ -393,11 +394,11 @@ def _ask(want: Want, known: dict[str, Observable], draft: Draft) -> None:
     if want.kind == "return":
         draft.pay(f"earned_{number}", 1.0, Pay(Given("env_reward")), "its own reward")
         zero = want.value - max(abs(want.value), 1.0)
-        earned = measure(tracks.total, "env_reward")
+        earned = tracks.total("env_reward")
         _once(want.title, earned, "return of the episode", zero, want.value, "", draft)
         return
     what = known[want.what]
-    x, seen = Observed(what.kind, what.columns), measure(tracks.observed, what.kind, what.columns)
+    x, seen = Observed(what.kind, what.columns), tracks.observed(what.kind, what.columns)
     if want.kind == "reach":
         _reach(want, what, known, number, draft)
         return
@@ -408,7 +409,7 @@ def _ask(want: Want, known: dict[str, Observable], draft: Draft) -> None:
         draft.pay(f"near_{number}", 1.0, Hill(x, at, tolerance), words)
         words = f"{what.name}: way to {want.value:g}"
         draft.pay(f"way_{number}", 0.5, Off(x, at, max(what.span, tolerance)), words)
-        value = exactly(tracks.share_near, seen, at, tolerance)
+        value = tracks.share_near.exactly(seen, at, tolerance)
         title = want.title or f"keeps {what.name} within {tolerance:g}{unit} of {want.value:g}"
         meaning = f"share of the time with {what.name} within {tolerance:g} of {want.value:g}"
     else:
@@ -416,11 +417,11 @@ def _ask(want: Want, known: dict[str, Observable], draft: Draft) -> None:
         meaning = f"{what.name} {want.kind} {want.value:g}"
         pays = Sigmoid(Less(x, at, sign=1 if is_above else -1), what.near)
         draft.pay(f"there_{number}", 1.0, pays, meaning)
-        value = exactly(tracks.share_above if is_above else tracks.share_below, seen, at)
+        value = (tracks.share_above if is_above else tracks.share_below).exactly(seen, at)
         title = want.title or f"keeps {what.name} {want.kind} {want.value:g}{unit}"
         meaning = f"share of the time with {meaning}"
     goal = _SHARE_OF_THE_WAY if what.is_far and (want.value or not what.starts_at_0) else _SHARE
-    draft.leaf(title, meaning, value, 0.2 * goal, goal, weight=2.0, tag="too_far")
+    draft.score(title, value, 0.2 * goal, goal, weight=2.0, tag="too_far", meaning=meaning)
 
 
 def _reach(
@@ -435,16 +436,17 @@ def _reach(
     there = Reached(Observed(what.kind, what.columns), want.value)
     draft.pay(f"there_{number}", 20.0, there, f"{what.name} from {want.value:g} on")
     title = want.title or f"gets {what.name} to {want.value:g}"
-    seen = measure(tracks.observed, what.kind, what.columns)
-    value, meaning = measure(tracks.highest, seen), f"highest {what.name}"
+    seen = tracks.observed(what.kind, what.columns)
+    value, meaning = tracks.highest(seen), f"highest {what.name}"
     _once(title, value, meaning, start, want.value, what.unit, draft)
 
 
 def _once(
-    title: str, value: float, meaning: str, zero: float, goal: float, unit: str, draft: Draft
+    title: str, value: Measure, meaning: str, zero: float, goal: float, unit: str, draft: Draft
 ) -> None:
     """Judge what is done or not: how near it came earns a little, and never enough to pass."""
-    done = exactly(tracks.reaches, value, shortened(goal, _DIGITS))
+    done = tracks.reaches.exactly(value, shortened(goal, _DIGITS))
     words = f"1 if {meaning} is {goal:g} or more"
-    draft.total(title, words, done, 0.0, 1.0, weight=3.0, tag="too_low")
-    draft.total(f"{title}, nearly", meaning, value, zero, goal, unit=unit, tag="too_low")
+    draft.score(title, done, 0.0, 1.0, weight=3.0, tag="too_low", meaning=words)
+    more = f"{title}, nearly"
+    draft.score(more, value, zero, goal, unit=unit, tag="too_low", meaning=meaning)

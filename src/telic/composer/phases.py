@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from telic.composer.draft import Draft, measure
+from telic.composer.draft import Draft
 from telic.composer.frames import Act, Direction, Frame, Limit, LimitKind, ParsedIntent, Posture
 from telic.composer.manners import stay_on_feet
 from telic.composer.resting import end_at_rest
@@ -300,10 +300,9 @@ def come_home(scene: Scene, always: Draft, phase: int) -> None:
     """Pay for being near the start while a phase is on, and judge where the episode ends."""
     always.pay("home", 2.0, Home(Gone(scene.axes), phase), "near the start, on the way back")
     axes = tuple(f"{axis}_position" for axis in scene.axes)
-    value = measure(tracks.last, measure(metrics.gone, axes))
-    title = "ends where it began"  # a guard: to stop where the way out ended is no way back
-    meaning = "distance from the start at the end"
-    always.guard(title, meaning, value, _FAR_M, _NEAR_M, unit="m", tag="too_far")
+    # A constraint: stopping where the way out ended is not coming back.
+    value = tracks.last(metrics.gone(axes))
+    always.require("ends where it began", value, _FAR_M, _NEAR_M, tag="too_far")
 
 
 def way_back(before: Sequence[Motion], seconds: float) -> list[Motion]:

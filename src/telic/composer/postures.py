@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import numpy as np
 from torch import Tensor
 
-from telic.composer.draft import Credit, Draft, measure, shortened
+from telic.composer.draft import Draft
 from telic.composer.frames import Act, Frame, Posture, Style
 from telic.composer.manners import be_quieter, be_upright, change_slowly
 from telic.composer.parts import bodies_of
 from telic.composer.scene import Scene
 from telic.judges import metrics, tracks
+from telic.judges.tracks import Measure, shortened
 from telic.rewards.signals import (
     FeetOff,
     FeetUp,
@@ -81,17 +81,15 @@ def _tilt(scene: Scene, draft: Draft, posture: Posture) -> None:
     scene.require("uprightness", "keep its torso level" if is_level else "be upright")
     be_upright(draft, 0.5)
     least, title = (0.95, "keeps its torso level") if is_level else (0.85, "is upright")
-    meaning = f"share of the time with uprightness over {least:g}"
-    value = measure(tracks.share_above, "uprightness", least)
-    draft.leaf(title, meaning, value, 0.3, 0.8, weight=_WEIGHT, tag="falls")
+    value = tracks.share_above("uprightness", least)
+    draft.score(title, value, 0.3, 0.8, weight=_WEIGHT, tag="falls")
 
 
 def _upside_down(scene: Scene, draft: Draft) -> None:
     scene.require("uprightness", "be upside down")
     draft.pay("upside", 1.5, Pay(Measured("uprightness", sign=-1)), "upside down")
-    meaning = "share of the time with uprightness below -0.7"
-    value = measure(tracks.share_below, "uprightness", -0.7)
-    draft.leaf("is upside down", meaning, value, 0.1, 0.6, weight=2 * _WEIGHT, tag="under_rotates")
+    value = tracks.share_below("uprightness", -0.7)
+    draft.score("is upside down", value, 0.1, 0.6, weight=2 * _WEIGHT, tag="under_rotates")
 
 
 def _height(scene: Scene, draft: Draft, posture: Posture) -> None:
@@ -99,27 +97,24 @@ def _height(scene: Scene, draft: Draft, posture: Posture) -> None:
     span = scene.stands - scene.lies
     if posture is Posture.HIGH:
         limit, sign, title, tag = scene.stands - 0.1 * span, 1, "holds its torso high", "too_low"
-        value, way, compare = measure(tracks.share_above, "height", limit), "above", ">"
+        value, way = tracks.share_above("height", limit), "above"
     else:
         share = 0.6 if posture is Posture.LOW else 0.25
         limit, sign, tag = scene.lies + share * span, -1, "too_high"
         title = "keeps its torso low" if posture is Posture.LOW else "lies on the ground"
-        value, way, compare = measure(tracks.share_below, "height", limit), "below", "<"
+        value, way = tracks.share_below("height", limit), "below"
     pays = Sigmoid(Measured("height", minus=limit, sign=sign), shortened(0.1 * span))
     draft.pay(posture.value, 1.0, pays, f"torso {way} {limit:.2g} m")
-    meaning = f"share of the time {compare} {limit:.2g} m"
-    draft.leaf(title, meaning, value, 0.2, 0.75, weight=_WEIGHT, tag=tag)
+    draft.score(title, value, 0.2, 0.75, weight=_WEIGHT, tag=tag)
 
 
 def _straight(scene: Scene, draft: Draft) -> None:
     if not scene.has("y_position"):
         draft.doubt("in a plane every way is straight", holds=True)
         return
-    draft.pay(
-        "straight", 0.4, Cost(Size(Measured("lateral_velocity")), most=2.0), "not going aside"
-    )
-    meaning, value = "way aside for each metre travelled", measure(metrics.aside_per_metre)
-    draft.leaf("goes straight", meaning, value, 0.5, 0.15, weight=1.0, tag="drifts")
+    aside = Cost(Size(Measured("lateral_velocity")), most=2.0)
+    draft.pay("straight", 0.4, aside, "not going aside")
+    draft.score("goes straight", metrics.aside_per_metre(), 0.5, 0.15, weight=1.0, tag="drifts")
 
 
 def _legs(posture: Posture, frame: Frame, scene: Scene, draft: Draft) -> None:
@@ -149,10 +144,10 @@ def _so_many(posture: Posture, frame: Frame, scene: Scene, draft: Draft) -> None
     if mine and most == 1:
         others = tuple(index for index in range(feet) if index not in mine)
         title, pays = f"is on its {frame.part} only", OnlyFeet(others)
-        held, lowest = measure(metrics.on_feet, others, clear_m=seen), FeetUp(others)
+        held, lowest = metrics.on_feet(others, clear_m=seen), FeetUp(others)
     else:
         title, pays = "is on one foot" if most == 1 else "is on two feet", FewFeet(most)
-        held, lowest = measure(metrics.on_few_feet, most, clear_m=seen), FeetUp(rank=most)
+        held, lowest = metrics.on_few_feet(most, clear_m=seen), FeetUp(rank=most)
     draft.pay("legs", 1.0, Pay(pays), title)
     _lift_others(draft, lowest, clear)
     _judge_feet(draft, title, held)
@@ -188,7 +183,7 @@ def _only(posture: Posture, scene: Scene, draft: Draft, what: str) -> None:
     clear = _clear_m(scene)
     _lift_others(draft, FeetUp(others), clear)
     seen = None if clear is None else _SEEN_UP * clear
-    held = measure(metrics.on_feet, others, mine, clear_m=seen)
+    held = metrics.on_feet(others, mine, clear_m=seen)
     _judge_feet(draft, f"is on its {place} feet only", held)
     _rear_up(posture, scene, draft)
 
@@ -198,14 +193,10 @@ def _rear_up(posture: Posture, scene: Scene, draft: Draft) -> None:
     if not scene.has("pitch"):
         return
     sign, end = (-1, "front") if posture is Posture.REAR_LEGS else (1, "rear")
-    draft.pay(
-        "rear", 1.0, Ratio(Measured("pitch", sign=sign), _REARED, most=1.0), f"its {end} raised"
-    )
-    title = f"raises its {end}"
-    meaning = f"share of the time with the {end} of its torso raised by {_REARED:.2g} to 2.4 rad"
-    seen = measure(tracks.less, "pitch", sign=sign)
-    value = measure(tracks.share_between, seen, _REARED, 2.4)
-    draft.leaf(title, meaning, value, 0.2, 0.6, weight=2.0 * _WEIGHT, tag="too_low")
+    raised = Ratio(Measured("pitch", sign=sign), _REARED, most=1.0)
+    draft.pay("rear", 1.0, raised, f"its {end} raised")
+    value = tracks.share_between(tracks.less("pitch", sign=sign), _REARED, 2.4)
+    draft.score(f"raises its {end}", value, 0.2, 0.6, weight=2.0 * _WEIGHT, tag="too_low")
 
 
 def _on_hands(scene: Scene, draft: Draft, what: str) -> None:
@@ -215,22 +206,18 @@ def _on_hands(scene: Scene, draft: Draft, what: str) -> None:
     least, feet = scene.spec.robot.contact_threshold, tuple(range(len(scene.spec.feet)))
     on_hands = When(Touching(tuple(hands), least), Pay(FeetOff(feet)))
     draft.pay("hands", 1.5, on_hands, "on its hands only")
-    held = measure(metrics.on_hands_only, tuple(hands), least)
-    _judge_feet(draft, "is on its hands only", held)
+    _judge_feet(draft, "is on its hands only", metrics.on_hands_only(tuple(hands), least))
 
 
-def _judge_feet(draft: Draft, title: str, held: np.ndarray) -> None:
-    meaning = "share of the time; feet that shall be up are seen to be up"
-    value = measure(tracks.share, held)
-    draft.leaf(title, meaning, value, 0.25, 0.7, weight=2.0 * _WEIGHT, tag="too_low")
+def _judge_feet(draft: Draft, title: str, held: Measure) -> None:
+    draft.score(title, tracks.share(held), 0.25, 0.7, weight=2.0 * _WEIGHT, tag="too_low")
 
 
 def _alternate(scene: Scene, draft: Draft) -> None:
     scene.require("stride_alternation", "alternate between its feet")
     draft.pay("alternate", 0.3, Pay(SoFar("stride_alternation", 5)), "one side after the other")
-    meaning = "share of touchdowns that follow one of the other side"
-    value = measure(tracks.last, "stride_alternation")
-    draft.total("alternates its feet", meaning, value, 0.3, 0.75, weight=1.5, tag="one_sided")
+    value = tracks.last("stride_alternation")
+    draft.score("alternates its feet", value, 0.3, 0.75, weight=1.5, tag="one_sided")
 
 
 def _symmetric(scene: Scene, draft: Draft) -> None:
@@ -240,16 +227,14 @@ def _symmetric(scene: Scene, draft: Draft) -> None:
     one, other = (tuple(side) for side in robot.sides)
     skew = Cost(Skew(one, other, len(scene.spec.feet)))
     draft.pay("symmetric", 0.5, skew, "both sides used alike")
-    meaning = "difference of the sides' share of time on the ground"
-    value = measure(metrics.skew, one, other)
-    draft.total("uses both sides alike", meaning, value, 0.5, 0.15, weight=1.0, tag="one_sided")
+    value = metrics.skew(one, other)
+    draft.score("uses both sides alike", value, 0.5, 0.15, weight=1.0, tag="one_sided")
 
 
 def _steady(frame: Frame, scene: Scene, draft: Draft) -> None:
     if frame.verb is Act.GO and scene.has("horizontal_speed"):
-        meaning = "spread of the speed over its mean, after the start"
-        value = measure(tracks.spread, "horizontal_speed")
-        draft.leaf("keeps its pace", meaning, value, 1.0, 0.4, weight=1.0, tag="jitters")
+        value = tracks.spread("horizontal_speed")
+        draft.score("keeps its pace", value, 1.0, 0.4, weight=1.0, tag="jitters")
     change_slowly(scene, draft)
 
 
@@ -258,9 +243,8 @@ def _explosive(scene: Scene, draft: Draft) -> None:
     fast = max(0.5 * scene.top_speed, 0.2)
     pays = Ratio(Measured("speed"), fast, low=0.0, most=2.0)
     draft.pay("burst", 0.3, pays, "fast, whatever the direction")
-    value, credit = measure(tracks.highest, "speed"), Credit(unit="m/s", tag="too_slow")
-    title, meaning = "bursts into motion", "fastest moment of the torso"
-    draft.total(title, meaning, value, 0.3 * fast, fast, **credit)
+    value = tracks.highest("speed")
+    draft.score("bursts into motion", value, 0.3 * fast, fast, tag="too_slow")
 
 
 def _natural(frame: Frame, scene: Scene, draft: Draft) -> None:

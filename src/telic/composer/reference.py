@@ -14,7 +14,7 @@ from typing import cast
 
 from pydantic import Field, PositiveFloat
 
-from telic.composer.draft import Draft, measure
+from telic.composer.draft import Draft
 from telic.composer.frames import Act, Direction, Frame, ParsedIntent
 from telic.composer.gaits import gait_meant
 from telic.composer.manners import do_it_on_purpose, stay_on_feet
@@ -125,17 +125,12 @@ def wave(frame: Frame, hand: HandCourse, draft: Draft) -> None:
     name = frame.part or "hand"
     rises, far = hand.high_m - hand.rest_m, _SWUNG * hand.swing_m
     up_m = hand.rest_m + _UP * rises
-    title = f"holds its {name} up"
-    meaning = f"share of the time it is {_UP * rises:.2g} m or more above where it hangs"
-    value = measure(tracks.share, measure(metrics.hand_up, hand.body, up_m))
-    draft.leaf(title, meaning, value, 0.2, 0.75, weight=3.0, tag="too_low")
-    title = f"waves its {name} to and fro"
-    meaning = f"times it goes {far:.2g} m to both sides while it is up, a second"
-    value = measure(tracks.per_second, measure(metrics.hand_waves, hand.body, up_m, far))
-    draft.total(title, meaning, value, 0.1, 0.6, weight=5.0, unit="1/s", tag="too_low")
-    meaning = "share of the time that the other hand is up"
-    value = measure(tracks.share, measure(metrics.hand_up, hand.other, up_m))
-    draft.guard("does not hold the other hand up", meaning, value, 0.7, 0.3, tag="one_sided")
+    value = tracks.share(metrics.hand_up(hand.body, up_m))
+    draft.score(f"holds its {name} up", value, 0.2, 0.75, weight=3.0, tag="too_low")
+    value = tracks.per_second(metrics.hand_waves(hand.body, up_m, far))
+    draft.score(f"waves its {name} to and fro", value, 0.1, 0.6, weight=5.0, tag="too_low")
+    value = tracks.share(metrics.hand_up(hand.other, up_m))
+    draft.require("does not hold the other hand up", value, 0.7, 0.3, tag="one_sided")
 
 
 def is_shown(frame: Frame, scene: Scene) -> bool:
@@ -170,11 +165,10 @@ def follow(reference: Reference, draft: Draft) -> None:
         draft.pay(name, weight, pays, f"{limb} as in the motion {reference.name}")
     rests = _off_at_rest(reference)
     title = f"moves as in the motion {reference.name}"
-    meaning = "mean distance of its joints from the motion, at the place in it that fits best"
     zero, goal = max(_STILL * rests, 4.0 * _LEAST_RAD), max(_CLOSE * rests, _LEAST_RAD)
     every = tuple((course.joint, tuple(course.terms)) for course in reference.joints)
-    value = measure(metrics.motion_error, reference.hertz, every, _SHIFTS)
-    draft.leaf(title, meaning, value, zero, goal, weight=2.0, unit="rad", tag="wrong_gait")
+    value = metrics.motion_error(reference.hertz, every, _SHIFTS)
+    draft.score(title, value, zero, goal, weight=2.0, tag="wrong_gait")
     draft.doubt(f"it follows the motion {reference.name}: {reference.source}")
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from telic.composer.draft import Credit, Draft, measure, shortened
+from telic.composer.draft import Draft
 from telic.composer.frames import Act, Frame, Posture
 from telic.composer.manners import (
     be_upright,
@@ -18,6 +18,7 @@ from telic.composer.manners import (
 from telic.composer.scene import Scene
 from telic.composer.travel import SETTLED
 from telic.judges import metrics, tracks
+from telic.judges.tracks import shortened
 from telic.rewards.signals import Above, Below, Cycles, Measured, Part, PoleAngle, Size
 from telic.rewards.terms import Both, Done, Flat, Pay, Peak, Ratio, SmallSquare, Toward, When
 
@@ -47,8 +48,7 @@ def stand(frame: Frame, scene: Scene, draft: Draft) -> None:
 
 def end_at_rest(draft: Draft, seconds: float) -> None:
     """Say that it is done once it has been at rest for so long."""
-    slow = measure(tracks.below, "speed", 0.3)
-    draft.ends_when(Below(Measured("speed"), 0.3), slow, seconds)
+    draft.ends_when(Below(Measured("speed"), 0.3), tracks.below("speed", 0.3), seconds)
 
 
 def rest_in_time(before: Sequence[Frame], now: Sequence[Frame], draft: Draft) -> None:
@@ -59,9 +59,8 @@ def rest_in_time(before: Sequence[Frame], now: Sequence[Frame], draft: Draft) ->
         return
     seconds = max(each.duration_s or 0.0 for each in timed)
     late = (1.0 - SETTLED) * seconds + max(_SLOWS_S, _LATE * seconds)
-    meaning = f"time that it still moves after the {seconds:g} s"
-    value = measure(tracks.time_above, "speed", 0.3)  # all of it: a pause is no rest
-    draft.guard("comes to rest in time", meaning, value, 1.7 * late, late, unit="s", tag="drifts")
+    value = tracks.time_above("speed", 0.3)  # all of it: a pause does not count as rest
+    draft.require("comes to rest in time", value, 1.7 * late, late, tag="drifts")
 
 
 def _last(frame: Frame, draft: Draft) -> None:
@@ -75,11 +74,10 @@ def balance(frame: Frame, scene: Scene, draft: Draft) -> None:
         stand(frame, scene, draft)
         return
     draft.pay("upright", 1.0, SmallSquare(PoleAngle(), 20.0), "poles upright")
-    angle = measure(metrics.pole_angle)
-    meaning = "share of the time within 0.15 rad of upright"
-    value = measure(tracks.share_below, angle, 0.15)
-    draft.leaf("keeps the pole up", meaning, value, 0.2, 0.95, weight=3.0, tag="falls")
-    held = measure(tracks.below, angle, 0.15)
+    angle = metrics.pole_angle()
+    value = tracks.share_below(angle, 0.15)
+    draft.score("keeps the pole up", value, 0.2, 0.95, weight=3.0, tag="falls")
+    held = tracks.below(angle, 0.15)
     draft.ends_when(Below(PoleAngle(), 0.15), held, frame.duration_s or _SEQUEL_S)
     _last(frame, draft)
 
@@ -92,23 +90,20 @@ def sit(frame: Frame, scene: Scene, draft: Draft) -> None:
     target = scene.lies + (0.6 if Posture.LOW in frame.postures else 0.45) * reach
     width = 0.25 * reach
     low, high = target - 0.6 * width, target + 0.6 * width
-    meaning = "share of the time with uprightness over 0.6"
-    value = measure(tracks.share_above, "uprightness", 0.6)
-    draft.guard("keeps its torso upright", meaning, value, 0.2, 0.7, tag="falls")
+    value = tracks.share_above("uprightness", 0.6)
+    draft.require("keeps its torso upright", value, 0.2, 0.7, tag="falls")
     be_upright(draft, 0.4)
     if frame.count:
         _squat(frame, frame.count, scene, draft, high)
         return
     height = Measured("height")
     draft.pay("low", 1.0, Peak(height, target, width), f"torso {target:.2g} m high")
-    title = f"holds its torso {target:.2g} m high"
-    meaning = f"share of the time between {low:.2g} and {high:.2g} m"
-    value = measure(tracks.share_between, "height", low, high)
-    draft.leaf(title, meaning, value, 0.2, 0.7, weight=5.0, tag="too_high")
+    title, value = f"holds its torso {target:.2g} m high", tracks.share_between("height", low, high)
+    draft.score(title, value, 0.2, 0.7, weight=5.0, tag="too_high")
     hold_still(scene, draft, weight=0.5)
     lasts = frame.duration_s or _SEQUEL_S
-    draft.ends_when(Above(height, shortened(low)), measure(tracks.above, "height", low), lasts)
-    draft.ends_when(Below(height, shortened(high)), measure(tracks.below, "height", high), lasts)
+    draft.ends_when(Above(height, shortened(low)), tracks.above("height", low), lasts)
+    draft.ends_when(Below(height, shortened(high)), tracks.below("height", high), lasts)
     _last(frame, draft)
 
 
@@ -120,12 +115,10 @@ def _squat(frame: Frame, count: int, scene: Scene, draft: Draft, low: float) -> 
     left = Below(times, done)
     draft.pay("squat", 1.0, When(left, Done(squats)), "once per squat: up again")
     draft.pay("next", 2.0, When(left, Toward(squats)), "on the way down, then up")
-    seen = measure(tracks.cycles, measure(tracks.less, "height", sign=-1), -low, -high)
-    meaning = f"times below {low:.2g} m and then above {high:.2g} m"
-    value = measure(tracks.last, seen)
-    draft.counted("goes down and up", meaning, value, frame, weight=3.0, tag="too_high")
+    seen = tracks.cycles(tracks.less("height", sign=-1), -low, -high)
+    draft.counted("goes down and up", tracks.last(seen), frame, weight=3.0, tag="too_high")
     do_it_on_purpose(scene, draft)
-    draft.ends_when(Above(times, done), measure(tracks.above, seen, done))
+    draft.ends_when(Above(times, done), tracks.above(seen, done))
     draft.seconds = max(4.0, 2.0 * count + 1.0)
 
 
@@ -135,16 +128,14 @@ def lie(frame: Frame, scene: Scene, draft: Draft) -> None:
     scene.require("uprightness", "lie down")
     span, lasts = scene.stands - scene.lies, frame.duration_s or _SEQUEL_S
     top = scene.lies + 0.25 * span
-    held = measure(metrics.lying, top, scene.is_tall)
+    held = metrics.lying(top, scene.is_tall)
     draft.ends_when(Below(Measured("height"), shortened(top)), held, lasts)
     if scene.is_tall:
         draft.pay("flat", 0.5, Flat(), "torso level with the ground")
         draft.ends_when(Below(Size(Measured("uprightness")), 0.6), held, lasts)
     low = Ratio(Measured("height", minus=scene.stands, sign=-1), span, low=0.0, most=1.0)
     draft.pay("low", 1.0, low, "torso close to the ground")
-    meaning = f"share of the time with the torso below {top:.2g} m"
-    value = measure(tracks.share, held)
-    draft.leaf("lies on the ground", meaning, value, 0.2, 0.7, weight=5.0, tag="too_high")
+    draft.score("lies on the ground", tracks.share(held), 0.2, 0.7, weight=5.0, tag="too_high")
     hold_still(scene, draft, weight=0.5)
     _last(frame, draft)
 
@@ -162,14 +153,11 @@ def stand_up(frame: Frame, scene: Scene, draft: Draft) -> None:
         return
     goal, height = scene.stands / 1.3, Measured("height")
     draft.pay("height", 1.0, Ratio(height, goal, low=None), "height of the torso")
-    title, meaning = f"gets its torso {goal:.2g} m up", "highest point of the torso"
-    value = measure(tracks.highest, "height")
-    credit = Credit(weight=2.0, unit="m", tag="too_low")
-    draft.total(title, meaning, value, 0.3 * goal, 0.95 * goal, **credit)
-    meaning = f"share of the time above {0.8 * goal:.2g} m"
-    value = measure(tracks.share_above, "height", 0.8 * goal)
-    draft.leaf("stays up", meaning, value, 0.05, 0.4, weight=1.0, tag="falls")
-    up = measure(tracks.above, "height", 0.9 * goal)
+    title, value = f"gets its torso {goal:.2g} m up", tracks.highest("height")
+    draft.score(title, value, 0.3 * goal, 0.95 * goal, weight=2.0, tag="too_low")
+    value = tracks.share_above("height", 0.8 * goal)
+    draft.score("stays up", value, 0.05, 0.4, weight=1.0, tag="falls")
+    up = tracks.above("height", 0.9 * goal)
     draft.ends_when(Above(height, shortened(0.9 * goal)), up, frame.duration_s or 0.3)
     _last(frame, draft)
 
@@ -184,11 +172,9 @@ def _get_up(rest: float, frame: Frame, scene: Scene, draft: Draft) -> None:
     tall = Ratio(Measured("height"), rest, low=0.0, most=1.0)
     pays = Both(tall, Pay(Measured("uprightness"), 0.0, 1.0))
     draft.pay("height", 1.5, pays, "height of the torso while the right way up")
-    stands = measure(metrics.standing, _UPRIGHT, _TALL * rest)
-    meaning = f"share of the last half with the torso over {_TALL * rest:.2g} m and upright"
-    value = measure(tracks.mean_of_end, stands, 2)
-    draft.leaf("gets on its feet", meaning, value, 0.1, 0.9, weight=3.0, tag="stays_down")
-    meaning = "share of the last tenth in which it stands"
-    value = measure(tracks.mean_of_end, stands, 10)
-    draft.leaf("ends on its feet", meaning, value, 0.2, 0.9, weight=1.0, tag="falls")
+    stands = metrics.standing(_UPRIGHT, _TALL * rest)
+    value = tracks.mean_of_end(stands, 2)
+    draft.score("gets on its feet", value, 0.1, 0.9, weight=3.0, tag="stays_down")
+    value = tracks.mean_of_end(stands, 10)
+    draft.score("ends on its feet", value, 0.2, 0.9, weight=1.0, tag="falls")
     do_not_shake(draft)

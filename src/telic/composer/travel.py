@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import math
 
-from telic.composer.draft import Credit, Draft, measure
+from telic.composer.draft import Credit, Draft
 from telic.composer.extremes import LONGEST_S
-from telic.composer.footing import go_in_steps
 from telic.composer.frames import Degree, Direction, Frame
-from telic.composer.gaits import ON_GROUND, gait_meant, step_in
-from telic.composer.grounds import lay_ground, require_ground
+from telic.composer.gaits import (
+    ON_GROUND,
+    gait_meant,
+    go_in_steps,
+    lay_ground,
+    require_ground,
+    step_in,
+)
 from telic.composer.manners import stay_on_feet, stay_straight
 from telic.composer.scene import Scene
 from telic.composer.sizes import BELOW, FROUDE, Goal, origin, practice, speed, told
@@ -32,7 +37,6 @@ _SEQUEL_S = 2.0
 """how long to go before what comes next, where it was not said"""
 SETTLED = 0.85
 """share of the time asked for that must be at speed: getting there takes some of it"""
-_GRIP, _GRIP_THERE = 0.1, 0.2
 
 
 def go(frame: Frame, scene: Scene, draft: Draft, aside: Frame | None = None) -> None:
@@ -57,15 +61,14 @@ def go(frame: Frame, scene: Scene, draft: Draft, aside: Frame | None = None) -> 
         require_way(second, "go", scene)
     most = _WALKED if gait and gait.name in ON_GROUND else _MOST
     be_fast(draft, name, goal, most=most, aside=second)
-    meaning = f"share of the time faster than {0.3 * goal.value:.2g} m/s, over half seconds"
-    value = measure(tracks.share_above, measure(metrics.pace, name, second), 0.3 * goal.value)
-    draft.leaf("keeps going", meaning, value, 0.3, 0.75, tag="stops")
+    value = tracks.share_above(metrics.pace(name, second), 0.3 * goal.value)
+    draft.score("keeps going", value, 0.3, 0.75, tag="stops")
     if aside is None:
         stay_straight(scene, draft, name)
     lay_ground(frame, scene, draft, goal.value, (name, second))
     if gait is not None and frame.gait is not None:
         step_in(gait, frame, scene, draft)
-        go_in_steps(frame.gait, scene, draft, _GRIP)
+        go_in_steps(frame.gait, scene, draft)
     elif frame.gait in FROUDE and not scene.spec.feet:
         draft.doubt(f'it has no feet: of "{frame.word}" only the speed can be judged')
     stay_on_feet(scene, draft)
@@ -76,12 +79,12 @@ def go(frame: Frame, scene: Scene, draft: Draft, aside: Frame | None = None) -> 
 
 def _end_at_speed(frame: Frame, draft: Draft, goal: Goal, name: str, aside: str | None) -> None:
     """Say that it is done once it has been at speed for long enough."""
-    along, pace = Along(name, aside), measure(metrics.pace, name, aside)
+    along, pace = Along(name, aside), metrics.pace(name, aside)
     low, high = 0.7 * goal.value, 1.4 * goal.value
     lasts = SETTLED * (frame.duration_s or _SEQUEL_S)
-    draft.ends_when(Above(along, low), measure(tracks.above, pace, low), lasts)
+    draft.ends_when(Above(along, low), tracks.above(pace, low), lasts)
     if goal.is_exact:
-        draft.ends_when(Below(along, high), measure(tracks.below, pace, high), lasts)
+        draft.ends_when(Below(along, high), tracks.below(pace, high), lasts)
 
 
 def _direction(frame: Frame, scene: Scene) -> str:
@@ -104,35 +107,29 @@ def be_fast(
 ) -> None:
     """Add the term and the criterion of a speed; `most`: times the goal that is paid for."""
     target, along = goal.value, Along(name, aside)
-    value = measure(metrics.net_speed, name, aside)
-    way = name if aside is None else f"{name} and {aside}"
-    title, words = f"moves {way} at {target:.2g} m/s", f"way made {way} in the full time"
-    credit = Credit(weight=3.0, unit="m/s", **origin(goal))
+    value, way = metrics.net_speed(name, aside), name if aside is None else f"{name} and {aside}"
+    title, credit = f"moves {way} at {target:.2g} m/s", Credit(weight=3.0, **origin(goal))
     if goal.is_exact:
         meaning = f"speed {way}, best at {target:.2g} m/s"
         draft.pay("speed", 1.0, Exact(along, target, 0.5 * target), meaning)
-        credit["tag"] = "wrong_speed"
-        draft.near(title, words, value, target, 0.25 * target, **credit)
+        draft.score_near(title, value, target, 0.25 * target, tag="wrong_speed", **credit)
     else:
         meaning = f"speed {way}, in parts of {target:.2g} m/s"
         pays = Ratio(along, target, most=None if goal.is_open else most)
         draft.pay("speed", 1.0, pays, meaning)
-        credit["tag"] = "too_slow"
-        draft.leaf(title, words, value, 0.1 * target, target, **credit)
+        draft.score(title, value, 0.1 * target, target, tag="too_slow", **credit)
     if goal.is_said:
         _keep_to_number(draft, goal, name, aside)
 
 
 def _keep_to_number(draft: Draft, goal: Goal, name: str, aside: str | None) -> None:
     """Guard a speed that was said as a number: what is far from it does not pass by its gait."""
-    way, tag = ("off", "wrong_speed") if goal.is_exact else ("short of", "too_slow")
-    meaning = f"speed over the full time, {way} what was said, as a share of it"
-    at_least = not goal.is_exact
-    value = measure(metrics.speed_error, name, goal.value, aside=aside, at_least=at_least)
+    tag = "wrong_speed" if goal.is_exact else "too_slow"
+    value = metrics.speed_error(name, goal.value, aside, at_least=not goal.is_exact)
     # Below a number that must not be exceeded there is room up to that number.
     is_below = goal.source.startswith("below")
     off, far_off = (1.0 / BELOW - 1.0, 0.6) if is_below else (_OFF, _FAR_OFF)
-    draft.guard("is about as fast as said", meaning, value, far_off, off, tag=tag)
+    draft.require("is about as fast as said", value, far_off, off, tag=tag)
 
 
 def speed_meant(frame: Frame, scene: Scene, draft: Draft) -> Goal:
@@ -164,36 +161,34 @@ def travel(frame: Frame, scene: Scene, draft: Draft, direction: str) -> None:
         draft.doubt(f'"{frame.word}" is taken as {target:g} m along the rail')
     pays = Arrive(Made(direction), aim, max(0.2 * target, 0.1))
     draft.pay("way", 1.0, pays, f"close to {aim:.2g} m {direction}")
-    made, where = measure(metrics.way_made, direction), f"{target:.3g} m {direction}"
-    value, meaning = measure(tracks.last, made), "way made from the start to the end"
-    credit = Credit(weight=3.0, unit="m", kind="cumulative", tag="too_far")
+    made, where = metrics.way_made(direction), f"{target:.3g} m {direction}"
+    value = tracks.last(made)
+    credit = Credit(weight=3.0, tag="too_far")
     if is_least:
-        draft.leaf(f"ends at least {where}", meaning, value, 0.5 * target, target, **credit)
+        draft.score(f"ends at least {where}", value, 0.5 * target, target, **credit)
     else:
         close = min(max(0.12 * target, 0.05), target / 4)
-        draft.near(f"ends {where}", meaning, value, target, close, **credit)
-    value, meaning = measure(tracks.highest, made), "farthest way from the start"
-    credit = Credit(weight=1.5, unit="m", tag="too_slow")
-    draft.total(f"gets {where}", meaning, value, 0.1 * target, 0.9 * target, **credit)
+        draft.score_near(f"ends {where}", value, target, close, **credit)
+    credit = Credit(weight=1.5, tag="too_slow")
+    draft.score(f"gets {where}", tracks.highest(made), 0.1 * target, 0.9 * target, **credit)
     stop_in_the_end(draft, 0.8, 0.3, 1.5)
-    # Who is still under way when time is up has arrived by chance.
-    meaning = f"way made in the last fifth of the time, in parts of {target:.3g} m"
-    value = measure(metrics.still_under_way, direction, target)
-    draft.guard("has arrived by then", meaning, value, 0.18, 0.1, tag="drifts")
+    # A robot that is still under way when time is up has arrived by chance.
+    value = metrics.still_under_way(direction, target)
+    draft.require("has arrived by then", value, 0.18, 0.1, tag="drifts")
     stay_straight(scene, draft, direction)
     if frame.gait in FROUDE:
-        go_in_steps(frame.gait, scene, draft, _GRIP_THERE)
+        go_in_steps(frame.gait, scene, draft, weight=0.2)
     stay_on_feet(scene, draft)
     there = 0.88 * target
-    draft.ends_when(Above(Made(direction), there), measure(tracks.above, made, there))
+    draft.ends_when(Above(Made(direction), there), tracks.above(made, there))
     usual = speed(frame.model_copy(update={"amount": None}), scene).value
     draft.seconds = min(max(1.5 * target / usual + 2.0, 4.0), LONGEST_S)
 
 
 def stop_in_the_end(draft: Draft, zero: float, goal: float, weight: float) -> None:
     """Judge that it is slow in the last second."""
-    meaning, value = "mean speed over the last second", measure(tracks.mean_of_last, "speed", 1.0)
-    draft.leaf("stops there", meaning, value, zero, goal, weight=weight, unit="m/s", tag="drifts")
+    value = tracks.mean_of_last("speed", 1.0)
+    draft.score("stops there", value, zero, goal, weight=weight, tag="drifts")
 
 
 def step_in_place(frame: Frame, scene: Scene, draft: Draft) -> None:
@@ -201,17 +196,14 @@ def step_in_place(frame: Frame, scene: Scene, draft: Draft) -> None:
     scene.require("stride_alternation", f"{frame.gait or 'go'} in place")
     draft.pay("step", 3.0, Touchdown(Strides()), "a foot comes down")
     draft.pay("stay", 0.7, Small(Measured("horizontal_speed"), 4.0), "not going anywhere")
-    title, value = "puts its feet down twice a second", measure(metrics.touchdowns)
-    meaning = "touchdowns per second"
-    draft.total(title, meaning, value, 0.3, 2.0, weight=2.0, unit="1/s", tag="drags")
-    meaning, value = "stride_alternation at the end", measure(tracks.last, "stride_alternation")
-    draft.leaf("one foot after the other", meaning, value, 0.3, 0.8, weight=1.5, tag="one_sided")
-    value = measure(tracks.farthest, "displacement")
-    meaning = "farthest distance from the start"
-    draft.guard("stays on the spot", meaning, value, 2.0, 0.7, unit="m", tag="drifts")
+    title = "puts its feet down twice a second"
+    draft.score(title, metrics.touchdowns(), 0.3, 2.0, weight=2.0, tag="drags")
+    value = tracks.last("stride_alternation")
+    draft.score("one foot after the other", value, 0.3, 0.8, weight=1.5, tag="one_sided")
+    draft.require("stays on the spot", tracks.farthest("displacement"), 2.0, 0.7, tag="drifts")
     stay_on_feet(scene, draft)
     landed, lasts = Above(Part(Strides(), "landed"), 0.0), frame.duration_s or _SEQUEL_S
-    draft.ends_when(landed, measure(metrics.touches), lasts)
+    draft.ends_when(landed, metrics.touches(), lasts)
 
 
 def circle(frame: Frame, scene: Scene, draft: Draft) -> None:
@@ -235,7 +227,7 @@ def circle(frame: Frame, scene: Scene, draft: Draft) -> None:
     _judge_circle(draft, side, radius, rate, laps)
     stay_on_feet(scene, draft)
     round_ = 0.9 * laps
-    turned = measure(tracks.above, measure(metrics.turned, side), round_)
+    turned = tracks.above(metrics.turned(side), round_)
     draft.ends_when(Above(Part(Turns(side), "turned"), round_), turned)
 
 
@@ -246,30 +238,17 @@ def side_of(frame: Frame) -> str:
 
 
 def _judge_circle(draft: Draft, side: str, radius: float, rate: float, laps: float) -> None:
-    wound = measure(metrics.winding, side)
-    times = "once" if laps == 1 else f"{laps:g} times"
-    title, meaning = f"goes round {times} to the {side}", "turns of the path about its own middle"
-    value = measure(tracks.last, wound)
-    credit = Credit(weight=2.0, unit="turns", tag="under_rotates")
-    draft.total(title, meaning, value, 0.2 * laps, 0.9 * laps, **credit)
-    credit["weight"] = 1.0
-    title, words = "faces where it goes", "turns of the heading"
-    turned = measure(tracks.last, measure(metrics.turned, side))
-    draft.total(title, words, turned, 0.2 * laps, 0.85 * laps, **credit)
-    way, credit = 2.0 * math.pi * radius * laps, Credit(weight=1.5, unit="m", tag="too_slow")
-    length = measure(tracks.last, "distance_travelled")
-    title = f"goes {way:.2g} m"
-    draft.total(title, "length of the path", length, 0.2 * way, 0.75 * way, **credit)
-    title, words = (
-        f"keeps {radius:.2g} m from the middle",
-        "mean distance from the middle of the path",
-    )
-    close = min(0.35 * radius, radius / 4)
-    draft.near(title, words, measure(metrics.radius), radius, close, unit="m", tag="drifts")
-    title, credit = "really goes round", Credit(unit="turns", tag="never_moves")
-    draft.guard(title, meaning, value, 0.1 * laps, 0.5 * laps, **credit)
-    # Whoever walks there and back passes the middle of the path twice, too.
-    slow = 0.2 * rate / (2.0 * math.pi)
-    meaning = "share of the time in which the path winds on, over half seconds"
-    value = measure(tracks.share_above, measure(tracks.pace_of, wound), slow)
-    draft.guard("goes round steadily", meaning, value, 0.3, 0.65, tag="stops")
+    wound, turned = metrics.winding(side), tracks.last(metrics.turned(side))
+    title = f"goes round {'once' if laps == 1 else f'{laps:g} times'} to the {side}"
+    value, tag = tracks.last(wound), "under_rotates"
+    draft.score(title, value, 0.2 * laps, 0.9 * laps, weight=2.0, tag=tag)
+    draft.score("faces where it goes", turned, 0.2 * laps, 0.85 * laps, weight=1.0, tag=tag)
+    way, length = 2.0 * math.pi * radius * laps, tracks.last("distance_travelled")
+    credit = Credit(weight=1.5, tag="too_slow")
+    draft.score(f"goes {way:.2g} m", length, 0.2 * way, 0.75 * way, **credit)
+    title, close = f"keeps {radius:.2g} m from the middle", min(0.35 * radius, radius / 4)
+    draft.score_near(title, metrics.radius(), radius, close, tag="drifts")
+    draft.require("really goes round", value, 0.1 * laps, 0.5 * laps, tag="never_moves")
+    # A robot that walks there and back passes the middle of the path twice, too.
+    steadily = tracks.share_above(tracks.pace_of(wound), 0.2 * rate / (2.0 * math.pi))
+    draft.require("goes round steadily", steadily, 0.3, 0.65, tag="stops")

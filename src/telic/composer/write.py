@@ -41,14 +41,13 @@ def put_in_order(drafts: Sequence[Draft], always: Draft) -> None:
         needed = round(0.4 * sum(each.seconds for each in drafts[index + 1 :]), 2)
         gate = JudgePart(
             f"{name}: is done with {needed:g} s left",
-            "time left for what comes next",
             None,
             zero=0.0,
             goal=needed,
+            meaning="time left for what comes next",
             unit="s",
             weight=main.weight,
             tag=main.tag,
-            kind="phased",
             is_gate=True,
         )
         draft.parts.append(gate)

@@ -33,7 +33,7 @@ _PLACES = ("x_position", "y_position")
 
 def every_metric() -> dict[str, Callable[..., Any]]:
     """Return the metrics of judge files by name: those of this module, and those of tracks."""
-    return dict(METRICS)
+    return {name: each.function for name, each in METRICS.items()}
 
 
 # ---- going
@@ -41,7 +41,7 @@ def every_metric() -> dict[str, Callable[..., Any]]:
 
 @metric("m", *_PLACES)
 def place(episode: Episode, direction: str, aside: str | None = None) -> Array:
-    """The place along a direction; with `aside`, half way between two."""
+    """Place along {direction}."""
     axis, sign = _AXES[direction]
     found = -episode[axis] if sign < 0 else episode[axis]
     return found if aside is None else _DIAGONAL * (found + place(episode, aside))
@@ -49,20 +49,20 @@ def place(episode: Episode, direction: str, aside: str | None = None) -> Array:
 
 @metric("m", *_PLACES)
 def way_made(episode: Episode, direction: str) -> Array:
-    """The way made along a direction since the start."""
+    """Way made {direction}."""
     along = place(episode, direction)
     return along - along[0]
 
 
 @metric("m/s", *_PLACES)
 def pace(episode: Episode, direction: str, aside: str | None = None) -> Array:
-    """The speed along a direction, over half seconds: shaking adds nothing."""
+    """Speed {direction}, over half seconds."""
     return episode.pace(place(episode, direction, aside))
 
 
 @metric("m/s", *_PLACES)
 def net_speed(episode: Episode, direction: str, aside: str | None = None) -> float:
-    """The way made along a direction over the full time."""
+    """Way made {direction} over the full time."""
     way = place(episode, direction, aside)
     return float(way[-1] - way[0]) / max(episode.full_seconds - episode.dt, episode.dt)
 
@@ -71,41 +71,41 @@ def net_speed(episode: Episode, direction: str, aside: str | None = None) -> flo
 def speed_error(
     episode: Episode, direction: str, goal: float, aside: str | None = None, at_least: bool = False
 ) -> float:
-    """How far the speed over the full time is off a goal, or short of it, as a share of it."""
+    """Difference of the speed {direction} over the full time from {goal} m/s, as a share of it."""
     ratio = net_speed(episode, direction, aside) / goal
     return max(1.0 - ratio, 0.0) if at_least else abs(ratio - 1.0)
 
 
 @metric("1", *_PLACES)
 def still_under_way(episode: Episode, direction: str, target: float) -> float:
-    """The way made in the last fifth of the recording, in parts of a target."""
+    """Way made {direction} in the last fifth of the recording, in parts of {target} m."""
     made = way_made(episode, direction)
     return float(abs(made[-1] - made[int(0.8 * len(made))])) / target
 
 
 @metric("1", *_PLACES)
 def turned_back(episode: Episode, direction: str, aside: str | None = None) -> float:
-    """The way ahead that it went back again in the end, of all it had made."""
+    """Share of the way {direction} that it went back again."""
     way = place(episode, direction, aside)
     return float((np.max(way) - way[-1]) / max(np.max(way) - way[0], 0.5))
 
 
 @metric("m", *_PLACES)
 def gone(episode: Episode, axes: Sequence[str] = _PLACES) -> Array:
-    """The distance from the start, along axes."""
+    """Distance from the start."""
     ways = [episode[axis] - episode[axis][0] for axis in axes]
     return np.hypot(*ways) if len(ways) > 1 else np.abs(ways[0])
 
 
 @metric("1", "y_position", "distance_travelled")
 def aside_per_metre(episode: Episode) -> float:
-    """The way to either side for each metre travelled."""
+    """Way to either side for each metre travelled."""
     return float(np.ptp(episode["y_position"])) / max(1.0, last(episode, "distance_travelled"))
 
 
 @metric("turns", *_PLACES)
 def winding(episode: Episode, side: str) -> Array:
-    """The turns of the path about its own middle, to a side."""
+    """Turns of the path about its own middle to the {side}."""
     x, y = episode["x_position"], episode["y_position"]
     angle = np.unwrap(np.arctan2(y - y.mean(), x - x.mean()))
     angle = -angle if side == "right" else angle
@@ -114,33 +114,33 @@ def winding(episode: Episode, side: str) -> Array:
 
 @metric("m", *_PLACES)
 def radius(episode: Episode) -> float:
-    """The mean distance from the middle of the path."""
+    """Mean distance from the middle of the path."""
     x, y = episode["x_position"], episode["y_position"]
     return float(np.hypot(x - x.mean(), y - y.mean()).mean())
 
 
 @metric("turns", "heading_turns")
 def turned(episode: Episode, side: str) -> Array:
-    """The turns of the heading since the start, to a side."""
+    """Turns of the heading to the {side}."""
     return -episode["heading_turns"] if side == "right" else episode["heading_turns"]
 
 
 @metric("steps", "ground_height", "ground_step")
 def climbed(episode: Episode, sign: int) -> Array:
-    """The height of the ground below it above where it began, in steps; `sign` -1: below."""
+    """Height of the ground climbed since the start, in steps; of slopes, as way along the slope."""
     ground, step = episode["ground_height"], max(float(episode["ground_step"][0]), 1e-3)
     return (-(ground - ground[0]) if sign < 0 else ground - ground[0]) / step
 
 
 @metric("1")
 def full_length(episode: Episode) -> float:
-    """The share of its full length that the episode lasted."""
+    """Share of its full length that the episode lasted."""
     return episode.seconds / episode.full_seconds
 
 
 @metric("1", "action_strength")
 def shaking(episode: Episode) -> float:
-    """The mean change of the action from step to step, of its strength; 2 is full force."""
+    """Mean change of the action from step to step, where 2 is full force."""
     pushed = np.clip(episode["action_strength"], -1.0, 1.0)
     return float(np.mean(np.abs(np.diff(pushed, axis=0)))) if len(pushed) > 1 else 0.0
 
@@ -150,20 +150,20 @@ def shaking(episode: Episode) -> float:
 
 @metric("1", "foot_contact")
 def touches(episode: Episode) -> Array:
-    """When any foot touches the ground."""
+    """A foot touches the ground."""
     return np.asarray((episode["foot_contact"] > 0).any(-1))
 
 
-@metric("1/s", "foot_contact")
+@metric("1/s", "foot_contact", is_total=True)
 def touchdowns(episode: Episode) -> float:
-    """How often a foot came down, per second of the full time."""
+    """Touchdowns per second of the full time."""
     down = episode["foot_contact"] > 0
     return float(np.sum(down[1:] & ~down[:-1])) / episode.full_seconds
 
 
 @metric("1", "foot_phase", "foot_phase_lock")
 def phase_match(episode: Episode, one: Feet, other: Feet) -> float:
-    """How much pairs of feet land together: 1 always, -1 always half a stride apart."""
+    """Cosine of the phase between pairs of feet, 1 together and -1 half a stride apart."""
     phase, lock = episode["foot_phase"][-1], episode["foot_phase_lock"][-1]
     a, b = list(one), list(other)
     return float((lock[a] * lock[b] * np.cos(2.0 * np.pi * (phase[a] - phase[b]))).mean())
@@ -171,13 +171,13 @@ def phase_match(episode: Episode, one: Feet, other: Feet) -> float:
 
 @metric("1", "foot_phase", "foot_phase_lock")
 def phase_apart(episode: Episode, one: Feet, other: Feet) -> float:
-    """How much pairs of feet land half a stride apart: 1 always, -1 always together."""
+    """Minus the cosine of the phase between pairs of feet, 1 half a stride apart."""
     return -phase_match(episode, one, other)
 
 
 @metric("1", "foot_phase", "foot_phase_lock")
 def phase_lags(episode: Episode, one: Feet, other: Feet) -> Array:
-    """The shares of a stride between the landings of pairs of feet, 0 to 0.5."""
+    """Share of a stride between the landings of pairs of feet."""
     phase, lock = episode["foot_phase"][-1], episode["foot_phase_lock"][-1]
     a, b = list(one), list(other)
     return np.abs((phase[a] - phase[b] + 0.5) % 1.0 - 0.5) * lock[a] * lock[b]
@@ -185,7 +185,7 @@ def phase_lags(episode: Episode, one: Feet, other: Feet) -> Array:
 
 @metric("1", "foot_phase", "foot_phase_lock", "foot_contact")
 def lands_as_one(episode: Episode, one: Feet, other: Feet) -> float:
-    """How much feet land together, or how much it is on one foot alone, whichever is more."""
+    """Cosine of the phase between its feet, or share of its steps on one foot alone."""
     down = episode["foot_contact"] > 0
     alone = down & (down.sum(-1, keepdims=True) == 1)
     on_one = float(alone.sum(0).max()) / max(float(down.any(-1).sum()), 1.0)
@@ -206,7 +206,7 @@ def _treads(episode: Episode, slow: float, leg: float, axes: Sequence[str]) -> t
 def way_per_touch(
     episode: Episode, slow: float, leg: float, axes: Sequence[str] = _PLACES
 ) -> float:
-    """The way made per touch of the foot that touches most often; 1 if it hardly went.
+    """Way made per touch of the foot that touches most often, in lengths of the leg.
 
     `slow`: speed from which it is under way; `axes`: along which it can go.
     """
@@ -216,7 +216,7 @@ def way_per_touch(
 
 @metric("leg lengths", "foot_contact", "stride_frequency", *_PLACES)
 def way_per_step(episode: Episode, slow: float, leg: float, axes: Sequence[str] = _PLACES) -> float:
-    """The way made per step of the foot that steps least; 1 if it hardly went."""
+    """Way made per step of the foot that steps least, in lengths of the leg."""
     way, treads = _treads(episode, slow, leg, axes)
     swings = last(episode, "stride_frequency") * episode.seconds
     return way / max(min(swings, float(treads.min())), 1.0) if way > 2.0 else 1.0
@@ -229,7 +229,7 @@ def on_feet(
     mine: Feet = (),
     clear_m: float | None = None,
 ) -> Array:
-    """When one of some feet, by default any, touches the ground and none of the others.
+    """It stands on the right feet only, the others clear of the ground.
 
     `clear_m`: how far the others must be above the lowest foot.
     """
@@ -243,7 +243,7 @@ def on_feet(
 
 @metric("1", "foot_contact", "foot_height")
 def on_few_feet(episode: Episode, most: int, clear_m: float | None = None) -> Array:
-    """When at most so many feet touch the ground, and one does; the others `clear_m` above."""
+    """It stands on at most {most} feet, the others clear of the ground."""
     down = episode["foot_contact"] > 0
     held = (down.sum(-1) <= most) & down.any(-1)
     if clear_m is None:
@@ -257,20 +257,20 @@ def _feet_up(episode: Episode) -> Array:
 
 @metric("1", "contact_force")
 def touching(episode: Episode, bodies: Sequence[str], least: float) -> Array:
-    """When more than a force, N, acts on one of some bodies."""
+    """More than {least} N acts on {bodies}."""
     forces = [episode.quantity("contact_force", body) for body in bodies]
     return np.stack(forces, -1).max(-1) > least
 
 
 @metric("1", "contact_force", "foot_contact")
 def on_hands_only(episode: Episode, hands: Sequence[str], least: float) -> Array:
-    """When a hand touches the ground and no foot does."""
+    """A hand touches the ground and no foot does."""
     return touching(episode, hands, least) & ~touches(episode)
 
 
-@metric("1", "foot_duty_factor")
+@metric("1", "foot_duty_factor", is_total=True)
 def skew(episode: Episode, one: Feet, other: Feet) -> float:
-    """The difference of the shares of time that the feet of two sides were on the ground."""
+    """Difference of the sides' shares of time on the ground."""
     duty = episode["foot_duty_factor"][-1]
     return float(abs(duty[list(one)].mean() - duty[list(other)].mean()))
 
@@ -280,7 +280,7 @@ def skew(episode: Episode, one: Feet, other: Feet) -> float:
 
 @metric("times", "air_time", "height")
 def flights(episode: Episode, least_s: float, least_m: float) -> Array:
-    """How many flights that last and rise enough have landed, up to each step."""
+    """Flights of over {least_s} s that rise {least_m} m and land."""
     air = episode["air_time"]
     rise = episode.since(episode["height"], air == 0)
     return episode.count((air > least_s) & (rise > least_m), air == 0)
@@ -288,33 +288,33 @@ def flights(episode: Episode, least_s: float, least_m: float) -> Array:
 
 @metric("1", "air_time", "height")
 def flying(episode: Episode, least_s: float, least_m: float) -> Array:
-    """When it is in a flight that has lasted and risen enough."""
+    """It is in a flight of over {least_s} s that rises {least_m} m."""
     air = episode["air_time"]
     return (air > least_s) & (episode.since(episode["height"], air == 0) > least_m)
 
 
 @metric("as the track", "air_time")
 def in_air(episode: Episode, track: Track) -> Array:
-    """A track in the air, 0 on the ground."""
+    """{track} in flight."""
     return np.where(episode["air_time"] > 0, values_of(episode, track), 0.0)
 
 
 @metric("m", "feet_in_contact", *_PLACES)
 def leap(episode: Episode, direction: str) -> Array:
-    """The way made in a direction since the feet last touched the ground."""
+    """Way made {direction} in one flight."""
     return episode.since(place(episode, direction), episode["feet_in_contact"] > 0)
 
 
-@metric("1")
+@metric("1", is_total=True)
 def on_time(episode: Episode, times: Array, period: float, late: float, count: int) -> float:
-    """The share of `count` deeds done a period after the one before, from a track that counts."""
+    """Share of {count} repetitions done {period} s after the one before."""
     done = np.flatnonzero(np.diff(times, prepend=0.0) > 0) * episode.dt
     return float((np.abs(np.diff(done) - period) < late).sum()) / count
 
 
 @metric("1", "uprightness", "feet_in_contact")
 def landed(episode: Episode, turns: Array, least: float, has_feet: bool = True) -> Array:
-    """When it is on its feet, upright, after so many turns."""
+    """It is on its feet after more than {least} turns."""
     over = turns > least
     stands = over & (episode["uprightness"] > 0.7)
     return stands & (episode["feet_in_contact"] > 0) if has_feet else stands
@@ -325,14 +325,14 @@ def landed(episode: Episode, turns: Array, least: float, has_feet: bool = True) 
 
 @metric("1", "height", "uprightness")
 def standing(episode: Episode, upright: float, height: float | None = None) -> Array:
-    """When the torso is upright enough, and high enough."""
+    """The torso is the right way up, and high enough."""
     held = episode["uprightness"] > upright
     return held if height is None else held & (episode["height"] > height)
 
 
 @metric("1", "height", "uprightness")
 def lying(episode: Episode, height: float, flat: bool) -> Array:
-    """When the torso is below a height; `flat`: and lies, too."""
+    """The torso lies below {height} m."""
     low = episode["height"] < height
     return low & (np.abs(episode["uprightness"]) < 0.6) if flat else low
 
@@ -344,7 +344,7 @@ def lying(episode: Episode, height: float, flat: bool) -> Array:
 def rise(
     episode: Episode, bodies: Sequence[str], highest: bool = False, from_torso: bool = True
 ) -> Array:
-    """How far the lowest, or highest, of some bodies is above where it began."""
+    """Height of {bodies} above where it began."""
     ends = np.stack([episode.quantity("body_height", body) for body in bodies], -1)
     if from_torso:
         ends = ends - episode["height"][:, None]
@@ -365,7 +365,7 @@ def _is_free(episode: Episode, foot: int, others: Feet) -> Array:
 
 @metric("m/s", "body_position", "foot_contact")
 def kick_speed(episode: Episode, body: str, foot: int, others: Feet = (), sign: int = 1) -> Array:
-    """The speed of a free foot forward, seen from the torso; `sign` -1: backward."""
+    """Speed of {body} off the ground, seen from the torso."""
     return np.where(_is_free(episode, foot, others), _swing(episode, body, sign), 0.0)
 
 
@@ -378,20 +378,20 @@ def kicks(
     others: Feet = (),
     sign: int = 1,
 ) -> Array:
-    """How often a free foot was faster than `least` and then came back, up to each step."""
+    """Swings of {body} faster than {least} m/s that come back."""
     swing = _swing(episode, body, sign)
     return episode.count(_is_free(episode, foot, others) & (swing > least), swing < 0.0)
 
 
 @metric("rad", "pole_angles")
 def pole_angle(episode: Episode) -> Array:
-    """The angle of the pole that is farthest from upright."""
+    """Angle of the pole that is farthest from upright."""
     return np.abs(episode["pole_angles"]).max(-1)
 
 
 @metric("m", "body_position")
 def block(episode: Episode, seen_from: str) -> Array:
-    """How far the block is from the "target" or the "fingertip"; above its "start": how high."""
+    """Distance of the block from the {seen_from}; from its start, the height."""
     where = episode.quantity("body_position", "block")
     if seen_from == "start":
         return where[:, 2] - where[0, 2]
@@ -400,7 +400,7 @@ def block(episode: Episode, seen_from: str) -> Array:
 
 @metric("1", "body_position")
 def block_in_hand(episode: Episode) -> float:
-    """The share of the time off the table in which the hand is within 0.08 m of the block."""
+    """Share of the time off the table in which the hand is within 0.08 m of the block."""
     up = block(episode, "start") > 0.03
     return float(np.mean(block(episode, "fingertip")[up] < 0.08)) if np.any(up) else 0.0
 
@@ -435,7 +435,7 @@ def _answered(told: Array, dt: float) -> Array:
 
 @metric("1", "heading", *_PLACES)
 def command_error(episode: Episode, which: int, least: float) -> float:
-    """The mean error of a rate, as a share of that of standing still.
+    """Mean error of commanded rate {which}, as a share of that of standing still.
 
     `which`: 0 the speed ahead, 1 aside, 2 the turning rate; `least`: an episode that was commanded
     less is measured by this.
@@ -449,7 +449,7 @@ def command_error(episode: Episode, which: int, least: float) -> float:
 
 @metric("1", "heading", *_PLACES)
 def moves_at_rest(episode: Episode, largest: Sequence[float]) -> float:
-    """The largest mean rate while it was commanded to stand, of the largest commands."""
+    """Largest mean rate while commanded to stand, of the largest commands."""
     told = _commands(episode)
     rests = _answered(told, episode.dt) & (np.abs(told).max(-1) < 1e-6)
     moved = np.abs(_rates(episode)) / np.array(largest)
@@ -461,13 +461,13 @@ def moves_at_rest(episode: Episode, largest: Sequence[float]) -> float:
 
 @metric("1", "body_height", "height")
 def hand_up(episode: Episode, body: str, least_m: float) -> Array:
-    """When a hand is so far above the torso."""
+    """{body} is more than {least_m} m above the torso."""
     return episode.quantity("body_height", body) - episode["height"] > least_m
 
 
 @metric("times", "body_position", "body_height", "heading")
 def hand_waves(episode: Episode, body: str, least_m: float, far_m: float) -> Array:
-    """How often a hand that is up went so far to both sides of its middle, up to each step."""
+    """Times that {body}, while up, went {far_m} m to both sides."""
     up, hand = hand_up(episode, body, least_m), episode.quantity("body_position", body)
     ahead, aside = hand[:, 0] - episode["x_position"], hand[:, 1] - episode["y_position"]
     aside = aside * np.cos(episode["heading"]) - ahead * np.sin(episode["heading"])
@@ -480,7 +480,7 @@ def hand_waves(episode: Episode, body: str, least_m: float, far_m: float) -> Arr
 def motion_error(
     episode: Episode, hertz: float, joints: Sequence[tuple[str, Sequence[float]]], shifts: int
 ) -> float:
-    """The mean distance of joints from a motion, at the place in its cycle that fits best.
+    """Mean distance of the joints from the motion, at the place in its cycle that fits best.
 
     Each joint has a name and its course: the mean, then cosine and sine of each harmonic. The
     motion is tried at `shifts` places of its cycle.

@@ -1,4 +1,4 @@
-"""Mutants: real episodes of a trained policy, changed so that what they show is known to be other.
+"""Mutants: real episodes of a trained policy, changed in a known way.
 
 The robot is frozen, the episode cut short, slowed down, run backward in time, shuffled, mirrored
 left to right or front to back; positions, velocities and forces are changed consistently. The judge
@@ -9,8 +9,8 @@ measured here, with `telic.quantities`, and not by the judge.
 
 from __future__ import annotations
 
-import ast
 import itertools
+import re
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
@@ -19,10 +19,8 @@ from telic.core.config import Record
 from telic.core.seeds import derive
 from telic.envs.spec import EnvSpec
 from telic.errors import TelicError
-from telic.judges.criteria import Leaf
+from telic.judges.criteria import Criterion, Leaf
 from telic.judges.episode import MeasuredTogether, RecordedEpisode
-from telic.judges.metrics import every_metric
-from telic.judges.tracks import uses_of
 from telic.judges.verdict import Verdict
 from telic.quantities import QUANTITIES
 from telic.storage.trajectories import COMMANDS, Trajectory
@@ -36,7 +34,6 @@ _CHANGED = 0.5
 """change of a quantity, in parts of its size, that nobody can overlook"""
 _TINY = 1e-9
 _VELOCITIES = ("qvel", "cvel")
-_CALLS = ("score", "score_near", "require", "leaf", "near", "guard")
 Columns = Mapping[str, np.ndarray]
 
 
@@ -137,7 +134,7 @@ def _mirrored(columns: Columns, spec: EnvSpec, axis: int) -> Columns:
 
 
 def counts(
-    judge: str,
+    criteria: Sequence[Criterion],
     originals: Sequence[tuple[Trajectory, Verdict]],
     mutants: Sequence[dict[str, tuple[Trajectory, Verdict]]],
     spec: EnvSpec,
@@ -145,12 +142,11 @@ def counts(
     """Return how many mutants each criterion noticed.
 
     Args:
-        judge: the judge's text, which says what each criterion measures.
-        originals: episodes and what the judge said of them.
+        criteria: what was agreed on, which names the quantities that are measured.
+        originals: episodes and their verdicts.
         mutants: of each, by name, the same.
         spec: the environment.
     """
-    measured = quantities_of(judge)
     titles = [leaf.title for leaf in originals[0][1].leaves] if originals else []
     families = [[verdict for _, verdict in family.values()] for family in mutants]
     episodes = [
@@ -161,7 +157,7 @@ def counts(
     out: list[MutantCount] = []
     for place, title in enumerate(titles):
         caught = changed = total = 0
-        names = measured.get(title, frozenset())
+        names = _named(title, criteria)
         for (_, verdict), verdicts, (whole, *others) in zip(originals, families, seen, strict=True):
             before = _leaf(verdict, place)
             if before is None or before.counted < _LOSES:
@@ -219,51 +215,8 @@ def _is_changed(before: RecordedEpisode, after: RecordedEpisode, names: frozense
     return False
 
 
-def quantities_of(judge: str) -> dict[str, frozenset[str]]:
-    """Return the quantities behind each leaf of a judge, by its title, as its code has them."""
-    try:
-        tree = ast.parse(judge)
-    except SyntaxError:
-        return {}
-    known: dict[str, set[str]] = {}
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Assign):
-            names = {each.id for goal in node.targets for each in _names(goal)}
-            for name in names:
-                known[name] = known.get(name, set()) | _mentioned(node.value, known)
-    found: dict[str, frozenset[str]] = {}
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
-            title = node.args[0] if node.args else None
-            if node.func.id in _CALLS and isinstance(title, ast.Constant) and len(node.args) > 1:
-                text = _title(node)
-                found[text] = frozenset(_mentioned(node.args[1], known))
-    return found
-
-
-def _title(call: ast.Call) -> str:
-    """Return the title that a leaf will have; that of a value to be close to says so."""
-    title, numbers = call.args[0], call.args[2:4]
-    assert isinstance(title, ast.Constant)  # looked at before
-    is_near = isinstance(call.func, ast.Name) and call.func.id in ("score_near", "near")
-    if not is_near or len(numbers) < 2:
-        return str(title.value)
-    target, tolerance = (ast.literal_eval(number) for number in numbers)
-    return f"{title.value} (within {tolerance:g} of {target:g})"
-
-
-def _names(node: ast.AST) -> list[ast.Name]:
-    return [each for each in ast.walk(node) if isinstance(each, ast.Name)]
-
-
-def _mentioned(node: ast.AST, known: dict[str, set[str]]) -> set[str]:
-    """Return the quantities that an expression uses, by name or through variables."""
-    used: set[str] = set()
-    for each in ast.walk(node):
-        if isinstance(each, ast.Constant) and isinstance(each.value, str):
-            used |= {each.value} & set(QUANTITIES)
-        elif isinstance(each, ast.Name):
-            used |= known.get(each.id, set())
-        elif isinstance(each, ast.Attribute) and each.attr in every_metric():
-            used |= uses_of(each.attr)
-    return used
+def _named(title: str, criteria: Sequence[Criterion]) -> frozenset[str]:
+    """Return the quantities that the criterion behind a title names."""
+    own = (each for each in criteria if title.lower().startswith(each.title.lower()))
+    words = next((each.quantity for each in own), "")
+    return frozenset(re.findall(r"\w+", words)) & QUANTITIES.keys()

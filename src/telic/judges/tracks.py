@@ -1,50 +1,167 @@
-"""Tracks of an episode: what an array with one value per step comes to, as a number with a unit.
+"""Metrics: functions of a recorded episode with a unit; here, those of any track.
 
-A *track* is such an array, a *mask* one that says when something held. Where a track is asked for,
-the name of a quantity serves as well.
+A *track* is an array with one value per step, a *mask* one that says when something held. Where a
+track is expected, the name of a quantity serves as well. A docstring is the meaning of a metric in
+words; its braces are filled with the arguments of a call.
+
+    highest(episode, "height")       # measures an episode
+    highest("height")                # a `Measure`: the same call, to be made later
 """
 
 from __future__ import annotations
 
+import functools
+import inspect
 import math
-from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, cast
 
 import numpy as np
 import torch
 
 from telic.judges.episode import RecordedEpisode as Episode
+from telic.quantities import QUANTITIES
 from telic.quantities.observed import observed as observed_value
+from telic.rewards.node import written
 
 Array = np.ndarray[Any, np.dtype[Any]]
 Track = Array | str
-_Metric = TypeVar("_Metric", bound=Callable[..., Any])
-METRICS: dict[str, Callable[..., Any]] = {}
+METRICS: dict[str, Metric] = {}
 """every metric by name"""
-_UNITS: dict[str, str] = {}
-_USES: dict[str, frozenset[str]] = {}
-_FULL = 6.2832
+_OF_TRACK = "as the track"
 
 
-def metric(unit: str = "1", *uses: str) -> Callable[[_Metric], _Metric]:
+@dataclass(frozen=True, eq=False)
+class Metric:
+    """A function of an episode, its unit, and the quantities that it measures by itself."""
+
+    function: Callable[..., Any]
+    unit: str
+    uses: tuple[str, ...]
+    is_total: bool
+    """whether it is about what the whole episode comes to, not about what is held over time"""
+
+    def __call__(self, *args: Any, **named: Any) -> Any:
+        """Measure an episode, or return the `Measure` of a call without one."""
+        if args and isinstance(args[0], Episode):
+            return self.function(*args, **named)
+        return self.later(args, named)
+
+    def exactly(self, *args: Any) -> Any:
+        """Return the `Measure` of a call whose numbers are kept as a person gave them."""
+        return self.later(args, {}, digits=None)
+
+    def later(self, args: Sequence[Any], named: Mapping[str, Any], digits: int | None = 4) -> Any:
+        """Return the `Measure` of a call, its numbers rounded as they are written."""
+        given = inspect.signature(self.function).bind(None, *args, **named)
+        given.apply_defaults()
+        values = list(given.arguments.items())[1:]
+        return Measure(self, tuple((name, shortened(value, digits)) for name, value in values))
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """A call of a metric on the episode that is judged."""
+
+    metric: Metric
+    arguments: tuple[tuple[str, Any], ...]
+
+    @property
+    def name(self) -> str:
+        """Name of the metric."""
+        return self.metric.function.__name__
+
+    def __str__(self) -> str:
+        """Return the code of the call."""
+        given, defaults = ["episode"], inspect.signature(self.metric.function).parameters
+        by_place = True
+        for name, value in self.arguments:
+            if value == defaults[name].default and not isinstance(value, Measure):
+                by_place = False
+                continue
+            given.append(_code(value) if by_place else f"{name}={_code(value)}")
+        return f"metrics.{self.name}({', '.join(given)})"
+
+    @property
+    def args(self) -> tuple[Any, ...]:
+        """The values that it is called with."""
+        return tuple(value for _, value in self.arguments)
+
+    @property
+    def words(self) -> str:
+        """What is measured, in words and names of quantities."""
+        said = dict(self.arguments)
+        if self.name == "less":
+            track = _said(said["track"]) + (f" less {said['minus']:g}" if said.get("minus") else "")
+            return f"minus {track}" if said.get("sign", 1) < 0 else track
+        if said.get("aside"):
+            said["direction"] = f"{said['direction']} and {said['aside']}"
+        text = (inspect.getdoc(self.metric.function) or "").splitlines()[0].rstrip(".")
+        text = text.format_map({name: _said(value) for name, value in said.items()})
+        return text[:1].lower() + text[1:] if text[1:2].islower() else text
+
+    @property
+    def quantities(self) -> tuple[str, ...]:
+        """Names of the quantities that it measures, those of inner calls included."""
+        found = [*self.metric.uses]
+        for _, value in self.arguments:
+            if isinstance(value, Measure):
+                found += value.quantities
+            found += [each for each in _texts(value) if each in QUANTITIES]
+        return tuple(dict.fromkeys(found))
+
+    @property
+    def unit(self) -> str:
+        """The unit; nothing for a pure number."""
+        unit = self.metric.unit
+        if unit == _OF_TRACK:
+            track = self.arguments[0][1]
+            name = track if isinstance(track, str) else next(iter(_texts(track)), "")
+            known = QUANTITIES[name].unit if name in QUANTITIES else ""
+            unit = track.unit if isinstance(track, Measure) else known
+        return "" if unit in ("1", "times") else unit
+
+
+def shortened(value: Any, digits: int | None = 4) -> Any:
+    """Return numbers as they are written in files, so that criteria say the same."""
+    if isinstance(value, float) and digits is not None:
+        return float(f"{value:.{digits}g}")
+    if isinstance(value, list | tuple):
+        return tuple(shortened(each, digits) for each in cast("Sequence[Any]", value))
+    return value
+
+
+def _code(value: Any) -> str:
+    return str(value) if isinstance(value, Measure) else written(value)
+
+
+def _said(value: Any) -> str:
+    if isinstance(value, Measure):
+        return value.words
+    if isinstance(value, float):
+        return f"{value:.3g}"
+    texts = _texts(value)
+    return " and ".join(texts) if texts else str(value)
+
+
+def _texts(value: Any) -> tuple[str, ...]:
+    if isinstance(value, str):
+        return (value,)
+    is_row = isinstance(value, tuple)
+    return tuple(each for each in cast("Any", value) if isinstance(each, str)) if is_row else ()
+
+
+def metric(
+    unit: str = "1", *uses: str, is_total: bool = False
+) -> Callable[[Callable[..., Any]], Metric]:
     """Register a metric with its unit and the quantities that it measures by itself."""
 
-    def register(function: _Metric) -> _Metric:
-        METRICS[function.__name__] = function
-        _UNITS[function.__name__], _USES[function.__name__] = unit, frozenset(uses)
-        return function
+    def register(function: Callable[..., Any]) -> Metric:
+        made = METRICS[function.__name__] = Metric(function, unit, uses, is_total)
+        return made
 
     return register
-
-
-def unit_of(name: str) -> str:
-    """Return the unit of a metric."""
-    return _UNITS[name]
-
-
-def uses_of(name: str) -> frozenset[str]:
-    """Return the quantities that a metric measures besides those it is given."""
-    return _USES[name]
 
 
 def values_of(episode: Episode, track: Track) -> Array:
@@ -52,138 +169,141 @@ def values_of(episode: Episode, track: Track) -> Array:
     return episode[track] if isinstance(track, str) else track
 
 
+_of_track = functools.partial(metric, _OF_TRACK)
+
+
 # ---- statistics of a track or mask
 
 
 @metric()
 def share(episode: Episode, mask: Array) -> float:
-    """Share of the full episode in which a mask holds."""
+    """Share of the time in which {mask}."""
     return episode.share(mask)
 
 
 @metric()
 def share_above(episode: Episode, track: Track, limit: float) -> float:
-    """Share of the full episode in which a track is above a limit."""
+    """Share of the time with {track} above {limit}."""
     return episode.share(values_of(episode, track) > limit)
 
 
 @metric()
 def share_below(episode: Episode, track: Track, limit: float) -> float:
-    """Share of the full episode in which a track is below a limit."""
+    """Share of the time with {track} below {limit}."""
     return episode.share(values_of(episode, track) < limit)
 
 
 @metric()
 def share_between(episode: Episode, track: Track, low: float, high: float) -> float:
-    """Share of the full episode in which a track is between two limits."""
+    """Share of the time with {track} between {low} and {high}."""
     return episode.share(between(episode, track, low, high))
 
 
 @metric()
 def share_near(episode: Episode, track: Track, value: float, within: float) -> float:
-    """Share of the full episode in which a track is near a value."""
+    """Share of the time with {track} within {within} of {value}."""
     return episode.share(np.abs(values_of(episode, track) - value) < within)
 
 
-@metric("as the track")
+@_of_track(is_total=True)
 def highest(episode: Episode, track: Track) -> float:
-    """The largest value of a track."""
+    """Highest {track}."""
     return float(np.max(values_of(episode, track)))
 
 
-@metric("as the track")
+@_of_track(is_total=True)
 def lowest(episode: Episode, track: Track) -> float:
-    """The smallest value of a track."""
+    """Lowest {track}."""
     return float(np.min(values_of(episode, track)))
 
 
-@metric("as the track")
+@_of_track(is_total=True)
 def farthest(episode: Episode, track: Track) -> float:
-    """The largest size of a track, whatever its sign."""
+    """Largest size of {track}."""
     return float(np.max(np.abs(values_of(episode, track))))
 
 
-@metric("as the tracks")
+@_of_track(is_total=True)
 def widest(episode: Episode, tracks: Sequence[str]) -> float:
-    """The widest range that one of some tracks covers."""
+    """Widest range of {tracks}."""
     return float(max(np.ptp(episode[track]) for track in tracks))
 
 
-@metric("as the track")
+@_of_track()
 def mean(episode: Episode, track: Track) -> float:
-    """The mean of a track, or the share of the recorded steps in which a mask holds."""
+    """Mean {track}."""
     return float(np.mean(values_of(episode, track)))
 
 
-@metric("as the track")
+@_of_track(is_total=True)
 def total(episode: Episode, track: Track) -> float:
-    """The sum of a track."""
+    """Sum of {track}."""
     return float(np.sum(values_of(episode, track)))
 
 
-@metric("as the track")
+@_of_track(is_total=True)
 def last(episode: Episode, track: Track) -> float:
-    """The value of a track at the end."""
+    """{track} at the end."""
     return float(values_of(episode, track)[-1])
 
 
-@metric("as the track")
+@_of_track(is_total=True)
 def last_in_full_time(episode: Episode, track: Track, seconds: float) -> float:
-    """The value at the end of a track that adds up, for so many seconds of the full time."""
+    """{track} at the end, for {seconds} s of the full time."""
     return last(episode, track) * seconds / episode.full_seconds
 
 
-@metric("1/s")
+@metric("1/s", is_total=True)
 def per_second(episode: Episode, track: Track) -> float:
-    """The value at the end of a track that adds up, per second of the full time."""
+    """{track}, per second of the full time."""
     return last(episode, track) / episode.full_seconds
 
 
-@metric("as the track")
+@_of_track()
 def mean_of_last(episode: Episode, track: Track, seconds: float) -> float:
-    """The mean of a track over its last seconds."""
+    """Mean {track} over the last {seconds} s."""
     return float(np.mean(values_of(episode, track)[-max(1, int(seconds / episode.dt)) :]))
 
 
 @metric()
 def mean_of_end(episode: Episode, mask: Array, part: int) -> float:
-    """The share of the last half, tenth, ... of the recording in which a mask holds."""
+    """Share of the last 1/{part} of the recording in which {mask}."""
     return float(np.mean(mask[len(mask) - math.ceil(len(mask) / part) :]))
 
 
 @metric("s")
 def longest(episode: Episode, mask: Array) -> float:
-    """The longest unbroken time for which a mask holds."""
+    """Longest unbroken time in which {mask}."""
     return episode.longest(mask)
 
 
 @metric()
 def longest_below(episode: Episode, track: Track, limit: float) -> float:
-    """The longest unbroken time for which a track is below a limit, as a share of the full time."""
+    """Longest unbroken time with {track} below {limit}, as a share of the full time."""
     return episode.longest(values_of(episode, track) < limit) / episode.full_seconds
 
 
 @metric("s")
 def time_above(episode: Episode, track: Track, limit: float) -> float:
-    """The time in all for which a track is above a limit."""
+    """Time in all with {track} above {limit}."""
     return float(np.sum(values_of(episode, track) > limit)) * episode.dt
 
 
 @metric()
 def share_until(episode: Episode, mask: Array) -> float:
-    """The share of the recording until a mask first holds; 1 if it never does."""
+    """Share of the recording until {mask}; 1 if that never happens."""
     return float(np.argmax(mask)) / len(mask) if np.any(mask) else 1.0
 
 
-@metric()
+@metric(is_total=True)
 def reaches(episode: Episode, value: float, goal: float) -> float:
-    """1 if a measured value is its goal or more, else 0."""
+    """1 if {value} is {goal} or more, else 0."""
     return float(value >= goal)
 
 
 @metric()
 def spread(episode: Episode, track: Track) -> float:
-    """The standard deviation of a track over its mean, after the first quarter."""
+    """Standard deviation of {track} over its mean, after the first quarter."""
     values = values_of(episode, track)[len(episode) // 4 :]
     return float(np.std(values) / max(float(np.mean(values)), 1e-6))
 
@@ -193,52 +313,52 @@ def spread(episode: Episode, track: Track) -> float:
 
 @metric()
 def above(episode: Episode, track: Track, limit: float) -> Array:
-    """When a track is above a limit."""
+    """{track} is above {limit}."""
     return values_of(episode, track) > limit
 
 
 @metric()
 def below(episode: Episode, track: Track, limit: float) -> Array:
-    """When a track is below a limit."""
+    """{track} is below {limit}."""
     return values_of(episode, track) < limit
 
 
 @metric()
 def between(episode: Episode, track: Track, low: float, high: float) -> Array:
-    """When a track is between two limits."""
+    """{track} is between {low} and {high}."""
     values = values_of(episode, track)
     return (values > low) & (values < high)
 
 
-@metric("as the track")
+@_of_track()
 def less(episode: Episode, track: Track, minus: float = 0.0, sign: int = 1) -> Array:
-    """A track less a number; `sign` -1 turns it round."""
+    """A track less a number; `sign` -1 negates it."""
     values = values_of(episode, track) - minus if minus else values_of(episode, track)
     return -values if sign < 0 else values
 
 
 @metric("times")
 def cycles(episode: Episode, track: Track, high: float, low: float) -> Array:
-    """How often a track was above `high` and then below `low`, up to each step."""
+    """Times that {track} was above {high} and then below {low}."""
     values = values_of(episode, track)
     return episode.count(values > high, values < low)
 
 
 @metric("per second")
 def pace_of(episode: Episode, track: Track) -> Array:
-    """How fast a track changes, over half seconds."""
+    """{track} per second, over half seconds."""
     return episode.pace(values_of(episode, track))
 
 
 @metric("rad/s")
 def turning_rate(episode: Episode, track: Track) -> Array:
-    """How fast a track of turns changes at each step."""
+    """Rate of {track}."""
     turns = values_of(episode, track)
-    return np.gradient(turns) * _FULL / episode.dt if len(turns) > 1 else np.zeros(len(turns))
+    return np.gradient(turns) * 6.2832 / episode.dt if len(turns) > 1 else np.zeros(len(turns))
 
 
 @metric()
 def observed(episode: Episode, kind: str, columns: Sequence[int]) -> Array:
-    """What follows from columns of the observation; see `telic.quantities.observed`."""
+    """{kind} of the observation's columns {columns}."""
     obs = torch.as_tensor(np.asarray(episode["next_obs"]))
     return observed_value(obs, kind, columns).numpy()

@@ -315,7 +315,7 @@ def _mutants(
         if verdict.score is not None and verdict.score >= work.config.threshold
     ]
     originals = [(episode.trajectory, episode.verdict) for episode in episodes]
-    return counts(written.judge, originals, seen, spec), passing
+    return counts(written.criteria, originals, seen, spec), passing
 
 
 _NOBODY = Verdict(source="code", score=None)
