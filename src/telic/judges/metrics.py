@@ -16,6 +16,7 @@ import numpy as np
 
 from telic.judges.episode import RecordedEpisode as Episode
 from telic.judges.tracks import METRICS, Array, Track, last, metric, values_of
+from telic.storage.trajectories import COMMANDS
 
 Feet = Sequence[int]
 _AXES = {
@@ -408,29 +409,27 @@ def block_in_hand(episode: Episode) -> float:
 # ---- commands
 
 
-def _commands(episode: Episode) -> Array:
-    names = ("command_forward", "command_sideways", "command_turn")
-    return np.stack([episode[name] for name in names], -1)
+def commanded_and_done(episode: Episode) -> tuple[Array, Array]:
+    """Return the commands of each step, (T, 3), and the rates over half seconds, (T, 3).
 
-
-def _rates(episode: Episode) -> Array:
-    """Return the speed ahead, the speed to the left and the turning rate, over half seconds."""
+    The rates are the speed ahead, the speed to the left and the turning rate.
+    """
     facing = np.unwrap(episode["heading"])
     x, y = (episode.pace(episode[axis]) for axis in _PLACES)
     ahead = x * np.cos(facing) + y * np.sin(facing)
     aside = y * np.cos(facing) - x * np.sin(facing)
-    return np.stack((ahead, aside, episode.pace(facing)), -1)
+    commands = np.stack([episode[name] for name in COMMANDS], -1).astype(float)
+    return commands, np.stack((ahead, aside, episode.pace(facing)), -1)
 
 
-def _answered(told: Array, dt: float) -> Array:
-    """Return when a command has had time to be answered and the next is not near yet."""
-    steps = np.arange(len(told))
-    new = np.concatenate(([True], np.abs(np.diff(told, axis=0)).max(-1) > _NEW_COMMAND))
+def settled(commands: Array, dt: float) -> Array:
+    """Return when a command has had time to be answered and the next is not near yet, (T,)."""
+    steps = np.arange(len(commands))
+    new = np.concatenate(([True], np.abs(np.diff(commands, axis=0)).max(-1) > _NEW_COMMAND))
     since = steps - np.maximum.accumulate(np.where(new, steps, 0))
     next_new = np.concatenate((new[1:], [False]))
-    until = np.minimum.accumulate(np.where(next_new, steps, len(told) + 1000)[::-1])[::-1]
-    settled = (since * dt >= _ANSWER_S) & ((until - steps) * dt >= _AHEAD_S)
-    return settled if settled.any() else np.ones(len(told), dtype=bool)
+    until = np.minimum.accumulate(np.where(next_new, steps, len(commands) + 1000)[::-1])[::-1]
+    return (since * dt >= _ANSWER_S) & ((until - steps) * dt >= _AHEAD_S)
 
 
 @metric("1", "heading", *_PLACES)
@@ -440,19 +439,21 @@ def command_error(episode: Episode, which: int, least: float) -> float:
     `which`: 0 the speed ahead, 1 aside, 2 the turning rate; `least`: an episode that was commanded
     less is measured by this.
     """
-    told = _commands(episode)
-    counted = _answered(told, episode.dt)
-    asked = np.abs(told[counted]).mean(0)[which]
-    missed = np.abs(_rates(episode) - told)[counted].mean(0)[which]
+    commands, done = commanded_and_done(episode)
+    counts = settled(commands, episode.dt)
+    counts = counts if counts.any() else np.ones(len(commands), dtype=bool)
+    asked = np.abs(commands[counts]).mean(0)[which]
+    missed = np.abs(done - commands)[counts].mean(0)[which]
     return float(missed / max(asked, least))
 
 
 @metric("1", "heading", *_PLACES)
 def moves_at_rest(episode: Episode, largest: Sequence[float]) -> float:
     """Largest mean rate while commanded to stand, of the largest commands."""
-    told = _commands(episode)
-    rests = _answered(told, episode.dt) & (np.abs(told).max(-1) < 1e-6)
-    moved = np.abs(_rates(episode)) / np.array(largest)
+    commands, done = commanded_and_done(episode)
+    counts = settled(commands, episode.dt)
+    rests = (counts if counts.any() else True) & (np.abs(commands).max(-1) < 1e-6)
+    moved = np.abs(done) / np.array(largest)
     return float(moved[rests].mean(0).max()) if rests.any() else 0.0
 
 

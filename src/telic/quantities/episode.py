@@ -54,70 +54,34 @@ def _turned(state: Tensor, info: Fields, axis: int, *, world: bool = False) -> U
     return torch.cat((torch.stack((torch.ones_like(total), total), -1), now), -1), total
 
 
-def _turns(update: Update) -> Update:
-    return update[0], update[1] * TURN
-
-
-@accumulated(unit="rad", latex=r"\int \omega_x\,dt", need=turns_about("x"), width=6)
-def roll_rotation(state: Tensor, info: Fields) -> Update:
-    """Rotation about the robot's own forward axis since the start, unwrapped.
-
-    Tipping over to the right is positive.
-    """
-    return _turned(state, info, 0)
-
-
-@accumulated(unit="rad", latex=r"\int \omega_y\,dt", need=turns_about("y"), width=6)
-def pitch_rotation(state: Tensor, info: Fields) -> Update:
-    """Rotation about the robot's own left axis since the start, unwrapped.
-
-    A front flip adds 2 pi, a backflip takes 2 pi away.
-    """
-    return _turned(state, info, 1)
-
-
-@accumulated(unit="rad", latex=r"\int \omega_z\,dt", need=turns_about("z"), width=6)
-def yaw_rotation(state: Tensor, info: Fields) -> Update:
-    """Rotation about the robot's own up axis since the start, unwrapped; leftward is positive."""
-    return _turned(state, info, 2)
-
-
-@accumulated(unit="rad", latex=r"\int \omega_z^\text{world}\,dt", need=turns_about("z"), width=6)
-def heading_rotation(state: Tensor, info: Fields) -> Update:
-    """Rotation about the world's vertical since the start, unwrapped; to the left is positive."""
-    return _turned(state, info, 2, world=True)
-
-
-@accumulated(unit="turns", latex=r"\frac{1}{2\pi}\int \omega_x\,dt", need=turns_about("x"), width=6)
-def roll_turns(state: Tensor, info: Fields) -> Update:
-    """Full turns about the robot's own forward axis since the start; to the right is positive."""
-    return _turns(_turned(state, info, 0))
-
-
-@accumulated(unit="turns", latex=r"\frac{1}{2\pi}\int \omega_y\,dt", need=turns_about("y"), width=6)
-def pitch_turns(state: Tensor, info: Fields) -> Update:
-    """Full turns about the robot's own left axis since the start.
-
-    A front flip is +1, a backflip is -1.
-    """
-    return _turns(_turned(state, info, 1))
-
-
-@accumulated(unit="turns", latex=r"\frac{1}{2\pi}\int \omega_z\,dt", need=turns_about("z"), width=6)
-def yaw_turns(state: Tensor, info: Fields) -> Update:
-    """Full turns about the robot's own up axis since the start; to the left is positive."""
-    return _turns(_turned(state, info, 2))
-
-
-@accumulated(
-    unit="turns",
-    latex=r"\frac{1}{2\pi}\int \omega_z^\text{world}\,dt",
-    need=turns_about("z"),
-    width=6,
+_AXES = (
+    ("roll", 0, "the robot's own forward axis", "tipping over to the right is positive"),
+    ("pitch", 1, "the robot's own left axis", "a front flip is one turn, a backflip minus one"),
+    ("yaw", 2, "the robot's own up axis", "to the left is positive"),
+    ("heading", 2, "the world's vertical", "to the left is positive"),
 )
-def heading_turns(state: Tensor, info: Fields) -> Update:
-    """Full turns about the world's vertical since the start; to the left is positive."""
-    return _turns(_turned(state, info, 2, world=True))
+
+
+def _register(name: str, axis: int, about: str, sign: str, unit: str) -> None:
+    """Register the rotation about an axis since the start, in radians or in turns."""
+    is_turns, world = unit == "turns", name == "heading"
+
+    def update(state: Tensor, info: Fields) -> Update:
+        state, angle = _turned(state, info, axis, world=world)
+        return state, angle * TURN if is_turns else angle
+
+    update.__name__ = f"{name}_{'turns' if is_turns else 'rotation'}"
+    what = "Full turns" if is_turns else "Rotation"
+    update.__doc__ = f"{what} about {about} since the start, unwrapped; {sign}."
+    rate = rf"\omega_{'xyz'[axis]}" + (r"^\text{world}" if world else "")
+    latex = (r"\frac{1}{2\pi}" if is_turns else "") + rf"\int {rate}\,dt"
+    need = turns_about("xyz"[axis])
+    accumulated(unit=unit, latex=latex, need=need, width=6)(update)
+
+
+for _unit in ("rad", "turns"):
+    for _axis in _AXES:
+        _register(*_axis, _unit)
 
 
 @accumulated(unit="m", latex=r"x_t - x_1", need=moves_along("x"), width=2)
