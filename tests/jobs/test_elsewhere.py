@@ -14,14 +14,14 @@ import psutil
 import pytest
 
 from telic.errors import MissingExtra, Refused, TelicError, UsageError
-from telic.jobs import process, ray_cluster
+from telic.jobs import process, ray_cluster, slurm
 from telic.jobs.board import JobBoard
 from telic.jobs.launcher import launcher_for, read_place
 from telic.jobs.pool import JobPool
-from telic.jobs.slurm import SlurmJobs, slurm_script
+from telic.jobs.slurm import SlurmJobs
 from telic.jobs.spec import JobSpec
 from telic.storage.files import write_json
-from telic.testing import JobLauncherContract
+from telic.testing import LauncherContract
 from telic.verbs import jobs
 from telic.verbs.background import HERE, STARTED, JobFile, JobProgress
 from telic.verbs.elsewhere import thing_of, verb_job
@@ -149,7 +149,7 @@ def threads(monkeypatch):
     return ray
 
 
-class TestRayJobs(JobLauncherContract):
+class TestRayJobs(LauncherContract):
     """What travels does so as the contract says; the cluster itself is tried in a long test."""
 
     @pytest.fixture(autouse=True)
@@ -161,7 +161,7 @@ class TestRayJobs(JobLauncherContract):
 
 
 @pytest.mark.slow
-class TestSlurmJobs(JobLauncherContract):
+class TestSlurmJobs(LauncherContract):
     """Through submitit's local executor."""
 
     cluster = "local"
@@ -203,6 +203,13 @@ def test_what_came_home_goes_along_to_the_next_node(tmp_path, threads):
     assert not pool.board.folder("grows").parcel.exists()
 
 
+def test_a_job_without_files_works_on_a_shared_file_system(tmp_path, threads):
+    spec = JobSpec(name="shared", argv=("touch", "here"), cwd=str(tmp_path))
+    with JobPool(read_place("ray"), tmp_path / "runs") as pool:
+        assert pool.submit(spec).result(20).state == "done"
+    assert (tmp_path / "here").exists()
+
+
 def test_nobody_listens_to_an_attempt_that_was_given_up(tmp_path, threads):
     launcher = ray_cluster.RayJobs()
     folder = SimpleNamespace(log=lambda n: tmp_path / f"{n}.log", beat=lambda n: tmp_path / f"{n}")
@@ -232,16 +239,13 @@ def test_a_lost_cluster_is_said_and_nothing_is_started_instead(tmp_path, threads
     threads.pool.shutdown()
 
 
-def test_slurm_is_given_one_job_with_its_directives(tmp_path):
-    pytest.importorskip("submitit")
+def test_slurm_is_given_one_job_with_its_directives():
     place = read_place("slurm?partition=gpu&gpus=1&cores=8&minutes=90")
     asked = {name: getattr(place, name) for name in ("minutes", "asks", "cores", "gpus")}
     spec = JobSpec(name="population", argv=("true",), cwd="/", **asked)
-    script = slurm_script(spec, tmp_path / "job_spec.json")
-    lines = [line for line in script.splitlines() if line.startswith("#SBATCH")]
-    given = ("job-name=population", "time=90", "partition=gpu", "gres=gpu:1", "cpus-per-task=8")
-    for wanted in given:
-        assert f"#SBATCH --{wanted}" in lines
+    given = slurm._parameters(spec)
+    asks = {"partition": "gpu", "cpus-per-task": 8, "gres": "gpu:1"}
+    assert given == {"job_name": "population", "time": 90, "additional_parameters": asks}
 
 
 @pytest.mark.slow

@@ -12,7 +12,7 @@ from telic.jobs.launcher import LocalJobs, read_place
 from telic.jobs.pool import JobPool
 from telic.jobs.spec import AttemptEnd, AttemptReport, JobRecord, JobSpec
 from telic.storage.files import read_record, write_json
-from telic.testing import JobLauncherContract
+from telic.testing import LauncherContract
 from telic.verbs.jobs import jobs
 
 
@@ -161,7 +161,7 @@ def test_a_broken_launcher_is_told_to_whoever_waits(tmp_path):
             future.result(5)
 
 
-class TestLocalJobs(JobLauncherContract):
+class TestLocalJobs(LauncherContract):
     """Processes of this machine hold what every launcher holds."""
 
     def make(self):

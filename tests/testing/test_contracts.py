@@ -11,12 +11,10 @@ from telic.envs import make
 from telic.judges.code import JudgeCode
 from telic.llm import Host, Models, Replay, Scripted
 from telic.search.proposers import Ars, Climb, Cma, Random, Tabular
-from telic.studies.launch.launchers import launcher_of
 from telic.testing import (
     AuthorContract,
     EnvironmentContract,
     JudgeContract,
-    LauncherContract,
     ProposerContract,
     ProviderContract,
 )
@@ -115,15 +113,3 @@ class TestHost(ProviderContract):
         host.folder.mkdir(exist_ok=True)
         (host.folder / f"{QUESTION.key('host')}.answer.json").write_text(json.dumps(ANSWER))
         return host
-
-
-class TestLocal(LauncherContract):
-    def make(self):
-        return launcher_of("local", self.options)
-
-
-class TestSlurm(LauncherContract):
-    starts_here = False
-
-    def make(self):
-        return launcher_of("slurm", self.options)

@@ -7,6 +7,7 @@ from telic_bounce.launcher import Polite
 from telic_bounce.proposer import Halving
 from telic_bounce.provider import Dice
 
+from telic.jobs.launcher import JobPlace
 from telic.testing import (
     AuthorContract,
     EnvironmentContract,
@@ -41,7 +42,7 @@ class TestHalving(ProposerContract):
 
 class TestPolite(LauncherContract):
     def make(self):
-        return Polite(self.options)
+        return Polite(JobPlace(kind="polite"))
 
 
 class TestDice(ProviderContract):

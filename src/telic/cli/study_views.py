@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 from typing import TYPE_CHECKING, Any
 
@@ -191,8 +192,7 @@ def show_run_report(report: StudyProgress) -> None:
     elif report.launched is not None:
         launched, why = report.launched, f": {report.why}" if report.why else ""
         console.print(f"{_DONE} {launched.run} {report.status}{escape(why)}")
-        facts = {"folder": launched.folder, "pid": launched.pid, "job": launched.job_id}
-        print_facts({**facts, "attach": launched.attach})
+        print_facts({"folder": launched.folder, "pid": launched.pid})
     else:
         steps = ", ".join(f"{name} {count}" for name, count in report.steps.items())
         print_facts({"done": steps or "nothing", "incumbent": report.incumbent})
@@ -217,12 +217,11 @@ def _show_gates(gates: DryRun) -> None:
                 "runs": shlex.join(start.argv),
                 "in": start.cwd,
                 "started by": shlex.join(start.started_by),
+                "job": "" if start.job is None else json.dumps(start.job),
                 "reserves": start.reservation,
                 "sets": " ".join(f"{name}={value}" for name, value in start.environment.items()),
             }
         )
-        if start.document:
-            console.print(f"\n{escape(start.document)}", soft_wrap=True)
     verdict = "every gate is open" if gates.is_open else "it would be refused"
     console.print(f"\nDry run: nothing was started; {verdict}.")
 

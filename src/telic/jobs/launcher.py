@@ -1,5 +1,8 @@
 """Where jobs run: the launcher contract, processes of this machine, and places by name.
 
+One contract serves `telic ... --on PLACE` and the runs of studies; installed packages may bring
+further kinds (entry point group `telic.launchers`, called with a `JobPlace`).
+
     local                      processes of this machine
     local?at_once=2            two at a time
     ray                        the Ray cluster that this machine belongs to (extra `ray`)
@@ -8,7 +11,8 @@
     slurm?cluster=local        the same through submitit, on this machine
 
 `at_once`, `seconds` (of all jobs together), `attempts`, `silence_s`, `cores`, `gpus` and `minutes`
-mean the same everywhere; what else follows the question mark is a directive for Slurm.
+mean the same everywhere; anything else after the question mark is a directive for Slurm, or an
+option of the package's launcher.
 """
 
 from __future__ import annotations
@@ -20,6 +24,7 @@ from urllib.parse import parse_qsl
 from pydantic import Field
 
 from telic.core.config import Config
+from telic.core.plugins import load_plugin, plugin_names
 from telic.core.text import read_value
 from telic.errors import ConfigError, UnknownName
 from telic.jobs.process import Process
@@ -34,7 +39,7 @@ class JobPlace(Config):
     """Where jobs go, and what they may take there."""
 
     kind: str = "local"
-    """local, ray or slurm"""
+    """local, ray, slurm, or one that a package brings"""
     address: str | None = None
     """of a Ray cluster"""
     at_once: int | None = Field(default=None, ge=1)
@@ -54,7 +59,7 @@ class JobPlace(Config):
     cluster: Cluster = "slurm"
     """local: submitit on this machine"""
     asks: dict[str, Any] = Field(default={})
-    """directives for Slurm"""
+    """directives for Slurm, or options of a package's launcher"""
 
     @property
     def title(self) -> str:
@@ -66,21 +71,22 @@ def read_place(text: str) -> JobPlace:
     """Return the place that a text names; raises UsageError."""
     name, _, query = text.partition("?")
     kind, separator, address = name.partition("://")
-    if kind not in KINDS:
-        raise UnknownName("place for jobs", name, list(KINDS))
+    known_kinds = [*KINDS, *plugin_names("launchers", KINDS)]
+    if kind not in known_kinds:
+        raise UnknownName("place for jobs", name, known_kinds)
     if separator and (kind != "ray" or not address):
         raise ConfigError(f'"{name}" is no place for jobs.', hint="For example: ray://head:10001")
     settings = {key: read_value(value) for key, value in parse_qsl(query, keep_blank_values=True)}
     known = {key: value for key, value in settings.items() if key in JobPlace.model_fields}
     asks = {key: value for key, value in settings.items() if key not in known}
-    if asks and kind != "slurm":
+    if asks and kind in ("local", "ray"):
         raise UnknownName("setting of a place", next(iter(asks)), list(JobPlace.model_fields))
     return JobPlace.parse(
         {**known, "kind": kind, "address": name if separator else None, "asks": asks}
     )
 
 
-class JobLauncher(Protocol):
+class Launcher(Protocol):
     """Starts attempts at jobs, and says what became of them. All calls come from one thread."""
 
     room: int
@@ -103,17 +109,24 @@ class JobLauncher(Protocol):
         ...
 
 
-def launcher_for(place: JobPlace) -> JobLauncher:
-    """Return the launcher of a place; raises MissingExtra, or Refused where nobody answers."""
-    if place.kind == "ray":
-        from telic.jobs.ray_cluster import RayJobs
+def launcher_for(place: JobPlace) -> Launcher:
+    """Return the launcher of a place; raises MissingExtra, UnknownName or Refused."""
+    match place.kind:
+        case "local":
+            return LocalJobs()
+        case "ray":
+            from telic.jobs.ray_cluster import RayJobs
 
-        return RayJobs(place.address)
-    if place.kind == "slurm":
-        from telic.jobs.slurm import SlurmJobs
+            return RayJobs(place.address)
+        case "slurm":
+            from telic.jobs.slurm import SlurmJobs
 
-        return SlurmJobs()
-    return LocalJobs()
+            return SlurmJobs()
+        case kind:
+            make = load_plugin("launchers", kind, KINDS)
+    if make is None:
+        raise UnknownName("place for jobs", kind, [*KINDS, *plugin_names("launchers", KINDS)])
+    return make(place)
 
 
 class LocalJobs:
@@ -123,11 +136,14 @@ class LocalJobs:
         self.room = len(usable_cores())
         self._processes: dict[str, Process] = {}
 
+    def words(self, folder: JobFolder, attempt: int) -> tuple[str, ...]:
+        """Return the command of a worker."""
+        return (sys.executable, "-m", "telic.jobs.worker", str(folder.path), str(attempt))
+
     def start(self, spec: JobSpec, folder: JobFolder, attempt: int) -> str:
         """Start a worker."""
-        words = (sys.executable, "-m", "telic.jobs.worker", "attempt", folder.path, str(attempt))
         with folder.log(attempt).open("ab") as log:
-            process = Process(words, stdout=log)
+            process = Process(self.words(folder, attempt), stdout=log)
         self._processes[spec.name] = process
         return f"process {process.pid}"
 

@@ -5,28 +5,39 @@ only for its current attempt, so nothing is lost and nothing counts twice: an at
 up may run on somewhere, but nobody listens to it. Attempts end in one of three ways: the process
 came to an end (whatever its code says, that is the result), it was asked to stop, or it died, fell
 silent or vanished with its node; only the last is tried again, from what came home.
+
+    python -m telic.jobs.pool FILE CWD PROGRAM ARGUMENTS...
+
+runs one command as the job of a file (`PlacedJob`) and ends as it does: how a run of a study gets
+to another machine.
 """
 
 from __future__ import annotations
 
+import hashlib
+import os
 import queue
+import shutil
+import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from telic.core.config import Record
 from telic.core.events import Listener, LogMessage, ignore
 from telic.errors import TelicError
 from telic.jobs.board import JobBoard
-from telic.jobs.launcher import JobLauncher, JobPlace, launcher_for
+from telic.jobs.launcher import JobPlace, Launcher, launcher_for
 from telic.jobs.process import GRACE_S
 from telic.jobs.spec import AttemptReport, JobAttempt, JobFolder, JobOutcome, JobRecord, JobSpec
-from telic.storage.files import write_json
+from telic.jobs.worker import signals_noted
+from telic.storage.files import read_record, write_json
 
 _ROUND_S = 0.02
 _LOOK_S = 0.5
@@ -82,7 +93,7 @@ class JobPool:
         *,
         on_event: Listener = ignore,
         should_stop: Callable[[], bool] = lambda: False,
-        launcher: JobLauncher | None = None,
+        launcher: Launcher | None = None,
     ) -> None:
         """Prepare to run jobs.
 
@@ -279,3 +290,44 @@ class JobPool:
         work.change(state=state, reason=reason, code=code)
         work.folder.stop.unlink(missing_ok=True)
         work.future.set_result(work.record)
+
+
+# ---------------------------------------------------------------------------- one command
+
+
+class PlacedJob(Record):
+    """A job and where it runs; command and working folder are given when it starts."""
+
+    place: JobPlace
+    job: JobSpec
+
+
+def placed_command(path: Path, cwd: Path, argv: Sequence[str]) -> tuple[str, ...]:
+    """Return the command that runs `argv` in `cwd` as the job of a file."""
+    return (sys.executable, "-m", "telic.jobs.pool", str(path), str(cwd), *argv)
+
+
+def run_placed(path: Path, cwd: str, argv: Sequence[str]) -> int:
+    """Run a command as the job of a file; return its code, EX_TEMPFAIL if its machine was lost."""
+    given = read_record(path, PlacedJob)
+    digest = hashlib.sha256("\0".join(argv).encode()).hexdigest()[:8]
+    own = {"name": f"{given.job.name}-{digest}", "argv": tuple(argv), "cwd": cwd}
+    job = given.job.model_copy(update=own)
+    with (
+        signals_noted() as signalled,
+        JobPool(given.place, path.parent, should_stop=lambda: bool(signalled)) as pool,
+    ):
+        record = pool.submit(job).result()
+    for attempt in record.attempts:
+        log = pool.board.folder(job.name).log(attempt.number)
+        if log.exists():
+            with log.open("rb") as printed:
+                shutil.copyfileobj(printed, sys.stdout.buffer)
+    if record.reason is not None:
+        sys.stderr.write(f"{record.reason}\n")
+    code = os.EX_TEMPFAIL if record.state == "failed" else 1
+    return code if record.code is None else record.code
+
+
+if __name__ == "__main__":
+    sys.exit(run_placed(Path(sys.argv[1]), sys.argv[2], sys.argv[3:]))

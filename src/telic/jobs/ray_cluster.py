@@ -234,11 +234,12 @@ def attempt_elsewhere(text: str, content: bytes, attempt: int, mailbox: Any) -> 
     ray = _ray()
     spec = JobSpec.model_validate_json(text)
     node = str(ray.get_runtime_context().get_node_id())[:8]
-    with _own_folder(spec.name) as (cwd, lock):
-        unpack(content, cwd)
-        mail = _Mail(spec, cwd, attempt)
+    with _own_folder(spec.name) as (own, lock):
+        unpack(content, own)
+        mail = _Mail(spec, own, attempt)
+        cwd = own if spec.sends or spec.folder is not None else Path(spec.cwd)
         if spec.folder is not None:
-            (cwd / spec.folder).mkdir(parents=True, exist_ok=True)
+            (own / spec.folder).mkdir(parents=True, exist_ok=True)
 
         def beat(alive: JobBeat) -> bool:
             return bool(ray.get(mailbox.put.remote(mail.letter(alive))))

@@ -1,4 +1,4 @@
-"""Jobs on Slurm, through submitit: one contract for pools of jobs and for the runs of studies.
+"""Jobs on Slurm, through submitit.
 
 Slurm machines share a file system, so a job works where it was asked for and nothing travels.
 submitit's local executor runs the same jobs on this machine: a way to try one without a cluster.
@@ -8,35 +8,15 @@ from __future__ import annotations
 
 import importlib
 import math
-import sys
-from pathlib import Path
 from typing import Any
 
 from telic.errors import MissingExtra
 from telic.jobs.spec import AttemptReport, JobFolder, JobSpec
-from telic.jobs.worker import finished_report, run_attempt_in, run_job
+from telic.jobs.worker import finished_report, run_attempt_in
 
 _FOREVER_MIN = 10 * 365 * 24 * 60
 _WAITING = ("PENDING", "CONFIGURING", "REQUEUED", "SUSPENDED", "UNKNOWN", "READY")
 _RUNNING = ("RUNNING", "COMPLETING", "STAGE_OUT")
-
-
-def submit_job(path: Path) -> str:
-    """Hand the job of a file to its scheduler; returns the number that it gave.
-
-    Raises MissingExtra without the extra `slurm`, RuntimeError where there is no Slurm.
-    """
-    spec = JobSpec.model_validate_json(path.read_bytes())
-    return str(_executor(spec, path).submit(run_job, str(path)).job_id)
-
-
-def slurm_script(spec: JobSpec, path: Path) -> str:
-    """Return the script that `submit_job` would give to sbatch."""
-    _submitit()
-    slurm = importlib.import_module("submitit.slurm.slurm")
-    folder = _folder(path)
-    command = f"{sys.executable} -u -m submitit.core._submit {folder}"
-    return str(slurm._make_sbatch_string(command=command, folder=folder, **_parameters(spec)))
 
 
 class SlurmJobs:
@@ -50,7 +30,7 @@ class SlurmJobs:
 
     def start(self, spec: JobSpec, folder: JobFolder, attempt: int) -> str:
         """Submit an attempt."""
-        executor = _executor(spec, folder.spec)
+        executor = _executor(spec, folder)
         job = executor.submit(run_attempt_in, str(folder.path), attempt)
         self._jobs[spec.name] = job
         return str(job.job_id)
@@ -77,19 +57,15 @@ class SlurmJobs:
         """Nothing is held."""
 
 
-def _executor(spec: JobSpec, path: Path) -> Any:
+def _executor(spec: JobSpec, folder: JobFolder) -> Any:
     kinds = _submitit()
     kind = kinds.LocalExecutor if spec.cluster == "local" else kinds.SlurmExecutor
-    executor = kind(folder=_folder(path))
+    executor = kind(folder=folder.path / "submitit")
     if spec.cluster == "local":
         executor.update_parameters(timeout_min=spec.minutes or _FOREVER_MIN)
     else:
         executor.update_parameters(**_parameters(spec))
     return executor
-
-
-def _folder(path: Path) -> Path:
-    return path.parent / "submitit"
 
 
 def _parameters(spec: JobSpec) -> dict[str, Any]:

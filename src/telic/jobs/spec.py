@@ -58,15 +58,12 @@ class JobSpec(Record):
     folder: str | None = None
     """below cwd: what it makes, which comes home from where no file system is shared"""
     sends: tuple[str, ...] = ()
-    """below cwd: files, or folders with all they hold, that go along"""
+    """below cwd: files, or folders with all they hold, that go along; a job that neither sends nor
+    brings home files works on a file system that all machines share"""
     key: str = ""
     """unfinished jobs of one key are the same work, so that asking again goes on with it"""
     command: str = ""
     """what does the same in a terminal"""
-
-    def as_text(self) -> str:
-        """Return the file's content."""
-        return self.model_dump_json(indent=2) + "\n"
 
     def words(self) -> list[str]:
         """Return the command as this machine runs it."""
@@ -206,8 +203,3 @@ class JobFolder:
 
 Beats = Callable[[JobBeat], bool]
 """hears that an attempt is alive; returns whether it shall end"""
-
-
-def job_command(verb: Literal["run", "submit"], path: Path) -> tuple[str, ...]:
-    """Return the words that run or submit the job in a file."""
-    return (sys.executable, "-m", "telic.jobs.worker", verb, str(path))

@@ -1,8 +1,6 @@
-"""The one worker entry: run the job of a file here, to its end, and say that it is alive.
+"""The worker of a job: make one attempt at the job of a folder, with heartbeats, log and end.
 
-    python -m telic.jobs.worker run FILE              the process alone, as a scheduler starts it
-    python -m telic.jobs.worker attempt FOLDER N      one attempt: heartbeats, log, how it ended
-    python -m telic.jobs.worker submit FILE           hand it to Slurm; prints how that knows it
+    python -m telic.jobs.worker FOLDER ATTEMPT
 
 A job that is asked to end (by its stop file, or by a signal to the worker, which is how schedulers
 preempt) gets TERM, time to save, and only then is killed. When the worker is killed the kernel asks
@@ -29,20 +27,6 @@ from telic.storage.files import TEMPORARY_MARK, read_record, write_json
 def node_name() -> str:
     """Return how this machine is told from others."""
     return socket.gethostname()
-
-
-def run_job(path: str) -> int:
-    """Run the job of a file to its end; returns its exit code."""
-    spec = JobSpec.model_validate_json(Path(path).read_bytes())
-    process = Process(
-        spec.words(),
-        cwd=Path(spec.cwd),
-        env={**os.environ, **spec.env},
-        stdout=None,
-        stderr=None,
-        own_group=False,  # a scheduler ends the group that it made
-    )
-    return process.wait() or 0
 
 
 def run_attempt_in(path: str, attempt: int) -> int:
@@ -111,7 +95,7 @@ def run_attempt(
     def is_asked() -> bool:
         return beat(JobBeat(time=time.time(), node=node, pid=process.pid))
 
-    with _signals_noted() as signalled:
+    with signals_noted() as signalled:
         was_stopped = process.supervise(lambda: is_asked() or bool(signalled))
     code = process.code or 0
     seconds = time.monotonic() - began
@@ -128,8 +112,8 @@ def run_attempt(
 
 
 @contextmanager
-def _signals_noted() -> Generator[list[int]]:
-    """Yield a list that fills with the signals by which a scheduler asks the worker to end."""
+def signals_noted() -> Generator[list[int]]:
+    """Yield a list that fills with the signals that ask this process to end."""
     signalled: list[int] = []
     try:
         before = signal.signal(signal.SIGTERM, lambda number, frame: signalled.append(number))
@@ -142,25 +126,8 @@ def _signals_noted() -> Generator[list[int]]:
         signal.signal(signal.SIGTERM, before)
 
 
-def main(words: list[str]) -> int:
-    """Do what the command line says."""
-    match words:
-        case ["run", path]:
-            return run_job(path)
-        case ["attempt", folder, number]:
-            return run_attempt_in(folder, int(number))
-        case ["submit", path]:
-            from telic.jobs.slurm import submit_job
-
-            sys.stdout.write(submit_job(Path(path)) + "\n")
-            return 0
-        case _:
-            sys.stderr.write("usage: python -m telic.jobs.worker run|attempt|submit ...\n")
-            return 2
-
-
 if __name__ == "__main__":
     # submitit pickles by name, and the name of a program is __main__
     from telic.jobs import worker
 
-    sys.exit(worker.main(sys.argv[1:]))
+    sys.exit(worker.run_attempt_in(sys.argv[1], int(sys.argv[2])))

@@ -129,8 +129,7 @@ def _spec_problems(root: Path, spec: CommandSpec) -> Iterator[str]:
 def _needed_fields(adapter: Adapter) -> tuple[str, ...]:
     """Return the fields that a person confirms before a launch."""
     commands = [name for name in ("train", "smoke", "eval") if getattr(adapter.commands, name)]
-    runs_words = adapter.launcher.kind == "custom" or bool(adapter.launcher.options.get("probe"))
-    launcher = ["launcher"] if runs_words else []
+    launcher = ["launcher"] if adapter.launcher.options.get("probe") else []
     return (*(f"commands.{name}" for name in commands), "metrics", "seeds", "outputs", *launcher)
 
 

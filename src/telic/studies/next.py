@@ -17,7 +17,7 @@ from telic.studies.evidence.artefacts import altered_artefacts
 from telic.studies.evidence.monitor import WATCH_EVERY
 from telic.studies.evidence.review import REVIEW, ask_for_review, is_unreviewed
 from telic.studies.evidence.signatures import fatal_alerts
-from telic.studies.launch.machine import stop_request
+from telic.studies.launch.process import RunProcess
 from telic.studies.launch.recovery import due_move, is_over
 from telic.studies.queue import TOKEN, ReadyJob, lacks_jobs, queue_step, seeds_fit
 from telic.studies.rules.actions import (
@@ -174,7 +174,7 @@ def _obstacles(study: Study) -> Iterator[NextAction]:
 def _unasked(study: Study) -> list[str]:
     """Return the live runs that nobody asked to stop yet."""
     live = study.state.active_runs
-    return [run for run in live if stop_request(study.folder.run(run)) is None]
+    return [run for run in live if RunProcess(study.folder.run(run)).stop_request is None]
 
 
 def _stopped(study: Study, effects: tuple[str, ...]) -> Iterator[NextAction]:

@@ -14,7 +14,6 @@ pytest runs what the class inherits. It is the same for the parts that telic has
 from telic.testing.contracts import EnvironmentContract, JudgeContract, ProposerContract
 from telic.testing.services import (
     AuthorContract,
-    JobLauncherContract,
     LauncherContract,
     ProviderContract,
 )
@@ -23,7 +22,6 @@ from telic.testing.simulators import SimulatorContract
 __all__ = [
     "AuthorContract",
     "EnvironmentContract",
-    "JobLauncherContract",
     "JudgeContract",
     "LauncherContract",
     "ProposerContract",

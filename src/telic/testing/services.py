@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import sys
 import time
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import pytest
 
@@ -16,7 +14,7 @@ from telic.authors.candidate import RewardCandidate, SessionIteration
 from telic.core.config import Record
 from telic.envs import make
 from telic.envs.catalogue import describe
-from telic.jobs.launcher import JobLauncher, JobPlace
+from telic.jobs.launcher import JobPlace, Launcher
 from telic.jobs.pool import JobPool
 from telic.jobs.spec import Cluster, JobSpec
 from telic.judges.code import JudgeCode
@@ -26,7 +24,6 @@ from telic.rewards.load import load_reward
 from telic.rewards.probe import probe
 from telic.storage.files import write_json
 from telic.storage.layout import SessionFolder
-from telic.studies.launch.order import Launcher, LaunchOrder
 from telic.testing.contracts import recorded_episode
 
 _ENOUGH_S = 20.0
@@ -156,105 +153,13 @@ class ProviderContract:
         assert self.key not in held
 
 
-class SpyPermit:
-    """A permit that remembers what it was spent on, for launchers under test."""
-
-    def __init__(self) -> None:
-        self.spent: list[tuple[str, str]] = []
-
-    def spend(self, nonce: str, argv_hash: str) -> None:
-        """Note it; refuse a second time, as the real one does."""
-        if self.spent:
-            raise PermissionError("a permit counts once")
-        self.spent.append((nonce, argv_hash))
-
-
 class LauncherContract:
-    """What every launcher of studies holds; see `telic.studies.launch.order.Launcher`."""
-
-    options: ClassVar[dict[str, Any]] = {}
-    """the launcher's options, as an adapter gives them"""
-    starts_here: ClassVar[bool] = True
-    """whether this machine can really start something with it"""
-
-    def make(self) -> Launcher:
-        """Return the launcher that is tested."""
-        raise NotImplementedError
-
-    def test_the_same_order_is_rendered_the_same_and_holds_its_nonce(self, tmp_path: Path) -> None:
-        order = self._order(tmp_path)
-        first, again = self.make().render(order), self.make().render(order)
-        assert first == again and first.hash == again.hash and first.problems == ()
-        assert order.nonce in f"{first.argv} {first.document}"
-        other = self.make().render(order._replace(argv=("python", "other.py")))
-        assert other.hash != first.hash
-
-    def test_rendering_starts_nothing(self, tmp_path: Path) -> None:
-        order = self._order(tmp_path)
-        self.make().render(order)
-        time.sleep(0.2)
-        assert not (tmp_path / "was here").exists()
-
-    def test_a_start_spends_its_permit(self, tmp_path: Path) -> None:
-        if not self.starts_here:
-            pytest.skip("this machine cannot start anything with it")
-        order, permit = self._order(tmp_path), SpyPermit()
-        self.make().start(permit, order)  # type: ignore[arg-type]
-        assert permit.spent == [(order.nonce, order.argv_hash)]
-        self._wait_for_its_end(order)
-        with pytest.raises(PermissionError):
-            self.make().start(permit, order)  # type: ignore[arg-type]
-
-    def test_a_run_is_known_by_its_nonce_alone_and_ends(self, tmp_path: Path) -> None:
-        if not self.starts_here:
-            pytest.skip("this machine cannot start anything with it")
-        order = self._order(tmp_path)
-        self.make().start(SpyPermit(), order)  # type: ignore[arg-type]
-        self._wait_for_its_end(order)
-        assert (tmp_path / "was here").exists()
-
-    def test_a_run_can_be_stopped(self, tmp_path: Path) -> None:
-        if not self.starts_here:
-            pytest.skip("this machine cannot start anything with it")
-        order = self._order(tmp_path, seconds=60.0)
-        self.make().start(SpyPermit(), order)  # type: ignore[arg-type]
-        deadline = time.monotonic() + _ENOUGH_S
-        while not (tmp_path / "was here").exists() and time.monotonic() < deadline:
-            time.sleep(0.05)
-        self.make().stop(order.nonce, order.folder)
-        self._wait_for_its_end(order)
-
-    def _wait_for_its_end(self, order: LaunchOrder) -> None:
-        deadline = time.monotonic() + _ENOUGH_S
-        while self.make().report(order.nonce, order.folder).state != "ended":
-            assert time.monotonic() < deadline, "it did not end"
-            time.sleep(0.05)
-
-    def _order(self, folder: Path, seconds: float = 0.0) -> LaunchOrder:
-        work = f"import pathlib, time; pathlib.Path('was here').touch(); time.sleep({seconds})"
-        return LaunchOrder(
-            nonce="0123456789abcdef",
-            argv=(sys.executable, "-c", work),
-            argv_hash="hash",
-            cwd=folder,
-            folder=folder,
-            variables={**os.environ, "TELIC_CONTRACT": "1"},
-            changed={"TELIC_CONTRACT": "1"},
-            timeout_s=60.0,
-            gpus=(),
-            options=self.options,
-            labels={"study": "contract", "candidate": "c-0001-x"},
-            grace_s=1.0,
-        )
-
-
-class JobLauncherContract:
-    """What every launcher of jobs holds; see `telic.jobs.launcher.JobLauncher`."""
+    """What every launcher holds; see `telic.jobs.launcher.Launcher`."""
 
     cluster: ClassVar[Cluster] = "slurm"
     """what jobs ask for of submitit"""
 
-    def make(self) -> JobLauncher:
+    def make(self) -> Launcher:
         """Return the launcher that is tested."""
         raise NotImplementedError
 

@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from telic.studies.launch import machine
+from telic.studies.launch.process import RunProcess
 from telic.studies.smoke import prove_adapter
 from tests.studies.launch import toy_study
 from tests.studies.launch.toy_study import AGENT, make_study
@@ -62,7 +62,7 @@ def prove(tmp_path, monkeypatch):
     yield run
     for study in studies:
         for folder in study.folder.runs.glob("*"):
-            machine.ask_to_stop(folder, "user", "the test is over")
+            RunProcess(folder).ask_to_stop("user", "the test is over")
 
 
 def test_an_honest_trainer_passes(prove):

@@ -81,8 +81,8 @@ def test_files_that_the_contract_stands_for_void_their_approvals(agreed):
 def test_how_runs_are_started_is_part_of_where_they_run(agreed):
     write_yaml(agreed.folder.adapter, {"launcher": {"kind": "local", "options": {}}})
     approve_all(agreed)
-    options = {"start": ["sh", "-c", "anything"]}
-    write_yaml(agreed.folder.adapter, {"launcher": {"kind": "custom", "options": options}})
+    options = {"probe": ["sh", "-c", "anything"]}
+    write_yaml(agreed.folder.adapter, {"launcher": {"kind": "local", "options": options}})
     assert unmet(agreed) == {"hardware": "void"}
 
 

@@ -4,7 +4,7 @@ import time
 import pytest
 
 from telic.studies.folder import StudyFolder
-from telic.studies.launch import machine
+from telic.studies.launch.process import RunProcess
 from telic.studies.launch.recovery import reconcile
 from tests.studies.fresh import FreshStudy
 from tests.studies.launch.toy_study import make_baseline, make_study
@@ -28,7 +28,7 @@ def study(template, tmp_path, monkeypatch):
     made = FreshStudy(StudyFolder.find(tmp_path / "repo"))
     yield made
     for folder in made.folder.runs.glob("*"):
-        machine.ask_to_stop(folder, "user", "the test is over")
+        RunProcess(folder).ask_to_stop("user", "the test is over")
 
 
 @pytest.fixture

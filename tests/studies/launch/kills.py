@@ -18,9 +18,9 @@ from collections import Counter
 from pathlib import Path
 
 from telic.errors import TelicError
-from telic.studies.launch import machine
 from telic.studies.launch.attempt import TOKEN, LaunchRequest
 from telic.studies.launch.launch import launch
+from telic.studies.launch.process import RunProcess
 from telic.studies.launch.recovery import reconcile
 from tests.studies.fresh import FreshStudy
 from tests.studies.launch.toy_study import (
@@ -119,10 +119,10 @@ def wait_for_intent(study: FreshStudy) -> None:
 
 
 def kill_a_supervisor(study: FreshStudy, luck: random.Random) -> None:
-    records = [machine.read_pid_record(folder) for folder in study.folder.runs.glob("*")]
-    alive = [r for r in records if r and not machine.is_given_up(r) and machine.is_alive(r)]
+    processes = [RunProcess(folder) for folder in study.folder.runs.glob("*")]
+    alive = [process.claim["pid"] for process in processes if process.state == "alive"]
     if alive:
-        os.kill(luck.choice(alive)["pid"], signal.SIGKILL)
+        os.kill(luck.choice(alive), signal.SIGKILL)
 
 
 def settle(study: FreshStudy) -> None:
@@ -200,9 +200,7 @@ def run_trials(count: int, seed: int, home: Path) -> dict:
 
 def without_claim() -> None:
     """Break recovery: give launches up without making sure that they never start."""
-    from telic.studies.launch import recovery
-
-    recovery.give_up = lambda *_: True
+    RunProcess.give_up = lambda *_: True
 
 
 if __name__ == "__main__":

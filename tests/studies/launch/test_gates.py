@@ -20,7 +20,7 @@ from telic.studies.evidence.review import review_candidate
 from telic.studies.evidence.store import add_evidence
 from telic.studies.launch.attempt import TOKEN, LaunchAttempt, LaunchRequest
 from telic.studies.launch.isolation import prepare_tree
-from telic.studies.rules.gates import GATES, evaluate, pass_gates, refusal, shut
+from telic.studies.rules.gates import GATES, evaluate, refusal, shut
 from tests.studies.launch.toy_study import (
     AGENT,
     HUMAN,
@@ -84,19 +84,6 @@ def enter_run(study, candidate, *, phase="smoke", seed=1, end=None, **facts):
 def test_every_gate_is_open_for_a_sound_launch(study, candidate, code):
     found = gate(study, candidate, code)
     assert found.passed, found.why
-
-
-def test_all_gates_together_give_a_permit(study, candidate):
-    s = situation(study, candidate)
-    results = evaluate(s)
-    assert [each.id for each in results] == [f"G{n:02d}" for n in range(1, 25)]
-    pass_gates(s, results).spend(s.nonce, s.command.hash)
-
-
-def test_a_gate_left_out_gives_no_permit(study, candidate):
-    s = situation(study, candidate)
-    with pytest.raises(GateRefused, match="Not every gate"):
-        pass_gates(s, evaluate(s)[1:])
 
 
 def test_g01_needs_the_exact_token(study, candidate):
@@ -253,7 +240,7 @@ def test_g11_retries_lost_runs_only(study, candidate):
 
 def test_g13_holds_host_gpu_and_launcher_to_the_contract(study, candidate):
     assert "GPU 3 is not in the contract" in gate(study, candidate, "G13", gpu=3).why
-    adapt(study, {"launcher": {"kind": "tmux"}})
+    adapt(study, {"launcher": {"kind": "slurm"}})
     assert "the contract allows local" in gate(study, candidate, "G13").why
     update_yaml(study.folder.contract, {"hardware": {"hosts": ["elsewhere"]}})
     assert "is not one of elsewhere" in gate(study, candidate, "G13").why
@@ -341,7 +328,7 @@ def test_g20_wants_a_confirmed_command_without_a_shell(study, candidate):
     adapt(study, {"provenance": {"commands": {"status": "inferred"}}})
     assert "commands are inferred" in gate(study, candidate, "G20").why
     adapt(study, {"provenance": {"commands": {"status": "confirmed"}}})
-    adapt(study, {"launcher": {"kind": "custom"}})
+    adapt(study, {"launcher": {"options": {"probe": ["true"]}}})
     assert "launcher runs commands that no person confirmed" in gate(study, candidate, "G20").why
     adapt(study, {"commands": {"train": {"argv": ["bash", "-c", "python train.py && rm x"]}}})
     assert "hide the command in a shell string" in gate(study, candidate, "G20").why
@@ -421,11 +408,9 @@ def test_g23_wants_its_own_approval_for_hardware_that_moves(study, candidate):
     assert "it deletes results" in gate(study, candidate, "G23").why
 
 
-def test_g24_wants_a_valid_rendering(study, candidate):
+def test_g24_wants_a_launcher_that_starts_one_run(study, candidate):
     adapt(study, {"launcher": {"kind": "slurm", "options": {"sbatch": {"array": "1-100"}}}})
     assert "--array is not a directive" in gate(study, candidate, "G24").why
-    adapt(study, {"launcher": {"kind": "custom"}})
-    assert "{nonce}" in gate(study, candidate, "G24").why
 
 
 @pytest.mark.parametrize(

@@ -12,13 +12,12 @@ from telic.studies.contract import amend
 from telic.studies.documents.base import update_yaml
 from telic.studies.errors import StudyError
 from telic.studies.evidence.review import review_candidate
-from telic.studies.launch import isolation, machine, recovery
+from telic.studies.launch import isolation
 from telic.studies.launch import launch as launching
 from telic.studies.launch.attempt import TOKEN, LaunchRequest
 from telic.studies.launch.isolation import prepare_tree, tree_of
 from telic.studies.launch.launch import launch
-from telic.studies.launch.launchers import LocalLauncher
-from telic.studies.launch.order import JobReport
+from telic.studies.launch.process import RunProcess
 from telic.studies.launch.recovery import move_candidates, reconcile, record_start, stop_run
 from tests.studies.launch.test_gates import draft, enter_run
 from tests.studies.launch.toy_study import (
@@ -63,12 +62,12 @@ def outcomes(study, **options):
 
 def test_an_announced_launch_that_nobody_started_is_given_up(study, candidate, monkeypatch):
 
-    run = crashed_launch(study, candidate, monkeypatch, LocalLauncher, "start")
+    run = crashed_launch(study, candidate, monkeypatch, launching, "_start")
     assert study.state.budget.reserved.launches == 1
     assert outcomes(study) == {run: "aborted"}
     state = study.state
     assert state.runs[run].status == "aborted" and state.budget.reserved.launches is None
-    assert machine.is_given_up(machine.read_pid_record(study.folder.run(run)))
+    assert RunProcess(study.folder.run(run)).state == "given_up"
     assert state.candidates[candidate].status == "validated"
     again = launch(study, request(candidate), AGENT)
     assert again.nonce != state.runs[run].nonce
@@ -88,7 +87,7 @@ def test_a_living_run_that_was_not_entered_is_adopted(study, candidate, monkeypa
 
 def test_a_run_that_ended_meanwhile_is_settled(study, candidate, monkeypatch):
     run = crashed_launch(study, candidate, monkeypatch, launching, "record_start")
-    while machine.read_exit(study.folder.run(run)) is None:
+    while RunProcess(study.folder.run(run)).exit_record is None:
         time.sleep(0.01)
     assert outcomes(study) == {run: "ended"}
     assert study.state.runs[run].status == "finished"
@@ -103,10 +102,10 @@ def test_a_run_whose_supervisor_vanished_is_lost_and_tried_again(
     monkeypatch.setenv("TOY_SLEEP", "30")
     for attempt in range(1, 4):
         done = launch(study, request(candidate), AGENT)
-        while (beat := machine.read_heartbeat(done.folder)) is None:
+        while (beat := RunProcess(done.folder).heartbeat) is None:
             time.sleep(0.01)
         os.kill(done.pid, signal.SIGKILL)
-        while machine.is_alive(machine.read_pid_record(done.folder)):
+        while RunProcess(done.folder).state == "alive":
             time.sleep(0.01)
         assert outcomes(study) == {done.run: "lost"}
         run = study.state.runs[done.run]
@@ -130,42 +129,6 @@ def test_another_boot_means_lost(study, candidate, monkeypatch):
     path.write_text(json.dumps({**record, "boot_id": "an earlier one"}))
     assert outcomes(study) == {done.run: "lost"}
     path.write_text(json.dumps(record))
-
-
-def scheduled(study, candidate, monkeypatch, report, age_s=0.0):
-    """Crash a launch and pretend that a scheduler has it and says `report`."""
-
-    run = crashed_launch(study, candidate, monkeypatch, LocalLauncher, "start")
-    path = study.folder.run(run) / "cmd.json"
-    path.write_text(json.dumps({**json.loads(path.read_text()), "launcher": "slurm"}))
-    monkeypatch.setattr(recovery, "_ask", lambda folder, nonce: report)
-    monkeypatch.setattr(recovery, "GRACE_S", 120.0 - age_s)
-    return run
-
-
-@pytest.mark.parametrize(
-    ("report", "age_s", "outcome"),
-    [
-        (JobReport("waiting", "job 1 is PENDING"), 0, "adopted"),
-        (JobReport("running", "job 1 is RUNNING"), 0, "adopted"),
-        (JobReport("unknown", "no job"), 0, "unknown"),
-        (JobReport("unknown", "no job"), 120, "aborted"),
-        (JobReport("ended", "cancelled"), 0, "aborted"),
-    ],
-)
-def test_a_scheduler_is_asked_by_name(study, candidate, monkeypatch, report, age_s, outcome):
-    run = scheduled(study, candidate, monkeypatch, report, age_s)
-    assert outcomes(study) == {run: "unknown"}  # without leave to start programs nobody is asked
-    assert outcomes(study, processes=True) == {run: outcome}
-
-
-def test_a_job_that_its_scheduler_forgot_is_lost(study, candidate, monkeypatch):
-    run = scheduled(study, candidate, monkeypatch, JobReport("running", "job 1"))
-    assert outcomes(study, processes=True) == {run: "adopted"}
-    monkeypatch.setattr(recovery, "_ask", lambda folder, nonce: JobReport("unknown", "no job"))
-    monkeypatch.setattr(recovery, "GRACE_S", 0.0)
-    assert outcomes(study, processes=True) == {run: "lost"}
-    assert study.state.budget.reserved.launches is None
 
 
 # ---------------------------------------------------------------------------- how runs end

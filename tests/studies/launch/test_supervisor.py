@@ -10,15 +10,21 @@ from pathlib import Path
 
 import pytest
 
-from telic.studies.launch import machine, supervisor
+from telic.studies.launch import supervisor
+from telic.studies.launch.process import RunProcess
 
 PROGRAM = [sys.executable, "-I", "-S", supervisor.__file__]
 
 
-def start(folder: Path, *command: str, options: tuple[str, ...] = (), detach: bool = False):
-    words = [*PROGRAM, "--folder", str(folder), "--nonce", "abc", "--cwd", str(folder)]
-    words += ["--heartbeat", "0.05", *options, *(["--detach"] if detach else []), "--", *command]
-    return subprocess.Popen(words, start_new_session=True)
+def start(folder: Path, *command: str, **limits: float) -> RunProcess:
+    """Order a command and start its supervisor, which leaves at once."""
+    step = {"name": "train", "folder": ".", "argv": command, "cwd": str(folder), "env": {}}
+    limits = {"timeout_s": None, "grace_s": 30.0, "heartbeat_s": 0.05, **limits}
+    rule = {"checkpoint_glob": None, "selection": "last"}
+    order = {"nonce": "abc", "steps": [step], **rule, **limits}
+    (folder / "cmd.json").write_text(json.dumps(order))
+    assert subprocess.run([*PROGRAM, str(folder)], check=False).returncode == 0
+    return RunProcess(folder)
 
 
 def python(code: str) -> tuple[str, str, str]:
@@ -40,59 +46,61 @@ def is_running(pid: int) -> bool:
         return False
 
 
+def ended(process: RunProcess) -> dict:
+    return wait_for(lambda: process.exit_record, 25)
+
+
 def test_it_records_who_ran_and_how_it_ended(tmp_path):
     process = start(tmp_path, *python("print('hello'); raise SystemExit(3)"))
-    assert process.wait(10) == 3
-    record, ended = machine.read_pid_record(tmp_path), machine.read_exit(tmp_path)
-    assert record["pid"] == process.pid and record["nonce"] == "abc"
-    assert record["boot_id"] == supervisor.boot_id() and record["start_ticks"] > 0
-    assert (ended["code"], ended["signal"], ended["ended_by"]) == (3, None, None)
-    assert ended["wall_s"] > 0 and ended["cpu_s"] > 0
+    found, claim = ended(process), process.claim
+    assert claim["nonce"] == "abc" and claim["session"] == claim["pid"] != os.getpid()
+    assert claim["boot_id"] == supervisor.boot_id() and claim["start_ticks"] > 0
+    assert (found["code"], found["signal"], found["ended_by"]) == (3, None, None)
+    assert found["wall_s"] > 0 and found["cpu_s"] > 0 and process.state == "ended"
     assert (tmp_path / "stdout.log").read_text() == "hello\n"
 
 
 def test_a_program_that_does_not_exist_is_an_end_too(tmp_path):
-    assert start(tmp_path, "/no/such/program").wait(10) == 127
-    assert "No such file" in machine.read_exit(tmp_path)["error"]
+    found = ended(start(tmp_path, "/no/such/program"))
+    assert found["code"] == 127 and "No such file" in found["error"]
 
 
-def test_it_survives_its_parent_and_is_found_by_its_identity(tmp_path):
-    starter = start(tmp_path, *python("import time; time.sleep(30)"), detach=True)
-    assert starter.wait(10) == 0
-    record = wait_for(lambda: machine.read_pid_record(tmp_path))
-    wait_for(lambda: machine.read_heartbeat(tmp_path))
-    assert machine.is_alive(record) and machine.is_here(record)
-    assert record["session"] == record["pid"] != starter.pid
-    assert not machine.is_alive({**record, "start_ticks": record["start_ticks"] - 1})
-    assert not machine.is_alive({**record, "boot_id": "another"})
-    assert machine.ask_to_stop(tmp_path, "user", "enough")
-    ended = wait_for(lambda: machine.read_exit(tmp_path))
-    assert (ended["signal"], ended["ended_by"]) == ("SIGTERM", "signal")
-    wait_for(lambda: not machine.is_alive(record))
-    assert machine.stop_request(tmp_path)["why"] == "enough"
+def test_it_is_found_by_its_identity_and_stopped(tmp_path):
+    process = start(tmp_path, *python("import time; time.sleep(30)"))
+    wait_for(lambda: process.heartbeat)
+    claim = process.claim
+    assert process.state == "alive"
+    for other in ({"start_ticks": claim["start_ticks"] - 1}, {"boot_id": "another"}):
+        (tmp_path / "pid.json").write_text(json.dumps({**claim, **other}))
+        assert process.state == "gone"
+    (tmp_path / "pid.json").write_text(json.dumps({**claim, "host": "another"}))
+    assert process.state == "elsewhere"
+    (tmp_path / "pid.json").write_text(json.dumps(claim))
+    assert process.ask_to_stop("user", "enough")
+    found = ended(process)
+    assert (found["signal"], found["ended_by"]) == ("SIGTERM", "signal")
+    assert process.stop_request["why"] == "enough"
 
 
 def test_a_timeout_ends_a_program_that_ignores_requests(tmp_path):
-    code = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(30)"
-    began = time.monotonic()
-    start(tmp_path, *python(code), options=("--timeout", "0.5", "--grace", "0.3")).wait(25)
-    ended = machine.read_exit(tmp_path)
-    assert (ended["ended_by"], ended["signal"]) == ("timeout", "SIGKILL")
-    assert 0.8 <= time.monotonic() - began < 25
+    code = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(60)"
+    found = ended(start(tmp_path, *python(code), timeout_s=0.5, grace_s=0.3))
+    assert (found["ended_by"], found["signal"]) == ("timeout", "SIGKILL")
+    assert 0.8 <= found["wall_s"] < 60
 
 
-def test_a_program_may_use_the_grace_to_save_its_work(tmp_path):
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_program_may_use_the_grace_to_save_its_work(tmp_path, number):
     code = (
         "import signal, sys, time\n"
         "def save(*_): open('saved', 'w').close(); sys.exit(0)\n"
-        "signal.signal(signal.SIGTERM, save); open('ready', 'w').close(); time.sleep(30)"
+        "signal.signal(signal.SIGTERM, save); open('ready', 'w').close(); time.sleep(60)"
     )
     process = start(tmp_path, *python(code))
     wait_for((tmp_path / "ready").exists)
-    process.send_signal(signal.SIGTERM)
-    assert process.wait(10) == 0
-    assert (tmp_path / "saved").exists()
-    assert machine.read_exit(tmp_path)["ended_by"] == "signal"
+    os.kill(process.claim["pid"], number)
+    found = ended(process)
+    assert (found["code"], found["ended_by"]) == (0, "signal") and (tmp_path / "saved").exists()
 
 
 def test_what_a_run_leaves_behind_ends_with_it(tmp_path):
@@ -102,47 +110,31 @@ def test_what_a_run_leaves_behind_ends_with_it(tmp_path):
         " process_group=0)\n"
         "print(child.pid, flush=True)"
     )
-    assert start(tmp_path, *python(code), options=("--grace", "0.2")).wait(10) == 0
-    left = int((tmp_path / "stdout.log").read_text())
-    assert not is_running(left)
+    assert ended(start(tmp_path, *python(code), grace_s=0.2))["code"] == 0
+    assert not is_running(int((tmp_path / "stdout.log").read_text()))
 
 
 def test_leftovers_of_a_killed_supervisor_are_ended(tmp_path):
     process = start(tmp_path, *python("import time; time.sleep(60)"))
-    beat = wait_for(lambda: machine.read_heartbeat(tmp_path))
-    process.kill()
-    process.wait(10)
-    record = machine.read_pid_record(tmp_path)
-    assert is_running(beat["child_pid"]) and not machine.is_alive(record)
-    assert machine.end_leftovers(record) == 1
+    beat = wait_for(lambda: process.heartbeat)
+    os.kill(process.claim["pid"], signal.SIGKILL)
+    wait_for(lambda: process.state == "gone")
+    assert is_running(beat["child_pid"])
+    assert process.end_leftovers() == 1
     wait_for(lambda: not is_running(beat["child_pid"]))
-    assert machine.end_leftovers(record) == 0
+    assert process.end_leftovers() == 0
 
 
-def test_a_launch_that_was_given_up_never_starts(tmp_path):
-    assert machine.give_up(tmp_path, "nobody claimed it")
-    assert start(tmp_path, *python("open('ran', 'w').close()")).wait(10) == 0
-    assert not (tmp_path / "ran").exists() and machine.read_exit(tmp_path) is None
-    assert machine.is_given_up(machine.read_pid_record(tmp_path))
-
-
-def test_a_launch_that_started_cannot_be_given_up(tmp_path):
-    start(tmp_path, *python("pass")).wait(10)
-    assert not machine.give_up(tmp_path, "too late")
-    assert not machine.is_given_up(machine.read_pid_record(tmp_path))
-
-
-def test_of_many_supervisors_of_one_launch_one_starts(tmp_path):
-    crowd = [start(tmp_path, *python("open('ran', 'a').write('x')")) for _ in range(6)]
-    for each in crowd:
-        each.wait(20)
-    assert (tmp_path / "ran").read_text() == "x"
-
-
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
-def test_each_way_of_asking_reaches_the_program(tmp_path, number):
-    process = start(tmp_path, *python("import time; time.sleep(30)"))
-    wait_for(lambda: machine.read_heartbeat(tmp_path))
-    os.kill(process.pid, number)
-    assert process.wait(10) == 128 + signal.SIGTERM
-    assert json.loads((tmp_path / "exit.json").read_text())["ended_by"] == "signal"
+def test_a_launch_is_started_once_or_given_up(tmp_path):
+    gone, taken, crowd = (tmp_path / name for name in ("gone", "taken", "crowd"))
+    for folder in (gone, taken, crowd):
+        folder.mkdir()
+    assert RunProcess(gone).give_up("never started")
+    start(gone, *python("open('ran', 'w').close()"))
+    ended(start(taken, *python("pass")))
+    assert not RunProcess(taken).give_up("too late") and RunProcess(taken).state == "ended"
+    for _ in range(4):
+        start(crowd, *python("open('ran', 'a').write('x')"))
+    ended(RunProcess(crowd))
+    assert (crowd / "ran").read_text() == "x"
+    assert not (gone / "ran").exists() and RunProcess(gone).state == "given_up"

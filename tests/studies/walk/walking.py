@@ -28,7 +28,7 @@ import pytest
 
 from telic.errors import TelicError
 from telic.studies.drive import needs_somebody, take_step
-from telic.studies.launch.machine import STOP_FILE
+from telic.studies.launch.supervisor import STOP_FILE
 from telic.studies.next import note_next
 from tests.studies.walk import world as worlds
 from tests.studies.walk.moves import MOVES

@@ -3,6 +3,7 @@
 Everything between is real: the ledger, the gates, the launch path, the supervisor's own records.
 """
 
+import json
 import os
 import random
 import shutil
@@ -15,9 +16,7 @@ from typing import Any
 
 from telic.studies import git_read
 from telic.studies.folder import StudyFolder
-from telic.studies.launch import isolation, supervisor
-from telic.studies.launch.launchers import LocalLauncher
-from telic.studies.launch.order import JobHandle
+from telic.studies.launch import isolation, launch, supervisor
 from telic.studies.ledger import Ledger
 from telic.studies.study import Study
 from tests.studies.launch import toy_study
@@ -65,21 +64,21 @@ class World:
 
     # ------------------------------------------------------------------ runs
 
-    def start(self, launcher, permit, order) -> JobHandle:
+    def start(self, attempt) -> dict:
         """Start a run that has ended, or hangs, or is gone, before anybody looks."""
-        permit.spend(order.nonce, order.argv_hash)
-        claim = {"nonce": order.nonce, "at": supervisor.now(), **supervisor.identity(os.getpid())}
+        folder = attempt.run_folder
+        claim = {"nonce": attempt.nonce, "at": supervisor.now(), **supervisor.identity(os.getpid())}
         how = self.luck.choices(
             ("finished", "hangs", "vanished", "failed", "unreadable", "silent"),
             (14, 2, 1, 1, 1, 1),
         )[0]
         if how == "vanished":
             claim["start_ticks"] = -1
-        supervisor.claim(order.folder / supervisor.PID_FILE, claim)
-        (order.folder / "key").write_text(order.variables[supervisor.SEAL_VARIABLE])
+        supervisor.claim(folder / supervisor.PID_FILE, claim)
+        (folder / "key").write_text(attempt.variables[supervisor.SEAL_VARIABLE])
         if how not in ("hangs", "vanished"):
-            self.end(order.folder, how)
-        return JobHandle()
+            self.end(folder, how)
+        return claim
 
     def end(self, folder: Path, how: str, *, ended_by: str | None = None) -> None:
         """Let the supervisor of a run write its last word."""
@@ -91,7 +90,10 @@ class World:
         (inside / "metrics.jsonl").write_text("no json\n\n" if how == "unreadable" else row)
         key = (folder / "key").read_text()
         code = 1 if how == "failed" else 0
-        supervisor._finish(folder, {}, time.monotonic(), code, key, ended_by=ended_by)
+        over = supervisor._Supervisor.__new__(supervisor._Supervisor)
+        over.folder, over.began, over.ended_by = folder, time.monotonic(), ended_by
+        over.order = json.loads((folder / supervisor.ORDER_FILE).read_text())
+        over.finish(key, supervisor.now(), [{"name": "train", "code": code, "error": None}])
 
     # ------------------------------------------------------------------ the disk
 
@@ -168,7 +170,7 @@ def enter(patch, world: World) -> None:
     for name, fake in fakes.items():
         patch.setattr(git_read, name, fake)
     patch.setattr(isolation, "_git", lambda folder, *words, **_: _worktree(world, words))
-    patch.setattr(LocalLauncher, "start", lambda *args: world.start(*args))
+    patch.setattr(launch, "_start", world.start)
     # A hanging run is this very process; told to end, it does so when it is its time.
     patch.setattr(os, "kill", lambda pid, signal: None)
     for name in ("replace", "link", "write", "truncate"):

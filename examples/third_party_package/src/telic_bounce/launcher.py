@@ -1,30 +1,15 @@
-"""polite: runs of a study give way to everything else on the machine."""
+"""polite: jobs give way to everything else on the machine."""
 
-from telic.studies.launch.launchers import LocalLauncher
+from telic.jobs.launcher import LocalJobs
 
 
-class Polite:
-    """As the local launcher, with the program started by `nice`."""
+class Polite(LocalJobs):
+    """As processes of this machine, with the worker started by `nice`."""
 
-    def __init__(self, options):
-        self._local = LocalLauncher()
-        self._level = str(options.get("niceness", 19))
+    def __init__(self, place):
+        super().__init__()
+        self._level = str(place.asks.get("niceness", 19))
 
-    def _polite(self, order):
-        return order._replace(argv=("nice", "-n", self._level, *order.argv))
-
-    def render(self, order):
-        """Return what would be started."""
-        return self._local.render(self._polite(order))
-
-    def start(self, permit, order):
-        """Start it; the local launcher spends the permit."""
-        return self._local.start(permit, self._polite(order))
-
-    def report(self, nonce, folder):
-        """Say whether it is running or ended."""
-        return self._local.report(nonce, folder)
-
-    def stop(self, nonce, folder):
-        """Ask it to end."""
-        self._local.stop(nonce, folder)
+    def words(self, folder, attempt):
+        """Return the command of a worker."""
+        return ("nice", "-n", self._level, *super().words(folder, attempt))

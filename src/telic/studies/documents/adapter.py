@@ -8,6 +8,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, field_validator
 
 from telic.core.plugins import plugin_names
 from telic.errors import UnknownName
+from telic.jobs.launcher import KINDS
 from telic.studies.documents.base import Document, DocumentPart
 
 PLACEHOLDERS = frozenset(
@@ -18,13 +19,10 @@ PLACEHOLDERS = frozenset(
 )
 _PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
 
-LAUNCHERS = ("local", "tmux", "torchrun", "accelerate", "slurm", "ray", "custom")
-"""built-in kinds; installed packages may add more"""
-
 
 def _know_launcher(kind: str) -> str:
-    if kind not in LAUNCHERS and kind not in plugin_names("launchers", LAUNCHERS):
-        known = [*LAUNCHERS, *plugin_names("launchers", LAUNCHERS)]
+    known = (*KINDS, *plugin_names("launchers", KINDS))
+    if kind not in known:
         raise ValueError(f"there is no launcher {kind}; there are {', '.join(known)}")
     return kind
 
@@ -132,7 +130,7 @@ class Files(DocumentPart):
 class LauncherSpec(DocumentPart):
     """What starts the command."""
 
-    kind: LauncherKind = Field(default="local", description="local, slurm, ray, custom, ...")
+    kind: LauncherKind = Field(default="local", description="local, slurm, ray, ...")
     options: dict[str, Any] = Field(default={}, description="Options of that launcher.")
 
 

@@ -31,7 +31,7 @@ from telic.studies.evidence.signatures import (
 )
 from telic.studies.evidence.store import add_evidence
 from telic.studies.folder import StudyFolder
-from telic.studies.launch import machine as processes
+from telic.studies.launch.process import RunProcess
 from telic.studies.state import RunState, StudyState
 
 if TYPE_CHECKING:
@@ -211,14 +211,15 @@ def _vitals(
     folder: StudyFolder, state: StudyState, run: str, log: RunLog, planned: float | None
 ) -> Vitals:
     inside, own = folder.run(run), state.runs[run]
-    ended = processes.read_exit(inside)
+    process = RunProcess(inside)
+    ended = process.exit_record
     job = attrgetter("candidate", "phase", "seed")
     outputs = folder.read_adapter().outputs
     logged = {when for series in log.series.values() for when in series.times}
     times = sorted(when for when in logged if when is not None)
     gaps = [b - a for a, b in pairwise(times)]
     return Vitals(
-        is_alive=ended is None and _is_alive(inside, own),
+        is_alive=ended is None and _is_alive(process, own),
         has_exit_record=ended is not None,
         exit_code=_exit_code(ended) if ended else None,
         silent_s=_silence(inside, times),
@@ -234,16 +235,16 @@ def _vitals(
     )
 
 
-def _is_alive(inside: Path, run: RunState) -> bool:
-    record = processes.read_pid_record(inside)
-    if record is None or processes.is_given_up(record):
-        return run.is_live and record is None  # a scheduler may not have started it yet
-    if processes.is_here(record):
-        return processes.is_alive(record)
-    beat = processes.read_heartbeat(inside)
-    if beat is None:
-        return run.is_live
-    return (datetime.now(UTC) - moment(beat["at"])).total_seconds() < _ELSEWHERE_S
+def _is_alive(process: RunProcess, run: RunState) -> bool:
+    match process.state:
+        case "unclaimed":
+            return run.is_live
+        case "elsewhere":
+            beat = process.heartbeat
+            age = datetime.now(UTC) - moment(beat["at"]) if beat else timedelta()
+            return run.is_live and age.total_seconds() < _ELSEWHERE_S
+        case found:
+            return found == "alive"
 
 
 def _silence(inside: Path, times: list[float]) -> float | None:

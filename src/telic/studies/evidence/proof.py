@@ -15,7 +15,7 @@ from telic.studies.documents.base import read_document
 from telic.studies.documents.candidate import Candidate
 from telic.studies.documents.contract import Contract
 from telic.studies.evidence.artefacts import altered_artefacts, seal_key, why_unsealed
-from telic.studies.launch.machine import read_exit
+from telic.studies.launch.process import RunProcess
 
 if TYPE_CHECKING:
     from telic.studies.study import Study
@@ -91,7 +91,7 @@ def _broken_seal(study: Study, run: str) -> str | None:
     key, folder = existing_key(study.root), study.folder.run(run)
     if key is None:
         return None  # another machine: the list of files is still checked
-    record = read_exit(folder)
+    record = RunProcess(folder).exit_record
     if record is None:
         return "exit.json is gone"
     return why_unsealed(record, folder, seal_key(key, str(study.state.runs[run].nonce)))

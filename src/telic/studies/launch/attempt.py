@@ -1,4 +1,4 @@
-"""What somebody asks to be launched, and one attempt: the study now, and what would be started.
+"""What a person or agent asks to launch, and one attempt at it: the study now, and the command.
 
 What cannot be read raises a TelicError, which makes the gates that asked for it fail with its
 message; the others are evaluated all the same.
@@ -6,12 +6,18 @@ message; the others are evaluated all the same.
 
 from __future__ import annotations
 
+import math
 import os
+import sys
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from telic import __version__
 from telic.errors import UnknownName
+from telic.jobs.launcher import JobPlace
+from telic.jobs.pool import PlacedJob, placed_command
+from telic.jobs.spec import JOB_FILE, JobSpec
 from telic.studies.canonical import signing_key, utc_now
 from telic.studies.documents.adapter import Adapter, CommandSpec
 from telic.studies.documents.candidate import (
@@ -24,6 +30,7 @@ from telic.studies.documents.candidate import (
 from telic.studies.documents.contract import PHASES, RESOURCES, Amounts, Contract, Phase
 from telic.studies.errors import InvalidDocument, StudyError
 from telic.studies.evidence.artefacts import seal_key
+from telic.studies.launch import supervisor
 from telic.studies.launch.command import (
     Command,
     RunEnvironment,
@@ -31,28 +38,35 @@ from telic.studies.launch.command import (
     build_command,
     run_environment,
 )
-from telic.studies.launch.evaluations import EvaluationOrders, plan_evaluations
+from telic.studies.launch.evaluations import RunStep, plan_evaluations
 from telic.studies.launch.isolation import tree_of
-from telic.studies.launch.launchers import ON_THIS_MACHINE, launcher_of
 from telic.studies.launch.machine import Machine, look
-from telic.studies.launch.order import Launcher, LaunchOrder, RenderedLaunch
-from telic.studies.launch.supervisor import SEAL_VARIABLE
 from telic.studies.queue import TOKEN
 from telic.studies.rules.checks import check_candidate
 from telic.studies.state import CandidateState
 from telic.studies.study import Study
 
-EVALUATED = "evaluations.json"
-"""file of a run that says what is evaluated"""
 ARTEFACTS = "artefacts"
 """folder inside the run folder that belongs to the training; {run_dir} of its command"""
 SMOKE_TIMEOUT_S = 300.0
-"""smoke is over in five minutes"""
 _AGAIN = (RunStatus.ABORTED, RunStatus.LOST)
+_GRACE_S = 30.0
+_REMOTE_GRACE_S = 90.0
+"""further seconds in which a job on another machine may end, and Slurm warn it of its limit"""
+_SBATCH = frozenset(
+    (
+        *("partition", "account", "qos", "reservation", "wckey", "time", "nodes", "ntasks", "mem"),
+        *("ntasks-per-node", "cpus-per-task", "mem-per-cpu", "mem-per-gpu", "gres", "gpus"),
+        *("gpus-per-node", "gpus-per-task", "nodelist", "exclude", "constraint", "exclusive"),
+        *("comment", "signal"),
+    )
+)
+"""directives of Slurm that a run may carry: an array or a dependency would start more runs, or
+later ones, than the gates have checked"""
 
 
 class LaunchRequest(NamedTuple):
-    """One run to be: a candidate, a phase, a seed, and whether it is meant."""
+    """One run to start: a candidate, a phase, a seed, and the confirmation."""
 
     candidate: str
     phase: Phase
@@ -104,9 +118,6 @@ def next_request(
     return LaunchRequest(candidate, chosen, seed)
 
 
-# ---------------------------------------------------------------------------- what follows
-
-
 def _steps_of(contract: Contract, plan: Plan, phase: Phase) -> int | None:
     """Return how many steps one run of a phase trains."""
     share = contract.phase_share(phase, plan.steps)
@@ -127,11 +138,10 @@ def reservation_of(contract: Contract, plan: Plan, phase: Phase) -> Amounts:
 
 
 def launcher_is_confirmed(adapter: Adapter) -> bool:
-    """Return whether a person confirmed the adapter's launcher, or it runs no words of its own."""
-    if adapter.launcher.kind != "custom" and not adapter.launcher.options.get("probe"):
-        return True
+    """Return whether a person confirmed the adapter's launcher, or it runs no probe of its own."""
     provenance = adapter.provenance.get("launcher")
-    return provenance is not None and provenance.status == "confirmed"
+    is_confirmed = provenance is not None and provenance.status == "confirmed"
+    return is_confirmed or not adapter.launcher.options.get("probe")
 
 
 LAUNCHING = (CandidateStatus.VALIDATED, CandidateStatus.LAUNCHED, CandidateStatus.ACCEPTED)
@@ -191,7 +201,7 @@ class LaunchAttempt:
         """V01 to V16, run again."""
         return check_candidate(self.study, self.request.candidate, LAUNCHING)
 
-    # ------------------------------------------------------------------ what would run
+    # ------------------------------------------------------------------ the command
 
     @cached_property
     def tree(self) -> Path:
@@ -211,7 +221,7 @@ class LaunchAttempt:
         if spec is None:
             raise InvalidDocument(
                 "E_COMMAND",
-                "The adapter knows no command that trains.",
+                "The adapter has no command that trains.",
                 hint="Fill commands.train in adapter.yaml and mark its provenance as confirmed.",
             )
         return spec
@@ -276,61 +286,114 @@ class LaunchAttempt:
             network_approved=self.network_approved,
         )
 
-    @cached_property
-    def launcher(self) -> Launcher:
-        """What starts it."""
-        return launcher_of(self.adapter.launcher.kind, self.adapter.launcher.options)
+    # ------------------------------------------------------------------ what starts it
 
-    def _variables(self) -> dict[str, str]:
-        own = {} if self.seal is None else {SEAL_VARIABLE: self.seal}
-        return {**self.environment.variables, **own}
+    @property
+    def is_remote(self) -> bool:
+        """Whether a launcher other than `local` takes the command to where it runs."""
+        return self.adapter.launcher.kind != "local"
 
     @cached_property
-    def order(self) -> LaunchOrder:
-        """What the launcher is asked for."""
-        options = self.adapter.launcher.options
-        timeout_s = self.command.timeout_s
+    def timeout_s(self) -> float | None:
+        """Seconds after which the training is stopped."""
         if self.request.phase == "smoke":
-            timeout_s = min(timeout_s or SMOKE_TIMEOUT_S, SMOKE_TIMEOUT_S)
-        return LaunchOrder(
-            nonce=self.nonce,
-            argv=self.command.argv,
-            argv_hash=self.command.hash,
-            cwd=self.command.cwd,
-            folder=self.run_folder,
-            variables=self._variables(),
-            changed=self.environment.changed,
-            timeout_s=timeout_s,
-            gpus=self.gpus,
-            options=options,
-            labels={
-                "study": self.study.name.replace("/", "."),
-                "candidate": self.request.candidate,
-            },
-            grace_s=float(options.get("grace_s", 30.0)),
-            evaluations=None if self.evaluations is None else self.run_folder / EVALUATED,
-        )
+            return min(self.command.timeout_s or SMOKE_TIMEOUT_S, SMOKE_TIMEOUT_S)
+        return self.command.timeout_s
 
     @cached_property
-    def evaluations(self) -> EvaluationOrders | None:
-        """What is evaluated after the training; None when its own log has the numbers."""
-        run_dir = self.run_folder / ARTEFACTS
-        device = "cuda:0" if self.gpus else "cpu"
-        return plan_evaluations(
-            self.adapter, self.study.protocol, self.request.phase, run_dir, self.tree, device
-        )
+    def _grace_s(self) -> float:
+        return float(self.adapter.launcher.options.get("grace_s", _GRACE_S))
 
     @cached_property
-    def seal(self) -> str | None:
-        """The key for the record of its end; None where it would have to be written to a file."""
-        if self.adapter.launcher.kind not in ON_THIS_MACHINE:
+    def job(self) -> PlacedJob | None:
+        """The job and its place, without secrets; None for a run of this machine."""
+        if not self.is_remote:
             return None
-        return seal_key(signing_key(self.study.root), self.nonce)
+        kind, options = self.adapter.launcher.kind, self.adapter.launcher.options
+        asks = {**options.get("sbatch", {}), "no-requeue": True} if kind == "slurm" else options
+        limit_s = self.timeout_s and self.timeout_s + self._grace_s + _REMOTE_GRACE_S
+        place = JobPlace(
+            kind=kind,
+            address=options.get("address"),
+            attempts=1,  # another attempt would be a launch that no gate has checked
+            gpus=len(self.gpus),
+            minutes=0 if limit_s is None else math.ceil(limit_s / 60) + 1,
+            cluster="local" if options.get("cluster") == "local" else "slurm",
+            asks=asks if kind != "ray" else {},
+        )
+        env = self.environment.changed
+        job = JobSpec(name=f"telic-{self.nonce}", argv=(), cwd="", env=env)
+        return PlacedJob(place=place, job=job)
+
+    @property
+    def launcher_problems(self) -> tuple[str, ...]:
+        """What of the adapter's launcher a run may not ask for."""
+        asked = self.adapter.launcher.options.get("sbatch", {})
+        return tuple(
+            f"--{name} is not a directive that a run may carry"
+            for name in asked
+            if name not in _SBATCH
+        )
 
     @cached_property
-    def rendered(self) -> RenderedLaunch:
-        """What exactly would be started."""
-        return self.launcher.render(self.order)
+    def steps(self) -> tuple[RunStep, ...]:
+        """The training and the evaluations after it, where they are to run."""
+        command = self.command
+        train = RunStep(name="train", folder=".", argv=command.argv, cwd=str(command.cwd))
+        evaluations = plan_evaluations(
+            self.adapter,
+            self.study.protocol,
+            self.request.phase,
+            self.run_folder / ARTEFACTS,
+            self.tree,
+            "cuda:0" if self.gpus else "cpu",
+        )
+        steps = (train, *evaluations)
+        return tuple(map(self._elsewhere, steps)) if self.is_remote else steps
+
+    def _elsewhere(self, step: RunStep) -> RunStep:
+        """Return the step that runs another one at the launcher's place, with its time limit."""
+        words = ["env", *(f"{name}={value}" for name, value in step.env.items())]
+        if self.timeout_s:  # counted from its start, not from its place in a queue
+            words = ["timeout", f"--kill-after={self._grace_s:g}", f"{self.timeout_s:g}", *words]
+        job = self.run_folder / JOB_FILE
+        argv = placed_command(job, Path(step.cwd), (*words, *step.argv))
+        return step.model_copy(update={"argv": argv, "cwd": str(self.run_folder), "env": {}})
+
+    @property
+    def order(self) -> dict[str, Any]:
+        """cmd.json: what the supervisor runs; enough to start the run again by hand."""
+        glob, is_remote = self.adapter.outputs.checkpoint_glob, self.is_remote
+        return {
+            "nonce": self.nonce,
+            "argv": list(self.command.argv),
+            "argv_hash": self.command.hash,
+            "cwd": str(self.command.cwd),
+            "timeout_s": None if is_remote else self.timeout_s,
+            "grace_s": self._grace_s + (_REMOTE_GRACE_S if is_remote else 0.0),
+            "checkpoint_glob": None if glob is None else glob.removeprefix("{run_dir}/"),
+            "selection": self.study.protocol.checkpoint_selection,
+            "steps": [step.model_dump(mode="json") for step in self.steps],
+            "launcher": self.adapter.launcher.kind,
+            "started_by": list(self.started_by),
+            "tool_version": __version__,
+        }
+
+    @property
+    def started_by(self) -> tuple[str, ...]:
+        """The command of the supervisor."""
+        # -I and -S: nothing of the caller's or the repository's Python settings may reach it.
+        program = str(Path(supervisor.__file__).resolve())
+        return (sys.executable, "-I", "-S", program, str(self.run_folder))
+
+    @property
+    def variables(self) -> dict[str, str]:
+        """The whole environment of the supervisor, with secrets; never written to a file."""
+        variables, changed = self.environment.variables, self.environment.changed
+        if self.is_remote:  # the job itself gets what is changed; its driver needs the network
+            variables = {name: x for name, x in variables.items() if name not in changed}
+        seal = seal_key(signing_key(self.study.root), self.nonce)
+        return {**variables, supervisor.SEAL_VARIABLE: seal}
 
     @cached_property
     def reservation(self) -> Amounts:

@@ -1,14 +1,13 @@
-"""What is evaluated after a training, with the evaluator that the contract names.
+"""The evaluations after a training, by the evaluator that the contract names.
 
 Each evaluation is a command of its own: the protocol's, with the checkpoint that the training left,
-a seed that no training sees, and for each perturbation its words. The supervisor of the run starts
-them one after the other, so that they are part of the run and of what it leaves.
+a seed that no training sees, and for each perturbation its arguments. The supervisor of the run
+starts them one after the other, so that they are part of the run and of what it leaves.
 """
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal
 
 from pydantic import Field
 
@@ -36,22 +35,16 @@ class Perturbation(Record):
     env: dict[str, str] = Field(default={})
 
 
-class EvaluationStep(Record):
-    """One evaluation, as the supervisor starts it."""
+class RunStep(Record):
+    """One command of a run, as the supervisor starts it."""
 
     name: str
-    """perturbation/seed; also its folder"""
+    """train, or perturbation/seed of an evaluation"""
+    folder: str
+    """below the run folder: where its output goes"""
     argv: tuple[str, ...]
     cwd: str
-    env: dict[str, str]
-
-
-class EvaluationOrders(Record):
-    """evaluations.json of a run: what is evaluated, and on which checkpoint."""
-
-    checkpoint_glob: str | None
-    selection: Literal["last", "fixed_step", "best_on_validation"]
-    steps: tuple[EvaluationStep, ...]
+    env: dict[str, str] = Field(default={})
 
 
 def read_perturbations(protocol: Protocol) -> tuple[Perturbation, ...]:
@@ -73,16 +66,16 @@ def expected_names(protocol: Protocol, phase: Phase) -> tuple[str, ...]:
 
 def plan_evaluations(
     adapter: Adapter, protocol: Protocol, phase: Phase, run_dir: Path, root: Path, device: str
-) -> EvaluationOrders | None:
-    """Return what is evaluated after a training; None when its own log has the numbers."""
+) -> tuple[RunStep, ...]:
+    """Return the evaluations after a training; none when its own log has the numbers."""
     spec = protocol.command
     if spec is None:
-        return None
+        return ()
     worlds = {NOMINAL: Perturbation(name=NOMINAL)}
     worlds |= {each.name: each for each in read_perturbations(protocol)}
-    # The evaluator is the protocol's: overrides of a candidate are none of its business.
+    # The evaluator is the protocol's: overrides of a candidate do not reach it.
     plain = adapter.model_copy(update={"seeds": adapter.seeds.model_copy(update={"flag": None})})
-    steps: list[EvaluationStep] = []
+    steps: list[RunStep] = []
     for name in expected_names(protocol, phase):
         world, _, seed = name.rpartition("/")
         values = Values(
@@ -96,19 +89,15 @@ def plan_evaluations(
         )
         command = build_command(plain, spec, values, root)
         steps.append(
-            EvaluationStep(
+            RunStep(
                 name=name,
+                folder=f"{run_dir.name}/{EVALUATIONS}/{name}",
                 argv=(*command.argv, *worlds[world].args),
                 cwd=str(command.cwd),
                 env={**command.env, **worlds[world].env},
             )
         )
-    glob = adapter.outputs.checkpoint_glob
-    return EvaluationOrders(
-        checkpoint_glob=None if glob is None else glob.removeprefix("{run_dir}/"),
-        selection=protocol.checkpoint_selection,
-        steps=tuple(steps),
-    )
+    return tuple(steps)
 
 
 def evaluation_problems(

@@ -1,9 +1,13 @@
-"""The main flow of a launch: look, prepare, look again under the lock, announce, start, record."""
+"""The main flow of a launch: look, prepare, look again under the lock, announce, start, record.
+
+Nothing else starts a run: a process that trains has passed every gate.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import secrets
+import subprocess
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,7 +16,8 @@ from typing import Any
 from telic import __version__
 from telic.core.config import Record
 from telic.errors import TelicError
-from telic.storage.files import write_json, write_text
+from telic.jobs.spec import JOB_FILE
+from telic.storage.files import write_json
 from telic.studies import git_read
 from telic.studies.canonical import content_hash, run_id
 from telic.studies.documents.base import RUNNER, StudyActor
@@ -20,17 +25,16 @@ from telic.studies.documents.candidate import CheckResult, RunStatus
 from telic.studies.errors import EnvironmentBlocked
 from telic.studies.launch.attempt import (
     ARTEFACTS,
-    EVALUATED,
     LaunchAttempt,
     LaunchRequest,
     check_words,
 )
 from telic.studies.launch.command import OVERRIDES_FILE, redact_environment
 from telic.studies.launch.isolation import mode_of, prepare_tree
-from telic.studies.launch.launchers import ON_THIS_MACHINE
-from telic.studies.launch.machine import give_up, is_given_up, read_pid_record
+from telic.studies.launch.process import RunProcess
 from telic.studies.launch.recovery import reconcile, record_start
-from telic.studies.rules.gates import evaluate, pass_gates, refusal, shut
+from telic.studies.launch.supervisor import ORDER_FILE
+from telic.studies.rules.gates import evaluate, refusal, shut
 from telic.studies.study import Study
 
 _NONCE_BYTES = 8
@@ -44,8 +48,8 @@ class LaunchPreview(Record):
     argv: tuple[str, ...]
     cwd: str
     started_by: tuple[str, ...]
-    document: str | None
-    """the job specification, for a scheduler"""
+    job: dict[str, Any] | None
+    """where it runs and what it asks for there; None: on this machine"""
     environment: dict[str, str]
     reservation: dict[str, float]
 
@@ -72,9 +76,7 @@ class LaunchResult(Record):
     run: str
     nonce: str
     folder: Path
-    pid: int | None
-    job_id: str | None
-    attach: str | None
+    pid: int
 
 
 def look(study: Study, request: LaunchRequest, *, processes: bool = True) -> DryRun:
@@ -92,8 +94,8 @@ def look(study: Study, request: LaunchRequest, *, processes: bool = True) -> Dry
         start = LaunchPreview(
             argv=attempt.command.argv,
             cwd=str(attempt.command.cwd),
-            started_by=attempt.rendered.argv,
-            document=attempt.rendered.document,
+            started_by=attempt.started_by,
+            job=None if attempt.job is None else _redacted_job(attempt),
             environment=redact_environment(attempt.environment.changed),
             reservation=attempt.reservation.model_dump(exclude_none=True),
         )
@@ -127,18 +129,15 @@ def launch(study: Study, request: LaunchRequest, actor: StudyActor) -> LaunchRes
         )
         results = evaluate(attempt)
         _record_gates(study, attempt, results, actor, round_number=2)
-        permit = pass_gates(attempt, results)
         _write_run_folder(attempt)
         candidate = attempt.request.candidate
         study.append("launch.intent", candidate, _intent(attempt, results, actor), RUNNER)
         try:
-            started = attempt.launcher.start(permit, attempt.order)
-            claim = _wait_for_claim(attempt)
+            claim = _start(attempt)
         except TelicError as error:
             _abort(study, attempt, error)
             raise
-        identity = {**started.model_dump(exclude_none=True), **(claim or {})}
-        identity["logs"] = ["stdout.log", "stderr.log"]
+        identity = {**claim, "logs": ["stdout.log", "stderr.log"]}
         record_start(study, attempt.run_id, attempt.nonce, identity)
         if attempt.request.retry_of is not None:
             facts = {"run": attempt.request.retry_of, "retried_as": attempt.run_id}
@@ -147,9 +146,7 @@ def launch(study: Study, request: LaunchRequest, actor: StudyActor) -> LaunchRes
         run=attempt.run_id,
         nonce=attempt.nonce,
         folder=attempt.run_folder,
-        job_id=started.job_id,
-        attach=started.attach,
-        pid=None if claim is None else int(claim["pid"]),
+        pid=int(claim["pid"]),
     )
 
 
@@ -206,7 +203,7 @@ def _record_gates(
 def _intent(
     attempt: LaunchAttempt, results: Sequence[CheckResult], actor: StudyActor
 ) -> dict[str, Any]:
-    candidate, request, evaluated = attempt.candidate, attempt.request, attempt.evaluations
+    candidate, request = attempt.candidate, attempt.request
     return {
         "run": attempt.run_id,
         "candidate": request.candidate,
@@ -214,11 +211,10 @@ def _intent(
         "seed": request.seed,
         "kind": "train",
         "nonce": attempt.nonce,
-        "sealed": attempt.seal is not None,
+        "sealed": True,
         "argv": list(attempt.command.argv),
         "argv_hash": attempt.command.hash,
-        "evaluations_hash": None if evaluated is None else content_hash(evaluated.model_dump()),
-        "rendered_hash": attempt.rendered.hash,
+        "steps_hash": content_hash([step.model_dump() for step in attempt.steps]),
         "launcher": attempt.adapter.launcher.kind,
         "env": redact_environment(attempt.environment.changed),
         "withheld": list(attempt.environment.withheld),
@@ -238,7 +234,7 @@ def _intent(
 
 
 def _write_run_folder(attempt: LaunchAttempt) -> None:
-    """Write cmd.json, env.json, git.json, hw.json and what the launcher starts from.
+    """Write cmd.json, env.json, git.json, hw.json and the job that a launcher takes away.
 
     It is enough to start the run again by hand.
     """
@@ -246,29 +242,12 @@ def _write_run_folder(attempt: LaunchAttempt) -> None:
     (folder / ARTEFACTS).mkdir(parents=True)
     if attempt.adapter.config.override_style == "file":
         write_json(folder / ARTEFACTS / OVERRIDES_FILE, attempt.overrides)
-    if attempt.evaluations is not None:
-        write_json(folder / EVALUATED, attempt.evaluations.model_dump(mode="json"))
-    write_json(folder / "cmd.json", _command_facts(attempt))
+    write_json(folder / ORDER_FILE, attempt.order)
     write_json(folder / "env.json", _environment_facts(attempt))
     write_json(folder / "git.json", _tree_facts(attempt))
     write_json(folder / "hw.json", attempt.machine.model_dump(mode="json"))
-    if attempt.rendered.document is not None:
-        write_text(folder / str(attempt.rendered.document_name), attempt.rendered.document)
-
-
-def _command_facts(attempt: LaunchAttempt) -> dict[str, Any]:
-    return {
-        "nonce": attempt.nonce,
-        "argv": list(attempt.command.argv),
-        "argv_hash": attempt.command.hash,
-        "cwd": str(attempt.command.cwd),
-        "timeout_s": attempt.order.timeout_s,
-        "launcher": attempt.adapter.launcher.kind,
-        "launcher_options": attempt.adapter.launcher.options,
-        "started_by": list(attempt.rendered.argv),
-        "rendered_hash": attempt.rendered.hash,
-        "tool_version": __version__,
-    }
+    if attempt.job is not None:
+        write_json(folder / JOB_FILE, attempt.job)
 
 
 def _environment_facts(attempt: LaunchAttempt) -> dict[str, Any]:
@@ -298,27 +277,42 @@ def _tree_facts(attempt: LaunchAttempt) -> dict[str, Any]:
     return facts
 
 
-def _wait_for_claim(attempt: LaunchAttempt) -> dict[str, Any] | None:
-    """Wait until the supervisor has said who it is; a scheduler's job may do so much later."""
-    if attempt.adapter.launcher.kind not in ON_THIS_MACHINE:
-        return None
-    deadline = time.monotonic() + _CLAIM_S
-    while (record := read_pid_record(attempt.run_folder)) is None:
+def _redacted_job(attempt: LaunchAttempt) -> dict[str, Any]:
+    assert attempt.job is not None
+    data = attempt.job.model_dump(mode="json", exclude_defaults=True)
+    data["job"]["env"] = redact_environment(attempt.job.job.env)
+    return data
+
+
+def _start(attempt: LaunchAttempt) -> dict[str, Any]:
+    """Start the supervisor, which leaves this process at once; return its claim.
+
+    Raises EnvironmentBlocked E_LAUNCHER.
+    """
+    with (attempt.run_folder / "supervisor.log").open("ab") as log:
+        done = subprocess.run(
+            attempt.started_by,
+            cwd=attempt.run_folder,
+            env=attempt.variables,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            check=False,
+        )
+    process, deadline = RunProcess(attempt.run_folder), time.monotonic() + _CLAIM_S
+    while (claim := process.claim) is None and done.returncode == 0:
         if time.monotonic() > deadline:
-            raise EnvironmentBlocked(
-                "E_LAUNCHER",
-                f"The supervisor of {attempt.run_id} did not start within {_CLAIM_S:g} s.",
-            )
+            break
         time.sleep(_LOOK_EVERY_S)
-    if is_given_up(record):
-        raise EnvironmentBlocked("E_LAUNCHER", f"The launch of {attempt.run_id} was given up.")
-    return record
+    if claim is None or process.state == "given_up":
+        why = f"did not start (see supervisor.log, code {done.returncode})"
+        raise EnvironmentBlocked("E_LAUNCHER", f"The supervisor of {attempt.run_id} {why}.")
+    return claim
 
 
 def _abort(study: Study, attempt: LaunchAttempt, error: TelicError) -> None:
     """Give the launch up; when it started all the same, the next look adopts it."""
-    given_up = give_up(attempt.run_folder, error.message)
-    record = read_pid_record(attempt.run_folder)
-    if given_up or (record is not None and is_given_up(record)):
+    process = RunProcess(attempt.run_folder)
+    if process.give_up(error.message) or process.state == "given_up":
         facts = {"run": attempt.run_id, "nonce": attempt.nonce, "reason": error.message}
         study.append("launch.aborted", attempt.request.candidate, facts, RUNNER)

@@ -1,21 +1,22 @@
-"""After a crash, or simply later: what became of runs that the ledger believes alive.
+"""Reconcile the ledger with the processes: what became of runs that it believes alive.
 
-intent, nobody claimed the launch      give it up, release what it held
-claimed, the process lives             adopt it
+announced, no supervisor claimed it    give it up, release its reservation
+claimed, the supervisor lives          adopt it
 claimed, gone, exit.json is there      settle what it took
 claimed, gone, no exit.json            lost: settle up to the last heartbeat
-a scheduler has it                     ask the scheduler, when asking is allowed
+claimed on another machine             leave it to that machine
 """
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from telic.core.config import Record
 from telic.errors import UnknownName
-from telic.storage.facts import CommandFacts
-from telic.storage.files import read_facts
+from telic.jobs.spec import JOB_FILE, JobRecord
+from telic.storage.files import read_record
 from telic.studies import lifecycle
 from telic.studies.canonical import existing_key, moment, utc_now
 from telic.studies.documents.adapter import RepositoryOutputs
@@ -26,20 +27,7 @@ from telic.studies.errors import StudyError
 from telic.studies.evidence.artefacts import seal_key, why_unsealed
 from telic.studies.launch.attempt import ARTEFACTS
 from telic.studies.launch.isolation import remove_tree
-from telic.studies.launch.launchers import ON_THIS_MACHINE, launcher_of
-from telic.studies.launch.machine import (
-    ask_to_stop,
-    end_leftovers,
-    give_up,
-    is_alive,
-    is_given_up,
-    is_here,
-    read_exit,
-    read_heartbeat,
-    read_pid_record,
-    stop_request,
-)
-from telic.studies.launch.order import JobReport, Launcher
+from telic.studies.launch.process import RunProcess
 from telic.studies.queue import MOST_ATTEMPTS, why_seed_is_spent
 from telic.studies.state import CandidateState, RunState
 from telic.studies.study import Study
@@ -47,8 +35,10 @@ from telic.studies.study import Study
 _DECIDED = (CandidateStatus.REJECTED, CandidateStatus.REVERTED)
 _HOUR_S = 3600.0
 _STOPPERS = ("user", "stop_rule", "monitor", "budget", "preempted")
-GRACE_S = 120.0
-"""how long a scheduler may take to list a job that it accepted"""
+_CLAIM_S = 120.0
+"""how long a launch may take from its announcement to its claim"""
+_TIMED_OUT = 124
+"""exit code of timeout(1)"""
 
 Outcome = Literal["aborted", "adopted", "alive", "ended", "lost", "unknown"]
 
@@ -66,11 +56,11 @@ def reconcile(study: Study, *, processes: bool = False) -> list[RecoveredRun]:
 
     Args:
         study: that is looked at.
-        processes: whether programs may be started: to ask schedulers, and to remove worktrees.
+        processes: whether git may be started, to remove worktrees.
     """
     with study.locked():
         active = study.state.active_runs
-        found = [_Case(study, name, may_ask=processes).judge() for name in active]
+        found = [_Case(study, name).judge() for name in active]
         move_candidates(study)
     if processes:
         _prune(study)
@@ -79,14 +69,11 @@ def reconcile(study: Study, *, processes: bool = False) -> list[RecoveredRun]:
 
 def is_over(study: Study, run: str) -> bool:
     """Return whether a run that the ledger believes alive is not."""
-    folder = study.folder.run(run)
-    record = read_pid_record(folder)
-    if read_exit(folder) is not None or (record is not None and is_given_up(record)):
-        return True
-    if record is None:
+    found = RunProcess(study.folder.run(run)).state
+    if found == "unclaimed":
         age = moment(utc_now()) - moment(study.state.runs[run].intent_at)
-        return age.total_seconds() > GRACE_S
-    return is_here(record) and not is_alive(record)
+        return age.total_seconds() > _CLAIM_S
+    return found in ("ended", "given_up", "gone")
 
 
 def _prune(study: Study) -> None:
@@ -109,80 +96,39 @@ def stop_run(study: Study, run: str, by: KilledBy, why: str) -> None:
         raise UnknownName("run", run, list(study.state.active_runs), see="telic study status")
     if not state.is_live:
         raise StudyError("E_NOT_LIVE", f"{run} is {state.status} already.")
-    folder = study.folder.run(run)
-    ask_to_stop(folder, by, why)
-    if _kind(folder) not in ON_THIS_MACHINE:
-        _launcher(folder).stop(str(state.nonce), folder)
-
-
-def _kind(folder: Path) -> str:
-    return read_facts(folder / "cmd.json", CommandFacts)["launcher"]
-
-
-def _launcher(folder: Path) -> Launcher:
-    """Return the launcher with the options that the run was started with."""
-    options = read_facts(folder / "cmd.json", CommandFacts).get("launcher_options", {})
-    return launcher_of(_kind(folder), options)
-
-
-def _ask(folder: Path, nonce: str) -> JobReport:
-    return _launcher(folder).report(nonce, folder)
+    RunProcess(study.folder.run(run)).ask_to_stop(by, why)
 
 
 class _Case:
     """One run that the ledger believes alive."""
 
-    def __init__(self, study: Study, name: str, *, may_ask: bool) -> None:
-        self.study = study
-        self.name = name
+    def __init__(self, study: Study, name: str) -> None:
+        self.study, self.name = study, name
         self.state = study.state.runs[name]
-        self.folder = study.folder.run(name)
-        self.may_ask = may_ask
-        """whether its scheduler may be asked, which starts a program"""
+        self.process = RunProcess(study.folder.run(name))
 
     def judge(self) -> RecoveredRun:
         """Find out what became of it and enter that."""
-        record = read_pid_record(self.folder)
-        if record is None:
-            return self._unclaimed()
-        if is_given_up(record):
-            return self._abort("the launch was given up")
-        ended = read_exit(self.folder)
-        if ended is None and is_here(record):
-            if is_alive(record):
-                return self._adopt(record)
-            # It may have written its last word between the two looks.
-            ended = read_exit(self.folder)
-            if ended is None:
-                left = end_leftovers(record)
-                return self._lose(record, f"its supervisor is gone, {left} left behind")
-        return self._elsewhere(record) if ended is None else self._end(record, ended)
-
-    def _unclaimed(self) -> RecoveredRun:
-        if _kind(self.folder) not in ON_THIS_MACHINE:
-            if not self.may_ask:
-                return self._found("unknown", "its scheduler was not asked")
-            report = _ask(self.folder, str(self.state.nonce))
-            if report.state in ("waiting", "running"):
-                return self._adopt({"job": report.detail})
-            age = (moment(utc_now()) - moment(self.state.intent_at)).total_seconds()
-            if report.state == "unknown" and age < GRACE_S:
-                return self._found("unknown", f"{report.detail}, {age:.0f} s old")
-        if give_up(self.folder, "nobody claimed it"):
-            if self.state.status == RunStatus.RUNNING:
-                return self._lose({}, "its scheduler does not know it any more")
-            return self._abort("it was announced and never started")
-        return self.judge()  # it was claimed this very moment
-
-    def _elsewhere(self, record: dict[str, Any]) -> RecoveredRun:
-        """Judge a run on another machine by its scheduler."""
-        if not self.may_ask or _kind(self.folder) in ON_THIS_MACHINE:
-            return self._found("unknown", f"it runs on {record.get('host')}")
-        report = _ask(self.folder, str(self.state.nonce))
-        if report.state in ("waiting", "running"):
-            return self._adopt(record)
-        ended = read_exit(self.folder)
-        return self._lose(record, report.detail) if ended is None else self._end(record, ended)
+        found = self.process.state
+        claim = self.process.claim or {}
+        match found:
+            case "unclaimed":
+                if not self.process.give_up("it was announced and never started"):
+                    return self.judge()  # it was claimed this very moment
+                if self.state.status == RunStatus.RUNNING:
+                    return self._lose({}, "pid.json is gone")
+                return self._abort("it was announced and never started")
+            case "given_up":
+                return self._abort("the launch was given up")
+            case "elsewhere":
+                return self._found("unknown", f"it runs on {claim.get('host')}")
+            case "alive":
+                return self._adopt(claim)
+            case "ended":
+                return self._end(claim, self.process.exit_record or {})
+            case "gone":
+                left = self.process.end_leftovers()
+                return self._lose(claim, f"its supervisor is gone, {left} left behind")
 
     def _found(self, outcome: Outcome, why: str = "") -> RecoveredRun:
         return RecoveredRun(run=self.name, outcome=outcome, why=why)
@@ -230,7 +176,11 @@ def settle(study: Study, name: str, ended: dict[str, Any]) -> str:
     """Enter the end of a run from its exit record; return what it came to in words."""
     run, folder = study.state.runs[name], study.folder.run(name)
     kind, facts = _sealed_ending(study, run, ended, folder)
-    actual = _amounts(run, ended.get("wall_s"), ended.get("cpu_s"))
+    wall_s, cpu_s = ended.get("wall_s"), ended.get("cpu_s")
+    jobs = [read_record(path, JobRecord) for path in folder.glob("jobs/*/job.json")]
+    if jobs:  # on another machine: the time in its queue is not charged, and its cores are unknown
+        wall_s, cpu_s = sum(job.seconds for job in jobs), None
+    actual = _amounts(run, wall_s, cpu_s)
     exit_facts = {key: ended.get(key) for key in ("code", "signal", "ended_by", "error")}
     facts |= {"run": name, "actual": actual.model_dump(exclude_none=True), "exit": exit_facts}
     facts["artefacts"] = ended.get("artefacts")
@@ -255,7 +205,7 @@ def _sealed_ending(
 def settle_lost(study: Study, name: str, why: str) -> None:
     """Enter a run that left no word; it is charged up to its last sign of life."""
     run = study.state.runs[name]
-    beat = read_heartbeat(study.folder.run(name)) or {}
+    beat = RunProcess(study.folder.run(name)).heartbeat or {}
     actual = _amounts(run, beat.get("wall_s", 0.0), None)
     facts = {"run": name, "why": why, "last_seen": beat.get("at")}
     facts["actual"] = actual.model_dump(exclude_none=True)
@@ -332,13 +282,15 @@ def _ending(
     ended: dict[str, Any], folder: Path, outputs: RepositoryOutputs
 ) -> tuple[str, dict[str, Any]]:
     """Return what kind of end it was: an exit code alone never proves success."""
-    asked = stop_request(folder) or {}
-    if ended.get("ended_by") == "timeout":
+    asked = RunProcess(folder).stop_request or {}
+    codes = {ended.get("code"), *(each["code"] for each in ended.get("evaluations") or ())}
+    is_remote = (folder / JOB_FILE).is_file()
+    if ended.get("ended_by") == "timeout" or (is_remote and _TIMED_OUT in codes):
         return "killed", {"by": "budget", "why": "its time was over"}
-    if ended.get("ended_by") == "signal":
-        # Nobody here asked for it: whoever owns the machine took it back.
+    if ended.get("ended_by") == "signal" or (is_remote and os.EX_TEMPFAIL in codes):
+        # Without a request of ours, the owner of the machine took it back.
         by = asked.get("by", "preempted")
-        why = asked.get("why", "it was told to stop from outside")
+        why = asked.get("why", "it was stopped from outside, or its machine was lost")
         return "killed", {"by": by if by in _STOPPERS else "user", "why": why}
     if ended.get("error"):
         return "failed", {"why": ended["error"]}

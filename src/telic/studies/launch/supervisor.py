@@ -1,18 +1,19 @@
-"""The small program beside every training process: it starts it, watches it and records its end.
+"""The supervisor of a run: start its commands one after the other, watch them, record the end.
 
-It runs as a file of its own with the standard library alone (`python -I -S supervisor.py …`), so
-that neither the environment of the training nor the state of the repository can keep it from
-starting, and it costs little while it waits for days. It writes in the run folder and nowhere else:
+    python -I -S supervisor.py FOLDER
 
-    pid.json      who runs this; created exclusively, so a launch is started or given up, never both
-    heartbeat     when the run was last seen alive
+It is a program of its own with the standard library alone, so that neither the environment of the
+training nor the state of the repository can keep it from starting, and it costs little while it
+waits for days. It reads cmd.json in the run folder and writes there and nowhere else:
+
+    pid.json        this process; created exclusively: a launch is started or given up, never both
+    heartbeat       when the run was last seen alive
     artefacts.json  every file that the run left, by its hash
-    exit.json     how it ended, sealed with a key that only the launch and this program have
+    exit.json       how it ended, sealed with a key that only the launch and this program have
 """
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import hashlib
 import hmac
@@ -25,11 +26,12 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+ORDER_FILE = "cmd.json"
 PID_FILE = "pid.json"
 HEARTBEAT_FILE = "heartbeat"
 EXIT_FILE = "exit.json"
@@ -41,6 +43,7 @@ SEAL_VARIABLE = "TELIC_SEAL"
 _STOPPING = {signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR2}
 """the last is how a cluster says that a job's time is nearly over"""
 _COULD_NOT_START = 127
+_HEARTBEAT_S = 5.0
 _SWEEP_S = 0.05
 
 
@@ -148,8 +151,7 @@ def seal_of(record: dict[str, Any], key: str) -> str:
 
 def list_artefacts(folder: Path) -> str:
     """Write down every file that the run left, by its hash; return the hash of the list."""
-    named = ("cmd.json", "env.json", "git.json", "hw.json", "evaluations.json")
-    named = (*named, "stdout.log", "stderr.log")
+    named = (ORDER_FILE, "env.json", "git.json", "hw.json", "stdout.log", "stderr.log")
     files = [*(folder / name for name in named), *sorted((folder / "artefacts").rglob("*"))]
     listed = {
         path.relative_to(folder).as_posix(): _hash(path)
@@ -189,90 +191,112 @@ class _Signals:
         return set(os.read(self._read, 512)) if ready else set()
 
 
-def supervise(folder: Path, options: argparse.Namespace, argv: Sequence[str]) -> int:
-    """Run `argv` to its end and record it; return its exit code."""
-    signals = _Signals()
-    mine = {"nonce": options.nonce, "at": now(), **identity(os.getpid())}
-    if not claim(folder / PID_FILE, mine):
-        return 0  # this launch was given up, or another supervisor has it
-    began = time.monotonic()
-    record: dict[str, Any] = {"nonce": options.nonce, "started_at": mine["at"]}
-    key = os.environ.pop(SEAL_VARIABLE, None)
-    try:
-        child = _start(folder, options.cwd, argv)
-    except OSError as error:
-        return _finish(folder, record, began, _COULD_NOT_START, key, error=str(error))
-    record["child_pid"] = child.pid
-    ended_by = _watch(folder, options, child, signals, began)
-    if options.evaluations is not None and child.returncode == 0 and ended_by is None:
-        ended_by = _evaluate(folder, options, record, signals, began)
-    _sweep(options.grace)
-    return _finish(folder, record, began, child.returncode, key, ended_by=ended_by)
+class _Supervisor:
+    """One run: its commands, its time and the signals that end it."""
 
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.order = json.loads((folder / ORDER_FILE).read_text())
+        self.signals = _Signals()
+        self.began = time.monotonic()
+        self.ended_by: str | None = None
 
-def _start(
-    folder: Path, cwd: str, argv: Sequence[str], env: dict[str, str] | None = None
-) -> subprocess.Popen[bytes]:
-    with (folder / "stdout.log").open("ab") as out, (folder / "stderr.log").open("ab") as err:
-        # A group of its own: stopping it must not stop the one who records the stop.
-        return subprocess.Popen(
-            argv,
-            cwd=cwd,
-            env={**os.environ, **(env or {})},
-            stdin=subprocess.DEVNULL,
-            stdout=out,
-            stderr=err,
-            process_group=0,
-        )
+    def run(self) -> int:
+        """Run the steps to their end and record it; return the exit code of the first one."""
+        claimed = {"nonce": self.order["nonce"], "at": now(), **identity(os.getpid())}
+        if not claim(self.folder / PID_FILE, claimed):
+            return 0  # this launch was given up, or another supervisor has it
+        key = os.environ.pop(SEAL_VARIABLE, None)
+        results: list[dict[str, Any]] = []
+        for step in self.order["steps"]:
+            results.append(self._step(step))
+            if results[-1]["code"] != 0 or self.ended_by is not None:
+                break
+        _sweep(self.order["grace_s"])
+        return self.finish(key, claimed["at"], results)
 
-
-# ---------------------------------------------------------------------------- evaluating
-
-
-def _evaluate(
-    folder: Path,
-    options: argparse.Namespace,
-    record: dict[str, Any],
-    signals: _Signals,
-    began: float,
-) -> str | None:
-    """Evaluate what the training left, one command after the other; return what ended it."""
-    plan = json.loads(options.evaluations.read_text())
-    results: list[dict[str, Any]] = []
-    record["evaluations"] = results
-    checkpoint = choose_checkpoint(folder / "artefacts", plan)
-    for step in plan["steps"]:
-        inside = folder / "artefacts" / "evaluations" / step["name"]
-        inside.mkdir(parents=True, exist_ok=True)
-        argv = [word.replace("{checkpoint}", str(checkpoint)) for word in step["argv"]]
-        if checkpoint is None and argv != step["argv"]:
-            results.append({"name": step["name"], "code": None, "error": "there is no checkpoint"})
-            return None
+    def _step(self, step: dict[str, Any]) -> dict[str, Any]:
+        """Run one command: the training, or an evaluation of what it left."""
+        home, argv = self.folder / step["folder"], step["argv"]
+        home.mkdir(parents=True, exist_ok=True)
+        result = {"name": step["name"], "code": _COULD_NOT_START, "error": None}
+        if any("{checkpoint}" in word for word in argv):
+            chosen = choose_checkpoint(self.folder / "artefacts", self.order)
+            if chosen is None:
+                return {**result, "error": "there is no checkpoint"}
+            argv = [word.replace("{checkpoint}", str(chosen)) for word in argv]
         try:
-            child = _start(inside, step["cwd"], argv, step["env"])
+            with (home / "stdout.log").open("ab") as out, (home / "stderr.log").open("ab") as err:
+                # A group of its own: stopping it must not stop the process that records the stop.
+                child = subprocess.Popen(
+                    argv,
+                    cwd=step["cwd"],
+                    env={**os.environ, **step["env"]},
+                    stdin=subprocess.DEVNULL,
+                    stdout=out,
+                    stderr=err,
+                    process_group=0,
+                )
         except OSError as error:
-            results.append({"name": step["name"], "code": None, "error": str(error)})
-            return None
-        ended_by = _watch(folder, options, child, signals, began)
-        results.append({"name": step["name"], "code": child.returncode, "error": None})
-        if ended_by is not None or child.returncode != 0:
-            return ended_by
-    return None
+            return {**result, "error": str(error)}
+        self._watch(child)
+        return {**result, "code": child.returncode}
+
+    def _watch(self, child: subprocess.Popen[bytes]) -> None:
+        """Wait for the end of a command, with heartbeats; end it at a signal or a timeout."""
+        never, limit_s = float("inf"), self.order["timeout_s"]
+        kill_at, deadline = never, self.began + limit_s if limit_s else never
+        while child.poll() is None:
+            wall_s = time.monotonic() - self.began
+            beat = {"at": now(), "wall_s": wall_s, "child_pid": child.pid}
+            _replace(self.folder / HEARTBEAT_FILE, beat)
+            left = min(deadline, kill_at) - time.monotonic()
+            caught = self.signals.wait(min(self.order.get("heartbeat_s", _HEARTBEAT_S), left))
+            moment = time.monotonic()
+            if self.ended_by is None and (caught & _STOPPING or moment >= deadline):
+                self.ended_by = "timeout" if moment >= deadline else "signal"
+                deadline, kill_at = never, moment + self.order["grace_s"]
+                _signal_group(child.pid, signal.SIGTERM)
+            elif moment >= kill_at:
+                kill_at = moment + 1.0
+                _signal_group(child.pid, signal.SIGKILL)
+
+    def finish(self, key: str | None, started_at: str, results: list[dict[str, Any]]) -> int:
+        """Record what the run left and how it ended; return its exit code."""
+        first, *evaluations = results
+        code: int = first["code"]
+        used = resource.getrusage(resource.RUSAGE_CHILDREN)
+        record: dict[str, Any] = {
+            "nonce": self.order["nonce"],
+            "started_at": started_at,
+            "ended_at": now(),
+            "wall_s": time.monotonic() - self.began,
+            "cpu_s": used.ru_utime + used.ru_stime,
+            "max_rss_kb": used.ru_maxrss,
+            "code": code if code >= 0 else None,
+            "signal": signal.Signals(-code).name if code < 0 else None,
+            "ended_by": self.ended_by,
+            "error": first["error"],
+            "evaluations": evaluations,
+            "artefacts": list_artefacts(self.folder),
+        }
+        if key is not None:
+            record["seal"] = seal_of(record, key)
+        _replace(self.folder / EXIT_FILE, record)
+        return code if code >= 0 else 128 - code
 
 
-def choose_checkpoint(artefacts: Path, plan: dict[str, Any]) -> Path | None:
+def choose_checkpoint(artefacts: Path, rule: dict[str, Any]) -> Path | None:
     """Return the checkpoint that the protocol's rule names; None when there is none.
 
     last is the newest; best_on_validation the newest that the training itself calls best;
     fixed_step the one with the highest number in its name.
     """
-    glob, rule = plan["checkpoint_glob"], plan["selection"]
-    found = (
-        [path for path in artefacts.glob(glob) if path.is_file() or path.is_dir()] if glob else []
-    )
-    if rule == "best_on_validation":
+    glob, selection = rule["checkpoint_glob"], rule["selection"]
+    found = [path for path in artefacts.glob(glob) if path.exists()] if glob else []
+    if selection == "best_on_validation":
         found = [path for path in found if "best" in path.name.lower()]
-    if rule == "fixed_step":
+    if selection == "fixed_step":
         return max(found, key=lambda path: (_number_in(path.name), path.name), default=None)
     return max(found, key=lambda path: (path.stat().st_mtime_ns, path.name), default=None)
 
@@ -280,35 +304,6 @@ def choose_checkpoint(artefacts: Path, plan: dict[str, Any]) -> Path | None:
 def _number_in(name: str) -> int:
     digits = "".join(letter if letter.isdigit() else " " for letter in name).split()
     return max(map(int, digits), default=-1)
-
-
-def _watch(
-    folder: Path,
-    options: argparse.Namespace,
-    child: subprocess.Popen[bytes],
-    signals: _Signals,
-    began: float,
-) -> str | None:
-    """Wait for the end of the child; return what ended it, or None when it ended by itself."""
-    ended_by: str | None = None
-    never = float("inf")
-    kill_at, deadline = never, began + options.timeout if options.timeout else never
-    while child.poll() is None:
-        _replace(
-            folder / HEARTBEAT_FILE,
-            {"at": now(), "wall_s": time.monotonic() - began, "child_pid": child.pid},
-        )
-        left = min(deadline, kill_at) - time.monotonic()
-        caught = signals.wait(min(options.heartbeat, left))
-        moment = time.monotonic()
-        if ended_by is None and (caught & _STOPPING or moment >= deadline):
-            ended_by = "timeout" if moment >= deadline else "signal"
-            deadline, kill_at = never, moment + options.grace
-            _signal_group(child.pid, signal.SIGTERM)
-        elif moment >= kill_at:
-            kill_at = moment + 1.0
-            _signal_group(child.pid, signal.SIGKILL)
-    return ended_by
 
 
 def _signal_group(group: int, number: int) -> None:
@@ -332,58 +327,14 @@ def _sweep(grace: float) -> None:
         time.sleep(_SWEEP_S)
 
 
-def _finish(
-    folder: Path,
-    record: dict[str, Any],
-    began: float,
-    code: int,
-    key: str | None,
-    *,
-    ended_by: str | None = None,
-    error: str | None = None,
-) -> int:
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    record |= {
-        "ended_at": now(),
-        "wall_s": time.monotonic() - began,
-        "cpu_s": used.ru_utime + used.ru_stime,
-        "max_rss_kb": used.ru_maxrss,
-        "code": code if code >= 0 else None,
-        "signal": signal.Signals(-code).name if code < 0 else None,
-        "ended_by": ended_by,
-        "error": error,
-        "artefacts": list_artefacts(folder),
-    }
-    if key is not None:
-        record["seal"] = seal_of(record, key)
-    _replace(folder / EXIT_FILE, record)
-    return code if code >= 0 else 128 - code
-
-
-def _own_session(detach: bool) -> None:
+def main(folder: Path) -> int:
     """Leave the caller's session, so that neither its end nor its terminal ends the run."""
-    if detach and os.fork():
+    if os.fork():
         os._exit(0)
-    with contextlib.suppress(PermissionError):  # already the leader, under tmux or a scheduler
+    with contextlib.suppress(PermissionError):  # already the leader of a session
         os.setsid()
-
-
-def main(arguments: Sequence[str]) -> int:
-    """Read the command line and supervise."""
-    parser = argparse.ArgumentParser(prog="supervisor")
-    parser.add_argument("--folder", type=Path, required=True)
-    parser.add_argument("--nonce", required=True)
-    parser.add_argument("--cwd", required=True)
-    parser.add_argument("--timeout", type=float, help="seconds until the run is stopped")
-    parser.add_argument("--grace", type=float, default=30.0, help="seconds from TERM to KILL")
-    parser.add_argument("--heartbeat", type=float, default=5.0, help="seconds between two")
-    parser.add_argument("--evaluations", type=Path, help="what to evaluate after the training")
-    parser.add_argument("--detach", action="store_true", help="leave the caller at once")
-    split = list(arguments).index("--")  # what follows is the command, and none of our business
-    options = parser.parse_args(arguments[:split])
-    _own_session(options.detach)
-    return supervise(options.folder.resolve(), options, arguments[split + 1 :])
+    return _Supervisor(folder.resolve()).run()
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main(Path(sys.argv[1])))

@@ -15,6 +15,7 @@ from pathlib import Path
 from telic.storage.reading import file_hash
 from telic.studies import git_read
 from telic.studies.budget import shortfalls
+from telic.studies.canonical import content_hash
 from telic.studies.documents.candidate import CandidateStatus, CheckResult, RunStatus
 from telic.studies.documents.metrics import Protocol
 from telic.studies.errors import (
@@ -29,9 +30,7 @@ from telic.studies.evidence.review import is_unreviewed, last_review
 from telic.studies.launch.attempt import LaunchAttempt, launcher_is_confirmed
 from telic.studies.launch.command import shell_problems
 from telic.studies.launch.isolation import is_made, mode_of, tree_problems
-from telic.studies.launch.launchers import ON_THIS_MACHINE
 from telic.studies.launch.machine import preflight, run_probe
-from telic.studies.launch.order import LaunchPermit, mint
 from telic.studies.queue import CONTROL_PHASES, TOKEN, why_seed_is_spent
 from telic.studies.rules.change import RuleFinding, broken_invariants, changed_evaluators, run_rules
 from telic.studies.rules.checks import WRITES_CODE
@@ -73,15 +72,6 @@ def evaluate(attempt: LaunchAttempt, only: Sequence[str] | None = None) -> tuple
 def shut(results: Sequence[CheckResult], *, dry: bool = False) -> list[CheckResult]:
     """Return the gates that are shut; a dry run is not asked whether it is meant."""
     return [each for each in results if not each.passed and not (dry and each.id == "G01")]
-
-
-def pass_gates(attempt: LaunchAttempt, results: Sequence[CheckResult]) -> LaunchPermit:
-    """Give the permit for what was evaluated; raises the refusal when a gate is shut."""
-    if [each.id for each in results] != list(GATES):
-        raise GateRefused("E_GATES", "Not every gate was evaluated.")
-    if closed := shut(results):
-        raise refusal(closed)
-    return mint(attempt.nonce, attempt.command.hash)
 
 
 def refusal(closed: Sequence[CheckResult]) -> StudyError:
@@ -281,7 +271,7 @@ def hardware_is_approved(attempt: LaunchAttempt) -> RuleFinding:
     """G13: host, GPUs and launcher are those of the contract."""
     hardware, gpus, problems = attempt.study.contract.hardware, attempt.gpus, list[str]()
     here = {"local", "localhost", socket.gethostname()}
-    if hardware.launcher in ON_THIS_MACHINE and here.isdisjoint(hardware.hosts):
+    if hardware.launcher == "local" and here.isdisjoint(hardware.hosts):
         problems.append(f"{socket.gethostname()} is not one of {', '.join(hardware.hosts)}")
     if foreign := [gpu for gpu in gpus if gpu not in hardware.gpus]:
         problems.append(f"GPU {', '.join(map(str, foreign))} is not in the contract")
@@ -451,13 +441,10 @@ def command_is_harmless(attempt: LaunchAttempt) -> RuleFinding:
     return RuleFinding((*problems, *word_problems(attempt.command.argv)))
 
 
-def launcher_is_rendered(attempt: LaunchAttempt) -> RuleFinding:
-    """G24: what starts it is written out, the same each time, and valid for its launcher."""
-    again = attempt.launcher.render(attempt.order)
-    problems = list(attempt.rendered.problems)
-    if again.hash != attempt.rendered.hash:
-        problems.append("the launcher writes something else each time")
-    return RuleFinding(problems, value=attempt.rendered.hash[:12])
+def launcher_is_valid(attempt: LaunchAttempt) -> RuleFinding:
+    """G24: the whole command is known, and asks nothing of its launcher that a run may not."""
+    value = content_hash([step.model_dump() for step in attempt.steps])[:12]
+    return RuleFinding(attempt.launcher_problems, value=value)
 
 
 def word_problems(argv: tuple[str, ...]) -> list[str]:
@@ -521,5 +508,5 @@ GATES: dict[str, Callable[[LaunchAttempt], RuleFinding]] = {
     "G21": network_is_settled,
     "G22": generated_code_is_reviewed,
     "G23": command_is_harmless,
-    "G24": launcher_is_rendered,
+    "G24": launcher_is_valid,
 }

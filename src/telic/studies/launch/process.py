@@ -1,0 +1,119 @@
+"""The process of a run, known by the files that its supervisor writes in the run folder."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import socket
+from pathlib import Path
+from typing import Any, Literal
+
+from telic.storage.files import read_table, write_json
+from telic.studies.canonical import utc_now
+from telic.studies.launch import supervisor
+
+ProcessState = Literal["unclaimed", "given_up", "elsewhere", "alive", "ended", "gone"]
+_GIVEN_UP = "given_up"
+
+
+class RunProcess:
+    """The supervisor of one run, and through it the run; every question is answered anew.
+
+    A process is identified by pid, start time and boot together.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def _read(self, name: str) -> dict[str, Any] | None:
+        path = self.folder / name
+        return read_table(path) if path.exists() else None
+
+    @property
+    def claim(self) -> dict[str, Any] | None:
+        """pid.json: the supervisor, or the recovery that gave the launch up; None before either."""
+        return self._read(supervisor.PID_FILE)
+
+    @property
+    def exit_record(self) -> dict[str, Any] | None:
+        """How the run ended; None while it runs, and if it left no record."""
+        return self._read(supervisor.EXIT_FILE)
+
+    @property
+    def heartbeat(self) -> dict[str, Any] | None:
+        """The last sign of life."""
+        return self._read(supervisor.HEARTBEAT_FILE)
+
+    @property
+    def stop_request(self) -> dict[str, Any] | None:
+        """Who asked the run to end, and why."""
+        return self._read(supervisor.STOP_FILE)
+
+    @property
+    def state(self) -> ProcessState:
+        """What became of the launch; `gone` is a supervisor that left no record."""
+        claim = self.claim
+        if claim is None:
+            return "unclaimed"
+        if _GIVEN_UP in claim:
+            return "given_up"
+        if self.exit_record is not None:
+            return "ended"
+        if claim.get("host") != socket.gethostname():
+            return "elsewhere"
+        if _is_alive(claim):
+            return "alive"
+        # It may have written its record between the two looks.
+        return "gone" if self.exit_record is None else "ended"
+
+    def give_up(self, why: str) -> bool:
+        """Make sure that this launch never starts; False when it has started already.
+
+        A supervisor that comes late finds the claim taken and leaves.
+        """
+        self.folder.mkdir(parents=True, exist_ok=True)
+        claim = {_GIVEN_UP: why, "at": utc_now()}
+        return supervisor.claim(self.folder / supervisor.PID_FILE, claim)
+
+    def ask_to_stop(self, by: str, why: str) -> bool:
+        """Record who wants the run to end and signal its supervisor, if one is alive here."""
+        if self.stop_request is None:
+            facts = {"by": by, "why": why, "at": utc_now()}
+            write_json(self.folder / supervisor.STOP_FILE, facts)
+        claim = self.claim
+        if claim is None or self.state != "alive":
+            return False
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(int(claim["pid"]), signal.SIGTERM)
+        return True
+
+    def end_leftovers(self) -> int:
+        """Kill what a dead supervisor left running in its session; return how many there were."""
+        for job in self.folder.glob("jobs/*/job.json"):
+            (job.parent / "stop").touch()  # on another machine: its worker looks for this file
+        claim = self.claim or {}
+        is_same_boot = claim.get("boot_id") == supervisor.boot_id()
+        if not is_same_boot or claim.get("session") != claim.get("pid"):
+            return 0  # the session is that of another process
+        # The kernel gives no new process the number of a session that still has members.
+        session = int(claim["session"])
+        left = [pid for pid in supervisor.session_members(session) if pid != session]
+        for pid in left:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        return len(left)
+
+
+def _is_alive(claim: dict[str, Any]) -> bool:
+    """Return whether the recorded process still runs; its number alone proves nothing."""
+    if claim.get("boot_id") != supervisor.boot_id():
+        return False
+    import psutil  # slow to load, and most commands do not look
+
+    pid = int(claim["pid"])
+    try:
+        is_dead = psutil.Process(pid).status() in (psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD)
+    except psutil.NoSuchProcess:
+        return False
+    return not is_dead and supervisor.start_ticks(pid) == claim.get("start_ticks")
