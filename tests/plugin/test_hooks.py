@@ -13,7 +13,6 @@ from telic.plugin.hooks import answer, at_stop
 from telic.studies.administration import pause_study
 from telic.studies.approvals import Consent, reject
 from telic.studies.canonical import utc_now
-from telic.studies.queue import plan_candidate
 from tests.studies.launch.toy_study import (
     AGENT,
     change_contract,
@@ -33,7 +32,7 @@ def loop(tmp_path_factory):
         patch.setenv("TELIC_CONFIG_DIR", str(home / "config"))
         study = make_study(home / "repo")
         change_contract(study, ALONE)
-        plan_candidate(study, make_baseline(study), AGENT)
+        make_baseline(study)
         yield study
 
 
@@ -72,7 +71,7 @@ def test_where_a_person_has_to_act_stopping_is_right(tmp_path, monkeypatch):
     change_contract(study, ALONE)
     event = {"cwd": str(study.folder.root)}
     assert "propose" in at_stop(event)["reason"]
-    plan_candidate(study, _unapproved(study), AGENT)
+    _unapproved(study)
     assert at_stop(event) is None
     pause_study(study, AGENT, "enough")
     assert at_stop(event) is None

@@ -160,15 +160,13 @@ def show_contract(contract: ContractView) -> None:
 
 @view
 def show_proposed(proposed: ProposedCandidate) -> None:
-    """Print the candidate, failed checks and similar candidates."""
+    """Print the candidate and failed checks."""
     console.print(f"{_MARKS[proposed.ok]} {proposed.id}, revision {proposed.revision}")
     if proposed.problem:
         console.print(f"  [red]✗[/] not checked: {escape(proposed.problem)}", soft_wrap=True)
     for check in proposed.outcome.checks if proposed.outcome else ():
         if not check.passed:
             console.print(f"  [red]✗[/] {check.id} {escape(check.why)}", soft_wrap=True)
-    for similar in proposed.similar:
-        console.print(f"  similar: {similar.candidate} ({similar.status}), {similar.likeness:.0%}")
 
 
 @view

@@ -17,15 +17,10 @@ from telic.studies.launch.attempt import LaunchRequest
 from telic.studies.launch.launch import launch
 from telic.studies.launch.recovery import reconcile, stop_run
 from telic.studies.next import note_next
-from telic.studies.queue import (
-    TOKEN,
-    advance,
-    more_seeds,
-    plan_candidate,
-    plan_incumbent_check,
-)
+from telic.studies.queue import TOKEN, more_seeds, plan_incumbent_check
 from telic.studies.rules.actions import NextAction
 from telic.studies.rules.checks import validate_candidate
+from telic.studies.rules.results import advance
 from telic.studies.rules.stops import ingest
 from telic.studies.study import Study
 
@@ -103,14 +98,6 @@ def _wait(study: Study, args: dict[str, Any], actor: StudyActor, why: str) -> No
     reconcile(study, processes=True)
 
 
-def _plan(study: Study, args: dict[str, Any], actor: StudyActor, why: str) -> None:
-    trusted = study.incumbent
-    if trusted is not None and trusted.candidate == args["candidate"]:
-        plan_incumbent_check(study, actor)
-    else:
-        plan_candidate(study, args["candidate"], actor)
-
-
 def _advance(study: Study, args: dict[str, Any], actor: StudyActor, why: str) -> None:
     if args.get("more_seeds"):
         more_seeds(study, args["candidate"], actor, why)
@@ -139,7 +126,7 @@ _STEPS: dict[str, Step] = {
     "audit": lambda study, args, actor, why: audit_result(study, args["candidate"], actor),
     "decide": _decide,
     "advance": _advance,
-    "plan": _plan,
+    "plan": lambda study, args, actor, why: plan_incumbent_check(study, actor),
     "launch": _launch,
     "validate": lambda study, args, actor, why: validate_candidate(study, args["candidate"]),
     "abandon": lambda study, args, actor, why: withdraw(study, args["candidate"], actor, why),

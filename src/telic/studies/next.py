@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from telic.errors import TelicError
 from telic.studies.canonical import moment, utc_now
 from telic.studies.contract import check_contract
-from telic.studies.decide import previous_incumbent, standing_audits
+from telic.studies.decide import standing_audits
 from telic.studies.documents.candidate import CandidateStatus, RunStatus
 from telic.studies.errors import StudyError
 from telic.studies.evidence.artefacts import altered_artefacts
@@ -19,9 +19,13 @@ from telic.studies.evidence.review import REVIEW, ask_for_review, is_unreviewed
 from telic.studies.evidence.signatures import fatal_alerts
 from telic.studies.launch.process import RunProcess
 from telic.studies.launch.recovery import due_move, is_over
-from telic.studies.queue import TOKEN, ReadyJob, lacks_jobs, queue_step, seeds_fit
+from telic.studies.queue import JOB_OVER, TOKEN, Job, seeds_fit
 from telic.studies.rules.actions import (
+    AMEND,
+    APPROVE_CANDIDATE,
     EVALUATOR_CHANGED,
+    REVISE,
+    WITHDRAW,
     ActionCode,
     NextAction,
     remedy_for,
@@ -50,7 +54,6 @@ from telic.studies.rules.stops import (
 from telic.studies.study import Study
 
 S = CandidateStatus
-LOOK_EVERY_S = 0.1
 _LAST_PHASES = ("promotion", "incumbent_validation")
 _OVER = (S.ACCEPTED, S.REJECTED, S.REVERTED, S.INCONCLUSIVE)
 _REWARD_WORK = ("reward_tuning", "reward_engineering")
@@ -62,10 +65,7 @@ _VERDICTS = {
     "provisional": "inconclusive",
     "invalid": "debug",
 }
-_REVISE = "telic study propose FILE --revise {}"
-_VALIDATE = "telic study run"
-_WITHDRAW = "telic study decide {} withdraw --because TEXT"
-_AMEND = "telic study contract --amend TEXT"
+_RUN = "telic study run"
 
 
 def next_step(study: Study) -> NextAction:
@@ -140,7 +140,7 @@ def _obstacles(study: Study) -> Iterator[NextAction]:
         why = "the study is closed; nothing more is launched"
         yield NextAction(action="stop", args={"rule": "closed"}, why=why)
     crashed = [run for run in state.active_runs if is_over(study, run)]
-    why, command = "it ended or vanished and is not settled", "telic study run"
+    why, command = "it ended or vanished and is not settled", _RUN
     yield from _first(crashed, "reconcile", "run", why, command)
     unmoved = [name for name in _with_status(study, S.LAUNCHED) if due_move(study, name)]
     why = "runs finished, status not updated"
@@ -162,10 +162,10 @@ def _obstacles(study: Study) -> Iterator[NextAction]:
         ask = "is contract.yaml what may be tried? (telic study contract)"
         asks = (*found.questions, *problems) or (ask,)
         why = "no contract has been agreed on"
-        yield NextAction(action="agree", why=why, blocking=asks, command=_AMEND)
+        yield NextAction(action="agree", why=why, blocking=asks, command=AMEND)
     if problems := agreement_problems(study):
         is_amended = all("void" in each for each in problems)
-        command = "telic study approve" if is_amended else _AMEND
+        command = "telic study approve" if is_amended else AMEND
         ask = "a person agrees to it as it is now; or undo what was changed"
         blocking = (ask, *problems)
         yield NextAction(action="agree", why=problems[0], blocking=blocking, command=command)
@@ -202,8 +202,8 @@ def _way_out(study: Study, stop: Stop) -> str:
     """Return what continues a study after a stop, or ends it."""
     if stop.rule == "hacking_high" and (names := _unreviewed(study)):
         return REVIEW.format(names[0])
-    verb = "resume" if stop.effect in ("pause", "ask") else "pause --for-good"
-    return f"telic study {verb} --because TEXT"
+    words = "run --resume" if stop.effect in ("pause", "ask") else "report --close"
+    return f"telic study {words} --because TEXT"
 
 
 # ---------------------------------------------------------------------------- results
@@ -296,7 +296,7 @@ def _unaudited(study: Study) -> list[str]:
     trusted = study.incumbent
     open_arms = {
         job.seed
-        for job in study.queue.open_jobs
+        for job in _open_jobs(study)
         if trusted is not None and (job.candidate, job.phase) == (trusted.candidate, "promotion")
     }
     return [
@@ -320,7 +320,7 @@ def _doubts(study: Study) -> Iterator[NextAction]:
             action="plan",
             args={"candidate": name, "more_seeds": True},
             why=found.why,
-            command="telic study run",
+            command=_RUN,
         )
     revert, keep = take_back(study, name), f"telic study decide {name} keep --because TEXT"
     first, second = (revert, keep) if is_lost else (keep, revert)
@@ -357,15 +357,14 @@ def _objections(study: Study) -> Iterator[NextAction]:
     ]
     for name, cause, why in found:
         verdict, instead, status = "reject", (), study.candidate_state(name).status
-        command = _WITHDRAW.format(name)
+        command = WITHDRAW.format(name)
         if status == S.ACCEPTED:
             verdict, command = "revert", take_back(study, name)
             instead = ("a person takes it back",)
         elif status in (S.COMPLETED, S.DEBUG):
             command = f"telic study decide {name} reject --cause {cause} --because TEXT"
         if cause == "exploit":
-            anyway = f"telic study approve experiment --candidate {name}"
-            instead = (f"a person may approve it all the same: {anyway}",)
+            instead = (f"a person may approve it anyway: {APPROVE_CANDIDATE.format(name)}",)
         yield NextAction(
             action="decide",
             args={"candidate": name, "verdict": verdict, "cause": cause},
@@ -450,12 +449,12 @@ def _work(study: Study) -> Iterator[NextAction]:
     """Yield what moves the open candidates forward."""
     for each in _steps(study, "advance"):
         args = {"candidate": each.candidate, "phase": each.to}
-        command = "telic study run"
+        command = _RUN
         yield NextAction(action="advance", args=args, why=each.why, command=command)
     why = "reward work starts from what its terms did"
     yield from _first(_unreflected(study), "reflect", "run", why, "telic study audit {}")
     barred = _exploits(study)
-    ready = [x for x in queue_step(study).ready if x.job.candidate not in barred]
+    ready = [x for x in study.jobs if x.status == "ready" and x.candidate not in barred]
     waits = ready or _with_status(study, S.DRAFT, S.VALIDATED)
     # Before anything is checked or given up for it: no revision of a candidate mends that.
     if waits and (changed := changed_evaluators(study, study.root)):
@@ -468,30 +467,27 @@ def _work(study: Study) -> Iterator[NextAction]:
     for name in _with_status(study, S.VALIDATED):
         if changed := ", ".join(changed_since(study, name)):
             why = f"{changed} changed since it was validated"
-            yield from _first([name], "validate", "candidate", why, _VALIDATE)
+            yield from _first([name], "validate", "candidate", why, _RUN)
     if ready:
         yield from _launch(study, ready)
     yield from _incumbent_check(study)
-    open_jobs = {(job.candidate, job.phase) for job in study.queue.open_jobs}
+    open_jobs = {(job.candidate, job.phase) for job in _open_jobs(study)}
     held = study.state.candidates
-    unplanned = [x for x in _with_status(study, S.VALIDATED, S.LAUNCHED) if lacks_jobs(study, x)]
-    why = "it is validated and has no jobs"
-    yield from _first(unplanned, "plan", "candidate", why, "telic study run")
     idle = [x for x in _with_status(study, S.VALIDATED) if (x, held[x].phase) not in open_jobs]
-    give_up = f"or withdraw it: {_WITHDRAW}"
+    give_up = f"or withdraw it: {WITHDRAW}"
     why = "all its jobs are over and it was not completed; revise it or withdraw it"
-    yield from _first(idle, "mend", "candidate", why, _REVISE, give_up)
+    yield from _first(idle, "mend", "candidate", why, REVISE, give_up)
     faults = {name: _fault(study, name) for name in _with_status(study, S.DRAFT)}
     why = "it is a draft that was not checked yet"
     sound = [name for name, fault in faults.items() if fault is None]
-    yield from _first(sound, "validate", "candidate", why, _VALIDATE)
+    yield from _first(sound, "validate", "candidate", why, _RUN)
     faulty = [name for name, fault in faults.items() if fault]
     why = (faults[faulty[0]] if faulty else "") or ""
-    yield from _first(faulty, "mend", "candidate", why, _REVISE, give_up)
+    yield from _first(faulty, "mend", "candidate", why, REVISE, give_up)
     broken = [name for name in _with_status(study, S.DEBUG) if _may_be_mended(study, name)]
     give_up = "or a person gives it up: telic study decide {} reject --because TEXT"
     yield from _first(
-        broken, "mend", "candidate", "it failed; mend it or give it up", _REVISE, give_up
+        broken, "mend", "candidate", "it failed; mend it or give it up", REVISE, give_up
     )
 
 
@@ -520,29 +516,27 @@ def _fault(study: Study, draft: str) -> str | None:
     return next((f"{each.id}: {each.why}" for each in failed), None)
 
 
-def _launch(study: Study, ready: Sequence[ReadyJob]) -> Iterator[NextAction]:
+def _launch(study: Study, ready: Sequence[Job]) -> Iterator[NextAction]:
     """Yield the launch of the first ready job, or what its first shut gate needs."""
-    state = study.state
-    if found := remedy_for(study, ready[0]):
-        name = found.args["candidate"]
-        is_running = any(state.runs[run].candidate == name for run in state.active_runs)
+    state, job = study.state, ready[0]
+    if found := remedy_for(study, job):
+        is_running = any(state.runs[run].candidate == job.candidate for run in state.active_runs)
         if found.args["gate"] == "G16" or (found.action == "abandon" and is_running):
             yield from _waiting(study)  # a live run has to end first
         yield found
-    job, retry_of = ready[0].job, ready[0].retry_of
     yield NextAction(
         action="launch",
         args={
-            "candidate": job.candidate,
-            "phase": job.phase,
-            "seed": job.seed,
-            "gpu": job.slot.gpu,
-            "retry_of": retry_of,
+            **job.model_dump(include={"candidate", "phase", "seed", "gpu"}),
+            "retry_of": job.run_id,
         },
-        why=f"{job.job_id} is ready",
-        command=f"telic study run {job.candidate} --phase {job.phase} --seed {job.seed} "
-        f"--confirm {TOKEN}",
+        why=f"{job.name} is ready",
+        command=f"{_RUN} {job.candidate} --phase {job.phase} --seed {job.seed} --confirm {TOKEN}",
     )
+
+
+def _open_jobs(study: Study) -> list[Job]:
+    return [job for job in study.jobs if job.status not in JOB_OVER]
 
 
 def _incumbent_check(study: Study) -> Iterator[NextAction]:
@@ -551,14 +545,11 @@ def _incumbent_check(study: Study) -> Iterator[NextAction]:
     if trusted is None or is_checked(study):
         return
     name = trusted.candidate
-    before = previous_incumbent(study.state, name)
+    before = study.state.previous_incumbent(name)
     arms = [name, *([before.candidate] if before else [])]
     if seeds_fit(study, arms, "incumbent_validation", 0):
-        why, command = (
-            "its claim was not checked on fresh seeds",
-            "telic study run",
-        )
-        yield from _first([name], "plan", "candidate", why, command)
+        why = "its claim was not checked on fresh seeds"
+        yield from _first([name], "plan", "candidate", why, _RUN)
     yield NextAction(
         action="decide",
         args={"candidate": name, "verdict": "keep"},
@@ -577,7 +568,7 @@ def _ideas(study: Study) -> Iterator[NextAction]:
             action="propose",
             args={"kind": "baseline"},
             why="nothing can be compared before a baseline is measured",
-            command="telic study run",
+            command=_RUN,
         )
     # A live run may be the check of the incumbent that an idea would start from.
     if study.incumbent is not None and is_idle and not state.active_runs:

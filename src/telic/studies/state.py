@@ -7,15 +7,16 @@ Data that the replay reads, by kind of entry (everything else in `data` is kept 
     contract.amended    version, hash, protocol_hash, required, budget, automation, stop_rules
     approval.*          key, subject_hash, candidate, by, at, method, note, sig; voided: why
     candidate.*         to (the new status), kind, parents, revision, content_hash, contract_hash,
-                        protocol_hash, adapter_hash, phase; created: the actor is the author
+                        protocol_hash, adapter_hash, phase; created: the actor is the author;
+                        advanced: seeds that are added to the phase
     launch.intent       run, candidate, phase, seed, nonce, kind, reservation, gpu, retry_of
     launch.started      run; identity (pid, start time, boot id or job id); to
     launch.aborted      run, reason
     run.*               run; actual (amounts), by and why when killed
-    queue.*             policy, jobs, changes
     evidence.added      id, kind, hash, run, candidate
     decision.recorded   decision, verdict, to, audit, audit_verdict, incumbent, noise_floor
     incumbent.changed   to, protocol_hash, iqm, ci, n
+    incumbent.check     candidate, control, seeds
     work_order.submitted  usd, tokens
     stop.fired          rule, why; stands: until the study is opened again
 """
@@ -31,13 +32,7 @@ from telic.core.config import Record
 from telic.storage.journal import JournalEntry, JournalHead
 from telic.studies.budget import Account, BudgetState
 from telic.studies.documents.base import DocumentPart, Sha, actor_of
-from telic.studies.documents.candidate import (
-    LIVE_RUNS,
-    CandidateStatus,
-    Job,
-    QueuePolicy,
-    RunStatus,
-)
+from telic.studies.documents.candidate import LIVE_RUNS, CandidateStatus, RunStatus
 from telic.studies.documents.contract import (
     Amounts,
     Approval,
@@ -61,8 +56,7 @@ _ENTRIES = {
     "evidence": "added",
     "monitor": "alert",
     "decision": "proposed recorded",
-    "incumbent": "changed",
-    "queue": "planned reordered",
+    "incumbent": "changed check",
     "work_order": "issued submitted rejected accepted",
     "stop": "fired",
     "note": "added",
@@ -89,6 +83,8 @@ class CandidateState(DocumentPart):
     adapter_hash: Sha | None = None
     debug_attempts: int = 0
     """revisions made in debug"""
+    added_seeds: dict[Phase, tuple[int, ...]] = Field(default={})
+    """besides those of its plan"""
     since_seq: int
     """entry that gave it its status"""
     reason: str = ""
@@ -152,6 +148,13 @@ class Incumbent(DocumentPart):
     n: int | None = None
 
 
+class CheckPlan(DocumentPart):
+    """Fresh seeds on which the gain of an incumbent is checked against the one before it."""
+
+    control: str | None = None
+    seeds: tuple[int, ...] = ()
+
+
 class DecisionState(DocumentPart):
     """A decision as the ledger knows it."""
 
@@ -211,9 +214,8 @@ class StudyState(DocumentPart):
     required_approvals: tuple[ApprovalKey, ...] = ()
     pending_approvals: tuple[str, ...] = ()
     fired_stops: tuple[FiredStop, ...] = ()
-    policy: QueuePolicy = QueuePolicy()
-    jobs: dict[str, Job] = Field(default={})
-    """as planned; `queue.queue_of` adds what became of them"""
+    checks: dict[str, CheckPlan] = Field(default={})
+    """by incumbent"""
 
     def runs_of(self, candidate: str, phase: Phase | None = None) -> dict[str, RunState]:
         """Return the runs of a candidate, in one phase or in all."""
@@ -223,9 +225,25 @@ class StudyState(DocumentPart):
             if run.candidate == candidate and phase in (None, run.phase)
         }
 
+    def previous_incumbent(self, candidate: str, to: str | None = None) -> Incumbent | None:
+        """Return whom the study trusted besides a candidate under this protocol: the last, or `to`.
+
+        Only accepted candidates are trusted again.
+        """
+        trusted = [
+            each.incumbent
+            for each in self.decisions.values()
+            if each.incumbent is not None
+            and each.incumbent.candidate != candidate
+            and each.incumbent.protocol_hash in (None, self.protocol_hash)
+            and to in (None, each.incumbent.candidate)
+            and self.candidates[each.incumbent.candidate].status == CandidateStatus.ACCEPTED
+        ]
+        return trusted[-1] if trusted else None
+
     def summary(self) -> dict[str, Any]:
         """Return state.json: enough for an agent to continue, without the long tables."""
-        return self.model_dump(mode="json", exclude={"runs", "evidence", "jobs"})
+        return self.model_dump(mode="json", exclude={"runs", "evidence"})
 
 
 class LedgerReplay:
@@ -241,8 +259,8 @@ class LedgerReplay:
         self._decisions: dict[str, DecisionState] = {}
         self._approvals: dict[str, Approval] = {}
         self._incumbents: dict[str, Incumbent] = {}
+        self._checks: dict[str, CheckPlan] = {}
         self._fired: list[FiredStop] = []
-        self._policy, self._jobs = QueuePolicy(), dict[str, Job]()
         self._known: StudyState | None = None
 
     def apply(self, entry: JournalEntry) -> None:
@@ -284,8 +302,7 @@ class LedgerReplay:
                 key for key in required if key not in given or given[key].status != "approved"
             ),
             fired_stops=tuple(self._fired),
-            policy=self._policy,
-            jobs=dict(self._jobs),
+            checks=dict(self._checks),
         )
 
     # ------------------------------------------------------------------ one method per group
@@ -352,8 +369,13 @@ class LedgerReplay:
             changes["status"] = CandidateStatus(data["to"])
             changes["since_seq"] = entry.seq
             changes["reason"] = data.get("reason", "")
-        if entry.kind == "candidate.revised" and held.status == CandidateStatus.DEBUG:
-            changes["debug_attempts"] = held.debug_attempts + 1
+        if entry.kind == "candidate.revised":
+            changes["added_seeds"] = {}
+            changes["debug_attempts"] = held.debug_attempts + (held.status == CandidateStatus.DEBUG)
+        if entry.kind == "candidate.advanced" and data.get("seeds"):
+            phase: Phase = data.get("phase") or held.phase or "smoke"
+            before = held.added_seeds.get(phase, ())
+            changes["added_seeds"] = {**held.added_seeds, phase: (*before, *data["seeds"])}
         self._candidates[candidate] = held.model_copy(update=changes)
 
     def _launch(self, name: str, entry: JournalEntry) -> None:
@@ -411,15 +433,6 @@ class LedgerReplay:
         if run in self._runs:
             self._runs[run] = self._runs[run].model_copy(update=changes)
 
-    def _queue(self, name: str, entry: JournalEntry) -> None:
-        data = entry.data
-        self._policy = QueuePolicy.model_validate(data.get("policy") or self._policy)
-        for fields in data.get("jobs", ()):
-            self._jobs[fields["job_id"]] = Job.model_validate(fields)
-        for job, changes in data.get("changes", {}).items():
-            if job in self._jobs:
-                self._jobs[job] = self._jobs[job].model_copy(update=changes)
-
     def _evidence(self, name: str, entry: JournalEntry) -> None:
         data = entry.data
         self._sheets[data["id"]] = EvidenceState(
@@ -459,6 +472,11 @@ class LedgerReplay:
 
     def _incumbent(self, name: str, entry: JournalEntry) -> None:
         data = entry.data
+        if name == "check":
+            before = self._checks.get(data["candidate"], CheckPlan())
+            seeds = (*before.seeds, *data["seeds"])
+            self._checks[data["candidate"]] = CheckPlan(control=data.get("control"), seeds=seeds)
+            return
         if data.get("to") is None:
             protocol = data.get("protocol_hash") or self._fields.get("protocol_hash") or ""
             self._incumbents.pop(protocol, None)

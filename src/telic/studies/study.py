@@ -30,7 +30,7 @@ from telic.studies.evidence.claims import Audit
 from telic.studies.evidence.store import altered, read_evidence
 from telic.studies.folder import Registry, StudyFolder, read_registry
 from telic.studies.ledger import Ledger
-from telic.studies.queue import JobQueue, queue_of
+from telic.studies.queue import Job, jobs_of
 from telic.studies.state import CandidateState, Incumbent, StudyState
 
 Arguments = ParamSpec("Arguments")
@@ -113,10 +113,6 @@ class Study:
     ) -> JournalEntry:
         """Commit one entry; see `Ledger.append`."""
         return self.ledger.append(kind, subject, data, actor)
-
-    def require_intact(self) -> None:
-        """Raise BrokenIntegrity E_LEDGER_BROKEN unless the ledger verifies."""
-        self.ledger.require_intact()
 
     # ------------------------------------------------------------------ the ledger
 
@@ -285,20 +281,22 @@ class Study:
         """Return whether a candidate may run in a phase: approved itself or by its class."""
         return approvals.experiment_standing(self, candidate, phase)
 
-    # ------------------------------------------------------------------ the queue
+    # ------------------------------------------------------------------ jobs
 
     @property
     @fact
-    def queue(self) -> JobQueue:
-        """The queue that follows from the ledger, within the present contract."""
-        contract = self.contract if self.folder.contract.is_file() else None
-        return queue_of(self.state, contract)
+    def jobs(self) -> tuple[Job, ...]:
+        """The runs that open candidates and the check of the incumbent need."""
+        return jobs_of(self)
 
     @fact
     def planned_seeds(self, candidate: str, phase: Phase) -> frozenset[int]:
         """Return the seeds of a phase: those of the plan, and those that were added later."""
-        jobs = self.queue.where(candidate=candidate, phase=phase)
-        added = [job.seed for job in jobs if job.status != "cancelled"]
+        added = [
+            job.seed
+            for job in self.jobs
+            if (job.candidate, job.phase) == (candidate, phase) and job.status != "cancelled"
+        ]
         return frozenset([*added, *self.candidate(candidate).plan.seeds.get(phase, ())])
 
     # ------------------------------------------------------------------ evidence

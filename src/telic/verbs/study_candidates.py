@@ -21,7 +21,6 @@ from telic.studies.documents.base import StudyActor, read_yaml
 from telic.studies.documents.candidate import Candidate, Change, Hypothesis, Plan
 from telic.studies.documents.contract import CandidateKind
 from telic.studies.errors import StudyError
-from telic.studies.rules.change import SimilarCandidate
 from telic.studies.rules.checks import ValidationOutcome
 from telic.studies.study import Study
 from telic.verbs.study import CANDIDATE, PersonRequest, StudyRequest, study_verb
@@ -112,7 +111,7 @@ class ProposeRequest(StudyRequest):
 
 
 class ProposedCandidate(Record):
-    """A candidate, how its checks V01 to V16 went, and earlier ones that resemble it."""
+    """A candidate and how its checks V01 to V16 went."""
 
     id: str
     revision: int
@@ -121,7 +120,6 @@ class ProposedCandidate(Record):
     outcome: ValidationOutcome | None
     problem: str = ""
     """why it could not be checked"""
-    similar: tuple[SimilarCandidate, ...] = ()
 
     def as_data(self) -> dict[str, Any]:
         """Return the candidate with its checks."""
@@ -145,7 +143,6 @@ def propose(request: ProposeRequest) -> ProposedCandidate:
     A draft has title, kind, hypothesis, change, evidence_refs and plan. It is frozen when all
     checks pass; until then it can be revised.
     """
-    from telic.studies.rules.change import similar_candidates
     from telic.studies.rules.checks import validate_candidate
 
     study, draft, who = request.open(), request.complete(), request.who
@@ -165,7 +162,6 @@ def propose(request: ProposeRequest) -> ProposedCandidate:
         problem=problem,
         content_hash=made.content_hash,
         outcome=outcome,
-        similar=tuple(similar_candidates(study, made.id)[:3]),
     )
 
 
@@ -301,10 +297,6 @@ def _decided(request: DecideRequest) -> DecisionOutcome:
             withdraw(study, name, request.who, because)
         case "more-seeds":
             more_seeds(study, name, request.who, because)
-        case "revert":
-            return deciding.revert(
-                study, name, actor, because, to=request.to, evidence=request.evidence
-            )
         case verdict:
             return deciding.decide(
                 study,
@@ -315,6 +307,7 @@ def _decided(request: DecideRequest) -> DecisionOutcome:
                 evidence=request.evidence,
                 audit=request.audit,
                 cause=request.cause,
+                to=request.to,
             )
     trusted = study.incumbent
     return DecisionOutcome(

@@ -42,7 +42,6 @@ class StatusReport(Record):
 def status(request: StatusRequest) -> StatusReport:
     """Show the state of the study, or one of its candidates, runs or evidence records."""
     from telic.studies.next import next_step
-    from telic.studies.queue import queue_step
 
     study, about = request.open(), request.about
     data = study.state.as_data()
@@ -52,7 +51,7 @@ def status(request: StatusRequest) -> StatusReport:
         case "candidates" | "runs":
             return StatusReport(about=about, facts=data[about])
         case "queue":
-            return StatusReport(about=about, facts=queue_step(study).as_data())
+            return StatusReport(about=about, facts={"jobs": [x.as_data() for x in study.jobs]})
         case _ if about.startswith("r-"):
             return StatusReport(about="run", facts={"run": about, **_known(data["runs"], about)})
         case _ if about.startswith("e-"):

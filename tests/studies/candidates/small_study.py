@@ -14,8 +14,8 @@ from telic.studies.evidence.audit import audit_result
 from telic.studies.evidence.measurement import Measurement
 from telic.studies.folder import StudyFolder, activate
 from telic.studies.lifecycle import transition
-from telic.studies.queue import advance, plan_candidate
 from telic.studies.rules.checks import validate_candidate
+from telic.studies.rules.results import advance
 from tests.studies.fresh import FreshStudy
 
 HUMAN = StudyActor(kind="human", name="ada")
@@ -220,7 +220,6 @@ def established(study: FreshStudy) -> str:
     facts = {"kind": "baseline", "plan": {"est": {"gpu_h": 1.0}}}
     name = new_candidate(study, "as it is", facts, AGENT).id
     assert validate_candidate(study, name).ok
-    plan_candidate(study, name, AGENT)
     claim(study, name, "smoke", {1: 0.5})
     advance(study)
     scores = dict(zip(range(901, 906), (0.50, 0.52, 0.48, 0.51, 0.49), strict=True))
@@ -234,7 +233,6 @@ def promoted(study: FreshStudy, better_by: float, title="more weight", **changes
     """Take a candidate to the end of its promotion, the incumbent's arm beside it."""
     name = make(study, title, plan={"est": {"gpu_h": 1.0}}, **changes)
     assert validate_candidate(study, name).ok
-    plan_candidate(study, name, AGENT)
     for phase in ("smoke", "short_trial"):
         claim(study, name, phase, {1: 0.6})
         advance(study)

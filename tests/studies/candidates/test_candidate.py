@@ -12,13 +12,11 @@ from telic.studies.candidates import (
 from telic.studies.documents.base import RUNNER, SYSTEM, StudyActor
 from telic.studies.errors import GateRefused, InvalidDocument, StudyError
 from telic.studies.lifecycle import transition
-from telic.studies.rules.change import similar_candidates
 from telic.studies.rules.checks import validate_candidate
 from tests.studies.candidates.small_study import (
     AGENT,
     HUMAN,
     PATCH,
-    SEED_PATCH,
     complete,
     draft,
     end_run,
@@ -159,15 +157,6 @@ def test_an_agent_withdraws_only_its_own_idea(study):
         withdraw(study, name, StudyActor(kind="agent", name="somebody"), "not mine")
     withdraw(study, name, AGENT, "a better one came up")
     assert study.state.candidates[name].status == "rejected"
-
-
-def test_similar_ideas_are_found_the_same_one_first(study):
-    same, near = make(study), make(study, "smaller step", change=OTHER_STEP)
-    make(study, "far", patch=SEED_PATCH, change={}, hypothesis={"statement": "x"})
-    own = make(study, "again")
-    found = similar_candidates(study, own)
-    assert [each.candidate for each in found] == [same, near]
-    assert found[0].likeness == 1.0 and found[1].shares == ("reward.weight",)
 
 
 def test_a_finished_promotion_seed_is_not_used_by_a_later_revision(study):

@@ -2,7 +2,7 @@ import pytest
 
 from telic.storage.files import read_json, write_json
 from telic.studies.candidates import new_candidate
-from telic.studies.decide import decide, revert
+from telic.studies.decide import decide
 from telic.studies.documents.candidate import Hypothesis
 from telic.studies.errors import BrokenIntegrity, GateRefused, StudyError
 from telic.studies.evidence.audit import audit_result
@@ -144,8 +144,8 @@ def test_a_revert_brings_the_one_before_back(claimed):
     audit_result(study, name, AGENT)
     decide(study, name, "accept", HUMAN, "better")
     with pytest.raises(GateRefused, match="agent may not"):
-        revert(study, name, AGENT, "I changed my mind")
-    made = revert(study, name, HUMAN, "it broke on the robot")
+        decide(study, name, "revert", AGENT, "I changed my mind")
+    made = decide(study, name, "revert", HUMAN, "it broke on the robot")
     assert made.incumbent == BASELINE
     assert study.state.candidates[name].status == "reverted"
     incumbent = study.state.incumbent
@@ -156,9 +156,9 @@ def test_without_anyone_before_there_is_no_revert(based):
     study = based
     before = snapshot(study)
     with pytest.raises(GateRefused, match="takes over is not named"):
-        revert(study, BASELINE, HUMAN, "start over")
+        decide(study, BASELINE, "revert", HUMAN, "start over")
     with pytest.raises(StudyError, match="E_NO_INCUMBENT"):
-        revert(study, BASELINE, HUMAN, "start over", to="c-0009-x")
+        decide(study, BASELINE, "revert", HUMAN, "start over", to="c-0009-x")
     assert snapshot(study) == before
 
 
@@ -171,8 +171,8 @@ def recheck(study, level, gains):
     audit_result(study, BETTER, AGENT)
     decide(study, BETTER, "accept", HUMAN, "better")
     assert not is_checked(study) and check_incumbent(study) is None
-    jobs = plan_incumbent_check(study, AGENT)
-    assert [(each.candidate, each.seed) for each in jobs] == [
+    assert plan_incumbent_check(study, AGENT) == FRESH
+    assert [(each.candidate, each.seed) for each in study.jobs] == [
         (name, seed) for name in (BETTER, BASELINE) for seed in FRESH
     ]
     assert is_checked(study) and check_incumbent(study) is None
@@ -197,7 +197,7 @@ def test_a_person_keeps_an_incumbent_that_lost_its_gain(claimed):
     assert f"telic study decide {BETTER} keep" in found.blocking[0]
     assert not decide(claimed, BETTER, "keep", AGENT, "I like it").recorded
     assert next_step(claimed) == found
-    with pytest.raises(GateRefused, match="nothing to keep"):
+    with pytest.raises(GateRefused, match="is not the incumbent"):
         decide(claimed, BASELINE, "keep", HUMAN, "it is mine")
     made = decide(claimed, BETTER, "keep", HUMAN, "it is cheaper to run")
     assert (made.recorded, made.incumbent) == (True, BETTER)

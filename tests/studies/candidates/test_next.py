@@ -10,8 +10,8 @@ from telic.studies.documents.base import RUNNER
 from telic.studies.evidence.audit import audit_result
 from telic.studies.lifecycle import transition
 from telic.studies.next import next_step, note_next
-from telic.studies.queue import advance, plan_candidate
 from telic.studies.rules.checks import validate_candidate
+from telic.studies.rules.results import advance
 from tests.studies.candidates.small_study import (
     AGENT,
     HUMAN,
@@ -39,8 +39,6 @@ def test_a_study_is_led_from_the_idea_to_the_launch(study):
     name = make(study)
     assert next_step(study).command == "telic study run"
     validate_candidate(study, name)
-    assert next_step(study).command == "telic study run"
-    plan_candidate(study, name, AGENT)
     found = next_step(study)
     assert (found.action, found.args["phase"], found.args["seed"]) == ("agree", "smoke", 1)
     assert any("budget" in each for each in found.blocking)
@@ -57,7 +55,6 @@ def test_a_draft_that_fails_its_checks_is_mended_not_checked_again(study):
 def test_a_study_is_led_from_the_run_to_the_next_phase(study):
     name = make(study)
     validate_candidate(study, name)
-    plan_candidate(study, name, AGENT)
     (run,) = complete(study, name)
     assert next_step(study).command == f"telic study audit {run}"
     measure(study, run, 0.3)

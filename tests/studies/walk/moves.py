@@ -4,22 +4,16 @@ from telic.studies.administration import pause_study, resume_study
 from telic.studies.approvals import grant, reject
 from telic.studies.candidates import revise_candidate, withdraw
 from telic.studies.contract import ALWAYS_REQUIRED, amend, hash_evaluator
-from telic.studies.decide import decide, revert
+from telic.studies.decide import decide
 from telic.studies.documents.base import read_yaml, update_yaml, write_yaml
 from telic.studies.evidence.audit import audit_result
 from telic.studies.evidence.measurement import analyze_run
 from telic.studies.evidence.review import review_candidate
 from telic.studies.evidence.store import add_evidence
 from telic.studies.launch.recovery import reconcile, stop_run
-from telic.studies.queue import (
-    advance,
-    more_seeds,
-    plan_batch,
-    plan_candidate,
-    plan_incumbent_check,
-    reorder,
-)
+from telic.studies.queue import more_seeds, plan_incumbent_check
 from telic.studies.rules.checks import validate_candidate
+from telic.studies.rules.results import advance
 from tests.studies.launch.toy_study import EVALUATOR
 from tests.studies.walk.person import AGENT, BETTER_EVALUATOR, HUMAN, TWIN, consent, new_idea
 
@@ -180,11 +174,6 @@ MOVES = {
     ),
     "validate": lambda world, study: validate_candidate(study, _candidate(world, study)),
     "withdraw": lambda world, study: withdraw(study, _candidate(world, study), HUMAN, "no"),
-    "plan": lambda world, study: plan_candidate(study, _candidate(world, study), AGENT),
-    "batch": lambda world, study: plan_batch(
-        study, "both", "", [_candidate(world, study), _candidate(world, study)], AGENT
-    ),
-    "reorder": lambda world, study: reorder(study, AGENT, order="successive_halving", eta=2),
     "advance": lambda world, study: advance(study),
     "more seeds": lambda world, study: more_seeds(study, _candidate(world, study), HUMAN, "more"),
     "check incumbent": lambda world, study: plan_incumbent_check(study, AGENT),
@@ -207,8 +196,13 @@ MOVES = {
         "a person's whim",
         cause=world.luck.choice((None, "phase_rule", "exploit")),
     ),
-    "revert": lambda world, study: revert(
-        study, _candidate(world, study), HUMAN, "whim", to=world.luck.choice((None, "nobody"))
+    "revert": lambda world, study: decide(
+        study,
+        _candidate(world, study),
+        "revert",
+        HUMAN,
+        "whim",
+        to=world.luck.choice((None, "nobody")),
     ),
     "approve": approve_all,
     "approve one": lambda world, study: grant(

@@ -2,14 +2,14 @@
 
 import shlex
 
+from telic.studies.adapter_check import confirm_all, unconfirmed_hash
 from telic.studies.administration import close_study, resume_study
 from telic.studies.approvals import Consent, grant
 from telic.studies.candidates import Attachments, new_candidate, revise_candidate, withdraw
 from telic.studies.canonical import utc_now
 from telic.studies.contract import amend
-from telic.studies.decide import decide, revert
-from telic.studies.documents.adapter import confirm_field
-from telic.studies.documents.base import StudyActor, rewrite_yaml, update_yaml
+from telic.studies.decide import decide
+from telic.studies.documents.base import StudyActor, update_yaml
 from telic.studies.errors import GateRefused
 from telic.studies.evidence.measurement import analyze_run
 from telic.studies.evidence.review import review_candidate
@@ -63,9 +63,7 @@ def _ask(world, study, said) -> None:
                 if changed_evaluators(study, study.root):
                     (study.root / "evaluate.py").write_text(text)
         case "G20":
-            field = said.command.split()[3]
-            adapter = confirm_field(study.adapter, field)
-            rewrite_yaml(study.folder.adapter, adapter)
+            confirm_all(study, consent(), unconfirmed_hash(study))
         case gate:
             raise AssertionError(f"nobody can answer {gate}: {said}")
 
@@ -166,7 +164,7 @@ def _decide(world, study, said) -> None:
     name, verdict, why = said.args["candidate"], said.args["verdict"], said.why
     if verdict == "revert":
         to = "nobody" if "--to nobody" in said.command else None
-        revert(study, name, HUMAN, why, to=to)
+        decide(study, name, "revert", HUMAN, why, to=to)
     elif " withdraw " in said.command:
         withdraw(study, name, HUMAN, why)
     else:
@@ -175,10 +173,9 @@ def _decide(world, study, said) -> None:
 
 
 def _stop(world, study, said) -> None:
-    verb = said.command.split()[2]
-    if verb == "review":
+    if said.command.split()[2] == "audit":
         _look(world, study, said.command.split()[3])
-    elif verb == "resume":
+    elif "--resume" in said.command:
         resume_study(study, consent(), "go on")
     elif world.luck.random() < 0.5 and said.args["rule"] != "target_reached":
         update_yaml(study.folder.contract, {"stop_rules": [], "budget": {"launches": 5000}})

@@ -9,7 +9,7 @@ import pytest
 
 from telic.studies.contract import amend, hash_evaluator
 from telic.studies.evidence.store import add_evidence
-from telic.studies.queue import plan_incumbent_check, queue_step
+from telic.studies.queue import plan_incumbent_check
 from telic.studies.rules.actions import remedy_for
 from tests.studies.launch.toy_study import EVALUATOR
 from tests.studies.walk import walking, world
@@ -31,6 +31,7 @@ def walk(tmp_path, monkeypatch):
     """Live a life in which nothing happens that nobody asked for."""
     for name in ("WHIM", "CRASHES"):
         monkeypatch.setattr(walking, name, 0.0)
+    monkeypatch.setattr(World, "ODDS", (1, 0, 0, 0, 0, 0))
     monkeypatch.setenv("TELIC_CONFIG_DIR", str(tmp_path / "config"))
     world.make_template(tmp_path)
     taken = Walk(World(tmp_path, random.Random(0)))
@@ -84,9 +85,9 @@ def test_whatever_shuts_the_gates_of_an_incumbent_can_be_answered(walk):
     plan_incumbent_check(study, AGENT)
 
     call_risky(study, BASELINE)
-    ready = queue_step(study).ready[0]
-    job = ready.job.model_copy(update={"phase": "promotion"})  # beside somebody else
-    assert remedy_for(study, ready.model_copy(update={"job": job})).action == "review"
+    ready = next(job for job in study.jobs if job.status == "ready")
+    job = ready.model_copy(update={"phase": "promotion"})  # beside somebody else
+    assert remedy_for(study, job).action == "review"
 
     edit(study, BASELINE)
     go_on(walk, with_status("reverted"), most=8)

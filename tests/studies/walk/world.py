@@ -29,6 +29,8 @@ class Crash(BaseException):
 class World:
     """What is outside of a study: the repository's commits, runs under way, a failing disk."""
 
+    ODDS = (14, 2, 1, 1, 1, 1)
+    """of how a run ends"""
     KEPT = ("head", "commits", "moved", "trees", "dirty")
 
     def __init__(self, home: Path, luck: random.Random) -> None:
@@ -69,8 +71,7 @@ class World:
         folder = attempt.run_folder
         claim = {"nonce": attempt.nonce, "at": supervisor.now(), **supervisor.identity(os.getpid())}
         how = self.luck.choices(
-            ("finished", "hangs", "vanished", "failed", "unreadable", "silent"),
-            (14, 2, 1, 1, 1, 1),
+            ("finished", "hangs", "vanished", "failed", "unreadable", "silent"), self.ODDS
         )[0]
         if how == "vanished":
             claim["start_ticks"] = -1

@@ -16,7 +16,6 @@ from telic.studies import git_read
 from telic.studies.budget import left_by_others
 from telic.studies.canonical import content_hash, utc_now
 from telic.studies.documents.adapter import Adapter
-from telic.studies.documents.base import DocumentPart
 from telic.studies.documents.candidate import (
     Candidate,
     CandidateStatus,
@@ -36,7 +35,6 @@ _SEED_NAMES = frozenset(
     {"seed", "seeds", "random_seed", "rng_seed", "env_seed", "global_seed", "random_state"}
 )
 _NUMBER = re.compile(r"(?<![\w.])[-+]?\d+(?:\.\d+)?")
-_WORD = re.compile(r"[a-z]{4,}")
 _SEED_WORD = re.compile(r"seed|random_state", re.IGNORECASE)
 Subject = TypeVar("Subject")
 
@@ -497,58 +495,3 @@ def _masked(line: str) -> str:
     if _SEED_WORD.search(code):
         code = _NUMBER.sub("0", code)
     return "".join(code.split())
-
-
-# ---------------------------------------------------------------------------- earlier ideas
-
-
-class SimilarCandidate(DocumentPart):
-    """An earlier candidate, how alike it is, and what became of it."""
-
-    candidate: str
-    status: CandidateStatus
-    likeness: float
-    """1: the same effective change; below: shared parameters, files and words"""
-    shares: tuple[str, ...]
-    statement: str
-
-
-def similar_candidates(study: Study, candidate: str, at_most: int = 5) -> list[SimilarCandidate]:
-    """Return the candidates most like this one, the most alike first."""
-    own = study.candidate(candidate)
-    others = {n: x.status for n, x in study.state.candidates.items() if n != candidate}
-    similar = list[SimilarCandidate]()
-    for name, status in others.items():
-        other = study.candidate(name)
-        score, shares = likeness(own, other)
-        similar.append(
-            SimilarCandidate(
-                candidate=name,
-                status=status,
-                likeness=score,
-                shares=shares,
-                statement=other.hypothesis.statement,
-            )
-        )
-    similar.sort(key=lambda each: (-each.likeness, each.candidate))
-    return [each for each in similar if each.likeness > 0][:at_most]
-
-
-def likeness(one: Candidate, other: Candidate) -> tuple[float, tuple[str, ...]]:
-    """Return how alike two candidates are and what they share.
-
-    What is changed counts for two thirds, the words of the hypotheses for one.
-    """
-    if effective_hash(one) == effective_hash(other):
-        return 1.0, ("the same effective change",)
-    touched = [{*x.change.overrides, *(file.path for file in x.change.files)} for x in (one, other)]
-    said = [f"{x.hypothesis.statement} {x.hypothesis.mechanism}".lower() for x in (one, other)]
-    words = [set(_WORD.findall(text)) for text in said]
-    score = 2 / 3 * _overlap(*touched) + 1 / 3 * _overlap(*words)
-    # only the very same change is fully alike
-    return min(score, 0.99), tuple(sorted(touched[0] & touched[1]))
-
-
-def _overlap(one: set[str], other: set[str]) -> float:
-    """Return the shared part of two sets: the size of both over the size of either."""
-    return len(one & other) / len(one | other) if one | other else 0.0

@@ -6,37 +6,27 @@ Conditions that no program can check are left to people.
 
 from __future__ import annotations
 
-import math
 import operator
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from statistics import median
+from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
 from telic.storage.files import as_record
-from telic.storage.journal import JournalEntry
-from telic.studies.documents.base import DocumentPart
-from telic.studies.documents.candidate import CandidateStatus, Job, RunStatus
+from telic.studies import lifecycle
+from telic.studies.documents.base import SYSTEM, DocumentPart
+from telic.studies.documents.candidate import CandidateStatus, RunStatus
 from telic.studies.documents.contract import PHASES, Phase
-from telic.studies.documents.metrics import Direction
 from telic.studies.evidence.claims import oriented
 from telic.studies.evidence.curriculum import Curriculum
-from telic.studies.evidence.measurement import Measurement, normalised
+from telic.studies.evidence.measurement import Measurement
 from telic.studies.evidence.review import is_approved_knowing, last_review
 from telic.studies.evidence.signatures import fatal_alerts
-from telic.studies.evidence.statistics import (
-    Series,
-    aggregate,
-    difference_interval,
-    iqm,
-    seed_of,
-)
+from telic.studies.evidence.statistics import difference_interval, iqm, seed_of
 from telic.studies.queue import JOB_OVER
 from telic.studies.state import StudyState
 from telic.studies.study import Study, fact
 
-_NOT_IN_A_BATCH = (CandidateStatus.DRAFT, CandidateStatus.DEBUG, CandidateStatus.REJECTED)
-_IS_OVER = (CandidateStatus.ACCEPTED, CandidateStatus.INCONCLUSIVE, CandidateStatus.REVERTED)
+# ---------------------------------------------------------------------------- phases
 
 
 class RunFact(NamedTuple):
@@ -52,98 +42,15 @@ class RunFact(NamedTuple):
     """why it was looked at and could not be measured"""
 
 
-class PhaseVerdict(DocumentPart):
-    """Whether a candidate goes on; `wait` when that cannot be said yet."""
-
-    verdict: Literal["advance", "hold", "wait", "unreadable"]
-    why: str
-
-
 class PhaseStep(DocumentPart):
-    """What the look at a completed candidate came to."""
+    """Whether a completed candidate enters its next phase; `wait` when that is not known yet."""
 
     candidate: str
     phase: Phase | None
     to: Phase | None = None
-    """the phase it goes on with; None when it stays"""
-    verdict: str
+    """the phase it enters; None when it stays"""
+    verdict: Literal["advance", "hold", "wait", "unreadable"]
     why: str
-
-
-# ---------------------------------------------------------------------------- the rules
-
-
-def next_phase(phase: Phase, planned: Sequence[Phase]) -> Phase | None:
-    """Return the planned phase after this one."""
-    return next((each for each in planned if PHASES.index(each) > PHASES.index(phase)), None)
-
-
-def after_smoke(runs: Sequence[RunFact]) -> PhaseVerdict:
-    """It started, logged, and ended as it should; how good it is does not matter."""
-    if not runs:
-        return PhaseVerdict(verdict="wait", why="no run of smoke has ended")
-    for run in runs:
-        if not run.is_finished:
-            return PhaseVerdict(verdict="hold", why=f"{run.run} did not finish")
-        if run.fatal:
-            return PhaseVerdict(verdict="hold", why=f"{run.run} showed {', '.join(run.fatal)}")
-    if said := _unmeasured(runs):
-        return said
-    return PhaseVerdict(verdict="advance", why="it starts, logs and ends as it should")
-
-
-def after_short_trial(
-    own: str,
-    scores: Mapping[str, float | None],
-    incumbent: float | None,
-    direction: Direction,
-    eta: int,
-) -> PhaseVerdict:
-    """Better than the incumbent's median, or among the best 1/eta of its batch.
-
-    Args:
-        own: the candidate.
-        scores: median score of each candidate of the batch, itself too; None while unknown.
-        incumbent: the incumbent's median at the same step, where it was measured.
-        direction: of the metric.
-        eta: one in so many goes on.
-    """
-    mine = scores[own]
-    if mine is None:
-        return PhaseVerdict(verdict="wait", why="its metric has not been read")
-    sign = 1.0 if direction == "max" else -1.0
-    if incumbent is not None and sign * (mine - incumbent) > 0:
-        return PhaseVerdict(verdict="advance", why=f"{mine:g} beats the incumbent's {incumbent:g}")
-    if missing := [name for name, score in scores.items() if score is None]:
-        why = f"{', '.join(missing)} of its batch are not measured"
-        return PhaseVerdict(verdict="wait", why=why)
-    ranked = [score for score in scores.values() if score is not None]
-    rank = 1 + sum(sign * (score - mine) > 0 for score in ranked)
-    places = math.ceil(len(ranked) / eta)
-    place = f"number {rank} of {len(ranked)} in its batch"
-    if rank <= places:
-        return PhaseVerdict(verdict="advance", why=place)
-    return PhaseVerdict(verdict="hold", why=f"{place}, of which {places} go on")
-
-
-def _unmeasured(runs: Sequence[RunFact]) -> PhaseVerdict | None:
-    """Return what is said of a phase of which a run has no score; None when all have."""
-    for run in runs:
-        if run.unreadable:
-            why = f"the metric of {run.run} cannot be read: {run.unreadable}"
-            return PhaseVerdict(verdict="unreadable", why=why)
-        if run.score is None:
-            return PhaseVerdict(verdict="wait", why=f"the metric of {run.run} has not been read")
-    return None
-
-
-def median_score(runs: Sequence[RunFact]) -> float | None:
-    """Return the median of the scores; None unless every run has one."""
-    scores = [run.score for run in runs if run.score is not None]
-    return median(scores) if scores and len(scores) == len(runs) else None
-
-
-# ---------------------------------------------------------------------------- what they look at
 
 
 def completed(state: StudyState) -> list[str]:
@@ -151,40 +58,54 @@ def completed(state: StudyState) -> list[str]:
     return [n for n, each in state.candidates.items() if each.status == CandidateStatus.COMPLETED]
 
 
+def next_phase(phase: Phase, planned: Sequence[Phase]) -> Phase | None:
+    """Return the planned phase after this one."""
+    return next((each for each in planned if PHASES.index(each) > PHASES.index(phase)), None)
+
+
 @fact
 def phase_step(study: Study, candidate: str) -> PhaseStep:
-    """Say whether a completed candidate would go on; changes nothing."""
+    """Say whether a completed candidate enters its next phase; changes nothing."""
     phase, plan = study.candidate_state(candidate).phase, study.candidate(candidate).plan
     later = next_phase(phase, plan.phases) if phase else None
-    if phase is None or later is None:
-        said = PhaseVerdict(verdict="wait", why="no phase is left; an audit decides")
-    else:
-        said = _judge(study, candidate, phase)
-    to = later if said.verdict == "advance" else None
-    return PhaseStep(candidate=candidate, phase=phase, to=to, verdict=said.verdict, why=said.why)
+    verdict, why = "wait", "no phase is left; an audit decides"
+    if phase in ("smoke", "short_trial") and later is not None:
+        verdict, why = judge_trial(phase, run_facts(study, candidate, phase))
+    to = later if verdict == "advance" else None
+    return PhaseStep(candidate=candidate, phase=phase, to=to, verdict=verdict, why=why)
 
 
-def _judge(study: Study, candidate: str, phase: Phase) -> PhaseVerdict:
-    runs = run_facts(study, candidate, phase)
-    if phase == "smoke":
-        return after_smoke(runs)
-    if phase != "short_trial":
-        return PhaseVerdict(verdict="wait", why=f"an audit decides about {phase}")
-    if said := _unmeasured(runs):
-        return said
-    others = {
-        name: median_score(run_facts(study, name, phase))
-        for name in batch_of(study.events_of("queue.planned"), candidate)
-        if name != candidate and _takes_part(study.state, name)
-    }
-    # Nobody waits for the score of one whose story is over.
-    waits = {name for name in others if study.state.candidates[name].status not in _IS_OVER}
-    scores = {candidate: median_score(runs)} | {
-        name: score for name, score in others.items() if score is not None or name in waits
-    }
-    incumbent = incumbent_median(study, _steps(study, runs))
-    direction, eta = study.metric_spec.primary.direction, study.queue.policy.eta
-    return after_short_trial(candidate, scores, incumbent, direction, eta)
+def advance(study: Study) -> list[PhaseStep]:
+    """Move every completed candidate to its next phase where the phase rule allows it."""
+    with study.locked():
+        steps = [phase_step(study, name) for name in completed(study.state)]
+        for step in steps:
+            if step.to is not None:
+                to, facts = CandidateStatus.VALIDATED, {"phase": step.to}
+                lifecycle.transition(study, step.candidate, to, SYSTEM, step.why, facts)
+    return steps
+
+
+TrialVerdict = Literal["advance", "hold", "wait", "unreadable"]
+
+
+def judge_trial(phase: Phase, runs: Sequence[RunFact]) -> tuple[TrialVerdict, str]:
+    """Judge smoke runs and short trials: did it finish without a fatal sign, and was it measured?
+
+    How good the score is does not matter here: an audit of the promotion decides about that.
+    """
+    if not runs:
+        return "wait", f"no run of {phase} has ended"
+    for run in runs:
+        if not run.is_finished:
+            return "hold", f"{run.run} did not finish"
+        if run.fatal and phase == "smoke":
+            return "hold", f"{run.run} showed {', '.join(run.fatal)}"
+        if run.unreadable:
+            return "unreadable", f"the metric of {run.run} cannot be read: {run.unreadable}"
+        if run.score is None:
+            return "wait", f"the metric of {run.run} has not been read"
+    return "advance", "it starts, logs and ends as it should"
 
 
 @fact
@@ -209,57 +130,9 @@ def run_facts(study: Study, candidate: str, phase: Phase) -> tuple[RunFact, ...]
 
 @fact
 def measured(study: Study, run: str) -> Measurement | None:
-    """Return what a run was measured to be; None while nobody has."""
+    """Return what a run was measured to be; None while it is not measured."""
     sheet = study.latest("metrics", run=run)
     return None if sheet is None else as_record(sheet.payload, Measurement, sheet.id)
-
-
-def batch_of(events: Iterable[JournalEntry], candidate: str) -> tuple[str, ...]:
-    """Return the candidates that were queued in one batch with this one, itself included.
-
-    Args:
-        events: queue.planned, of the whole study.
-        candidate: whose batch is meant.
-    """
-    batches = dict[str, str]()
-    for event in events:
-        if event.subject:
-            # planned again later, it stays in its first batch
-            batches.setdefault(event.subject, event.data.get("batch") or event.subject)
-    own = batches.get(candidate, candidate)
-    return tuple(name for name, batch in batches.items() if batch == own) or (candidate,)
-
-
-def incumbent_median(study: Study, step: float | None) -> float | None:
-    """Return the median of what the incumbent's runs had come to at a step; None if not logged.
-
-    Their curves are cut at that step and summed up as a score is, so that like is compared.
-    """
-    if study.incumbent is None or step is None:
-        return None
-    spec, values = study.metric_spec, list[float]()
-    for name, run in study.state.runs_of(study.incumbent.candidate).items():
-        sheet = measured(study, name) if run.status == RunStatus.FINISHED else None
-        curve = sheet.curves.get(spec.primary.key, ()) if sheet else ()
-        if not curve or curve[-1][0] < step:
-            continue
-        before = [point for point in curve if point[0] <= step]
-        series = Series(tuple(at for at, _ in before), tuple(value for _, value in before))
-        score = aggregate(series, spec.primary.aggregate)
-        if score is not None:
-            values.append(normalised(score, spec))
-    return median(values) if values else None
-
-
-def _takes_part(state: StudyState, candidate: str) -> bool:
-    held = state.candidates.get(candidate)
-    return held is not None and held.status not in _NOT_IN_A_BATCH
-
-
-def _steps(study: Study, runs: Sequence[RunFact]) -> float | None:
-    sheets = [measured(study, run.run) for run in runs]
-    steps = [sheet.steps for sheet in sheets if sheet is not None and sheet.steps is not None]
-    return min(steps) if steps else None
 
 
 # ---------------------------------------------------------------------------- reviewers
@@ -268,16 +141,14 @@ def _steps(study: Study, runs: Sequence[RunFact]) -> float | None:
 def standing_exploit(study: Study, candidate: str) -> str | None:
     """Return the finding of the last review of a candidate as it is now, if it says exploit.
 
-    Such a candidate is not launched, and its author's praise does not take it back. None once a
-    person has approved that very candidate after the review: they knew.
+    Such a candidate is not launched. None once a person has approved that very candidate after the
+    review, knowing it.
     """
     review = last_review(study, candidate)
     now = study.candidate_state(candidate).content_hash
     if review is None or review.payload.get("content_hash") != now:
         return None
-    if not review.payload.get("exploit"):
-        return None
-    if is_approved_knowing(study, review):
+    if not review.payload.get("exploit") or is_approved_knowing(study, review):
         return None
     return f"{review.id} calls it an exploit: {review.payload['finding']}"
 
@@ -295,13 +166,8 @@ class Condition(NamedTuple):
     """A metric, or the gain, compared with a number: `success < 0.6` or `gain < 0.02`."""
 
     what: str
-    """a metric, or GAIN"""
     comparison: str
     number: float
-
-    def holds(self, value: float) -> bool:
-        """Say whether a value meets it."""
-        return _COMPARE[self.comparison](value, self.number)
 
 
 class ConditionResult(DocumentPart):
@@ -327,14 +193,14 @@ class ConditionResult(DocumentPart):
 
 
 def read_condition(text: str) -> Condition | None:
-    """Return what a text says, where it is a condition; None for any other words."""
+    """Parse a condition; None for any other words."""
     match = _FORM.fullmatch(text)
     return None if match is None else Condition(match[1], match[2], float(match[3]))
 
 
 @fact
 def judge_conditions(study: Study, candidate: str) -> tuple[ConditionResult, ...]:
-    """Return what the conditions of a candidate come to; those that cannot be checked are left out.
+    """Return what the conditions of a candidate come to, without those that cannot be checked.
 
     A phase is judged once all of its runs are measured: a completed candidate by the phase that it
     is in, an incumbent by the check on held-out seeds.
@@ -347,11 +213,17 @@ def judge_conditions(study: Study, candidate: str) -> tuple[ConditionResult, ...
         phase = "incumbent_validation"
     if phase is None:
         return ()
+    record, stated = study.candidate(candidate), list[tuple[Cause, str, str]]()
+    if phase == "promotion":
+        stated.append(("falsifier_met", record.hypothesis.falsifier, ""))
+    if record.curriculum is not None:
+        back = Curriculum.model_validate(record.curriculum).rollback
+        stated.append(("rollback", back.condition, f"{back.action} from {back.checkpoint}"))
     results: list[ConditionResult] = []
-    for cause, text, then in _conditions(study, candidate, phase):
+    for cause, text, then in stated:
         condition = read_condition(text)
         sheets = _sheets(study, candidate, phase) if condition else {}
-        value = _value(study, condition, sheets, phase) if condition and sheets else None
+        value = _value(study, condition.what, sheets, phase) if condition and sheets else None
         if condition is not None and value is not None:
             results.append(
                 ConditionResult(
@@ -359,23 +231,12 @@ def judge_conditions(study: Study, candidate: str) -> tuple[ConditionResult, ...
                     cause=cause,
                     condition=text.strip(),
                     value=value,
-                    is_met=condition.holds(value),
+                    is_met=_COMPARE[condition.comparison](value, condition.number),
                     runs=tuple(sheet.run for sheet in sheets.values()),
                     then=then,
                 )
             )
     return tuple(results)
-
-
-def _conditions(study: Study, candidate: str, phase: Phase) -> list[tuple[Cause, str, str]]:
-    record = study.candidate(candidate)
-    conditions: list[tuple[Cause, str, str]] = []
-    if phase == "promotion":
-        conditions.append(("falsifier_met", record.hypothesis.falsifier, ""))
-    if record.curriculum is not None:
-        back = Curriculum.model_validate(record.curriculum).rollback
-        conditions.append(("rollback", back.condition, f"{back.action} from {back.checkpoint}"))
-    return conditions
 
 
 def _sheets(study: Study, candidate: str, phase: Phase) -> dict[int, Measurement]:
@@ -385,23 +246,21 @@ def _sheets(study: Study, candidate: str, phase: Phase) -> dict[int, Measurement
     return {seed: x for seed, x in sheets.items() if x} if all(sheets.values()) else {}
 
 
-def _value(
-    study: Study, condition: Condition, sheets: dict[int, Measurement], phase: Phase
-) -> float | None:
-    primary = study.metric_spec.primary
-    if condition.what != GAIN:
-        is_primary = condition.what == primary.key
+def _value(study: Study, what: str, sheets: dict[int, Measurement], phase: Phase) -> float | None:
+    """Return the number that a condition is about; None while it is not known."""
+    primary, held = study.metric_spec.primary, study.incumbent
+    if what != GAIN:
         values = [
-            sheet.primary if is_primary else sheet.guardrails.get(condition.what)
+            sheet.primary if what == primary.key else sheet.guardrails.get(what)
             for sheet in sheets.values()
         ]
         return iqm([each for each in values if each is not None]) if None not in values else None
-    held = study.incumbent
-    own = next(iter(sheets.values())).candidate
-    theirs = _sheets(study, held.candidate, phase) if held else {}
+    if held is None or held.candidate == next(iter(sheets.values())).candidate:
+        return None
+    theirs = _sheets(study, held.candidate, phase)
     both = [(sheets[seed].primary, theirs[seed].primary) for seed in sheets if seed in theirs]
     pairs = [(x, y) for x, y in both if x is not None and y is not None]
-    if held is None or held.candidate == own or len(pairs) < len(sheets):
+    if len(pairs) < len(sheets):
         return None
     x, y = (iqm([oriented(pair[side], primary.direction) for pair in pairs]) for side in (0, 1))
     return None if x is None or y is None else x - y
@@ -410,7 +269,7 @@ def _value(
 # ---------------------------------------------------------------------------- fresh seeds
 
 GainOutcome = Literal["holds", "lost", "cannot_tell"]
-MOST_LOST_GAIN = 0.5
+_MOST_LOST_GAIN = 0.5
 """share of a claimed gain that a check of the incumbent may lose"""
 _SAID: dict[GainOutcome, str] = {
     "holds": "it holds",
@@ -448,16 +307,11 @@ class IncumbentCheck(DocumentPart):
 
 
 def is_checked(study: Study) -> bool:
-    """Return whether the incumbent needs no check.
-
-    A baseline does not, nor one whose check is planned or that a person keeps as it is.
-    """
+    """Return whether the incumbent needs no check: a baseline, checked already, or kept."""
     held = study.incumbent
     if held is None or study.candidate_state(held.candidate).kind == "baseline":
         return True
-    if is_kept(study.state, held.candidate):
-        return True
-    return any(job.candidate == held.candidate for job in _check_jobs(study))
+    return held.candidate in study.state.checks or _is_kept(study.state, held.candidate)
 
 
 @fact
@@ -469,23 +323,21 @@ def check_incumbent(study: Study) -> IncumbentCheck | None:
     held = study.incumbent
     if held is None or study.candidate_state(held.candidate).status != CandidateStatus.ACCEPTED:
         return None
-    claimed, jobs = _claimed_gain(study, held.candidate), _check_jobs(study)
-    seeds = {job.seed for job in jobs if job.candidate == held.candidate}
-    if claimed is None or not seeds or is_kept(study.state, held.candidate):
+    name, claimed = held.candidate, _claimed_gain(study, held.candidate)
+    plan = study.state.checks.get(name)
+    if claimed is None or plan is None or _is_kept(study.state, name):
         return None
-    beside = [job for job in jobs if job.seed in seeds]
-    if any(job.status not in JOB_OVER for job in beside):
+    jobs = [job for job in study.jobs if job.phase == "incumbent_validation"]
+    if any(job.seed in plan.seeds and job.status not in JOB_OVER for job in jobs):
         return None
-    controls = dict.fromkeys(x.candidate for x in beside if x.candidate != held.candidate)
-    control = next(iter(controls), None)
-    ours = _scores(study, held.candidate)
-    theirs = {} if control is None else _scores(study, control)
-    common = sorted(seeds & ours.keys() & theirs.keys())
+    ours = _scores(study, name)
+    theirs = {} if plan.control is None else _scores(study, plan.control)
+    common = sorted(set(plan.seeds) & ours.keys() & theirs.keys())
     x, y = [ours[seed] for seed in common], [theirs[seed] for seed in common]
-    interval = difference_interval({"": x}, {"": y}, seed_of(f"check of {held.candidate}"))
+    interval = difference_interval({"": x}, {"": y}, seed_of(f"check of {name}"))
     check = IncumbentCheck(
-        candidate=held.candidate,
-        control=control,
+        candidate=name,
+        control=plan.control,
         outcome="cannot_tell",
         claimed=claimed,
         n=len(common),
@@ -502,28 +354,18 @@ def check_incumbent(study: Study) -> IncumbentCheck | None:
 
 
 def gain_outcome(claimed: float, low: float, high: float) -> GainOutcome:
-    """Say what fresh seeds make of a claimed gain: all of their interval has to speak one way.
-
-    Args:
-        claimed: the gain that was accepted; above 0, larger is better.
-        low: lower end of the interval of the gain that the fresh seeds give.
-        high: its upper end.
-    """
-    least = (1 - MOST_LOST_GAIN) * claimed
+    """Compare the interval of a gain on fresh seeds with half of the gain that was claimed."""
+    least = (1 - _MOST_LOST_GAIN) * claimed
     if low > least:
         return "holds"
     return "lost" if high < least else "cannot_tell"
 
 
-def is_kept(state: StudyState, candidate: str) -> bool:
-    """Return whether a person decided to go on trusting a candidate whatever its check says."""
+def _is_kept(state: StudyState, candidate: str) -> bool:
+    """Return whether a person decided to trust a candidate whatever its check says."""
     return any(
         each.candidate == candidate and each.verdict == "keep" for each in state.decisions.values()
     )
-
-
-def _check_jobs(study: Study) -> list[Job]:
-    return list(study.queue.where(phase="incumbent_validation"))
 
 
 def _scores(study: Study, candidate: str) -> dict[int, float]:
