@@ -68,9 +68,10 @@ def jobs_of(study: Study) -> tuple[Job, ...]:
             wanted += [(trusted, held.phase, seed) for seed in seeds]
     if trusted is not None and (check := state.checks.get(trusted)):
         arms = [trusted, *([check.control] if check.control else [])]
-        wanted += [(arm, "incumbent_validation", seed) for arm in arms for seed in check.seeds]
+        phase: Phase = "incumbent_validation"
+        wanted += [(arm, phase, seed) for arm in arms for seed in check.seeds]
     pools = study.contract.seeds if study.folder.contract.is_file() else None
-    return _placed(study, [_job(state, pools, *each) for each in dict.fromkeys(wanted)])
+    return _placed(study, [_job(state, pools, *each) for each in list(dict.fromkeys(wanted))])
 
 
 def _job(
