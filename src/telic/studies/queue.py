@@ -71,7 +71,8 @@ def jobs_of(study: Study) -> tuple[Job, ...]:
         phase: Phase = "incumbent_validation"
         wanted += [(arm, phase, seed) for arm in arms for seed in check.seeds]
     pools = study.contract.seeds if study.folder.contract.is_file() else None
-    return _placed(study, [_job(state, pools, *each) for each in list(dict.fromkeys(wanted))])
+    jobs = {each: _job(state, pools, *each) for each in wanted}
+    return _placed(study, [*jobs.values()])
 
 
 def _job(
