@@ -56,22 +56,27 @@ class Job(DocumentPart):
 def jobs_of(study: Study) -> tuple[Job, ...]:
     """Return all jobs in the order in which they start, with those marked that may start now."""
     state = study.state
-    wanted = list[tuple[str, Phase, int]]()
     trusted = state.incumbent.candidate if state.incumbent else None
+    arms: list[tuple[str, Phase, tuple[int, ...]]] = []
     for name, held in state.candidates.items():
-        if held.status not in (*_OPEN, CandidateStatus.COMPLETED) or held.phase is None:
+        phase = held.phase
+        if held.status not in (*_OPEN, CandidateStatus.COMPLETED) or phase is None:
             continue
-        added = held.added_seeds.get(held.phase, ())
-        seeds = (*study.candidate(name).plan.seeds.get(held.phase, ()), *added)
-        wanted += [(name, held.phase, seed) for seed in seeds]
-        if held.phase == "promotion" and trusted is not None and trusted != name:
-            wanted += [(trusted, held.phase, seed) for seed in seeds]
+        own = study.candidate(name).plan.seeds.get(phase, ())
+        seeds = (*own, *held.added_seeds.get(phase, ()))
+        arms.append((name, phase, seeds))
+        if phase == "promotion" and trusted is not None and trusted != name:
+            arms.append((trusted, "promotion", seeds))
     if trusted is not None and (check := state.checks.get(trusted)):
-        arms = [trusted, *([check.control] if check.control else [])]
-        phase: Phase = "incumbent_validation"
-        wanted += [(arm, phase, seed) for arm in arms for seed in check.seeds]
+        for arm in (trusted, check.control):
+            if arm is not None:
+                arms.append((arm, "incumbent_validation", check.seeds))
     pools = study.contract.seeds if study.folder.contract.is_file() else None
-    jobs = {each: _job(state, pools, *each) for each in wanted}
+    jobs = {
+        (name, phase, seed): _job(state, pools, name, phase, seed)
+        for name, phase, seeds in arms
+        for seed in seeds
+    }
     return _placed(study, [*jobs.values()])
 
 
