@@ -68,9 +68,9 @@ def jobs_of(study: Study) -> tuple[Job, ...]:
         if phase == "promotion" and trusted is not None and trusted != name:
             arms.append((trusted, "promotion", seeds))
     if trusted is not None and (check := state.checks.get(trusted)):
-        for arm in (trusted, check.control):
-            if arm is not None:
-                arms.append((arm, "incumbent_validation", check.seeds))
+        arms.append((trusted, "incumbent_validation", check.seeds))
+        if check.control is not None:
+            arms.append((check.control, "incumbent_validation", check.seeds))
     pools = study.contract.seeds if study.folder.contract.is_file() else None
     jobs = {
         (name, phase, seed): _job(state, pools, name, phase, seed)
