@@ -17,9 +17,9 @@ import torch
 from torch import Tensor
 
 from telic.core.seeds import derive, uniform
-from telic.core.tensors import from_numpy, integers
+from telic.core.tensors import from_numpy
 from telic.envs.foreign import Probe, builder, examine
-from telic.envs.spaces import capture, restore, stack
+from telic.envs.spaces import stack
 from telic.envs.vector import BatchedEnv, Info, Step, seed_rows
 from telic.errors import ConfigError, UsageError
 
@@ -63,8 +63,9 @@ def make_gymnasium(
 class GymnasiumEnv(BatchedEnv):
     """N Python environments. Implements `telic.envs.vector.VecEnv`.
 
-    `resumable` says whether `state_dict` was shown to hold everything; otherwise a resumed run goes
-    on with new episodes. `exact_obs` and `exact_final_obs` are the latest observations in float64.
+    An episode follows from its seed and its actions: a saved state holds both, and loading it plays
+    the episode again. Where that gives another observation, `resumable` becomes False and new
+    episodes begin. `exact_obs` and `exact_final_obs` are the latest observations in float64.
     """
 
     def __init__(
@@ -82,8 +83,9 @@ class GymnasiumEnv(BatchedEnv):
         self._advance = [env.step for env in envs]
         self._cores = [env.unwrapped for env in envs]
         self._seed = seed_rows(seed, self.num_envs, torch.device("cpu"))
-        self._seeded = False  # whether the environments' own generators follow from `_seed`
         self._episode = torch.full_like(self._seed, -1)
+        self._age = np.zeros(self.num_envs, dtype=np.int64)  # steps of the present episode
+        self._actions: list[Tensor] = []  # of the latest steps, as many as the oldest episode has
         self._clock = np.zeros(self.num_envs, dtype=np.int64)
         self._fresh = np.ones(self.num_envs, dtype=bool)
         self._serial = 0  # grows with every step and reset; tells an info whether it is of the past
@@ -94,13 +96,12 @@ class GymnasiumEnv(BatchedEnv):
         if seed is not None:
             self._seed = seed_rows(seed, self.num_envs, torch.device("cpu"))
             self._episode.fill_(-1)
-            self._seeded = False
-        seeds = [None] * self.num_envs if self._seeded else integers(self._seed)
-        return self._restart(seeds)
+        self._episode += 1
+        return self._restart(self._episode_seeds())
 
     def step(self, action: Tensor) -> Step:
         """Make one step everywhere; see `VecEnv.step`."""
-        self._check(action, self._seeded)
+        self._check(action, len(self.exact_obs) > 0)
         self._serial += 1
         count, flatten = self.num_envs, self._probe.flatten
         obs = np.empty((count, self.obs_dim))
@@ -113,6 +114,8 @@ class GymnasiumEnv(BatchedEnv):
             row, reward[i], terminated[i], truncated[i], infos[i] = advance(native)
             obs[i] = flatten(row)
         self._clock += 1
+        self._age += 1
+        self._actions.append(action.detach().clone())
         if self.max_episode_steps is not None:
             truncated |= self._clock >= self.max_episode_steps
         self._held: dict[int, dict[str, Any]] = {}  # rows whose environment has moved on
@@ -122,11 +125,13 @@ class GymnasiumEnv(BatchedEnv):
         done = terminated | truncated
         if done.any():
             obs = obs.copy()
+            self._episode += from_numpy(done)
+            seeds = self._episode_seeds()
             for i in np.flatnonzero(done).tolist():
                 self._held[i] = {name: self._read(name, i) for name in self._probe.readers}
-                obs[i] = flatten(self._envs[i].reset()[0])
-            self._clock[done] = 0
-            self._episode += from_numpy(done)
+                obs[i] = flatten(self._envs[i].reset(seed=seeds[i])[0])
+            self._clock[done] = self._age[done] = 0
+            del self._actions[: len(self._actions) - int(self._age.max())]
         self._fresh = done
         return self._give(obs, final, reward, terminated, truncated, info)
 
@@ -144,13 +149,13 @@ class GymnasiumEnv(BatchedEnv):
             self._clock = (age * self.max_episode_steps).long().numpy()
 
     def state_dict(self) -> dict[str, Any]:
-        """Return what is needed to go on: bit for bit where `resumable`."""
+        """Return the present episodes: their seeds, actions and clocks."""
         return {
             "id": self.spec.id,
-            "envs": [capture(env) for env in self._envs] if self.resumable else None,
             "seed": self._seed.clone(),
-            "seeded": self._seeded,
             "episode": self._episode.clone(),
+            "actions": torch.stack(self._actions) if self._actions else torch.empty(0),
+            "age": from_numpy(self._age.copy()),
             "clock": from_numpy(self._clock.copy()),
             "fresh": from_numpy(self._fresh.copy()),
             "obs": self.exact_obs.clone(),
@@ -159,20 +164,38 @@ class GymnasiumEnv(BatchedEnv):
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Take up a state; `exact_obs` is then the observation to act on next."""
         self._check_state(state)
-        self._serial += 1
+        if "actions" not in state:
+            raise ConfigError(
+                f"The saved state of {self.spec.id} is from an earlier version.",
+                hint="Start the run from scratch: --fresh.",
+            )
         self._seed = state["seed"].clone()
         self._episode = state["episode"].clone()
-        if state["envs"] is None:
+        self._restart(self._episode_seeds())
+        self._age = state["age"].clone().numpy()
+        self._actions = list(state["actions"])
+        if not self.resumable or not torch.equal(self._replayed(), state["obs"].cpu()):
+            self.resumable = False
             numbers = zip(self._seed.tolist(), self._episode.tolist(), strict=True)
             self._restart([derive(seed, "resume", episode) for seed, episode in numbers])
             return
-        for env, saved in zip(self._envs, state["envs"], strict=True):
-            env.reset()  # makes whatever a first reset makes, to be filled
-            restore(env, saved)
-        self._seeded = state["seeded"]
         self._clock = state["clock"].clone().numpy()
         self._fresh = state["fresh"].clone().numpy()
         self.exact_obs = self.exact_final_obs = state["obs"].to(self.device)
+
+    def _replayed(self) -> Tensor:
+        """Play the present episodes again from their starts; return their observations."""
+        obs = self.exact_obs.cpu().clone()
+        for number, action in enumerate(self._actions):
+            native = self._probe.native(action)
+            for i in np.flatnonzero(len(self._actions) - number <= self._age).tolist():
+                obs[i] = torch.as_tensor(self._probe.flatten(self._advance[i](native[i])[0]))
+        return obs
+
+    def _episode_seeds(self) -> list[int]:
+        """Return the seed of each present episode; the first one's is that of the environment."""
+        numbers = zip(self._seed.tolist(), self._episode.tolist(), strict=True)
+        return [derive(seed, "episode", n) if n else seed for seed, n in numbers]
 
     def close(self) -> None:
         """Close every environment."""
@@ -180,12 +203,11 @@ class GymnasiumEnv(BatchedEnv):
         for env in self._envs:
             env.close()
 
-    def _restart(self, seeds: Sequence[int | None]) -> Tensor:
-        """Reset every environment, with a seed of its own where there is one."""
+    def _restart(self, seeds: Sequence[int]) -> Tensor:
+        """Reset every environment with a seed of its own."""
         self._serial += 1
-        self._seeded = True
-        self._episode += 1
-        self._clock = np.zeros_like(self._clock)
+        self._actions = []
+        self._age, self._clock = np.zeros_like(self._clock), np.zeros_like(self._clock)
         self._fresh = np.ones_like(self._fresh)
         rows = [env.reset(seed=seed)[0] for env, seed in zip(self._envs, seeds, strict=True)]
         obs = np.array([self._probe.flatten(row) for row in rows], dtype=np.float64)

@@ -9,7 +9,6 @@ import inspect
 import io
 import re
 import sys
-import time
 import warnings
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -32,7 +31,7 @@ from telic.envs.anatomy import (
     velocity_names,
 )
 from telic.envs.catalogue import known_ids
-from telic.envs.spaces import CLASSIC, action_codec, observation_codec, resume_problem
+from telic.envs.spaces import CLASSIC, action_codec, observation_codec
 from telic.envs.spec import EnvSpec
 from telic.envs.task import FIELDS
 from telic.errors import BadEnvironment, UnknownName
@@ -44,6 +43,7 @@ Reader = Callable[[Any], Any]
 # Fields of MuJoCo that info offers where the environment is built on it.
 _OFFERED = ("qpos", "qvel", "xpos", "xquat", "cvel", "subtree_com", "cfrc_ext", "time")
 _FIELDS = {name: FIELDS[name] for name in _OFFERED}
+_TRIAL_STEPS = 8
 
 
 class Probe(NamedTuple):
@@ -159,11 +159,11 @@ def examine(
     model = getattr(core, "model", None)
     model = model if isinstance(model, mujoco.MjModel) else None
     readers = _readers(core, model)
-    problem = resume_problem(build)
+    is_repeatable = _is_repeatable(build, observation.flatten)
     dt = _seconds_per_step(core)
     registered = gymnasium.registry.get(env_id)
     if max_episode_steps == "registered":
-        max_episode_steps = registered.max_episode_steps if registered else own_limit(env)
+        max_episode_steps = registered.max_episode_steps if registered else None
     classic = CLASSIC.get(env_id.rpartition("-v")[0])
     notes: list[str] = []
     if action.unbounded:
@@ -172,8 +172,8 @@ def examine(
         notes.append(
             "Actions: " + ", ".join(f"{k} {s}" for k, s in enumerate(classic.choices)) + "."
         )
-    if problem is not None:
-        notes.append(f"A resumed run goes on with new episodes: {problem}.")
+    if not is_repeatable:
+        notes.append("A resumed run continues with new episodes: equal seeds give other episodes.")
     spec = EnvSpec(
         id=env_id,
         description=classic.description if classic else _description(core),
@@ -193,7 +193,7 @@ def examine(
         **(_anatomy(env_id, core, model) if model is not None else {}),
     )
     env.close()
-    return Probe(spec, observation.flatten, action.native, own_keys, readers, problem is None)
+    return Probe(spec, observation.flatten, action.native, own_keys, readers, is_repeatable)
 
 
 def _try(
@@ -227,51 +227,20 @@ def _try(
     return shapes
 
 
-_LIMIT_STEPS, _LIMIT_S = 1_000, 10.0
-"""steps and seconds, at most, for which an environment is tried for a time limit of its own"""
-
-
-def own_limit(env: gymnasium.Env) -> int | None:
-    """Return the time limit that an environment itself imposes, in steps; None: not found.
-
-    Two random episodes truncated at the same step suggest one. A rule that any motion breaks looks
-    the same, so an episode at rest and one that holds an action must be truncated there, too: at
-    least one of them, and the other at most fails before.
-    """
-    space, until = env.action_space, time.monotonic() + _LIMIT_S
-
-    def play(seed: int, act: Callable[[], Any], most: int) -> tuple[int, bool, bool]:
-        env.reset(seed=seed)
-        space.seed(seed)
-        for step in range(1, most + 1):
-            _, _, failed, cut, _ = env.step(act())
-            if failed or cut or time.monotonic() > until:
-                return step, bool(failed), bool(cut)
-        return most, False, False
-
-    lengths: list[int] = []
-    left, seed = _LIMIT_STEPS, 0
-    while left > 0 and len(lengths) < 2 and time.monotonic() <= until:
-        steps, _, is_cut = play(seed, space.sample, left)
-        lengths += [steps] if is_cut else []
-        left, seed = left - steps, seed + 1
-    if len(lengths) < 2 or lengths[0] != lengths[1]:
-        return None
-    limit, rest, held = lengths[0], _rest(space), space.sample()
-    ends = [play(0, act, limit) for act in (lambda: rest, lambda: held)]
-    agree = [is_cut and steps == limit for steps, _, is_cut in ends]
-    fits = [
-        same or (failed and not cut) for same, (_, failed, cut) in zip(agree, ends, strict=True)
-    ]
-    return limit if any(agree) and all(fits) else None
-
-
-def _rest(space: Any) -> Any:
-    """Return the action nearest to none: zeros, or the first of several choices."""
-    first = getattr(space, "start", None)
-    if first is not None:
-        return int(first)
-    return np.clip(np.zeros(space.shape), space.low, space.high).astype(space.dtype)
+def _is_repeatable(build: Build, flatten: Callable[[Any], Any]) -> bool:
+    """Say whether equal seeds and actions give equal episodes: a resumed run plays them again."""
+    seen: list[list[bytes]] = []
+    for env in (build(), build()):
+        env.action_space.seed(1)
+        rows = [env.reset(seed=1)[0]]
+        for _ in range(_TRIAL_STEPS):
+            obs, _, terminated, truncated, _ = env.step(env.action_space.sample())
+            rows.append(obs)
+            if terminated or truncated:
+                break
+        seen.append([np.asarray(flatten(row)).tobytes() for row in rows])
+        env.close()
+    return seen[0] == seen[1]
 
 
 def _readers(core: Any, model: mujoco.MjModel | None) -> dict[str, Reader]:
