@@ -20,7 +20,7 @@ from telic.core.seeds import derive, uniform
 from telic.core.tensors import from_numpy
 from telic.envs.foreign import Probe, builder, examine
 from telic.envs.spaces import stack
-from telic.envs.vector import BatchedEnv, Info, Step, seed_rows
+from telic.envs.vector import Info, Step, VecEnv, seed_rows
 from telic.errors import ConfigError, UsageError
 
 _STAGGER = 101  # the same stream of random numbers as the batched environments use
@@ -60,8 +60,8 @@ def make_gymnasium(
     return GymnasiumEnv(envs, probe, seed=seed, device=torch.device(device))
 
 
-class GymnasiumEnv(BatchedEnv):
-    """N Python environments. Implements `telic.envs.vector.VecEnv`.
+class GymnasiumEnv(VecEnv):
+    """N Python environments.
 
     An episode follows from its seed and its actions: a saved state holds both, and loading it plays
     the episode again. Where that gives another observation, `resumable` becomes False and new

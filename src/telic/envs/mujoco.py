@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Generator, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +18,7 @@ from telic.envs.models import is_position
 from telic.envs.spec import EnvSpec
 from telic.envs.task import AnyTask, LatestTransition, offered
 from telic.envs.tokens import TokenDriver
-from telic.envs.vector import BatchedEnv, Info, Step, seed_rows
+from telic.envs.vector import Info, Step, VecEnv, seed_rows
 from telic.errors import TelicError
 from telic.sim import Simulation, copy_fields, put_back_fields
 
@@ -35,8 +34,8 @@ Draw = Callable[[Tensor, Tensor], State]
 """(seed, episode) -> where to start"""
 
 
-class MujocoEnv(BatchedEnv):
-    """N environments of one task. Implements `telic.envs.vector.VecEnv`.
+class MujocoEnv(VecEnv):
+    """N environments of one task.
 
     `exact_obs`, `exact_final_obs` and `exact_reward` are the latest `obs`, `final_obs` and `reward`
     in the simulation's own precision (float64 on a CPU).
@@ -171,7 +170,8 @@ class MujocoEnv(BatchedEnv):
     def foreseeing(self) -> Generator[None]:
         """Draw the next starts once for the steps made within; see `VecEnv.foreseeing`."""
         if self.device.type != "cpu":  # there, starts are drawn in blocks anyway
-            self._foreseen = ForeseenStarts(self.task.start, self._seed, self._episode).at
+            starts = _Starts(self.task.start, self._seed, self._episode + 1, _FORESEEN)
+            self._foreseen = starts.within
         try:
             yield
         finally:
@@ -200,28 +200,35 @@ class MujocoEnv(BatchedEnv):
     def close(self) -> None:
         """Free threads and memory, as far as nobody holds a field of the simulation."""
         self._transition.forget()
-        del self.sim, self.task, self._transition, self._starts
+        self._blocks = self._foreseen = None
+        del self.sim, self.task, self._transition
 
     # ---- episodes
 
     def _plant(self, seed: Tensor) -> None:
         self._seed = seed
-        # Elsewhere than on a CPU, all starts are drawn whenever some begin: nothing to look into.
-        is_cpu = self.device.type == "cpu"
-        self._starts = (
-            Starts(self.task.start, seed).at if is_cpu else partial(self.task.start, seed)
-        )
+        self._blocks: _Starts | None = None
         self._foreseen: Callable[[Tensor], State] | None = None
 
     def _start(self, mask: Tensor) -> None:
         """Begin the next episode where `mask`."""
         self._episode = self._episode + mask
-        qpos, qvel, *drawn = (self._foreseen or self._starts)(self._episode)
+        qpos, qvel, *drawn = self._initial(self._episode)
         for numbers in drawn:
             qpos, qvel = self.task.begin(mask, qpos, qvel, numbers)
         self.sim.reset(mask, qpos, qvel)
         limit = _NEVER if self.max_episode_steps is None else self.max_episode_steps
         self._left = self._left.masked_fill(mask, limit)
+
+    def _initial(self, episode: Tensor) -> State:
+        """Return where these episodes start."""
+        if self._foreseen is not None:
+            return self._foreseen(episode)
+        if self.device.type != "cpu":  # looking into a block would stall the queue
+            return self.task.start(self._seed, episode)
+        if self._blocks is None:
+            self._blocks = _Starts(self.task.start, self._seed, episode, _AHEAD)
+        return self._blocks.at(episode)
 
     def _ending(
         self, terminated: Tensor | None, cut: Tensor | None
@@ -288,61 +295,34 @@ class MujocoEnv(BatchedEnv):
         )
 
 
-class Starts:
+class _Starts:
     """Serve initial states from blocks of future episodes.
 
     A draw is a hundred small operations, dear when a few episodes end at every step. It is a
     pure function of (seed, episode), so it may as well be made for many episodes at once.
     """
 
-    def __init__(self, draw: Draw, seed: Tensor) -> None:
-        """Draw by `draw(seed, episode) -> (qpos, qvel)` for environments of these seeds, (N,)."""
-        self._draw = draw
-        self._seed = seed
-        # Row i of the batch has rows i * _AHEAD and on of the block.
-        self._end = (torch.arange(len(seed), device=seed.device) + 1) * _AHEAD
-        self._offset = self._end  # (N,) of an episode's number to its row in the block
-        self._sizes = [0, 0]
-        self._block = torch.empty(0)
+    def __init__(self, draw: Draw, seed: Tensor, episode: Tensor, ahead: int) -> None:
+        """Draw `ahead` episodes of each environment, from `episode`, (N,), on."""
+        self._draw, self._seed, self._ahead = draw, seed, ahead
+        self._rows = torch.arange(len(seed), device=seed.device) * ahead
+        self._fill(episode)
 
-    def at(self, episode: Tensor) -> State:
-        """Return qpos, (N, nq), and qvel, (N, nv), that these episodes start in.
-
-        Each environment's episodes must be asked for in order.
-        """
-        row = episode + self._offset
-        if bool((row >= self._end).any()):
-            row = self._refill(episode)
-        return _cut(self._block.index_select(0, row), self._sizes)
-
-    def _refill(self, episode: Tensor) -> Tensor:
-        """Draw these and the following episodes; return the rows of these."""
-        episodes = episode[:, None] + torch.arange(_AHEAD)
-        state = self._draw(self._seed.repeat_interleave(_AHEAD), episodes.flatten())
-        self._sizes = [part.shape[1] for part in state]
-        self._block = torch.cat(state, dim=1)
-        self._offset = self._end - _AHEAD - episode
-        return episode + self._offset
-
-
-class ForeseenStarts:
-    """The starts of each environment's next few episodes, for a stretch of steps on a GPU."""
-
-    def __init__(self, draw: Draw, seed: Tensor, episode: Tensor) -> None:
-        """Draw the episodes that follow `episode`, (N,)."""
-        self._first = episode + 1
-        self._rows = torch.arange(len(seed), device=seed.device) * _FORESEEN
-        episodes = self._first[:, None] + torch.arange(_FORESEEN, device=seed.device)
-        state = draw(seed.repeat_interleave(_FORESEEN), episodes.flatten())
+    def _fill(self, first: Tensor) -> None:
+        self._first = first
+        episodes = first[:, None] + torch.arange(self._ahead, device=first.device)
+        state = self._draw(self._seed.repeat_interleave(self._ahead), episodes.flatten())
         self._sizes = [part.shape[1] for part in state]
         self._block = torch.cat(state, dim=1)
 
+    def within(self, episode: Tensor) -> State:
+        """Return the initial states of these episodes, the last one drawn for later ones."""
+        which = (episode - self._first).clamp_(0, self._ahead - 1)
+        state = self._block.index_select(0, self._rows + which)
+        return tuple(split(state, self._sizes, dim=1))
+
     def at(self, episode: Tensor) -> State:
-        """Return qpos and qvel that these episodes start in."""
-        which = (episode - self._first).clamp_(0, _FORESEEN - 1)
-        return _cut(self._block.index_select(0, self._rows + which), self._sizes)
-
-
-def _cut(state: Tensor, sizes: list[int]) -> State:
-    """Return the parts of a start that lie side by side in a block."""
-    return tuple(split(state, sizes, dim=1))
+        """Return the initial states of these episodes; each environment's are asked in order."""
+        if bool((episode - self._first >= self._ahead).any()):
+            self._fill(episode)
+        return self.within(episode)

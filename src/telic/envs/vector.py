@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -149,8 +149,14 @@ class _Rows(Info):
         return value
 
 
+_BY_BODY = {
+    **{name: name for name in ("xpos", "xquat", "cvel", "subtree_com", "cfrc_ext")},
+    "contact": "contacts",
+}
+
+
 class BodyInfo:
-    """The values of one body in every environment."""
+    """The by-body values of one body in every environment, such as `xpos`, (N, 3)."""
 
     __slots__ = ("_info", "_row")
     __offered__ = "a body"
@@ -159,38 +165,10 @@ class BodyInfo:
         self._info = info
         self._row = row
 
-    def _of(self, name: str) -> Tensor:
-        return self._info[name][:, self._row]
-
-    @property
-    def xpos(self) -> Tensor:
-        """Position of the body frame in the world, (N, 3), metres."""
-        return self._of("xpos")
-
-    @property
-    def xquat(self) -> Tensor:
-        """Orientation of the body frame in the world, (N, 4), w first."""
-        return self._of("xquat")
-
-    @property
-    def cvel(self) -> Tensor:
-        """Velocity about the centre of mass of its tree, (N, 6): rotation, then translation."""
-        return self._of("cvel")
-
-    @property
-    def subtree_com(self) -> Tensor:
-        """Centre of mass of the body and all that hangs on it, (N, 3), metres."""
-        return self._of("subtree_com")
-
-    @property
-    def cfrc_ext(self) -> Tensor:
-        """External force on the body, (N, 6): torque, then force, world axes."""
-        return self._of("cfrc_ext")
-
-    @property
-    def contact(self) -> Tensor:
-        """Size of the net external (contact) force on the body, (N,), newtons."""
-        return self._of("contacts")
+    def __getattr__(self, name: str) -> Tensor:
+        if name not in _BY_BODY:
+            raise AttributeError(f"a body has no {name}; it has {', '.join(_BY_BODY)}")
+        return self._info[_BY_BODY[name]][:, self._row]
 
 
 class Step(NamedTuple):
@@ -208,59 +186,59 @@ class Step(NamedTuple):
     final_obs: Tensor  # (N, obs_dim) float32, before the autoreset; equals obs where not done
 
 
-class VecEnv(Protocol):
-    """N environments in lock-step; those that end start anew inside `step`."""
+class VecEnv:
+    """N environments in lock-step; an episode that ends is followed by a new one inside `step`."""
 
-    spec: EnvSpec
-    num_envs: int
-    obs_dim: int
-    act_dim: int
-    num_actions: int | None  # None: actions are (N, act_dim) float32; else (N,) int64 below it
-    device: torch.device
-    action_low: Tensor  # (act_dim,) float32
-    action_high: Tensor  # (act_dim,) float32
-    dt: float | None  # simulated seconds per step
-    max_episode_steps: int | None
+    def __init__(self, spec: EnvSpec, num_envs: int, device: torch.device) -> None:
+        self.spec, self.num_envs, self.device = spec, num_envs, device
+        # None: actions are (N, act_dim) float32; else (N,) int64 below it
+        self.num_actions = spec.num_actions
+        self.obs_dim, self.act_dim = spec.obs_dim, spec.act_dim
+        self.action_low = torch.tensor(spec.action_low, device=device)  # (act_dim,) float32
+        self.action_high = torch.tensor(spec.action_high, device=device)
+        self.dt, self.max_episode_steps = spec.dt_s, spec.max_episode_steps
+        bodies = {name: row for row, name in enumerate(spec.body_names)}
+        self._schema = InfoSchema(spec.info_keys, bodies, spec.robot, spec)
 
     def reset(self, seed: int | Sequence[int] | None = None) -> Tensor:
         """Start new episodes everywhere and return their observations, (N, obs_dim) float32.
 
-        With a seed, episodes are counted from the start again; without, they go on counting.
+        With a seed, episodes are counted from the start again; without, counting continues.
         """
-        ...
+        raise NotImplementedError
 
     def step(self, action: Tensor) -> Step:
         """Make one control step in every environment; actions are used as given."""
-        ...
+        raise NotImplementedError
 
     def present(self) -> Info:
         """Return an info of the present state, after any autoreset: what a critic may see more of.
 
         It offers the fields of the simulation, not what belongs to a transition.
         """
-        ...
+        raise NotImplementedError
 
     def stagger(self) -> None:
         """Set each episode clock to a random age, so that time limits do not come in lock-step.
 
         For training, after `reset`; never in evaluation. No effect without a time limit.
         """
-        ...
+        raise NotImplementedError
 
     def state_dict(self) -> dict[str, Any]:
-        """Return everything needed to go on bit for bit."""
-        ...
+        """Return everything needed to resume bit for bit; the tensors are copies."""
+        raise NotImplementedError
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Take up a state that `state_dict` of an equal environment gave."""
-        ...
+        raise NotImplementedError
 
     def foreseeing(self) -> AbstractContextManager[None]:
         """Return a context for a few dozen steps in a row, in which a GPU draws starts only once.
 
         An environment that starts more than four episodes within repeats the fourth start.
         """
-        ...
+        return nullcontext()
 
     def carried(self) -> dict[str, Tensor]:
         """Return the tensors that live from step to step and are replaced at each, by name.
@@ -268,11 +246,10 @@ class VecEnv(Protocol):
         For recordings of steps on a GPU: what a recording leaves in new memory must be copied to
         where it began. Empty where steps cannot be recorded.
         """
-        ...
+        return {}
 
     def carry(self, tensors: dict[str, Tensor]) -> None:
-        """Go on with these tensors instead."""
-        ...
+        """Continue with these tensors instead."""
 
     def compile(self, shared: Path | None = None) -> None:
         """Compile what is compiled on demand, before a process confines itself; takes its time.
@@ -280,32 +257,13 @@ class VecEnv(Protocol):
         Args:
             shared: folder of processes that divide it between them; None: all of it here.
         """
-        ...
 
     def complaints(self) -> dict[str, int]:
-        """Return how often something could not be computed exactly since the last ask, by kind."""
-        ...
+        """Return how often something could not be computed exactly since the last call, by kind."""
+        return {}
 
     def close(self) -> None:
         """Free threads and memory."""
-        ...
-
-
-class BatchedEnv:
-    """Attributes and checks that all environments of telic share.
-
-    By default nothing of an environment can be recorded for a GPU, or needs to be compiled.
-    """
-
-    def __init__(self, spec: EnvSpec, num_envs: int, device: torch.device) -> None:
-        self.spec, self.num_envs, self.device = spec, num_envs, device
-        self.num_actions = spec.num_actions
-        self.obs_dim, self.act_dim = spec.obs_dim, spec.act_dim
-        self.action_low = torch.tensor(spec.action_low, device=device)
-        self.action_high = torch.tensor(spec.action_high, device=device)
-        self.dt, self.max_episode_steps = spec.dt_s, spec.max_episode_steps
-        bodies = {name: row for row, name in enumerate(spec.body_names)}
-        self._schema = InfoSchema(spec.info_keys, bodies, spec.robot, spec)
 
     def _check(self, action: Tensor, has_begun: bool) -> None:
         """Raise for an action of another shape, and for a step before the first reset."""
@@ -326,24 +284,6 @@ class BatchedEnv:
                 f"A state of {rows} x {state['id']} does not fit {self.num_envs} x {self.spec.id}.",
                 hint="Make the environment as it was when the state was saved.",
             )
-
-    def foreseeing(self) -> AbstractContextManager[None]:
-        """Do nothing."""
-        return nullcontext()
-
-    def carried(self) -> dict[str, Tensor]:
-        """Return nothing."""
-        return {}
-
-    def carry(self, tensors: dict[str, Tensor]) -> None:
-        """Do nothing."""
-
-    def compile(self, shared: Path | None = None) -> None:
-        """Do nothing."""
-
-    def complaints(self) -> dict[str, int]:
-        """Return nothing."""
-        return {}
 
 
 def seed_rows(seed: int | Sequence[int], num_envs: int, device: torch.device) -> Tensor:

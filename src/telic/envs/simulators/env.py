@@ -23,7 +23,7 @@ from telic.core.tensors import integers
 from telic.envs.simulators.names import ADAPTERS, simulated
 from telic.envs.simulators.process import ANSWER_S, SimulatorProcess
 from telic.envs.spec import EnvSpec
-from telic.envs.vector import BatchedEnv, Info, Step, seed_rows
+from telic.envs.vector import Info, Step, VecEnv, seed_rows
 from telic.errors import BadEnvironment, ConfigError, UsageError
 from telic.sim.cuda_graph import is_recording
 from telic.sim.simulation import require_gpu
@@ -108,8 +108,8 @@ class Present(NamedTuple):
     groups: dict[str, Tensor]
 
 
-class SimulatorEnv(BatchedEnv):
-    """N environments in simulator processes. Implements `telic.envs.vector.VecEnv`."""
+class SimulatorEnv(VecEnv):
+    """N environments in simulator processes."""
 
     resumable = False
     """a simulator's state is its own: a resumed run goes on with new episodes"""
