@@ -15,9 +15,9 @@ def spec_of(env, **arguments):
 
 
 def written_out(phrases):
-    """The phrases that those with alternatives, "(a|b) c", stand for."""
+    """The phrases that those with alternatives, "(a|b) c", stand for; none with a reader."""
     found = []
-    for phrase in phrases:
+    for phrase in (each for each in phrases if "{" not in each):
         parts = [part.split("|") for part in re.split(r"[()]", phrase)]
         found += dict.fromkeys(" ".join("".join(each).split()) for each in product(*parts))
     return found

@@ -732,6 +732,9 @@ KEYS = {
     "ground",
     "hardest",
     "changes",
+    "unit",
+    "fixed",
+    "noun",
 }
 
 

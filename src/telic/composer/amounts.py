@@ -8,13 +8,14 @@ from dataclasses import dataclass, field, replace
 from typing import cast
 
 from telic.composer.frames import Amount, Rule, Unit
-from telic.composer.lexicon import Token, determiners, lexicon, table
+from telic.composer.lexicon import Reader, Token, determiners, lexicon, table
 
 _BEFORE = ("at", "for", "by", "of", "in", "from")
 _EVERY = ("every", "each")
 _PER = ("per", "a", "an", "every", "each")
 _RATES: dict[Unit, Unit] = {"m": "m/s", "rad": "rad/s", "turns": "rad/s", "times": "times"}
 _TURN = 2.0 * math.pi
+FOOT_M = 0.3048
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,10 +130,21 @@ def read_amount(tokens: Sequence[Token], start: int) -> Reading | None:
     return replace(found, spread=round(spread * factor, 9), is_strict=is_strict)
 
 
-def amount_reader(tokens: Sequence[Token], place: int) -> tuple[tuple[int, ...], Reading] | None:
-    """Read a number for a phrase of a lexicon."""
-    found = read_amount(tokens, place)
-    return (found.at, found) if found else None
+def number_reader(*kinds: str) -> Reader:
+    """Return a reader of numbers of some kinds, for phrases of a lexicon.
+
+    A kind is a unit, or a property of a `Reading`; none: any number.
+    """
+
+    def read(tokens: Sequence[Token], place: int) -> tuple[tuple[int, ...], Reading] | None:
+        found = read_amount(tokens, place)
+        if found is None:
+            return None
+        unit = found.amount.unit if found.amount else None
+        is_kind = any(unit == kind or getattr(found, kind, None) is not None for kind in kinds)
+        return (found.at, found) if is_kind or not kinds else None
+
+    return read
 
 
 def _word(tokens: Sequence[Token], place: int) -> str:

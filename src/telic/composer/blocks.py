@@ -11,12 +11,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal, NamedTuple, get_args
 
-from telic.composer.amounts import Reading, read_amount
+from telic.composer.amounts import Reading, number_reader
 from telic.composer.draft import Draft, edit
 from telic.composer.lexicon import (
     Lexicon,
     Sense,
-    Token,
     ignored_words,
     quoted,
     read_tokens,
@@ -102,23 +101,19 @@ def compose_block(
 
 
 def _phrases() -> Lexicon:
-    def amount(tokens: Sequence[Token], place: int) -> tuple[tuple[int, ...], Reading] | None:
-        found = read_amount(tokens, place)
-        return (found.at, found) if found and found.amount and found.amount.unit == "m" else None
-
     data = table("blocks")
     entries = [
         (phrase, Sense(about, about))
         for about, phrases in data["phrases"].items()
         for phrase in phrases
     ]
-    return Lexicon(entries, {"amount": amount}, data["parts"])
+    return Lexicon(entries, data["parts"])
 
 
 def _read(intent: str) -> BlockWish:
     tokens = read_tokens(intent)
     known = ignored_words() | {"and", "then", "it", "arm", "gripper", "robot"}
-    found = scan(tokens, _phrases(), known)
+    found = scan(tokens, _phrases(), {"amount": number_reader("m")}, known)
     words: dict[str, str] = {}
     heights: list[Reading] = []
     for match in found.matches:

@@ -185,33 +185,40 @@ class Lexicon:
     """Phrases and their senses; the longest one that fits is found."""
 
     def __init__(
-        self,
-        entries: Iterable[tuple[str, Sense]],
-        readers: Mapping[str, Reader] | None = None,
-        parts: Mapping[str, str] | None = None,
+        self, entries: Iterable[tuple[str, Sense]], parts: Mapping[str, str] | None = None
     ) -> None:
-        self._readers = readers or {}
         self._entries: dict[str, list[tuple[Nodes, Sense]]] = {}
         self._vocabulary: set[str] = set()
         for phrase, sense in entries:
             for name, part in (parts or {}).items():
                 phrase = phrase.replace(f"{{{name}}}", f"({part})")
-            for nodes in _forms(_pattern(phrase), sense.slot in _INFLECTED):
+            is_inflected = sense.slot in _INFLECTED and not sense.says.get("fixed")
+            for nodes in _forms(_pattern(phrase), is_inflected):
                 for word in _first_words(nodes):
                     self._entries.setdefault(word, []).append((nodes, sense))
                 self._vocabulary.update(_words(nodes))
 
-    def find(self, tokens: Sequence[Token], start: int, *slots: str) -> Match | None:
-        """Return the longest phrase for one of some slots (none: any) that begins at a place."""
+    def find(
+        self,
+        tokens: Sequence[Token],
+        start: int,
+        *slots: str,
+        readers: Mapping[str, Reader] | None = None,
+    ) -> Match | None:
+        """Return the longest phrase for one of some slots (none: any) that begins at a place.
+
+        Phrases with a reader that is not among `readers` are not found.
+        """
         if start >= len(tokens):
             return None
         best: tuple[tuple[int, ...], tuple[Any, ...]] = ((), ())
         senses: list[Sense] = []
-        openers = (tokens[start].word, *(f"{{{name}}}" for name in self._readers))
+        readers = readers or {}
+        openers = (tokens[start].word, *(f"{{{name}}}" for name in readers))
         for nodes, sense in (each for word in openers for each in self._entries.get(word, ())):
             if slots and sense.slot not in slots:
                 continue
-            for at, read in self._walk(nodes, tokens, start, (), ()):
+            for at, read in _walk(nodes, tokens, start, readers):
                 if len(at) > len(best[0]):
                     best, senses = (at, read), []
                 if at == best[0] and sense not in senses:
@@ -222,32 +229,34 @@ class Lexicon:
         """Return every word of every phrase."""
         return self._vocabulary
 
-    def _walk(
-        self,
-        nodes: Nodes,
-        tokens: Sequence[Token],
-        place: int,
-        at: tuple[int, ...],
-        read: tuple[Any, ...],
-    ) -> Iterator[tuple[tuple[int, ...], tuple[Any, ...]]]:
-        """Yield every way in which a pattern fits at a place."""
-        if not nodes:
-            yield at, read
-            return
-        first, rest = nodes[0], nodes[1:]
-        if isinstance(first, list):
-            for option in first:
-                yield from self._walk((*option, *rest), tokens, place, at, read)
-            return
-        while at and place < len(tokens) and first != tokens[place].word in determiners():
-            place += 1
-        if first[0] == "{":
-            found = self._readers[first[1:-1]](tokens, place)
-            if found is not None:
-                more, value = found
-                yield from self._walk(rest, tokens, more[-1] + 1, (*at, *more), (*read, value))
-        elif place < len(tokens) and tokens[place].word == first:
-            yield from self._walk(rest, tokens, place + 1, (*at, place), read)
+
+def _walk(
+    nodes: Nodes,
+    tokens: Sequence[Token],
+    place: int,
+    readers: Mapping[str, Reader],
+    at: tuple[int, ...] = (),
+    read: tuple[Any, ...] = (),
+) -> Iterator[tuple[tuple[int, ...], tuple[Any, ...]]]:
+    """Yield every way in which a pattern fits at a place: places of words, and what was read."""
+    if not nodes:
+        yield at, read
+        return
+    first, rest = nodes[0], nodes[1:]
+    if isinstance(first, list):
+        for option in first:
+            yield from _walk((*option, *rest), tokens, place, readers, at, read)
+        return
+    while at and place < len(tokens) and first != tokens[place].word in determiners():
+        place += 1
+    if first[0] == "{":
+        reader = readers.get(first[1:-1])
+        found = reader(tokens, place) if reader is not None else None
+        if found is not None:
+            more, value = (*at, *found[0]), (*read, found[1])
+            yield from _walk(rest, tokens, more[-1] + 1, readers, more, value)
+    elif place < len(tokens) and tokens[place].word == first:
+        yield from _walk(rest, tokens, place + 1, readers, (*at, place), read)
 
 
 def _pattern(phrase: str) -> Nodes:
@@ -323,7 +332,7 @@ def _entries() -> Iterator[tuple[str, Sense]]:
             says = {k: v for k, v in row.items() if k not in ("words", *_OTHER_SLOTS)}
             yield from ((phrase, Sense(slot, value, says)) for phrase in row.get("words", ()))
             for other in _OTHER_SLOTS:
-                yield from ((phrase, Sense(other, value)) for phrase in row.get(other, ()))
+                yield from ((phrase, Sense(other, value, says)) for phrase in row.get(other, ()))
 
 
 @lru_cache(maxsize=1)

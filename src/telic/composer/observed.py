@@ -15,12 +15,13 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
-from telic.composer.amounts import Reading, amount_reader
+from telic.composer.amounts import Reading, number_reader
 from telic.composer.blocks import compose_block, is_about_block
 from telic.composer.draft import Draft, edit
 from telic.composer.lexicon import (
     Lexicon,
     Match,
+    Reader,
     Sense,
     Token,
     ignored_words,
@@ -191,7 +192,7 @@ def observables(spec: EnvSpec) -> tuple[Observable, ...]:
 
 
 def _is_said(phrases: Iterable[str], intent: str) -> bool:
-    found = Lexicon(((each, Sense("", "")) for each in phrases), parts=table("observed")["parts"])
+    found = Lexicon(((each, Sense("", "")) for each in phrases), table("observed")["parts"])
     tokens = read_tokens(intent)
     return any(found.find(tokens, place) for place in range(len(tokens)))
 
@@ -226,7 +227,7 @@ class _Reading:
         names = {word for name in self.known for word in (name, *name.split())}
         self._tokens = read_tokens(intent, names)
         own = {*re.findall(r"[a-z]+", spec.id.lower()), "and", "while"}
-        found = scan(self._tokens, self._phrases(), ignored_words() | own)
+        found = scan(self._tokens, self._phrases(), self._readers(), ignored_words() | own)
         unread = list(found.unread)
         for match in found.matches:
             words = quoted(self._tokens[match.at[0] : match.end])
@@ -251,6 +252,9 @@ class _Reading:
             for value, words in rows.items():
                 sense = Sense(slot, value)
                 entries += [(each, sense) for each in words]
+        return Lexicon(entries, data["parts"] | data["columns"]["parts"])
+
+    def _readers(self) -> dict[str, Reader]:
         names = Lexicon(
             (" ".join(token.word for token in read_tokens(name, [name])), Sense("", name))
             for name in self.known
@@ -261,8 +265,7 @@ class _Reading:
             found = names.find(tokens, place)
             return (found.at, found.senses[0].value) if found else None
 
-        parts = data["parts"] | data["columns"]["parts"]
-        return Lexicon(entries, {"observable": named, "amount": amount_reader}, parts)
+        return {"observable": named, "amount": number_reader()}
 
     def _wants(self, match: Match) -> tuple[Want, ...] | None:
         """Return what a phrase asks for; None: it is not understood."""

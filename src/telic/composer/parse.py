@@ -15,17 +15,18 @@ slot is kept; `telic.composer.scope` asks what became of them.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
 from telic.composer.amounts import read_amount
-from telic.composer.clauses import cut
 from telic.composer.frames import Act, Frame, LimitKind, ParsedIntent, WordClaim
+from telic.composer.grammar import Item, outline
 from telic.composer.lexicon import (
     PHRASES,
     Lexicon,
     Match,
+    Reader,
     Token,
     correct,
     determiners,
@@ -38,7 +39,6 @@ from telic.composer.lexicon import (
     readable,
     table,
 )
-from telic.composer.marks import POSSESSIVE, Mark, read_marks
 from telic.composer.parts import is_part
 from telic.composer.sketches import Outline
 from telic.composer.slots import Slots
@@ -60,20 +60,20 @@ def parse(intent: str, spec: EnvSpec) -> ParsedIntent:
     """
     names = _names(spec)
     tokens = read_tokens(intent, (*spec.body_names, *names))
-    marks = read_marks(tokens, spec)
-    clauses = cut(tokens, marks)
+    clauses = outline(tokens, spec)
     has_pole = spec.robot is not None and bool(spec.robot.poles)
-    outline = Outline(tokens, clauses.joints, ignored_words() | names, has_pole)
-    outline.read(clauses.groups)
-    outline.used.update(place for other in clauses.others for place in other)
-    frames, claims = _frames(tokens, outline)
+    sketched = Outline(tokens, clauses.joints, ignored_words() | names, has_pole)
+    sketched.read(clauses.groups)
+    sketched.used.update(place for other in clauses.others for place in other)
+    frames, claims = _frames(tokens, sketched)
     if not frames:
-        claims, outline.used = (), set[int]()
-    words = _Account(tokens, marks, outline.used, _left_out(tokens, names) if frames else set())
+        claims, sketched.used = (), set[int]()
+    left_out = _left_out(tokens, names) - clauses.idioms if frames else set[int]()
+    words = _Account(tokens, clauses.items, sketched.used, left_out)
     return ParsedIntent(
         intent=readable(intent),
         frames=frames,
-        limits=tuple(outline.limits),
+        limits=tuple(sketched.limits),
         used=words.texts(words.used),
         ignored=words.texts(words.left_out),
         not_understood=words.texts(words.unknown),
@@ -160,14 +160,19 @@ class Scan(NamedTuple):
     """whether one of them is negated"""
 
 
-def scan(tokens: Sequence[Token], phrases: Lexicon, ignored: Collection[str]) -> Scan:
+def scan(
+    tokens: Sequence[Token],
+    phrases: Lexicon,
+    readers: Mapping[str, Reader],
+    ignored: Collection[str],
+) -> Scan:
     """Take the longest phrase at each place, and quote what belongs to none."""
     matches: list[Match] = []
     unknown: set[int] = set()
     left_out: set[int] = set()
     place, denied, is_denied = 0, -2, False
     while place < len(tokens):
-        found, reading = phrases.find(tokens, place), read_amount(tokens, place)
+        found, reading = phrases.find(tokens, place, readers=readers), read_amount(tokens, place)
         join = lexicon().find(tokens, place, "join")
         if found is not None:
             matches.append(found)
@@ -192,7 +197,7 @@ class _Account:
     """Every word of an intent: what it was used for, left out on purpose, or not understood."""
 
     def __init__(
-        self, tokens: Sequence[Token], marks: Sequence[Mark], used: set[int], left_out: set[int]
+        self, tokens: Sequence[Token], marks: Sequence[Item], used: set[int], left_out: set[int]
     ) -> None:
         self._tokens = tokens
         self._marks = marks
@@ -237,10 +242,11 @@ class _Account:
             known = (self.unknown | self.used) - joint - empty
             piece = [place for place in range(first, last) if place in known]
             if piece and piece[0] in self.unknown and not acts & set(piece):
-                lost.append(tokens[piece[0]].text)
+                words = [tokens[k] for k in piece if tokens[k].word not in ignored_words()]
+                lost.append((words or [tokens[piece[0]]])[0].text)
         return tuple(lost)
 
-    def _begins_lost(self, verbs: Sequence[Mark]) -> bool:
+    def _begins_lost(self, verbs: Sequence[Item]) -> bool:
         """Return whether the first deed is not understood: "dance and run", "three steps, stop".
 
         Stopping, landing and ending up come after something else.
@@ -259,7 +265,7 @@ class _Account:
             place += 1
         return place
 
-    def _has_meaning(self, mark: Mark) -> bool:
+    def _has_meaning(self, mark: Item) -> bool:
         idle = idle_phrases().find(self._tokens, mark.at[0])
         return len(mark.at) > 1 and mark.slot in _SLOTS and (idle is None or idle.at != mark.at)
 
@@ -287,9 +293,7 @@ def _left_out(tokens: Sequence[Token], names: frozenset[str]) -> set[int]:
         if token.word == "again" and joined and not is_first:
             places.add(place)
         joined = joined or token.word in _JOINTS
-    found = [lexicon().find(tokens, place, *PHRASES) for place in every]
-    idioms = {k for each in found if each and each.senses[0].value == "unread" for k in each.at}
-    return (places | together) - idioms
+    return places | together
 
 
 def _is_object(tokens: Sequence[Token], before: int, place: int) -> bool:
@@ -297,7 +301,9 @@ def _is_object(tokens: Sequence[Token], before: int, place: int) -> bool:
     verb = lexicon().find(tokens, before, *PHRASES)
     if verb is None or verb.end != before + 1 or verb.senses[0].slot != "verb":
         return False
-    is_owned = any(token.word in POSSESSIVE for token in tokens[verb.end : place])
+    is_owned = any(
+        token.word in table("ignored")["possessive"] for token in tokens[verb.end : place]
+    )
     return is_owned or verb.senses[0].value in (Act.KICK, Act.LIFT, Act.REACH)
 
 

@@ -12,10 +12,9 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any
 
-from telic.composer.clauses import Clause
 from telic.composer.frames import Act, Amount, Direction, Limit, LimitKind, Posture
+from telic.composer.grammar import Clause, Item
 from telic.composer.lexicon import Sense, Token
-from telic.composer.marks import Mark
 from telic.composer.parts import BodyPart
 
 _LASTING = {Act.STAND, Act.SIT, Act.LIE, Act.STAND_UP, Act.BALANCE, Act.REACH, Act.LIFT}
@@ -50,7 +49,7 @@ class Sketch:
     word: str
     phase: int
     says: dict[str, Any] = field(default_factory=dict[str, Any])
-    marks: list[Mark] = field(default_factory=list[Mark])
+    marks: list[Item] = field(default_factory=list[Item])
     at: tuple[int, ...] = ()
     """places of the words of its verb; none of a verb that was not said again"""
 
@@ -73,7 +72,7 @@ class Outline:
         self._tokens = tokens
         self._ignored = ignored
         self._has_pole = has_pole
-        self._pending: list[Mark] = []
+        self._pending: list[Item] = []
         self._phase = 0
 
     @property
@@ -115,7 +114,7 @@ class Outline:
     def _read_clause(self, clause: Clause, acts: bool) -> None:
         if clause.delay is not None:
             self._wait(clause, clause.delay)
-        rest = self._without_limits(clause.marks)
+        rest = self._without_limits(clause.items)
         acts = acts or any(sketch.phase == self._phase for sketch in self.sketches)
         holder = next((m for m in rest if m.slot == "verb" and not m.is_acting), None)
         if clause.acts:
@@ -127,9 +126,9 @@ class Outline:
         elif rest:
             self._attach(self._of_whole(self._body_limits(rest, acts, held=False)))
 
-    def _without_limits(self, marks: Sequence[Mark]) -> list[Mark]:
+    def _without_limits(self, marks: Sequence[Item]) -> list[Item]:
         """Add the limits among the marks; return the others."""
-        rest: list[Mark] = []
+        rest: list[Item] = []
         end = None
         for mark in marks:
             if mark.limit is not None:
@@ -141,17 +140,17 @@ class Outline:
                 rest.append(mark)
         return rest
 
-    def _wait(self, clause: Clause, delay: Mark) -> None:
+    def _wait(self, clause: Clause, delay: Item) -> None:
         """Read "after 3 seconds": so long what was said before is done, or nothing.
 
         What is stopped goes on until then: "stop walking after 3 seconds".
         """
-        stopped = [mark for mark in clause.marks if mark.slot == "verb"]
+        stopped = [mark for mark in clause.items if mark.slot == "verb"]
         if self._last is not None and not any(mark.reading for mark in self._last.marks):
             self._last.marks.append(delay)
         elif len(stopped) > 1 and stopped[0].act == Act.STOP:
             self._start(stopped[1], [delay])
-            clause.marks.remove(stopped[1])
+            clause.items.remove(stopped[1])
         else:
             verb = Act.GO if _unit(delay) == "m" else implied_verb(delay) or Act.STAND
             self.sketches.append(Sketch(verb, _WAITING[verb], self._phase, {}, [delay]))
@@ -159,7 +158,7 @@ class Outline:
 
     # ---- clauses with a verb
 
-    def _add_verbs(self, marks: Sequence[Mark]) -> None:
+    def _add_verbs(self, marks: Sequence[Item]) -> None:
         """Start a sketch per verb; what stands before the first verb belongs to it."""
         verbs, helping = _merged([mark for mark in marks if mark.slot == "verb"])
         self.used.update(place for mark in helping for place in mark.at)
@@ -178,7 +177,7 @@ class Outline:
             if _is_raised(held):
                 self._raise(held)
 
-    def _goes_on(self, mark: Mark) -> bool:
+    def _goes_on(self, mark: Item) -> bool:
         """Let the last frame last, and return True, for "keep going" after "walk"."""
         last = self._last
         if last is None or last.verb != mark.act or last.phase < self._phase:
@@ -188,7 +187,7 @@ class Outline:
         last.says["until_end"] = True
         return True
 
-    def _start(self, mark: Mark, marks: Sequence[Mark]) -> None:
+    def _start(self, mark: Item, marks: Sequence[Item]) -> None:
         if "sequel" in mark.senses[0].says and any(s.phase == self._phase for s in self.sketches):
             self._phase += 1
         word = " ".join(self._tokens[place].word for place in mark.at)
@@ -199,18 +198,18 @@ class Outline:
 
     # ---- clauses without a verb
 
-    def _raise(self, marks: list[Mark]) -> None:
+    def _raise(self, marks: list[Item]) -> None:
         """Read "with your hands up": that is to raise them, meanwhile."""
         raised = next(mark for mark in marks if Posture.HIGH in _postures(mark))
         self._start(_as_verb(raised, Act.LIFT), [mark for mark in marks if mark is not raised])
 
-    def _of_whole(self, marks: list[Mark]) -> list[Mark]:
+    def _of_whole(self, marks: list[Item]) -> list[Item]:
         """Leave unread how a part is held, unless the deed is that part's own."""
         last = self._last
         is_own = last is not None and _is_of_limb(Sense("verb", last.verb, last.says))
         return marks if is_own else _besides_part(marks)
 
-    def _attach(self, marks: list[Mark]) -> None:
+    def _attach(self, marks: list[Item]) -> None:
         """Give a clause without a verb to the frame before it, or to the one to come."""
         last = self._last
         if last is None or not marks:
@@ -227,13 +226,13 @@ class Outline:
                 return self._repeat(last, marks, last.phase + is_opposite)
         last.marks += marks
 
-    def _repeat(self, last: Sketch, marks: list[Mark], phase: int) -> None:
+    def _repeat(self, last: Sketch, marks: list[Item], phase: int) -> None:
         """Do the same verb again in another way: "walk forward, then backward"."""
         says = {key: value for key, value in last.says.items() if key in ("gait", "weak")}
         self.sketches.append(Sketch(last.verb, last.word, phase, says, list(marks)))
         self._phase = phase
 
-    def _hold(self, holder: Mark, marks: list[Mark], acts: bool) -> None:
+    def _hold(self, holder: Item, marks: list[Item], acts: bool) -> None:
         """Read "stay low", "keep the pole upright", "hold it for 3 seconds"."""
         part, postures, last = _part_in(marks), _postures(*marks), self._last
         if any(mark.part is not None and mark.part.name == "target" for mark in marks):
@@ -255,7 +254,7 @@ class Outline:
             rest = self._body_limits(marks, acts, held=True)
             self._start(_as_verb(holder, Act.STAND), rest)
 
-    def _hold_meanwhile(self, holder: Mark, marks: list[Mark]) -> None:
+    def _hold_meanwhile(self, holder: Item, marks: list[Item]) -> None:
         """Read what is kept while something is done: "keeping the torso low"."""
         before, last = len(self.limits), self._last
         rest = self._body_limits([holder, *marks], acts=True, held=True)
@@ -271,13 +270,13 @@ class Outline:
         else:  # after a movement: end standing
             self._start(_as_verb(holder, Act.STAND), others)
 
-    def _go_on(self, last: Sketch, holder: Mark, marks: list[Mark]) -> None:
+    def _go_on(self, last: Sketch, holder: Item, marks: list[Item]) -> None:
         """Let the last frame last."""
         last.says["until_end"] = True
         last.marks += marks
         self.used.update(holder.at)
 
-    def _body_limits(self, marks: list[Mark], acts: bool, held: bool) -> list[Mark]:
+    def _body_limits(self, marks: list[Item], acts: bool, held: bool) -> list[Item]:
         """Turn "keeping the torso low" and "torso below 1 m" into limits; return what is left."""
         part = next((mark for mark in marks if mark.part is not None), None)
         name = _part_in(marks)
@@ -287,7 +286,7 @@ class Outline:
         if name == "head" and heights:
             # How high a head is, is not measured, and it is nowhere to go.
             return [mark for mark in marks if mark not in heights]
-        taken: list[Mark] = []
+        taken: list[Item] = []
         for mark in marks:
             kind, amount = _held_kind(mark, name, acts)
             if kind is None and not (taken and _completes(mark, taken[-1])):
@@ -337,7 +336,7 @@ class Outline:
         )
 
 
-def implied_verb(mark: Mark) -> Act | None:
+def implied_verb(mark: Item) -> Act | None:
     """Return the verb a word implies where there is none."""
     if mark.reading is not None and mark.reading.amount is not None:
         return _UNIT_VERBS.get(mark.reading.amount.unit)
@@ -356,7 +355,7 @@ def implied_verb(mark: Mark) -> Act | None:
 # -------------------------------------------------------------------------- verbs of one clause
 
 
-def _merged(verbs: list[Mark]) -> tuple[list[Mark], list[Mark]]:
+def _merged(verbs: list[Item]) -> tuple[list[Item], list[Item]]:
     """Return the verbs of a clause that are meant, and those that gave way to them.
 
     "keep running", "move by hopping", "walk in a circle", "stop walking", "trot as commanded" and
@@ -390,38 +389,38 @@ def _merged(verbs: list[Mark]) -> tuple[list[Mark], list[Mark]]:
     return [first, *rest], helping
 
 
-def _as_verb(mark: Mark, verb: Act) -> Mark:
+def _as_verb(mark: Item, verb: Act) -> Item:
     """Return a verb that keeps something as what it means there: "keep" a pole is balance it."""
     sense = replace(mark.senses[0], value=str(verb), says={"until_end": True})
     return replace(mark, senses=(sense,))
 
 
-def _both(one: Mark, other: Mark) -> Mark:
+def _both(one: Item, other: Item) -> Item:
     """Return the second of two verbs, said by the words of both."""
     return replace(other, at=(*one.at, *other.at))
 
 
-def _going_round(going: Mark, circle: Mark) -> Mark:
+def _going_round(going: Item, circle: Item) -> Item:
     """Return "walk in a circle" as one verb; turning in a circle stays turning."""
     says = {**circle.senses[0].says, **going.senses[0].says}
     value = (circle if going.act == Act.GO else going).senses[0].value
     return replace(_both(going, circle), senses=(Sense("verb", value, says),))
 
 
-def _obeying(verbs: Sequence[Mark]) -> tuple[Mark, list[Mark]]:
+def _obeying(verbs: Sequence[Item]) -> tuple[Item, list[Item]]:
     """Return "trot as commanded" as one verb, and the verbs that are something else to do."""
     ways = [mark for mark in verbs if mark.act in (Act.GO, Act.OBEY)]
     says = {key: value for mark in ways for key, value in mark.senses[0].says.items()}
     at = tuple(sorted({place for mark in ways for place in mark.at}))
-    obey = Mark("verb", at, (Sense("verb", Act.OBEY, says),))
+    obey = Item("verb", at, (Sense("verb", Act.OBEY, says),))
     return obey, [mark for mark in verbs if mark not in ways]
 
 
-def _is_landing(mark: Mark) -> bool:
+def _is_landing(mark: Item) -> bool:
     return mark.act == Act.STAND and mark.says("sequel")
 
 
-def _bound_at(mark: Mark, verbs: Sequence[int]) -> int:
+def _bound_at(mark: Item, verbs: Sequence[int]) -> int:
     """Return the place that says which verb a mark belongs to: of "in one jump" the jump's."""
     return mark.end if mark.slot == "number" and mark.end in verbs else mark.at[0]
 
@@ -431,7 +430,7 @@ def _is_of_limb(verb: Sense) -> bool:
     return verb.value in _LIMB_VERBS or bool(verb.says.get("weak"))
 
 
-def _directions(marks: Sequence[Mark], verb: Act) -> list[Direction]:
+def _directions(marks: Sequence[Item], verb: Act) -> list[Direction]:
     senses = [mark.sense(verb) for mark in marks]
     return [Direction(s.value) for s in senses if s is not None and s.slot == "direction"]
 
@@ -439,11 +438,11 @@ def _directions(marks: Sequence[Mark], verb: Act) -> list[Direction]:
 # ---------------------------------------------------------------- what is said of body and parts
 
 
-def _unit(mark: Mark) -> str | None:
+def _unit(mark: Item) -> str | None:
     return mark.reading.amount.unit if mark.reading and mark.reading.amount else None
 
 
-def _part_in(marks: Sequence[Mark]) -> str | None:
+def _part_in(marks: Sequence[Item]) -> str | None:
     """Return the first part of the body that is named."""
     return next((mark.part.name for mark in marks if mark.part is not None), None)
 
@@ -453,13 +452,13 @@ def _is_pole(part: str | None) -> bool:
     return part is not None and part.endswith(_POLE)
 
 
-def _is_raised(marks: Sequence[Mark]) -> bool:
+def _is_raised(marks: Sequence[Item]) -> bool:
     """Return whether hands or arms are said to be up: "with your hands up"."""
     part = _part_in(marks)
     return part is not None and part.endswith(_ARMS) and Posture.HIGH in _postures(*marks)
 
 
-def _besides_part(marks: list[Mark]) -> list[Mark]:
+def _besides_part(marks: list[Item]) -> list[Item]:
     """Return what is not said of a part: not the direction of "with your arms forward".
 
     A posture is judged of the trunk alone: "with straight legs" is no straight line. The part goes
@@ -474,7 +473,7 @@ def _besides_part(marks: list[Mark]) -> list[Mark]:
     return [mark for mark in marks if mark not in said and not (said and mark is part)]
 
 
-def _held_apart(marks: Sequence[Mark]) -> list[Mark]:
+def _held_apart(marks: Sequence[Item]) -> list[Item]:
     """Return a part and where it is said to be right behind it: "walk hands up"."""
     for part, where in pairwise(marks):
         values = {sense.value for sense in where.senses if sense.slot == "direction"}
@@ -484,7 +483,7 @@ def _held_apart(marks: Sequence[Mark]) -> list[Mark]:
     return []
 
 
-def _postures(*marks: Mark) -> set[Posture]:
+def _postures(*marks: Item) -> set[Posture]:
     """Return the postures named; something kept "up" is high."""
     senses = [sense for mark in marks if (sense := mark.sense()) is not None]
     named = {Posture(sense.value) for sense in senses if sense.slot == "posture"}
@@ -492,7 +491,7 @@ def _postures(*marks: Mark) -> set[Posture]:
     return named | ({Posture.HIGH} if is_up else set[Posture]())
 
 
-def _held_kind(mark: Mark, part: str | None, acts: bool) -> tuple[LimitKind | None, Amount | None]:
+def _held_kind(mark: Item, part: str | None, acts: bool) -> tuple[LimitKind | None, Amount | None]:
     """Return the limit that keeping this makes, while something else is done or not."""
     if _is_height(mark, part) and mark.reading is not None and mark.reading.amount is not None:
         low = mark.reading.amount.rule == "at_most"
@@ -508,20 +507,20 @@ def _held_kind(mark: Mark, part: str | None, acts: bool) -> tuple[LimitKind | No
     return (LimitKind.KEEP_HEIGHT if is_up else None), None
 
 
-def _completes(mark: Mark, before: Mark) -> bool:
+def _completes(mark: Item, before: Item) -> bool:
     """Return whether a degree only completes what is kept: "as upright as possible", "1 m high"."""
     if mark.slot != "degree" or before.end not in mark.at:
         return False
     return before.reading is not None or any(sense.value == "most" for sense in mark.senses)
 
 
-def _is_height(mark: Mark, part: str | None) -> bool:
+def _is_height(mark: Item, part: str | None) -> bool:
     """Return whether it is a height to keep: "below 1 m", or of the torso any."""
     amount = mark.reading.amount if mark.reading else None
     return amount is not None and amount.unit == "m" and (amount.rule != "about" or bool(part))
 
 
-def _says_how_long(mark: Mark) -> bool:
+def _says_how_long(mark: Item) -> bool:
     """Return whether it adds nothing but time: "stay up for 3 seconds", "stay there"."""
     sense = mark.sense()
     moved = sense is not None and sense.value in (Direction.UP, Direction.DOWN)

@@ -16,8 +16,8 @@ from telic.composer.frames import (
     Style,
     Unit,
 )
+from telic.composer.grammar import Item
 from telic.composer.lexicon import Sense, table
-from telic.composer.marks import Mark
 from telic.composer.parts import BodyPart
 from telic.composer.sketches import Sketch, implied_verb
 from telic.robots.terrain import TERRAINS, TerrainKind
@@ -49,9 +49,9 @@ class Slots:
 
     def __init__(self, sketch: Sketch) -> None:
         self.sketch = sketch
-        self.claims: list[tuple[str, Mark, Sense | None]] = []
+        self.claims: list[tuple[str, Item, Sense | None]] = []
         """slots that were filled, each with the words and their meaning"""
-        self.in_place: list[Mark] = []
+        self.in_place: list[Item] = []
         """marks that say not to leave the place"""
         self.part, self.has_target = self._part()
         self.verb = self._verb()
@@ -97,13 +97,13 @@ class Slots:
             phase=self.sketch.phase,
         )
 
-    def _senses(self, slot: str) -> Iterator[tuple[Mark, Sense]]:
+    def _senses(self, slot: str) -> Iterator[tuple[Item, Sense]]:
         for mark in self.sketch.marks:
             sense = mark.sense(self.verb)
             if sense is not None and sense.slot == slot and mark.slot != "until_end":
                 yield mark, sense
 
-    def _use(self, slot: str, mark: Mark, sense: Sense | None = None) -> None:
+    def _use(self, slot: str, mark: Item, sense: Sense | None = None) -> None:
         self.claims.append((slot, mark, sense))
 
     def _part(self) -> tuple[BodyPart | None, bool]:
@@ -173,7 +173,7 @@ class Slots:
             own = str(self.sketch.says.get("direction", ""))
             if climbs is not None and own in _NOT_AHEAD and direction == own and self.sketch.at:
                 # "reverse up the ramp": on slopes and stairs it goes ahead, and that is reported.
-                self._use("direction", Mark("verb", self.sketch.at), Sense("direction", own))
+                self._use("direction", Item("verb", self.sketch.at), Sense("direction", own))
             direction = climbs or direction
             self._use("ground", mark, sense)
             named, hardest = sense.value, sense.says.get("hardest")
@@ -199,12 +199,12 @@ class Slots:
             dimension = "height"
         return degree, dimension or (says.get("dimension") if degree else None)
 
-    def _follows_number(self, mark: Mark) -> bool:
+    def _follows_number(self, mark: Item) -> bool:
         """Return whether it only says what a number measures: "1 m high"."""
         numbers = [each for each in self.sketch.marks if each.reading and each.reading.amount]
         return any(number.end == mark.at[0] for number in numbers)
 
-    def _is_about_manner(self, most: Mark) -> bool:
+    def _is_about_manner(self, most: Item) -> bool:
         """Return whether "as possible" belongs to a manner: "as smoothly as possible"."""
         for mark in self.sketch.marks:
             sense = mark.sense(self.verb)
