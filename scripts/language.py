@@ -52,7 +52,6 @@ WORDS = {
     r"of its own accord|of one's own": "by itself",
     r"a thing|things": "artifact, item",
     r"at the first need": "on first use",
-    r"said so|says so": "is reported, reports it",
 }
 OPENINGS = re.compile(r"(?:What|Who|Whether|How|Where|Why|That|Which|When|If)\b")
 LONGEST_SENTENCE = 35
