@@ -9,7 +9,7 @@ from telic.envs import make
 from telic.errors import RefusedCode, RewardError
 from telic.rewards.composed import Phase, offered_modules
 from telic.rewards.load import load_reward
-from telic.rewards.node import StepView
+from telic.rewards.node import Program, StepView
 from telic.rewards.probe import probe
 from telic.rewards.signals import Above, Along, Beat, Cycles, Given, Made, Part, Size, Turns
 from telic.rewards.terms import (
@@ -71,7 +71,7 @@ WORTH = [
 @pytest.mark.parametrize(("term", "x", "worth"), WORTH, ids=lambda each: str(each)[:40])
 def test_a_term_is_worth_what_its_formula_says(term, x, worth):
     step = StepView(torch.zeros(1, 1), torch.zeros(1, 1), FakeInfo(x=[x]), {})
-    assert step(term).item() == pytest.approx(worth, abs=1e-6)
+    assert Program([term])(step)[0].item() == pytest.approx(worth, abs=1e-6)
 
 
 def test_a_term_is_written_as_the_call_that_makes_it():
@@ -90,9 +90,10 @@ def test_what_is_counted_is_counted_once_and_remembered():
     paid, ways = [], []
     for x in (0.0, 1.5, 0.5, 0.1, 0.1, 1.2, 0.0):
         step = StepView(torch.zeros(1, 1), torch.zeros(1, 1), FakeInfo(x=[x]), memory)
-        paid.append(step(Done(jumps, 1)).item())
-        ways.append(step(Toward(jumps)).item())
-        assert step(Part(jumps, "times")).item() == memory["times"].item()
+        done, way, times = Program([Done(jumps, 1), Toward(jumps), Part(jumps, "times")])(step)
+        paid.append(done.item())
+        ways.append(way.item())
+        assert times.item() == memory["times"].item()
     assert paid == [0.0, 0.0, 0.0, 5.0, 0.0, 0.0, 0.0]  # the second jump is one too many
     assert memory["times"].item() == 2.0
     assert ways[1] == pytest.approx(-0.5) and ways[4] == pytest.approx(-0.1)
@@ -103,7 +104,7 @@ def test_a_clock_turns_as_often_as_it_says():
     memory = {"beat": torch.zeros(1, 2)}
     for _ in range(4):
         step = StepView(torch.zeros(1, 6), torch.zeros(1, 17), FakeInfo(env.spec), memory)
-        x, y = step(Beat(1.0))
+        x, y = Program([Beat(1.0)])(step)[0]
     angle = 2.0 * math.pi * 4 * env.spec.dt_s
     assert (x.item(), y.item()) == pytest.approx((math.cos(angle), math.sin(angle)), abs=1e-6)
 
@@ -113,8 +114,8 @@ def test_mean_velocities_are_used_where_the_environment_has_them():
     here = torch.zeros(1, 15), torch.zeros(1, 14)
     info = FakeInfo(spec, x_velocity=[2.0], y_velocity=[1.0])
     step = StepView(torch.zeros(1, 8), here[0], info, {})
-    assert step(Along("backward")).item() == -2.0
-    assert step(Along("forward", "right")).item() == pytest.approx(0.7071)
+    back, between = Program([Along("backward"), Along("forward", "right")])(step)
+    assert back.item() == -2.0 and between.item() == pytest.approx(0.7071)
 
 
 FILE = '''

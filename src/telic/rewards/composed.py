@@ -23,7 +23,7 @@ from torch import Tensor
 from telic.envs.vector import Info
 from telic.rewards import signals, terms
 from telic.rewards.contract import RewardFunction
-from telic.rewards.node import Recipe, StepView, Term
+from telic.rewards.node import Program, Recipe, StepView, Term
 
 STAGE, FINISH = "stage", "finish"
 _STAGES = [
@@ -78,6 +78,18 @@ class ComposedReward(RewardFunction):
         """Return the words and the formula of every term."""
         return self._described()
 
+    @property
+    def _programs(self) -> tuple[Program, ...]:
+        """The calls behind the phases and, last, the terms; listed at the first step."""
+        found = self.__dict__.get("_listed")
+        if found is None:
+            ends = [cast("tuple[Term, ...]", each.until) for each in self.phases[:-1]] + [()]
+            own = [
+                (*each.terms.values(), *end) for each, end in zip(self.phases, ends, strict=False)
+            ]
+            found = self.__dict__["_listed"] = tuple(map(Program, [*own, self.terms.values()]))
+        return found
+
     def compute(
         self, obs: Tensor, action: Tensor, next_obs: Tensor, info: Info
     ) -> tuple[Tensor, dict[str, Tensor]]:
@@ -85,8 +97,8 @@ class ComposedReward(RewardFunction):
         phase = self.memory["phase"] if self.phases else None
         step = StepView(action, next_obs, info, self.memory, phase=phase)
         paid = self._sequence(step) if self.phases else {}
-        for name, term in self.terms.items():
-            paid[name] = self.weights[name] * step(term)
+        for name, value in zip(self.terms, self._programs[-1](step), strict=True):
+            paid[name] = self.weights[name] * value
         return cast("Tensor", sum(paid.values())), paid
 
     def _sequence(self, step: StepView) -> dict[str, Tensor]:
@@ -99,13 +111,13 @@ class ComposedReward(RewardFunction):
         for index, each in enumerate(self.phases):
             is_on = phase == index
             share = float(f"{(index + 1) / len(self.phases):.4g}") * is_on.float()
-            own = self._begun(index, is_on, step)
-            for name, term in each.terms.items():
-                paid[name] = self.weights[name] * share * own(term)
+            values = self._programs[index](self._begun(index, is_on, step))
+            for name, value in zip(each.terms, values, strict=False):
+                paid[name] = self.weights[name] * share * value
             if index < len(self.phases) - 1:
                 holds = is_on
-                for condition in each.until:
-                    holds = holds & (own(cast("Any", condition)) > 0)
+                for condition in values[len(each.terms) :]:
+                    holds = holds & (condition > 0)
                 reached = reached | holds
                 needed = torch.where(is_on, max(each.seconds - 0.5 * dt, 0.0), needed)
         clock = memory["clock"] + dt * reached.float()

@@ -6,9 +6,9 @@ r"""How reward terms are made: functions of one step, named with their numbers i
     @term(r"\min({x} / {x}^*, 1)")
     def Share(x: Tensor, goal: float) -> Tensor: ...          # pays
 
-Calling one computes nothing yet: `Share(Along("forward"), goal=3.0)` is an
-`Expression`, a frozen record of the call, which `step(expression)` evaluates for N environments. It
-is written as that very call.
+Calling one computes nothing yet: `Share(Along("forward"), goal=3.0)` is an `Expression`, a frozen
+record of the call, and is written as that very call. A `Program` lists the calls behind several
+expressions once, equal ones as one, and makes them for N environments at each step.
 To a type checker a signal is what it will have measured.
 """
 
@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import inspect
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar, Concatenate, ParamSpec, TypeVar, cast
@@ -88,14 +88,6 @@ class StepView:
         self.phase = phase
         self._memory = memory
         self._suffix = suffix
-        self._known: dict[Expression, Any] = {}
-
-    def __call__(self, node: Expression) -> Any:
-        """Return the value of a node, computed at its first use in this step."""
-        value = self._known.get(node)
-        if value is None:
-            value = self._known[node] = node.evaluate(self)
-        return value
 
     @property
     def spec(self) -> EnvSpec:
@@ -187,8 +179,6 @@ class Expression:
         self.arguments = arguments
         self.words = words
         self._hash = hash((recipe.function.__name__, arguments))
-        self._inner = [(k, v) for k, v in arguments if isinstance(v, Expression)]
-        self._given = {k: v for k, v in arguments if not isinstance(v, Expression)}
 
     @property
     def name(self) -> str:
@@ -206,12 +196,6 @@ class Expression:
     def __getitem__(self, name: str) -> Any:
         """Return an argument of the call."""
         return dict(self.arguments)[name]
-
-    def evaluate(self, step: StepView) -> Any:
-        """Return the value at this step."""
-        values = {**self._given, **{name: step(each) for name, each in self._inner}}
-        recipe = self.recipe
-        return recipe.function(step, **values) if recipe.takes_step else recipe.function(**values)
 
     def __repr__(self) -> str:
         """Return the call: its first value by place, others by name, words last."""
@@ -259,6 +243,42 @@ class Term(Expression):
         return Term(self.recipe, self.arguments, words)
 
 
+class Program:
+    """The calls behind expressions, in the order of their first use; calling it makes them."""
+
+    def __init__(self, expressions: Iterable[Expression]) -> None:
+        """List the calls, each with its arguments and the results that fill some of them."""
+        self._places: dict[Expression, int] = {}
+        self._calls: list[tuple[Callable[..., Any], list[Any], list[tuple[int, int]]]] = []
+        self._results = [self._add(each) for each in expressions]
+
+    def _add(self, node: Expression) -> int:
+        if node not in self._places:
+            values = [value for _, value in node.arguments]
+            if node.recipe.takes_step:
+                values.insert(0, None)
+            inner = [
+                (place, self._add(value))
+                for place, value in enumerate(values)
+                if isinstance(value, Expression)
+            ]
+            self._places[node] = len(self._calls)
+            self._calls.append((node.recipe.function, values, inner))
+            if node.recipe.takes_step:
+                inner.append((0, -1))
+        return self._places[node]
+
+    def __call__(self, step: StepView) -> list[Any]:
+        """Return the values of the expressions at this step."""
+        values: list[Any] = []
+        for function, arguments, inner in self._calls:
+            given = arguments.copy()
+            for place, source in inner:
+                given[place] = step if source < 0 else values[source]
+            values.append(function(*given))
+        return [values[place] for place in self._results]
+
+
 def signal(
     latex: str = "x", *, memory: Memory | None = None, digits: int = 4
 ) -> Callable[[Callable[Concatenate[StepView, P], T]], Callable[P, T]]:
@@ -269,33 +289,21 @@ def signal(
         memory: what it remembers of an episode, or how that follows from its arguments.
         digits: significant digits that its numbers are written with.
     """
-
-    def make(function: Callable[Concatenate[StepView, P], T]) -> Callable[P, T]:
-        return cast("Callable[P, T]", Recipe(function, Expression, latex, memory or {}, digits))
-
-    return make
+    return lambda function: cast("Any", Recipe(function, Expression, latex, memory or {}, digits))
 
 
 def term(
     latex: str = "{x}", *, memory: Memory | None = None, digits: int = 4
 ) -> Callable[[Callable[P, Tensor]], Callable[P, Term]]:
     """Make a function of measured values and numbers a term; see `signal`."""
-
-    def make(function: Callable[P, Tensor]) -> Callable[P, Term]:
-        return cast("Callable[P, Term]", Recipe(function, Term, latex, memory or {}, digits))
-
-    return make
+    return lambda function: cast("Any", Recipe(function, Term, latex, memory or {}, digits))
 
 
 def step_term(
     latex: str = "{x}", *, memory: Memory | None = None, digits: int = 4
 ) -> Callable[[Callable[Concatenate[StepView, P], Tensor]], Callable[P, Term]]:
     """Make a function of a step, measured values and numbers a term; see `signal`."""
-
-    def make(function: Callable[Concatenate[StepView, P], Tensor]) -> Callable[P, Term]:
-        return cast("Callable[P, Term]", Recipe(function, Term, latex, memory or {}, digits))
-
-    return make
+    return lambda function: cast("Any", Recipe(function, Term, latex, memory or {}, digits))
 
 
 def written(value: Any) -> str:

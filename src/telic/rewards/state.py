@@ -14,7 +14,7 @@ from telic.core.tensors import from_numpy
 from telic.core.text import is_dict, is_row
 from telic.rewards.composed import Phase
 from telic.rewards.definition import Instance
-from telic.rewards.node import Expression
+from telic.rewards.node import Expression, Program
 
 Data = dict[str, Any]
 """nested dicts and lists of plain values and tensors: loading it runs no code"""
@@ -116,7 +116,7 @@ def _is_code(value: Any) -> bool:
     return (
         callable(value)
         or isinstance(value, types.ModuleType | property | staticmethod | classmethod)
-        or any(isinstance(part, Expression | Phase) for part in parts)  # frozen terms of a reward
+        or any(isinstance(part, Expression | Phase | Program) for part in parts)  # frozen
     )
 
 
