@@ -22,10 +22,10 @@ from telic.judges.code import OFFERED as JUDGE_OFFERED
 from telic.judges.criteria import score
 from telic.judges.episode import RecordedEpisode
 from telic.judges.habits import bad_habits
+from telic.rewards._runners import PrivateInfo, RowReader, private_schema
 from telic.rewards.contract import RewardFunction
 from telic.rewards.load import _provided
 from telic.rewards.recording import collect
-from telic.rewards.runners import PrivateInfo, RowReader, private_schema
 from telic.sandbox.guard import ask
 from telic.sandbox.source import namespace
 from telic.sandbox.tamper import CodeSeal

@@ -14,7 +14,7 @@ from telic.authors.ranking import (
     pays_under,
     ranked,
 )
-from telic.judges.trial import ExampleResult
+from telic.judges.validation import ExampleResult
 from tests.training.small import SPEED
 
 OWN = {"speed": 1.0, "control": 0.1}

@@ -9,7 +9,7 @@ from telic.authors.model import Flaw, ModelAuthor, decide
 from telic.authors.scene import listed, scene, table
 from telic.envs import make
 from telic.errors import RewardError
-from telic.judges.trial import ExampleResult, Trial
+from telic.judges.validation import ExampleResult, Trial
 from telic.llm import Models, Scripted
 from telic.storage.layout import SessionFolder
 from tests.authors.scripts import ELICITED, JUDGE, REVISION, REWARD, SCRIPT

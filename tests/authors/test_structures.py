@@ -16,7 +16,7 @@ from telic.composer.compose import compose, reshaped
 from telic.composer.shapes import SHAPES
 from telic.envs import make
 from telic.judges.criteria import Composition
-from telic.judges.trial import Trial, text_hash
+from telic.judges.validation import Trial, text_hash
 from telic.storage.files import read_record, write_json
 from tests.authors.test_ranking import GOOD
 from tests.authors.test_revision import earned, iteration

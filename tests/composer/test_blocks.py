@@ -7,7 +7,7 @@ from telic.composer.compose import able, compose
 from telic.composer.scene import Scene
 from telic.envs import make
 from telic.errors import Refused
-from telic.judges.trial import try_out
+from telic.judges.validation import try_out
 from tests.envs.test_block import arm  # noqa: F401 - a fixture
 
 

@@ -8,7 +8,7 @@ from telic.envs import make
 from telic.errors import BadEnvironment
 from telic.judges.criteria import Motion
 from telic.judges.habits import CLIMBING, look_alikes
-from telic.judges.trial import GOOD, try_here
+from telic.judges.validation import GOOD, try_here
 
 
 @pytest.mark.parametrize(

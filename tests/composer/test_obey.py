@@ -17,7 +17,7 @@ from telic.judges.episode import MeasuredTogether
 from telic.judges.examples import puppet
 from telic.judges.habits import DISOBEDIENT, look_alikes
 from telic.judges.mutants import mutants_of
-from telic.judges.trial import GOOD, judge_problems, reward_problems, try_here
+from telic.judges.validation import GOOD, judge_problems, reward_problems, try_here
 from telic.rewards.load import load_reward
 from telic.storage.trajectories import COMMANDS, Trajectory, TrajectoryFacts
 from telic.training.export.memory_law import column_names, told_by_the_world

@@ -12,7 +12,7 @@ from telic.composer.reference import Reference, shown_motions
 from telic.envs import make
 from telic.errors import Refused, UnknownName, UsageError
 from telic.judges.criteria import JointCourse
-from telic.judges.trial import GOOD, judge_problems, reward_problems, try_here
+from telic.judges.validation import GOOD, judge_problems, reward_problems, try_here
 from telic.rewards.load import load_reward
 from telic.session import motion
 from telic.session.records import SessionConfig

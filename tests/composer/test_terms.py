@@ -4,7 +4,7 @@ import pytest
 
 from telic.composer.compose import compose
 from telic.envs import make
-from telic.judges.trial import try_here
+from telic.judges.validation import try_here
 
 SLOW = pytest.mark.slow
 CASES = [

@@ -11,7 +11,7 @@ from telic.composer.compose import compose
 from telic.envs import make
 from telic.envs.models import read_model
 from telic.errors import BadEnvironment, Refused
-from telic.judges.trial import try_here
+from telic.judges.validation import try_here
 from telic.rendering.camera import place_cameras
 from telic.rendering.look import load_dressed
 from telic.rewards.load import load_reward

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from telic.errors import TelicError
-from telic.judges import trial as trials
+from telic.judges import validation as trials
 from telic.judges.criteria import Criterion, Motion
-from telic.judges.trial import judge_problems, reward_problems
+from telic.judges.validation import judge_problems, reward_problems
 
 ENV, ARGS, THRESHOLD = "HalfCheetah-v5", {"max_episode_steps": 40}, 0.8
 RUN = (Motion(seconds=60, forward_mps=2.0, stride_hz=1.5),)

@@ -6,7 +6,7 @@ import pytest
 
 from telic.errors import UsageError
 from telic.judges.criteria import Criterion, require, score, score_near, total
-from telic.judges.trial import unlike_criteria
+from telic.judges.validation import unlike_criteria
 
 
 @pytest.mark.parametrize(

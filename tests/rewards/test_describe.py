@@ -1,4 +1,4 @@
-from telic.rewards.contract import parse_docstring
+from telic.rewards._source import parse_docstring
 from telic.rewards.load import load_reward
 
 from .conftest import REFERENCE

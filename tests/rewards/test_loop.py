@@ -3,8 +3,8 @@ import torch
 
 from telic.envs.vector import Info
 from telic.errors import RewardError
+from telic.rewards._runners import LoopedRunner
 from telic.rewards.load import load_reward
-from telic.rewards.runners import LoopedRunner
 
 COUNTER = """
 def _make_reward():

@@ -1,6 +1,6 @@
 import pytest
 
-from telic.rewards.source import Source
+from telic.rewards._source import Source
 
 
 def of(text):

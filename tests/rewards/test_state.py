@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import torch
 
+from telic.rewards._state import CannotCapture, capture, changed_names, restore
 from telic.rewards.load import load_reward
-from telic.rewards.state import CannotCapture, capture, changed_names, restore
 
 EVERYTHING = """
 from collections import deque

@@ -10,7 +10,7 @@ from telic.authors.author import MeasurableIntent
 from telic.authors.candidate import RewardCandidate, SessionIteration, reward_text
 from telic.errors import Refused
 from telic.judges.criteria import Composition
-from telic.judges.trial import Trial, text_hash
+from telic.judges.validation import Trial, text_hash
 from telic.session import certificate
 from telic.session.branch import branch
 from telic.session.certificate import certify

@@ -18,7 +18,7 @@ import telic
 from telic.authors.vision import VisionJudge
 from telic.cli.main import app
 from telic.errors import ResourceError, RewardError, TelicError, TrainingFailed, WorkerDied
-from telic.judges.trial import Trial, failure
+from telic.judges.validation import Trial, failure
 from telic.judges.verdict import Verdict, judged, unknown
 from telic.llm import CallLimits, Fault, ModelAnswerError, ModelUnavailable, RawReply
 from telic.sandbox import host

@@ -7,7 +7,7 @@ import pytest
 
 from telic.authors.candidate import MemberScore, SessionIteration
 from telic.judges.criteria import Composition, leaf
-from telic.judges.trial import Trial
+from telic.judges.validation import Trial
 from telic.judges.verdict import judged, together
 from telic.session import rejudge
 from telic.session.evidence import SessionJournal

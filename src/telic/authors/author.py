@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from telic.authors.ranking import TriedReward
     from telic.composer.reference import Reference
     from telic.envs.spec import EnvSpec
-    from telic.judges.trial import Trial
+    from telic.judges.validation import Trial
 
 
 class MeasurableIntent(Event):
@@ -140,7 +140,7 @@ class StructureAuthor(Protocol):
 
 def try_written(brief: Brief, written: Composition) -> Trial:
     """Try a reward and a judge on examples; what cannot even be run is a trial that says why."""
-    from telic.judges.trial import failure, try_out
+    from telic.judges.validation import failure, try_out
 
     try:
         return try_out(

@@ -47,7 +47,7 @@ from telic.core.seeds import derive
 from telic.envs.spec import EnvSpec
 from telic.errors import NotUnderstood
 from telic.judges.criteria import Composition, Criterion
-from telic.judges.trial import ExampleResult, Trial
+from telic.judges.validation import ExampleResult, Trial
 from telic.judges.verdict import Verdict
 from telic.storage.files import read_json_lines, read_record
 from telic.training.plan import steps_factor

@@ -30,7 +30,7 @@ from telic.core.config import Record
 from telic.envs import make
 from telic.errors import TelicError, UsageError
 from telic.judges.episode import RecordedEpisode
-from telic.judges.trial import Trial
+from telic.judges.validation import Trial
 from telic.judges.verdict import WHOLE, Disagreement
 from telic.storage.facts import SessionRequestFacts
 from telic.storage.files import read_facts, read_record

@@ -43,7 +43,7 @@ from telic.core.events import LogMessage
 from telic.errors import RewardError, TelicError
 from telic.judges.criteria import Composition, Criterion
 from telic.judges.habits import HABITS
-from telic.judges.trial import Trial
+from telic.judges.validation import Trial
 from telic.judges.verdict import Verdict
 from telic.storage.files import once, read_record
 from telic.storage.layout import IterationFolder

@@ -41,7 +41,7 @@ from telic.errors import TelicError
 from telic.judges.criteria import Composition
 from telic.judges.payment import PaidOrder, pay_for
 from telic.judges.recorder import RecordedFile, is_unchanged
-from telic.judges.trial import ExampleResult, Trial, text_hash
+from telic.judges.validation import ExampleResult, Trial, text_hash
 from telic.storage.files import read_record
 from telic.storage.layout import IterationFolder
 

@@ -17,7 +17,7 @@ from telic.envs.catalogue import describe_text
 from telic.envs.spec import EnvSpec, JointSpec, Robot
 from telic.envs.tasks import RULES
 from telic.judges.criteria import Criterion
-from telic.judges.trial import ExampleResult, Trial
+from telic.judges.validation import ExampleResult, Trial
 from telic.quantities.reference import QuantityDescription, describe_quantities
 from telic.robots.terrain import (
     FIELD_M,

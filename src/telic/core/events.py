@@ -46,7 +46,7 @@ EVENTS: dict[str, str] = {
     "probe.done": "telic.rewards.probe:ProbeReport",
     "session.start": "telic.core.events:SessionStart",
     "session.asked": "telic.authors.author:MeasurableIntent",
-    "session.tried": "telic.judges.trial:Trial",
+    "session.tried": "telic.judges.validation:Trial",
     "session.forecast": "telic.session.forecast:Forecast",
     "session.iteration": "telic.core.events:SessionIterationStart",
     "session.selected": "telic.core.events:SessionSelected",

@@ -95,7 +95,7 @@ def puppet(env_id: str, env_args: dict[str, Any], motions: Sequence[Motion]) -> 
 def good_examples(
     env_id: str,
     env_args: dict[str, Any],
-    motions: dict[str, tuple[Motion, ...]],
+    motions: Mapping[str, tuple[Motion, ...]],
     joints: Mapping[str, Sequence[JointCourse]] | None = None,
 ) -> Examples:
     """Return puppets: from every pose on the way the environment makes one real step.

@@ -1,11 +1,8 @@
-"""What a reward file defines: the base class, its memory, and the record of its formula."""
+"""What a reward file defines: the base class, its memory, and the records that describe it."""
 
 from __future__ import annotations
 
-import ast
-import inspect
-import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple, Self, cast
 
@@ -14,24 +11,10 @@ from pydantic import Field
 from torch import Tensor
 
 from telic.core.config import Record
-from telic.core.text import is_mapping, is_row
 from telic.envs.vector import Info
 from telic.errors import RewardError
-from telic.rewards.source import Source
-from telic.sandbox.source import source_lines
 
 Device = torch.device | str
-
-_HEADER = re.compile(
-    r"^\W*(latex|formula|equation|(?:reward )?terms|args|returns)\b\W*?:\W*(.*)$", re.I
-)
-_ITEM = re.compile(
-    r"^\s*(?:[-*•]\s*|\d+[.)]\s*)?[`*\"']*([A-Za-z_]\w*)[`*\"']*\s*(\([^)]*\))?\s*[:—–]\s*(.*)$"
-)
-_WEIGHT = re.compile(r"\b(?:weight|w)\s*[:=]\s*([-+]?\d*\.?\d+(?:e[-+]?\d+)?)", re.I)
-_MATH = re.compile(r"\$\$?(.+?)\$\$?|\\\[(.+?)\\\]|\\\((.+?)\\\)", re.S)
-_LONGEST = 5_000
-_SUM = re.compile(r"^\s*[rR](?:_\w+|_\{.*?\}|\(.*?\))?\s*=.+$", re.M)
 
 
 class RewardFunction:
@@ -143,141 +126,3 @@ def _initial_row(name: str, start: Any) -> Tensor:
         f'The memory "{name}" is declared as {start!r}.',
         hint="Write a number, its initial value, or a shape such as (3,).",
     )
-
-
-def describe(owner: object, source: Source) -> RewardSpec:
-    """Return a reward's record, as complete as its author made it.
-
-    Args:
-        owner: the object or function itself.
-        source: its text.
-    """
-    weights: Mapping[str, float] = getattr(owner, "weights", None) or {}
-    parsed = max(
-        map(parse_docstring, _docstrings(source)),
-        key=lambda spec: (len(spec.terms), bool(spec.latex), bool(spec.description)),
-        default=RewardSpec(),
-    )
-    is_ours = isinstance(owner, RewardFunction)
-    declared = owner.described_terms() if is_ours else getattr(owner, "terms", None)
-    terms = list(_terms(declared)) or list(parsed.terms)
-    return RewardSpec(
-        latex=str(getattr(owner, "latex", "") or parsed.latex),
-        description=str(getattr(owner, "description", "") or parsed.description),
-        terms=tuple(_with_weight(each, weights) for each in terms),
-    )
-
-
-def parse_docstring(text: str) -> RewardSpec:
-    """Read a docstring with a LaTeX line and a list of terms; what is not there stays empty."""
-    parts: dict[str, list[str]] = {"description": [], "latex": [], "terms": [], "other": []}
-    current = "description"
-    for line in inspect.cleandoc(text[:_LONGEST]).splitlines():
-        header = _HEADER.match(line)
-        inside_item = current == "terms" and line.startswith(" ")
-        if header and not inside_item:
-            word = header[1].lower()
-            current = (
-                "terms" if "terms" in word else "other" if word in ("args", "returns") else "latex"
-            )
-            parts[current].append(header[2])
-        elif not line.strip() and current == "latex" and any(parts["latex"]):
-            current = "other"
-        else:
-            parts[current].append(line)
-    description = "\n".join(parts["description"])
-    section = "\n".join(parts["latex"])
-    return RewardSpec(
-        latex=" ".join((_formula(section) or section).split()) or _first_formula(description),
-        description=" ".join(description.split("\n\n")[0].split()),
-        terms=tuple(map(_term, _items(parts["terms"]))),
-    )
-
-
-def _items(lines: list[str]) -> Iterator[tuple[str, str]]:
-    """Yield (name, text) for each item of a list; other lines continue the item before."""
-    name, text, indent = "", "", 0
-    for line in lines:
-        item = _ITEM.match(line)
-        depth = len(line) - len(line.lstrip())
-        starts = item is not None and (not name or depth <= indent)
-        if starts and item and item[1].lower() not in ("latex", "equation", "formula"):
-            if name:
-                yield name, text
-            name, text, indent = item[1], f"{item[2] or ''} {item[3]}", depth
-        elif line.strip():
-            text += " " + line.strip()
-    if name:
-        yield name, text
-
-
-def _term(item: tuple[str, str]) -> TermSpec:
-    name, text = item
-    formula = _formula(text)
-    weight = _WEIGHT.search(text)
-    plain = re.sub(r"\b(?:latex|equation|formula)\s*:", "", _MATH.sub("", text), flags=re.I)
-    plain = re.sub(r"\((?:weight|w)\s*[:=][^)]*\)", "", plain, flags=re.I)
-    return TermSpec(
-        name=name,
-        description=" ".join(plain.split()).strip(" ,;:"),
-        latex=None if formula is None else formula.strip(),
-        weight=float(weight[1]) if weight else None,
-    )
-
-
-def _formula(text: str) -> str | None:
-    """Return what stands between the first pair of math delimiters."""
-    math = _MATH.search(text)
-    return next(filter(None, math.groups())) if math else None
-
-
-def _first_formula(text: str) -> str:
-    """Return the formula in a text: between delimiters, else a line such as r = a + b."""
-    formula = _formula(text)
-    if formula is not None:
-        return " ".join(formula.split())
-    line = _SUM.search(text)
-    return line[0].strip() if line else ""
-
-
-def _docstrings(source: Source) -> list[str]:
-    """Return the docstrings of a reward as they were typed: LaTeX is rarely escaped for Python."""
-    texts: list[str] = []
-    for node in ast.walk(source.tree):
-        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and node.body:
-            match node.body[0]:
-                case ast.Expr(value=ast.Constant(value=str()) as literal):
-                    texts.append(_as_typed(literal, source))
-                case _:
-                    pass
-    return texts
-
-
-def _as_typed(node: ast.expr, source: Source) -> str:
-    """Return the text between the quotes of a string literal, backslashes as they are."""
-    lines = source_lines(source.text)
-    literal = "\n".join(lines[node.lineno - 1 : node.end_lineno])
-    quoted = re.search(r"([rRuUbB]*)(\"\"\"|'''|\"|')(.*)\2", literal, re.S)
-    if quoted is None:
-        return ""
-    return quoted[3] if "r" in quoted[1].lower() else quoted[3].replace("\\\\", "\\")
-
-
-def _terms(declared: Any) -> Iterator[TermSpec]:
-    """Read terms declared as {name: text}, or as a list of names, pairs or dictionaries."""
-    if is_mapping(declared):
-        for name, value in declared.items():
-            yield from _terms([{"name": name, **value} if is_mapping(value) else (name, value)])
-        return
-    for term in declared if is_row(declared) else ():
-        if isinstance(term, str):
-            yield TermSpec(name=term)
-        elif is_mapping(term):
-            yield TermSpec(**{k: v for k, v in term.items() if k in TermSpec.model_fields})
-        elif is_row(term) and isinstance(cast("object", term), tuple) and len(term) == 2:
-            yield TermSpec(name=term[0], description=str(term[1]))
-
-
-def _with_weight(term: TermSpec, weights: Mapping[str, float]) -> TermSpec:
-    weight = weights.get(term.name, term.weight)
-    return term if weight is None else term.model_copy(update={"weight": float(weight)})

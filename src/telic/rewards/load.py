@@ -17,13 +17,12 @@ import torch
 from telic import quantities
 from telic.core.text import closest
 from telic.errors import BadFile, ConfigError, MissingFile, RewardError, TelicError
+from telic.rewards._mistakes import Circumstances, explain, explain_syntax
+from telic.rewards._source import Definition, Source
 from telic.rewards.composed import offered_modules
 from telic.rewards.contract import RewardFunction
-from telic.rewards.definition import Definition
 from telic.rewards.library import LIBRARY, library_names
-from telic.rewards.mistakes import Circumstances, explain, explain_syntax
 from telic.rewards.reward import Reward
-from telic.rewards.source import Source
 from telic.sandbox.allowed import modules_with
 from telic.sandbox.guard import guarded, module_names
 from telic.sandbox.source import check_source, namespace, source_lines

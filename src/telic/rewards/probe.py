@@ -10,12 +10,12 @@ from telic.core.config import Record
 from telic.core.events import Event
 from telic.envs.vector import VecEnv
 from telic.errors import RewardError
+from telic.rewards._decide import Mode, RunnerChoice
+from telic.rewards._mistakes import blame, named, place, unknown_info
+from telic.rewards._runners import BatchedRunner, EnvironmentRunner, LoopedRunner
 from telic.rewards.contract import RewardFinding, RewardSpec
-from telic.rewards.decide import Mode, RunnerChoice
-from telic.rewards.mistakes import blame, named, place, unknown_info
 from telic.rewards.recording import ReplayResult, TransitionRecording, collect
 from telic.rewards.reward import Reward
-from telic.rewards.runners import BatchedRunner, EnvironmentRunner, LoopedRunner
 
 _DOMINANT = 0.9
 _GAP = 1e-4

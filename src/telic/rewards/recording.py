@@ -15,8 +15,8 @@ from telic.core.tensors import integers
 from telic.envs.vector import Info, VecEnv
 
 if TYPE_CHECKING:
+    from telic.rewards._runners import Runner
     from telic.rewards.contract import RewardStep
-    from telic.rewards.runners import Runner
 
 _ROWS = 16
 _UNRECORDED = 60

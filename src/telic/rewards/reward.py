@@ -12,11 +12,8 @@ from torch import Tensor
 from telic.core.text import closest, is_dict, is_row
 from telic.envs.vector import Info
 from telic.errors import ConfigError, RewardError
-from telic.rewards.contract import Device, RewardSpec, RewardStep, describe
-from telic.rewards.decide import Mode, RunnerChoice, decide
-from telic.rewards.definition import Definition
-from telic.rewards.recording import TransitionRecording
-from telic.rewards.runners import (
+from telic.rewards._decide import Mode, RunnerChoice, decide
+from telic.rewards._runners import (
     BatchedRunner,
     EnvironmentRunner,
     LoopedRunner,
@@ -25,6 +22,9 @@ from telic.rewards.runners import (
     reward_parts,
     sum_of_parts,
 )
+from telic.rewards._source import Definition, describe
+from telic.rewards.contract import Device, RewardSpec, RewardStep
+from telic.rewards.recording import TransitionRecording
 
 _SAVED = ("mode", "term_names", "is_stateful", "is_resumable", "whole_info", "parts_are_all")
 """what a resumed run must know of the decision"""
@@ -165,17 +165,18 @@ class Reward:
 
     def memory(self) -> Tensor:
         """Return the declared memory, (N, memory_size) float32, in the order of its declaration."""
-        if isinstance(self._runner, BatchedRunner):
-            return self._runner.memory()
-        return torch.zeros(self._num_envs, self.memory_size, device=self._device)
+        memory = None if self._runner is None else self._runner.memory()
+        if memory is None:
+            memory = torch.zeros(self._num_envs, self.memory_size, device=self._device)
+        return memory
 
     def carried(self) -> dict[str, Tensor]:
         """Return the tensors kept between steps, by name, themselves and not copies."""
-        return self._runner.carried() if isinstance(self._runner, BatchedRunner) else {}
+        return self._runner.carried() if self._runner else {}
 
     def carry(self, tensors: dict[str, Tensor]) -> None:
         """Use these tensors from now on."""
-        if isinstance(self._runner, BatchedRunner):
+        if self._runner is not None:
             self._runner.carry(tensors)
 
     def state_dict(self) -> dict[str, Any]:

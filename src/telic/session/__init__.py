@@ -1,6 +1,6 @@
 """Prompt to policy: from an intent to a policy that provably does it."""
 
-WORKERS = ("telic.training.worker", "telic.judges.recorder", "telic.judges.trial")
+WORKERS = ("telic.training.worker", "telic.judges.recorder", "telic.judges.validation")
 """what a session's confined processes import; see `telic.sandbox.nursery`"""
 # What is usual, here because listing options must not load the records that have them.
 ENV = "HalfCheetah-v5"

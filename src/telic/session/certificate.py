@@ -31,7 +31,7 @@ from telic.judges.code import judge_files
 from telic.judges.criteria import Composition
 from telic.judges.mutants import CUT, FROZEN, MutantCount, counts, mutants_of
 from telic.judges.recorder import RecordedFile, is_unchanged
-from telic.judges.trial import Trial, bad_examples, same_stick, text_hash
+from telic.judges.validation import Trial, bad_examples, same_stick, text_hash
 from telic.judges.verdict import Verdict
 from telic.session.control import SessionWork
 from telic.storage.files import read_record, write_json

@@ -34,7 +34,7 @@ from telic.envs.own_robot import told as assumed
 from telic.errors import Refused, RewardError, TelicError, TrainingFailed, UsageError
 from telic.judges.code import find_judge
 from telic.judges.criteria import Composition
-from telic.judges.trial import Trial, text_hash
+from telic.judges.validation import Trial, text_hash
 from telic.llm import BudgetExceeded, Cancelled
 from telic.loop import Loop
 from telic.sandbox.nursery import prewarmed

@@ -28,7 +28,7 @@ from telic.core.tensors import integers, learn_beside_simulation
 from telic.errors import BadFile, ConfigError, UnknownName, UsageError
 from telic.motions.clip import Split
 from telic.motions.library import MotionLibrary
-from telic.rewards.decide import RunnerChoice
+from telic.rewards._decide import RunnerChoice
 from telic.rewards.load import load_reward
 from telic.storage.files import read_record, remove_unfinished, write_json
 from telic.storage.layout import RunFolder

@@ -9,7 +9,7 @@ from telic.core.text import MISSING, count, figure, percent
 from telic.envs import make
 from telic.judges.criteria import Composition, scope_words
 from telic.judges.obedience import ObeyedCommands, obedience
-from telic.judges.trial import Trial
+from telic.judges.validation import Trial
 from telic.judges.verdict import Judgement
 from telic.report import document as doc
 from telic.report.charts import Bar, ColumnChart

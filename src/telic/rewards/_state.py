@@ -12,8 +12,8 @@ import torch
 
 from telic.core.tensors import from_numpy
 from telic.core.text import is_dict, is_row
+from telic.rewards._source import Instance
 from telic.rewards.composed import Phase
-from telic.rewards.definition import Instance
 from telic.rewards.node import Expression, Program
 
 Data = dict[str, Any]

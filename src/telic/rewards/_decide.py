@@ -7,9 +7,11 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from telic.errors import RewardError
+from telic.rewards._mistakes import named, place
+from telic.rewards._runners import BatchedRunner, LoopedRunner, VmapRunner
+from telic.rewards._source import Definition, Instance
+from telic.rewards._state import CannotCapture, capture, changed_names, restore
 from telic.rewards.contract import RewardFinding
-from telic.rewards.definition import Definition, Instance
-from telic.rewards.mistakes import named, place
 from telic.rewards.recording import (
     Difference,
     ReplayResult,
@@ -19,8 +21,6 @@ from telic.rewards.recording import (
     replay,
     side_by_side,
 )
-from telic.rewards.runners import BatchedRunner, LoopedRunner, VmapRunner
-from telic.rewards.state import CannotCapture, capture, changed_names, restore
 
 Mode = Literal["batched", "vmap", "looped", "environment"]
 
@@ -92,12 +92,11 @@ class _Attempt:
 
     def batched(self) -> RunnerChoice:
         """Run it once per step; raises BrokenRule when it mixes environments or keeps state."""
-        recording = self.recording
-        runner = self._batched_runner()
+        recording, runner = self.recording, self._batched()
         outcome = replay(runner, recording)
-        self._refuse_chance(outcome, replay(self._batched_runner(), recording))
+        self._refuse_chance(outcome, replay(self._batched(), recording))
         alone = [
-            replay(self._batched_runner(), recording.rows(row, row + 1))
+            replay(self._batched(), recording.rows(row, row + 1))
             for row in range(recording.num_envs)
         ]
         mixed = difference(side_by_side(alone), outcome, _ROUNDING)
@@ -107,40 +106,46 @@ class _Attempt:
         changed = difference(outcome, replay(runner, recording), self.repeated)
         if changed:
             raise self._keeps(changed, kept)
+        findings: tuple[RewardFinding, ...] = ()
+        if kept:
+            names = ", ".join(name.rpartition(".")[2] for name in kept[:3])
+            message = (
+                f"{self.definition.name} keeps {names} between steps. It made no difference so "
+                "far, but it is neither reset with an episode nor saved: use memory for what must "
+                "last."
+            )
+            findings = (RewardFinding(name="kept_attribute", message=message),)
         names = tuple(outcome.terms)
-        cost = microseconds(BatchedRunner(self.definition, self.weights, names), recording)
-        return RunnerChoice(
-            "batched",
-            names,
-            findings=(self._kept_attribute(kept),) if kept else (),
-            microseconds={"batched": cost},
-            outcome=outcome,
-        )
+        cost = {"batched": microseconds(self._batched(names), recording)}
+        return RunnerChoice("batched", names, findings=findings, microseconds=cost, outcome=outcome)
 
     def one_at_a_time(self) -> RunnerChoice:
         """Run it once per environment, or under `torch.vmap` where that gives the same."""
-        shared = self._looped_runner(is_stateful=False)
+        shared = self._looped(is_stateful=False)
         outcome = replay(shared, self.recording)
         kept = self._kept(shared.instances[0])
-        if kept:
-            outcome = replay(self._looped_runner(is_stateful=True), self.recording)
         is_stateful = bool(kept)
-        self._refuse_chance(outcome, replay(self._looped_runner(is_stateful), self.recording))
-        static = self.source.terms
-        names = tuple(dict.fromkeys((*outcome.terms, *static)))
-        if not is_stateful and self._is_equal_mapped(names, outcome):
-            runner = VmapRunner(self.definition, self.weights, names)
-            cost = {"vmap": microseconds(runner, self.recording)}
+        if is_stateful:
+            outcome = replay(self._looped(is_stateful=True), self.recording)
+        self._refuse_chance(outcome, replay(self._looped(is_stateful), self.recording))
+        names = tuple(dict.fromkeys((*outcome.terms, *self.source.terms)))
+        mapped = VmapRunner(self.definition, self.weights, names)
+        if not is_stateful and not self.source.reads_simulator and self._is_same(mapped, outcome):
+            cost = {"vmap": microseconds(mapped, self.recording)}
             return RunnerChoice("vmap", names, microseconds=cost, outcome=outcome)
-        whole_info = not self._reads_enough(is_stateful, outcome)
-        looped = LoopedRunner(
-            self.definition, self.weights, names, is_stateful=is_stateful, whole_info=whole_info
-        )
+        # Are the info names found in the source all that the reward reads?
+        whole_info = not self._is_same(self._looped(is_stateful, whole_info=False), outcome)
+        looped = self._looped(is_stateful, whole_info=whole_info, names=names)
         cost = {"looped": microseconds(looped, self.recording)}
-        findings = [self._looped(cost["looped"], kept)]
+        findings = [self._slow(cost["looped"], kept)]
         lost = self._why_not_resumable() if is_stateful else None
         if lost is not None:
-            findings.append(self._not_resumable(lost))
+            message = (
+                f"The state that {self.definition.name} keeps between steps cannot be saved: "
+                f"{lost}. A resumed run starts it from scratch, so it will not repeat the numbers "
+                "of an uninterrupted one. Keep numbers, lists and dictionaries."
+            )
+            findings.append(RewardFinding(name="not_resumable", message=message))
         return RunnerChoice(
             "looped",
             names,
@@ -152,12 +157,14 @@ class _Attempt:
             outcome=outcome,
         )
 
-    def _batched_runner(self) -> BatchedRunner:
-        return BatchedRunner(self.definition, self.weights, None)
+    def _batched(self, names: tuple[str, ...] | None = None) -> BatchedRunner:
+        return BatchedRunner(self.definition, self.weights, names)
 
-    def _looped_runner(self, is_stateful: bool, *, whole_info: bool = True) -> LoopedRunner:
+    def _looped(
+        self, is_stateful: bool, *, whole_info: bool = True, names: tuple[str, ...] | None = None
+    ) -> LoopedRunner:
         return LoopedRunner(
-            self.definition, self.weights, None, is_stateful=is_stateful, whole_info=whole_info
+            self.definition, self.weights, names, is_stateful=is_stateful, whole_info=whole_info
         )
 
     def _kept(self, used: Instance) -> list[str]:
@@ -168,26 +175,17 @@ class _Attempt:
         except CannotCapture as error:
             return [str(error).partition(" is a ")[0]]
 
-    def _is_equal_mapped(self, names: tuple[str, ...], expected: ReplayResult) -> bool:
-        if self.source.reads_simulator:
-            return False
+    def _is_same(self, runner: VmapRunner | LoopedRunner, expected: ReplayResult) -> bool:
+        """Return whether another way to run it gives the same."""
+        tolerance = _EQUAL if isinstance(runner, VmapRunner) else self.repeated
         try:
-            outcome = replay(VmapRunner(self.definition, self.weights, names), self.recording)
+            return difference(expected, replay(runner, self.recording), tolerance) is None
         except RewardError:
             return False
-        return difference(expected, outcome, _EQUAL) is None
-
-    def _reads_enough(self, is_stateful: bool, expected: ReplayResult) -> bool:
-        """Return whether the info names found in the source are all that the reward reads."""
-        try:
-            outcome = replay(self._looped_runner(is_stateful, whole_info=False), self.recording)
-        except RewardError:
-            return False
-        return difference(expected, outcome, self.repeated) is None
 
     def _why_not_resumable(self) -> str | None:
         """Return why the state cannot be saved and put back; None: it can."""
-        runner = self._looped_runner(is_stateful=True)
+        runner = self._looped(is_stateful=True)
         runner.start(self.recording.num_envs, self.recording.device)
         for moment in self.recording.transitions[:3]:
             runner.run(moment.obs, moment.action, moment.next_obs, moment.info)
@@ -201,7 +199,11 @@ class _Attempt:
         except CannotCapture as error:
             return str(error)
 
-    # ---- errors
+    # ---- errors and findings
+
+    def _broken(self, seen: Difference, line: int | None, what: str, hint: str) -> BrokenRule:
+        where = f"{place(self.source, line)}{named(seen.term)}"
+        return BrokenRule(f"{where}: {what}", hint=hint, line=line, term=seen.term or None)
 
     def _refuse_chance(self, outcome: ReplayResult, again: ReplayResult) -> None:
         seen = difference(outcome, again, self.repeated)
@@ -210,13 +212,12 @@ class _Attempt:
         cause = self.source.chance()
         line = cause.line if cause else self.source.term_line(seen.term)
         because = f" ({cause.what})" if cause else ""
-        raise BrokenRule(
-            f"{place(self.source, line)}{named(seen.term)}: the same transition gave "
-            f"{seen.first:.6g} and then {seen.second:.6g}. A reward must not depend on chance, the "
-            f"clock or anything global{because}.",
-            hint="Compute it from obs, action, next_obs and info alone.",
-            line=line,
-            term=seen.term or None,
+        what = (
+            f"the same transition gave {seen.first:.6g} and then {seen.second:.6g}. A reward must "
+            f"not depend on chance, the clock or anything global{because}."
+        )
+        raise self._broken(
+            seen, line, what, "Compute it from obs, action, next_obs and info alone."
         )
 
     def _mixes(self, seen: Difference) -> BrokenRule:
@@ -227,38 +228,24 @@ class _Attempt:
             inside = reduction.what.removesuffix(")")
             comma = "" if inside.endswith("(") else ", "
             hint = f"Write {inside}{comma}-1) instead of {reduction.what}."
-        return BrokenRule(
-            f"{place(self.source, line)}{named(seen.term)}: the value for one environment depends "
-            f"on the others ({seen.first:.4g} alone, {seen.second:.4g} among "
-            f"{self.recording.num_envs}): something is summed or averaged over all environments.",
-            hint=hint,
-            line=line,
-            term=seen.term or None,
+        what = (
+            f"the value for one environment depends on the others ({seen.first:.4g} alone, "
+            f"{seen.second:.4g} among {self.recording.num_envs}): something is summed or averaged "
+            "over all environments."
         )
+        return self._broken(seen, line, what, hint)
 
     def _keeps(self, seen: Difference, kept: list[str]) -> BrokenRule:
         name = kept[0].rpartition(".")[2] if kept else "value"
         line = self.source.written_line(name) if kept else None
-        return BrokenRule(
-            f"{place(self.source, line)}{named(seen.term)}: {name} keeps a value from one step to "
-            "the next outside memory, where it is neither reset with an episode, nor saved, nor "
-            "apart for each environment.",
-            hint=f'Declare memory = {{"{name}": 0.0}} in the class and use self.memory["{name}"].',
-            line=line,
-            term=seen.term or None,
+        what = (
+            f"{name} keeps a value from one step to the next outside memory, where it is neither "
+            "reset with an episode, nor saved, nor apart for each environment."
         )
+        hint = f'Declare memory = {{"{name}": 0.0}} in the class and use self.memory["{name}"].'
+        return self._broken(seen, line, what, hint)
 
-    # ---- findings
-
-    def _kept_attribute(self, kept: list[str]) -> RewardFinding:
-        names = ", ".join(name.rpartition(".")[2] for name in kept[:3])
-        message = (
-            f"{self.definition.name} keeps {names} between steps. It made no difference so far, "
-            "but it is neither reset with an episode nor saved: use memory for what must last."
-        )
-        return RewardFinding(name="kept_attribute", message=message)
-
-    def _looped(self, cost: float, kept: list[str]) -> RewardFinding:
+    def _slow(self, cost: float, kept: list[str]) -> RewardFinding:
         state = ""
         if kept:
             name = kept[0].rpartition(".")[2]
@@ -270,11 +257,3 @@ class _Attempt:
             "Compute with tensors of shape (N,) to make it many times cheaper."
         )
         return RewardFinding(name="looped", message=message, values={"looped": cost})
-
-    def _not_resumable(self, reason: str) -> RewardFinding:
-        message = (
-            f"The state that {self.definition.name} keeps between steps cannot be saved: {reason}. "
-            "A resumed run starts it from scratch, so it will not repeat the numbers of an "
-            "uninterrupted one. Keep numbers, lists and dictionaries."
-        )
-        return RewardFinding(name="not_resumable", message=message)

@@ -17,11 +17,11 @@ from torch.utils._pytree import tree_leaves
 
 from telic.core.text import closest
 from telic.errors import RewardError, TelicError
-from telic.rewards.source import Source
+from telic.rewards._source import Source
 
 if TYPE_CHECKING:  # they raise what is written here
+    from telic.rewards._runners import Runner
     from telic.rewards.recording import TransitionRecording
-    from telic.rewards.runners import Runner
 
 _LEAVE_OUT_FLOAT = (
     "Values hold one number per environment, shape (N,): leave out float(...) and .item()."

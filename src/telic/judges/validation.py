@@ -1,7 +1,7 @@
-"""Try a reward and a judge on examples whose worth is known, before anything is trained.
+"""Validate a judge and a reward on episodes whose worth is known, before anything is trained.
 
-A judge is wrong when it takes a bad habit for the real thing, or does not recognise a good example.
-A reward invites gaming when it pays a bad habit more than a good example that the judge prefers.
+A judge is wrong when it passes a failure mode, or does not recognise a scripted demonstration. A
+reward can be hacked when it pays a failure mode more than a demonstration that the judge prefers.
 """
 
 from __future__ import annotations
@@ -139,7 +139,11 @@ def judge_problems(
     problems += _unsteady(examples)
     sticks = [example.leaves for example in examples if example.leaves]
     if sticks:
-        problems += _changing(sticks)
+        if any(not same_stick(sticks[0], other) for other in sticks[1:]):
+            problems.append(
+                "The judge measures with another stick from episode to episode: titles, zero, goal "
+                "and weight of its leaves must be the same for every episode."
+            )
         problems += unlike_criteria(sticks[0], criteria)
         problems += _no_shares(sticks, criteria)
     return tuple(problems)
@@ -167,38 +171,25 @@ def _no_shares(sticks: Sequence[Sequence[Leaf]], criteria: Sequence[Criterion]) 
 
 
 def _unsteady(examples: Sequence[ExampleResult]) -> Iterator[str]:
-    known = [example for example in examples if example.score is not None]
-    for example in known:
-        if example.again is not None and example.again != example.score:
-            yield (
-                f'The judge gives "{example.name}" {example.score:.2f}, and {example.again:.2f} '
-                "when it is asked again: it must depend on the episode alone."
-            )
-            return
-    for example in known:
-        if example.nudged is not None and abs(example.nudged - (example.score or 0.0)) > _STEADY:
-            yield (
-                f'The judge gives "{example.name}" {example.score:.2f}, and {example.nudged:.2f} '
-                "when nothing but the last digits of the recording are others: it must measure."
-            )
-            return
-
-
-def _changing(sticks: Sequence[Sequence[Leaf]]) -> Iterator[str]:
-    if any(not same_stick(sticks[0], other) for other in sticks[1:]):
-        yield (
-            "The judge measures with another stick from episode to episode: titles, zero, goal "
-            "and weight of its leaves must be the same for every episode."
-        )
+    """Yield the first example whose score changes when it is asked again, or hardly changed."""
+    for field, limit, when in (
+        ("again", 0.0, "when it is asked again: it must depend on the episode alone."),
+        ("nudged", _STEADY, "when only the last digits of the recording change: it must measure."),
+    ):
+        for example in examples:
+            other = getattr(example, field)
+            if None not in (example.score, other) and abs(other - (example.score or 0.0)) > limit:
+                given = f'The judge gives "{example.name}" {example.score:.2f}, and {other:.2f} '
+                yield given + when
+                return
 
 
 def same_stick(first: Sequence[Leaf], second: Sequence[Leaf]) -> bool:
     """Return whether two episodes were measured alike: only what was measured may differ."""
-    return [_stick(leaf) for leaf in first] == [_stick(leaf) for leaf in second]
-
-
-def _stick(leaf: Leaf) -> tuple[str, float, float, float, bool]:
-    return leaf.title, leaf.zero, leaf.goal, leaf.weight, leaf.is_guard
+    fields = ("title", "zero", "goal", "weight", "is_guard")
+    return [[getattr(leaf, name) for name in fields] for leaf in first] == [
+        [getattr(leaf, name) for name in fields] for leaf in second
+    ]
 
 
 def unlike_criteria(leaves: Sequence[Leaf], criteria: Sequence[Criterion]) -> Iterator[str]:
@@ -354,19 +345,18 @@ def try_out(
     from telic.sandbox.host import run_worker
 
     folder.mkdir(parents=True, exist_ok=True)
-    payload = {
-        "env": env,
-        "env_args": env_args,
-        "reward": reward,
-        "judge": judge,
-        "motions": [motion.model_dump() for motion in motions],
-        "shown": [motion.model_dump() for motion in shown],
-        "fine": list(fine),
-    }
     access = env_access(env, env_args)
     result = run_worker(
-        "telic.judges.trial",
-        payload,
+        "telic.judges.validation",
+        {
+            "env": env,
+            "env_args": env_args,
+            "reward": reward,
+            "judge": judge,
+            "motions": [motion.model_dump() for motion in motions],
+            "shown": [motion.model_dump() for motion in shown],
+            "fine": list(fine),
+        },
         writable=[folder.absolute()],
         readable=access.readable,
         python_path=access.python_path,

@@ -4,7 +4,7 @@ import pytest
 
 from telic.errors import TelicError
 from telic.judges.criteria import Motion
-from telic.judges.trial import Trial, failure, try_out
+from telic.judges.validation import Trial, failure, try_out
 
 REWARD = """
 import torch

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Mapping
-from typing import Any, Literal, Protocol, cast
+from typing import Any, Literal, cast
 
 import numpy as np
 import torch
@@ -14,12 +14,11 @@ from telic.core.tensors import from_numpy, integers
 from telic.core.text import is_dict
 from telic.envs.vector import Info, InfoSchema
 from telic.errors import RewardError
+from telic.rewards._mistakes import Circumstances, explain, place, wrong_value
+from telic.rewards._simulator_view import DataView, model_view
+from telic.rewards._source import Definition, Instance, Source
+from telic.rewards._state import CannotCapture, capture, restore
 from telic.rewards.contract import Device, RewardFunction, RewardStep, initial_memory, reset_memory
-from telic.rewards.definition import Definition, Instance
-from telic.rewards.mistakes import Circumstances, explain, place, wrong_value
-from telic.rewards.simulator_view import DataView, model_view
-from telic.rewards.source import Source
-from telic.rewards.state import CannotCapture, capture, restore
 
 # Any, so that the type checker does not take their elements for unknown; asked at every step.
 _ROW: Any = (tuple, list)
@@ -28,45 +27,36 @@ _vmap: Any = torch.vmap
 _PREFIX = "reward_"
 
 
-class Runner(Protocol):
+class Runner:
     """One way to run a reward on N environments; owns what is kept between steps."""
 
     def start(self, num_envs: int, device: Device) -> None:
         """Start from scratch with N environments, all at the start of an episode."""
-        ...
 
     def run(self, obs: Tensor, action: Tensor, next_obs: Tensor, info: Info) -> RewardStep:
         """Reward one step. Raises RewardError with the line; changes none of its arguments."""
-        ...
+        raise NotImplementedError
 
     def reset(self, mask: Tensor) -> None:
         """Forget the episodes that ended, (N,) bool."""
-        ...
 
     def state_dict(self) -> dict[str, Any]:
         """Return what is kept between steps, as plain data and tensors."""
-        ...
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Put it back, after `start`."""
-        ...
-
-
-class _Stateless:
-    """The part of a runner that has nothing to do when nothing is kept."""
-
-    def start(self, num_envs: int, device: Device) -> None:
-        """Do nothing."""
-
-    def reset(self, mask: Tensor) -> None:
-        """Do nothing."""
-
-    def state_dict(self) -> dict[str, Any]:
-        """Return nothing."""
         return {}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Do nothing."""
+        """Put it back, after `start`."""
+
+    def memory(self) -> Tensor | None:
+        """Return the declared memory, (N, memory_size) float32; None: there is none."""
+        return None
+
+    def carried(self) -> dict[str, Tensor]:
+        """Return the tensors kept between steps, by name, themselves and not copies."""
+        return {}
+
+    def carry(self, tensors: dict[str, Tensor]) -> None:
+        """Use these tensors from now on."""
 
 
 def _unpack(result: Any, source: Source | None) -> tuple[Any, dict[str, Any]]:
@@ -112,8 +102,8 @@ def private_schema(schema: InfoSchema) -> InfoSchema:
     )
 
 
-class BatchedRunner:
-    """Calls the reward once per step. Implements `Runner`."""
+class BatchedRunner(Runner):
+    """Calls the reward once per step."""
 
     def __init__(
         self,
@@ -140,7 +130,6 @@ class BatchedRunner:
         return {name: row.numel() for name, row in self._initial_cpu.items()}
 
     def start(self, num_envs: int, device: Device) -> None:
-        """Start from scratch; see `Runner.start`."""
         self._num_envs, self._device, self._steps = num_envs, device, 0
         self._initial = {name: row.to(device) for name, row in self._initial_cpu.items()}
         if self._initial:
@@ -152,7 +141,6 @@ class BatchedRunner:
             }
 
     def run(self, obs: Tensor, action: Tensor, next_obs: Tensor, info: Info) -> RewardStep:
-        """Reward one step; see `Runner.run`."""
         try:
             result = self.instance.call(
                 obs.clone(), action.clone(), next_obs.clone(), self.lend(info)
@@ -177,7 +165,6 @@ class BatchedRunner:
         return PrivateInfo(info, self._schema)
 
     def reset(self, mask: Tensor) -> None:
-        """Put the memory of ended episodes back; see `Runner.reset`."""
         if not self._initial:
             return
         owner = self.instance.owner
@@ -190,32 +177,27 @@ class BatchedRunner:
             raise explain(error, self._source, Circumstances(self._steps)) from error
         self._check_memory()
 
-    def memory(self) -> Tensor:
-        """Return the memory as (N, memory_size) float32, in the order of its declaration."""
+    def memory(self) -> Tensor | None:
         if not self._initial:
-            return torch.zeros(self._num_envs, 0, device=self._device)
+            return None
         memory = self.instance.owner.memory
         return torch.cat(
             [memory[name].reshape(self._num_envs, -1).float() for name in self._initial], dim=1
         )
 
     def carried(self) -> dict[str, Tensor]:
-        """Return the memory itself."""
         return dict(self.instance.owner.memory) if self._initial else {}
 
     def carry(self, tensors: dict[str, Tensor]) -> None:
-        """Use these tensors as memory from now on."""
         if self._initial:
             self.instance.owner.memory = dict(tensors)
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the memory."""
         if not self._initial:
             return {}
         return {"memory": {k: v.detach().clone() for k, v in self.instance.owner.memory.items()}}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Put the memory back."""
         if self._initial:
             self.instance.owner.memory = {
                 name: value.to(self._device, copy=True) for name, value in state["memory"].items()
@@ -273,8 +255,8 @@ def _wrong_shape(value: Any, num_envs: int, term: str, source: Source | None) ->
 # ---- one environment at a time
 
 
-class VmapRunner(_Stateless):
-    """Maps a stateless per-environment reward over all environments. Implements `Runner`."""
+class VmapRunner(Runner):
+    """Maps a stateless per-environment reward over all environments, in float64 as the loop."""
 
     def __init__(
         self, definition: Definition, weights: Mapping[str, float], term_names: tuple[str, ...]
@@ -284,7 +266,6 @@ class VmapRunner(_Stateless):
         self._term_names = term_names
 
     def run(self, obs: Tensor, action: Tensor, next_obs: Tensor, info: Info) -> RewardStep:
-        """Reward one step; see `Runner.run`. Computes in float64, as the loop does."""
         strings = self._source.strings
         values = {name: info.exact(name).clone() for name in info if name in strings}
         rows = [each.double() if each.is_floating_point() else each for each in (obs, action)]
@@ -306,8 +287,8 @@ class VmapRunner(_Stateless):
         return torch.as_tensor(total), {k: torch.as_tensor(v) for k, v in terms.items()}
 
 
-class LoopedRunner:
-    """Calls the reward N times per step, on numpy rows and Python numbers. Implements `Runner`.
+class LoopedRunner(Runner):
+    """Calls the reward N times per step, on numpy rows and Python numbers.
 
     A reward that keeps state gets one instance per environment, renewed with every episode, as if
     each environment ran in a process of its own.
@@ -345,7 +326,6 @@ class LoopedRunner:
         self._steps = 0
 
     def start(self, num_envs: int, device: Device) -> None:
-        """Start from scratch; see `Runner.start`."""
         self._device, self._steps = device, 0
         if self._is_stateful:
             self.instances = [self._create() for _ in range(num_envs)]
@@ -353,7 +333,6 @@ class LoopedRunner:
             self.instances = [self._create()] * num_envs
 
     def run(self, obs: Tensor, action: Tensor, next_obs: Tensor, info: Info) -> RewardStep:
-        """Reward one step; see `Runner.run`."""
         actions: Iterable[Any] = _rows(action) if action.is_floating_point() else integers(action)
         calls = zip(
             self.instances,
@@ -386,13 +365,11 @@ class LoopedRunner:
         )
 
     def reset(self, mask: Tensor) -> None:
-        """Give ended episodes a new instance; see `Runner.reset`."""
         if self._is_stateful:
             for row in integers(mask.nonzero()[:, 0]):
                 self.instances[row] = self._create()
 
     def state_dict(self) -> dict[str, Any]:
-        """Return what each environment's instance keeps; nothing where that is not plain data."""
         if not self._is_stateful:
             return {}
         try:
@@ -401,7 +378,6 @@ class LoopedRunner:
             return {}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Put it back into fresh instances."""
         for instance, data in zip(self.instances, state.get("instances", ()), strict=False):
             restore(instance, data)
 
@@ -479,8 +455,8 @@ def sum_of_parts(info: Info) -> Tensor:
     return torch.stack([info[_PREFIX + name] for name in reward_parts(info)]).sum(0)
 
 
-class EnvironmentRunner(_Stateless):
-    """Passes the environment's own reward on. Implements `Runner`.
+class EnvironmentRunner(Runner):
+    """Passes the environment's own reward on.
 
     The total is what the caller gives, else info["reward"], else the sum of the parts where they
     are known to be all of it.
@@ -491,7 +467,6 @@ class EnvironmentRunner(_Stateless):
         self._parts_are_all = parts_are_all
 
     def run(self, obs: Tensor, action: Tensor, next_obs: Tensor, info: Info) -> RewardStep:
-        """Reward one step; see `Runner.run`."""
         if "reward" in info:
             return self.split(info["reward"], info)
         if self._parts_are_all:
