@@ -7,12 +7,14 @@ that is slow about it gives way to a new one when there are many.
 from __future__ import annotations
 
 import asyncio
+import hmac
 import ipaddress
 import logging
 import os
 import secrets
 import socket
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 import h11
 import uvicorn
@@ -93,6 +95,42 @@ def find_token(variable: str) -> tuple[str, bool]:
             hint=f"Give it {_LEAST_LENGTH} characters or more, or unset it for a new one.",
         )
     return given, False
+
+
+class Refusal(NamedTuple):
+    """Why a request is not answered."""
+
+    status: int
+    message: str
+    hint: str | None = None
+
+
+def is_bearer(headers: Mapping[str, str], token: str) -> bool:
+    """Say whether a request has the token as a header."""
+    scheme, _, given = headers.get("authorization", "").partition(" ")
+    return scheme.lower() == "bearer" and is_token(given, token)
+
+
+def is_token(given: str, token: str) -> bool:
+    """Compare a token as bytes and in constant time, whatever was sent."""
+    return hmac.compare_digest(given.encode(errors="replace"), token.encode())
+
+
+def token_refusal(headers: Mapping[str, str], token: str, most_bytes: int) -> Refusal | None:
+    """Refuse a request without the token, or with an unbounded or too large body."""
+    if not is_bearer(headers, token):
+        return Refusal(401, "A token is needed.")
+    return body_refusal(headers, most_bytes)
+
+
+def body_refusal(headers: Mapping[str, str], most_bytes: int) -> Refusal | None:
+    """Refuse a body that is too large, or does not say how large it is."""
+    if "transfer-encoding" in headers:
+        return Refusal(411, "Say how long the body is (Content-Length).")
+    length = headers.get("content-length", "0")
+    if not length.isdigit() or int(length[:20]) > most_bytes:
+        return Refusal(413, f"More than {most_bytes >> 20} MiB are not read.")
+    return None
 
 
 def listen(host: str, port: int) -> socket.socket:

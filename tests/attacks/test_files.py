@@ -41,7 +41,7 @@ def readers(path: Path, home: Path):
     from telic.storage.scalars import read_columns
     from telic.storage.trajectories import read_trajectory
     from telic.training.policy import load_policy
-    from telic.verbs import control, session, study_agreement, study_state, things
+    from telic.verbs import artifacts, control, session, study_agreement, study_state
 
     runs, root = home / "runs", home / "repository"
     if path.suffix == ".toml":
@@ -61,24 +61,24 @@ def readers(path: Path, home: Path):
         ]
     name = path.relative_to(runs).parts[0]
     calls = [
-        ("list", lambda: things.list_things(runs_dir=runs)),
-        ("show", lambda: things.show(name, runs_dir=runs)),
+        ("list", lambda: artifacts.list_things(runs_dir=runs)),
+        ("show", lambda: artifacts.show(name, runs_dir=runs)),
         ("watch", lambda: control.watch(name, runs_dir=runs)),
     ]
     if name.startswith("search_"):
-        calls.append(("report", lambda: things.report(name, runs_dir=runs)))
+        calls.append(("report", lambda: artifacts.report(name, runs_dir=runs)))
     if path.parent.name == ORDERS:
         own = {"session": str(path.parents[1])}
         calls.append(("orders", lambda: session.orders(**own)))
         calls.append(("order", lambda: session.orders("a", **own)))
     if "ended000" in name and path.suffix == ".json":
-        calls.append(("report", lambda: things.report(name, runs_dir=runs)))
+        calls.append(("report", lambda: artifacts.report(name, runs_dir=runs)))
         calls.append(("resume", lambda: control.resume(name, runs_dir=runs)))
     if "train" in path.parts:
-        calls.append(("show run", lambda: things.show(str(path.parents[0]), runs_dir=runs)))
+        calls.append(("show run", lambda: artifacts.show(str(path.parents[0]), runs_dir=runs)))
     if path.name == "scalars.jsonl":
         calls.append(("columns", lambda: read_columns(path)))
-        calls.append(("member", lambda: things.show(str(path.parents[1]), runs_dir=runs)))
+        calls.append(("member", lambda: artifacts.show(str(path.parents[1]), runs_dir=runs)))
     return calls
 
 
@@ -166,17 +166,17 @@ def test_twenty_thousand_damaged_files_end_in_sentences(tmp_path, monkeypatch):
 
 
 def test_one_damaged_run_does_not_hide_the_others(tmp_path):
-    from telic.verbs import things
+    from telic.verbs import artifacts
 
     unpack(tmp_path)
     for kind, of in (("config.json", "run"), ("session.json", "session")):
         broken = tmp_path / "runs" / f"{of}_broken"
         broken.mkdir()
         (broken / kind).write_text("[1, 2]")
-    listed = things.list_things("run", runs_dir=tmp_path / "runs").things
+    listed = artifacts.list_things("run", runs_dir=tmp_path / "runs").things
     runs = {each.id: each.state for each in listed}
     assert (runs["halted"], runs["run_broken"]) == ("interrupted", "damaged")
-    found = things.list_things("session", runs_dir=tmp_path / "runs").things
+    found = artifacts.list_things("session", runs_dir=tmp_path / "runs").things
     states = {each.id: each.state for each in found}
     assert states["session_broken"] == "damaged" and len(states) == 2
 

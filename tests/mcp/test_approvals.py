@@ -29,7 +29,7 @@ async def test_a_person_agrees_by_typing_the_code(host, repository, mode):
     async with host(person, mode=mode) as call:
         await draft(call)
         found = await call("request_approval", keys=["budget"], note="fine")
-    assert found == {"status": "agreed", "what": ["budget"], "command": None, "voided": []}
+    assert (found["status"], found["what"], found["command"]) == ("agreed", ["budget"], None)
     assert len(person.asked) == 1 and "launches: 60" in person.asked[0]
     held = Study.find(repository).state.approvals["budget"]
     assert held.method == "elicitation" and held.by.startswith("human:")

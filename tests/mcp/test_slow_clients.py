@@ -37,8 +37,7 @@ def served(monkeypatch):
     monkeypatch.setattr(connections.BoundedConnection, "most", 8)
     listening = connections.listen("127.0.0.1", 0)
     port = listening.getsockname()[1]
-    hosts = frozenset({f"127.0.0.1:{port}"})
-    monkeypatch.setattr(http, "application", lambda *_: http.Gate(application, TOKEN, hosts))
+    monkeypatch.setattr(http, "application", lambda *_: http.Gate(application, TOKEN))
     servers = []
 
     class Kept(uvicorn.Server):
@@ -132,7 +131,7 @@ def test_endless_headers_and_bodies_are_refused(served):
     with connect(served, head(served) + b"\r\nX-Long: ") as client, gone:
         while True:
             client.sendall(b"x" * 4096)
-    large = {"Content-Length": str(http._BODY_BYTES + 1)}
+    large = {"Content-Length": str(http.BODY_BYTES + 1)}
     assert b"413" in _first_line(served, large)
     assert b"411" in _first_line(served, {"Transfer-Encoding": "chunked"})
 

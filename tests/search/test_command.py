@@ -33,13 +33,14 @@ def test_json_is_one_document(tmp_path):
 def test_people_get_tables(tmp_path):
     words = (*CARTPOLE, "--method", "cma", "--episodes", 100, "--runs-dir", tmp_path)
     assert "no language model used" in telic(*words, "--fresh-episodes", 3)
-    assert "Pong-v0" in telic("search", "envs") and "r2po" in telic("search", "methods")
+    assert "Pong-v0" in telic("envs", "--search")
+    assert "r2po" in telic("presets", "--search")
 
 
 @pytest.mark.parametrize(
     ("words", "complaint"),
     [
-        (["search"], "--env is required"),
+        (["search"], "Missing option '--env'"),
         (["search", "--env", "CartPol-v1"], "Closest: CartPole-v1"),
         ([*CARTPOLE, "--method", "r2p"], "Closest: r2po"),
         ([*CARTPOLE, "--switch", "evidence=all"], "evidence"),

@@ -23,8 +23,8 @@ from telic.session.records import SessionSummary, state_of
 from telic.session.report._evidence import _people
 from telic.session.report.document import _read
 from telic.storage.files import read_record, write_text
+from telic.verbs.artifacts import list_things
 from telic.verbs.labels import label, veto
-from telic.verbs.things import list_things
 from tests.session.sessions import JUDGE, add_iteration, end, make_session
 
 

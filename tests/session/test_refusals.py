@@ -9,8 +9,8 @@ from telic.storage.files import write_json
 from telic.storage.layout import new_session
 from telic.storage.locks import RunLock
 from telic.storage.workspace import Workspace
+from telic.verbs.artifacts import list_things
 from telic.verbs.control import note, resume
-from telic.verbs.things import list_things
 
 REQUEST = {"intent": "run", "env": "HalfCheetah-v5"}
 REFUSED = {

@@ -381,7 +381,7 @@ def test_the_command_asks_for_the_same_again(tmp_path):
 
 
 def test_the_verb_writes_the_same_report_again_from_the_files(tmp_path):
-    from telic.verbs.things import report
+    from telic.verbs.artifacts import report
 
     session = Session(tmp_path, iteration(1, score(0.4)))
     page, markdown, _ = session.report()

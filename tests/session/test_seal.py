@@ -12,7 +12,7 @@ from telic.session.records import SessionSummary, read_summary, state_of
 from telic.storage.files import json_text, read_json, read_record, write_json
 from telic.storage.keys import SigningKey
 from telic.storage.layout import SessionFolder
-from telic.verbs.things import show
+from telic.verbs.artifacts import show
 from tests.session.sessions import add_iteration, bent, end, leaves, make_session
 from tests.session.test_labels import member
 
@@ -55,7 +55,7 @@ def sealed_names(folder):
 
 def shown(folder):
     page = show(folder.name, runs_dir=folder.path.parent)
-    assert page.facts.state == read_summary(folder).outcome
+    assert page.state == read_summary(folder).outcome
     return page
 
 
@@ -79,10 +79,10 @@ def test_changing_any_sealed_file_by_a_byte_or_removing_it_ends_the_pass(session
             except TelicError as error:  # a record that is no record any more is refused by name
                 assert NAME in str(error)
             else:
-                assert page.facts.state == "unproven", name
+                assert page.state == "unproven", name
                 assert name in page.reasons[0]
             path.write_bytes(content)
-    assert shown(session).facts.state == "passed"
+    assert shown(session).state == "passed"
 
 
 @pytest.mark.parametrize("name", ["summary.json", "certificate.json", "iter_1/judgment.json"])
@@ -130,13 +130,13 @@ def test_a_pass_from_elsewhere_says_so(session):
     mark = read_record(session.seal, Seal)
     elsewhere = SigningKey(b"somebody else's").sign(b"what they hold")
     write_json(session.seal, mark.model_copy(update={"signature": elsewhere}))
-    assert (shown(session).facts.state, shown(session).limits) == ("passed", (SEALED_ELSEWHERE,))
+    assert (shown(session).state, shown(session).limits) == ("passed", (SEALED_ELSEWHERE,))
 
 
 def test_a_veto_is_sealed_and_not_undone_by_the_files_of_before(session):
     before = {path: path.read_bytes() for path in (session.summary, session.seal)}
     add_veto(session, "it slides")
-    assert shown(session).facts.state == "unproven"
+    assert shown(session).state == "unproven"
     assert "it slides" in shown(session).reasons[0]
     for path, content in before.items():
         path.write_bytes(content)

@@ -18,7 +18,7 @@ from telic.session.sim_to_sim import BundlePlay, episodes_of, play_bundle
 from telic.storage.trajectories import RECORDED, write_trajectory
 from telic.training.export.deployment import Agreement, read_deployment
 from telic.training.export.robot_folder import RobotStarts, starts_of
-from telic.verbs.things import export
+from telic.verbs.artifacts import export
 from tests.session.quick import PASSING
 from tests.training.export.test_deployment import bundle_of
 
@@ -151,7 +151,7 @@ def test_verifying_a_session_scores_what_leaves(asking, dog, home, tmp_path):
     home.setattr(sim_to_sim, "EPISODES", 4)
     script = {**PASSING, "judge_author": {"reasoning": "j", "source": JUDGE}}
     session, _ = asking.run(script, env=dog, seeds=(1,), threshold=0.3)
-    made = export(str(session.path), verify=True, out=tmp_path / "out").facts
+    made = export(str(session.path), verify=True, out=tmp_path / "out")
     listed = json.loads((tmp_path / "out" / "bundle.json").read_text())
     agreement = Agreement.model_validate(listed["agreement"])
     assert agreement.unjudged == 0 and agreement.deviation < 1e-5

@@ -15,7 +15,7 @@ from telic.session.outcome import PASSES
 from telic.session.records import SessionConfig, SessionSummary, read_summary, state_of
 from telic.storage.files import read_record
 from telic.storage.layout import SessionFolder
-from telic.verbs.things import list_things, report, show
+from telic.verbs.artifacts import list_things, report, show
 from tests.session.quick import at_home
 from tests.web.conftest import client_of
 

@@ -36,11 +36,11 @@ def fail(error: TelicError, as_json: bool) -> NoReturn:
     else:
         from rich.markup import escape
 
-        from telic.cli.console import errors
+        from telic.cli import console as terminal
 
-        errors.print(f"[bold red]✗[/] {escape(error.message)}", soft_wrap=True)
+        terminal.errors.print(f"[bold red]✗[/] {escape(error.message)}", soft_wrap=True)
         if error.hint:
-            errors.print(f"  {escape(error.hint)}", soft_wrap=True)
+            terminal.errors.print(f"  {escape(error.hint)}", soft_wrap=True)
     raise typer.Exit(error.exit_code)
 
 
@@ -66,22 +66,22 @@ def show(result: Any) -> None:
 
 def show_generic(result: Any) -> None:
     """Print any result; its class may name the `columns` of its table and a closing `hint`."""
-    from telic.cli.console import console
+    from telic.cli import console as terminal
 
     print_data(as_data(result), getattr(result, "columns", ()))
     if hint := getattr(result, "hint", None):
-        console.print(f"\n{hint}", markup=False, soft_wrap=True)
+        terminal.console.print(f"\n{hint}", markup=False, soft_wrap=True)
 
 
 def print_data(data: Any, columns: tuple[str, ...] = (), title: str = "") -> None:
     """Print plain data: facts first, then the tables and long texts that it holds."""
-    from telic.cli.console import console, print_facts, print_rows
+    from telic.cli import console as terminal
 
     if is_mapping(data):
         if title:
-            console.print(f"\n{title}", style="bold", markup=False)
+            terminal.console.print(f"\n{title}", style="bold", markup=False)
         facts = {key: _line(value) for key, value in data.items() if not _is_part(value)}
-        print_facts({_words(key): value for key, value in facts.items()})
+        terminal.print_facts({_words(key): value for key, value in facts.items()})
         for key, value in data.items():
             if _is_part(value):
                 print_data(value, columns, _words(key))
@@ -89,18 +89,18 @@ def print_data(data: Any, columns: tuple[str, ...] = (), title: str = "") -> Non
         known = list(dict.fromkeys(key for row in data for key in row))
         shown = [key for key in columns or known if any(_says(row.get(key)) for row in data)]
         rows = [[_cell(row.get(key)) for key in shown] for row in data]
-        print_rows([_words(key) for key in shown], rows, title or None)
+        terminal.print_rows([_words(key) for key in shown], rows, title or None)
     elif is_row(data):
         if title:
-            console.print(f"\n{title}", style="bold", markup=False)
+            terminal.console.print(f"\n{title}", style="bold", markup=False)
         for each in data:
-            console.print(f"  • {_line(each)}", markup=False, soft_wrap=True)
+            terminal.console.print(f"  • {_line(each)}", markup=False, soft_wrap=True)
         if not data:
-            console.print("Nothing to show.")
+            terminal.console.print("Nothing to show.")
     else:
         if title:
-            console.print(f"\n{title}", style="bold", markup=False)
-        console.print(str(data), markup=False, soft_wrap=True)
+            terminal.console.print(f"\n{title}", style="bold", markup=False)
+        terminal.console.print(str(data), markup=False, soft_wrap=True)
 
 
 def _is_part(value: Any) -> bool:

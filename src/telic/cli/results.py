@@ -27,13 +27,13 @@ if TYPE_CHECKING:
     from telic.tracking.reports import TrackingReport
     from telic.training.job import TrainJob
     from telic.training.run import Run
+    from telic.verbs.artifacts import RunPage, SessionPage
     from telic.verbs.control import WorkState
     from telic.verbs.labels import LabelList, LabelTaken
     from telic.verbs.machine import EnvPage, JudgeBenchmark, MachineReport
     from telic.verbs.motions import MotionIntake
     from telic.verbs.robots import RobotText
     from telic.verbs.search import SearchMethods
-    from telic.verbs.things import RunPage, SessionPage
     from telic.verbs.track import TrackedRun, TrackerEvaluation
     from telic.verbs.train import PresetTable
 
@@ -90,33 +90,32 @@ def show_session(session: Session) -> None:
 @view
 def show_session_page(page: SessionPage) -> None:
     """Print what was asked, what was tried, and where the report is."""
-    facts = page.facts
     known: dict[str, Outcome] = {outcome: outcome for outcome in OUTCOMES}
-    is_over = facts.state in known
-    agree = f"{facts.labels - facts.disputed} of {facts.labels} agree" if facts.labels else None
+    is_over = page.state in known
+    agree = f"{page.labels - page.disputed} of {page.labels} agree" if page.labels else None
     print_facts(
         {
             "session": page.path,
-            "intent": facts.title,
-            "environment": facts.env,
-            "state": outcome_words(known[facts.state], page.limits) if is_over else facts.state,
+            "intent": page.intent,
+            "environment": page.env,
+            "state": outcome_words(known[page.state], page.limits) if is_over else page.state,
             "because": "; ".join(page.reasons) or None,
-            "score": None if facts.score is None else number(facts.score, 2),
+            "score": None if page.score is None else number(page.score, 2),
             "labels": agree,
             "report": page.report,
         }
     )
-    if page.iterations:
-        rows = [
-            (
-                x["number"],
-                "yes" if x["passed"] else "no",
-                x["score"],
-                x["change"],
-                ", ".join(x["tags"] or ()) or x["failure"] or "",
-            )
-            for x in page.iterations
-        ]
+    rows = [
+        (
+            x["number"],
+            "yes" if x["passed"] else "no",
+            x["score"],
+            x["change"],
+            ", ".join(x["tags"] or ()) or x["failure"] or "",
+        )
+        for x in page.tried
+    ]
+    if rows:
         console.print()
         print_rows(["iteration", "passed", "score", "change", "failed criteria"], rows)
 

@@ -66,11 +66,6 @@ class Verb(Generic[Asked, Result]):
         with telling_places():
             return self.do(self.request(*given, **values))
 
-    def asked_with(self, request: type[Any]) -> Verb[Any, Result]:
-        """Return the same verb for an interface with another form of the request."""
-        how = {"examples": self.examples, "exit_code": self.exit_code, "question": self.question}
-        return Verb(request, self.do, **cast("Any", how))
-
     def ask(self, request: Asked) -> Question | None:
         """Return what a person has to confirm before the request is done, if anything."""
         return None if self.question is None else self.question(request)

@@ -41,9 +41,9 @@ from telic.studies.errors import StudyError
 from telic.studies.next import next_step
 from telic.studies.state import StudyState
 from telic.studies.study import Study as OpenStudy
+from telic.verbs.artifacts import list_things
 from telic.verbs.lines import ThingLine
 from telic.verbs.study_candidates import CandidateDraft, make_candidate, mend_candidate
-from telic.verbs.things import list_things
 
 ATTEMPTS = 5
 LEASE = timedelta(minutes=30)

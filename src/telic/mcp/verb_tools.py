@@ -10,7 +10,7 @@ import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple, cast
+from typing import Annotated, Any, Literal, NamedTuple
 
 from mcp.server.elicitation import ElicitationResult
 from mcp.server.mcpserver import Elicit, Resolve
@@ -48,75 +48,35 @@ from telic.verbs import catalogue
 from telic.verbs.background import StartedJob, start_verb
 from telic.verbs.study_agreement import Approvals, ContractView
 
-# ---------------------------------------------------------------------------- answers
-
 
 class PersonAnswer(Record):
-    """What became of a question to a person."""
+    """The result of a question to a person."""
 
-    status: Literal["agreed", "ask_in_terminal", "nothing_to_ask"]
-    what: tuple[str, ...]
+    status: Literal["agreed", "started", "ask_in_terminal", "nothing_to_ask"]
+    what: tuple[str, ...] = ()
     command: str | None = None
     """for the person to run in a terminal, where no form could be shown"""
     voided: tuple[str, ...] = ()
     """approvals that no longer hold because of it"""
-
-
-class DecisionAnswer(Record):
-    """What became of a decision that a person makes."""
-
-    status: Literal["agreed", "ask_in_terminal"]
     decision: DecisionOutcome | None = None
-    command: str | None = None
-
-
-class LaunchAnswer(Record):
-    """A run that was started, or the command for the person."""
-
-    status: Literal["started", "ask_in_terminal"]
     launched: LaunchResult | None = None
-    command: str | None = None
 
 
-class AskOutcome(NamedTuple):
-    """How the asking went: the result of the verb, or the command that asks in a terminal."""
-
-    question: Question | None
-    result: Any = None
-    command: str | None = None
+def _approved(done: Approvals) -> PersonAnswer:
+    return PersonAnswer(status="agreed" if done.keys else "nothing_to_ask", what=done.keys)
 
 
-def _approval(outcome: AskOutcome) -> PersonAnswer:
-    if outcome.question is None:
-        return PersonAnswer(status="nothing_to_ask", what=())
-    what = tuple(outcome.question.seen)
-    if outcome.command is not None:
-        return PersonAnswer(status="ask_in_terminal", what=what, command=outcome.command)
-    return PersonAnswer(status="agreed", what=cast("Approvals", outcome.result).keys)
+def _amended(done: ContractView) -> PersonAnswer:
+    version = f"version {done.check.version}"
+    return PersonAnswer(status="agreed", what=(version,), voided=done.voided)
 
 
-def _amendment(outcome: AskOutcome) -> PersonAnswer:
-    if outcome.command is not None:
-        return PersonAnswer(status="ask_in_terminal", what=("contract",), command=outcome.command)
-    made: ContractView = outcome.result
-    return PersonAnswer(
-        status="agreed", what=(f"version {made.check.version}",), voided=made.voided
-    )
+def _decided(done: DecisionOutcome) -> PersonAnswer:
+    return PersonAnswer(status="agreed", decision=done)
 
 
-def _resumption(outcome: AskOutcome) -> PersonAnswer:
-    status = "agreed" if outcome.command is None else "ask_in_terminal"
-    return PersonAnswer(status=status, what=("resume",), command=outcome.command)
-
-
-def _decision(outcome: AskOutcome) -> DecisionAnswer:
-    status = "agreed" if outcome.command is None else "ask_in_terminal"
-    return DecisionAnswer(status=status, decision=outcome.result, command=outcome.command)
-
-
-def _launch(outcome: AskOutcome) -> LaunchAnswer:
-    status = "started" if outcome.command is None else "ask_in_terminal"
-    return LaunchAnswer(status=status, launched=outcome.result, command=outcome.command)
+def _launched(done: LaunchResult) -> PersonAnswer:
+    return PersonAnswer(status="started", launched=done)
 
 
 # ---------------------------------------------------------------------------- the tools
@@ -130,8 +90,8 @@ class VerbTool:
     verb: str
     """module:name, as in the catalogue of verbs"""
     hints: ToolAnnotations
-    answer: Callable[[Any], Record] | None = None
-    """from the result, or from the `AskOutcome` where a person is asked; None: the result itself"""
+    answer: Callable[[Any], PersonAnswer] | None = None
+    """from the result of a verb that a person has to agree to"""
     required: tuple[str, ...] = ()
     """fields that an agent may not leave out"""
     hidden: tuple[str, ...] = ()
@@ -177,7 +137,7 @@ REQUESTS = (
         "request_approval",
         "study_agreement:approve",
         RECORDS,
-        _approval,
+        _approved,
         help="Ask the person to approve parts of the contract and the adapter, or a candidate.\n\n"
         "The person is shown the text and types a code. You cannot answer for them.",
     ),
@@ -185,18 +145,18 @@ REQUESTS = (
         "request_amendment",
         "study_agreement:contract",
         RECORDS,
-        _amendment,
+        _amended,
         required=("amend",),
         hidden=("answers", "evaluator", "metric_spec", "protocol", "sample"),
         help="Record contract.yaml as it is as a new version; once parts are approved, a person "
         "agrees.",
     ),
-    VerbTool("request_decision", "study_candidates:request_decision", RECORDS, _decision),
+    VerbTool("request_decision", "study_candidates:request_decision", RECORDS, _decided),
     VerbTool(
         "request_resume",
         "study:resume",
         RECORDS,
-        _resumption,
+        lambda _: PersonAnswer(status="agreed", what=("resume",)),
         required=("because",),
         help="Ask the person to resume a paused study.",
     ),
@@ -204,7 +164,7 @@ REQUESTS = (
 """what an agent asks a person for"""
 
 LAUNCHES = (
-    VerbTool("launch_candidate", "study_runs:launch_candidate", STARTS, _launch),
+    VerbTool("launch_candidate", "study_runs:launch_candidate", STARTS, _launched),
     VerbTool("stop_run", "study_runs:stop_run", STARTS, required=("because",)),
     VerbTool(
         "start_session",
@@ -264,11 +224,9 @@ def _plain(tool: VerbTool, verb: Verb[Any, Any]) -> Callable[..., Any]:
             _require_id(call, values[tool.thing])
         with telling_places():
             result = verb.do(_request(verb, call, values))
-        if tool.answer is None:
-            return result if isinstance(result, BaseModel) else plain(as_data(result))
-        return tool.answer(result)
+        return result if isinstance(result, BaseModel) else plain(as_data(result))
 
-    return _signed(do, tool.name, tool.help or verb.help, _fields(tool, verb), _returns(tool, verb))
+    return _signed(do, tool.name, tool.help or verb.help, _fields(tool, verb), _returns(verb))
 
 
 def _require_id(call: Call, name: str) -> None:
@@ -324,18 +282,19 @@ def _asking(tool: VerbTool, verb: Verb[Any, Any]) -> Callable[..., Any]:
             consent = consent_to(call, asking.to_ask, answer)
             if consent is None:
                 command = terminal_command(asking.to_ask)
-                return tool.answer(AskOutcome(asking.question, command=command))
+                seen = tuple(asking.to_ask.seen)
+                return PersonAnswer(status="ask_in_terminal", what=seen, command=command)
         seen = asking.question.seen if asking.question else dict[str, Any]()
         request = _request(verb, call, values, consent=consent, seen=seen)
         with telling_places():
-            return tool.answer(AskOutcome(asking.question, verb.do(request)))
+            return tool.answer(verb.do(request))
 
     resolved = {
         "asking": Annotated[Asking, Resolve(question)],
         "answer": Annotated[ElicitationResult[Typed], Resolve(form)],
     }
-    returns = _returns(tool, verb)
-    return _signed(do, tool.name, tool.help or verb.help, {**resolved, **fields}, returns)
+    help = tool.help or verb.help
+    return _signed(do, tool.name, help, {**resolved, **fields}, PersonAnswer)
 
 
 def _request(verb: Verb[Any, Any], call: Call, values: dict[str, Any], **more: Any) -> Any:
@@ -378,8 +337,8 @@ def _annotation(tool: VerbTool, field: RequestField) -> Any:
     return Annotated[kind, Field(**how)]
 
 
-def _returns(tool: VerbTool, verb: Verb[Any, Any]) -> Any:
-    returned = return_type(verb.do if tool.answer is None else tool.answer)
+def _returns(verb: Verb[Any, Any]) -> Any:
+    returned = return_type(verb.do)
     is_record = inspect.isclass(returned) and issubclass(returned, BaseModel)
     return returned if is_record else dict[str, Any]
 

@@ -134,7 +134,6 @@ class Journal:
         # One lock per path, so that two journals of one thread may nest.
         self._lock = FileLock(path.with_name(f"{path.name}.lock"), is_singleton=True)
         self._mutex = threading.RLock()  # a session judges in one thread and trains in another
-        self._listeners: list[Callable[[JournalEntry], None]] = []
         self._forget()
 
     # ------------------------------------------------------------------------------ reading
@@ -213,7 +212,7 @@ class Journal:
         actor: Mapping[str, Any] | None = None,
         expected: JournalHead | None = None,
     ) -> JournalEntry:
-        """Commit one entry and notify the listeners.
+        """Commit one entry.
 
         Raises:
             JournalBroken: the journal does not verify up to its end.
@@ -243,8 +242,6 @@ class Journal:
             self._write(_line(body, coming.hash, self._sign(coming.hash)))
             self._note(coming, None)
             entry = self.entries()[-1]
-        for listener in self._listeners:
-            listener(entry)
         return entry
 
     def once(
@@ -256,10 +253,6 @@ class Journal:
             return known
         entry = self.append(kind, make(), subject=subject)
         return as_record(entry.data, record, str(self.path))
-
-    def subscribe(self, listener: Callable[[JournalEntry], None]) -> None:
-        """Call `listener` with every entry that this object appends."""
-        self._listeners.append(listener)
 
     def adopt(self) -> None:
         """Accept a journal that was written elsewhere, from its present end on."""

@@ -1,7 +1,10 @@
-"""Every path name of runs and sessions in one place, and finding runs by name.
+"""Every path of runs and sessions in one place: what each file is, and how runs are found.
 
 runs/<run>/                        one call of the trainer
-    config.json manifest.json summary.json status.json events.jsonl worker.log
+    config.json                    the resolved settings
+    manifest.json                  versions and hashes
+    summary.json status.json       the result, and the state
+    events.jsonl worker.log        what happened, and the worker's own output
     state/state.pt                 the whole population, enough to resume exactly
     state/<n>/state.pt <n>.json    instead, for each process, where rewards are trained apart
     stop                           exists when somebody asked the run to end
@@ -102,23 +105,14 @@ class MemberFolder:
         return self.path.name
 
     config = Below("config.json")
-    """the member's settings"""
     reward_code = Below("reward_fn.py")
-    """the reward's source as it was trained"""
     reward_spec = Below("reward_spec.json")
-    """the reward's description: terms, weights, formula"""
     summary = Below("summary.json")
-    """the member's result"""
     scalars = Below("metrics/scalars.jsonl")
-    """the metric series"""
     videos_dir = Below("videos")
-    """the folder of videos"""
     checkpoints_dir = Below("checkpoints")
-    """the folder of policies"""
     trajectories_dir = Below("trajectories")
-    """the folder of recorded episodes"""
     tensorboard_dir = Below("tb_logs")
-    """the folder of TensorBoard event files"""
 
     def filled(self) -> tuple[Path, ...]:
         """Return the folders that the confined trainer fills; it may write to no others."""
@@ -166,17 +160,11 @@ class WorkFolder:
         return self.path.name
 
     summary = Below("summary.json")
-    """the result"""
     events = Below("events.jsonl")
-    """what happened, line by line"""
     lock = Below("lock")
-    """the lock"""
     stop = Below("stop")
-    """its existence asks the work to end"""
     report = Below("report.md")
-    """the readable report"""
     report_dir = Below("report")
-    """the folder of the report's pictures"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,17 +172,11 @@ class RunFolder(WorkFolder):
     """The files of one run."""
 
     config = Below("config.json")
-    """the resolved settings"""
     manifest = Below("manifest.json")
-    """versions and hashes"""
     status = Below("status.json")
-    """the run's state"""
     worker_log = Below("worker.log")
-    """the worker's own output"""
     state = Below("state/state.pt")
-    """the resumable state of the whole population"""
     earlier_state = Below("state.pt")
-    """where earlier versions kept that"""
 
     def cell_state(self, number: int) -> Path:
         """Return the resumable state of one process of several, from 1."""
@@ -222,25 +204,15 @@ class IterationFolder:
     path: Path
 
     candidate = Below("candidate.json")
-    """what is tried"""
     reward = Below("reward_fn.py")
-    """the reward's source"""
     judgment = Below("judgment.json")
-    """the finished iteration's record"""
     notes = Below("notes.json")
-    """the notes that this iteration answers"""
     selection = Below("selection.json")
-    """how the short trials went"""
     checkpoints = Below("checkpoints.jsonl")
-    """what the judge said while training went on"""
     judge_revision = Below("judge_revision.json")
-    """what came of doubts about the judge before this iteration"""
     proof = Below("proof.json")
-    """policies that passed before their training ended"""
     judged_dir = Below("judged")
-    """the folder of the judged episodes"""
     certificate = Below("certificate.json")
-    """the trial of its reward, where it is not the first one"""
 
     @property
     def run(self) -> RunFolder:
@@ -261,47 +233,26 @@ class SessionFolder(WorkFolder):
     """The files of one session."""
 
     config = Below("session.json")
-    """the request"""
     author = Below("author.json")
-    """what the author wrote first"""
     asked = Below("asked.json")
-    """what the intent asks for, as criteria"""
     trial = Below("trial.json")
-    """how the first reward and the judge did on examples"""
     certificate = Below("certificate.json")
-    """why its verdict can be believed, or not"""
     journal = Below("journal.jsonl")
-    """what the session wrote itself so far, line by line, signed"""
     seal = Below("seal.json")
-    """hashes of what its outcome rests on, signed"""
     memory = Below("memory.json")
-    """what earlier sessions learned, as it was when this one began"""
     analysis = Below("analysis.json")
-    """what a model says of the whole"""
     page = Below("report.html")
-    """the report as one page"""
     judge = Below("judge_fn.py")
-    """the judge's source"""
     pause = Below("pause")
-    """its existence asks the session to wait"""
     waiting = Below("waiting.json")
-    """what the session waits for"""
     notes = Below("notes.jsonl")
-    """what people said"""
     robustness = Below("robustness.json")
-    """the policy that passed, under conditions it was not trained in"""
     labels = Below("labels.jsonl")
-    """what people say of its episodes"""
     vetoes = Below("vetoes.jsonl")
-    """verdicts that do not stand"""
     criteria = Below("criteria.json")
-    """the criteria that a person is asked about"""
     approval = Below("approval.json")
-    """a person's agreement"""
     clock = Below("clock.json")
-    """the seconds of work so far"""
     origin = Below("origin.json")
-    """where a branch came from"""
 
     def iterations(self) -> list[int]:
         """Return the numbers of the iterations on disk, in order; 0 is what a branch was given."""

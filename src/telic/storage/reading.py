@@ -92,15 +92,6 @@ def read_text(path: Path, limit: int = LARGEST_TEXT, errors: str = "strict") -> 
     return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
-def given_file(path: Path | str, what: str, limit: int = LARGEST_TEXT) -> Path:
-    """Return the path of a file that somebody named; raises UsageError when it cannot be read."""
-    try:
-        check_file(Path(path), limit)
-    except BadFile as error:
-        raise UsageError(f"{what}: {error.message}", hint=error.hint) from None
-    return Path(path)
-
-
 def given_text(path: Path | str, what: str, limit: int = LARGEST_TEXT) -> str:
     """Return the text of a file that somebody named; raises UsageError when it cannot be read."""
     try:

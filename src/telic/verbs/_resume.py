@@ -1,16 +1,18 @@
-"""The work of `telic resume`: sessions, runs, searches and trackings; loads what trains."""
+"""Resume work, and read its result from its folder; loads what trains."""
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from telic.errors import UsageError
-from telic.search.records import SearchConfig
+from telic.search.records import SearchConfig, SearchFolder, SearchSummary
 from telic.search.runner import Search, run_search
 from telic.session.control import change_request
 from telic.session.loop import Session, carry_on
-from telic.session.records import require_unfinished
+from telic.session.records import read_summary, require_unfinished
 from telic.storage.files import read_record
 from telic.storage.layout import RunFolder, SessionFolder
-from telic.storage.workspace import Thing
+from telic.storage.workspace import Thing, kind_of
 from telic.tracking.train import CONFIG, resume_tracker
 from telic.training.folder import is_resumable
 from telic.training.job import TrainJob
@@ -31,6 +33,18 @@ def resume(thing: Thing, request: WorkResumeRequest) -> Run | Session | Search |
     config = read_record(thing.path / "search.json", SearchConfig)
     listening = {"on_event": request.on_event, "should_stop": request.should_stop}
     return run_search(config, thing.path.parent, **listening)
+
+
+def result_in(path: Path) -> Session | Run | Search:
+    """Return the result of finished work."""
+    match kind_of(path):
+        case "session":
+            return Session(path, read_summary(SessionFolder(path)))
+        case "search":
+            return Search(path, read_record(SearchFolder(path).summary, SearchSummary))
+        case _:
+            run = finished_run(RunFolder(path))
+            return run._replace(videos=tuple(sorted(path.rglob("*.mp4"))))
 
 
 def _resume_run(thing: Thing, request: WorkResumeRequest) -> Run:

@@ -24,7 +24,8 @@ from telic.tracking.sweep import SweepPoint, sizes, sweep
 from telic.tracking.tracker import load_tracker
 from telic.tracking.train import CONFIG, TrackingOptions, read_config, train_tracker
 from telic.tracking.video import clip_video
-from telic.verbs.elsewhere import do_elsewhere, run_in
+from telic.training.run import Run
+from telic.verbs.elsewhere import do_elsewhere
 from telic.verbs.track import (
     EvalRequest,
     ExportTrackerRequest,
@@ -43,7 +44,7 @@ def train(request: TrackRequest) -> TrackedRun | TrackSettings | TokenSweep:
     if request.dry_run:
         return TrackSettings(dotted(config.model_dump(mode="json")))
     if request.on is not None:
-        return do_elsewhere(request, ("track", "train"), "track:train", _tracked)
+        return _tracked(do_elsewhere(request, ("track", "train"), "track:train"))
     runs_dir = Path(request.runs_dir)
     options = TrackingOptions(
         seeds=request.seeds,
@@ -56,8 +57,7 @@ def train(request: TrackRequest) -> TrackedRun | TrackSettings | TokenSweep:
         should_stop=request.should_stop,
     )
     if not request.dims and not request.levels:
-        run = train_tracker(config, runs_dir, options)
-        return TrackedRun(str(run.path), run.status, latest_reports(RunFolder(run.path)))
+        return _tracked(train_tracker(config, runs_dir, options))
     networks = config.networks
     chosen = sizes(request.dims or (networks.token_dim,), request.levels or (networks.levels,))
     page = runs_dir / f"{file_name(request.name or 'sweep')}.html"
@@ -70,9 +70,8 @@ def train(request: TrackRequest) -> TrackedRun | TrackSettings | TokenSweep:
     return TokenSweep(points, str(page), "completed" if len(points) == len(chosen) else "stopped")
 
 
-def _tracked(path: Path) -> TrackedRun:
-    """Return a training that was done on another machine."""
-    return TrackedRun(str(path), run_in(path).status, latest_reports(RunFolder(path)))
+def _tracked(run: Run) -> TrackedRun:
+    return TrackedRun(str(run.path), run.status, latest_reports(RunFolder(run.path)))
 
 
 class _Chosen(NamedTuple):

@@ -21,8 +21,8 @@ from telic.session.records import state_of as session_state
 from telic.storage.layout import SessionFolder, WorkFolder
 from telic.storage.reading import check_file, parse_json
 from telic.storage.workspace import WORK, Thing, Workspace
+from telic.verbs.artifacts import ThingRequest
 from telic.verbs.lines import state_of
-from telic.verbs.things import ThingRequest
 
 if TYPE_CHECKING:
     from telic.search.runner import Search

@@ -16,7 +16,7 @@ from concurrent.futures import Future
 from dataclasses import MISSING
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from telic.core.events import Listener
 from telic.core.request import PlacedRequest
@@ -25,19 +25,15 @@ from telic.errors import Refused, TelicError, UsageError
 from telic.jobs.launcher import JobPlace, read_place
 from telic.jobs.pool import JobPool
 from telic.jobs.spec import JOBS, PYTHON, JobRecord, JobSpec
-from telic.session.records import read_summary
 from telic.storage.files import plain, read_record, write_json
-from telic.storage.layout import RunFolder, SessionFolder, new_name
+from telic.storage.layout import SessionFolder, new_name
 from telic.verbs import catalogue
 from telic.verbs.background import JobFile, JobProgress, command_words
 from telic.verbs.control import tell_from
 
 if TYPE_CHECKING:
-    from telic.search.runner import Search
     from telic.session.loop import Session
-    from telic.training.run import Run
 
-Made = TypeVar("Made")
 _LISTEN_S = 0.2
 _INNER = ("inner", "place")
 
@@ -51,16 +47,13 @@ class VerbJob(NamedTuple):
     """the file that says which thing it works on, and how it ended"""
 
 
-def do_elsewhere(
-    request: PlacedRequest, words: Sequence[str], path: str, read: Callable[[Path], Made]
-) -> Made:
-    """Do a verb at the place that its request names, and return its result.
+def do_elsewhere(request: PlacedRequest, words: Sequence[str], path: str) -> Any:
+    """Run a verb at the place that its request names; return the session, run or search.
 
     Args:
         request: what is asked for.
         words: of its command.
         path: the verb, as in the catalogue.
-        read: makes the result from the folder that came home.
     """
     assert request.on is not None
     place = read_place(request.on)
@@ -73,7 +66,7 @@ def do_elsewhere(
         on_event=request.on_event,
         should_stop=request.should_stop,
     ) as pool:
-        return read(thing_of(job, pool.submit(job.spec), request.on_event))
+        return _result_in(thing_of(job, pool.submit(job.spec), request.on_event))
 
 
 def verb_job(words: Sequence[str], path: str, values: dict[str, Any], runs_dir: Path) -> VerbJob:
@@ -173,30 +166,10 @@ def _check(place: JobPlace, values: dict[str, Any]) -> None:
         )
 
 
-# ---------------------------------------------------------------------------- results
+def _result_in(path: Path) -> Any:
+    from telic.verbs import _resume  # loads what trains
 
-
-def session_in(path: Path) -> Session:
-    """Return a session that was done elsewhere."""
-    from telic.session.loop import Session
-
-    return Session(path, read_summary(SessionFolder(path)))
-
-
-def search_in(path: Path) -> Search:
-    """Return a search that was done elsewhere."""
-    from telic.search.records import SearchFolder, SearchSummary
-    from telic.search.runner import Search
-
-    return Search(path, read_record(SearchFolder(path).summary, SearchSummary))
-
-
-def run_in(path: Path) -> Run:
-    """Return a training that was done elsewhere."""
-    from telic.training.videos import finished_run
-
-    run = finished_run(RunFolder(path))
-    return run._replace(videos=tuple(sorted(path.rglob("*.mp4"))))
+    return _resume.result_in(path)
 
 
 # ---------------------------------------------------------------------------- many sessions
@@ -252,4 +225,4 @@ class SessionsElsewhere:
         }
         _check(self._place, changed)
         job = verb_job(("run",), "session:run", changed, runs_dir)
-        return session_in(thing_of(job, self._pool.submit(job.spec), on_event))
+        return _result_in(thing_of(job, self._pool.submit(job.spec), on_event))

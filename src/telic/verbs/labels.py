@@ -103,16 +103,18 @@ def label(request: LabelRequest) -> LabelTaken | LabelList | LabelsExported:
     """Label whether an episode is what you asked for; labels calibrate the judge."""
     if request.export is not None:
         return _export(request, request.export)
-    from telic.session.labels import add_label, calibration_of, read_labels, read_vetoes
+    from telic.session import labels
 
     folder = Workspace(request.runs_dir).session(request.session)
     threshold = read_record(folder.config, SessionConfig).threshold
     if request.answer is None:
         if not folder.judge.exists():
             raise UsageError(f"{folder.name} has no judge yet, so there is nothing to label.")
-        standing = calibration_of(folder, threshold)
-        return LabelList(folder.name, read_labels(folder), read_vetoes(folder), standing)
-    made = add_label(
+        standing = labels.calibration_of(folder, threshold)
+        return LabelList(
+            folder.name, labels.read_labels(folder), labels.read_vetoes(folder), standing
+        )
+    made = labels.add_label(
         folder,
         request.answer == "yes",
         iteration=request.iteration,
@@ -122,7 +124,7 @@ def label(request: LabelRequest) -> LabelTaken | LabelList | LabelsExported:
         author=request.author,
         by=request.by,
     )
-    return LabelTaken(folder.name, made, calibration_of(folder, threshold))
+    return LabelTaken(folder.name, made, labels.calibration_of(folder, threshold))
 
 
 def _export(request: LabelRequest, file: Path) -> LabelsExported:
@@ -160,17 +162,11 @@ class VetoRequest(RunsRequest):
 
 
 class VetoTaken(NamedTuple):
-    """A veto, and the session whose pass it took."""
+    """A veto, and the session whose pass it withdrew."""
 
     session: str
     veto: Any
-    best: int | None
-    """iteration to branch from"""
-
-    @property
-    def hint(self) -> str:
-        """How to try again."""
-        return f'Try again: telic branch {self.session} --iteration {self.best} --note "..."'
+    hint: str
 
     def as_data(self) -> dict[str, Any]:
         """Return the veto with its session."""
@@ -187,4 +183,5 @@ def veto(request: VetoRequest) -> VetoTaken:
     made = add_veto(folder, request.why, request.author, request.by)
     rewrite_report(folder, redraws=False)  # what was judged looks as it did
     best = read_summary(folder).best_iteration
-    return VetoTaken(folder.name, made, best)
+    hint = f'Try again: telic branch {folder.name} --iteration {best} --note "..."'
+    return VetoTaken(folder.name, made, hint)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from telic.core.config import Record
 from telic.errors import TelicError
+from telic.session.records import state_of as session_state
 from telic.storage.facts import JudgedFacts, SearchRequestFacts, SessionRequestFacts, WorkOutcome
 from telic.storage.files import read_facts
 from telic.storage.layout import DAMAGED, RunFolder, SessionFolder
@@ -79,8 +80,6 @@ def judged_facts(folder: SessionFolder) -> list[JudgedFacts]:
 
 
 def _session(thing: Thing) -> ThingLine:
-    from telic.session.records import state_of as session_state
-
     folder = SessionFolder(thing.path)
     request = read_facts(folder.config, SessionRequestFacts)
     judged = judged_facts(folder)
@@ -90,9 +89,9 @@ def _session(thing: Thing) -> ThingLine:
 
         origin = origin_of(folder)
     if folder.labels.exists():
-        from telic.session.labels import read_labels, standing
+        from telic.session import labels as readers
 
-        labels = standing(read_labels(folder))
+        labels = readers.standing(readers.read_labels(folder))
     return ThingLine(
         id=thing.name,
         kind="session",
@@ -114,10 +113,10 @@ def open_orders(path: Path) -> int:
     """Return how many work orders of a session or a search wait for an answer."""
     if not (path / "orders").is_dir():
         return 0
-    from telic.llm.work_orders import ORDERS, list_orders  # loads all of llm; few need it
+    from telic.llm import work_orders  # loads all of llm; few need it
 
     try:
-        return sum(order.state != "answered" for order in list_orders(path / ORDERS))
+        return sum(order.state != "answered" for order in work_orders.list_orders(path / "orders"))
     except TelicError:  # its own page says what is wrong with it
         return 0
 
@@ -150,8 +149,6 @@ def _run(thing: Thing) -> ThingLine:
 def state_of(thing: Thing) -> str:
     """Return the state of a session, run or search, or its outcome."""
     if thing.kind == "session":
-        from telic.session.records import state_of as session_state
-
         return session_state(SessionFolder(thing.path))
     if thing.kind == "run":
         from telic.training.folder import status_of

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 from telic.core.request import option
-from telic.core.verb import Wrapped, verb
+from telic.core.verb import verb
 from telic.errors import UsageError
 from telic.training.folder import environment_of
-from telic.verbs.things import PolicyRequest
+from telic.verbs.artifacts import PolicyRequest
 
 _EXAMPLES = """
 telic play                                     the best policy of the latest session or run
@@ -42,15 +41,8 @@ class PlayRequest(PolicyRequest):
     )
 
 
-@dataclass(frozen=True)
-class EpisodeVideo(Wrapped):
-    """A rendered episode."""
-
-    facts: dict[str, Any]
-
-
 @verb(PlayRequest, examples=_EXAMPLES)
-def play(request: PlayRequest) -> EpisodeVideo:
+def play(request: PlayRequest) -> dict[str, Any]:
     """Render an episode of a trained policy as an mp4; of a session, the policy it judged best."""
     from telic.training.videos import choose_member, play_run
 
@@ -68,17 +60,15 @@ def play(request: PlayRequest) -> EpisodeVideo:
         trajectory = told_episode(member, policy.step, seed, environment, request.command)
         if request.joystick is not None and request.out is None:  # it was seen already
             seen = {"member": member.name, "trajectory": str(trajectory), "video": None}
-            return EpisodeVideo(seen)
-    return EpisodeVideo(
-        play_run(
-            policy.run,
-            member=policy.member,
-            step=policy.step,
-            episode=request.episode,
-            seed=request.seed,
-            view=request.view,
-            size=request.size,
-            out=request.out,
-            trajectory=trajectory,
-        )
+            return seen
+    return play_run(
+        policy.run,
+        member=policy.member,
+        step=policy.step,
+        episode=request.episode,
+        seed=request.seed,
+        view=request.view,
+        size=request.size,
+        out=request.out,
+        trajectory=trajectory,
     )

@@ -52,9 +52,9 @@ def search(request: SearchRequest) -> Search:
         "simulator does not offer; for its tasks see telic envs --search",
     )
     if request.on is not None:
-        from telic.verbs.elsewhere import do_elsewhere, search_in
+        from telic.verbs.elsewhere import do_elsewhere
 
-        return do_elsewhere(request, ("search",), "search:search", search_in)
+        return do_elsewhere(request, ("search",), "search:search")
     from telic.search.runner import run_search
 
     given = {name: getattr(request, name) for name in SearchConfig.model_fields}
@@ -79,9 +79,9 @@ class SearchTasks(Wrapped):
 @verb(VerbRequest)
 def search_tasks(request: VerbRequest) -> SearchTasks:
     """List the tasks of policy search."""
-    from telic.search.worlds import TASKS, find_task
+    from telic.search import worlds
 
-    return SearchTasks([find_task(name) for name in TASKS])
+    return SearchTasks([worlds.find_task(name) for name in worlds.TASKS])
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,7 @@ class SearchMethods(Wrapped):
 @verb(VerbRequest)
 def search_methods(request: VerbRequest) -> SearchMethods:
     """List the methods of policy search with their switches."""
-    from telic.search.methods import Switches, method_names, switches_of
+    from telic.search import methods
 
-    found = {name: switches_of(name, is_faithful=False).model_dump() for name in method_names()}
-    return SearchMethods(found, Switches().model_dump())
+    found = {name: methods.switches_of(name).model_dump() for name in methods.method_names()}
+    return SearchMethods(found, methods.Switches().model_dump())

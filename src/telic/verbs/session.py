@@ -55,10 +55,10 @@ def run(request: IntentRequest) -> Session:
     """
     if request.on is not None:
         from telic.envs.simulators.names import refuse_simulated
-        from telic.verbs.elsewhere import do_elsewhere, session_in
+        from telic.verbs.elsewhere import do_elsewhere
 
         refuse_simulated(request.env, "A session")
-        return do_elsewhere(request, ("run",), "session:run", session_in)
+        return do_elsewhere(request, ("run",), "session:run")
     with prewarmed(WORKERS):
         with loading():  # while the workers import, too
             from telic.envs.simulators.names import refuse_simulated
@@ -88,15 +88,13 @@ class OrdersRequest(RunsRequest):
     @property
     def folder(self) -> Path:
         """The folder of orders."""
-        from telic.llm.work_orders import ORDERS
-
         if self.session is not None:
             session = Path(self.session)
-            folder = session if session.name == ORDERS else session / ORDERS
+            folder = session if session.name == _ORDERS else session / _ORDERS
             if not folder.is_dir():
                 raise UsageError(f"{session} has no work orders.", hint="See: telic run --help")
             return folder
-        known = sorted(Path(self.runs_dir).glob(f"*/{ORDERS}"), key=changed_at)
+        known = sorted(Path(self.runs_dir).glob(f"*/{_ORDERS}"), key=changed_at)
         if not known:
             raise UsageError(
                 f"No session in {self.runs_dir} has work orders.", hint="Name one with --session."
@@ -118,6 +116,7 @@ class AnswerTaken(NamedTuple):
     answer: str
 
 
+_ORDERS = "orders"
 _ORDER_EXAMPLES = """
 telic orders                          open orders of the latest session
 
@@ -130,16 +129,16 @@ telic orders 3f2a answer.json         check an answer and hand it in
 @verb(OrdersRequest, examples=_ORDER_EXAMPLES)
 def orders(request: OrdersRequest) -> OrderList | WorkOrder | AnswerTaken:
     """List the work orders of a session that runs with --model host, show one, or answer it."""
-    from telic.llm import answer_order, list_orders, read_order  # loads all of llm
+    from telic.llm import work_orders  # loads all of llm
 
     if request.key is None:
-        return OrderList(list_orders(request.folder))
+        return OrderList(work_orders.list_orders(request.folder))
     if request.file is None:
-        return read_order(request.folder, request.key)
+        return work_orders.read_order(request.folder, request.key)
     import sys
 
     try:
         text = sys.stdin.read() if request.file == "-" else given_text(request.file, "The answer")
     except UnicodeDecodeError as error:
         raise UsageError(f"{request.file} cannot be read: {error}.") from None
-    return AnswerTaken(str(answer_order(request.folder, request.key, text)))
+    return AnswerTaken(str(work_orders.answer_order(request.folder, request.key, text)))

@@ -40,22 +40,21 @@ def _failed(result: Any) -> int:
 def train(request: TrainRequest) -> Run | TrainJob:
     """Train a policy for every reward, variant and seed, all of a reward together."""
     if request.on is not None:
-        from telic.verbs.elsewhere import do_elsewhere, run_in
+        from telic.verbs.elsewhere import do_elsewhere
 
-        return do_elsewhere(request, ("train",), "train:train", run_in)
-    from telic.training.plan import plan
+        return do_elsewhere(request, ("train",), "train:train")
+    from telic.training import plan, videos
     from telic.training.run import execute
-    from telic.training.videos import draw_run, find_undrawn, finished_run
 
-    job = plan.do(request)
+    job = plan.plan.do(request)
     if request.dry_run:
         return job
     tell_what_is_assumed(job.env, job.env_args, request.on_event)
     runs_dir, name = Path(request.runs_dir), request.name
     wanted = None if request.videos == "none" else request.videos
-    if wanted and not request.fresh and (undrawn := find_undrawn(job.key, runs_dir, name)):
-        run = finished_run(undrawn)
-        return draw_run(run, wanted, request.on_event, request.should_stop)
+    if wanted and not request.fresh and (undrawn := videos.find_undrawn(job.key, runs_dir, name)):
+        run = videos.finished_run(undrawn)
+        return videos.draw_run(run, wanted, request.on_event, request.should_stop)
     run = execute(
         job,
         runs_dir,
@@ -67,7 +66,7 @@ def train(request: TrainRequest) -> Run | TrainJob:
         command=request.command,
         videos=wanted,
     )
-    return draw_run(run, request.videos, request.on_event, request.should_stop)
+    return videos.draw_run(run, request.videos, request.on_event, request.should_stop)
 
 
 def tell_what_is_assumed(env: str, env_args: Mapping[str, Any], tell: Listener) -> None:

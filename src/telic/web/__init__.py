@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from telic.core.request import RunsRequest, option, place
 from telic.core.verb import verb
 from telic.errors import MissingExtra
-from telic.verbs.things import ThingRequest
+from telic.verbs.artifacts import ThingRequest
 
 if TYPE_CHECKING:
     from telic.web.static_site import SavedSite

@@ -8,7 +8,6 @@ model providers, and with headers that let a page load nothing from elsewhere.
 
 from __future__ import annotations
 
-import hmac
 import secrets
 from collections.abc import Callable, MutableMapping
 from datetime import UTC, datetime
@@ -23,7 +22,7 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from telic.connections import is_loopback
+from telic.connections import body_refusal, is_bearer, is_loopback, is_token
 from telic.core.config import Record
 from telic.errors import TelicError, UnknownName
 from telic.llm.keys import redact
@@ -36,7 +35,6 @@ TOKEN_VARIABLE = "TELIC_WEB_TOKEN"
 API = "/api"
 SHARE = "/share/"
 BODY_BYTES = 4 << 20
-_BEARER = "bearer "
 _SAFE = ("GET", "HEAD")
 _YEAR_S = 365 * 24 * 3600
 _TEXT = ("application/json", "text/", "application/javascript")
@@ -98,7 +96,7 @@ class WebGate:
         shared_thing: Callable[[str], str | None] = lambda share: None,
     ) -> None:
         self._app = app
-        self._token = token.encode()
+        self._token = token
         self._shared_thing = shared_thing
         """the thing that a share link shows; None: it shows nothing any more"""
 
@@ -127,7 +125,8 @@ class WebGate:
         if not grant.allows(scope["method"], path):
             return _refusal(403, "A share link shows one thing, and changes nothing.")
         scope["grant"] = grant
-        return _too_much(headers)
+        refusal = body_refusal(headers, BODY_BYTES)
+        return None if refusal is None else _refusal(*refusal)
 
     def _greeting(self, scope: Scope, path: str) -> Response | None:
         """Turn a token in an address into a cookie, so that it stays in no history."""
@@ -141,7 +140,7 @@ class WebGate:
             return _with_cookie(f"/things/{quote(thing)}", "share", share)
         query = parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)
         token = next((value for name, value in query if name == "token"), None)
-        if token is None or path.startswith(API) or not self._is_token(token):
+        if token is None or path.startswith(API) or not is_token(token, self._token):
             return None
         rest = urlencode([(name, value) for name, value in query if name != "token"])
         # One slash at most: "//elsewhere" would lead away.
@@ -149,18 +148,13 @@ class WebGate:
         return _with_cookie(place, "token", token)
 
     def _grant(self, headers: Headers) -> Grant | None:
-        given = headers.get("authorization", "")
-        if given[: len(_BEARER)].lower() == _BEARER:
-            return Grant() if self._is_token(given[len(_BEARER) :]) else None
+        if "authorization" in headers:
+            return Grant() if is_bearer(headers, self._token) else None
         cookies = _cookies(headers)
-        if self._is_token(cookies.get("telic_token", "")):
+        if is_token(cookies.get("telic_token", ""), self._token):
             return Grant()
         thing = self._shared_thing(cookies.get("telic_share", ""))
         return None if thing is None else Grant(thing)
-
-    def _is_token(self, given: str) -> bool:
-        # Compared as bytes and in constant time, whatever was sent.
-        return hmac.compare_digest(given.encode(errors="replace"), self._token)
 
 
 def _is_this_machine(host: str) -> bool:
@@ -182,16 +176,6 @@ def _foreign(method: str, headers: Headers) -> Response | None:
     is_page = "cookie" in headers and "authorization" not in headers
     if method not in _SAFE and is_page and origin is None and came_from != "same-origin":
         return _refusal(403, "A request that changes something has to say its origin.")
-    return None
-
-
-def _too_much(headers: Headers) -> Response | None:
-    """Refuse a body that is too large, or does not say how large it is."""
-    if "transfer-encoding" in headers:
-        return _refusal(411, "Say how long the body is (Content-Length).")
-    length = headers.get("content-length", "0")
-    if not length.isdigit() or int(length[:20]) > BODY_BYTES:
-        return _refusal(413, f"More than {BODY_BYTES >> 20} MiB are not read.")
     return None
 
 

@@ -101,14 +101,16 @@ ROUTES = (
     VerbRoute("/things/{thing}/branch", "control:branch", "do", "session", ("session",)),
     VerbRoute("/things/{thing}/label", "labels:label", "do", "session", ("session",)),
     VerbRoute("/things/{thing}/veto", "labels:veto", "do", "session", ("session",)),
-    VerbRoute("/things/{thing}/delete", "things:delete", "do", "thing", _THINGS, hidden=("undo",)),
-    VerbRoute("/trash/{deleted}/restore", "things:restore", "do", "thing"),
-    VerbRoute("/things/{thing}/report", "things:report", "do", "thing", ("session", "search")),
+    VerbRoute(
+        "/things/{thing}/delete", "artifacts:delete", "do", "thing", _THINGS, hidden=("undo",)
+    ),
+    VerbRoute("/trash/{deleted}/restore", "artifacts:restore", "do", "thing"),
+    VerbRoute("/things/{thing}/report", "artifacts:report", "do", "thing", ("session", "search")),
     VerbRoute(
         "/things/{thing}/resume", "control:resume", "start", "thing", _THINGS, words=("resume",)
     ),
     VerbRoute(
-        "/things/{thing}/export", "things:export", "start", "thing", _THINGS, words=("export",)
+        "/things/{thing}/export", "artifacts:export", "start", "thing", _THINGS, words=("export",)
     ),
     VerbRoute("/start/run", "session:run", "start", words=("run",)),
     VerbRoute("/start/train", "train:train", "start", hidden=("reward",), words=("train",)),

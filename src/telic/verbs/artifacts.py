@@ -8,15 +8,20 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
+from telic.core.config import Record
 from telic.core.request import RunsRequest, argument, option, place
 from telic.core.verb import Wrapped, verb
 from telic.errors import TelicError, UsageError
+from telic.session.records import is_running, read_summary
+from telic.storage.facts import ManifestFacts, MemberResultFacts, RewardFacts, SessionResultFacts
+from telic.storage.files import read_facts
+from telic.storage.layout import DAMAGED, MemberFolder, RunFolder, SessionFolder
+from telic.storage.scalars import columns_of, is_evaluation, read_rows
 from telic.storage.workspace import WORK, Kind, Thing, Workspace, has_begun
 from telic.verbs.lines import ThingLine, judged_facts, read_line
 
 if TYPE_CHECKING:
     from telic.search.records import SearchSummary
-    from telic.storage.layout import MemberFolder, RunFolder
     from telic.verbs.study_state import StatusReport
 
 _NAMED = "Session, run, search, study or policy: its id, the start of one, a path, or 'latest'."
@@ -65,8 +70,6 @@ class PolicyRequest(MemberRequest):
 
     def choose(self) -> PolicyPlace:
         """Return where the policy is: of a session, the one that was judged."""
-        from telic.storage.layout import RunFolder
-
         thing = self.find("session", "run", "policy")
         if thing.kind == "session":
             return self._judged(thing)
@@ -78,10 +81,6 @@ class PolicyRequest(MemberRequest):
         return PolicyPlace(RunFolder(member.parent), member.name, step, member)
 
     def _judged(self, thing: Thing) -> PolicyPlace:
-        from telic.storage.facts import SessionResultFacts
-        from telic.storage.files import read_facts
-        from telic.storage.layout import SessionFolder
-
         folder = SessionFolder(thing.path)
         summary: SessionResultFacts | None = None
         if folder.summary.exists():
@@ -148,10 +147,6 @@ def list_things(request: ThingListRequest) -> ThingList:
     return ThingList([read_line(thing) for thing in islice(begun, request.limit)])
 
 
-class ThingShowRequest(MemberRequest):
-    """Something to show."""
-
-
 class RunPage(NamedTuple):
     """A run: its facts and its members."""
 
@@ -166,45 +161,35 @@ class RunPage(NamedTuple):
         return {**self.facts, "members": members}
 
 
-class SessionPage(NamedTuple):
+class SessionPage(Record):
     """A session: what was asked, what was tried, and where its files are."""
 
-    facts: ThingLine
+    session: str
     path: str
-    iterations: list[dict[str, Any]]
-    report: str | None
+    intent: str
+    env: str | None
+    state: str
+    iterations: int | None
+    score: float | None
+    origin: str | None
+    labels: int
+    disputed: int
+    tried: list[dict[str, Any]]
     reasons: tuple[str, ...] = ()
-    """why it is not more than its state says"""
+    """why it did not reach more than its state"""
     limits: tuple[str, ...] = ()
     """what narrows a pass"""
-
-    def as_data(self) -> dict[str, Any]:
-        """Return the facts and the iterations."""
-        line = self.facts
-        return {
-            "session": line.id,
-            "path": self.path,
-            "intent": line.title,
-            **line.model_dump(include={"env", "state", "iterations", "score", "origin"}),
-            **line.model_dump(include={"labels", "disputed"}),
-            "tried": self.iterations,
-            "reasons": self.reasons,
-            "limits": self.limits,
-            "report": self.report,
-        }
+    report: str | None
 
 
-@verb(ThingShowRequest)
-def show(request: ThingShowRequest) -> RunPage | SessionPage | SearchSummary | StatusReport:
+@verb(MemberRequest)
+def show(request: MemberRequest) -> RunPage | SessionPage | SearchSummary | StatusReport:
     """Show a session, run, search, study or policy: results, findings and files."""
     thing = request.find(*_ALL)
     return _PAGES[thing.kind](thing, request.member)
 
 
 def _run_page(thing: Thing, member: str | None) -> RunPage:
-    from telic.storage.facts import ManifestFacts
-    from telic.storage.files import read_facts
-    from telic.storage.layout import RunFolder
     from telic.training.folder import describe
 
     run = RunFolder(thing.path)
@@ -221,10 +206,6 @@ def _policy_page(thing: Thing, member: str | None) -> RunPage:
 
 
 def _member(folder: MemberFolder) -> dict[str, Any]:
-    from telic.storage.facts import MemberResultFacts, RewardFacts
-    from telic.storage.files import read_facts
-    from telic.storage.scalars import columns_of, is_evaluation, read_rows
-
     has_result, has_reward = folder.summary.exists(), folder.reward_spec.exists()
     rows = read_rows(folder.scalars)
     evaluations = [row for row in rows if is_evaluation(row)]
@@ -242,22 +223,24 @@ def _member(folder: MemberFolder) -> dict[str, Any]:
 
 
 def _session_page(thing: Thing, member: str | None) -> SessionPage:
-    from telic.session.records import is_running, read_summary
-    from telic.storage.layout import DAMAGED, SessionFolder
-
-    folder = SessionFolder(thing.path)
-    judged = judged_facts(folder)
-    shown = ("number", "change", "score", "passed", "best", "tags", "steps", "failure")
-    tried = [{name: facts.get(name) for name in shown} for facts in judged]
-    report = next((path for path in (folder.page, folder.report) if path.exists()), None)
-    line, path, place = read_line(thing), str(folder.path), None if report is None else str(report)
+    folder, line = SessionFolder(thing.path), read_line(thing)
     if line.state == DAMAGED:
         raise TelicError(line.error or f"{thing.name} is damaged.")
-    if not folder.summary.exists() or is_running(folder):
-        return SessionPage(line, path, tried, place)
-    summary = read_summary(folder)
-    line = line.model_copy(update={"state": summary.outcome})
-    return SessionPage(line, path, tried, place, summary.reasons, summary.limits)
+    shown = ("number", "change", "score", "passed", "best", "tags", "steps", "failure")
+    report = next((path for path in (folder.page, folder.report) if path.exists()), None)
+    has_ended = folder.summary.exists() and not is_running(folder)
+    ended = read_summary(folder) if has_ended else None
+    return SessionPage(
+        session=line.id,
+        path=str(folder.path),
+        intent=line.title,
+        **line.model_dump(include={"env", "iterations", "score", "origin", "labels", "disputed"}),
+        state=ended.outcome if ended else line.state,
+        tried=[{name: facts.get(name) for name in shown} for facts in judged_facts(folder)],
+        reasons=ended.reasons if ended else (),
+        limits=ended.limits if ended else (),
+        report=None if report is None else str(report),
+    )
 
 
 def _search_page(thing: Thing, member: str | None) -> SearchSummary:
@@ -302,26 +285,16 @@ class ExportRequest(PolicyRequest):
     )
 
 
-@dataclass(frozen=True)
-class ExportedPolicy(Wrapped):
-    """A verified bundle."""
-
-    facts: dict[str, Any]
-
-
 @verb(ExportRequest)
-def export(request: ExportRequest) -> ExportedPolicy:
+def export(request: ExportRequest) -> dict[str, Any]:
     """Export a policy as ONNX and TorchScript with its normalizer and a card; checked to 1e-5."""
+    from telic.session.report.document import policy_proof
+    from telic.session.sim_to_sim import sim_to_sim
     from telic.training.export.bundle import export_run
 
     policy = request.choose()
-    out = request.out or policy.home / "export"
     proof = check = None
     if policy.is_judged:
-        from telic.session.report.document import policy_proof
-        from telic.session.sim_to_sim import sim_to_sim
-        from telic.storage.layout import SessionFolder
-
         proof = policy_proof(SessionFolder(policy.home))
         check = sim_to_sim(SessionFolder(policy.home)) if request.verify else None
     elif request.verify:
@@ -329,14 +302,10 @@ def export(request: ExportRequest) -> ExportedPolicy:
             f"{policy.home.name} has no judge: --verify needs the policy that a session judged.",
             hint="Name a session, without --member and --step.",
         )
-    made = export_run(
+    out = request.out or policy.home / "export"
+    return export_run(
         policy.run, member=policy.member, step=policy.step, out=out, proof=proof, check=check
     )
-    return ExportedPolicy(made)
-
-
-class ReportRequest(ThingRequest):
-    """Something to report."""
 
 
 class ReportPlace(NamedTuple):
@@ -346,8 +315,8 @@ class ReportPlace(NamedTuple):
     page: str | None
 
 
-@verb(ReportRequest)
-def report(request: ReportRequest) -> ReportPlace:
+@verb(ThingRequest)
+def report(request: ThingRequest) -> ReportPlace:
     """Write the report of a session, search or study, and print its path."""
     thing = request.find("session", "search", "study")
     if thing.kind == "search":
@@ -360,16 +329,10 @@ def report(request: ReportRequest) -> ReportPlace:
 
         files = write_report(**_study(thing))
         return ReportPlace(files.markdown, files.page)
-    return _session_report(thing)
-
-
-def _session_report(thing: Thing) -> ReportPlace:
-    """Write the report of a session that has ended; of one that goes on, say where the last is."""
-    from telic.session.report.document import rewrite_report
-    from telic.storage.layout import SessionFolder
-
     folder = SessionFolder(thing.path)
     if folder.summary.exists():
+        from telic.session.report.document import rewrite_report
+
         rewrite_report(folder)
     elif not folder.report.exists():
         raise UsageError(
