@@ -126,7 +126,7 @@ class Ours:
         from telic.core.text import pairs
         from telic.training import worker
         from telic.training.folder import create, new_run
-        from telic.training.partition import member_groups
+        from telic.training.job import member_groups
         from telic.training.plan import plan
         from telic.training.run import LocalChannel, prepare_folders
 

@@ -183,8 +183,7 @@ class Ours:
         """Return how far the policy is off in fresh worlds."""
         from telic.core.rotations import conjugate, rotate
         from telic.envs import make
-        from telic.envs.access import located
-        from telic.training.export.robot_folder import law_of
+        from telic.training.memory import memory_law
         from telic.training.policy import load_policy
 
         if self._worlds is None:
@@ -193,7 +192,7 @@ class Ours:
         env, policy = self._worlds, load_policy(path)
         law = None
         if policy.memory_size:
-            law = law_of(policy, reward, (located(self.robot), self.arguments))
+            law = memory_law(policy, reward)
             keep, act = torch.tensor(law.keep), torch.tensor(law.action)
             first = torch.tensor(law.start).expand(MEASURED, -1)
             state = first.clone()

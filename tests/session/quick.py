@@ -71,7 +71,7 @@ class HomeChannel(LocalChannel):
     """Answers what a worker asks, too."""
 
     def ask(self, message):
-        return self._hear(json.loads(json.dumps(message)))
+        return self._receive(json.loads(json.dumps(message)))
 
 
 def _draw_nothing(jobs, **_):

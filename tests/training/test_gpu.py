@@ -13,15 +13,12 @@ from telic.sim.simulation import why_no_gpu
 from telic.storage.files import read_json
 from telic.storage.layout import RunFolder
 from telic.training.loop import collecting
-from telic.training.machine import Sizes, memory_plan, require_memory
 from telic.training.plan import GPU_ENVS, plan, preset, share
 from telic.training.run import execute
 from telic.training.setup import build, load_rewards, make_environments
 from tests.heard import Heard
 from tests.training.small import SPEED, train_here
 
-GIB = 2**30
-SIZES = Sizes(members=48, inputs=17, outputs=6, terms=2)
 
 needs_gpu = pytest.mark.skipif(why_no_gpu() is not None, reason=f"needs a GPU: {why_no_gpu()}")
 
@@ -60,21 +57,6 @@ def test_python_environments_stay_on_the_cpu():
 def test_without_a_gpu_nothing_starts():
     with pytest.raises(ConfigError, match="cannot be used"):
         plan("HalfCheetah-v5", device="cuda")
-
-
-def test_memory_is_planned_and_the_advice_fits():
-    settings = preset("gpu", "HalfCheetah-v5").settings
-    needed = sum(memory_plan(settings, SIZES).values())
-    require_memory(settings, SIZES, 2 * needed)
-    with pytest.raises(ResourceError, match=r"Lower num_envs from 8192 to (\d+)") as caught:
-        require_memory(settings, SIZES, needed // 2)
-    lower = int(str(caught.value).split(" to ")[1].split(",")[0])
-    fitting = settings.replace(
-        num_envs=lower, minibatch_size=settings.minibatch_size * lower // settings.num_envs
-    )
-    require_memory(fitting, SIZES, needed // 2)
-    with pytest.raises(ResourceError, match="smaller networks"):
-        require_memory(settings, SIZES, GIB // 2)
 
 
 # ---------------------------------------------------------------------- with a GPU

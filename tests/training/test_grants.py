@@ -121,17 +121,32 @@ RESULT = {
     "best_return": 1e9,
     "members": [],
 }
+MEMBER = {
+    "member": "reward_seed_1",
+    "seed": 1,
+    "reward": "reward",
+    "status": "completed",
+    "total_timesteps": 1,
+    "training_time_s": 1.0,
+    "total_episodes": 0,
+    "final_episodic_return": None,
+    "best_step": None,
+    "best": None,
+    "last": None,
+    "findings": [],
+    "probe": None,
+}
 MESSAGES = {
-    "another run": {"record": "run", "summary": {**RESULT, "run": "../other"}},
-    "another environment": {"record": "run", "summary": {**RESULT, "env": "evil.py:Env"}},
-    "another member": {"record": "run", "summary": {**RESULT, "members": ["../x_seed_1"]}},
-    "a best one that is none": {"record": "run", "summary": {**RESULT, "best_member": "../x"}},
-    "more than it has": {"record": "run", "summary": {**RESULT, "path": "/etc/passwd"}},
-    "a member out of range": {"record": "reward", "member": 7, "spec": {}},
-    "a member before the first": {"record": "reward", "member": -1, "spec": {}},
+    "another run": {"record": "report", "summary": {**RESULT, "run": "../other"}},
+    "another environment": {"record": "report", "summary": {**RESULT, "env": "evil.py:Env"}},
+    "another member": {"record": "report", "summary": {**RESULT, "members": ["../x_seed_1"]}},
+    "a best one that is none": {"record": "report", "summary": {**RESULT, "best_member": "../x"}},
+    "more than it has": {"record": "report", "summary": {**RESULT, "path": "/etc/passwd"}},
+    "too many members": {"record": "report", "rewards": [{}] * 7},
+    "results of others": {"record": "report", "members": [{**MEMBER, "member": "../x"}]},
     "another record": {"record": "config", "summary": {}},
-    "no record": {"record": ["run"]},
-    "a wrong type": {"record": "run", "summary": {**RESULT, "total_timesteps": "many"}},
+    "no record": {"record": ["report"]},
+    "a wrong type": {"record": "report", "summary": {**RESULT, "total_timesteps": "many"}},
     "no event": {"event": "session.end"},
     "an event of others": {"event": "verdict", "score": 1.0},
     "too much": {"event": "log", "message": "x", "more": [0] * 2_100_000},
@@ -151,7 +166,7 @@ def test_what_nobody_asked_for_is_refused_and_not_written(message, tmp_path):
     before = contents(tmp_path)
     with RunKeeper(job, run, lambda event: None) as keeper:
         with pytest.raises(WorkerDied, match="broke the protocol"):
-            keeper.hear(json.loads(json.dumps(message)))
+            keeper.receive(json.loads(json.dumps(message)))
         with pytest.raises(WorkerDied, match="without a result"):
             keeper.summary()
     assert contents(tmp_path) == before
@@ -160,7 +175,7 @@ def test_what_nobody_asked_for_is_refused_and_not_written(message, tmp_path):
 LIES = """
     plain = dict(event="log", message="\\x1b]0;owned\\x07 \\x1b[2J all is well")
     channel().send(plain)
-    channel().send(dict(record="run", summary=dict(run="other", env="evil.py:Env",
+    channel().send(dict(record="report", summary=dict(run="other", env="evil.py:Env",
         status="completed", total_timesteps=1, training_time_s=1.0, steps_per_second=None,
         best_member="../../x", best_return=1.0, members=["../../x"])))
 """

@@ -13,30 +13,26 @@ import torch
 from telic.core.events import TrainProgress
 from telic.errors import ConfigError, TrainingFailed, WorkerDied
 from telic.rewards.probe import probe
-from telic.sandbox import host
+from telic.sandbox import host, nursery
 from telic.storage.files import read_json
 from telic.storage.layout import RunFolder
 from telic.storage.scalars import read_rows
 from telic.training import group as group_module
-from telic.training import run as run_module
 from telic.training.folder import create
 from telic.training.group import SharedMemory, TrainingGroup
-from telic.training.loop import collecting
-from telic.training.partition import by_process, member_groups
-from telic.training.population import Moments, SharedMoments
-from telic.training.ppo import Learner, LearningResult
-from telic.training.run import LocalChannel, execute
-from telic.training.setup import (
-    Progress,
-    Setup,
+from telic.training.job import by_process, member_groups
+from telic.training.loop import (
     _own,
     _save,
-    build,
-    load_rewards,
-    make_environments,
-    restore,
-    save,
+    collecting,
+    restore_state,
+    save_state,
 )
+from telic.training.population import Moments, SharedMoments
+from telic.training.ppo import LearningResult, PpoLearner
+from telic.training.recorder import Progress
+from telic.training.run import LocalChannel, execute
+from telic.training.setup import Setup, build, load_rewards, make_environments
 from tests.training.small import SPEED, small_job
 from tests.training.test_population import numbers, weights
 
@@ -122,7 +118,7 @@ UPDATES = 3
 
 def learn(setup: Setup) -> list[LearningResult]:
     """Learn from a few batches, each collected one update ago; returns how each went."""
-    learner, results = Learner(setup.population), []
+    learner, results = PpoLearner(setup.population), []
     setup.collector.start(stagger=True)
     following = collecting(setup, 0)()
     for iteration in range(UPDATES):
@@ -234,7 +230,7 @@ class WorkerHere:
 @pytest.fixture
 def workers(monkeypatch) -> type[WorkerHere]:
     monkeypatch.setattr(host, "Worker", WorkerHere)
-    monkeypatch.setattr(run_module, "_importing_once", lambda order: nullcontext())
+    monkeypatch.setattr(nursery, "prewarmed", lambda modules: nullcontext())
     monkeypatch.setattr(group_module, "_LOOK_S", 0.02)
     monkeypatch.setattr(WorkerHere, "ends_after", None)
     return WorkerHere
@@ -278,12 +274,12 @@ def test_states_that_belong_together_are_kept_whoever_dies_while_saving(tmp_path
         path = tmp_path / "state.pt"
         for iteration in (3, 5, 7):
             setup.population.flat.fill_(iteration)
-            save(path, setup, Progress(iteration, 0.0, None))
+            save_state(path, setup, Progress(iteration, 0.0, None))
         if not group.leads:  # dies while it writes the next one, or just after
             setup.population.flat.fill_(9)
             _save(_own(path, group, 9), setup, Progress(9, 0.0, None))
         group.meet()
-        progress = restore(path, setup)
+        progress = restore_state(path, setup)
         assert progress is not None and progress.iteration == 7
         assert setup.population.flat.eq(7).all()
         return None

@@ -5,7 +5,6 @@ import os
 import pty
 import sys
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -18,7 +17,6 @@ from telic.errors import UsageError
 from telic.rendering.sketch import COLUMNS, LINES, stick_figure
 from telic.robots.build import build
 from telic.robots.record import guessed
-from telic.training.export.memory_law import MemoryLaw
 from telic.training.joystick import (
     Joystick,
     Steering,
@@ -27,7 +25,7 @@ from telic.training.joystick import (
     read_command,
     spans_of,
 )
-from telic.training.policy import RememberingPolicy, play_episode
+from telic.training.policy import play_episode
 from telic.verbs.play import play
 
 DOG = Path(bench.__file__).parent / "suites" / "robots" / "dog.xml"
@@ -167,27 +165,3 @@ def test_a_robot_of_lines_stands_on_the_ground_and_marks_pass_by():
     assert lines[-1] != stick_figure(places, parents, 0.0, 0.2)[-1]
     turned = places[:, [1, 0, 2]]  # the same robot facing the left, seen from its own side
     assert stick_figure(turned, parents, np.pi / 2, 0.0) == lines
-
-
-def test_a_policy_that_sees_a_clock_keeps_it_by_its_rule():
-    """The rule here: the memory is half of itself and all of the last action."""
-    law = MemoryLaw(shown=1, start=(1.0, 0.5), keep=((0.5, 0.0), (0.0, 0.0)), action=((1.0,), (0,)))
-    seen = []
-
-    class Seeing:
-        facts = SimpleNamespace()
-        low, high = torch.tensor([0.0]), torch.tensor([4.0])
-
-        def __call__(self, obs, memory):
-            seen.append(memory.item())
-            return torch.tensor([[3.0]])  # half of the way from the middle to the end
-
-    policy = RememberingPolicy(Seeing(), law)
-    for _ in range(3):
-        assert policy(torch.zeros(1, 2)).item() == 3.0
-    assert seen == [1.0, 1.0, 1.0]  # 0.5 + 0.5 each time
-    policy = RememberingPolicy(Seeing(), law.model_copy(update={"action": ((0.0,), (0.0,))}))
-    seen.clear()
-    for _ in range(3):
-        policy(torch.zeros(1, 2))
-    assert seen == [1.0, 0.5, 0.25]

@@ -13,8 +13,7 @@ from telic.sandbox import host
 from telic.storage.files import read_json, read_json_lines, write_json
 from telic.storage.layout import RunFolder
 from telic.training.folder import create, status_of
-from telic.training.job import RewardSource, TrainJob
-from telic.training.partition import member_groups, processes, program_of
+from telic.training.job import RewardSource, TrainJob, member_groups, processes, program_of
 from telic.training.run import JointProgress, execute
 from tests.session.quick import _work_here
 from tests.training.small import CONTROL, SPEED, small_job, train_here
@@ -190,18 +189,10 @@ def test_a_manifest_that_speaks_of_others_is_refused(tmp_path, groups):
 
 def test_the_progress_of_a_part_is_told_as_that_of_the_whole():
     joint = JointProgress([2, 1, 1], 1)
-    joint.finish(0, 10.0)
-    told = joint.retell(
-        1,
-        TrainProgress(
-            step=50,
-            total_steps=100,
-            seconds=5.0,
-            steps_per_second=10.0,
-            seconds_left=5.0,
-            returns={},
-        ),
-    )
+    own = {"total_steps": 100, "steps_per_second": 10.0, "seconds_left": 5.0, "returns": {}}
+    joint.translate(0, TrainProgress(step=90, seconds=10.0, **own))
+    joint.finish(0)
+    told = joint.translate(1, TrainProgress(step=50, seconds=5.0, **own))
     assert isinstance(told, TrainProgress)
     # Two of four are done, one is half way, and one waits: 250 of 400 steps; 50 + 100 are left.
     assert (told.step, told.seconds, told.seconds_left) == (62, 15.0, 15.0)

@@ -10,8 +10,7 @@ from telic.errors import ConfigError
 from telic.storage.files import read_json
 from telic.storage.layout import RunFolder
 from telic.storage.scalars import read_rows
-from telic.training.job import MEMBER_FIELDS
-from telic.training.partition import processes
+from telic.training.job import MEMBER_FIELDS, processes
 from telic.training.run import JointProgress, execute
 from tests.training.small import CONTROL, small_job, train_here
 
@@ -124,9 +123,9 @@ def test_progress_on_several_devices_is_that_of_the_whole_run():
         )
 
     joint = JointProgress([2, 1], 2)
-    assert joint.retell(0, progress(30, 10.0, 14.0)).step == 20
-    both = joint.retell(1, progress(90, 4.0, 1.0))
-    assert (both.step, both.steps_per_second, both.seconds_left) == (50, 14.0, 14.0)
+    assert joint.translate(0, progress(30, 10.0, 14.0)).step == 20
+    both = joint.translate(1, progress(90, 4.0, 1.0))
+    assert (both.step, both.steps_per_second, both.seconds_left) == (50, 14.0, 150 / 14.0)
     assert list(both.returns) == ["after 30", "after 90"]
 
 

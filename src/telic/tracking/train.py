@@ -44,9 +44,9 @@ from telic.training import loop
 from telic.training.folder import create, find_unfinished, new_run, set_status, working_on
 from telic.training.group import TrainingGroup, process_seed
 from telic.training.health import Health
-from telic.training.job import Member, RewardSource, TrainJob
-from telic.training.partition import member_groups
+from telic.training.job import Member, RewardSource, TrainJob, member_groups
 from telic.training.population import Actor, Population
+from telic.training.ppo import PpoLearner
 from telic.training.recorder import summarise
 from telic.training.results import RunKeeper
 from telic.training.rollout import Batch, Collector, EpisodeTracker
@@ -131,7 +131,8 @@ def build(
         collector.join(config, library, task)
     tracker = EpisodeTracker(population.size, settings.num_envs, scoring.term_count, env.device)
     health = [Health([], settings.target_kl) for _ in seeds]
-    setup = Setup(job, env, scoring, population, collector, tracker, health)
+    learner = PpoLearner(population)
+    setup = Setup(job, env, scoring, population, learner, collector, tracker, health)
     if group is not None:
         share(setup, group, task)
     return setup
@@ -273,7 +274,7 @@ def _work(
     evaluator = TrackEvaluator(setup, config, player, measured_split(library))
 
     def emit(event: Event) -> None:
-        keeper.tell(event)
+        keeper.emit(event)
 
     recorder = TrackRecorder(job, folder, emit, setup, evaluator)
 
@@ -285,7 +286,7 @@ def _work(
             emit(LogMessage(message=f"warmed up: actions are {off[-1]:.2f} nats off the guide's"))
         finished = loop.train(
             setup,
-            loop.Witness(evaluator, recorder),
+            loop.Monitor(evaluator, recorder),
             cell.state,
             lambda: options.should_stop() or folder.stop.exists(),
         )

@@ -25,7 +25,7 @@ from telic.storage.files import TEMPORARY_MARK, read_facts, require_free, write_
 from telic.storage.layout import DAMAGED, MemberFolder, RunFolder, changed_at, check_name
 from telic.storage.locks import RunLock, lock_holder
 from telic.storage.workspace import Workspace
-from telic.training.job import TrainJob
+from telic.training.job import TrainJob, is_shared, processes
 from telic.training.machine import source_commit, versions
 
 if TYPE_CHECKING:
@@ -87,8 +87,6 @@ def create(
     job: TrainJob, folder: RunFolder, command: str | None = None, *, confined: bool = True
 ) -> None:
     """Write everything known before a run starts; hold its lock."""
-    from telic.training.partition import is_shared, processes
-
     together = processes(job, confined=confined)
     how = {"processes": together, "shared_process": is_shared(job, together)}
     write_json(folder.manifest, {**manifest(job), **how, "command": command})

@@ -202,7 +202,7 @@ def told_episode(
     spans = spans_of(env_args)
     if text is not None:
         told = always_told(env_args, read_command(text, spans))
-        return record_episode(folder, step, seed, (env, told), label="told", trained_in=environment)
+        return record_episode(folder, step, seed, (env, told), label="told")
     longer = (env, {**env_args, "max_episode_steps": round(_LONGEST_S / _CONTROL_STEP_S)})
     with TerminalKeys() as keys:
         return record_episode(
@@ -212,5 +212,4 @@ def told_episode(
             longer,
             label="steered",
             steer=Steering(Joystick(spans), keys, sys.stderr.write),
-            trained_in=environment,
         )

@@ -9,25 +9,34 @@ learning are CUDA graphs that take turns, and all writing is done while the next
 
 from __future__ import annotations
 
+import pickle
+import struct
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import torch
 from torch import Tensor
 
 from telic.core.tensors import flags, integers
 from telic.errors import TrainingFailed
-from telic.training import setup as checkpoint
+from telic.storage.files import replacing
 from telic.training.evaluate import Evaluation
+from telic.training.group import TrainingGroup
 from telic.training.population import Actor
-from telic.training.ppo import Learner
-from telic.training.recorder import Recorder
+from telic.training.recorder import Progress, Recorder
 from telic.training.rollout import Batch
-from telic.training.setup import Progress, Setup
+from telic.training.setup import Setup
+
+_FORMAT = 1
+_DAMAGE = (
+    *(ValueError, TypeError, LookupError, AttributeError, EOFError, OSError, OverflowError),
+    *(RuntimeError, MemoryError, AssertionError, pickle.UnpicklingError, struct.error),
+)
+"""what reading a file that is no state raises; torch raises RuntimeError for most of it"""
 
 
 class PolicyEvaluator(Protocol):
@@ -38,8 +47,8 @@ class PolicyEvaluator(Protocol):
         ...
 
 
-class Witness(NamedTuple):
-    """Who looks on: what measures policies and what writes down how it goes."""
+class Monitor(NamedTuple):
+    """What measures the policies, and what records the progress."""
 
     evaluator: PolicyEvaluator
     recorder: Recorder
@@ -47,7 +56,7 @@ class Witness(NamedTuple):
 
 def train(
     setup: Setup,
-    witness: Witness | None,
+    monitor: Monitor | None,
     state: Path,
     should_stop: Callable[[], bool],
 ) -> bool:
@@ -55,17 +64,17 @@ def train(
 
     Args:
         setup: all moving parts.
-        witness: who looks on; None in a process that trains along with the one where somebody does.
+        monitor: None in a process that trains along with the one that has it.
         state: file that keeps what it goes on from.
         should_stop: asked after every batch.
     """
-    progress = checkpoint.restore(state, setup)
+    progress = restore_state(state, setup)
     if progress is None:
         setup.collector.start(stagger=setup.job.settings.stagger)
         progress = Progress(0, 0.0, None)
-    if witness is not None:
-        witness.recorder.begin(progress)
-    training = TrainingLoop(setup, witness, state, should_stop, progress)
+    if monitor is not None:
+        monitor.recorder.begin(progress)
+    training = TrainingLoop(setup, monitor, state, should_stop, progress)
     batch = progress.pending or training.collect()
     if setup.job.settings.overlap:
         return collect_ahead(training, batch)
@@ -140,18 +149,17 @@ class TrainingLoop:
     def __init__(
         self,
         setup: Setup,
-        witness: Witness | None,
+        monitor: Monitor | None,
         state: Path,
         should_stop: Callable[[], bool],
         progress: Progress,
     ) -> None:
         self.setup = setup
-        self.witness = witness
+        self.monitor = monitor
         self.state = state
         self.should_stop = should_stop
         self.iteration = progress.iteration
         """batches learned from"""
-        self._learner = Learner(setup.population)
         self._evaluate_after = set(setup.job.evaluation_iterations())
         self._since = time.perf_counter() - progress.seconds
 
@@ -172,12 +180,12 @@ class TrainingLoop:
     def learn(self, batch: Batch) -> IterationResult:
         """Learn from a batch; members whose numbers are no numbers are taken out."""
         setup, group = self.setup, self.setup.population.group
-        recorder = None if self.witness is None else self.witness.recorder
+        recorder = None if self.monitor is None else self.monitor.recorder
         unsound = unsound_batch(batch)
         retire_unsound(setup, batch, unsound if group is None else group.any(unsound), recorder)
-        setup.population.anneal(self.iteration / setup.job.iterations)
+        setup.learner.anneal(self.iteration / setup.job.iterations)
         started = time.perf_counter()
-        learned = self._learner.learn(batch, self.iteration)
+        learned = setup.learner.learn(batch, self.iteration)
         numbers = {} if recorder is None else recorder.numbers(learned)
         learning_s = time.perf_counter() - started
         retire_unsound(setup, batch, ~learned.stats.finite, recorder)
@@ -189,9 +197,9 @@ class TrainingLoop:
 
     def record(self, result: IterationResult) -> None:
         """Write down how an iteration went, and evaluate when it is time."""
-        if self.witness is None:
+        if self.monitor is None:
             return
-        evaluator, recorder = self.witness
+        evaluator, recorder = self.monitor
         recorder.iteration(
             self.iteration, result.numbers, result.ended, self._seconds(), result.learning_s
         )
@@ -205,9 +213,9 @@ class TrainingLoop:
     def save(self, pending: Batch | None) -> None:
         """Save all that going on depends on, with the batch that is yet to be learned from."""
         progress = Progress(self.iteration, self._seconds(), pending)
-        checkpoint.save(self.state, self.setup, progress)
-        if self.witness is not None:
-            self.witness.recorder.saved()
+        save_state(self.state, self.setup, progress)
+        if self.monitor is not None:
+            self.monitor.recorder.saved()
 
     def _seconds(self) -> float:
         """Return the seconds trained so far, over all sessions of the run."""
@@ -271,3 +279,129 @@ def _silence(batch: Batch, members: Tensor) -> None:
     for name in ("inputs", "next_inputs", "actions", "log_probs", "rewards", "terms"):
         numbers: Tensor = getattr(batch, name)
         numbers.masked_fill_(members.view(1, -1, *[1] * (numbers.dim() - 2)), 0.0)
+
+
+# ---- saving and resuming: a resumed run gives the numbers of an uninterrupted one
+
+
+def save_state(path: Path, setup: Setup, progress: Progress) -> None:
+    """Write everything in one stroke; a reader finds the old state or the new one.
+
+    Of several processes each writes its own. The first does so when all others have, and theirs
+    from before are kept until then: so there is always one of each that belong together.
+    """
+    group = setup.population.group
+    if group is None:
+        _save(path, setup, progress)
+    elif group.leads:
+        group.meet()
+        _save(path, setup, progress)
+    else:
+        _save(_own(path, group, progress.iteration), setup, progress)
+        group.meet()
+        for older in _saved(path, group)[:-2]:
+            older.unlink(missing_ok=True)
+
+
+def _own(path: Path, group: TrainingGroup, iteration: int) -> Path:
+    """Return where another process than the first keeps its state after an iteration."""
+    return path.with_name(f"{path.stem}-{group.rank}-{iteration:09}{path.suffix}")
+
+
+def _saved(path: Path, group: TrainingGroup) -> list[Path]:
+    """Return all states that such a process has, the oldest first."""
+    return sorted(path.parent.glob(f"{path.stem}-{group.rank}-*{path.suffix}"))
+
+
+def _save(path: Path, setup: Setup, progress: Progress) -> None:
+    state = {
+        "format": _FORMAT,
+        "key": setup.job.key,
+        "iteration": progress.iteration,
+        "seconds": progress.seconds,
+        "pending": _batch_state(progress.pending) if progress.pending else None,
+        "population": setup.learner.state_dict(),
+        "collector": setup.collector.state_dict(),
+        "tracker": setup.tracker.state_dict(),
+        "health": [health.state_dict() for health in setup.health],
+    }
+    with replacing(path) as temporary:
+        torch.save(state, temporary)
+
+
+def restore_state(path: Path, setup: Setup) -> Progress | None:
+    """Put a saved state into a freshly built set-up; None when there is nothing saved.
+
+    Of several processes, all go on from where the first one is.
+    """
+    group = setup.population.group
+    if group is None:
+        return _restore(path, setup)
+    if group.leads:
+        progress = _restore(path, setup)
+        group.from_first(-1 if progress is None else progress.iteration)
+        return progress
+    iteration = group.from_first(0)
+    own = _own(path, group, iteration)
+    for other in _saved(path, group):
+        if other != own:
+            other.unlink(missing_ok=True)
+    if iteration >= 0 and not own.exists():
+        raise TrainingFailed(
+            f"{own} is missing: what one of several processes goes on from.",
+            hint="Start from scratch with --fresh.",
+        )
+    return _restore(own, setup)
+
+
+def _restore(path: Path, setup: Setup) -> Progress | None:
+    if not path.exists():
+        return None
+    try:
+        return _restored(path, setup)
+    except _DAMAGE as error:
+        if "CUDA" in str(error):  # the device's fault, not the file's
+            raise
+        said = (str(error).splitlines() or [""])[0][:300]
+        raise TrainingFailed(
+            f"{path} is damaged and cannot be continued: {type(error).__name__} {said}.",
+            hint="Start from scratch with --fresh.",
+        ) from error
+
+
+def _restored(path: Path, setup: Setup) -> Progress:
+    device = setup.env.device
+    state: dict[str, Any] = torch.load(path, map_location=device, weights_only=True)
+    if state["format"] != _FORMAT or state["key"] != setup.job.key:
+        raise TrainingFailed(
+            f"{path} belongs to another job or version and cannot be continued.",
+            hint="Start from scratch with --fresh.",
+        )
+    setup.learner.load_state_dict(state["population"])
+    setup.collector.load_state_dict(state["collector"])
+    setup.tracker.load_state_dict(state["tracker"])
+    for health, saved in zip(setup.health, state["health"], strict=True):
+        health.load_state_dict(saved)
+    pending = _batch_of(state["pending"], setup) if state["pending"] else None
+    return Progress(state["iteration"], state["seconds"], pending)
+
+
+def _batch_state(batch: Batch) -> dict[str, Any]:
+    actor = batch.actor
+    layers = (*actor.views.actor, *actor.views.critic)
+    weights, biases = ([part.flatten(1) for part in kind] for kind in zip(*layers, strict=True))
+    flat = torch.cat([*weights, *biases, actor.views.log_std], dim=1)
+    tensors = {name: value for name, value in batch._asdict().items() if name != "actor"}
+    return {**tensors, "flat": flat, "shift": actor.scaling.shift, "scale": actor.scaling.scale}
+
+
+def _batch_of(state: dict[str, Any], setup: Setup) -> Batch:
+    population = setup.population
+    now = population.actor()
+    actor = Actor(
+        population.networks.views(state.pop("flat")),
+        now.scaling._replace(shift=state.pop("shift"), scale=state.pop("scale")),
+        now.actor_inputs,
+        now.mask,
+    )
+    return Batch(**state, actor=actor)

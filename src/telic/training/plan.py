@@ -27,6 +27,7 @@ from telic.training.job import (
     PpoSettings,
     RewardSource,
     TrainJob,
+    require_shares,
 )
 from telic.training.request import JobRequest, Reward
 from telic.training.steadiness import borne_log_std
@@ -85,8 +86,6 @@ def plan(request: JobRequest) -> TrainJob:
         }
     )
     if request.devices:
-        from telic.training.partition import require_shares
-
         require_shares(job)
     return job
 

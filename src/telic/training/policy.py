@@ -5,7 +5,7 @@ from __future__ import annotations
 import zipfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -29,11 +29,9 @@ from telic.storage.trajectories import (
 )
 from telic.training.evaluate import UNLIMITED
 from telic.training.folder import best_member, best_step
+from telic.training.memory import PolicyWithMemory, memory_law
 from telic.training.networks import Networks, Shape
 from telic.training.population import Actor, Population, Scaling
-
-if TYPE_CHECKING:
-    from telic.training.export.memory_law import MemoryLaw
 
 FORMAT = 1
 _MOST_PARTS = 1000
@@ -95,6 +93,13 @@ class Policy:
     def memory_size(self) -> int:
         """Columns of reward memory the policy must be given; usually 0."""
         return self.shape.actor_inputs - self.obs_dim
+
+    @property
+    def seen_memory(self) -> list[int]:
+        """Columns of the reward memory that the policy's network uses."""
+        mask = self.actor.mask
+        used = range(self.memory_size)
+        return [i for i in used if mask is None or bool(mask[0, 0, self.obs_dim + i])]
 
     @torch.no_grad()
     def __call__(self, obs: Any, memory: Any = None) -> Any:
@@ -247,7 +252,6 @@ def record_episode(
     environment: Environment,
     label: str | None = None,
     steer: Callable[[VecEnv], bool] = go_on,
-    trained_in: Environment | None = None,
 ) -> Path:
     """Play one episode and keep it beside the recorded ones; returns its file.
 
@@ -258,10 +262,9 @@ def record_episode(
         environment: where to play.
         label: name of the episode; None: its seed.
         steer: called before each step; False ends the episode.
-        trained_in: where it was trained; None: where it plays.
     """
     file = find_policy(folder.path, step)
-    policy = with_memory(load_policy(file), folder.reward_code, trained_in or environment)
+    policy = _playable(load_policy(file), folder.reward_code)
     trajectory = play_episode(policy, seed, environment, steer)
     if not len(trajectory):
         raise UsageError("It ended before its first step, so there is nothing to see.")
@@ -270,48 +273,13 @@ def record_episode(
     return path
 
 
-class RememberingPolicy:
-    """A policy for one episode, (1, D) -> (1, A), that keeps its reward's memory by a rule.
-
-    A gait is stepped to a clock, which the reward keeps and the policy sees. The reward is code
-    that somebody wrote, and does not run here; where its memory follows a rule of plain numbers,
-    the rule is enough.
-    """
-
-    def __init__(self, policy: Policy, law: MemoryLaw) -> None:
-        self.facts: dict[str, Any] = policy.facts
-        self._policy, self._shown = policy, law.shown
-        self._keep, self._action = np.array(law.keep), np.array(law.action)
-        self._state = np.array(law.start)
-
-    def __call__(self, obs: Tensor) -> Tensor:
-        """Return the action, and remember that it was done."""
-        policy = self._policy
-        memory = torch.tensor(self._state[None, : self._shown], dtype=torch.float32)
-        action = policy(obs, memory)
-        half, middle = (policy.high - policy.low) / 2.0, (policy.high + policy.low) / 2.0
-        asked = ((action[0] - middle) / half).double().numpy()
-        self._state = self._keep @ self._state + self._action @ asked
-        return action
-
-
-def with_memory(
-    policy: Policy, reward: Path, environment: Environment
-) -> Policy | RememberingPolicy:
-    """Return a policy that can be played; raises UsageError where its memory follows no rule.
-
-    Args:
-        policy: as it was trained.
-        reward: file of the reward that it was trained with.
-        environment: where it was trained.
-    """
+def _playable(policy: Policy, reward: Path) -> Policy | PolicyWithMemory:
+    """Return a policy that keeps the memory it sees; raises UsageError where it cannot."""
     if not policy.memory_size:
         return policy
-    from telic.training.export.robot_folder import law_of
-
     try:
         text = read_text(reward) if reward.exists() else None
-        return RememberingPolicy(policy, law_of(policy, text, environment))
+        return PolicyWithMemory(policy, memory_law(policy, text))
     except UsageError as error:
         raise UsageError(
             "This policy sees its reward's memory, so it plays only in the run's own evaluations. "

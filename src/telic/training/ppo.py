@@ -1,6 +1,6 @@
 """Proximal policy optimisation for a whole population: one batch in, better policies out.
 
-    Learner.learn            one batch of experience
+    PpoLearner.learn         one batch of experience
       make_samples           scale rewards, estimate values and advantages, weigh old data
       update                 epochs of shuffled minibatches
         gradient             of the clipped loss, through the networks
@@ -86,11 +86,18 @@ class LearningResult(NamedTuple):
     """(P,) share of the returns' variance that the value function predicts"""
 
 
-class Learner:
-    """Improves a population batch by batch; on a GPU the whole of it is one CUDA graph."""
+class PpoLearner:
+    """Improves a population batch by batch; on a GPU the whole of it is one CUDA graph.
+
+    The interface of a learner: `learn` from a batch, `anneal` by the share of training done, and
+    `state_dict` with `load_state_dict` for an exact resume.
+    """
 
     def __init__(self, population: Population) -> None:
         self.population = population
+        self.anneal = population.anneal
+        self.state_dict = population.state_dict
+        self.load_state_dict = population.load_state_dict
         self._graphed = GraphedCallable(self._learn_in_place, [], population.device)
         self._batch: Batch | None = None  # on a GPU, where the graph reads them
         self._shuffles = torch.empty(0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from statistics import fmean, pstdev
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
@@ -27,11 +27,21 @@ from telic.training.results import (
     member_folders,
 )
 from telic.training.rollout import Batch
-from telic.training.setup import Progress, Setup
+from telic.training.setup import Setup
 from telic.training.tensorboard import TensorBoardLog
 
 PROGRESS_EVERY_S = 0.5
 _INTERNAL = ("alive", "finite")
+
+
+class Progress(NamedTuple):
+    """Where a run is: batches learned from, and the one collected but not yet learned from."""
+
+    iteration: int
+    seconds: float
+    """training time so far, over all sessions"""
+    pending: Batch | None
+    """None: it is yet to be collected"""
 
 
 class Recorder:

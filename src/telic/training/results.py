@@ -1,18 +1,17 @@
-"""What the trainer's worker reports, and the host's side of it: parse, check, write.
+"""Results of training: the records, and the host's side of the worker's reports.
 
-The worker runs foreign code, so it writes to no file that says what was asked for or what came of
-it: it may only fill the folders it was given (`MemberFolder.filled`). Everything else arrives as a
-message, is read by the schema of its record, compared with the job that the host gave out, and
-written here.
+The worker runs foreign code, so it may only write to the folders it was given
+(`MemberFolder.filled`). Everything else arrives as a message, is validated by its schema, compared
+with the job that the host gave out, and written here.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any, Literal, NoReturn, Self
+from typing import Any, Literal, NoReturn, Self
 
-from pydantic import Field, TypeAdapter, ValidationError
+from pydantic import Field, ValidationError
 
 from telic.core.config import Record
 from telic.core.events import (
@@ -115,31 +114,16 @@ class RunSummary(Event):
     members: list[str]
 
 
-class RewardReport(Record):
-    """A member's reward as it describes itself: reward_spec.json."""
+class TrainingReport(Record):
+    """What the worker reports besides events, as far as it is known."""
 
-    record: Literal["reward"] = "reward"
-    member: int
-    spec: RewardSpec
-
-
-class MemberReport(Record):
-    """A member's result: its summary.json."""
-
-    record: Literal["member"] = "member"
-    member: int
-    summary: MemberSummary
-
-
-class RunReport(Record):
-    """The result of all members so far: the run's summary.json."""
-
-    record: Literal["run"] = "run"
-    summary: RunSummary
-
-
-Report = Annotated[RewardReport | MemberReport | RunReport, Field(discriminator="record")]
-_REPORTS: TypeAdapter[RewardReport | MemberReport | RunReport] = TypeAdapter(Report)
+    record: Literal["report"] = "report"
+    rewards: tuple[RewardSpec, ...] = ()
+    """each member's reward as it describes itself: its reward_spec.json"""
+    members: tuple[MemberSummary, ...] = ()
+    """each member's result: its summary.json"""
+    summary: RunSummary | None = None
+    """of all members so far: the run's summary.json"""
 
 
 def member_folders(job: TrainJob, run: RunFolder) -> list[MemberFolder]:
@@ -147,36 +131,8 @@ def member_folders(job: TrainJob, run: RunFolder) -> list[MemberFolder]:
     return [run.member(member.config, member.seed) for member in job.members]
 
 
-def combined(
-    job: TrainJob,
-    run: RunFolder,
-    parts: list[RunSummary],
-    status: Literal["completed", "stopped", "failed"],
-    seconds: float,
-) -> RunSummary:
-    """Return the summary of a run whose groups were trained apart, in so many seconds."""
-    evaluated = [part for part in parts if part.best_return is not None]
-    best = max(evaluated, key=lambda part: part.best_return or 0.0, default=None)
-    steps = sum(part.total_timesteps for part in parts)
-    return RunSummary(
-        run=run.name,
-        env=job.env,
-        status=status,
-        total_timesteps=steps,
-        training_time_s=seconds,
-        steps_per_second=steps / seconds if seconds > 0 else None,
-        best_member=best.best_member if best else None,
-        best_return=best.best_return if best else None,
-        members=[name for part in parts for name in part.members],
-    )
-
-
-def _as_it_is(event: Event) -> Event | None:
-    return event
-
-
 class RunKeeper:
-    """The host's side of a training: hears the worker, believes nothing, writes the run's files."""
+    """The host's side of a training: checks what the worker reports and writes the run's files."""
 
     def __init__(
         self,
@@ -185,24 +141,20 @@ class RunKeeper:
         listener: Listener,
         *,
         result: Path | None = None,
-        retell: Callable[[Event], Event | None] = _as_it_is,
+        translate: Callable[[Event], Event | None] = lambda event: event,
     ) -> None:
-        """Keep what a worker says.
+        """Prepare to receive messages.
 
         Args:
             job: what the worker was asked for.
             run: whose files are written.
             listener: called with every event.
             result: where the summary goes; None: it is the run's.
-            retell: makes of an event what is told of it; None: nothing.
+            translate: returns the event to log instead of one of the worker; None: log nothing.
         """
-        self._job = job
-        self._run = run
-        self._listener = listener
+        self._job, self._run, self._listener = job, run, listener
         self._result = result or run.summary
-        self._retell = retell
-        self._folders = member_folders(job, run)
-        self._names = [member.name for member in job.members]
+        self._translate = translate
         self._log: JsonLines | None = None
         self._logged = 0
         self._summary: RunSummary | None = None
@@ -214,18 +166,18 @@ class RunKeeper:
         if self._log is not None:
             self._log.close()
 
-    def hear(self, message: dict[str, Any]) -> None:
-        """Take a message of the worker, an event or a record to write.
+    def receive(self, message: dict[str, Any]) -> None:
+        """Take a message of the worker: an event, or a report to write.
 
         Raises:
-            WorkerDied: it is neither, or speaks of what nobody asked for.
+            WorkerDied: it is neither, or is about something that was not asked for.
         """
         try:
             message = cleaned(message, _MOST_VALUES)
             if "record" in message:
-                self._write(_REPORTS.validate_python(message))
-            else:
-                self._tell(message)
+                self._write(TrainingReport.model_validate(message))
+            elif (event := self._translate(decode(message, TRAINING_EVENTS))) is not None:
+                self._emit(event)
         except ValueError as error:
             _refuse(error)
 
@@ -235,18 +187,13 @@ class RunKeeper:
             _refuse("it ended without a result")
         return self._summary
 
-    def tell(self, event: Event) -> None:
-        """Tell of something that this process knows itself."""
+    def emit(self, event: Event) -> None:
+        """Log an event of this process."""
         if self._log is None and self._run.events.exists():
             self._log = JsonLines(self._run.events)
-        self._keep(event)
+        self._emit(event)
 
-    def _tell(self, message: dict[str, Any]) -> None:
-        event = self._retell(decode(message, TRAINING_EVENTS))
-        if event is not None:
-            self._keep(event)
-
-    def _keep(self, event: Event) -> None:
+    def _emit(self, event: Event) -> None:
         if self._log is None and isinstance(event, TrainStart):
             self._log = JsonLines(self._run.events)
         if self._log is not None and not isinstance(event, TrainProgress):
@@ -256,30 +203,30 @@ class RunKeeper:
             self._log.append(log_line(event))
         self._listener(event)
 
-    def _write(self, report: RewardReport | MemberReport | RunReport) -> None:
-        if isinstance(report, RunReport):
-            self._write_run(report.summary)
-            return
-        if not 0 <= report.member < len(self._names):
-            raise ValueError(f"there is no member {report.member}")
-        folder = self._folders[report.member]
-        if isinstance(report, RewardReport):
-            write_json(folder.reward_spec, report.spec)
-            return
-        member = self._job.members[report.member]
-        asked = (member.name, member.seed, self._job.rewards[member.reward].name)
-        summary = report.summary
-        if (summary.member, summary.seed, summary.reward) != asked:
-            raise ValueError(f"a result of {summary.member} in the place of {member.name}")
-        write_json(folder.summary, summary)
-
-    def _write_run(self, summary: RunSummary) -> None:
-        if (summary.run, summary.env) != (self._run.name, self._job.env):
-            raise ValueError(f"a result of {summary.run} on {summary.env}")
-        if not {*summary.members, summary.best_member or self._names[0]} <= set(self._names):
-            raise ValueError("a result of members that nobody asked for")
-        write_json(self._result, summary)
-        self._summary = summary
+    def _write(self, report: TrainingReport) -> None:
+        """Write a report; its parts are compared with the job before the first file is written."""
+        job, summary = self._job, report.summary
+        for parts in (report.rewards, report.members):
+            if len(parts) not in (0, len(job.members)):
+                raise ValueError(f"a report of {len(parts)} members, not of {len(job.members)}")
+        asked = [(one.name, one.seed, job.rewards[one.reward].name) for one in job.members]
+        given = [(one.member, one.seed, one.reward) for one in report.members]
+        if given and given != asked:
+            raise ValueError("results of other members")
+        if summary is not None:
+            names = {one.name for one in job.members}
+            if (summary.run, summary.env) != (self._run.name, job.env):
+                raise ValueError(f"a result of {summary.run} on {summary.env}")
+            if not {*summary.members, *filter(None, [summary.best_member])} <= names:
+                raise ValueError("a result of members that were not asked for")
+        folders = member_folders(job, self._run)
+        for folder, spec in zip(folders, report.rewards, strict=False):
+            write_json(folder.reward_spec, spec)
+        for folder, own in zip(folders, report.members, strict=False):
+            write_json(folder.summary, own)
+        if summary is not None:
+            write_json(self._result, summary)
+            self._summary = summary
 
 
 def _refuse(why: object) -> NoReturn:

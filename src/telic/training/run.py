@@ -1,8 +1,8 @@
-"""Train: do a job in confined processes, in the folder of its run.
+"""Train: run a job in confined processes, in the folder of its run.
 
-`partition` decides which members share a process; each such group is trained by one worker, or by
-one on each of its devices. A worker may write to the folders made here and nowhere else: this
-process writes what was asked for and what came of it.
+Members that share a process (`job.processes`) are a group, trained by one worker or by one on each
+of its devices. A worker may write to the folders made here and nowhere else: this process writes
+what was asked for and what came of it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from telic.core.events import Event, Listener, LogMessage, TrainProgress, ignore
 from telic.envs.access import env_access, import_folders
@@ -28,17 +28,14 @@ from telic.errors import (
     UsageError,
     WorkerDied,
 )
+from telic.sandbox import host, nursery
 from telic.sandbox.limits import Limits
-from telic.storage.files import remove_unfinished, write_json
+from telic.storage.files import read_record, remove_unfinished, write_json
 from telic.storage.layout import RunFolder
 from telic.training.folder import create, find_unfinished, new_run, set_status, working_on
-from telic.training.job import TrainJob
-from telic.training.machine import device_files, is_gpu
-from telic.training.partition import MemberGroup, by_process, member_groups
-from telic.training.results import RunKeeper, RunSummary, combined, member_folders
-
-if TYPE_CHECKING:
-    from telic.sandbox.host import WorkerOptions
+from telic.training.job import MemberGroup, TrainJob, by_process, member_groups
+from telic.training.machine import device_files
+from telic.training.results import RunKeeper, RunSummary, member_folders
 
 _ENTRY = "telic.training.worker"
 _OF_A_GROUP = (UsageError, Refused, SimulatorError, WorkerDied, TrainingFailed)
@@ -72,7 +69,7 @@ class Run(NamedTuple):
 
     def policy(self) -> Any:
         """Return the best policy."""
-        from telic.training.policy import load_policy
+        from telic.training.policy import load_policy  # brings torch
 
         return load_policy(self.path)
 
@@ -84,6 +81,10 @@ class _Order(NamedTuple):
     should_stop: Callable[[], bool]
     should_wait: Callable[[], bool] | None
     confined: bool
+
+    def importing_once(self) -> AbstractContextManager[None]:
+        """Let workers be forks of a process that has imported already."""
+        return nursery.prewarmed((_ENTRY,)) if self.confined else nullcontext()
 
 
 def execute(
@@ -99,7 +100,7 @@ def execute(
     command: str | None = None,
     videos: str | None = None,
 ) -> Run:
-    """Do a job, or resume the same job where it was interrupted.
+    """Run a job, or resume the same job where it was interrupted.
 
     Args:
         job: what to train.
@@ -129,7 +130,7 @@ def execute(
 def _train(job: TrainJob, order: _Order, on_event: Listener) -> RunSummary:
     groups = member_groups(job, order.folder)
     if len(groups) > 1:
-        with _importing_once(order):
+        with order.importing_once():
             return _train_groups(job, groups, order, on_event)
     with RunKeeper(job, order.folder, on_event) as keeper:
         _train_group(groups[0], order, keeper)
@@ -143,84 +144,104 @@ def _train_groups(
 
     A group that fails does not end the others: the first failure is raised at the end.
     """
-    places = len(job.devices) if job.devices and order.confined else 1
-    joint = JointProgress([len(group.job.members) for group in groups], places)
+    devices = len(job.devices) if job.devices and order.confined else 1
+    joint = JointProgress([len(group.job.members) for group in groups], devices)
     one_at_a_time = threading.Lock()
 
     def listen(event: Event) -> None:
         with one_at_a_time:
             on_event(event)
 
-    def train_on(place: int) -> list[RunSummary | TelicError]:
+    def train_on(device: int) -> list[RunSummary | TelicError]:
         results: list[RunSummary | TelicError] = []
-        for number in range(place, len(groups), places):
-            result = _group_result(groups[number], order, listen, partial(joint.retell, number))
+        for number in range(device, len(groups), devices):
+            result = _group_result(groups[number], order, listen, partial(joint.translate, number))
             results.append(result)
-            is_summary = isinstance(result, RunSummary)
-            if is_summary and result.status == "stopped":
+            if isinstance(result, RunSummary) and result.status == "stopped":
                 break
-            joint.finish(number, result.training_time_s if is_summary else 0.0)
+            joint.finish(number)
         return results
 
-    if places == 1:
-        by_place = [train_on(0)]  # in this thread, where an interruption arrives
+    if devices == 1:
+        by_device = [train_on(0)]  # in this thread, where an interruption arrives
     else:
-        with ThreadPoolExecutor(places, thread_name_prefix="device") as pool:
-            by_place = list(pool.map(train_on, range(places)))
-    parts = [[one for one in results if isinstance(one, RunSummary)] for results in by_place]
-    failures = [one for results in by_place for one in results if isinstance(one, TelicError)]
+        with ThreadPoolExecutor(devices, thread_name_prefix="device") as pool:
+            by_device = list(pool.map(train_on, range(devices)))
+    parts = [[one for one in results if isinstance(one, RunSummary)] for results in by_device]
+    failures = [one for results in by_device for one in results if isinstance(one, TelicError)]
     done = [one for part in parts for one in part]
     is_whole = len(done) == len(groups) and all(part.status == "completed" for part in done)
-    status = "failed" if failures else "completed" if is_whole else "stopped"
+    best = max((one for one in done if one.best_return is not None), key=_best, default=None)
+    steps = sum(one.total_timesteps for one in done)
     seconds = max(sum(one.training_time_s for one in part) for part in parts)
-    whole = combined(job, order.folder, done, status, seconds)
+    whole = RunSummary(
+        run=order.folder.name,
+        env=job.env,
+        status="failed" if failures else "completed" if is_whole else "stopped",
+        total_timesteps=steps,
+        training_time_s=seconds,
+        steps_per_second=steps / seconds if seconds > 0 else None,
+        best_member=best.best_member if best else None,
+        best_return=best.best_return if best else None,
+        members=[name for one in done for name in one.members],
+    )
     with RunKeeper(job, order.folder, on_event) as keeper:
         if done:
             write_json(order.folder.summary, whole)
-            keeper.tell(whole)
+            keeper.emit(whole)
     if failures:
         raise failures[0]
     return whole
 
 
+def _best(summary: RunSummary) -> float:
+    return summary.best_return or 0.0
+
+
 def _group_result(
-    group: MemberGroup, order: _Order, on_event: Listener, retell: Callable[[Event], Event | None]
+    group: MemberGroup,
+    order: _Order,
+    on_event: Listener,
+    translate: Callable[[Event], Event | None],
 ) -> RunSummary | TelicError:
     """Train a group unless that is done; return its summary, or why there is none."""
-    summary = group.finished()
-    if summary is not None:
-        return summary
-    with RunKeeper(group.job, order.folder, on_event, result=group.result, retell=retell) as keeper:
+    if group.result.exists():
+        summary = read_record(group.result, RunSummary)
+        if summary.status == "completed":
+            return summary
+    with RunKeeper(
+        group.job, order.folder, on_event, result=group.result, translate=translate
+    ) as keeper:
         try:
             _train_group(group, order, keeper)
             return keeper.summary()
         except _OF_A_GROUP as error:
             names = ", ".join(reward.name for reward in group.job.rewards)
-            keeper.tell(LogMessage(message=f"{names} cannot be trained: {error}"))
+            keeper.emit(LogMessage(message=f"{names} cannot be trained: {error}"))
             return error
 
 
 class JointProgress:
     """Turns the progress of groups into that of their run."""
 
-    def __init__(self, members: Sequence[int], places: int) -> None:
+    def __init__(self, members: Sequence[int], devices: int) -> None:
         """Start with nothing trained.
 
         Args:
-            members: how many each group has.
-            places: devices; group i is trained on device i modulo their number.
+            members: size of each group.
+            devices: group i is trained on device i modulo their number.
         """
-        self._members, self._places = members, places
+        self._members, self._devices = members, devices
         self._latest: dict[int, TrainProgress] = {}
-        self._finished: dict[int, float] = {}
+        self._finished: set[int] = set()
         self._lock = threading.Lock()
 
-    def finish(self, group: int, seconds: float) -> None:
-        """Count a group as trained, in so many seconds."""
+    def finish(self, group: int) -> None:
+        """Count a group as trained."""
         with self._lock:
-            self._finished[group] = seconds
+            self._finished.add(group)
 
-    def retell(self, group: int, event: Event) -> Event | None:
+    def translate(self, group: int, event: Event) -> Event | None:
         """Return what an event of a group means for the run; None: nothing yet."""
         if isinstance(event, RunSummary):
             return None
@@ -228,76 +249,49 @@ class JointProgress:
             return event
         with self._lock:
             self._latest[group] = event
-            places = [self._place(place, event.total_steps) for place in range(self._places)]
+            running = {n: e for n, e in self._latest.items() if n not in self._finished}
+            total = event.total_steps
+            trained = sum(self._members[number] * total for number in self._finished)
+            trained += sum(self._members[number] * one.step for number, one in running.items())
+            seconds = [
+                sum(e.seconds for n, e in self._latest.items() if n % self._devices == device)
+                for device in range(self._devices)
+            ]
             returns = {k: v for one in self._latest.values() for k, v in one.returns.items()}
-        left = [place.seconds_left for place in places]
+        rate = sum(one.steps_per_second or 0.0 for one in running.values())
+        left = sum(self._members) * total - trained
         return event.model_copy(
             update={
-                "step": sum(place.trained for place in places) // sum(self._members),
-                "steps_per_second": sum(place.rate for place in places) or None,
-                "seconds": max(place.seconds for place in places),
-                "seconds_left": None if None in left else max(filter(None, left), default=0.0),
+                "step": trained // sum(self._members),
+                "steps_per_second": rate or None,
+                "seconds": max(seconds),
+                "seconds_left": left / rate if rate else None,
                 "returns": returns,
             }
         )
 
-    def _place(self, place: int, total: int) -> _PlaceProgress:
-        """Add up the groups of a device, of which one runs at a time."""
-        trained, steps, rate, seconds = 0, 0, 0.0, 0.0
-        for group in range(place, len(self._members), self._places):
-            members, latest = self._members[group], self._latest.get(group)
-            steps += members * total
-            if group in self._finished:
-                trained += members * total
-                seconds += self._finished[group]
-            elif latest is not None:
-                trained += members * latest.step
-                seconds += latest.seconds
-                rate = latest.steps_per_second or 0.0
-        left = 0.0 if trained == steps else (steps - trained) / rate if rate else None
-        return _PlaceProgress(trained, rate, seconds, left)
-
-
-class _PlaceProgress(NamedTuple):
-    """How far the groups of one device are."""
-
-    trained: int
-    """steps of all members"""
-    rate: float
-    seconds: float
-    seconds_left: float | None
-
 
 # ---- the processes of a group
-
-
-def _importing_once(order: _Order) -> AbstractContextManager[None]:
-    """Let workers be forks of a process that has imported already."""
-    from telic.sandbox.nursery import prewarmed
-
-    return prewarmed((_ENTRY,)) if order.confined else nullcontext()
 
 
 def _train_group(group: MemberGroup, order: _Order, keeper: RunKeeper) -> None:
     """Let one process train the members of a group, or one on each of its devices."""
     folders = prepare_folders(group, order.folder)
     if not order.confined:
-        from telic.training import worker
+        from telic.training import worker  # brings torch
 
         payload = _payload(group, group.job, order)
-        channel = LocalChannel(keeper.hear, order.should_stop)
+        channel = LocalChannel(keeper.receive, order.should_stop)
         worker.run(worker.prepare(payload, channel), payload, channel)
     elif len(group.job.devices) > 1:
-        with _importing_once(order):
+        with order.importing_once():
             _train_together(group, order, keeper, folders)
     else:
-        from telic.sandbox.host import run_worker
-
-        run_worker(
+        host.run_worker(
             _ENTRY,
             _payload(group, group.job, order),
             writable=folders,
-            on_message=keeper.hear,
+            on_message=keeper.receive,
             should_stop=order.should_stop,
             should_wait=order.should_wait,
             **_worker_options(group.job, order),
@@ -312,7 +306,7 @@ def _payload(group: MemberGroup, job: TrainJob, order: _Order) -> dict[str, Any]
     }
 
 
-def _worker_options(job: TrainJob, order: _Order) -> WorkerOptions:
+def _worker_options(job: TrainJob, order: _Order) -> host.WorkerOptions:
     """Return what a worker may use."""
     started_from = {Path(one.start).absolute().parent for one in job.members if one.start}
     installed = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
@@ -320,7 +314,7 @@ def _worker_options(job: TrainJob, order: _Order) -> WorkerOptions:
     return {
         "log": order.folder.worker_log,
         "readable": sorted(started_from.union(env_access(job.env, job.env_args).readable)),
-        "devices": device_files() if is_gpu(job) else (),
+        "devices": device_files() if job.on_gpu else (),
         "python_path": import_folders(job.env),
         "limits": Limits(
             memory_bytes=max(Limits().memory_bytes, int(_MEMORY_SHARE * installed)),
@@ -336,15 +330,13 @@ def _train_together(
 
     The first one reports; where one ends too soon, the others are ended, too.
     """
-    from telic.sandbox.host import Worker
-    from telic.sandbox.host import ignore as ignore_message
-    from telic.training.group import SharedMemory
+    from telic.training.group import SharedMemory  # brings torch
 
     jobs = by_process(group.job)
     with tempfile.TemporaryDirectory() as meeting:
         SharedMemory.make(Path(meeting), len(jobs))
         workers = [
-            Worker(
+            host.Worker(
                 _ENTRY,
                 {
                     **_payload(group, job, order),
@@ -364,8 +356,8 @@ def _train_together(
                 return rank == 0 and order.should_stop()
 
             try:
-                hear = keeper.hear if rank == 0 else ignore_message
-                workers[rank].run(hear, should_stop, order.should_wait)
+                receive = keeper.receive if rank == 0 else host.ignore
+                workers[rank].run(receive, should_stop, order.should_wait)
             except BaseException as error:
                 if not failures:
                     failures.append(_of_process(error, rank, len(jobs)))
@@ -404,14 +396,14 @@ class LocalChannel:
     """Stands in for the worker's connection when training happens in this process."""
 
     def __init__(
-        self, hear: Callable[[dict[str, Any]], None], should_stop: Callable[[], bool]
+        self, receive: Callable[[dict[str, Any]], None], should_stop: Callable[[], bool]
     ) -> None:
-        self._hear = hear
+        self._receive = receive
         self.should_stop = should_stop
 
     def send(self, message: dict[str, Any]) -> None:
         """Pass a message on as a pipe does: what JSON makes of it."""
-        self._hear(json.loads(json.dumps(message)))
+        self._receive(json.loads(json.dumps(message)))
 
     def heartbeat(self, seconds: float, doing: str = "") -> None:
         """Ignore it: no other process is watching."""

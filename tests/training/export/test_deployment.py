@@ -19,14 +19,13 @@ from telic.errors import BadFile, UsageError
 from telic.rewards.load import load_reward
 from telic.robots.build import build
 from telic.robots.record import guessed
-from telic.training.export import memory_law, robot_folder, run_robot
+from telic.training.export import robot_folder, run_robot
 from telic.training.export.bundle import export_run
 from telic.training.export.deployment import observed_blocks, read_deployment
 from telic.training.export.robot_folder import field_table, nominal, starts_of, write_deployment
-from tests.session.quick import _work_here
 from tests.training.export.conftest import make_policy
-from tests.training.export.test_memory_law import BEAT
 from tests.training.small import small_job, train_here
+from tests.training.test_memory import BEAT
 
 DOG = Path(bench.__file__).parent / "suites" / "robots" / "dog.xml"
 STEPS = 50
@@ -72,9 +71,7 @@ def policy_of(env, memory=0):
 def bundle_of(dog, arguments, folder, memory=0):
     env = make(dog, num_envs=1, **arguments)
     policy = policy_of(env, memory)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(memory_law, "run_worker", _work_here)
-        write_deployment(policy, BEAT if memory else None, (dog, arguments), folder)
+    write_deployment(policy, BEAT if memory else None, (dog, arguments), folder)
     return policy
 
 
@@ -106,7 +103,7 @@ def play_here(dog, arguments, policy, reward=None):
 
 @pytest.mark.parametrize("case", CASES)
 def test_what_it_sees_and_does_alone_is_what_it_sees_and_does_here(dog, case, tmp_path):
-    arguments, memory = CASES[case], 3 if case == "clock" else 0
+    arguments, memory = CASES[case], 2 if case == "clock" else 0
     policy = bundle_of(dog, arguments, tmp_path / "deploy", memory)
     there = play_alone(tmp_path / "deploy", tmp_path / "happened.npz")
     here = play_here(dog, arguments, policy, BEAT if memory else None)
@@ -278,7 +275,7 @@ def test_a_policy_that_sees_the_world_through_its_reward_is_exported_without(
     def refuse(*_):
         raise UsageError("The policy sees what its reward remembers of the world (best).")
 
-    monkeypatch.setattr(robot_folder, "law_of", refuse)
+    monkeypatch.setattr(robot_folder, "memory_law", refuse)
     made = export_run(run, out=tmp_path / "out")
     assert made["deployment"].startswith("none: The policy sees")
     assert not (tmp_path / "out" / "deploy").exists()

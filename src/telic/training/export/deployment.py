@@ -22,7 +22,7 @@ from telic.envs.mujoco import MujocoEnv
 from telic.errors import BadFile, UsageError
 from telic.report import document as doc
 from telic.storage.files import json_text
-from telic.training.export.memory_law import MemoryLaw
+from telic.training.memory import MemoryLaw
 
 COMMANDS = ("forward", "sideways", "turn")
 Row = tuple[float, ...]

@@ -45,9 +45,9 @@ from telic.storage.trajectories import Environment, TrajectoryFacts
 from telic.training.export.columns import SeenBlock, needs_contact_forces, seen_blocks
 from telic.training.export.deployment import Deployment, describe
 from telic.training.export.files import export_checked
-from telic.training.export.memory_law import MemoryLaw
-from telic.training.export.robot_folder import law_of, nominal
-from telic.training.policy import Policy, RememberingPolicy
+from telic.training.export.robot_folder import nominal
+from telic.training.memory import MemoryLaw, PolicyWithMemory, memory_law
+from telic.training.policy import Policy
 
 SCENE = "scene.xml"
 Row = tuple[float, ...]
@@ -135,7 +135,7 @@ def live_policy(
             "The block that the arm handles is not in the arm's file, and does not travel.",
             hint="Watch its recorded episodes.",
         )
-    law = law_of(policy, reward, environment)
+    law = memory_law(policy, reward)
     flat = _made(env_id, 1, arguments)
     files = travelling_scene(_model_file(env_id, arguments), flat.model, ground)
     with tempfile.TemporaryDirectory() as place:
@@ -264,7 +264,7 @@ def _trace(
         env.task.told = torch.tensor([command], dtype=torch.float64)
     like = env.sim.field("qpos")
     obs = env.place(like.new_tensor([start.qpos]), like.new_tensor([start.qvel]))
-    act, actions, places = RememberingPolicy(policy, law), list[Row](), list[Row]()
+    act, actions, places = PolicyWithMemory(policy, law), list[Row](), list[Row]()
     for _ in range(_TRACE_STEPS):
         action = act(obs)
         obs = env.step(action).obs

@@ -38,8 +38,8 @@ from telic.training.export.deployment import (
     as_json,
     describe,
 )
-from telic.training.export.files import PolicyArrays, export_checked
-from telic.training.export.memory_law import MemoryLaw, find_law, no_memory
+from telic.training.export.files import export_checked
+from telic.training.memory import memory_law
 from telic.training.policy import Policy
 
 FOLDER, ARCHIVE = "deploy", "deploy.zip"
@@ -191,7 +191,7 @@ def write_deployment(
     assert model_file is not None
     (folder / ASSETS).mkdir(parents=True)
     _require_base(environment)
-    law = law_of(policy, reward, environment)
+    law = memory_law(policy, reward)
     env = make(env_id, num_envs=1, **nominal(arguments))
     try:
         assert isinstance(env, MujocoEnv) and isinstance(env.task, RobotTask)
@@ -224,18 +224,6 @@ def _require_base(environment: Environment) -> None:
             "robots that have one.",
             hint="policy.onnx and the card say what the policy sees and does.",
         )
-
-
-def law_of(policy: Policy, reward: str | None, environment: Environment) -> MemoryLaw:
-    """Return the rule of the memory that a policy sees; raises UsageError where there is none."""
-    actions = len(policy.facts["action_names"])
-    if not policy.memory_size:
-        return no_memory(actions)
-    scale = PolicyArrays.of(policy).scale[policy.obs_dim :]
-    seen = [int(column) for column in np.flatnonzero(scale)]
-    if reward is None and seen:
-        raise UsageError("The policy sees its reward's memory, and the reward is not there.")
-    return find_law(reward or "", environment, seen, policy.memory_size, actions)
 
 
 def starts_of(environment: Environment, count: int, seed: int) -> RobotStarts:
