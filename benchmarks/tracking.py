@@ -92,9 +92,8 @@ def make_library() -> Path:
     if CLIP.is_file():
         return LIBRARY
     from telic.motions.generate import make_clip
-    from telic.motions.library import beyondmimic_arrays
+    from telic.motions.library import LibraryWriter, beyondmimic_arrays, head_for
     from telic.motions.robot import motion_robot
-    from telic.motions.shelf import LibraryWriter, head_for
 
     robot = motion_robot(ROBOT)
     clip = make_clip(robot, FAMILY, PARAMETERS)
@@ -108,7 +107,7 @@ def make_library() -> Path:
 
 def settings(asked: argparse.Namespace, envs: int, *own: str) -> Any:
     """Return the configuration; without --steps as many as the seconds allow at that rate."""
-    from telic.tracking.presets import preset
+    from telic.tracking.config import preset
 
     batch = envs * BATCH
     wanted = asked.steps or asked.seconds * asked.guess
@@ -197,8 +196,7 @@ class OurStarts:
     def __init__(
         self, config: Any, library: Any, count: int, device: str, begins_off: bool = True
     ) -> None:
-        from telic.tracking.environment import make_tracking, tracking_task
-        from telic.tracking.task import ClipChoice
+        from telic.tracking.task import ClipChoice, make_tracking, tracking_task
 
         self.env = make_tracking(config, library, [0], num_envs=count, device=device, playing=True)
         self.task = task = tracking_task(self.env)
@@ -301,8 +299,8 @@ def summary(report: Any) -> dict[str, Any]:
 def play_kept(asked: argparse.Namespace) -> None:
     """Play a tracker that was kept: starts of the one clip, or clips that were held out."""
     from telic.motions.library import MotionLibrary
-    from telic.tracking.environment import open_motions
     from telic.tracking.evaluate import ClipPlayer
+    from telic.tracking.task import open_motions
     from telic.tracking.tracker import load_tracker
 
     tracker = load_tracker(asked.tracker)

@@ -126,7 +126,7 @@ def run(folder: Path) -> list[str]:
 def search(folder: Path) -> list[str]:
     """From `telic search` to the rollouts."""
     words = ("--env", "CartPole-v1", "--method", "cma", "--runs", "1", "--runs-dir", str(folder))
-    return files_until("search/rollouts.py", lambda: command("search", *words))
+    return files_until("search/task.py", lambda: command("search", *words))
 
 
 def study_run(folder: Path) -> list[str]:

@@ -30,10 +30,9 @@ from telic.errors import ConfigError, MissingExtra, UnknownName
 from telic.search.plan import SearchPlan, make_plan
 from telic.search.policies import Weights
 from telic.search.records import NO_MODEL, PolicyCandidate, SearchConfig, SearchIteration
-from telic.search.results import summarise
-from telic.search.rollouts import Player, PolicyTrial
 from telic.search.run import tried_of
-from telic.search.task import Floats, SearchTask, rollout_seeds
+from telic.search.runner import summarise
+from telic.search.task import Floats, Player, PolicyTrial, SearchTask, rollout_seeds
 from telic.search.worlds import make_world
 
 CHOICES, NUMBERS = ("dqn", "a2c", "ppo", "trpo"), ("ddpg", "td3", "sac", "a2c", "ppo", "trpo")

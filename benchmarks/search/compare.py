@@ -18,7 +18,7 @@ from telic.core.stats import bootstrap, holm, interquartile_mean, mann_whitney, 
 from telic.errors import Refused
 from telic.report import document as doc
 from telic.report.markdown import render_block
-from telic.search.results import Result, load
+from telic.search.runner import Result, load
 
 METRICS = (
     *("fresh", "final", "mean", "mean_all", "better_of_two"),

@@ -25,13 +25,11 @@ from telic.core.seeds import derive
 from telic.core.stats import student_point
 from telic.errors import UsageError
 from telic.llm import Budget, ModelAnswerError, Models
-from telic.search.history import History
 from telic.search.language_model import Asker, connect_model, objection
 from telic.search.plan import SearchPlan
-from telic.search.records import PolicyCandidate
-from telic.search.results import Result, load
-from telic.search.rollouts import PolicyTrial
-from telic.search.task import Floats, generator, rollout_seeds
+from telic.search.records import History, PolicyCandidate
+from telic.search.runner import Result, load
+from telic.search.task import Floats, PolicyTrial, generator, rollout_seeds
 from telic.search.writer import Prompt, WatchedCandidate, Writer, describe_trace, nearest
 
 _LETTERS = "ABC"

@@ -18,7 +18,7 @@ import numpy as np
 
 from telic.core.config import Record
 from telic.search.records import PolicyCandidate, SearchIteration
-from telic.search.results import Result, load
+from telic.search.runner import Result, load
 from telic.search.task import SearchTask
 
 _WORST = re.compile(r"\bworst\b", re.IGNORECASE)

@@ -15,7 +15,7 @@ from pathlib import Path
 import gymnasium
 import numpy as np
 
-from telic.search.results import load
+from telic.search.runner import load
 from telic.verbs.search import search
 
 SHARE = 20  # the loop plays every 20th candidate of the first run

@@ -7,9 +7,8 @@ import pytest
 
 from telic.errors import UsageError
 from telic.motions.cycle import cycle_of
-from telic.motions.library import MotionLibrary
+from telic.motions.library import LibraryWriter, MotionLibrary, head_for
 from telic.motions.robot import motion_robot
-from telic.motions.shelf import LibraryWriter, head_for
 from telic.session import motion
 from tests.motions.quick import wavy
 

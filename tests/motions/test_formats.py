@@ -14,7 +14,7 @@ import pytest
 from telic.errors import BadFile, TelicError
 from telic.motions.clip import MotionOrigin
 from telic.motions.formats import read_motions
-from telic.motions.formats.pickles import read_pickle
+from telic.motions.formats.arrays import read_pickle
 from telic.motions.formats.track import RobotTrack, SkeletonTrack, robot_clip
 from telic.motions.library import beyondmimic_arrays
 from telic.motions.robot import motion_robot

@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 
 from telic.errors import UnknownName
-from telic.motions.families import families
+from telic.motions.families import GRAVITY, families, pendulum
 from telic.motions.figure import SIDES, RobotFigure, figure_points
 from telic.motions.generate import draw, family_names, generate, make_clip
-from telic.motions.plan import GRAVITY, pendulum
 from telic.motions.robot import motion_robot
 
 ROBOT = motion_robot("planar-biped")

@@ -10,10 +10,9 @@ import pytest
 import torch
 
 from telic.errors import BadFile, UnknownName
-from telic.motions.library import MotionLibrary
+from telic.motions.clip import body_states
+from telic.motions.library import LibraryWriter, MotionLibrary, head_for
 from telic.motions.robot import motion_robot
-from telic.motions.shelf import LibraryWriter, head_for
-from telic.motions.table import body_states
 from tests.motions.quick import wavy
 
 ROBOT = motion_robot("planar-biped")

@@ -6,10 +6,9 @@ import pytest
 from telic.errors import BadEnvironment
 from telic.motions.clip import HumanTrack, MotionClip
 from telic.motions.figure import RobotFigure, figure_points, person_like
-from telic.motions.library import MotionLibrary
+from telic.motions.library import LibraryWriter, MotionLibrary, head_for
 from telic.motions.mirror import mirrored, symmetry
 from telic.motions.robot import motion_robot
-from telic.motions.shelf import LibraryWriter, head_for
 from telic.verbs import motions as verbs
 
 

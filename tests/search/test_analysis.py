@@ -6,7 +6,7 @@ import pytest
 from telic.errors import ConfigError, UsageError
 from telic.search.records import PolicyCandidate, SearchIteration, TrialEpisodes
 from telic.search.report import page_data, progress_chart, project, write_page
-from telic.search.results import better_of_two, load
+from telic.search.runner import better_of_two, load
 from telic.verbs.search import search
 
 

@@ -8,8 +8,7 @@ import telic
 from telic.errors import UnknownName
 from telic.search import worlds as grid
 from telic.search.policies import make_policy
-from telic.search.rollouts import Player, PolicyTrial
-from telic.search.task import rollout_seeds, uniform
+from telic.search.task import Player, PolicyTrial, rollout_seeds, uniform
 from telic.search.worlds import TASKS, find_task, make_world
 
 SEEDS = rollout_seeds(3, 40)

@@ -4,7 +4,7 @@ import re
 
 import numpy as np
 
-from telic.search.rollouts import TERMINATED, Trace
+from telic.search.task import TERMINATED, Trace
 from telic.search.worlds import find_task
 from telic.search.writer import describe_trace
 

@@ -6,11 +6,11 @@ import pytest
 import telic
 from telic.core.seeds import derive
 from telic.llm import Budget, Models, Scripted
-from telic.search.history import History
 from telic.search.methods import PUBLISHED
 from telic.search.plan import make_plan
 from telic.search.records import (
     NO_MODEL,
+    History,
     PolicyCandidate,
     Recheck,
     SearchConfig,
@@ -18,9 +18,8 @@ from telic.search.records import (
     SearchRunFolder,
     TrialEpisodes,
 )
-from telic.search.rollouts import Player, PolicyTrial
 from telic.search.runner import do_runs
-from telic.search.task import rollout_seeds
+from telic.search.task import Player, PolicyTrial, rollout_seeds
 from telic.search.worlds import TASKS
 from telic.storage.files import read_json, read_json_lines
 from telic.verbs.search import search
@@ -452,10 +451,3 @@ def _run(path, request, answer):
     models = Models(Scripted(answer), path, budget=Budget())
     do_runs(config, path, [1], models=models)
     return list(SearchRunFolder(path / "run_01").read())
-
-
-def test_the_loop_fits_on_a_page():
-    from telic.search import loop
-
-    with open(loop.__file__) as file:
-        assert len(file.readlines()) < 150

@@ -3,12 +3,10 @@
 import numpy as np
 import pytest
 
-from telic.search.history import History
 from telic.search.policies import Space, make_policy
 from telic.search.proposers import Ars, Climb, Cma, Random, TabularModel, View
-from telic.search.records import PolicyCandidate, TrialEpisodes
-from telic.search.rollouts import BatchRecording
-from telic.search.task import generator
+from telic.search.records import History, PolicyCandidate, TrialEpisodes
+from telic.search.task import BatchRecording, generator
 from telic.search.worlds import find_task
 from telic.verbs.search import search
 

@@ -5,11 +5,9 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from telic.search.history import History
-from telic.search.records import PolicyCandidate, TrialEpisodes
-from telic.search.rollouts import PolicyTrial, Rollouts
-from telic.search.steps import race, race_finalists
-from telic.search.task import rollout_seeds
+from telic.search.loop import race, race_finalists
+from telic.search.records import History, PolicyCandidate, TrialEpisodes
+from telic.search.task import PolicyTrial, Rollouts, rollout_seeds
 
 
 def candidate(number, returns, place="first", seed=0):

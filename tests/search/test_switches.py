@@ -3,11 +3,10 @@
 import pytest
 
 from telic.errors import ConfigError, UnknownName
-from telic.search.history import History
+from telic.search.loop import gate_value
 from telic.search.methods import METHODS, PUBLISHED, Switches, switches_of, terms_of
 from telic.search.plan import make_plan
-from telic.search.records import SearchConfig
-from telic.search.steps import gate_value
+from telic.search.records import History, SearchConfig
 from telic.search.worlds import find_task
 
 #      proposer, second, sees first, evidence, no change, gate, select, candidates an iteration

@@ -16,8 +16,7 @@ from telic.robots.record import guessed
 from telic.session import sim_to_sim
 from telic.session.sim_to_sim import BundlePlay, episodes_of, play_bundle
 from telic.storage.trajectories import RECORDED, write_trajectory
-from telic.training.export.deployment import Agreement, read_deployment
-from telic.training.export.robot_folder import RobotStarts, starts_of
+from telic.training.export.deployment import Agreement, RobotStarts, read_deployment, starts_of
 from telic.verbs.artifacts import export
 from tests.session.quick import PASSING
 from tests.training.export.test_deployment import bundle_of

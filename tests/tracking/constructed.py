@@ -7,8 +7,7 @@ import numpy as np
 from telic.motions.clip import MotionClip, Split
 from telic.motions.library import MotionLibrary
 from telic.motions.robot import motion_robot
-from telic.tracking.config import TrackingConfig
-from telic.tracking.presets import preset
+from telic.tracking.config import TrackingConfig, preset
 
 TINY = (
     "trainer.warm_up=0",

@@ -4,7 +4,7 @@ from typing import Any
 
 import torch
 
-from telic.tracking.presets import quarter, release
+from telic.tracking.config import quarter, release
 from telic.tracking.tokens import EncoderShape, LossWeights, TokenNetworks, TokenShape
 from telic.training.networks import Pull
 

@@ -8,10 +8,9 @@ import pytest
 import telic.tracking
 from telic.core.config import Config
 from telic.errors import ConfigError, UnknownName
-from telic.tracking.config import TrackingConfig
+from telic.tracking.config import PRESETS, TrackingConfig, preset
 from telic.tracking.observations import RowColumns, RowFacts
 from telic.tracking.parts import substeps, tracked_parts
-from telic.tracking.presets import PRESETS, preset
 
 G1 = RowFacts(
     joints=29,

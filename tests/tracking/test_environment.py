@@ -3,9 +3,8 @@
 import pytest
 import torch
 
-from telic.tracking.environment import make_tracking, tracking_task
 from telic.tracking.scores import angle
-from telic.tracking.task import ClipChoice
+from telic.tracking.task import ClipChoice, make_tracking, tracking_task
 from tests.tracking.constructed import library, tiny
 
 

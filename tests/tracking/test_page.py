@@ -13,13 +13,14 @@ from telic.storage.layout import RunFolder
 from telic.tracking import sweep as sweeping
 from telic.tracking import train
 from telic.tracking.evaluate import follow_errors
-from telic.tracking.page import evaluation_report, sweep_report
 from telic.tracking.reports import (
     ClipResult,
     PairAgreement,
     TokenUse,
     TrackingReport,
+    evaluation_report,
     summarise_encoder,
+    sweep_report,
 )
 from telic.tracking.sweep import TokenSize, point_of, sizes
 from telic.tracking.train import TrackingOptions

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from telic.core.events import ignore
-from telic.motions.shelf import LibraryWriter, head_for
+from telic.motions.library import LibraryWriter, head_for
 from telic.storage.layout import RunFolder
 from telic.tracking.tracker import load_tracker
 from telic.tracking.train import TrackingOptions, read_config, resume_tracker, train_tracker

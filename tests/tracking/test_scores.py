@@ -6,9 +6,8 @@ import pytest
 import torch
 
 from telic.errors import ConfigError, UnknownName
-from telic.tracking.config import TerminationsGroup, TrackingReward
+from telic.tracking.config import TerminationsGroup, TrackingReward, preset
 from telic.tracking.parts import tracked_parts
-from telic.tracking.presets import preset
 from telic.tracking.reference import BodyFrames
 from telic.tracking.scores import (
     CHARGES,

@@ -3,7 +3,9 @@
 import pytest
 import torch
 
-from telic.tracking.losses import (
+from telic.tracking.tokens import (
+    LossWeights,
+    TokenNetworks,
     alignment,
     cycle,
     distance,
@@ -11,7 +13,6 @@ from telic.tracking.losses import (
     masked_mean,
     reconstruction,
 )
-from telic.tracking.tokens import LossWeights, TokenNetworks
 from telic.training.job import PpoSettings
 from telic.training.population import Population
 from telic.training.ppo import Samples, gradient

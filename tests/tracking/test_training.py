@@ -18,15 +18,14 @@ from telic.errors import (
     UsageError,
 )
 from telic.storage.layout import RunFolder
-from telic.tracking import deploy, environment, train
+from telic.tracking import deploy, task, train
 from telic.tracking.config import Schedule
 from telic.tracking.deploy import deploy_tracker
 from telic.tracking.evaluate import ClipPlayer
-from telic.tracking.export import export_tracker
-from telic.tracking.losses import guidance
 from telic.tracking.reports import TrackingReport
 from telic.tracking.token_phases import settle, warm_up
-from telic.tracking.tracker import load_tracker, save_tracker
+from telic.tracking.tokens import guidance
+from telic.tracking.tracker import export_tracker, load_tracker, save_tracker
 from telic.tracking.train import (
     TrackingOptions,
     check_schedules,
@@ -48,7 +47,7 @@ CONFIG = (
 
 @pytest.fixture(autouse=True)
 def motions(monkeypatch):
-    for module in (environment, train):
+    for module in (task, train):
         monkeypatch.setattr(module, "open_motions", lambda config: library())
 
 
@@ -176,10 +175,10 @@ def test_a_schedule_of_the_curriculum_reaches_the_task_that_is_trained():
     config = tiny(f"trainer.schedules={json.dumps({'leniency': line})}")
     check_schedules(config)
     setup = train.build(train.tracking_job(config, [1], threads=1), config, library())
-    task = environment.tracking_task(setup.env)
+    following = task.tracking_task(setup.env)
     for progress, leniency in ((0.0, 3.0), (0.25, 2.0), (0.5, 1.0), (1.0, 1.0)):
         setup.population.anneal(progress)
-        assert task.curriculum.tolist() == pytest.approx([leniency, 1.0, 1.0])
+        assert following.curriculum.tolist() == pytest.approx([leniency, 1.0, 1.0])
 
 
 def test_what_cannot_be_scheduled_is_refused():

@@ -2,7 +2,7 @@
 
 import torch
 
-from telic.training.distributions import Categorical, Gaussian
+from telic.training.networks import Categorical, Gaussian
 
 GENERATOR = torch.Generator().manual_seed(1)
 

@@ -19,7 +19,6 @@ from telic.training.setup import build, load_rewards, make_environments
 from tests.heard import Heard
 from tests.training.small import SPEED, train_here
 
-
 needs_gpu = pytest.mark.skipif(why_no_gpu() is not None, reason=f"needs a GPU: {why_no_gpu()}")
 
 

@@ -10,8 +10,7 @@ import telic
 from telic.core.request import fields_of
 from telic.errors import UnknownName
 from telic.session.records import SessionConfig
-from telic.training.job import TrainJob
-from telic.training.request import TrainRequest
+from telic.training.job import TrainJob, TrainRequest
 from telic.verbs import catalogue
 from telic.verbs.session import IntentRequest
 

@@ -4,7 +4,7 @@ import numpy as np
 
 from telic.motions.robot import motion_robot
 from telic.storage.trajectories import REFERENCE, Trajectory, TrajectoryFacts, write_trajectory
-from telic.tracking.presets import preset
+from telic.tracking.config import preset
 from telic.tracking.reports import ClipResult, FollowErrors, TrackingReport, summarise_encoder
 from telic.tracking.train import CONFIG
 from tests.web.conftest import client_of

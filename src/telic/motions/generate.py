@@ -23,14 +23,12 @@ from telic.core.seeds import derive
 from telic.core.tensors import from_numpy
 from telic.errors import UnknownName, UsageError
 from telic.motions.clip import MotionClip, MotionOrigin, Split
-from telic.motions.families import Footing, Measures, MotionFamily, Parameters
+from telic.motions.families import FPS, Footing, Measures, MotionFamily, MotionPlan, Parameters
 from telic.motions.families import families as all_families
 from telic.motions.figure import SIDES, RobotFigure, Side, person_like
-from telic.motions.inverse import PointGoal, PoseBatch, TurnGoal, Wishes, solve_smoothly
-from telic.motions.library import MotionLibrary
-from telic.motions.plan import FPS, MotionPlan
+from telic.motions.kinematics import PointGoal, PoseBatch, TurnGoal, Wishes, solve_smoothly
+from telic.motions.library import LibraryWriter, MotionLibrary, head_for
 from telic.motions.robot import MotionRobot
-from telic.motions.shelf import LibraryWriter, head_for
 from telic.robots.catalogue import cache_folder
 from telic.storage.files import make_folder
 

@@ -15,10 +15,9 @@ from telic.motions.checks import ClipReport, FilterLimits, measure
 from telic.motions.clip import HumanTrack, MotionClip, MotionOrigin
 from telic.motions.formats import read_motions
 from telic.motions.formats.track import RobotTrack, SkeletonTrack, Track, robot_clip
-from telic.motions.library import MotionLibrary
+from telic.motions.library import LibraryWriter, MotionLibrary, head_for
 from telic.motions.retarget import retarget
 from telic.motions.robot import MotionRobot
-from telic.motions.shelf import LibraryWriter, head_for
 from telic.storage.reading import file_hash, files_below
 
 Outcome = Literal["added", "left out", "there already", "refused"]

@@ -20,7 +20,7 @@ from telic.motions.checks import slide_of
 from telic.motions.clip import HumanTrack, MotionClip, MotionOrigin
 from telic.motions.figure import SIDES, RobotFigure, Side, person_points
 from telic.motions.formats.track import SkeletonTrack, moved
-from telic.motions.inverse import PointGoal, PoseBatch, TurnGoal, Wishes, solve_smoothly
+from telic.motions.kinematics import PointGoal, PoseBatch, TurnGoal, Wishes, solve_smoothly
 from telic.motions.robot import MotionRobot
 
 _FPS = 50.0

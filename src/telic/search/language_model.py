@@ -32,7 +32,6 @@ from telic.llm import (
     connect,
 )
 from telic.llm.client import StopCheck
-from telic.search.history import History
 from telic.search.methods import Switches
 from telic.search.policies import PolicyFamily, Space
 from telic.search.proposers import (
@@ -44,9 +43,8 @@ from telic.search.proposers import (
     Tabular,
     View,
 )
-from telic.search.records import Candidates, ModelQuestion, PolicyCandidate
-from telic.search.rollouts import BatchRecording
-from telic.search.task import generator
+from telic.search.records import Candidates, History, ModelQuestion, PolicyCandidate
+from telic.search.task import BatchRecording, generator
 from telic.search.writer import SYSTEM, Memories, Prompt, Writer
 
 Numbers = tuple[float, ...]

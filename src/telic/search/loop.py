@@ -1,21 +1,34 @@
-"""THE MAIN FLOW of a search: propose, evaluate, reflect, select, record.
+"""The main flow of a search: propose, evaluate, reflect, select, confirm, record.
 
-A run is a generator. It yields trials and is sent back their rollouts, so that whoever drives it
-can play the episodes of many runs in one batch; see `runner.do_runs`. An iteration that is on disk
-is taken up instead of done again, so resuming is running again.
+A run is a generator. It yields trials and is sent back their rollouts, so that the driver can play
+the episodes of many runs in one batch; see `runner.do_runs`. An iteration that is on disk is read
+back instead of run again. Episodes are functions of parameters and seeds, so the past is played
+again instead of stored, and doubts about which candidate is better are settled by more episodes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from collections.abc import Callable, Generator, Iterable, Sequence
+from typing import Any, TypeVar
 
+import numpy as np
+
+from telic.core.stats import paired_greater
+from telic.search.methods import Switches
+from telic.search.plan import SearchPlan
 from telic.search.proposers import PolicyDraft, PolicyProposal, View
-from telic.search.records import Candidates, Outcome, Place, PolicyCandidate, SearchIteration
-from telic.search.rollouts import Rollouts
-from telic.search.run import Choice, SearchRun
-from telic.search.steps import Plays, choose, confirm, gate_value, limited, race, remember, take_up
-from telic.search.task import generator
+from telic.search.records import (
+    Candidates,
+    Entry,
+    History,
+    Outcome,
+    Place,
+    PolicyCandidate,
+    Recheck,
+    SearchIteration,
+)
+from telic.search.run import Choice, SearchRun, tried_of
+from telic.search.task import BatchRecording, Floats, PolicyTrial, Rollouts, generator
 from telic.search.writer import WatchedCandidate, describe_behaviour
 
 Tested = tuple[list[PolicyCandidate], Rollouts | None]
@@ -105,3 +118,216 @@ def _reflect(
         drafts = [limited(draft, first, switches.max_edit) for draft in revised.drafts]
         return revised._replace(drafts=drafts)
     return revised
+
+
+Result = TypeVar("Result")
+Plays = Generator[PolicyTrial, Rollouts, Result]
+
+_FINALISTS, _FIRST_ROUND = 16, 4
+_RACE_LOOKS, _RACE_ERROR = 3, 0.05
+_LEARNED_AT = 0.95
+_LEARNED_FROM = 10
+
+
+def take_up(run: SearchRun, iteration: SearchIteration) -> Plays[None]:
+    """Come to the state after an iteration on disk, playing again what somebody learned from."""
+    view = run.view()
+    first = [candidate for candidate in iteration.candidates if candidate.place == "first"]
+    second = [candidate for candidate in iteration.candidates if candidate.place == "second"]
+    recording = yield from _play_again(run, first)
+    yield from _play_again(run, second)
+    if first:
+        run.proposer.replay(view, first, recording)
+    run.take_up(iteration)
+
+
+def remember(run: SearchRun) -> Plays[None]:
+    """Play what the next prompt shows of earlier candidates; this costs no budget."""
+    switches, task = run.plan.switches, run.plan.task
+    if run.model is None:
+        return
+    entries = run.history.shown(switches.history_view)
+    wants_all = "trajectories" in switches.context and task.is_table
+    shown = entries if wants_all else entries[-switches.excerpts :] if switches.excerpts else []
+    run.model.memories = {}
+    if shown:
+        trial = run.trial([e.params for e in shown], [e.seed for e in shown], 1)
+        rollouts = yield trial._replace(is_recorded=True)
+        run.model.memories = {e.number: rollouts.trace(row, 0) for row, e in enumerate(shown)}
+    if switches.evidence == "last_trace" and entries:
+        last = entries[-1]
+        trial = run.trial([last.params], [last.seed], run.plan.rollouts)
+        rollouts = yield trial._replace(is_recorded=True)
+        run.model.last = describe_behaviour("last_trace", run.plan, rollouts, 0)
+
+
+def race(run: SearchRun, first: Candidates, second: Candidates) -> Plays[list[Recheck]]:
+    """Under select=race, play candidate and revision again while they cannot be told apart.
+
+    Both meet the same starts, so pairs of episodes are compared. Over all rounds a race between
+    equals ends early by mistake in at most 5 of 100 cases: each look has its share of that.
+    """
+    if run.plan.switches.select != "race" or not second:
+        return []
+    best = run.history.of(max(first, key=lambda candidate: candidate.mean).number)
+    revision = run.history.of(second[0].number)
+    one, other = (np.array(each.tried.returns) for each in (_of(first, best), second[0]))
+    checks: list[Recheck] = []
+    for look in range(_RACE_LOOKS):
+        if best.params == revision.params or _are_told_apart(one, other):
+            break
+        purpose = f"race {look}" if look else "race"
+        found = yield from _check(run, purpose, [best, revision], run.plan.rollouts)
+        if not found:
+            break
+        checks += found
+        one, other = (
+            np.concatenate((mine, check.tried.returns))
+            for mine, check in zip((one, other), found, strict=True)
+        )
+    return checks
+
+
+def _of(candidates: Candidates, entry: Entry) -> PolicyCandidate:
+    return next(each for each in candidates if each.params == entry.params)
+
+
+def _are_told_apart(one: Floats, other: Floats) -> bool:
+    looks = [paired_greater(one, other), paired_greater(other, one)]
+    return any(p is not None and p < _RACE_ERROR / (2 * _RACE_LOOKS) for p in looks)
+
+
+def choose(first: Candidates, second: Candidates, switches: Switches, history: History) -> Choice:
+    """Return the candidate that counts among the first ones and the revision, if there is one.
+
+    After a race all episodes of a policy count, else only those of this iteration. A revision that
+    changed nothing is no better for its luck on other starts, except by the published accounting.
+    """
+
+    def worth(candidate: PolicyCandidate) -> float:
+        is_pooled = switches.select == "race"
+        return history.of(candidate.number).mean if is_pooled else candidate.mean
+
+    best = max(first, key=worth)
+    if not second or switches.select == "single":
+        return Choice(best, "first")
+    revision = max(second, key=worth)
+    is_same = switches.common_seeds and revision.params == best.params
+    is_tie = is_same or worth(revision) == worth(best)
+    is_better = switches.ties_to_second if is_tie else worth(revision) > worth(best)
+    if switches.select == "always_second" or is_better:
+        return Choice(revision, "second")
+    return Choice(best, "first")
+
+
+def confirm(run: SearchRun, choice: Choice, *, was_skipped: bool) -> Plays[list[Recheck]]:
+    """Play more episodes of who may be the best: the challenger, and at last the finalists.
+
+    Where a revision was skipped, its episodes go to the incumbent instead.
+    """
+    incumbent, entry = run.history.incumbent, run.history.of(choice.selected.number)
+    assert incumbent is not None, "something was tried"
+    checks: list[Recheck] = []
+    if was_skipped and run.plan.switches.gate == "skip" and run.critic is not None:
+        checks += yield from _check(run, "check", [incumbent], run.plan.rollouts)
+    elif len(entry.returns) < run.plan.confirm and entry.mean > run.history.bar:
+        checks += yield from _check(run, "check", [entry], run.plan.confirm)
+    if run.is_over and run.plan.reserve:
+        checks += yield from race_finalists(run)
+    return checks
+
+
+def race_finalists(run: SearchRun) -> Plays[list[Recheck]]:
+    """Play the policies that have proven most against one another, on the same new episodes.
+
+    Sequential halving (Karnin, Koren, Somekh, 2013): each round has an equal share of the episodes,
+    and the better half goes on, so that most of them are spent on those that are hard to tell
+    apart. Nobody is out for a few lucky or unlucky episodes of the search, and where the budget is
+    small fewer take part, so that the first round has a few episodes for each.
+    """
+    room = run.budget_left if run.is_spent else run.plan.reserve
+    count = _FINALISTS
+    while count > 2 and room < _FIRST_ROUND * count * _rounds(count):
+        count //= 2
+    racing = run.history.best(count)
+    rounds = _rounds(len(racing))
+    checks: list[Recheck] = []
+    returns: dict[int, tuple[float, ...]] = {entry.number: () for entry in racing}
+    for left in range(rounds, 0, -1):
+        found = yield from _check(run, f"final {left}", racing, room // left // len(racing))
+        checks += found
+        for check in found:
+            returns[check.candidate] += check.tried.returns
+            room -= len(check.tried.returns)
+        order = sorted(racing, key=lambda e: -float(np.mean(returns[e.number] or (-np.inf,))))
+        racing = order[: -(-len(order) // 2)]
+    return checks
+
+
+def _rounds(count: int) -> int:
+    return max(1, (count - 1).bit_length())
+
+
+def gate_value(plan: SearchPlan, history: History) -> float | None:
+    """Return the return from which on a policy should be left alone; None when there is no gate."""
+    if plan.switches.gate == "off":
+        return None
+    good, worst = plan.terms.good, plan.task.worst
+    match plan.switches.gate_at:
+        case "default":
+            return good
+        case "half":
+            return worst + (good - worst) / 2
+        case "learned":
+            means = [entry.mean for entry in history.everything]
+            # A policy among the best few of many is not to be spoiled, whatever its task.
+            return float(np.quantile(means, _LEARNED_AT)) if len(means) >= _LEARNED_FROM else None
+        case number:
+            return float(number)
+
+
+def limited(draft: PolicyDraft, first: PolicyCandidate, most: float) -> PolicyDraft:
+    """Return a revision whose numbers differ from the first candidate's by at most `most`."""
+    before, after = np.array(first.params), np.array(draft.params)
+    near = np.round(np.clip(after, before - most, before + most), 6)
+    if np.array_equal(near, after):
+        return draft
+    note = f"a change larger than {most:g} was cut, because the policy was good already"
+    return draft._replace(params=tuple(near.tolist()), warnings=(*draft.warnings, note))
+
+
+def _check(
+    run: SearchRun, purpose: str, entries: Sequence[Entry], count: int
+) -> Plays[list[Recheck]]:
+    """Play further episodes of policies, as far as the budget goes."""
+    count = min(count, run.budget_left // len(entries))
+    if count < 1:
+        return []
+    seeds = run.seeds_for(purpose, len(entries))
+    rollouts = yield run.trial([entry.params for entry in entries], seeds, count)
+    run.spend(rollouts)
+    checks = [
+        Recheck(
+            candidate=entry.number,
+            tried=tried_of(seeds[row], rollouts, row),
+            is_final=purpose.startswith("final"),
+        )
+        for row, entry in enumerate(entries)
+    ]
+    for check in checks:
+        run.history.check(check)
+    return checks
+
+
+def _play_again(run: SearchRun, candidates: Candidates) -> Plays[BatchRecording | None]:
+    if not candidates or not run.needs_transitions:
+        return None
+    trial = run.trial(
+        [candidate.params for candidate in candidates],
+        [candidate.tried.seed for candidate in candidates],
+        len(candidates[0].tried.returns),
+    )
+    rollouts = yield trial._replace(is_recorded=True)
+    if run.critic is not None:
+        run.critic.observe(rollouts.recording)
+    return rollouts.recording

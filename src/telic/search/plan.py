@@ -19,8 +19,7 @@ from telic.search.methods import (
 )
 from telic.search.policies import WITH_RANDOM_PARTS, PolicyFamily, make_policy
 from telic.search.records import NO_MODEL, SearchConfig, SearchProtocol
-from telic.search.rollouts import Player
-from telic.search.task import SearchTask
+from telic.search.task import Player, SearchTask
 from telic.search.worlds import find_task, make_world
 
 TRAINED = "sb3:"

@@ -8,11 +8,9 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from telic.search.history import Entry, History
 from telic.search.policies import PolicyFamily, Space
-from telic.search.records import Candidates, ModelQuestion
-from telic.search.rollouts import BatchRecording
-from telic.search.task import Floats, SearchTask, generator
+from telic.search.records import Candidates, Entry, History, ModelQuestion
+from telic.search.task import BatchRecording, Floats, SearchTask, generator
 
 _RANDOM_AT_ONCE = 10
 _STEPS_AT_ONCE = 4

@@ -15,12 +15,10 @@ from telic.errors import UsageError
 from telic.report import document as doc
 from telic.report.charts import ChartLine, LineChart, Point
 from telic.report.html import render_page
-from telic.search.history import Params
 from telic.search.plan import TRAINED
-from telic.search.records import PolicyCandidate, SearchIteration
-from telic.search.results import Result
-from telic.search.rollouts import PolicyTrial, Trace
-from telic.search.task import Floats, rollout_seeds
+from telic.search.records import Params, PolicyCandidate, SearchIteration
+from telic.search.runner import Result
+from telic.search.task import Floats, PolicyTrial, Trace, rollout_seeds
 from telic.search.worlds import DOORS, MAZE
 from telic.storage.files import plain, write_text
 

@@ -11,7 +11,6 @@ from telic.core.plugins import load_plugin
 from telic.core.seeds import derive
 from telic.errors import ConfigError
 from telic.llm import ModelAnswerError, Models
-from telic.search.history import Entry, History
 from telic.search.language_model import Asker, Hybrid, ModelProposer, objection
 from telic.search.methods import Switches
 from telic.search.plan import SearchPlan
@@ -31,6 +30,8 @@ from telic.search.proposers import (
 from telic.search.records import (
     NO_MODEL,
     Candidates,
+    Entry,
+    History,
     ModelQuestion,
     Place,
     PolicyCandidate,
@@ -39,8 +40,14 @@ from telic.search.records import (
     TrialEpisodes,
     Winner,
 )
-from telic.search.rollouts import BatchRecording, PolicyTrial, Rollouts
-from telic.search.task import Floats, SearchTask, rollout_seeds
+from telic.search.task import (
+    BatchRecording,
+    Floats,
+    PolicyTrial,
+    Rollouts,
+    SearchTask,
+    rollout_seeds,
+)
 from telic.search.writer import WatchedCandidate, Writer
 
 _NEIGHBOURS = 3  # history points per parameter that a regression looks at

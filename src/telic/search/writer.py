@@ -12,14 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from telic.llm import prompt_hash, render
-from telic.search.history import Entry, History
 from telic.search.methods import Switches, Terms, Thinning
 from telic.search.plan import SearchPlan
 from telic.search.policies import Space
 from telic.search.proposers import View
-from telic.search.records import PolicyCandidate
-from telic.search.rollouts import TERMINATED, TIME_LIMIT, Rollouts, Trace
-from telic.search.task import Floats, SearchTask
+from telic.search.records import Entry, History, PolicyCandidate
+from telic.search.task import TERMINATED, TIME_LIMIT, Floats, Rollouts, SearchTask, Trace
 
 _EXCERPT = 8
 _EDGE = 4  # steps kept at either end of a thinned trace

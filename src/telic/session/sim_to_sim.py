@@ -42,8 +42,15 @@ from telic.storage.trajectories import (
     read_trajectory,
     write_trajectory,
 )
-from telic.training.export.deployment import Agreement, Deployment, read_deployment
-from telic.training.export.robot_folder import RobotCheck, RobotStarts, nominal, starts_of
+from telic.training.export.deployment import (
+    Agreement,
+    Deployment,
+    RobotCheck,
+    RobotStarts,
+    nominal,
+    read_deployment,
+    starts_of,
+)
 
 EPISODES = 32
 _SAME_OBSERVATION = 1e-4

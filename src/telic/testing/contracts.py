@@ -15,14 +15,12 @@ from telic.envs.spec import EnvSpec
 from telic.envs.vector import VecEnv
 from telic.judges.code import Judge
 from telic.judges.verdict import Verdict
-from telic.search.history import History
 from telic.search.plan import SearchPlan, make_plan
 from telic.search.policies import PolicyFamily
 from telic.search.proposers import PolicyDraft, PolicyProposal, Proposer, View
-from telic.search.records import PolicyCandidate, SearchConfig, SearchIteration
-from telic.search.rollouts import BatchRecording, PolicyTrial
+from telic.search.records import History, PolicyCandidate, SearchConfig, SearchIteration
 from telic.search.run import tried_of
-from telic.search.task import SearchTask, rollout_seeds
+from telic.search.task import BatchRecording, PolicyTrial, SearchTask, rollout_seeds
 from telic.storage.trajectories import RECORDED, Trajectory, TrajectoryFacts
 
 _STEPS = 25

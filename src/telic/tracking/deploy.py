@@ -30,13 +30,11 @@ from telic.robots import TOKENS
 from telic.robots.scene import ASSETS, write_licence, write_scene
 from telic.storage.files import write_json, write_text
 from telic.storage.reading import read_text
-from telic.tracking.environment import open_motions
 from telic.tracking.evaluate import ClipPlayer
-from telic.tracking.export import TrackerDeployment, TrackerExport, export_tracker
 from telic.tracking.observations import local_points, point_turns
 from telic.tracking.parts import substeps
-from telic.tracking.task import ClipChoice, TrackingTask
-from telic.tracking.tracker import Tracker
+from telic.tracking.task import ClipChoice, TrackingTask, open_motions
+from telic.tracking.tracker import Tracker, TrackerDeployment, TrackerExport, export_tracker
 
 _RUNNER = Path(__file__).with_name("run_tracker.py")
 _ALIKE_STEPS, _ALIKE = 10, 1e-3

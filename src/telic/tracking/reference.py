@@ -15,9 +15,9 @@ from torch import Tensor
 from telic.core.rotations import conjugate, rotate
 from telic.core.tensors import split
 from telic.errors import UsageError
+from telic.motions.clip import MotionFrames, MotionTable, body_states
 from telic.motions.kinematics import Kinematics
 from telic.motions.library import MotionLibrary
-from telic.motions.table import MotionFrames, MotionTable, body_states
 from telic.tracking.parts import TrackedParts
 
 _CHUNK = 100_000

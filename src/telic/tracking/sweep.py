@@ -12,30 +12,12 @@ from pathlib import Path
 from statistics import fmean
 from typing import NamedTuple
 
-from pydantic import Field
-
-from telic.core.config import Record
 from telic.errors import UsageError
 from telic.storage.layout import RunFolder
 from telic.tracking.config import TrackingConfig
-from telic.tracking.reports import TrackingReport, latest_reports
+from telic.tracking.reports import SweepPoint, TrackingReport, latest_reports
 from telic.tracking.train import CONFIG, TrackingOptions, read_config, train_tracker
 from telic.training.folder import status_of
-
-
-class SweepPoint(Record):
-    """How well trackers follow held-out clips with tokens of one size; means over seeds."""
-
-    run: str = Field(description="folder of the run")
-    numbers: int = Field(description="of all tokens of a step")
-    levels: int = Field(description="of each number")
-    bits: float = Field(description="that a step's tokens can say")
-    used_bits: float = Field(description="entropy of the codes, numbers taken by themselves")
-    success_rate: float
-    global_success_rate: float
-    mpjpe_l_mm: float
-    agreement: float | None = Field(description="equal codes of two encoders; None: only one")
-    step: int
 
 
 class TokenSize(NamedTuple):

@@ -1,13 +1,14 @@
 """The task of following motions: N robots, each with a clip, a place in it and an encoder.
 
-A control step goes: act, simulate, move on in the clip, compare the robot with the reference of the
-same moment, count failures, begin anew where an episode ended, look. Where a robot is in its clip
-is its start plus the simulated time, so nothing can come out of step.
+A control step goes: act, simulate, advance in the clip, compare the robot with the reference of the
+same moment, count failures, start over where an episode ended, observe. Where a robot is in its
+clip is its start plus the simulated time, so nothing can come out of step.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -18,14 +19,18 @@ from telic.core.rotations import about, multiply
 from telic.core.seeds import uniform
 from telic.core.tensors import cross, norm, split
 from telic.envs.domain_randomization import RANDOMIZATIONS, RandomizedModel
+from telic.envs.mujoco import MujocoEnv
 from telic.envs.task import Outcome, Task, TaskArguments
+from telic.errors import UsageError
+from telic.motions.clip import Split
 from telic.motions.library import MotionLibrary
-from telic.sim import Simulation
+from telic.motions.robot import motion_robot
+from telic.sim import Simulation, simulate
 from telic.tracking import sampler, scores
 from telic.tracking.config import TerminationsGroup, TrackingConfig
-from telic.tracking.parts import TrackedParts
+from telic.tracking.observations import RowView
+from telic.tracking.parts import TrackedParts, substeps, tracked_parts
 from telic.tracking.reference import BodyFrames, ReferenceTable
-from telic.tracking.view import RowView
 
 _DRAWS, _PUSH = 21, 23
 """streams of random numbers"""
@@ -397,3 +402,97 @@ class TrackingTask(Task[TaskArguments]):
         moment = self._view.moment(self.qpos, self.qvel, bodies, self._frame(), self.memory)
         rows, self.memory["sensed"] = self._view.rows(moment, self.memory, age)
         return rows
+
+
+_SPARE = 0.25
+"""room for clips that take the place of others and are longer"""
+
+
+def open_motions(config: TrackingConfig) -> MotionLibrary:
+    """Return the motions of a configuration: of its folder, or generated for its robot."""
+    robot = motion_robot(config.robot.name)
+    group = config.motions
+    if group.library is not None:
+        library = MotionLibrary.open(Path(group.library))
+        if library.robot.joint_names != robot.joint_names:
+            raise UsageError(
+                f"The motions in {group.library} are of {library.robot.name}, not of {robot.name}.",
+                hint="Retarget them: telic motions import.",
+            )
+        return library
+    from telic.motions.generate import generated_library
+
+    return generated_library(
+        robot,
+        group.generated,
+        families=group.families,
+        seed=group.seed,
+        held_share=group.held_share,
+    )
+
+
+def clips_of(library: MotionLibrary, split: Split) -> list[int]:
+    """Return the clips of a split; raises UsageError where there are none."""
+    found = library.chosen(split)
+    if not found:
+        raise UsageError(f"The library has no clip for {split}.", hint="See: telic motions show")
+    return found
+
+
+def make_tracking(
+    config: TrackingConfig,
+    library: MotionLibrary,
+    clips: Sequence[int],
+    *,
+    num_envs: int,
+    seeds: Sequence[int] = (0,),
+    device: str = "cpu",
+    threads: int | None = None,
+    playing: bool = False,
+) -> MujocoEnv:
+    """Return N environments that follow some clips of a library.
+
+    Args:
+        config: everything about them.
+        library: where the clips are.
+        clips: their numbers.
+        num_envs: environments in the batch.
+        seeds: one per member of a population, which get equal slices.
+        device: "cpu" or "cuda".
+        threads: that simulate; None: one per core.
+        playing: measure instead of train: no noise, no variation, the failures of evaluation.
+    """
+    parts = tracked_parts(config.robot)
+    model = parts.robot.model
+    skip = substeps(config.robot, model.opt.timestep)
+    sim = simulate(model, num_envs, device=device, num_threads=threads)
+    table = ReferenceTable(
+        library,
+        clips,
+        parts,
+        dt=config.robot.control_s,
+        lag_s=model.opt.timestep,
+        proportions=config.motions.proportions,
+        least_points=config.motions.person_points,
+        device=sim.device,
+        spare=_SPARE if config.motions.renew_every else 0.0,
+    )
+    arguments = TaskArguments(
+        xml_file=str(parts.robot.file), frame_skip=skip, max_episode_steps=None
+    )
+    task = TrackingTask(
+        sim,
+        parts.to(sim.device),
+        table,
+        config,
+        arguments,
+        members=len(seeds),
+        playing=playing,
+    )
+    return MujocoEnv(sim, task, seed=list(seeds))
+
+
+def tracking_task(env: MujocoEnv) -> TrackingTask:
+    """Return the task of a tracking environment."""
+    assert isinstance(env.task, TrackingTask)
+    return env.task

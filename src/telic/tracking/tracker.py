@@ -1,21 +1,40 @@
-"""A trained tracker as one file: its networks, its normaliser, and all that decided it."""
+"""A trained tracker as one file, and its export to ONNX: encoders, control decoder, the whole.
+
+    encoder_<name>.onnx   told (N, k)                -> token (N, width)
+    decoder.onnx          token, senses (N, s)       -> action (N, A) in [-1, 1]
+    tracker.onnx          rows (N, inputs of policy) -> action, by whoever drives in each row
+
+Normalisation is inside. What is written is run and compared with the tracker; where a number lies
+on the edge between two levels, rounding may go either way, and such rows are counted, not compared.
+"""
 
 from __future__ import annotations
 
+import json
 import pickle
 import struct
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
+from pydantic import Field
 from torch import Tensor
 
-from telic.errors import BadFile, MissingFile, TelicError
-from telic.storage.files import replacing
+from telic.core.config import Record
+from telic.core.tensors import integers, numbers
+from telic.core.text import file_name
+from telic.errors import BadFile, MissingExtra, MissingFile, TelicError
+from telic.storage.files import replacing, write_json
 from telic.tracking.config import TrackingConfig
 from telic.tracking.observations import RowColumns, RowFacts
+from telic.tracking.parts import tracked_parts
 from telic.tracking.tokens import TokenNetworks
-from telic.training.population import Actor, Population, Scaling
+from telic.training.export.files import OPSET, TOLERANCE
+from telic.training.networks import Layer
+from telic.training.population import CLIP, Actor, Population, Scaling
 
 FORMAT = 1
 _DAMAGE = (
@@ -151,3 +170,319 @@ def _read(path: Path) -> Tracker:
     if not bool(flat.isfinite().all()):
         raise BadFile(f"{path} holds weights that are not finite.")
     return Tracker(config, facts, flat, scaling)
+
+
+Array = NDArray[Any]
+_IR_VERSION = 8
+_EDGE = 1e-3
+"""how near to the edge between two levels, in levels, rounding may go either way"""
+_TRIALS = 256
+
+
+class ExportedFile(Record):
+    """A file that was written and compared with the tracker."""
+
+    name: str
+    inputs: dict[str, int] = Field(description="columns by input")
+    outputs: dict[str, int] = Field(description="columns by output")
+    deviation: float = Field(description="largest difference from the tracker")
+    compared: int = Field(description="rows that were compared")
+    on_edge: int = Field(description="rows left out, for a number lay between two levels")
+
+
+class TrackerDeployment(Record):
+    """A folder that follows a motion without telic, and how alike it does."""
+
+    folder: str
+    clip: str
+    steps: int = Field(description="of the motion")
+    apart: float = Field(description="largest difference of a position in the first steps")
+    joint_rad: float = Field(description="mean error of joints over all steps, as run.py plays")
+    joint_rad_here: float = Field(description="the same, as telic simulates it")
+
+
+class TrackerExport(Record):
+    """All files of a tracker."""
+
+    folder: str
+    files: tuple[ExportedFile, ...]
+    deployment: TrackerDeployment | None = Field(
+        default=None, description="the folder that runs without telic; None: none was asked for"
+    )
+    robot: str | None = Field(
+        default=None, description="a model whose actions are tokens; None: none was asked for"
+    )
+
+
+class _Graph:
+    """Collects the operations of an ONNX graph."""
+
+    def __init__(self) -> None:
+        try:
+            import onnx
+        except ImportError:
+            raise MissingExtra("onnx", "export", "Writing a tracker as ONNX") from None
+        self._onnx: Any = onnx
+        self._nodes: list[Any] = []
+        self._constants: list[Any] = []
+
+    def constant(self, values: Any) -> str:
+        name = f"constant_{len(self._constants)}"
+        array = np.asarray(values)
+        array = array.astype(np.float32) if array.dtype.kind == "f" else array
+        self._constants.append(self._onnx.numpy_helper.from_array(array, name))
+        return name
+
+    def op(self, kind: str, *inputs: str, **attributes: Any) -> str:
+        name = f"{kind.lower()}_{len(self._nodes)}"
+        self._nodes.append(self._onnx.helper.make_node(kind, list(inputs), [name], **attributes))
+        return name
+
+    def layers(self, x: str, layers: Sequence[Layer]) -> str:
+        for place, layer in enumerate(layers):
+            weight = self.constant(layer.weight[0].numpy())
+            x = self.op("Gemm", x, weight, self.constant(layer.bias[0, 0].numpy()))
+            if place + 1 < len(layers):
+                x = self.op("Mul", x, self.op("Sigmoid", x))
+        return x
+
+    def normalised(self, x: str, shift: Array, scale: Array) -> str:
+        x = self.op("Mul", self.op("Sub", x, self.constant(shift)), self.constant(scale))
+        return self.clipped(x, CLIP)
+
+    def clipped(self, x: str, most: float) -> str:
+        return self.op("Clip", x, self.constant(np.float32(-most)), self.constant(np.float32(most)))
+
+    def quantised(self, x: str, levels: int) -> str:
+        half = (levels - 1) * (1.0 + 1e-3) / 2.0
+        offset = 0.5 if levels % 2 == 0 else 0.0
+        x = self.op("Tanh", self.op("Add", x, self.constant(np.float32(np.arctanh(offset / half)))))
+        x = self.op("Mul", x, self.constant(np.float32(half)))
+        x = self.op("Round", self.op("Sub", x, self.constant(np.float32(offset))))
+        return self.op("Div", x, self.constant(np.float32(levels // 2)))
+
+    def columns(self, x: str, places: Sequence[int]) -> str:
+        return self.op("Gather", x, self.constant(np.array(places, dtype=np.int64)), axis=1)
+
+    def model(
+        self, inputs: dict[str, int], output: tuple[str, str, int], facts: dict[str, str]
+    ) -> bytes:
+        helper, kind = self._onnx.helper, self._onnx.TensorProto.FLOAT
+        given, name, width = output
+        self._nodes.append(helper.make_node("Identity", [given], [name]))
+        graph = helper.make_graph(
+            self._nodes,
+            "tracker",
+            [helper.make_tensor_value_info(k, kind, ["n", v]) for k, v in inputs.items()],
+            [helper.make_tensor_value_info(name, kind, ["n", width])],
+            self._constants,
+        )
+        made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", OPSET)])
+        made.ir_version = _IR_VERSION
+        helper.set_model_props(made, facts)
+        self._onnx.checker.check_model(made)
+        return made.SerializeToString()
+
+
+def export_tracker(tracker: Tracker, folder: Path) -> TrackerExport:
+    """Write all files of a tracker and prove that they act as it does.
+
+    Raises TelicError, and leaves no file, when one deviates by more than 1e-5.
+    """
+    tracker = tracker.to("cpu")
+    folder.mkdir(parents=True, exist_ok=True)
+    facts = _facts(tracker)
+    trials = _trials(tracker)
+    shape = tracker.shape
+    files = [
+        _write(
+            folder / f"encoder_{file_name(each.name)}.onnx",
+            _encoder(tracker, each.name),
+            facts,
+            trials,
+        )
+        for each in shape.encoders
+    ]
+    files.append(_write(folder / "decoder.onnx", _decoder(tracker), facts, trials))
+    files.append(_write(folder / "tracker.onnx", _whole(tracker), facts, trials))
+    done = TrackerExport(folder=str(folder), files=tuple(files))
+    write_json(folder / "tracker.json", {**facts, "files": [f.model_dump() for f in files]})
+    return done
+
+
+class _Trials:
+    """Rows to compare files on, and which of them lie on the edge of a level."""
+
+    def __init__(self, rows: torch.Tensor, tracker: Tracker) -> None:
+        self.rows, self.tracker = rows, tracker
+        seen = tracker.actor.part(tracker.actor.scaling.apply(rows.unsqueeze(0)))
+        self.seen = seen
+        nets, views = tracker.networks, tracker.actor.views
+        self.tokens: dict[str, torch.Tensor] = {}
+        self.clear: dict[str, torch.Tensor] = {}
+        for each in tracker.shape.encoders:
+            latent = nets.encode(views, seen, each.name)[0]
+            self.tokens[each.name] = nets.quantiser(latent)
+            y = nets.quantiser.bound(latent)
+            self.clear[each.name] = ((y - y.floor() - 0.5).abs() > _EDGE).all(1)
+
+
+def _trials(tracker: Tracker) -> _Trials:
+    """Return rows as seen in training, in which everybody drives in turn."""
+    generator = torch.Generator().manual_seed(0)
+    scaling, shape = tracker.actor.scaling, tracker.shape
+    spread = 1.0 / scaling.scale[0]
+    rows = scaling.shift[0] + spread * torch.randn(_TRIALS, shape.inputs, generator=generator)
+    drives = torch.arange(_TRIALS) % len(shape.encoders)
+    one_hot = torch.nn.functional.one_hot(drives, len(shape.encoders)).float()
+    rows[:, slice(*shape.driving)] = one_hot
+    rows[:, slice(*shape.available)] = 1.0
+    return _Trials(rows[:, : shape.actor_inputs].contiguous(), _prefix(tracker))
+
+
+def _prefix(tracker: Tracker) -> Tracker:
+    """Return the tracker with a normaliser of what the policy sees alone."""
+    scaling = tracker.actor.scaling
+    seen = tracker.shape.actor_inputs
+    cut = type(scaling)(scaling.shift[..., :seen], scaling.scale[..., :seen])
+    narrow = tracker.to("cpu")
+    narrow.actor = narrow.actor._replace(scaling=cut)
+    return narrow
+
+
+class _Made(NamedTuple):
+    """A graph with its inputs and its output: what gives it, its name and its columns."""
+
+    graph: _Graph
+    inputs: dict[str, int]
+    output: tuple[str, str, int]
+    encoder: str | None
+
+
+def _scales(tracker: Tracker, places: Sequence[int]) -> tuple[Array, Array]:
+    scaling, index = tracker.actor.scaling, list(places)
+    return scaling.shift[0, 0, index].numpy(), scaling.scale[0, 0, index].numpy()
+
+
+def _stack(tracker: Tracker, name: str) -> list[Layer]:
+    return tracker.networks.layers(tracker.actor.views, name)
+
+
+def _encoder(tracker: Tracker, name: str) -> _Made:
+    graph, shape = _Graph(), tracker.shape
+    own = next(each for each in shape.encoders if each.name == name)
+    x = graph.normalised("told", *_scales(tracker, own.columns))
+    token = graph.quantised(graph.layers(x, _stack(tracker, name)), shape.levels)
+    return _Made(graph, {"told": len(own.columns)}, (token, "token", shape.width), name)
+
+
+def _decoder(tracker: Tracker) -> _Made:
+    graph, shape = _Graph(), tracker.shape
+    senses = graph.normalised("senses", *_scales(tracker, range(*shape.senses)))
+    x = graph.op("Concat", "token", senses, axis=1)
+    action = graph.clipped(graph.layers(x, _stack(tracker, "control")), 1.0)
+    inputs = {"token": shape.width, "senses": shape.senses[1] - shape.senses[0]}
+    return _Made(graph, inputs, (action, "action", shape.outputs), None)
+
+
+def _whole(tracker: Tracker) -> _Made:
+    graph, shape = _Graph(), tracker.shape
+    rows = graph.normalised("rows", *_scales(tracker, range(shape.actor_inputs)))
+    latent = None
+    for place, each in enumerate(shape.encoders):
+        own = graph.layers(graph.columns(rows, each.columns), _stack(tracker, each.name))
+        if latent is None:
+            latent = own
+            continue
+        drives = graph.columns(rows, [shape.driving[0] + place])
+        chosen = graph.op("Greater", drives, graph.constant(np.float32(0.5)))
+        latent = graph.op("Where", chosen, own, latent)
+    assert latent is not None
+    token = graph.quantised(latent, shape.levels)
+    x = graph.op("Concat", token, graph.columns(rows, range(*shape.senses)), axis=1)
+    action = graph.clipped(graph.layers(x, _stack(tracker, "control")), 1.0)
+    return _Made(graph, {"rows": shape.actor_inputs}, (action, "action", shape.outputs), None)
+
+
+def _expected(made: _Made, trials: _Trials) -> tuple[dict[str, Array], Array, Array]:
+    """Return what to feed, what should come, and which rows can be compared."""
+    rows, tracker = trials.rows, trials.tracker
+    shape = tracker.shape
+    everyone = torch.ones(len(rows), dtype=torch.bool)
+    if "told" in made.inputs:
+        own = next(each for each in shape.encoders if each.name == made.encoder)
+        feed = {"told": rows[:, list(own.columns)].numpy()}
+        return feed, trials.tokens[own.name].numpy(), trials.clear[own.name].numpy()
+    if "token" in made.inputs:
+        token = trials.tokens[shape.encoders[0].name]
+        senses = trials.seen[..., slice(*shape.senses)]
+        action = tracker.networks.decode(tracker.actor.views, token.unsqueeze(0), senses)[0]
+        raw = rows[:, slice(*shape.senses)]
+        feed = {"token": token.numpy(), "senses": raw.numpy()}
+        return feed, action.clamp(-1.0, 1.0).numpy(), everyone.numpy()
+    drives = rows[:, slice(*shape.driving)] > 0.5
+    clear = torch.stack([trials.clear[each.name] for each in shape.encoders], dim=1)
+    feed = {"rows": rows.numpy()}
+    return feed, tracker.act(rows).numpy(), (clear | ~drives).all(1).numpy()
+
+
+def _write(path: Path, made: _Made, facts: dict[str, str], trials: _Trials) -> ExportedFile:
+    output = made.output[1]
+    with replacing(path) as temporary, torch.no_grad():
+        about = {**facts, "inputs": json.dumps(made.inputs)}
+        temporary.write_bytes(made.graph.model(made.inputs, made.output, about))
+        feed, expected, clear = _expected(made, trials)
+        got = _run(temporary, feed)
+        worst = float(np.abs(got - expected)[clear].max()) if clear.any() else float("nan")
+        if not worst <= TOLERANCE:  # so that NaN fails too
+            raise TelicError(
+                f"{path.name} was not written: it deviates from the tracker by {worst:.2g}, more "
+                f"than {TOLERANCE:g}.",
+                hint="The tracker itself is intact. Please report this with its file.",
+            )
+    return ExportedFile(
+        name=path.name,
+        inputs=made.inputs,
+        outputs={output: made.output[2]},
+        deviation=worst,
+        compared=int(clear.sum()),
+        on_edge=int((~clear).sum()),
+    )
+
+
+def _run(path: Path, feed: dict[str, Array]) -> Array:
+    try:
+        import onnxruntime
+    except ImportError:
+        raise MissingExtra("onnxruntime", "export", "Checking a tracker written as ONNX") from None
+    runtime: Any = onnxruntime
+    session = runtime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+    return np.asarray(session.run(None, {k: v.astype(np.float32) for k, v in feed.items()})[0])
+
+
+def _facts(tracker: Tracker) -> dict[str, str]:
+    """Return all that a user of the files must know, as text."""
+    config, shape = tracker.config, tracker.shape
+    parts = tracked_parts(config.robot)
+    robot, motors = parts.robot, parts.robot.facts.motors or ()
+    names = tracker.columns.names()
+    reach = parts.action_size * config.robot.action_limit
+    facts: dict[str, Any] = {
+        "telic": tracker.facts.telic,
+        "step": tracker.facts.step,
+        "robot": robot.name,
+        "joint_names": robot.joint_names,
+        "action_joints": [robot.joint_names[i] for i in integers(parts.action_joints)],
+        "default_pose_rad": robot.home.joint_pos.tolist(),
+        "action_reach_rad": numbers(reach),
+        "action_base": config.robot.action_base,
+        "stiffness": [motor.gain for motor in motors],
+        "damping": [-motor.bias[2] for motor in motors],
+        "control_s": config.robot.control_s,
+        "row_names": names[: shape.actor_inputs],
+        "encoders": {e.name: [names[i] for i in e.columns] for e in shape.encoders},
+        "senses": names[slice(*shape.senses)],
+        "tokens": [shape.tokens, shape.token_dim, shape.levels],
+        "units": "metres, radians, seconds; quaternions w first",
+    }
+    return {k: v if isinstance(v, str) else json.dumps(v) for k, v in facts.items()}

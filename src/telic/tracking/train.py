@@ -2,17 +2,23 @@
 
     train_tracker        find or make the run's folder, and do the work in it
       build              environment, token networks, population, collector
-      training.loop      THE MAIN FLOW: collect, learn, record, evaluate, save
+      training.loop      the main flow: collect, learn, record, evaluate, save
         TokenNetworks    adds the token losses to the gradient (`PolicyNetworks.descend`)
         apply_schedules  changes what is scheduled before every batch (`Population.on_anneal`)
         TrackRecorder    keeps trackers, reports and the numbers of tokens and sampling
 
-Nobody's code runs here but telic's own, so there is no confined worker.
+With several processes, this one leads and keeps the run; failures are counted together, so that all
+processes draw their starts by the same chances. Only telic's own code runs here, so there is no
+confined worker.
 """
 
 from __future__ import annotations
 
+import json
 import math
+import os
+import sys
+import tempfile
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -25,24 +31,29 @@ from torch import Tensor
 from telic.core.events import Event, Listener, LogMessage, ignore
 from telic.core.seeds import derive
 from telic.core.tensors import integers, learn_beside_simulation
-from telic.errors import BadFile, ConfigError, UnknownName, UsageError
+from telic.errors import BadFile, ConfigError, TrainingFailed, UnknownName, UsageError
+from telic.jobs.process import Process
 from telic.motions.clip import Split
 from telic.motions.library import MotionLibrary
 from telic.rewards._decide import RunnerChoice
 from telic.rewards.load import load_reward
-from telic.storage.files import read_record, remove_unfinished, write_json
+from telic.storage.files import make_folder, read_record, remove_unfinished, write_json
 from telic.storage.layout import RunFolder
 from telic.tracking.config import Schedule, TrackingConfig
-from telic.tracking.environment import clips_of, make_tracking, open_motions, tracking_task
-from telic.tracking.evaluate import ClipPlayer, played_clips
-from telic.tracking.processes import SharedCollector, share, train_in_processes
-from telic.tracking.recorder import TrackEvaluator, TrackRecorder
-from telic.tracking.task import CURRICULUM, TrackingTask
+from telic.tracking.evaluate import ClipPlayer, TrackEvaluator, TrackRecorder, played_clips
+from telic.tracking.task import (
+    CURRICULUM,
+    TrackingTask,
+    clips_of,
+    make_tracking,
+    open_motions,
+    tracking_task,
+)
 from telic.tracking.token_phases import warm_up
 from telic.tracking.tokens import LOSSES, TokenNetworks
 from telic.training import loop
 from telic.training.folder import create, find_unfinished, new_run, set_status, working_on
-from telic.training.group import TrainingGroup, process_seed
+from telic.training.group import Nccl, SharedMemory, TrainingGroup, process_seed
 from telic.training.health import Health
 from telic.training.job import Member, RewardSource, TrainJob, member_groups
 from telic.training.population import Actor, Population
@@ -134,7 +145,9 @@ def build(
     learner = PpoLearner(population)
     setup = Setup(job, env, scoring, population, learner, collector, tracker, health)
     if group is not None:
-        share(setup, group, task)
+        assert isinstance(collector, SharedCollector)
+        population.join(group)
+        collector.join(group, task)
     return setup
 
 
@@ -411,3 +424,111 @@ class RenewingCollector(Collector):
                 self._task.memory["played"], self._task.memory["failed"] = kept
         self._task.memory["batches"] = self._task.memory["batches"] + 1
         return super().collect(actor, noise, alive)
+
+
+_GOODBYE_S = 20.0
+
+
+class SharedCollector(Collector):
+    """A collector whose task counts failures together with those of other processes."""
+
+    def join(self, group: TrainingGroup, task: TrackingTask) -> None:
+        """Count together with a group from now on."""
+        self._group, self._task = group, task
+        self._known = {name: task.memory[name].clone() for name in ("played", "failed")}
+
+    def collect(self, actor: Actor, noise: Tensor, alive: Tensor) -> Batch:
+        """Exchange what was counted since the last batch, then collect the next."""
+        for name, known in self._known.items():
+            grown = self._group.sum_(self._task.memory[name] - known, collecting=True)
+            self._task.memory[name] = known + grown
+            self._known[name] = self._task.memory[name].clone()
+        return super().collect(actor, noise, alive)
+
+
+# ---- several processes
+
+
+def train_in_processes(
+    config: TrackingConfig, runs_dir: Path, options: TrackingOptions, *, is_new: bool
+) -> Run:
+    """Train with several processes; on GPUs, each has one of its own.
+
+    Args:
+        config: says how many.
+        runs_dir: where the run goes; the others keep theirs in `.processes` there.
+        options: of the training, with a name.
+        is_new: whether nothing is there to resume from.
+    """
+    assert options.name is not None
+    size, place = config.trainer.processes, runs_dir / ".processes" / options.name
+    make_folder(place)
+    with tempfile.TemporaryDirectory() as meeting:
+        SharedMemory.make(Path(meeting), size)
+        kept = ("seeds", "threads", "evaluations", "save_every_s")
+        shared = {name: getattr(options, name) for name in kept} | {"fresh": is_new}
+        helpers: list[Process] = []
+        for rank in range(1, size):
+            device = f"cuda:{rank}" if options.device.startswith("cuda") else options.device
+            order = {
+                "config": config.model_dump(mode="json"),
+                "runs_dir": str(place),
+                "rank": rank,
+                "meeting": meeting,
+                "options": {**shared, "device": device, "name": f"process-{rank}"},
+            }
+            command = [sys.executable, "-m", "telic.tracking.train", json.dumps(order)]
+            with (place / f"process-{rank}.log").open("wb") as out:
+                helpers.append(Process(command, stdout=out, own_group=False))
+
+        def require_helpers() -> None:
+            for rank, helper in enumerate(helpers, 1):
+                if helper.code is not None:
+                    raise TrainingFailed(
+                        f"Process {rank + 1} of {size} that train together ended with exit code "
+                        f"{helper.code}; its log is {place / f'process-{rank}.log'}.",
+                        hint="Run the same command again: it resumes from the last save.",
+                    )
+
+        try:
+            return _train_as(0, config, runs_dir, options, Path(meeting), require_helpers)
+        finally:
+            for helper in helpers:
+                if helper.wait(_GOODBYE_S) is None:
+                    helper.kill()
+
+
+def _train_as(
+    rank: int,
+    config: TrackingConfig,
+    runs_dir: Path,
+    options: TrackingOptions,
+    meeting: Path,
+    while_waiting: Callable[[], None],
+) -> Run:
+    """Train as one of several processes that meet in a folder; on GPUs, each has its own."""
+    size, sums = config.trainer.processes, None
+    if options.device.startswith("cuda"):
+        sums = Nccl(meeting / "group", rank, size, options.device)
+    group = TrainingGroup(rank, size, sums or SharedMemory(meeting, rank, size, while_waiting))
+    try:
+        return train_tracker(config, runs_dir, options._replace(group=group))
+    finally:
+        group.close()
+
+
+def _help(order: dict[str, Any]) -> None:
+    """Train along until all are done: the main function of a helper process."""
+    parent = os.getppid()
+
+    def require_parent() -> None:
+        if os.getppid() != parent:
+            raise TrainingFailed("The process that leads this training has ended.")
+
+    config, options = TrackingConfig.parse(order["config"]), TrackingOptions(**order["options"])
+    place, meeting = Path(order["runs_dir"]), Path(order["meeting"])
+    _train_as(order["rank"], config, place, options, meeting, require_parent)
+
+
+if __name__ == "__main__":
+    _help(json.loads(sys.argv[1]))

@@ -9,7 +9,6 @@ import torch
 from torch import Tensor
 
 from telic.core.seeds import derive
-from telic.training.distributions import distribution
 from telic.training.group import TrainingGroup, process_seed
 from telic.training.job import MEMBER_FIELDS, PpoSettings
 from telic.training.networks import (
@@ -19,6 +18,7 @@ from telic.training.networks import (
     PolicyNetworks,
     Shape,
     Views,
+    distribution,
 )
 
 CLIP = 10.0

@@ -11,9 +11,8 @@ from torch import Tensor
 from telic.core.tensors import integers, table
 from telic.envs.vector import VecEnv
 from telic.sim.cuda_graph import GraphedCallable
-from telic.training.distributions import Distribution
 from telic.training.group import TrainingGroup
-from telic.training.networks import PolicyNetworks
+from telic.training.networks import Distribution, PolicyNetworks
 from telic.training.population import Actor
 from telic.training.scoring import Scoring
 

@@ -13,17 +13,22 @@ from telic.motions.clip import Split
 from telic.report.html import render_page
 from telic.storage.files import write_json, write_text
 from telic.storage.layout import MemberFolder, RunFolder, list_runs
+from telic.tracking.config import preset
 from telic.tracking.deploy import export_with
-from telic.tracking.environment import open_motions
-from telic.tracking.evaluate import ClipPlayer, played_clips
-from telic.tracking.export import TrackerExport
-from telic.tracking.page import evaluation_report, sweep_report
-from telic.tracking.presets import preset
-from telic.tracking.reports import as_csv, latest_reports, reports_of, trackers
-from telic.tracking.sweep import SweepPoint, sizes, sweep
-from telic.tracking.tracker import load_tracker
+from telic.tracking.evaluate import ClipPlayer, clip_video, played_clips
+from telic.tracking.reports import (
+    SweepPoint,
+    as_csv,
+    evaluation_report,
+    latest_reports,
+    reports_of,
+    sweep_report,
+    trackers,
+)
+from telic.tracking.sweep import sizes, sweep
+from telic.tracking.task import open_motions
+from telic.tracking.tracker import TrackerExport, load_tracker
 from telic.tracking.train import CONFIG, TrackingOptions, read_config, train_tracker
-from telic.tracking.video import clip_video
 from telic.training.run import Run
 from telic.verbs.elsewhere import do_elsewhere
 from telic.verbs.track import (

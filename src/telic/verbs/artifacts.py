@@ -244,7 +244,7 @@ def _session_page(thing: Thing, member: str | None) -> SessionPage:
 
 
 def _search_page(thing: Thing, member: str | None) -> SearchSummary:
-    from telic.search.results import load
+    from telic.search.runner import load
 
     return load(thing.path.parent, thing.path.name).summary
 
@@ -321,7 +321,7 @@ def report(request: ThingRequest) -> ReportPlace:
     thing = request.find("session", "search", "study")
     if thing.kind == "search":
         from telic.search.report import write_page
-        from telic.search.results import load
+        from telic.search.runner import load
 
         return ReportPlace(None, str(write_page(load(thing.path.parent, thing.path.name))))
     if thing.kind == "study":

@@ -13,9 +13,8 @@ from telic.core.text import integers
 from telic.core.verb import Wrapped, verb
 
 if TYPE_CHECKING:
-    from telic.tracking.export import TrackerExport
-    from telic.tracking.reports import TrackingReport
-    from telic.tracking.sweep import SweepPoint
+    from telic.tracking.reports import SweepPoint, TrackingReport
+    from telic.tracking.tracker import TrackerExport
 
 _EXAMPLES = """
 telic track train                                      the planar biped, minutes on two CPU cores

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from telic.core.events import LogMessage
 from telic.core.request import VerbRequest, argument, option
 from telic.core.verb import Wrapped, verb
-from telic.training.request import TrainRequest
+from telic.training.job import TrainRequest
 from telic.verbs.search import SearchMethods, search_methods
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from telic.core.verb import as_data
 from telic.errors import TelicError
 from telic.search.records import SearchConfig, SearchSummary
 from telic.search.report import page_data
-from telic.search.results import load
+from telic.search.runner import load
 from telic.session.branch import BranchOrigin
 from telic.session.certificate import Certificate
 from telic.session.control import CriteriaApproval, CriteriaProposal, Note, read_notes

@@ -19,10 +19,16 @@ from telic.errors import BadFile, UsageError
 from telic.rewards.load import load_reward
 from telic.robots.build import build
 from telic.robots.record import guessed
-from telic.training.export import robot_folder, run_robot
+from telic.training.export import deployment, run_robot
 from telic.training.export.bundle import export_run
-from telic.training.export.deployment import observed_blocks, read_deployment
-from telic.training.export.robot_folder import field_table, nominal, starts_of, write_deployment
+from telic.training.export.deployment import (
+    field_table,
+    nominal,
+    observed_blocks,
+    read_deployment,
+    starts_of,
+    write_deployment,
+)
 from tests.training.export.conftest import make_policy
 from tests.training.small import small_job, train_here
 from tests.training.test_memory import BEAT
@@ -275,7 +281,7 @@ def test_a_policy_that_sees_the_world_through_its_reward_is_exported_without(
     def refuse(*_):
         raise UsageError("The policy sees what its reward remembers of the world (best).")
 
-    monkeypatch.setattr(robot_folder, "memory_law", refuse)
+    monkeypatch.setattr(deployment, "memory_law", refuse)
     made = export_run(run, out=tmp_path / "out")
     assert made["deployment"].startswith("none: The policy sees")
     assert not (tmp_path / "out" / "deploy").exists()

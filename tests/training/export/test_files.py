@@ -6,13 +6,13 @@ import onnx
 import onnxruntime
 import pytest
 import torch
+from telic.training.export.torchscript import load_torchscript
 
 from telic.errors import MissingExtra, TelicError, UsageError
 from telic.training.export import files
 from telic.training.export import files as onnx_graph
 from telic.training.export.files import PolicyArrays, export_checked, export_policy
 from telic.training.export.run_policy import load_numpy, load_onnx
-from telic.training.export.torchscript import load_torchscript
 
 from .conftest import make_policy
 

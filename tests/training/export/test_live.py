@@ -13,8 +13,7 @@ from telic.envs.tasks import TASKS
 from telic.errors import UsageError
 from telic.robots.build import build
 from telic.robots.record import guessed
-from telic.training.export.columns import SeenBlock, seen_blocks
-from telic.training.export.live import live_policy, simulated_numbers
+from telic.training.export.live import SeenBlock, live_policy, seen_blocks, simulated_numbers
 from tests.training.export.conftest import make_policy
 
 DOG = Path(bench.__file__).parent / "suites" / "robots" / "dog.xml"

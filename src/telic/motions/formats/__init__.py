@@ -7,10 +7,8 @@ from pathlib import Path
 from typing import Literal
 
 from telic.errors import BadFile
-from telic.motions.formats.arrays import read_npz, tracks
-from telic.motions.formats.bvh import read_bvh
-from telic.motions.formats.pickles import read_pickle
-from telic.motions.formats.text import read_csv, read_deepmimic
+from telic.motions.formats.arrays import read_npz, read_pickle, tracks
+from telic.motions.formats.text import read_bvh, read_csv, read_deepmimic
 from telic.motions.formats.track import Track
 from telic.storage.reading import read_bytes
 

@@ -29,8 +29,8 @@ from telic.storage.reading import read_text
 from telic.storage.scalars import Column, downsample, read_columns, read_rows
 from telic.training.export import run_policy
 from telic.training.export.card import Contents, PolicyProof, card, is_own_model
+from telic.training.export.deployment import FOLDER, RobotBundle, RobotCheck, deploy
 from telic.training.export.files import export_checked
-from telic.training.export.robot_folder import FOLDER, RobotBundle, RobotCheck, deploy
 from telic.training.folder import environment_of
 from telic.training.policy import Policy, find_policy, load_policy
 from telic.training.videos import choose_member

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+import warnings
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
+from telic.core.tensors import from_numpy
 from telic.errors import MissingExtra, TelicError, UsageError
 from telic.storage.files import plain, replacing
 from telic.training.export import run_policy
@@ -32,6 +36,8 @@ OPSET = 18
 _IR_VERSION = 8
 """the oldest format that opset 18 allows: readable by the most runtimes"""
 _OPERATORS = {"tanh": "Tanh", "relu": "Relu", "elu": "Elu"}
+_MODULES = {"tanh": torch.nn.Tanh, "relu": torch.nn.ReLU, "elu": torch.nn.ELU}
+_jit: Any = torch.jit  # it has no types
 
 
 class Format(NamedTuple):
@@ -150,24 +156,61 @@ def _load_onnx(path: Path) -> Act:
         raise MissingExtra("onnxruntime", "export", "Checking a policy written as ONNX") from None
 
 
+class _TracedPolicy(torch.nn.Module):
+    """Normaliser, network and action range; takes one observation (D,) or many (N, D)."""
+
+    def __init__(self, arrays: PolicyArrays) -> None:
+        super().__init__()
+        self._limit, self._range = arrays.limit, arrays.range
+        self.register_buffer("shift", torch.tensor(arrays.shift))
+        self.register_buffer("scale", torch.tensor(arrays.scale))
+        for name, value in arrays.range._asdict().items() if arrays.range else ():
+            self.register_buffer(name, torch.tensor(value))
+        parts: list[torch.nn.Module] = []
+        for weight, bias in arrays.layers:
+            layer = torch.nn.Linear(*weight.shape)
+            layer.weight.data, layer.bias.data = torch.tensor(weight.T), torch.tensor(bias)
+            parts += [layer, _MODULES[arrays.activation]()]
+        self.network = torch.nn.Sequential(*parts[:-1])
+
+    def forward(self, *inputs: Any) -> Any:
+        """Return the action for an observation, and the reward's memory if the policy sees it."""
+        own: Any = self
+        x = torch.cat(inputs, dim=-1)
+        x = self.network(torch.clamp((x - own.shift) * own.scale, -self._limit, self._limit))
+        if self._range is None:
+            return x.argmax(-1)
+        return own.middle + own.half * torch.clamp(x, -1.0, 1.0)
+
+
 def _write_torchscript(
     arrays: PolicyArrays, policy: Policy, path: Path, facts: dict[str, Any]
 ) -> None:
-    from telic.training.export.torchscript import write_torchscript
-
-    write_torchscript(arrays, path, _as_text(facts))
+    """Write a module for C++ and Python; the facts travel as extra files, one each."""
+    extra = {f"facts/{name}": value for name, value in _as_text(facts).items()}
+    sizes = (policy.obs_dim, policy.memory_size) if policy.memory_size else (policy.obs_dim,)
+    with _quiet():
+        example = tuple(torch.zeros(2, size) for size in sizes)
+        module = _jit.trace(_TracedPolicy(arrays).eval(), example)
+        _jit.save(_jit.freeze(module), path, _extra_files=extra)
 
 
 def _load_torchscript(path: Path) -> Act:
-    from telic.core.tensors import from_numpy
-    from telic.training.export.torchscript import load_torchscript
-
-    module = load_torchscript(path)
+    with _quiet():
+        module = _jit.load(path, map_location="cpu")
 
     def act(*given: Array) -> Array:
         return module(*(from_numpy(part) for part in given)).numpy()
 
     return act
+
+
+@contextmanager
+def _quiet() -> Generator[None]:
+    """Leave out torch's advice to move from TorchScript to torch.export: this file is asked for."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", r"`torch\.jit", DeprecationWarning)
+        yield
 
 
 def _write_numpy(arrays: PolicyArrays, policy: Policy, path: Path, facts: dict[str, Any]) -> None:
