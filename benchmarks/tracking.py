@@ -87,12 +87,37 @@ def main() -> None:
     parts[asked.part](asked)
 
 
+def as_mjlab(robot: Any, clip: Any) -> dict[str, Any]:
+    """Return a clip as mjlab and BeyondMimic read it: joints and all bodies, 50 frames a second."""
+    import torch
+
+    from telic.motions.clip import body_states
+    from telic.motions.library import MotionLibrary
+
+    clip = clip.resampled(50)
+    times = torch.arange(clip.frames) / 50
+    table = MotionLibrary.of(robot, [clip]).table()
+    frames = table.frames(torch.zeros(clip.frames, dtype=torch.long), times)
+    bodies = body_states(robot.kinematics(), frames)
+    return {
+        "fps": np.array([50]),
+        "joint_pos": frames.joint_pos.numpy(),
+        "joint_vel": frames.joint_vel.numpy(),
+        "body_pos_w": bodies.pos.numpy(),
+        "body_quat_w": bodies.quat.numpy(),
+        "body_lin_vel_w": bodies.lin_vel.numpy(),
+        "body_ang_vel_w": bodies.ang_vel.numpy(),
+        "joint_names": np.array(robot.joint_names),
+        "body_names": np.array(robot.body_names),
+    }
+
+
 def make_library() -> Path:
     """Write the motion, as a library for us and as a file for mjlab; return the library."""
     if CLIP.is_file():
         return LIBRARY
     from telic.motions.generate import make_clip
-    from telic.motions.library import LibraryWriter, beyondmimic_arrays, head_for
+    from telic.motions.library import LibraryWriter, head_for
     from telic.motions.robot import motion_robot
 
     robot = motion_robot(ROBOT)
@@ -100,7 +125,7 @@ def make_library() -> Path:
     RESULTS.mkdir(parents=True, exist_ok=True)
     with LibraryWriter(LIBRARY, head_for(robot, [clip])) as writer:
         writer.add(clip)
-    np.savez(CLIP, **beyondmimic_arrays(robot, clip))
+    np.savez(CLIP, **as_mjlab(robot, clip))
     print(json.dumps({"clip": str(CLIP), "frames": clip.frames, "fps": clip.fps}), flush=True)
     return LIBRARY
 

@@ -50,25 +50,6 @@ def test_a_period_and_its_waves_are_found(biped):
     assert amplitude(hip, 2) == pytest.approx(0.05, abs=0.01)
 
 
-def test_time_begins_where_the_first_foot_lands(biped):
-    clip = swinging(biped, 1.0)
-    time = np.arange(clip.frames) / FPS
-    share = np.stack(((time - 0.3) % 1.0, (time - 0.8) % 1.0), axis=1)
-    cycle = cycle_of(biped, clip.replace(contacts=share < 0.6), hertz=1.0)
-    (first,), (other,) = cycle.landings
-    assert first == 0.0 and other == pytest.approx(0.5, abs=0.03)
-    assert cycle.duty == pytest.approx(0.6, abs=0.03)
-    # A clip that is cut begins 1.0 s in, so the foot lands 0.3 s later: cos(2 pi (t + 0.3)).
-    phase = 2.0 * math.pi * 0.3
-    expected = 0.2 * math.cos(phase) - 0.3 * math.sin(phase)
-    assert cycle.limbs["legs"][0].terms[1] == pytest.approx(expected, abs=0.02)
-
-
-def test_what_never_comes_again_is_one_cycle_of_its_length(biped):
-    clip = swinging(biped, 0.3, seconds=3.0)
-    assert cycle_of(biped, clip).hertz == pytest.approx(1.0 / clip.duration_s)
-
-
 def test_a_clip_that_waves_cannot_hold_is_refused(biped):
     clip = swinging(biped, 0.2)
     noise = np.random.default_rng(0).normal(size=clip.joint_pos.shape) * 0.3

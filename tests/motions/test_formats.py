@@ -16,7 +16,6 @@ from telic.motions.clip import MotionOrigin
 from telic.motions.formats import read_motions
 from telic.motions.formats.arrays import read_pickle
 from telic.motions.formats.track import RobotTrack, SkeletonTrack, robot_clip
-from telic.motions.library import beyondmimic_arrays
 from telic.motions.robot import motion_robot
 from tests.motions.files import bvh, good_files, lafan_csv, own_npz, pickled
 from tests.motions.quick import wavy
@@ -42,19 +41,6 @@ def test_a_robots_clip_comes_back_from_every_format(tmp_path: Path, name: str) -
         assert np.allclose(back.joint_pos, CLIP.joint_pos, atol=1e-5)
         assert np.allclose(back.root_pos, CLIP.root_pos, atol=1e-5)
         assert np.allclose(back.root_quat, CLIP.root_quat, atol=1e-5)
-
-
-def test_what_is_written_for_others_comes_back_and_its_bodies_move_as_they_say(tmp_path: Path):
-    arrays = beyondmimic_arrays(ROBOT, CLIP)
-    path = tmp_path / "theirs.npz"
-    np.savez(path, **arrays)
-    (track,) = read_motions(path)
-    assert isinstance(track, RobotTrack)
-    back = robot_clip(track, ROBOT, MotionOrigin())
-    assert np.allclose(back.joint_pos, CLIP.joint_pos, atol=1e-5)
-    assert np.allclose(back.root_quat, CLIP.root_quat, atol=1e-5)
-    moved = np.gradient(arrays["body_pos_w"], 1 / 50, axis=0)[1:-1]
-    assert np.allclose(moved, arrays["body_lin_vel_w"][1:-1], atol=0.05)
 
 
 def test_pickles_that_were_compressed_are_read_too(tmp_path: Path) -> None:

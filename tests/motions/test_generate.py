@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from telic.errors import UnknownName
-from telic.motions.families import GRAVITY, families, pendulum
+from telic.motions.families import families
 from telic.motions.figure import SIDES, RobotFigure, figure_points
 from telic.motions.generate import draw, family_names, generate, make_clip
 from telic.motions.robot import motion_robot
@@ -63,14 +63,6 @@ def test_what_is_kept_for_tests_is_never_trained(name: str) -> None:
     for split in ("validation", "test"):
         low, high = min(drawn[split]), max(drawn[split])
         assert not any(low <= value <= high for value in drawn["train"])
-
-
-def test_the_mass_falls_as_a_pendulum_whose_foot_is_the_point_of_balance() -> None:
-    rng = np.random.default_rng(0)
-    balance = np.repeat(rng.normal(size=(6, 2)), 30, axis=0)
-    path = pendulum(balance, 0.9)
-    fall = np.diff(path, 2, axis=0) * 50.0**2
-    assert np.allclose(path[1:-1] - 0.9 / GRAVITY * fall, balance[1:-1], atol=1e-6)
 
 
 def test_an_unknown_family_is_named_with_those_there_are() -> None:

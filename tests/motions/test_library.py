@@ -10,7 +10,6 @@ import pytest
 import torch
 
 from telic.errors import BadFile, UnknownName
-from telic.motions.clip import body_states
 from telic.motions.library import LibraryWriter, MotionLibrary, head_for
 from telic.motions.robot import motion_robot
 from tests.motions.quick import wavy
@@ -60,15 +59,6 @@ def test_frames_of_many_clips_are_those_of_each_one(folder: Path, where: str) ->
             assert np.allclose(frames.root_quat[i, j], one.root_quat[0], atol=1e-4)
             points = one.human.points[0] if one.human else np.zeros((2, 3))
             assert np.allclose(human.points[i, j], points, atol=1e-3)
-
-
-def test_body_velocities_are_how_bodies_move() -> None:
-    library = MotionLibrary.of(ROBOT, [wavy(ROBOT, frames=200, fps=200.0)])
-    times = torch.arange(20, 180) / 200.0
-    clips = torch.zeros(160, dtype=torch.long)
-    states = body_states(ROBOT.kinematics(), library.frames(clips, times))
-    moved = (states.pos[2:] - states.pos[:-2]) * 100.0
-    assert torch.allclose(states.lin_vel[1:-1], moved, atol=2e-2)
 
 
 def test_several_folders_are_one_library(folder: Path, tmp_path: Path) -> None:

@@ -1,11 +1,10 @@
 """The report of a search, and how its results are counted."""
 
-import numpy as np
 import pytest
 
 from telic.errors import ConfigError, UsageError
 from telic.search.records import PolicyCandidate, SearchIteration, TrialEpisodes
-from telic.search.report import page_data, progress_chart, project, write_page
+from telic.search.report import page_data, write_page
 from telic.search.runner import better_of_two, load
 from telic.verbs.search import search
 
@@ -34,18 +33,6 @@ def test_an_unknown_search_is_named(runs_dir):
 def test_baselines_are_no_searches(tmp_path):
     with pytest.raises(ConfigError, match=r"benchmarks/search/baselines\.py"):
         search("CartPole-v1", method="sb3:ppo", runs_dir=tmp_path)
-
-
-def test_curves_hold_the_incumbent_until_the_next_one():
-    logs = [[_Point(10, 1.0), _Point(20, 5.0)], [_Point(5, 3.0), _Point(20, 5.0)]]
-    (line,) = progress_chart(logs).lines
-    at = {round(point.x, 6): point.y for point in line.points}
-    assert at[10.0] == 2.0 and at[20.0] == 5.0 and min(at) == 10.0
-
-
-class _Point:
-    def __init__(self, episodes, mean):
-        self.episodes, self.incumbent_mean = episodes, mean
 
 
 def iteration(number, *means):
@@ -80,16 +67,6 @@ def test_the_better_of_two_is_counted_over_pairs_and_never_over_a_population():
     assert better_of_two(revised, has_revisions=True) == (4 + 6 + 2) / 3
 
 
-def test_the_better_of_two_lies_between_all_and_the_best():
-    rng = np.random.default_rng(0)
-    for _ in range(50):
-        log = [iteration(i, *rng.normal(size=rng.integers(1, 7))) for i in range(1, 9)]
-        means = [candidate.mean for each in log for candidate in each.candidates]
-        for has_revisions in (False, True):
-            pairs = better_of_two(log, has_revisions=has_revisions)
-            assert np.mean(means) - 1e-12 <= pairs <= max(means)
-
-
 def test_the_page_holds_every_policy_and_plays_the_best(runs_dir, tmp_path):
     for name in ("cma", "nim", "scripted"):
         result = read(runs_dir, name)
@@ -103,30 +80,7 @@ def test_the_page_holds_every_policy_and_plays_the_best(runs_dir, tmp_path):
         assert "/*DATA*/" not in text and data["model"] in text and "http" not in data["label"]
 
 
-def test_the_page_plays_each_runs_own_policies(tmp_path):
-    request = {"method": "random", "policy": "random-features", "episodes": 20, "runs": 2}
-    found = search(
-        "CartPole-v1",
-        runs_dir=tmp_path,
-        jobs=1,
-        fresh_episodes=2,
-        switches={"rollouts": 1, "confirm": 0},
-        **request,
-    )
-    data = page_data(load(tmp_path, found.path.name))
-    played = [each for each in data["candidates"] if each["movie"] is not None]
-    assert {each["run"] for each in played} == {1, 2}
-    for each in played:
-        assert data["movies"][each["movie"]]["return"] == pytest.approx(each["mean"])
-
-
 def test_explanations_cannot_end_the_script(runs_dir, tmp_path, monkeypatch):
     monkeypatch.setattr("telic.search.report.page_data", lambda result: {"why": "</script><b>"})
     text = write_page(read(runs_dir, "cma"), tmp_path / "page.html").read_text()
     assert "</script><b>" not in text and "<\\/script>" in text
-
-
-def test_a_map_is_flat_whatever_the_rank():
-    for rank in (1, 2, 9):
-        flat = project(np.random.default_rng(0).normal(size=(20, rank)))
-        assert flat.shape == (20, 2) and np.abs(flat).max() == pytest.approx(1.0)

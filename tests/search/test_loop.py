@@ -10,16 +10,12 @@ from telic.search.methods import PUBLISHED
 from telic.search.plan import make_plan
 from telic.search.records import (
     NO_MODEL,
-    History,
-    PolicyCandidate,
-    Recheck,
     SearchConfig,
     SearchFolder,
     SearchRunFolder,
-    TrialEpisodes,
 )
 from telic.search.runner import do_runs
-from telic.search.task import Player, PolicyTrial, rollout_seeds
+from telic.search.task import Player
 from telic.search.worlds import TASKS
 from telic.storage.files import read_json, read_json_lines
 from telic.verbs.search import search
@@ -80,37 +76,6 @@ def test_every_family_of_policies_works_with_a_model_and_without(policy, tmp_pat
         found = search(runs_dir=tmp_path, **request)
         assert found.summary.runs[0].iterations >= 1 and policy in found.summary.label
         assert len(found.best.best) == make_plan(SearchConfig.parse(request)).policy.space.rank
-
-
-def test_the_last_selected_policy_is_measured_beside_the_best(tmp_path):
-    found = search(runs_dir=tmp_path, **small(method="random", episodes=40, fresh_episodes=9))
-    run = found.summary.runs[0]
-    assert run.final.episodes == 9 and run.final.mean <= run.fresh.mean
-    events = list(read_json_lines(found.path / "events.jsonl"))
-    assert not any(each["event"] == "search.forecast" for each in events), "nobody is asked"
-
-
-def test_a_search_says_how_many_calls_it_will_make(tmp_path):
-    found = search(runs_dir=tmp_path, **small(model="scripted", runs=2, switches={"gate": "off"}))
-    events = {e["event"]: e for e in read_json_lines(found.path / "events.jsonl")}
-    made = sum(run.calls for run in found.summary.runs)
-    assert events["search.forecast"]["calls"] == made
-
-
-def test_two_candidate_methods_evaluate_two_and_one_candidate_methods_one(tmp_path):
-    for method, count in (("r2po", 2), ("puresearch", 2), ("props", 1), ("criticonly", 1)):
-        found = search(runs_dir=tmp_path, **small(method=method, model="scripted"))
-        loop = [each for each in log(found) if each.number > 0]
-        assert {len(each.candidates) for each in loop} == {count}
-        assert all(len(each.candidates[0].tried.returns) == 2 for each in loop)
-
-
-def test_both_candidates_meet_the_same_starts_unless_faithful(tmp_path):
-    for faithful in (False, True):
-        found = search(runs_dir=tmp_path, **small(model="scripted", faithful=faithful))
-        last = log(found)[-1]
-        first, second = (each.tried.seed for each in last.candidates)
-        assert (first == second) is not faithful
 
 
 def test_every_record_says_that_no_model_was_used(tmp_path):
@@ -305,33 +270,6 @@ def test_prompts_hold_what_the_switches_say(tmp_path):
     assert "one of its episodes" in asked["last"] and "Ten sticks" in asked["last"]
 
 
-@pytest.mark.parametrize(
-    ("env", "rank", "says"), [("CartPole-v1", 10, "try both signs"), ("Nim-v0", 11, "other values")]
-)
-def test_the_search_prompt_fits_the_policy_and_says_how_much_it_leaves_out(
-    env, rank, says, tmp_path
-):
-    asked = []
-
-    def answer(request):
-        asked.append(request.prompt)
-        return {"params": [1 + (len(asked) >> i) % 2 for i in range(rank)], "explanation": ""}
-
-    request = small(env, method="props", episodes=30, switches={"history_view": "best:1"})
-    earlier = _run(tmp_path, request, answer)[:-1]
-    tried = {one.params for each in earlier for one in each.candidates}
-    shown = asked[-1].count("\n- [")
-    assert says in asked[-1] and (("signs" in asked[-1]) == (env == "CartPole-v1"))
-    assert 1 <= shown <= 2 and f"\n- {len(tried) - shown} more that are not listed" in asked[-1]
-
-
-def test_several_candidates_of_one_call_are_evaluated_together(tmp_path):
-    request = small(method="props", model="scripted", switches={"candidates": 3})
-    loop = [each for each in log(search(runs_dir=tmp_path, **request)) if each.number]
-    assert {len(each.candidates) for each in loop} == {3}
-    assert {len(each.calls) for each in loop} == {1}
-
-
 def test_hybrid_candidates_say_who_made_them(tmp_path):
     found = search(runs_dir=tmp_path, **small(method="hybrid", model="scripted", episodes=60))
     origins = [each.origin for each in log(found)[-1].candidates]
@@ -383,21 +321,6 @@ def test_finalists_are_told_apart_by_new_episodes_alone_and_measured_on_yet_othe
     assert not deciding & used and fresh not in deciding | used
 
 
-def test_luck_before_the_final_does_not_decide_it():
-    history = History(confirm=2, keeps_losers=True)
-    for number, returns in enumerate([(9.0, 9.0), (5.0, 5.0)]):
-        tried = TrialEpisodes(seed=number, returns=returns, lengths=(1, 1), ends="tt")
-        history.count(
-            PolicyCandidate(number=number, params=(float(number),), origin="x", tried=tried)
-        )
-    assert history.incumbent.number == 0
-    for number, returns in enumerate([(4.0, 4.0), (6.0, 6.0)]):
-        tried = TrialEpisodes(seed=9, returns=returns, lengths=(1, 1), ends="tt")
-        history.check(Recheck(candidate=number, tried=tried, is_final=True))
-    assert history.incumbent.number == 1 and history.incumbent.mean == 6.0
-    assert history.of(0).mean == 6.5, "all episodes stay in the history"
-
-
 def test_a_run_may_end_when_its_task_is_solved(tmp_path):
     request = {"env": "Nim-v0", "method": "tabular", "episodes": 2000, "fresh_episodes": 20}
     found = search(runs_dir=tmp_path, stop_when_solved=True, **request)
@@ -410,22 +333,6 @@ def test_a_run_may_end_when_its_task_is_solved(tmp_path):
     (folder / "run_01" / "summary.json").unlink()
     again = search(runs_dir=tmp_path, stop_when_solved=True, **request)
     assert again.path == found.path and again.summary.runs[0].episodes == summary.episodes
-
-
-@pytest.mark.parametrize("policy", ["projected-mlp", "random-features"])
-def test_random_parts_of_policies_are_drawn_per_run_and_drawn_again_on_resume(policy, tmp_path):
-    request = small("MountainCarContinuous-v0", method="random", episodes=60, runs=2, policy=policy)
-    whole = search(runs_dir=tmp_path, jobs=1, **request)
-    plans = [make_plan(SearchConfig.parse(request)).of_run(run) for run in (1, 2)]
-    point = np.ones((1, plans[0].policy.space.rank))
-    seen = np.array([[0.3, 0.02]])
-    first, second = (p.policy.act(p.policy.weights(point), seen) for p in plans)
-    assert not np.allclose(first, second), "each run has its own"
-    candidate = log(whole, 2)[0].candidates[0]
-    trial = PolicyTrial(np.array([candidate.params]), rollout_seeds(candidate.tried.seed, 2)[None])
-    (mine,), (other,) = (p.player().play([trial]) for p in (plans[1], plans[0]))
-    assert mine.returns[0] == pytest.approx(candidate.tried.returns)
-    assert other.returns[0] != pytest.approx(candidate.tried.returns)
 
 
 def test_a_deterministic_task_plays_each_candidate_once(tmp_path):

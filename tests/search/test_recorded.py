@@ -74,12 +74,3 @@ def test_a_replay_of_the_replies_comes_to_the_same_candidates(run, tmp_path, mon
     again = search_again(recorded, Replay(next(folder.rglob("replies"))), tmp_path, monkeypatch)
     assert [each.candidates for each in log(again)] == [each.candidates for each in log(found)]
     assert again.summary.runs[0].fresh == found.summary.runs[0].fresh
-
-
-def test_a_policy_left_as_it_is_meets_new_starts_and_counts_neither_as_better_nor_as_worse(run):
-    _, found, _ = run
-    left = [each for each in log(found) if len({one.params for one in each.candidates}) == 1]
-    assert len(left) >= 5
-    for each in left:
-        first, second = each.candidates
-        assert first.tried.seed != second.tried.seed and each.winner == "first"

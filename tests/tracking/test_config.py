@@ -1,12 +1,7 @@
 """Presets, overrides, and the sizes that follow from them."""
 
-import re
-from pathlib import Path
-
 import pytest
 
-import telic.tracking
-from telic.core.config import Config
 from telic.errors import ConfigError, UnknownName
 from telic.tracking.config import PRESETS, TrackingConfig, preset
 from telic.tracking.observations import RowColumns, RowFacts
@@ -91,27 +86,3 @@ def test_somebody_has_to_drive():
     nobody = [f"networks.encoders.{name}.share=0" for name in ("robot", "keypoint", "sparse")]
     with pytest.raises(ConfigError, match="share"):
         preset("planar", nobody)
-
-
-def _leaves(model: type[Config]) -> set[str]:
-    found: set[str] = set()
-    for name, field in model.model_fields.items():
-        inner = [field.annotation, *getattr(field.annotation, "__args__", ())]
-        below = [each for each in inner if isinstance(each, type) and issubclass(each, Config)]
-        own = [each for each in below if each.__module__ == "telic.tracking.config"]
-        found |= {leaf for each in own for leaf in _leaves(each)} if own else {name}
-    return found
-
-
-def test_every_leaf_of_the_configuration_is_read_somewhere():
-    folder = Path(telic.tracking.__file__).parent
-    code = "".join(
-        path.read_text() for path in folder.glob("*.py") if path.name not in ("presets.py",)
-    )
-    kept_for_the_record = {"schema_version", "preset"}
-    unread = {
-        leaf
-        for leaf in _leaves(TrackingConfig) - kept_for_the_record
-        if not re.search(rf"\.{leaf}\b", code)
-    }
-    assert unread == set()

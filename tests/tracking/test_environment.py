@@ -51,18 +51,6 @@ def test_an_episode_begins_exactly_on_its_reference_when_it_is_played():
     torch.testing.assert_close(task.qpos[:, 3:].float(), pose.joint_pos)
 
 
-def test_episodes_that_are_played_may_begin_as_far_off_as_in_training():
-    env = make(64, playing=True)
-    task = tracking_task(env)
-    task.begins_off = True
-    assign(env, frame=7)
-    env.reset()
-    pose = task.table.pose(task.table.rows(task.memory["clip"], task.memory["frame"]))
-    off = (task.qpos[:, 3:].float() - pose.joint_pos).abs()
-    most = task.config.command.start_joints
-    assert 0.5 * most < off.max() <= most + 1e-6
-
-
 def test_bodies_of_the_reference_are_those_of_the_model_at_the_moment_they_describe():
     env = make(playing=True)
     assign(env)
@@ -165,72 +153,3 @@ def test_members_do_not_influence_each_others_episodes():
     for _ in range(25):
         a, b = both.step(torch.zeros(6, 6)), alone.step(torch.zeros(3, 6))
         torch.testing.assert_close(a.obs[3:], b.obs, atol=1e-5, rtol=1e-5)
-
-
-def test_the_past_is_oldest_first_and_begins_with_the_first_look():
-    env = make(2, "observations.history=4", playing=True)
-    assign(env)
-    rows = env.reset()
-    names = env.spec.obs_names
-    columns = [names.index(f"senses joint_position 1 {age} ago") for age in (3, 2, 1, 0)]
-    seen = [float(rows[0, columns[3]])]
-    assert rows[0, columns].tolist() == seen * 4
-    for step in range(1, 6):
-        rows = env.step(torch.full((2, 6), 0.3)).obs
-        seen.append(float(rows[0, columns[3]]))
-        padded = [seen[0]] * 4 + seen
-        assert rows[0, columns].tolist() == padded[-4:], step
-
-
-def test_noise_is_within_its_bounds_and_never_in_the_target():
-    quiet, loud = (
-        make(64, "command.start_joints=0"),
-        make(
-            64,
-            "command.start_joints=0",
-            "observations.policy.joint_position=0.3",
-            "observations.command_noise=0.2",
-        ),
-    )
-    a, b = quiet.reset(), loud.reset()
-    names = list(quiet.spec.obs_names)
-    off = (a - b).abs()
-    at = [i for i, name in enumerate(names) if name.startswith("senses joint_position")]
-    assert 0.25 < float(off[:, at].max()) <= 0.3 + 1e-6
-    at = [i for i, name in enumerate(names) if name.startswith("told future_turns")]
-    assert 0.15 < float(off[:, at].max()) <= 0.2 + 1e-6
-    rest = [
-        i
-        for i, name in enumerate(names)
-        if name.startswith(("target", "critic", "told f"))
-        and "future_turns" not in name.removeprefix("target")
-    ]
-    assert float(off[:, rest].max()) == 0.0
-
-
-def test_every_encoder_drives_its_share():
-    env = make(600, "networks.encoders.keypoint.share=2", "networks.encoders.sparse.share=0")
-    env.reset()
-    share = torch.bincount(tracking_task(env).memory["encoder"], minlength=3) / 600
-    torch.testing.assert_close(share, torch.tensor([1 / 3, 2 / 3, 0.0]), atol=0.06, rtol=0.0)
-
-
-def test_the_guide_aims_at_the_next_frame_ahead_by_the_lag_of_the_drives():
-    env = make(6, "trainer.warm_up=1")
-    rows = env.reset()
-    for _ in range(3):
-        rows = env.step(torch.zeros(6, 6)).obs
-    task = tracking_task(env)
-    pose = task.table.pose(task.table.rows(task.memory["clip"], task._frame() + 1))
-    motors = task.parts.robot.facts.motors
-    lag = torch.tensor([-motor.bias[2] / motor.gain for motor in motors])
-    at = [i for i, name in enumerate(env.spec.obs_names) if name.startswith("guide")]
-    assert at == list(range(rows.shape[1] - 6, rows.shape[1]))
-    aimed = task.control(rows[:, at])  # what the drives are told when a policy acts so
-    torch.testing.assert_close(aimed.float(), pose.joint_pos + lag * pose.joint_vel)
-    offset = make(6, "trainer.warm_up=1", "robot.action_base=reference")
-    rows = offset.reset()
-    task = tracking_task(offset)
-    pose = task.table.pose(task.table.rows(task.memory["clip"], task._frame() + 1))
-    aimed = task.control(rows[:, -6:])
-    torch.testing.assert_close(aimed.float(), pose.joint_pos + lag * pose.joint_vel)

@@ -1,6 +1,5 @@
 """Reports of evaluations and sweeps: whole, without foreign markup, and true to their numbers."""
 
-import math
 from pathlib import Path
 
 import pytest
@@ -22,7 +21,7 @@ from telic.tracking.reports import (
     summarise_encoder,
     sweep_report,
 )
-from telic.tracking.sweep import TokenSize, point_of, sizes
+from telic.tracking.sweep import TokenSize, point_of
 from telic.tracking.train import TrackingOptions
 from tests.tracking.constructed import library, tiny
 
@@ -71,12 +70,6 @@ def test_a_page_tells_every_number_and_runs_nothing_of_what_it_tells():
         assert words in page, words
     assert "While it learned" not in render_page(evaluation_report(report()), Path())
     assert "walk" in render_markdown(told, Path())
-
-
-def test_sizes_of_tokens_are_each_once_and_the_small_ones_first():
-    found = sizes([8, 4, 8], [4, 32])
-    bits = [size.dim * math.log2(size.levels) for size in found]
-    assert len(found) == 4 and bits == sorted(bits)
 
 
 def test_a_point_of_a_sweep_is_what_its_reports_come_to(tmp_path):

@@ -9,8 +9,6 @@ from telic.tracking.tokens import (
     alignment,
     cycle,
     distance,
-    guidance,
-    masked_mean,
     reconstruction,
 )
 from telic.training.job import PpoSettings
@@ -31,31 +29,12 @@ def test_the_token_of_whoever_drives_is_the_one_that_acts():
         torch.testing.assert_close(outputs[drives], alone[drives])
 
 
-def test_an_encoder_that_does_not_drive_changes_nothing():
-    made, flat = networks()
-    views, inputs = made.views(flat), some_inputs()
-    other = inputs.clone()
-    other[..., 11:13] += 100.0  # what only keypoint sees
-    drives = inputs[..., 3] > 0
-    before, after = made.act(views, inputs), made.act(views, other)
-    assert torch.equal(before[~drives], after[~drives])
-    assert not torch.equal(before[drives], after[drives])
-
-
 def test_members_do_not_influence_one_another():
     made, flat = networks()
     inputs = some_inputs()
     both = made.act(made.views(flat), inputs)
     alone = made.act(made.views(flat[1:].clone()), inputs[1:])
     torch.testing.assert_close(both[1:], alone)
-
-
-def test_tokens_given_directly_act_as_encoding_and_decoding():
-    made, flat = networks()
-    views, inputs = made.views(flat), some_inputs()
-    token = made.quantiser(made.latent(views, inputs))
-    sent = made.quantiser.values(made.quantiser.codes(token))
-    assert torch.equal(made.decode(views, sent, inputs[..., 0:2]), made.act(views, inputs))
 
 
 def test_zero_error_is_no_loss_and_known_errors_have_known_losses():
@@ -69,31 +48,6 @@ def test_zero_error_is_no_loss_and_known_errors_have_known_losses():
     assert float(distance(x, x + 2.0, "l1")[0, 0]) == 2.0
     assert float(distance(x, x + 2.0, "huber")[0, 0]) == 1.5
     assert float(distance(x + 1.0, x - 1.0, "cosine")[0, 0]) == pytest.approx(2.0)
-
-
-def test_guidance_is_the_divergence_of_two_policies_of_the_same_noise():
-    wanted, log_std = torch.zeros(1, 5, 2), torch.tensor([[-1.0, 0.5]])
-    off = wanted + torch.tensor([0.3, -0.2])
-    ours, theirs = (torch.distributions.Normal(mean, log_std.exp()) for mean in (off, wanted))
-    expected = torch.distributions.kl_divergence(ours, theirs).sum(-1).mean(1)
-    torch.testing.assert_close(guidance(off, wanted, log_std), expected)
-    assert float(guidance(wanted, wanted, log_std)) == 0.0
-
-
-def test_rows_that_only_one_encoder_sees_do_not_count():
-    x = torch.zeros(1, 2, 4)
-    far = torch.stack((x[0, 0], x[0, 1] + 100.0))[None]
-    there = torch.tensor([[[True, True], [True, False]]])
-    assert float(alignment([x, far], there)) == 0.0
-    assert float(masked_mean(torch.tensor([[3.0, 5.0]]), torch.zeros(1, 2))) == 0.0
-
-
-def test_a_constant_encoder_is_not_drawn():
-    one = torch.zeros(1, 3, 2, requires_grad=True)
-    other = torch.ones(1, 3, 2, requires_grad=True)
-    there = torch.ones(1, 3, 2, dtype=torch.bool)
-    alignment([one, other], there, constant=[True, False]).sum().backward()
-    assert one.grad is None and other.grad is not None
 
 
 def _population(weights: LossWeights) -> Population:
@@ -148,12 +102,3 @@ def test_the_gradient_is_that_of_the_ppo_loss_plus_the_weighted_token_losses(wei
     grad, losses = gradient(population, actor, samples)
     torch.testing.assert_close(grad, flat.grad, rtol=1e-4, atol=1e-5)
     torch.testing.assert_close(losses.value_loss, value.detach())
-
-
-def test_who_drives_is_never_normalised():
-    population = _population(ALL)
-    population.moments.update(some_inputs(rows=500), population.alive)
-    scaling = population.actor().scaling
-    x = some_inputs()
-    assert torch.equal(scaling.apply(x)[..., 2:8], x[..., 2:8])
-    assert not torch.equal(scaling.apply(x)[..., 8:], x[..., 8:])

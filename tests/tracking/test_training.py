@@ -19,20 +19,17 @@ from telic.errors import (
 )
 from telic.storage.layout import RunFolder
 from telic.tracking import deploy, task, train
-from telic.tracking.config import Schedule
 from telic.tracking.deploy import deploy_tracker
 from telic.tracking.evaluate import ClipPlayer
 from telic.tracking.reports import TrackingReport
 from telic.tracking.token_phases import settle, warm_up
 from telic.tracking.tokens import guidance
-from telic.tracking.tracker import export_tracker, load_tracker, save_tracker
+from telic.tracking.tracker import export_tracker, load_tracker
 from telic.tracking.train import (
     TrackingOptions,
     check_schedules,
     resume_tracker,
-    scheduled,
     train_tracker,
-    training_clips,
 )
 from telic.training.loop import collecting
 from telic.training.rollout import by_member
@@ -157,19 +154,6 @@ def test_a_file_that_is_no_tracker_is_refused(trained, tmp_path):
             load_tracker(path)
 
 
-def test_schedules_go_from_start_to_end():
-    def at(kind: str, progress: float) -> float:
-        plan = Schedule(kind=kind, start=1.0, end=3.0, begins=0.2, ends=0.6)
-        return scheduled(plan, progress)
-
-    assert [at("linear", p) for p in (0.0, 0.2, 0.6, 1.0)] == [1.0, 1.0, 3.0, 3.0]
-    assert at("linear", 0.4) == pytest.approx(2.0)
-    assert at("cosine", 0.4) == pytest.approx(2.0)
-    assert at("cosine", 0.3) == pytest.approx(1.0 + 2.0 * (0.5 - 0.5 * 2**-0.5))
-    assert [at("step", p) for p in (0.59, 0.6)] == [1.0, 3.0]
-    assert at("constant", 0.9) == 1.0
-
-
 def test_a_schedule_of_the_curriculum_reaches_the_task_that_is_trained():
     line = {"kind": "linear", "start": 3.0, "end": 1.0, "ends": 0.5}
     config = tiny(f"trainer.schedules={json.dumps({'leniency': line})}")
@@ -192,31 +176,6 @@ def test_what_cannot_be_scheduled_is_refused():
 def test_a_folder_of_another_kind_is_no_tracking_run(tmp_path):
     with pytest.raises(UsageError, match="telic track train"):
         train.read_config(RunFolder(tmp_path))
-
-
-def test_a_saved_tracker_is_the_tracker(trained, tmp_path):
-    tracker = load_tracker(trained / "tracker_seed_1" / "checkpoints" / f"tracker_{STEPS}.pt")
-    save_tracker(tmp_path / "again.pt", tracker)
-    again = load_tracker(tmp_path / "again.pt")
-    rows = torch.randn(5, tracker.shape.inputs)
-    assert torch.equal(tracker.act(rows), again.act(rows))
-    assert again.facts == tracker.facts and again.config == tracker.config
-
-
-def test_the_policy_that_learns_is_at_first_the_one_that_acted():
-    job = train.tracking_job(tiny(*CONFIG), [1], threads=1)
-    setup = train.build(job, tiny(*CONFIG), library())
-    setup.collector.start(stagger=False)
-    batch = collecting(setup, 0)()
-    population, actor = setup.population, batch.actor
-    outputs = population.networks.act(
-        population.views, actor.part(actor.scaling.apply(by_member(batch.inputs)))
-    )
-    now = population.distribution.log_prob(
-        outputs, population.views.log_std, by_member(batch.actions)
-    )
-    ratio = (now - by_member(batch.log_probs)).exp()
-    torch.testing.assert_close(ratio, torch.ones_like(ratio), atol=1e-6, rtol=0.0)
 
 
 def test_a_warm_up_learns_the_guide_and_leaves_weights_of_losses_and_rates_alone():
@@ -270,16 +229,6 @@ def test_other_clips_take_their_place_and_a_resumed_training_loads_the_same(tmp_
         for found in run.path.glob("*/checkpoints/tracker_240.pt")
     ]
     assert torch.equal(*flat)
-
-
-def test_clips_that_would_not_fit_are_exchanged_for_shorter_ones():
-    config = tiny("motions.at_once=2")
-    names = {clip.name: place for place, clip in enumerate(library().clips)}
-    for renewal in range(1, 6):
-        chosen = training_clips(config, library(), renewal, room_s=3.1)
-        assert chosen == sorted((names["low"], names["high"]))
-    free = {tuple(training_clips(config, library(), renewal)) for renewal in range(6)}
-    assert len(free) == 3
 
 
 def test_encoders_settle_on_the_first_one_and_nothing_else_changes():

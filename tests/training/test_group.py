@@ -28,7 +28,6 @@ from telic.training.loop import (
     restore_state,
     save_state,
 )
-from telic.training.population import Moments, SharedMoments
 from telic.training.ppo import LearningResult, PpoLearner
 from telic.training.recorder import Progress
 from telic.training.run import LocalChannel, execute
@@ -57,30 +56,6 @@ def together(folder, size, work, **options):
         return list(pool.map(work, groups))
 
 
-def test_all_processes_get_the_same_sum_however_large(tmp_path, monkeypatch):
-    monkeypatch.setattr(group_module, "_SLAB", 1 << 12)
-    sizes = [1, 1024, 5000]
-
-    def work(group):
-        draw = torch.Generator().manual_seed(group.rank)
-        sums = []
-        for turn, size in enumerate(sizes * 2):
-            own = torch.randn(size, generator=draw, dtype=(torch.float32, torch.float64)[turn % 2])
-            sums.append((own.clone(), group.sum_(own, collecting=turn % 3 == 0)))
-        # What is not one piece of memory is summed where it lies.
-        spread = torch.ones(4, 6)[:, ::2]
-        assert group.sum_(spread).eq(3.0).all()
-        assert group.from_first(41 + group.rank) == 41
-        assert group.any(torch.tensor([group.rank == 2, False])).tolist() == [True, False]
-        return sums
-
-    found = together(tmp_path, 3, work)
-    for parts in zip(*found, strict=True):
-        owns, totals = zip(*parts, strict=True)
-        assert all(torch.equal(total, totals[0]) for total in totals)
-        torch.testing.assert_close(totals[0], sum(owns))
-
-
 def test_who_waits_for_one_that_is_gone_is_told(tmp_path, monkeypatch):
     monkeypatch.setattr(group_module, "_LOOK_S", 0.01)
     monkeypatch.setattr(group_module, "_PATIENCE_S", 0.05)
@@ -90,27 +65,6 @@ def test_who_waits_for_one_that_is_gone_is_told(tmp_path, monkeypatch):
     with pytest.raises(TrainingFailed, match="waited"):
         alone.meet()
     assert len(looks) > 1
-
-
-@pytest.mark.parametrize("seed", range(4))
-def test_moments_of_two_processes_are_those_of_all_they_saw(tmp_path, seed):
-    draw = torch.Generator().manual_seed(seed)
-    alive = torch.tensor([True, False])
-    batches = [[3.0 + 2.0 * torch.randn(2, 40, 3, generator=draw) for _ in "ab"] for _ in range(5)]
-    whole = Moments(2, 3)
-    for parts in batches:
-        whole.update(torch.cat(parts, dim=1), alive)
-
-    def work(group):
-        own = SharedMoments(Moments(2, 3), group)
-        for parts in batches:
-            own.update(parts[group.rank], alive)
-        return own
-
-    for part in together(tmp_path, 2, work):
-        torch.testing.assert_close(part.mean, whole.mean, atol=1e-6, rtol=1e-6)
-        torch.testing.assert_close(part.var, whole.var, atol=1e-6, rtol=1e-6)
-        assert torch.equal(part.count, whole.count)
 
 
 UPDATES = 3

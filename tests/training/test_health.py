@@ -41,16 +41,6 @@ def test_a_collapsed_deviation_is_found_once_with_its_number():
     assert health.findings[0].values == {"policy_std": 0.001}
 
 
-def test_a_kl_far_above_target_is_found_only_if_it_lasts():
-    assert names(watch(approx_kl=0.5)) == ["kl_blow_up"]
-    assert names(watch(approx_kl=lambda step: 0.5 if step % 3 == 0 else 0.01)) == []
-
-
-def test_a_diverging_value_loss_is_found():
-    health = watch(value_loss=lambda step: 1.1**step, explained_variance=0.0)
-    assert names(health) == ["value_loss_diverges"]
-
-
 def test_dead_and_dominant_terms_are_found_by_name():
     assert names(watch(reward_term_b=0.0)) == ["dominant_term:a", "dead_term:b"]
 

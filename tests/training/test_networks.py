@@ -31,28 +31,6 @@ def test_a_member_of_the_stack_equals_a_plain_network(activation):
     torch.testing.assert_close(net.act(views, x)[1], expected)
 
 
-def test_weights_are_orthogonal_and_the_policy_starts_near_zero():
-    net = networks()
-    views = net.views(start(net, 2))
-    first = views.actor[0].weight[0] / (5.0 / 3.0)
-    torch.testing.assert_close(first @ first.T, torch.eye(5), atol=1e-5, rtol=0)
-    assert views.actor[-1].weight.abs().max() < 0.02
-    assert torch.equal(views.log_std, torch.full((2, 2), -0.5))
-
-
-def test_a_shared_critic_reads_the_values_off_the_actors_last_hidden_layer():
-    net = networks(shared_value=True)
-    views = net.views(start(net, 2))
-    x = hidden = torch.randn(2, 6, 5)
-    for layer in views.actor[:-1]:
-        hidden = net.activate(net.affine(layer, hidden))
-    torch.testing.assert_close(net.act(views, x), net.affine(views.actor[-1], hidden))
-    torch.testing.assert_close(
-        net.value(views, x), net.affine(views.critic[-1], hidden).squeeze(-1)
-    )
-    assert net.size < networks().size
-
-
 def test_the_gradient_of_one_members_loss_stays_in_its_row():
     net = networks()
     flat = start(net, 3).requires_grad_()

@@ -3,7 +3,7 @@
 import numpy as np
 import torch
 
-from telic.training.population import Moments, ReturnScale, Scaling
+from telic.training.population import Moments, ReturnScale
 
 ALIVE = torch.ones(2, dtype=torch.bool)
 
@@ -15,20 +15,6 @@ def test_moments_of_many_batches_equal_those_of_the_whole_stream():
         moments.update(piece, ALIVE)
     np.testing.assert_allclose(moments.mean, stream.double().mean(1), rtol=1e-4)
     np.testing.assert_allclose(moments.var, stream.double().var(1, correction=0), rtol=1e-4)
-
-
-def test_a_member_that_is_not_alive_keeps_its_statistics():
-    moments = Moments(2, 3)
-    before = moments.mean.clone()
-    moments.update(torch.full((2, 10, 3), torch.nan), torch.tensor([False, False]))
-    assert torch.equal(moments.mean, before)
-
-
-def test_scaling_centres_scales_and_clips():
-    moments = Moments(1, 1)
-    moments.mean[:], moments.var[:] = 10.0, 4.0
-    out = Scaling.of(moments).apply(torch.tensor([[[12.0], [1e6]]]))
-    np.testing.assert_allclose(out.flatten(), [1.0, 10.0], rtol=1e-6)
 
 
 def test_rewards_are_divided_by_the_deviation_of_the_discounted_return():

@@ -14,7 +14,7 @@ from telic.storage.files import read_json, read_json_lines, write_json
 from telic.storage.layout import RunFolder
 from telic.training.folder import create, status_of
 from telic.training.job import RewardSource, TrainJob, member_groups, processes, program_of
-from telic.training.run import JointProgress, execute
+from telic.training.run import execute
 from tests.session.quick import _work_here
 from tests.training.small import CONTROL, SPEED, small_job, train_here
 from tests.training.test_population import numbers, weights
@@ -160,12 +160,6 @@ def test_a_reward_that_fails_costs_the_others_nothing(tmp_path, workers):
     ]
 
 
-def test_a_run_of_one_process_is_as_it_always_was(tmp_path, workers):
-    run = RunFolder(execute(small_job(steps=256, seeds=(1, 2)), tmp_path).path)
-    assert {path.name for path in run.state.parent.iterdir()} <= {"state.pt"}
-    assert len(member_groups(small_job(steps=256, seeds=(1, 2)), run)) == 1
-
-
 def test_a_run_that_an_earlier_version_began_stays_in_one_process(tmp_path):
     job = three()
     run = RunFolder(tmp_path / "run")
@@ -185,17 +179,6 @@ def test_a_manifest_that_speaks_of_others_is_refused(tmp_path, groups):
     write_json(run.manifest, {**read_json(run.manifest), "processes": groups})
     with pytest.raises(BadFile, match="not of the members"):
         member_groups(three(), run)
-
-
-def test_the_progress_of_a_part_is_told_as_that_of_the_whole():
-    joint = JointProgress([2, 1, 1], 1)
-    own = {"total_steps": 100, "steps_per_second": 10.0, "seconds_left": 5.0, "returns": {}}
-    joint.translate(0, TrainProgress(step=90, seconds=10.0, **own))
-    joint.finish(0)
-    told = joint.translate(1, TrainProgress(step=50, seconds=5.0, **own))
-    assert isinstance(told, TrainProgress)
-    # Two of four are done, one is half way, and one waits: 250 of 400 steps; 50 + 100 are left.
-    assert (told.step, told.seconds, told.seconds_left) == (62, 15.0, 15.0)
 
 
 HOSTILE = """

@@ -9,7 +9,6 @@ import time
 import pytest
 import torch
 
-from telic.errors import TelicError
 from telic.storage.layout import RunFolder, list_runs
 from telic.training.folder import status_of
 from telic.training.run import execute
@@ -129,9 +128,3 @@ def test_a_run_that_somebody_holds_is_left_alone(tmp_path):
     with RunLock(stopped.lock, stopped.name):
         other = train_here(job, tmp_path)
     assert other.path != stopped.path
-
-
-def test_a_name_that_is_taken_is_refused(tmp_path):
-    train_here(small_job(steps=256), tmp_path, name="mine")
-    with pytest.raises(TelicError, match="mine exists already"):
-        execute(small_job(steps=512), tmp_path, name="mine", confined=False)

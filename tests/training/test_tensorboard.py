@@ -2,7 +2,7 @@
 
 import pytest
 
-from telic.training.tensorboard import TensorBoardLog, tag_of
+from telic.training.tensorboard import TensorBoardLog
 
 loader = pytest.importorskip("tensorboard.backend.event_processing.event_file_loader")
 
@@ -33,12 +33,3 @@ def test_a_resumed_run_has_no_step_twice(tmp_path):
     log.append({"global_step": 9, "sps": 2.0})
     log.close()
     assert [event.step for event in events(tmp_path)] == [1, 2, 9]
-
-
-def test_metrics_come_in_groups():
-    assert tag_of("reward_term_upright") == "reward_terms/upright"
-    assert tag_of("episodic_return_std") == "return/episodic_return_std"
-    assert tag_of("episode_length") == "episodes/episode_length"
-    assert tag_of("approx_kl") == "ppo/approx_kl"
-    assert tag_of("kl_mean_term") == "health/kl_mean_term"
-    assert tag_of("something_else") == "general/something_else"

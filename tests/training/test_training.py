@@ -10,7 +10,6 @@ import torch
 import telic
 from telic.errors import ConfigError, RewardError, TrainingFailed, UsageError
 from telic.storage.files import read_json
-from telic.storage.trajectories import read_trajectory
 from telic.training.machine import source_commit
 from telic.training.run import execute
 from telic.verbs.train import tell_what_is_assumed
@@ -129,18 +128,6 @@ def test_reward_memory_reaches_the_critic_and_only_on_request_the_policy(tmp_pat
         assert not np.allclose(early, late)
 
 
-def test_a_policy_sees_the_memory_that_is_named_and_no_other(tmp_path):
-    named = PHASES.replace('"MEMORY_TO"', '("phase",)').replace(
-        'memory = {"phase": 0.0}', 'memory = {"hidden": (0.5, 0.5), "phase": 0.0}'
-    )
-    run = train_here(small_job(reward=[named]), tmp_path)
-    policy = telic.load_policy(run.members()[0].path)
-    seen, hidden = np.array([0.0, 0.0, 1.0]), np.array([9.0, -9.0, 0.0])
-    plain = policy(np.ones(17), np.zeros(3))
-    assert not np.allclose(policy(np.ones(17), seen), plain)
-    assert np.array_equal(policy(np.ones(17), hidden), plain)
-
-
 def test_a_run_leaves_the_files_it_promises(tmp_path):
     run = train_here(small_job(reward=[SPEED], tensorboard=True), tmp_path)
     member = run.members()[0]
@@ -154,26 +141,6 @@ def test_a_run_leaves_the_files_it_promises(tmp_path):
     assert manifest["versions"]["torch"] and manifest["rewards"]["reward"]
     assert manifest["commit"] == source_commit()
     assert read_json(member.reward_spec)["terms"][0]["name"] == "speed"
-
-
-def test_recorded_episodes_add_up_to_the_evaluation(tmp_path):
-    run = train_here(small_job(reward=[SPEED], eval_episodes=5), tmp_path)
-    member = run.members()[0]
-    last = read_json(member.summary)["last"]
-    returns = sorted(last["all_returns"])
-    for label, index in (("p10", 0), ("median", 2), ("p90", 4)):
-        (artifact,) = (
-            a for a in member.trajectories() if a.label == label and a.step == last["global_step"]
-        )
-        episode = read_trajectory(artifact.path)
-        assert len(episode) == 40
-        assert episode["reward"].sum() == pytest.approx(returns[index], rel=1e-5)
-        np.testing.assert_allclose(
-            episode["reward_terms"].sum(1), episode["reward"], rtol=1e-4, atol=1e-5
-        )
-        np.testing.assert_allclose(episode["next_obs"][:-1], episode["obs"][1:])
-        assert episode["qpos"].shape == (40, 9)
-    assert last["mean_return"] == pytest.approx(np.mean(returns))
 
 
 def test_a_policy_takes_one_observation_or_many_and_refuses_wrong_ones(tmp_path):

@@ -69,11 +69,3 @@ def test_what_cannot_be_drawn_is_not_owed_for_ever(interrupted, tmp_path, monkey
     monkeypatch.setattr(rendering, "render", broken)
     resume(interrupted.name, runs_dir=tmp_path)
     assert owed(interrupted) is None
-
-
-def test_other_jobs_and_those_without_videos_do_not_take_it_up(interrupted, tmp_path):
-    other = train("HalfCheetah-v5", runs_dir=tmp_path, **{**SMALL, "seeds": (2,)})
-    none = train("HalfCheetah-v5", runs_dir=tmp_path, **SMALL, videos="none")
-    fresh = train("HalfCheetah-v5", runs_dir=tmp_path, **SMALL, fresh=True)
-    assert len({interrupted.path, other.path, none.path, fresh.path}) == 4
-    assert owed(interrupted) == "best" and owed(RunFolder(none.path)) is None

@@ -33,7 +33,6 @@ from telic.motions.clip import (
     MotionTable,
     RowLayout,
     Split,
-    body_states,
 )
 from telic.motions.figure import RobotFigure, person_points
 from telic.motions.robot import MotionRobot, motion_robot
@@ -274,9 +273,6 @@ def _mapped(path: Path, width: int) -> Any:
     return np.memmap(path, dtype=np.float32, mode="c", shape=(rows, width))
 
 
-_BEYONDMIMIC_FPS = 50
-
-
 class MotionLibrary:
     """Clips of one robot."""
 
@@ -437,23 +433,3 @@ class MotionLibrary:
     def _whole(self) -> MotionTable:
         self._table = self._table or self.table()
         return self._table
-
-
-def beyondmimic_arrays(robot: MotionRobot, clip: MotionClip) -> dict[str, np.ndarray]:
-    """Return a clip as mjlab and BeyondMimic read it: joints and all bodies, 50 frames a second."""
-    clip = clip.resampled(_BEYONDMIMIC_FPS)
-    table = MotionLibrary.of(robot, [clip]).table()
-    times = torch.arange(clip.frames) / _BEYONDMIMIC_FPS
-    frames = table.frames(torch.zeros(clip.frames, dtype=torch.long), times)
-    bodies = body_states(robot.kinematics(), frames)
-    return {
-        "fps": np.array([_BEYONDMIMIC_FPS]),
-        "joint_pos": frames.joint_pos.numpy(),
-        "joint_vel": frames.joint_vel.numpy(),
-        "body_pos_w": bodies.pos.numpy(),
-        "body_quat_w": bodies.quat.numpy(),
-        "body_lin_vel_w": bodies.lin_vel.numpy(),
-        "body_ang_vel_w": bodies.ang_vel.numpy(),
-        "joint_names": np.array(robot.joint_names),
-        "body_names": np.array(robot.body_names),
-    }

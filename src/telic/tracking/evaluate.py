@@ -21,7 +21,6 @@ from torch import Tensor
 from telic import __version__
 from telic.core.events import Listener
 from telic.core.quantiser import agreement, code_use
-from telic.core.stats import bootstrap
 from telic.core.tensors import flags, integers, norm, table
 from telic.envs.mujoco import MujocoEnv
 from telic.errors import UnknownName
@@ -47,7 +46,7 @@ from telic.tracking.task import ClipChoice, TrackingTask, clips_of, make_trackin
 from telic.tracking.token_phases import settle
 from telic.tracking.tokens import LOSSES, TokenNetworks
 from telic.tracking.tracker import Tracker, TrackerFacts, member_tracker, save_tracker
-from telic.training.evaluate import LABELS, Evaluation
+from telic.training.evaluate import LABELS, Evaluation, evaluation_record
 from telic.training.job import TrainJob
 from telic.training.population import Actor
 from telic.training.ppo import LearningResult
@@ -397,19 +396,9 @@ class TrackEvaluator:
 
 def _record(report: TrackingReport) -> EvaluationRecord:
     """Return a report as evaluations of any training are kept: its return is the progress."""
-    shares = [clip.progress for clip in report.clips]
-    return EvaluationRecord(
-        global_step=report.step,
-        episodes=len(shares),
-        mean_return=fmean(shares),
-        interval=bootstrap(shares),
-        std_return=float(np.std(shares)),
-        min_return=min(shares),
-        p10_return=float(np.quantile(shares, 0.1)),
-        median_return=float(np.median(shares)),
-        p90_return=float(np.quantile(shares, 0.9)),
-        max_return=max(shares),
-        all_returns=list(shares),
+    return evaluation_record(
+        report.step,
+        np.array([clip.progress for clip in report.clips]),
         episode_length=fmean(clip.frames for clip in report.clips),
         terminated_share=1.0 - report.success_rate,
         env_return=None,

@@ -11,8 +11,6 @@ on the edge between two levels, rounding may go either way, and such rows are co
 from __future__ import annotations
 
 import json
-import pickle
-import struct
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -32,16 +30,12 @@ from telic.tracking.config import TrackingConfig
 from telic.tracking.observations import RowColumns, RowFacts
 from telic.tracking.parts import tracked_parts
 from telic.tracking.tokens import TokenNetworks
-from telic.training.export.files import OPSET, TOLERANCE
+from telic.training.export.files import TOLERANCE, OnnxGraph
+from telic.training.loop import DAMAGE
 from telic.training.networks import Layer
-from telic.training.population import CLIP, Actor, Population, Scaling
+from telic.training.population import Actor, Population, Scaling
 
 FORMAT = 1
-_DAMAGE = (
-    *(ValueError, TypeError, LookupError, AttributeError, EOFError, OSError, OverflowError),
-    *(RuntimeError, MemoryError, AssertionError, pickle.UnpicklingError, struct.error),
-)
-"""what reading a file that is no tracker raises"""
 
 
 class TrackerFacts(NamedTuple):
@@ -93,16 +87,7 @@ class Tracker:
 
     def to(self, device: torch.device | str) -> Tracker:
         """Return the same on a device."""
-        views = self.actor.views
-        layers = (*views.actor, *views.critic)
-        flat = torch.cat(
-            [
-                *(layer.weight.flatten(1) for layer in layers),
-                *(layer.bias.flatten(1) for layer in layers),
-                views.log_std,
-            ],
-            dim=1,
-        )
+        flat = self.actor.views.flat()
         scaling = Scaling(*(part.to(device) for part in self.actor.scaling))
         return Tracker(self.config, self.facts, flat.to(device), scaling)
 
@@ -144,7 +129,7 @@ def load_tracker(path: Path) -> Tracker:
         return _read(path)
     except TelicError:
         raise
-    except _DAMAGE as error:
+    except DAMAGE as error:
         raise BadFile(
             f"{path} is no tracker, or is damaged ({type(error).__name__}).",
             hint="Take another one of its run: <member>/checkpoints/tracker_<step>.pt.",
@@ -173,10 +158,10 @@ def _read(path: Path) -> Tracker:
 
 
 Array = NDArray[Any]
-_IR_VERSION = 8
 _EDGE = 1e-3
 """how near to the edge between two levels, in levels, rounding may go either way"""
 _TRIALS = 256
+_WRITING = "Writing a tracker as ONNX"
 
 
 class ExportedFile(Record):
@@ -214,29 +199,8 @@ class TrackerExport(Record):
     )
 
 
-class _Graph:
-    """Collects the operations of an ONNX graph."""
-
-    def __init__(self) -> None:
-        try:
-            import onnx
-        except ImportError:
-            raise MissingExtra("onnx", "export", "Writing a tracker as ONNX") from None
-        self._onnx: Any = onnx
-        self._nodes: list[Any] = []
-        self._constants: list[Any] = []
-
-    def constant(self, values: Any) -> str:
-        name = f"constant_{len(self._constants)}"
-        array = np.asarray(values)
-        array = array.astype(np.float32) if array.dtype.kind == "f" else array
-        self._constants.append(self._onnx.numpy_helper.from_array(array, name))
-        return name
-
-    def op(self, kind: str, *inputs: str, **attributes: Any) -> str:
-        name = f"{kind.lower()}_{len(self._nodes)}"
-        self._nodes.append(self._onnx.helper.make_node(kind, list(inputs), [name], **attributes))
-        return name
+class _Graph(OnnxGraph):
+    """Operations of token networks."""
 
     def layers(self, x: str, layers: Sequence[Layer]) -> str:
         for place, layer in enumerate(layers):
@@ -245,13 +209,6 @@ class _Graph:
             if place + 1 < len(layers):
                 x = self.op("Mul", x, self.op("Sigmoid", x))
         return x
-
-    def normalised(self, x: str, shift: Array, scale: Array) -> str:
-        x = self.op("Mul", self.op("Sub", x, self.constant(shift)), self.constant(scale))
-        return self.clipped(x, CLIP)
-
-    def clipped(self, x: str, most: float) -> str:
-        return self.op("Clip", x, self.constant(np.float32(-most)), self.constant(np.float32(most)))
 
     def quantised(self, x: str, levels: int) -> str:
         half = (levels - 1) * (1.0 + 1e-3) / 2.0
@@ -263,25 +220,6 @@ class _Graph:
 
     def columns(self, x: str, places: Sequence[int]) -> str:
         return self.op("Gather", x, self.constant(np.array(places, dtype=np.int64)), axis=1)
-
-    def model(
-        self, inputs: dict[str, int], output: tuple[str, str, int], facts: dict[str, str]
-    ) -> bytes:
-        helper, kind = self._onnx.helper, self._onnx.TensorProto.FLOAT
-        given, name, width = output
-        self._nodes.append(helper.make_node("Identity", [given], [name]))
-        graph = helper.make_graph(
-            self._nodes,
-            "tracker",
-            [helper.make_tensor_value_info(k, kind, ["n", v]) for k, v in inputs.items()],
-            [helper.make_tensor_value_info(name, kind, ["n", width])],
-            self._constants,
-        )
-        made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", OPSET)])
-        made.ir_version = _IR_VERSION
-        helper.set_model_props(made, facts)
-        self._onnx.checker.check_model(made)
-        return made.SerializeToString()
 
 
 def export_tracker(tracker: Tracker, folder: Path) -> TrackerExport:
@@ -369,7 +307,7 @@ def _stack(tracker: Tracker, name: str) -> list[Layer]:
 
 
 def _encoder(tracker: Tracker, name: str) -> _Made:
-    graph, shape = _Graph(), tracker.shape
+    graph, shape = _Graph(_WRITING), tracker.shape
     own = next(each for each in shape.encoders if each.name == name)
     x = graph.normalised("told", *_scales(tracker, own.columns))
     token = graph.quantised(graph.layers(x, _stack(tracker, name)), shape.levels)
@@ -377,7 +315,7 @@ def _encoder(tracker: Tracker, name: str) -> _Made:
 
 
 def _decoder(tracker: Tracker) -> _Made:
-    graph, shape = _Graph(), tracker.shape
+    graph, shape = _Graph(_WRITING), tracker.shape
     senses = graph.normalised("senses", *_scales(tracker, range(*shape.senses)))
     x = graph.op("Concat", "token", senses, axis=1)
     action = graph.clipped(graph.layers(x, _stack(tracker, "control")), 1.0)
@@ -386,7 +324,7 @@ def _decoder(tracker: Tracker) -> _Made:
 
 
 def _whole(tracker: Tracker) -> _Made:
-    graph, shape = _Graph(), tracker.shape
+    graph, shape = _Graph(_WRITING), tracker.shape
     rows = graph.normalised("rows", *_scales(tracker, range(shape.actor_inputs)))
     latent = None
     for place, each in enumerate(shape.encoders):

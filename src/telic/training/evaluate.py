@@ -152,30 +152,14 @@ class Evaluator:
     def _record(
         self, member: int, tape: dict[str, Tensor], columns: slice, global_step: int
     ) -> EvaluationRecord:
-        returns = tape["reward"][:, columns].sum(0).double().numpy()
-        finite = returns[np.isfinite(returns)]
-        whole = finite if len(finite) == len(returns) else np.empty(0)
-
-        def of(function: Any, *args: Any) -> float | None:
-            return float(function(whole, *args)) if len(whole) else None
-
         names = self.scoring.term_names[member]
         # Its own alone: how a sum is rounded depends on how wide the rows are.
         own = tape["reward_terms"][:, columns, : len(names)].contiguous()
         terms = numbers(own.sum(0).mean(0))
         env_return = tape["env_reward"][:, columns].sum(0).mean().item()
-        return EvaluationRecord(
-            global_step=global_step,
-            episodes=self.episodes,
-            mean_return=of(np.mean),
-            interval=bootstrap(list(whole)) if len(whole) else None,
-            std_return=of(np.std),
-            min_return=of(np.min),
-            p10_return=of(np.quantile, 0.1),
-            median_return=of(np.median),
-            p90_return=of(np.quantile, 0.9),
-            max_return=of(np.max),
-            all_returns=[float(x) if np.isfinite(x) else None for x in returns],
+        return evaluation_record(
+            global_step,
+            tape["reward"][:, columns].sum(0).double().numpy(),
             episode_length=tape["played"][:, columns].sum(0).float().mean().item(),
             terminated_share=tape["terminated"][:, columns].any(0).float().mean().item(),
             env_return=env_return if np.isfinite(env_return) else None,
@@ -210,3 +194,26 @@ class Evaluator:
         }
         columns["reward_terms"] = columns["reward_terms"][:, : len(self.scoring.term_names[member])]
         return Trajectory(columns, facts)
+
+
+def evaluation_record(global_step: int, returns: np.ndarray, **rest: Any) -> EvaluationRecord:
+    """Return the statistics of returns; None where one of them is not finite."""
+    is_finite = bool(np.isfinite(returns).all())
+
+    def of(function: Any, *args: Any) -> float | None:
+        return float(function(returns, *args)) if is_finite else None
+
+    return EvaluationRecord(
+        global_step=global_step,
+        episodes=len(returns),
+        mean_return=of(np.mean),
+        interval=bootstrap(list(returns)) if is_finite else None,
+        std_return=of(np.std),
+        min_return=of(np.min),
+        p10_return=of(np.quantile, 0.1),
+        median_return=of(np.median),
+        p90_return=of(np.quantile, 0.9),
+        max_return=of(np.max),
+        all_returns=[float(x) if np.isfinite(x) else None for x in returns],
+        **rest,
+    )

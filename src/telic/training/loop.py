@@ -32,11 +32,11 @@ from telic.training.rollout import Batch
 from telic.training.setup import Setup
 
 _FORMAT = 1
-_DAMAGE = (
+DAMAGE = (
     *(ValueError, TypeError, LookupError, AttributeError, EOFError, OSError, OverflowError),
     *(RuntimeError, MemoryError, AssertionError, pickle.UnpicklingError, struct.error),
 )
-"""what reading a file that is no state raises; torch raises RuntimeError for most of it"""
+"""what reading a file of torch that is damaged raises; RuntimeError most of the time"""
 
 
 class PolicyEvaluator(Protocol):
@@ -359,7 +359,7 @@ def _restore(path: Path, setup: Setup) -> Progress | None:
         return None
     try:
         return _restored(path, setup)
-    except _DAMAGE as error:
+    except DAMAGE as error:
         if "CUDA" in str(error):  # the device's fault, not the file's
             raise
         said = (str(error).splitlines() or [""])[0][:300]
@@ -388,11 +388,9 @@ def _restored(path: Path, setup: Setup) -> Progress:
 
 def _batch_state(batch: Batch) -> dict[str, Any]:
     actor = batch.actor
-    layers = (*actor.views.actor, *actor.views.critic)
-    weights, biases = ([part.flatten(1) for part in kind] for kind in zip(*layers, strict=True))
-    flat = torch.cat([*weights, *biases, actor.views.log_std], dim=1)
     tensors = {name: value for name, value in batch._asdict().items() if name != "actor"}
-    return {**tensors, "flat": flat, "shift": actor.scaling.shift, "scale": actor.scaling.scale}
+    scaling = actor.scaling
+    return {**tensors, "flat": actor.views.flat(), "shift": scaling.shift, "scale": scaling.scale}
 
 
 def _batch_of(state: dict[str, Any], setup: Setup) -> Batch:

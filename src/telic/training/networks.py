@@ -215,6 +215,12 @@ class Views(NamedTuple):
     log_std: Tensor
     """(P, outputs); empty for discrete actions"""
 
+    def flat(self) -> Tensor:
+        """Return the flat matrix again, as a copy."""
+        layers = (*self.actor, *self.critic)
+        weights, biases = ([part.flatten(1) for part in kind] for kind in zip(*layers, strict=True))
+        return torch.cat([*weights, *biases, self.log_std], dim=1)
+
 
 class Pull(NamedTuple):
     """The loss's gradient at what the networks give."""

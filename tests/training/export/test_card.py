@@ -10,8 +10,6 @@ from telic.training.export.bundle import gather
 from telic.training.export.card import Contents, card
 from telic.training.policy import load_policy
 
-from .conftest import make_policy
-
 CONTENTS = Contents(
     files={"policy.onnx": "ONNX"}, deviations={"policy.onnx": 2.5e-7}, curve="c.svg", video=None
 )
@@ -53,14 +51,6 @@ def test_the_front_matter_has_what_model_viewers_read(run):
     assert f'value: "{score}"' in text
 
 
-def test_the_reward_is_given_with_formula_weights_and_measured_terms(run):
-    text, record = section(write_card(run), "Reward"), evaluation(run, 512)
-    assert "$$\nr = w_u \\cos\\theta - w_s \\dot{x}^2\n$$" in text
-    assert "Keep the pole up." in text
-    upright = f"{record['reward_terms']['upright']:.4g}"
-    assert f"| upright | pole \\| near vertical | 2 | {upright} |" in text
-
-
 def test_evaluations_are_shown_with_interval_and_this_policy_in_bold(run):
     text, record = section(write_card(run), "Evaluation"), evaluation(run, 256)
     low, high = record["interval"]
@@ -79,13 +69,6 @@ def test_what_was_not_measured_is_said_to_be_so(run):
     assert "Return: not measured." in section(text, "Evaluation")
     assert "**Return not measured** on no evaluation episodes" in text
     assert "time of the run | not measured" in section(text, "Training")
-
-
-def test_findings_are_told(run):
-    path = run.path / "reward_seed_1" / "summary.json"
-    finding = {"name": "plateau", "message": "It stopped.", "values": {}, "step": 1234}
-    write_json(path, {**read_json(path), "findings": [finding]})
-    assert "- **plateau** at 1,234 steps: It stopped." in section(write_card(run), "Training")
 
 
 def test_the_command_and_the_versions_are_there_to_repeat_it(run):
@@ -110,19 +93,3 @@ def test_the_licence_of_assets_is_stated_or_said_to_be_unknown(run, env, expecte
     assert expected in licence
     assert ("unknown here" in licence) == (env != "InvertedPendulum-v5")
     assert "/home/me" not in text
-
-
-def test_deviations_of_the_files_are_stated(run):
-    assert "| [policy.onnx](policy.onnx) | ONNX | 2.5e-07 |" in section(write_card(run), "Use")
-
-
-def test_a_policy_that_sees_memory_is_used_with_it(run):
-    text = write_card(run, policy=make_policy(memory=2))
-    assert "policy(obs, memory)" in section(text, "Use")
-    assert '"memory": np.zeros((1, 2), np.float32)' in section(text, "Use")
-    assert "2 numbers" in section(text, "Task")
-    assert "plays it in Gymnasium" not in text
-
-
-def test_discrete_actions_are_described_as_choices(run):
-    assert "| action | one of 4 |" in write_card(run, policy=make_policy(discrete=True, outputs=4))

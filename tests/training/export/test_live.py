@@ -13,7 +13,7 @@ from telic.envs.tasks import TASKS
 from telic.errors import UsageError
 from telic.robots.build import build
 from telic.robots.record import guessed
-from telic.training.export.live import SeenBlock, live_policy, seen_blocks, simulated_numbers
+from telic.training.export.live import SeenBlock, live_policy, seen_blocks
 from tests.training.export.conftest import make_policy
 
 DOG = Path(bench.__file__).parent / "suites" / "robots" / "dog.xml"
@@ -122,13 +122,6 @@ def test_a_driven_robot_says_its_commands_and_grounds_and_sends_no_looks(dog):
     assert b"input=" not in made.files["scene.xml"] and b"<texture" not in made.files["scene.xml"]
     rows, columns = np.frombuffer(made.files["assets/telic_terrain.bin"][:8], "<i4")
     assert len(made.files["assets/telic_terrain.bin"]) == 8 + 4 * rows * columns
-
-
-def test_a_travelling_model_has_every_number_that_is_simulated():
-    model = mujoco.MjModel.from_xml_path(str(DOG))
-    numbers = simulated_numbers(model)
-    assert {"body_mass", "geom_friction", "actuator_gainprm", "dof_armature"} <= numbers.keys()
-    assert not [name for name in numbers if name.startswith(("mesh_", "tex_", "mat_"))]
 
 
 @pytest.mark.parametrize("env", ["CartPole-v1", "module:Class", "robot.toml"])

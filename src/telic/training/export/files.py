@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import torch
@@ -20,8 +20,6 @@ from telic.training.export import run_policy
 from telic.training.population import CLIP
 
 if TYPE_CHECKING:
-    import onnx
-
     from telic.training.policy import Policy
 
 Array = NDArray[Any]
@@ -32,7 +30,7 @@ TOLERANCE = 1e-5
 _SIGMAS = 6.0
 _EPSILON = float(np.finfo(np.float32).eps) / 2.0
 _TINY = float(np.finfo(np.float32).tiny)
-OPSET = 18
+_OPSET = 18
 _IR_VERSION = 8
 """the oldest format that opset 18 allows: readable by the most runtimes"""
 _OPERATORS = {"tanh": "Tanh", "relu": "Relu", "elu": "Elu"}
@@ -145,8 +143,7 @@ def _as_text(facts: dict[str, Any]) -> dict[str, str]:
 
 
 def _write_onnx(arrays: PolicyArrays, policy: Policy, path: Path, facts: dict[str, Any]) -> None:
-    model = build_onnx(arrays, policy.obs_dim, policy.memory_size, _as_text(facts))
-    path.write_bytes(model.SerializeToString())
+    path.write_bytes(_onnx_model(arrays, policy, _as_text(facts)))
 
 
 def _load_onnx(path: Path) -> Act:
@@ -165,7 +162,7 @@ class _TracedPolicy(torch.nn.Module):
         self.register_buffer("shift", torch.tensor(arrays.shift))
         self.register_buffer("scale", torch.tensor(arrays.scale))
         for name, value in arrays.range._asdict().items() if arrays.range else ():
-            self.register_buffer(name, torch.tensor(value))
+            self.register_buffer(f"action_{name}", torch.tensor(value))
         parts: list[torch.nn.Module] = []
         for weight, bias in arrays.layers:
             layer = torch.nn.Linear(*weight.shape)
@@ -180,7 +177,7 @@ class _TracedPolicy(torch.nn.Module):
         x = self.network(torch.clamp((x - own.shift) * own.scale, -self._limit, self._limit))
         if self._range is None:
             return x.argmax(-1)
-        return own.middle + own.half * torch.clamp(x, -1.0, 1.0)
+        return own.action_middle + own.action_half * torch.clamp(x, -1.0, 1.0)
 
 
 def _write_torchscript(
@@ -312,77 +309,90 @@ _ACTIVATIONS: dict[str, Callable[[Array], Array]] = {
 # Built directly: a dozen nodes need no exporter.
 
 
-class _Graph:
-    """Nodes in order; each takes the previous one's output first."""
+class OnnxGraph:
+    """Operations of an ONNX model; every method returns the name of its result."""
 
-    def __init__(self, start: str) -> None:
-        self.nodes: list[onnx.NodeProto] = []
-        self.constants: list[onnx.TensorProto] = []
-        self.last = start
+    def __init__(self, what: str) -> None:
+        """Begin a graph; `what` is done with it, in words, for the error without onnx."""
+        try:
+            import onnx
+        except ImportError:
+            raise MissingExtra("onnx", "export", what) from None
+        self._onnx: Any = onnx
+        self._nodes: list[Any] = []
+        self._constants: list[Any] = []
 
-    def constant(self, name: str, value: Array | float) -> str:
-        from onnx import numpy_helper
-
-        self.constants.append(numpy_helper.from_array(np.asarray(value, dtype=np.float32), name))
+    def constant(self, values: Any) -> str:
+        """Add numbers; those with a fraction become float32."""
+        array = np.asarray(values)
+        array = array.astype(np.float32) if array.dtype.kind == "f" else array
+        name = f"constant_{len(self._constants)}"
+        self._constants.append(self._onnx.numpy_helper.from_array(array, name))
         return name
 
-    def add(
-        self, operator: str, *inputs: str, output: str | None = None, **attributes: Any
-    ) -> None:
-        from onnx import helper
+    def op(self, kind: str, *inputs: str, **attributes: Any) -> str:
+        """Add an operation."""
+        name = f"{kind.lower()}_{len(self._nodes)}"
+        self._nodes.append(self._onnx.helper.make_node(kind, list(inputs), [name], **attributes))
+        return name
 
-        result = output or f"{operator.lower()}_{len(self.nodes)}"
-        self.nodes.append(helper.make_node(operator, [self.last, *inputs], [result], **attributes))
-        self.last = result
+    def normalised(self, x: str, shift: Array, scale: Array) -> str:
+        """Add (x - shift) * scale, clipped as in training."""
+        x = self.op("Mul", self.op("Sub", x, self.constant(shift)), self.constant(scale))
+        return self.clipped(x, CLIP)
+
+    def clipped(self, x: str, most: float) -> str:
+        """Add a clip to [-most, most]."""
+        return self.op("Clip", x, self.constant(np.float32(-most)), self.constant(np.float32(most)))
+
+    def model(
+        self,
+        inputs: dict[str, int],
+        output: tuple[str, str, int | None],
+        facts: Mapping[str, str],
+    ) -> bytes:
+        """Return the checked model; the batch size is free.
+
+        Args:
+            inputs: columns by name.
+            output: the result that it is, its name and its columns; None: an index per row.
+            facts: kept as its metadata.
+        """
+        helper, kinds = self._onnx.helper, self._onnx.TensorProto
+        given, name, width = output
+        self._nodes.append(helper.make_node("Identity", [given], [name]))
+
+        def batch(name: str, kind: int, *sizes: int) -> Any:
+            return helper.make_tensor_value_info(name, kind, ["batch", *sizes])
+
+        result = batch(name, kinds.INT64) if width is None else batch(name, kinds.FLOAT, width)
+        named = [batch(name, kinds.FLOAT, size) for name, size in inputs.items()]
+        model = helper.make_model(
+            helper.make_graph(self._nodes, "policy", named, [result], self._constants),
+            opset_imports=[helper.make_opsetid("", _OPSET)],
+            ir_version=_IR_VERSION,
+            producer_name="telic",
+            producer_version=facts.get("telic", ""),
+        )
+        helper.set_model_props(model, dict(facts))
+        self._onnx.checker.check_model(model, full_check=True)
+        return model.SerializeToString()
 
 
-def build_onnx(
-    arrays: PolicyArrays, obs_dim: int, memory_size: int, facts: Mapping[str, str]
-) -> onnx.ModelProto:
-    """Return the checked model: inputs "obs" (and "memory"), output "action", batch size free."""
-    try:
-        from onnx import TensorProto, checker, helper
-    except ImportError:
-        raise MissingExtra("onnx", "export", "Writing a policy as ONNX") from None
-
-    def batch(name: str, kind: int, *sizes: int) -> onnx.ValueInfoProto:
-        return helper.make_tensor_value_info(name, kind, ["batch", *sizes])
-
-    inputs = [batch("obs", TensorProto.FLOAT, obs_dim)]
-    graph = _Graph("obs")
-    if memory_size:
-        inputs.append(batch("memory", TensorProto.FLOAT, memory_size))
-        graph.add("Concat", "memory", axis=1)
-    _network(graph, arrays)
-    if arrays.range is None:
-        graph.add("ArgMax", output="action", axis=1, keepdims=0)
-        output = batch("action", TensorProto.INT64)
-    else:
-        graph.add("Clip", graph.constant("minus_one", -1.0), graph.constant("one", 1.0))
-        graph.add("Mul", graph.constant("action_half", arrays.range.half))
-        graph.add("Add", graph.constant("action_middle", arrays.range.middle), output="action")
-        output = batch("action", TensorProto.FLOAT, len(arrays.range.half))
-    model = helper.make_model(
-        helper.make_graph(graph.nodes, "policy", inputs, [output], graph.constants),
-        opset_imports=[helper.make_opsetid("", OPSET)],
-        ir_version=_IR_VERSION,
-        producer_name="telic",
-        producer_version=facts.get("telic", ""),
-    )
-    helper.set_model_props(model, dict(facts))
-    cast(Any, checker).check_model(model, full_check=True)
-    return model
-
-
-def _network(graph: _Graph, arrays: PolicyArrays) -> None:
-    """Add the normaliser and the layers."""
-    graph.add("Sub", graph.constant("shift", arrays.shift))
-    graph.add("Mul", graph.constant("scale", arrays.scale))
-    limit = graph.constant("limit", arrays.limit)
-    graph.add("Clip", graph.constant("minus_limit", -arrays.limit), limit)
-    last = len(arrays.layers) - 1
+def _onnx_model(arrays: PolicyArrays, policy: Policy, facts: Mapping[str, str]) -> bytes:
+    """Return a policy as ONNX: inputs "obs" (and "memory"), output "action"."""
+    graph, inputs, x = OnnxGraph("Writing a policy as ONNX"), {"obs": policy.obs_dim}, "obs"
+    if policy.memory_size:
+        inputs["memory"] = policy.memory_size
+        x = graph.op("Concat", "obs", "memory", axis=1)
+    x = graph.normalised(x, arrays.shift, arrays.scale)
     for index, (weight, bias) in enumerate(arrays.layers):
-        names = graph.constant(f"weight_{index}", weight), graph.constant(f"bias_{index}", bias)
-        graph.add("Gemm", *names)
-        if index < last:
-            graph.add(_OPERATORS[arrays.activation])
+        x = graph.op(_OPERATORS[arrays.activation], x) if index else x
+        x = graph.op("Gemm", x, graph.constant(weight), graph.constant(bias))
+    if arrays.range is None:
+        return graph.model(
+            inputs, (graph.op("ArgMax", x, axis=1, keepdims=0), "action", None), facts
+        )
+    x = graph.op("Mul", graph.clipped(x, 1.0), graph.constant(arrays.range.half))
+    x = graph.op("Add", x, graph.constant(arrays.range.middle))
+    return graph.model(inputs, (x, "action", len(arrays.range.half)), facts)
