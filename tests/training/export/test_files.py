@@ -101,7 +101,7 @@ def test_a_file_that_deviates_is_refused_and_the_old_one_stays(suffix, tmp_path,
     kind = files._FORMATS[suffix]
 
     def write_wrongly(arrays, *rest):
-        kind.write(arrays._replace(limit=9.99), *rest)
+        kind.write(arrays._replace(scale=arrays.scale * 1.01), *rest)
 
     monkeypatch.setitem(files._FORMATS, suffix, kind._replace(write=write_wrongly))
     with pytest.raises(TelicError, match=r"deviate from the policy's by 0\.\d+"):

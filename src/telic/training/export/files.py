@@ -158,7 +158,7 @@ class _TracedPolicy(torch.nn.Module):
 
     def __init__(self, arrays: PolicyArrays) -> None:
         super().__init__()
-        self._limit, self._range = arrays.limit, arrays.range
+        self._range = arrays.range
         self.register_buffer("shift", torch.tensor(arrays.shift))
         self.register_buffer("scale", torch.tensor(arrays.scale))
         for name, value in arrays.range._asdict().items() if arrays.range else ():
@@ -174,7 +174,7 @@ class _TracedPolicy(torch.nn.Module):
         """Return the action for an observation, and the reward's memory if the policy sees it."""
         own: Any = self
         x = torch.cat(inputs, dim=-1)
-        x = self.network(torch.clamp((x - own.shift) * own.scale, -self._limit, self._limit))
+        x = self.network(torch.clamp((x - own.shift) * own.scale, -CLIP, CLIP))
         if self._range is None:
             return x.argmax(-1)
         return own.action_middle + own.action_half * torch.clamp(x, -1.0, 1.0)
@@ -214,7 +214,7 @@ def _write_numpy(arrays: PolicyArrays, policy: Policy, path: Path, facts: dict[s
     columns: dict[str, Any] = {
         "shift": arrays.shift,
         "scale": arrays.scale,
-        "limit": np.float32(arrays.limit),
+        "limit": np.float32(CLIP),
         "layers": len(arrays.layers),
         "activation": arrays.activation,
         "facts": json.dumps(facts),
@@ -253,13 +253,12 @@ class Outputs(NamedTuple):
 class PolicyArrays(NamedTuple):
     """Normaliser, layers and action range of one policy, float32.
 
-    x = clip((inputs - shift) * scale, -limit, limit), then the layers with the activation between
+    x = clip((inputs - shift) * scale, -CLIP, CLIP), then the layers with the activation between
     them, then the action range, or the index of the largest output where actions are discrete.
     """
 
     shift: Array  # (d,)
     scale: Array  # (d,)
-    limit: float
     layers: list[tuple[Array, Array]]  # weight (in, out) and bias (out,)
     activation: str
     range: Range | None  # None: discrete
@@ -279,7 +278,6 @@ class PolicyArrays(NamedTuple):
         return cls(
             actor.scaling.shift[0, 0, :seen].numpy(),
             scale.numpy(),
-            CLIP,
             [(layer.weight[0].numpy(), layer.bias[0, 0].numpy()) for layer in actor.views.actor],
             policy.shape.activation,
             span,
@@ -287,7 +285,7 @@ class PolicyArrays(NamedTuple):
 
     def outputs(self, inputs: Array) -> Outputs:
         """Return what the network gives for inputs (N, d), before action range or choice."""
-        x = np.clip((inputs.astype(np.float64) - self.shift) * self.scale, -self.limit, self.limit)
+        x = np.clip((inputs.astype(np.float64) - self.shift) * self.scale, -CLIP, CLIP)
         variance = np.zeros_like(x)
         for index, (weight, bias) in enumerate(self.layers):
             if index:
