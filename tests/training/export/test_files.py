@@ -6,7 +6,6 @@ import onnx
 import onnxruntime
 import pytest
 import torch
-from telic.training.export.torchscript import load_torchscript
 
 from telic.errors import MissingExtra, TelicError, UsageError
 from telic.training.export import files
