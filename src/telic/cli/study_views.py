@@ -241,7 +241,7 @@ def show_study_audit(audit: StudyAudit) -> None:
 
 
 def _show_claim(facts: dict[str, Any]) -> None:
-    from telic.studies.evidence.claims import TITLES
+    from telic.studies.evidence.audit import TITLES
 
     print_facts({"verdict": facts["verdict"].replace("_", " "), **_claim_numbers(facts)})
     for check in facts["checks"]:

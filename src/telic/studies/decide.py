@@ -10,7 +10,7 @@ from telic.studies.canonical import next_number
 from telic.studies.documents.base import SYSTEM, DocumentPart, StudyActor
 from telic.studies.documents.candidate import CandidateStatus, RunStatus, Verdict
 from telic.studies.errors import BrokenIntegrity, GateRefused, StudyError
-from telic.studies.evidence.claims import Audit
+from telic.studies.evidence.audit import Audit
 from telic.studies.evidence.store import add_evidence
 from telic.studies.rules.results import judge_conditions, standing_exploit
 from telic.studies.state import Incumbent

@@ -14,9 +14,8 @@ from telic.studies.decide import standing_audits
 from telic.studies.documents.candidate import CandidateStatus, RunStatus
 from telic.studies.errors import StudyError
 from telic.studies.evidence.artefacts import altered_artefacts
-from telic.studies.evidence.monitor import WATCH_EVERY
+from telic.studies.evidence.monitor import WATCH_EVERY, fatal_alerts
 from telic.studies.evidence.review import REVIEW, ask_for_review, is_unreviewed
-from telic.studies.evidence.signatures import fatal_alerts
 from telic.studies.launch.process import RunProcess
 from telic.studies.launch.recovery import due_move, is_over
 from telic.studies.queue import JOB_OVER, TOKEN, Job, seeds_fit

@@ -26,7 +26,7 @@ from telic.studies.documents.base import Sha, StudyActor, read_yaml
 from telic.studies.documents.candidate import Candidate, Evidence, EvidenceKind
 from telic.studies.documents.contract import ApprovalKey, Contract, Phase
 from telic.studies.documents.metrics import MetricSpec, Protocol
-from telic.studies.evidence.claims import Audit
+from telic.studies.evidence.audit import Audit
 from telic.studies.evidence.store import altered, read_evidence
 from telic.studies.folder import Registry, StudyFolder, read_registry
 from telic.studies.ledger import Ledger

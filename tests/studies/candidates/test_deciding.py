@@ -236,8 +236,8 @@ def test_a_rollback_is_proposed_when_its_condition_is_met(claimed, monkeypatch):
     back = {"condition": "success < 0.9", "action": "restore", "checkpoint": "last.pt"}
     plan = {
         "mode": "schedule",
-        "learnability": {"case_set": "s", "success": {"a": 0.5}},
-        "heldout_invariant": {"protocol_hash": "p"},
+        "success": {"a": 0.5},
+        "protocol_hash": "p",
         "rollback": back,
     }
     say(claimed, monkeypatch, curriculum=plan)

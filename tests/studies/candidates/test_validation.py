@@ -5,7 +5,7 @@ import pytest
 from telic.storage.files import read_json, write_json
 from telic.studies.candidates import new_candidate
 from telic.studies.errors import GateRefused
-from telic.studies.evidence.probes import ParameterSummary, ProbedPolicy, ProbeSummary
+from telic.studies.evidence.probes import ParameterSummary, ProbeSummary
 from telic.studies.rules.checks import (
     CHECKS,
     check_candidate,
@@ -260,12 +260,11 @@ def test_v12_randomisation_stays_near_what_was_probed(study, high, fails):
         points=(),
         feasible=(0.5, 2.0),
         suggested_range=(0.5, 2.0),
-        cliffs=(),
         sensitivity=None,
         censored=(),
     )
-    policy = ProbedPolicy(candidate="c-0001-x", checkpoint_sha="0" * 64)
-    summary = ProbeSummary(policy=policy, protocol_hash="0" * 64, worst=0, parameters=(parameter,))
+    policy = {"candidate": "c-0001-x", "checkpoint_sha": "0" * 64, "protocol_hash": "0" * 64}
+    summary = ProbeSummary(**policy, worst=0, parameters=(parameter,))
     probe = add_evidence(study, "dr_probe", summary.as_data())
     change = {"overrides": {"dr.mass": {"from": [1.0, 1.0], "to": [0.5, high]}}}
     kind = {"kind": "dr_tuning", "change": change}
@@ -276,13 +275,13 @@ def test_v12_randomisation_stays_near_what_was_probed(study, high, fails):
 def test_v12_a_curriculum_shows_that_its_cases_can_be_learned(study):
     section = {
         "mode": "reweight",
-        "learnability": {"case_set": "slopes", "success": {"a": 0.5, "b": 0.99}},
-        "heldout_invariant": {"protocol_hash": study.state.protocol_hash},
+        "success": {"a": 0.5, "b": 0.99},
+        "protocol_hash": study.state.protocol_hash,
         "rollback": {"condition": "success < 0.1", "action": "restore", "checkpoint": "last"},
     }
     assert set(failures(study, make(study, kind="curriculum"))) == {"V12"}
     assert "50%" in failures(study, make(study, kind="curriculum", curriculum=section))["V12"]
-    section["learnability"]["success"]["b"] = 0.8
+    section["success"]["b"] = 0.8
     assert failures(study, make(study, kind="curriculum", curriculum=section)) == {}
 
 

@@ -105,7 +105,7 @@ def test_a_torn_event_file_is_read_to_its_end_and_damage_is_named(tmp_path):
     damaged = bytearray(whole)
     damaged[-10] ^= 1
     path.write_bytes(bytes(damaged))
-    with pytest.raises(TelicError, match="damaged at byte"):
+    with pytest.raises(TelicError, match="damaged"):
         read_rows("tensorboard", tmp_path)
 
 

@@ -13,10 +13,9 @@ from telic.studies.documents.base import StudyActor, update_yaml
 from telic.studies.errors import GateRefused, StudyError
 from telic.studies.evidence.audit import audit_result
 from telic.studies.evidence.measurement import Measurement, analyze_run
-from telic.studies.evidence.monitor import look_at_run, monitor_run
+from telic.studies.evidence.monitor import fatal_alerts, look_at_run, monitor_run, open_alerts
 from telic.studies.evidence.reflection import reflect_run
 from telic.studies.evidence.review import is_unreviewed, may_be_author, review_candidate
-from telic.studies.evidence.signatures import fatal_alerts, open_alerts
 from telic.studies.rules.results import standing_exploit
 from telic.studies.rules.stops import standing_stops
 from tests.studies.candidates.small_study import AGENT, HUMAN, end_run, start_run

@@ -7,7 +7,6 @@ from telic.studies.evidence.measurement import analyze_run
 from telic.studies.evidence.monitor import monitor_run
 from telic.studies.evidence.probes import (
     ProbedParameter,
-    ProbedPolicy,
     ProbePlan,
     ProbeResult,
     grid,
@@ -89,13 +88,14 @@ def told_study(root):
 
 def add_probe(study, candidate):
     parameters = (
-        ProbedParameter(path="body.mass", unit="kg", nominal=10.0, grid=grid(10.0, 5.0, 15.0)),
+        ProbedParameter(path="body.mass", nominal=10.0, grid=grid(10.0, 5.0, 15.0)),
         ProbedParameter(
-            path="ground.friction", nominal=1.0, grid=grid(1.0, 0.25, 4.0, scale="log"), scale="log"
+            path="ground.friction", nominal=1.0, grid=grid(1.0, 0.25, 4.0, is_log=True)
         ),
     )
     plan = ProbePlan(
-        policy=ProbedPolicy(candidate=candidate, checkpoint_sha="0" * 64),
+        candidate=candidate,
+        checkpoint_sha="0" * 64,
         protocol_hash=study.state.protocol_hash,
         parameters=parameters,
         seeds=(901, 902, 903),

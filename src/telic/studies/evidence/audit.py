@@ -1,39 +1,125 @@
-"""Does the evidence support the claim: the numbers, twelve checks, and a verdict by rule."""
+"""Audit a claim: compare its arms, check twelve things, and give a verdict by rule.
+
+The same facts give the same audit, byte for byte.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from telic.studies.documents.base import DocumentPart, StudyActor
+from pydantic import Field
+
+from telic.studies.documents.base import Document, DocumentPart, StudyActor
 from telic.studies.documents.candidate import CheckResult, Evidence
 from telic.studies.documents.metrics import Guardrail
 from telic.studies.evidence import statistics
-from telic.studies.evidence.claims import (
-    Arm,
-    ArmSummary,
-    Audit,
-    AuditStats,
-    AuditVerdict,
-    ClaimFacts,
-    GuardrailResult,
-    gather_claim,
-    oriented,
-)
+from telic.studies.evidence.claims import Arm, ClaimFacts, gather_claim
+from telic.studies.evidence.statistics import Ends, oriented
 from telic.studies.evidence.store import add_evidence
 
 if TYPE_CHECKING:
     from telic.studies.study import Study
 
-FEWEST_RUNS = 5
-BUDGET_TOLERANCE = 0.02
-_SEEDED_UNITS = ("training_seed", "search_run")
-FIRST_ALPHA, LATER_ALPHA = 0.05, 0.025
+AuditVerdict = Literal[
+    "valid_improvement",
+    "no_improvement",
+    "inconclusive",
+    "provisional",
+    "baseline_established",
+    "invalid",
+]
+TITLES = {
+    "A01": "ledger and evidence intact",
+    "A02": "launched as validated, tree clean",
+    "A03": "same protocol and metric spec",
+    "A04": "same evaluator, extractor and environment code",
+    "A05": "every planned run finished, none dropped",
+    "A06": "seeds unique, from their pool, not used for selection",
+    "A07": "checkpoint rule fixed beforehand",
+    "A08": "equal training budget",
+    "A09": "enough independent runs",
+    "A10": "guardrails hold",
+    "A11": "no open fatal sign, no unreviewed hacking risk",
+    "A12": "same hardware class",
+}
+"""what each check looks at"""
+
+_FEWEST_RUNS = 5
+_BUDGET_TOLERANCE = 0.02
+_FIRST_ALPHA, _LATER_ALPHA = 0.05, 0.025
 """a claim that was looked at before is tested more strictly"""
-LEAST_POI = 0.75
+_LEAST_POI = 0.75
 _VOIDING = {"A01", "A02", "A03", "A04", "A05", "A06", "A07", "A08", "A11"}
 _BASELINE = {"A01", "A02", "A05", "A06", "A07", "A08", "A09", "A12"}
+
+
+class ArmSummary(DocumentPart):
+    """One arm as the audit used it."""
+
+    n: int
+    seeds: tuple[int, ...]
+    runs: tuple[str, ...]
+    scores: tuple[float, ...]
+    """one per run, as measured"""
+    iqm: float | None
+    ci: tuple[float, float] | None
+
+
+class AuditStats(DocumentPart):
+    """The numbers of a comparison; scores are oriented so that larger is better."""
+
+    delta: float | None = None
+    ci: tuple[float, float] | None = None
+    delta_min: float | None = None
+    welch_p: float | None = None
+    is_paired: bool = False
+    is_counted: bool = False
+    """all pairs differ by the same amount, and p counts their signs"""
+    holm_p: float | None = None
+    mwu_p: float | None = None
+    poi: float | None = None
+    sigma: float | None = None
+    """standard deviation the arms share"""
+    sigma_0: float | None = None
+    sigma_0_ci: tuple[float, float] | None = None
+    look: int = 1
+    alpha: float = _FIRST_ALPHA
+
+
+class GuardrailResult(DocumentPart):
+    """A guardrail by interval: absolute of the number itself, non_inferior of its gain."""
+
+    key: str
+    ci: tuple[float, float] | None
+    passed: bool
+    severity: Literal["block", "warn"]
+
+
+class Audit(Document):
+    """audits/<id>.json: does the evidence support the claim."""
+
+    schema_id: str = Field(default="telic.audit/1", alias="schema")
+    id: str
+    at: str
+    candidate: str
+    incumbent: str | None
+    protocol_hash: str
+    arms: dict[str, ArmSummary]
+    checks: tuple[CheckResult, ...]
+    stats: AuditStats
+    guardrails: tuple[GuardrailResult, ...] = ()
+    verdict: AuditVerdict
+    reasons: tuple[str, ...] = ()
+    label: Literal["seed_claim", "checkpoint_claim"] = "seed_claim"
+    n_star: int | None = None
+    prng_seed: str
+    """whole number as text: it does not fit into a double"""
+
+    def check(self, code: str) -> CheckResult | None:
+        """Return a check by its code."""
+        return next((each for each in self.checks if each.id == code), None)
 
 
 class AuditResult(DocumentPart):
@@ -44,14 +130,14 @@ class AuditResult(DocumentPart):
 
 
 def audit_result(study: Study, candidate: str, actor: StudyActor) -> AuditResult:
-    """Audit the claim of a candidate against the incumbent; a baseline has none.
+    """Audit a candidate's claim and enter it as evidence.
 
     The same facts give the same audit, which is then not entered again.
     """
     facts = gather_claim(study, candidate)
     for name in study.evidence_names("audit", candidate=candidate):
-        if study.sheet(name).payload["id"] == facts.id:
-            known = study.sheet(name)
+        known = study.sheet(name)
+        if known.payload["id"] == facts.id:
             return AuditResult(audit=Audit.parse(known.payload, name), evidence=known)
     audit = audit_claim(facts)
     evidence = add_evidence(
@@ -68,11 +154,11 @@ def audit_result(study: Study, candidate: str, actor: StudyActor) -> AuditResult
 
 
 def audit_claim(facts: ClaimFacts) -> Audit:
-    """Return the audit of a claim: the same facts give the same bytes."""
+    """Return the audit of a claim."""
     seed = statistics.seed_of(facts.id)
     guardrails = tuple(_guardrail(facts, rule, seed) for rule in facts.guardrails)
-    checks = run_checks(facts, guardrails)
-    stats = _baseline_stats(facts, seed) if facts.is_baseline else _stats(facts, seed)
+    checks = _run_checks(facts, guardrails)
+    stats = _stats(facts, seed)
     verdict, reasons = _verdict(facts, checks, stats)
     n_star = None
     if verdict in ("inconclusive", "provisional") and stats.delta_min is not None:
@@ -87,7 +173,6 @@ def audit_claim(facts: ClaimFacts) -> Audit:
         arms={
             name: _summary(facts, arm, seed) for name, arm in zip("xy", facts.arms, strict=False)
         },
-        excluded=tuple(exclusion for arm in facts.arms for exclusion in arm.excluded),
         checks=tuple(checks),
         stats=stats,
         guardrails=guardrails,
@@ -100,63 +185,50 @@ def audit_claim(facts: ClaimFacts) -> Audit:
 
 
 def _summary(facts: ClaimFacts, arm: Arm, seed: int) -> ArmSummary:
-    runs, scores = arm.by_seed, facts.scores(arm)
-    sign = oriented(1.0, facts.primary.direction)
-    middle = statistics.iqm(scores) if runs else None
-    interval = statistics.iqm_interval(scores, seed) if runs else None
+    scores, sign = facts.scores(arm), oriented(1.0, facts.primary.direction)
+    middle = statistics.iqm(scores)
+    interval = statistics.iqm_interval(scores, seed)
     ends = sorted(sign * end for end in interval) if interval else None
     return ArmSummary(
-        n=len(runs),
-        seeds=tuple(run.seed for run in runs),
-        runs=tuple(run.run for run in runs),
-        scores=tuple(run.value for run in runs),
+        n=len(arm.runs),
+        seeds=tuple(run.seed for run in arm.runs),
+        runs=tuple(run.run for run in arm.runs),
+        scores=tuple(run.value for run in arm.runs),
         iqm=None if middle is None else sign * middle,
         ci=None if ends is None else (ends[0], ends[1]),
     )
 
 
 def _stats(facts: ClaimFacts, seed: int) -> AuditStats:
-    from telic.core import stats
+    from telic.core.stats import holm
 
-    alpha = FIRST_ALPHA if facts.look == 1 else LATER_ALPHA
-    if facts.incumbent is None or not facts.incumbent.runs or not facts.candidate.runs:
+    if facts.incumbent is None:  # the noise floor: the spread over baseline seeds
+        values = [run.value for run in facts.candidate.runs]
+        floor = statistics.spread(values) if len(values) > 1 else None
+        interval = statistics.spread_interval(values, seed)
+        return AuditStats(sigma_0=floor, sigma_0_ci=interval, look=facts.look)
+    alpha = _FIRST_ALPHA if facts.look == 1 else _LATER_ALPHA
+    if not facts.incumbent.runs or not facts.candidate.runs:
         return AuditStats(look=facts.look, alpha=alpha)
     ours, theirs = facts.scores(facts.candidate), facts.scores(facts.incumbent)
-    our_seeds, their_seeds = (sorted(run.seed for run in arm.runs) for arm in facts.arms)
+    our_seeds, their_seeds = ([run.seed for run in arm.runs] for arm in facts.arms)
     by_clip = facts.is_checkpoint_claim and len(ours[""]) == len(theirs[""])
-    is_common = by_clip or our_seeds == their_seeds
-    difference = statistics.difference(
-        ours, theirs, seed, common_units=is_common, resample_pairs=by_clip
+    found = statistics.difference(
+        ours, theirs, seed, common_units=by_clip or our_seeds == their_seeds, resample_pairs=by_clip
     )
     primary = facts.primary
-    least = statistics.smallest_effect(
-        statistics.iqm(theirs) or 0.0,
-        absolute=primary.min_effect_abs,
-        relative=primary.min_effect_rel,
-        noise_k=primary.noise_k,
-        sigma_0=facts.sigma_0,
+    least = max(
+        primary.min_effect_abs,
+        primary.min_effect_rel * abs(statistics.iqm(theirs) or 0.0),
+        primary.noise_k * (facts.sigma_0 or 0.0),
     )
-    corrected = stats.holm([difference.p, *facts.other_p])[0]
-    context = {"delta_min": least, "holm_p": corrected, "sigma_0": facts.sigma_0}
-    context |= {"look": facts.look, "alpha": alpha}
-    return difference_stats(difference).model_copy(update=context)
-
-
-def difference_stats(difference: statistics.ArmDifference) -> AuditStats:
-    """Return what is said about two arms, as an audit records it."""
-    numbers = difference._asdict()
-    return AuditStats(welch_p=numbers.pop("p"), mwu_p=numbers.pop("rank_p"), **numbers)
-
-
-def _baseline_stats(facts: ClaimFacts, seed: int) -> AuditStats:
-    """Return the noise floor: the spread over baseline seeds, with its interval."""
-    values = [run.value for run in facts.candidate.runs]
-    if len(values) < 2:
-        return AuditStats(look=facts.look)
     return AuditStats(
-        sigma_0=statistics.spread(values),
-        sigma_0_ci=statistics.spread_interval(values, seed),
+        **found._asdict(),
+        delta_min=least,
+        holm_p=holm([found.welch_p, *facts.other_p])[0],
+        sigma_0=facts.sigma_0,
         look=facts.look,
+        alpha=alpha,
     )
 
 
@@ -171,14 +243,14 @@ def _guardrail(facts: ClaimFacts, rule: Guardrail, seed: int) -> GuardrailResult
         if rule.rule == "absolute":
             interval = statistics.iqm_interval(x, seed)
             limit = oriented(rule.threshold or 0.0, rule.direction)
+        elif facts.incumbent is None:  # there is nothing yet to be inferior to
+            return GuardrailResult(key=rule.key, ci=None, passed=True, severity=rule.severity)
         else:
             interval = statistics.difference_interval({"": x}, {"": y}, seed)
             limit = -(rule.margin or 0.0)
         passed = interval is not None and interval.low >= limit
-        if facts.is_baseline and rule.rule == "non_inferior":
-            passed, interval = True, None  # there is nothing yet to be inferior to
     if interval and rule.rule == "absolute" and rule.direction == "min":
-        interval = statistics.Ends(-interval.high, -interval.low)
+        interval = Ends(-interval.high, -interval.low)
     return GuardrailResult(key=rule.key, ci=interval, passed=passed, severity=rule.severity)
 
 
@@ -187,10 +259,11 @@ def _verdict(
 ) -> tuple[AuditVerdict, list[str]]:
     failed = {check.id: check.why for check in checks if not check.passed}
     reasons = [f"{code}: {why}" for code, why in sorted(failed.items())]
-    counting = failed.keys() & _BASELINE if facts.is_baseline else failed.keys()
+    is_baseline = facts.incumbent is None
+    counting = failed.keys() & _BASELINE if is_baseline else failed.keys()
     if counting & _VOIDING:
         return "invalid", reasons
-    if facts.is_baseline:
+    if is_baseline:
         return ("inconclusive" if counting else "baseline_established"), reasons
     if stats.ci is not None and stats.delta_min is not None and stats.ci[1] < stats.delta_min:
         most = f"at most {stats.ci[1]:.4g} better; {stats.delta_min:.4g} would count"
@@ -210,67 +283,55 @@ def _shortcomings(stats: AuditStats) -> list[str]:
     delta = stats.delta or 0.0
     least = math.inf if stats.delta_min is None else stats.delta_min
     low, poi = stats.ci[0] if stats.ci else 0.0, stats.poi or 0
+    weak = f"corrected p is {stats.holm_p or 0:.3g}, not below {stats.alpha:g}"
+    if stats.is_counted and stats.holm_p == stats.welch_p:
+        needed = statistics.pairs_needed(stats.alpha)
+        weak += f": too few pairs; signs that all agree count from {needed} pairs on"
     tests = {
         f"the gain of {delta:.4g} is below the {least:.4g} that count": delta < least,
         "the interval of the gain reaches zero": low <= 0,
         "the runs have no spread, so no test applies": stats.holm_p is None,
-        _weak_p(stats): stats.holm_p is not None and stats.holm_p >= stats.alpha,
-        f"a run beats the incumbent's with a chance of {poi:.2f} only": poi < LEAST_POI,
+        weak: stats.holm_p is not None and stats.holm_p >= stats.alpha,
+        f"a run beats the incumbent's with a chance of {poi:.2f} only": poi < _LEAST_POI,
     }
     return [why for why, holds in tests.items() if holds]
-
-
-def _weak_p(stats: AuditStats) -> str:
-    said = f"corrected p is {stats.holm_p or 0:.3g}, not below {stats.alpha:g}"
-    if not stats.is_counted or stats.holm_p != stats.welch_p:
-        return said
-    needed = statistics.pairs_needed(stats.alpha)
-    return f"{said}: too few pairs; signs that all agree count from {needed} pairs on"
 
 
 # ---------------------------------------------------------------------------- the twelve checks
 
 
-class CheckAnswer(NamedTuple):
+class _Answer(NamedTuple):
     """What a check looked at, and why it fails; an empty text is a pass."""
 
     value: Any
     why: str = ""
 
 
-def run_checks(facts: ClaimFacts, guardrails: Iterable[GuardrailResult]) -> list[CheckResult]:
-    """Return all twelve checks, in order; what does not apply to a baseline passes and says so."""
-    answers = {code: check(facts) for code, check in CHECKS.items()}
+def _run_checks(facts: ClaimFacts, guardrails: Iterable[GuardrailResult]) -> list[CheckResult]:
+    """Return all twelve checks, in order; what does not apply to a baseline passes."""
+    answers = {code: check(facts) for code, check in _CHECKS.items()}
     broken = [rail.key for rail in guardrails if not rail.passed and rail.severity == "block"]
-    answers["A10"] = CheckAnswer(broken, _listed({"broken": broken}))
+    answers["A10"] = _Answer(broken, _listed({"broken": broken}))
     return [
         CheckResult(id=code, passed=not why, value=value, why=why)
         for code, (value, why) in sorted(answers.items())
     ]
 
 
-def _same(facts: ClaimFacts, field: str) -> CheckAnswer:
+def _same(facts: ClaimFacts, field: str) -> _Answer:
     """Check that a recorded field has one value over all runs of both arms."""
     values = [getattr(run, field) for run in facts.runs]
     recorded = sorted({value for value in values if value is not None})
     if None in values:
-        return CheckAnswer(recorded, f"{field} is not recorded everywhere")
-    return CheckAnswer(recorded, "" if len(recorded) == 1 else f"{field} differs between runs")
+        return _Answer(recorded, f"{field} is not recorded everywhere")
+    return _Answer(recorded, "" if len(recorded) == 1 else f"{field} differs between runs")
 
 
 def _listed(problems: dict[str, list[str]]) -> str:
     return "; ".join(f"{text}: {', '.join(names)}" for text, names in problems.items() if names)
 
 
-def ledger_and_evidence(facts: ClaimFacts) -> CheckAnswer:
-    """A01: the ledger chain holds and evidence files have the hashes that were recorded."""
-    parts = {"ledger": facts.ledger_intact, "evidence": facts.evidence_intact}
-    broken = [name for name, is_intact in parts.items() if not is_intact]
-    return CheckAnswer(broken, _listed({"altered": broken}))
-
-
-def launched_as_validated(facts: ClaimFacts) -> CheckAnswer:
-    """A02: what ran is what the candidate is, from a clean worktree."""
+def _launched_as_validated(facts: ClaimFacts) -> _Answer:
     other = [
         run.run
         for arm in facts.arms
@@ -279,33 +340,24 @@ def launched_as_validated(facts: ClaimFacts) -> CheckAnswer:
     ]
     dirty = [run.run for run in facts.runs if run.is_clean is not True]
     problems = {"launched as something else": other, "worktree not clean": dirty}
-    return CheckAnswer(other + dirty, _listed(problems))
+    return _Answer(other + dirty, _listed(problems))
 
 
-def same_protocol(facts: ClaimFacts) -> CheckAnswer:
-    """A03: both arms were measured under this protocol and this metric spec."""
+def _same_protocol(facts: ClaimFacts) -> _Answer:
     protocol, spec = _same(facts, "protocol_hash"), _same(facts, "metric_spec_hash")
     if not protocol.why and protocol.value != [facts.protocol_hash]:
-        return CheckAnswer(protocol.value, "measured under another protocol than the study's")
-    return CheckAnswer(protocol.value, protocol.why or spec.why)
+        return _Answer(protocol.value, "measured under another protocol than the study's")
+    return _Answer(protocol.value, protocol.why or spec.why)
 
 
-def nothing_dropped(facts: ClaimFacts) -> CheckAnswer:
-    """A05: every planned run finished; what is left out was so by a rule fixed before launch."""
+def _nothing_dropped(facts: ClaimFacts) -> _Answer:
     missing = [run for arm in facts.arms for run in arm.unfinished]
-    excluded = [exclusion for arm in facts.arms for exclusion in arm.excluded]
-    picked = [exclusion.run for exclusion in excluded if not exclusion.fixed_before_launch]
-    problems = {
-        "not finished": missing,
-        "left out without a rule fixed before launch": picked,
-        "no finished run": [arm.candidate for arm in facts.arms if not arm.runs],
-    }
-    return CheckAnswer(missing + picked, _listed(problems))
+    empty = [arm.candidate for arm in facts.arms if not arm.runs]
+    return _Answer(missing, _listed({"not finished": missing, "no finished run": empty}))
 
 
-def honest_seeds(facts: ClaimFacts) -> CheckAnswer:
-    """A06: seeds are unique, from the right pool, and were not used for selection."""
-    allowed, used = set(facts.pools.get("allowed", ())), set(facts.pools.get("selection", ()))
+def _honest_seeds(facts: ClaimFacts) -> _Answer:
+    allowed, used = set(facts.allowed_seeds), set(facts.selection_seeds)
     problems: list[str] = []
     for arm in facts.arms:
         seeds = [run.seed for run in arm.runs]
@@ -315,63 +367,44 @@ def honest_seeds(facts: ClaimFacts) -> CheckAnswer:
             problems.append(f"{arm.candidate} uses seeds outside the pool: {outside}")
         if again := sorted(set(seeds) & used):
             problems.append(f"{arm.candidate} uses seeds of the selection: {again}")
-    sets = {frozenset(run.seed for run in arm.runs) for arm in facts.arms}
-    if facts.is_paired_claim and len(sets) > 1:
-        problems.append("the claim is paired and the arms have different seeds")
-    return CheckAnswer(problems, "; ".join(problems))
+    return _Answer(problems, "; ".join(problems))
 
 
-def checkpoint_rule(facts: ClaimFacts) -> CheckAnswer:
-    """A07: the checkpoint was not chosen on the episodes that are reported."""
-    rule = facts.checkpoint_selection
-    is_fixed = rule in ("last", "fixed_step", "best_on_validation")
-    return CheckAnswer(rule, "" if is_fixed else f"checkpoints were selected by {rule}")
-
-
-def equal_budget(facts: ClaimFacts) -> CheckAnswer:
-    """A08: all runs trained for as long, within 2 %."""
-    field = "steps" if facts.budget_unit == "steps" else "wall_s"
+def _equal_budget(facts: ClaimFacts) -> _Answer:
+    """Check that all runs trained for as long, within 2 %: in steps, or else in time."""
+    field = "steps" if all(run.steps is not None for run in facts.runs) else "wall_s"
     amounts = [getattr(run, field) for run in facts.runs]
     if None in amounts or not amounts:
-        return CheckAnswer(None, f"{field} is not recorded everywhere")
+        return _Answer(None, f"{field} is not recorded everywhere")
     low, high = min(amounts), max(amounts)
     off = (high - low) / high if high else 0.0
-    is_equal = off <= BUDGET_TOLERANCE
-    return CheckAnswer(off, "" if is_equal else f"{field} differs by {off:.1%} between runs")
+    is_equal = off <= _BUDGET_TOLERANCE
+    return _Answer(off, "" if is_equal else f"{field} differs by {off:.1%} between runs")
 
 
-def enough_runs(facts: ClaimFacts) -> CheckAnswer:
-    """A09: at least five independent runs per arm."""
+def _enough_runs(facts: ClaimFacts) -> _Answer:
     counts = [len(arm.runs) for arm in facts.arms]
-    needed = FEWEST_RUNS if facts.replication_unit in _SEEDED_UNITS else 1
+    needed = 1 if facts.is_checkpoint_claim else _FEWEST_RUNS
     short = f"{min(counts)} runs in an arm; {needed} are needed"
-    return CheckAnswer(counts, short if min(counts) < needed else "")
+    return _Answer(counts, short if min(counts) < needed else "")
 
 
-def healthy(facts: ClaimFacts) -> CheckAnswer:
-    """A11: no open fatal signature, no high hacking risk without a review."""
-    is_gamed = facts.reflection_level == "high" and not facts.is_reflection_reviewed
+def _healthy(facts: ClaimFacts) -> _Answer:
     why = [f"open: {', '.join(facts.open_fatal)}"] if facts.open_fatal else []
-    why += ["hacking risk is high and nobody has reviewed it"] if is_gamed else []
-    return CheckAnswer(list(facts.open_fatal), "; ".join(why))
+    why += ["hacking risk is high and not reviewed"] if facts.is_risk_unreviewed else []
+    return _Answer(list(facts.open_fatal), "; ".join(why))
 
 
-def same_hardware(facts: ClaimFacts) -> CheckAnswer:
-    """A12: the class of hardware and precision is the same, or the difference is declared."""
-    answer = _same(facts, "hardware")
-    return CheckAnswer(answer.value) if facts.hardware_declared else answer
-
-
-CHECKS: dict[str, Callable[[ClaimFacts], CheckAnswer]] = {
-    "A01": ledger_and_evidence,
-    "A02": launched_as_validated,
-    "A03": same_protocol,
+_CHECKS: dict[str, Callable[[ClaimFacts], _Answer]] = {
+    "A01": lambda facts: _Answer([*facts.altered], _listed({"altered": [*facts.altered]})),
+    "A02": _launched_as_validated,
+    "A03": _same_protocol,
     "A04": lambda facts: _same(facts, "code_hash"),
-    "A05": nothing_dropped,
-    "A06": honest_seeds,
-    "A07": checkpoint_rule,
-    "A08": equal_budget,
-    "A09": enough_runs,
-    "A11": healthy,
-    "A12": same_hardware,
+    "A05": _nothing_dropped,
+    "A06": _honest_seeds,
+    "A07": lambda facts: _Answer(facts.checkpoint_selection),  # the protocol has no other rules
+    "A08": _equal_budget,
+    "A09": _enough_runs,
+    "A11": _healthy,
+    "A12": lambda facts: _same(facts, "hardware"),
 }

@@ -9,58 +9,9 @@ from pydantic import Field, ValidationError
 
 from telic.studies.documents.base import DocumentPart
 
-LEARNABLE_SHARE = 0.60
-LEARNABLE_SCORE = 0.09
-
-
-class Learnability(DocumentPart):
-    """How often the incumbent succeeds at each new case."""
-
-    case_set: str
-    success: dict[str, float] = Field(min_length=1)
-
-    def scores(self) -> dict[str, float]:
-        """Return p (1 - p) per case: most is learned where success is neither rare nor certain."""
-        return {case: p * (1 - p) for case, p in self.success.items()}
-
-    def share(self) -> float:
-        """Return the share of cases that can be learned from."""
-        # 0.1 * 0.9 is a hair under 0.09 in binary.
-        good = [score >= LEARNABLE_SCORE - 1e-12 for score in self.scores().values()]
-        return sum(good) / len(good)
-
-
-class Bridge(DocumentPart):
-    """How new cases lead from what fails to what is wanted."""
-
-    from_failures: dict[str, str]
-    """new case to the failure of the incumbent that it bridges"""
-    to_target: tuple[str, ...]
-    difficulty_axis: str
-    monotone: bool
-
-
-class Diversity(DocumentPart):
-    """How different generated cases are."""
-
-    metric: str
-    min_pairwise: float = Field(gt=0)
-    max_duplicates: int = Field(ge=0)
-    n_cases: int = Field(ge=1)
-    distances: tuple[float, ...] = ()
-    """distance of each case to its nearest neighbour"""
-
-    def duplicates(self) -> int:
-        """Return how many cases have a neighbour nearer than is allowed."""
-        return sum(distance < self.min_pairwise for distance in self.distances)
-
-
-class HeldoutInvariant(DocumentPart):
-    """The cases that results are measured on stay what they are."""
-
-    protocol_hash: str
-    overlap_hashes: tuple[str, ...] = ()
-    """hashes of generated cases that equal a held-out one"""
+_LEARNABLE_SHARE = 0.60
+_RARE, _CERTAIN = 0.1, 0.9
+"""most is learned where success is neither rare nor certain"""
 
 
 class Rollback(DocumentPart):
@@ -75,10 +26,14 @@ class Curriculum(DocumentPart):
     """The extra fields of a curriculum or environment-generation candidate."""
 
     mode: Literal["reweight", "schedule", "generate"]
-    learnability: Learnability
-    bridge: Bridge | None = None
-    diversity: Diversity | None = None
-    heldout_invariant: HeldoutInvariant
+    success: dict[str, float] = Field(min_length=1)
+    """how often the incumbent succeeds at each new case"""
+    bridges: dict[str, str] = Field(default={})
+    """generated case to the failure of the incumbent that it leads away from"""
+    protocol_hash: str
+    """of the held-out cases, which stay what they are"""
+    overlap_hashes: tuple[str, ...] = ()
+    """hashes of generated cases that equal a held-out one"""
     rollback: Rollback
 
 
@@ -94,44 +49,17 @@ def curriculum_problems(given: Mapping[str, Any] | None, protocol_hash: str | No
             for each in error.errors()
         ]
     problems: list[str] = []
-    if plan.learnability.share() < LEARNABLE_SHARE:
+    good = [_RARE <= chance <= _CERTAIN for chance in plan.success.values()]
+    if (share := sum(good) / len(good)) < _LEARNABLE_SHARE:
         problems.append(
-            f"only {plan.learnability.share():.0%} of the cases can be learned from "
-            f"(0.1 <= success <= 0.9); {LEARNABLE_SHARE:.0%} are needed"
+            f"only {share:.0%} of the cases can be learned from "
+            f"({_RARE} <= success <= {_CERTAIN}); {_LEARNABLE_SHARE:.0%} are needed"
         )
-    if plan.heldout_invariant.protocol_hash != protocol_hash:
+    if plan.protocol_hash != protocol_hash:
         problems.append("the held-out protocol is not the study's")
-    if plan.heldout_invariant.overlap_hashes:
-        problems.append(
-            f"{len(plan.heldout_invariant.overlap_hashes)} generated cases equal held-out ones"
-        )
-    return problems + (_generated_problems(plan) if plan.mode == "generate" else [])
-
-
-def _generated_problems(plan: Curriculum) -> list[str]:
-    problems: list[str] = []
-    if plan.bridge is None:
-        problems.append("generated cases need a bridge: the failure that each of them bridges")
-    else:
-        loose = sorted(plan.learnability.success.keys() - plan.bridge.from_failures.keys())
+    if plan.overlap_hashes:
+        problems.append(f"{len(plan.overlap_hashes)} generated cases equal held-out ones")
+    if plan.mode == "generate":
+        loose = sorted(plan.success.keys() - plan.bridges.keys())
         problems += [f"case {case} names no failure that it bridges" for case in loose]
-        if not plan.bridge.to_target:
-            problems.append("generated cases name nothing that they lead to")
-        if not plan.bridge.monotone:
-            axis = plan.bridge.difficulty_axis
-            problems.append(f"the cases do not get harder step by step along {axis}")
-    if plan.diversity is None:
-        problems.append("generated cases need a measure of diversity")
-    elif plan.diversity.duplicates() > plan.diversity.max_duplicates:
-        problems.append(
-            f"{plan.diversity.duplicates()} cases are duplicates; "
-            f"at most {plan.diversity.max_duplicates} may be"
-        )
-    elif {plan.diversity.n_cases, len(plan.diversity.distances)} != {
-        len(plan.learnability.success)
-    }:
-        problems.append(
-            f"diversity is told of {plan.diversity.n_cases} cases with "
-            f"{len(plan.diversity.distances)} distances; there are {len(plan.learnability.success)}"
-        )
     return problems

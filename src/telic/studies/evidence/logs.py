@@ -15,7 +15,7 @@ from typing import Any, TypeGuard, cast
 
 from telic.errors import MissingExtra, TelicError, UnknownName
 from telic.storage.files import read_json
-from telic.storage.reading import check_file, files_below, parse_json, read_bytes, read_text
+from telic.storage.reading import check_file, files_below, parse_json, read_text
 from telic.studies.evidence.statistics import Series
 
 _NUMBER = r"[-+]?(?:\d[\d_]*\.?\d*(?:[eE][-+]?\d+)?|\.\d+(?:[eE][-+]?\d+)?|nan|inf)"
@@ -151,25 +151,19 @@ def _tensorboard(path: Path, _: str | None) -> Iterator[Row]:
 
 
 def _event_records(path: Path) -> Iterator[bytes]:
-    """Yield the records of a TFRecord file: length, checksum, content, checksum."""
-    checksum = importlib.import_module("tensorboard.compat.tensorflow_stub.pywrap_tensorflow")
-
-    def masked_crc(part: bytes) -> bytes:
-        return int(checksum.masked_crc32c(part)).to_bytes(4, "little")
-
-    data, place = read_bytes(path), 0
-    while place + 12 <= len(data):
-        head = data[place : place + 8]
-        end = place + 12 + int.from_bytes(head, "little")
-        if masked_crc(head) == data[place + 8 : place + 12] and end + 4 > len(data):
+    errors = importlib.import_module("tensorboard.compat.tensorflow_stub.errors")
+    stub = importlib.import_module("tensorboard.compat.tensorflow_stub.pywrap_tensorflow")
+    reader = stub.PyRecordReader_New(str(path))
+    while True:
+        try:
+            reader.GetNext()
+        except errors.OutOfRangeError:
             return
-        record = data[place + 12 : end]
-        if masked_crc(head) != data[place + 8 : place + 12] or (
-            masked_crc(record) != data[end : end + 4]
-        ):
-            raise TelicError(f"{path} is damaged at byte {place}: a checksum does not match.")
-        yield record
-        place = end + 4
+        except errors.DataLossError as error:
+            if "truncated" in str(error):
+                return
+            raise TelicError(f"{path} is damaged: a checksum does not match.") from None
+        yield reader.record()
 
 
 _KINDS: dict[str, tuple[str, Callable[[Path, str | None], Iterator[Row]]]] = {

@@ -19,7 +19,7 @@ from telic.storage.facts import HardwareFacts
 from telic.storage.files import read_facts
 from telic.storage.reading import file_hash, files_below
 from telic.studies.canonical import content_hash
-from telic.studies.documents.adapter import Adapter, LogSource
+from telic.studies.documents.adapter import Adapter, LogSource, RepositoryOutputs
 from telic.studies.documents.base import DocumentPart, StudyActor
 from telic.studies.documents.candidate import Evidence
 from telic.studies.documents.metrics import MetricSpec
@@ -372,6 +372,21 @@ def normalised(value: float, spec: MetricSpec) -> float:
 def last_step(series: Mapping[str, Series]) -> float | None:
     """Return the highest step that was logged; None when nothing was."""
     return max((each.steps[-1] for each in series.values() if each.steps), default=None)
+
+
+def missing_outputs(inside: Path, outputs: RepositoryOutputs) -> list[str]:
+    """Return what a complete run leaves in its folder and this one did not."""
+    run_dir, marker, glob = (
+        inside / ARTEFACTS,
+        outputs.completion.marker_file,
+        outputs.checkpoint_glob,
+    )
+    lacks: list[str] = []
+    if marker is not None and not (run_dir / marker.removeprefix("{run_dir}/")).is_file():
+        lacks.append(f"marker {marker}")
+    if glob is not None and not any(run_dir.glob(glob.removeprefix("{run_dir}/"))):
+        lacks.append(f"checkpoint {glob}")
+    return lacks
 
 
 def thinned(series: Series) -> tuple[tuple[float, float], ...]:

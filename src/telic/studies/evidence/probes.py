@@ -6,73 +6,46 @@ import math
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal
 
-from pydantic import Field, ValidationError, model_validator
+from pydantic import Field, ValidationError
 
 from telic.storage.files import read_json
 from telic.studies.documents.base import Document, DocumentPart, StudyActor, read_yaml
 from telic.studies.documents.candidate import Evidence
 from telic.studies.errors import InvalidDocument, StudyError
-from telic.studies.evidence.claims import oriented
-from telic.studies.evidence.statistics import draw, mean, seed_of
+from telic.studies.evidence.statistics import draw, mean, oriented, seed_of
 from telic.studies.evidence.store import add_evidence
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from telic.studies.study import Study
 
-PLAN = "dr_probe_plan"
 HOLDS = 0.80
 """retention that a range must keep"""
-_CLIFF = 0.30
+_PLAN = "dr_probe_plan"
 _WIDER_PER_STEP = 0.10
 _GRID = 7
-_EPISODES = 10
 
 
 class ProbedParameter(DocumentPart):
     """A parameter that is moved while the others stay."""
 
     path: str
-    unit: str = ""
     nominal: float
     grid: tuple[float, ...] = Field(min_length=5)
-    scale: Literal["linear", "log"] = "linear"
-    hard_limits: tuple[float, float] | None = None
-
-    @model_validator(mode="after")
-    def _check_grid(self) -> Self:
-        if list(self.grid) != sorted(set(self.grid)):
-            raise ValueError(f"the grid of {self.path} must rise")
-        if self.nominal not in self.grid:
-            raise ValueError(f"the grid of {self.path} lacks its nominal value {self.nominal:g}")
-        if self.scale == "log" and self.grid[0] <= 0:
-            raise ValueError(f"a logarithmic grid of {self.path} must be above 0")
-        low, high = self.hard_limits or (-math.inf, math.inf)
-        if self.grid[0] < low or self.grid[-1] > high:
-            raise ValueError(f"the grid of {self.path} leaves its hard limits {low:g} to {high:g}")
-        return self
-
-
-class ProbedPolicy(DocumentPart):
-    """The policy under test."""
-
-    candidate: str
-    checkpoint_sha: str
+    """rising, with the nominal value"""
 
 
 class ProbePlan(Document):
-    """What a probe will do: one parameter at a time."""
+    """What a probe measures: one parameter at a time."""
 
     schema_id: str = Field(default="telic.dr_probe_plan/1", alias="schema")
-    policy: ProbedPolicy
+    candidate: str
+    checkpoint_sha: str
     protocol_hash: str
     parameters: tuple[ProbedParameter, ...] = Field(min_length=1)
     seeds: tuple[int, ...] = Field(min_length=3)
     episodes: int = Field(default=10, ge=10)
-    one_at_a_time: Literal[True] = True
 
     @property
     def evaluations(self) -> int:
@@ -81,7 +54,7 @@ class ProbePlan(Document):
 
 
 class ProbeResult(DocumentPart):
-    """Scores of one setting, larger is better, one per seed."""
+    """Scores of one setting, one per seed."""
 
     value: float
     scores: tuple[float, ...] = Field(min_length=1)
@@ -97,18 +70,20 @@ class ProbedPoint(DocumentPart):
     """5 % bootstrap bound of the retention"""
     guardrails_held: bool
 
+    @property
+    def holds(self) -> bool:
+        """Whether the policy keeps its score and its guardrails."""
+        return self.rho_lo >= HOLDS and self.guardrails_held
+
 
 class ParameterSummary(DocumentPart):
     """What one parameter does to the policy."""
 
     path: str
-    unit: str = ""
     nominal: float
     points: tuple[ProbedPoint, ...]
     feasible: tuple[float, float]
     suggested_range: tuple[float, float]
-    cliffs: tuple[tuple[float, float], ...]
-    """neighbours between which the retention falls by more than 0.30"""
     sensitivity: float | None
     """largest change of retention per e-fold of the parameter; None when it crosses zero"""
     censored: tuple[Literal["lo", "hi"], ...]
@@ -120,7 +95,8 @@ class ProbeSummary(Document):
     """What a probe found."""
 
     schema_id: str = Field(default="telic.dr_probe_summary/1", alias="schema")
-    policy: ProbedPolicy
+    candidate: str
+    checkpoint_sha: str
     protocol_hash: str
     worst: float
     """score of the worst policy, which counts as retention 0"""
@@ -138,16 +114,31 @@ def _read_parameter(text: str) -> ProbedParameter:
     ends, _, scale = ends.partition(":")
     low, _, high = ends.partition("..")
     try:
-        values = float(middle), float(low), float(high)
+        nominal, first, last = float(middle), float(low), float(high)
     except ValueError:
         raise StudyError(
             "E_PROBE_PARAMETER",
             f'"{text}" is not a parameter to probe.',
             hint="Write path=nominal:low..high, with :log at the end for a logarithmic grid.",
         ) from None
-    kind = "log" if scale == "log" else "linear"
-    points = grid(*values, scale=kind)
-    return ProbedParameter(path=path, nominal=values[0], grid=points, scale=kind)
+    points = grid(nominal, first, last, is_log=scale == "log")
+    return ProbedParameter(path=path, nominal=nominal, grid=points)
+
+
+def grid(nominal: float, low: float, high: float, *, is_log: bool = False) -> tuple[float, ...]:
+    """Return a rising grid of seven points from low to high that holds the nominal value."""
+    if not low < high or not low <= nominal <= high or (is_log and low <= 0):
+        raise StudyError(
+            "E_PROBE_GRID",
+            f"There is no grid from {low:g} to {high:g} around {nominal:g}.",
+            hint="Give low < nominal < high; a logarithmic grid stays above 0.",
+        )
+    shares = [place / (_GRID - 1) for place in range(_GRID)]
+    values = [low * (high / low) ** x if is_log else low + x * (high - low) for x in shares]
+    values = [float(f"{value:.12g}") for value in values]
+    if nominal not in values:  # the nearest inner point makes room
+        values[min(range(1, _GRID - 1), key=lambda i: abs(values[i] - nominal))] = nominal
+    return tuple(values)
 
 
 def plan_probe(
@@ -157,15 +148,16 @@ def plan_probe(
     parameters: tuple[ProbedParameter, ...],
     seeds: tuple[int, ...],
     actor: StudyActor,
-    episodes: int = _EPISODES,
+    episodes: int = 10,
 ) -> tuple[ProbePlan, Evidence]:
-    """Write down what a probe will measure; its runs are candidates of kind dr_probe."""
+    """Record what a probe will measure; its runs are candidates of kind dr_probe."""
     state = study.state
     if candidate not in state.candidates:
-        raise StudyError("E_NO_CANDIDATE", f"The ledger knows no candidate {candidate}.")
+        raise StudyError("E_NO_CANDIDATE", f"The ledger has no candidate {candidate}.")
     try:
         plan = ProbePlan(
-            policy=ProbedPolicy(candidate=candidate, checkpoint_sha=checkpoint_sha),
+            candidate=candidate,
+            checkpoint_sha=checkpoint_sha,
             protocol_hash=state.protocol_hash or "",
             parameters=parameters,
             seeds=seeds,
@@ -173,13 +165,12 @@ def plan_probe(
         )
     except ValidationError as error:
         first = error.errors()[0]
-        raise InvalidDocument(
-            "E_PROBE", f"{'.'.join(map(str, first['loc']))}: {first['msg']}."
-        ) from None
+        place = ".".join(map(str, first["loc"]))
+        raise InvalidDocument("E_PROBE", f"{place}: {first['msg']}.") from None
     sheet = add_evidence(
         study,
         "preflight",
-        {PLAN: plan.as_data()},
+        {_PLAN: plan.as_data()},
         actor,
         candidate=candidate,
         protocol_hash=plan.protocol_hash,
@@ -194,13 +185,19 @@ def summarise_probe(
 ) -> tuple[ProbeSummary, Evidence]:
     """Sum up the results of the candidate's last planned probe and enter them as evidence.
 
-    The file holds, per parameter, a list of {value, scores, guardrails_held}; scores are turned so
-    that larger is better where the metric is to be minimised.
+    The file holds, per parameter, a list of {value, scores, guardrails_held}.
     """
-    plan = _last_plan(study, candidate)
+    planned = study.latest("preflight", candidate=candidate)
+    if planned is None or _PLAN not in planned.payload:
+        raise StudyError(
+            "E_NO_PROBE",
+            f"No probe of {candidate} was planned.",
+            hint="Plan one first: telic study probe",
+        )
+    plan = ProbePlan.parse(planned.payload[_PLAN], planned.id)
     rows = read_json(results) if results.suffix == ".json" else read_yaml(results)
-    sign = oriented(1.0, study.metric_spec.primary.direction)
-    summary = summarise(plan, _results(rows, sign, results), sign * worst)
+    direction = study.metric_spec.primary.direction
+    summary = summarise(plan, _read_results(rows, results), worst, direction)
     sheet = add_evidence(
         study,
         "dr_probe",
@@ -214,24 +211,11 @@ def summarise_probe(
     return summary, sheet
 
 
-def _last_plan(study: Study, candidate: str) -> ProbePlan:
-    sheet = study.latest("preflight", candidate=candidate)
-    if sheet is None or PLAN not in sheet.payload:
-        raise StudyError(
-            "E_NO_PROBE",
-            f"No probe of {candidate} was planned.",
-            hint="Plan one first: telic study probe",
-        )
-    return ProbePlan.parse(sheet.payload[PLAN], sheet.id)
-
-
-def _results(given: Any, sign: float, source: Path) -> dict[str, list[ProbeResult]]:
-    def read(row: Any) -> ProbeResult:
-        result = ProbeResult.model_validate(row)
-        return result.model_copy(update={"scores": tuple(sign * score for score in result.scores)})
-
+def _read_results(given: Any, source: Path) -> dict[str, list[ProbeResult]]:
     try:
-        return {path: [read(row) for row in rows] for path, rows in given.items()}
+        return {
+            path: [ProbeResult.model_validate(row) for row in rows] for path, rows in given.items()
+        }
     except (ValidationError, AttributeError, TypeError) as error:
         raise InvalidDocument(
             "E_PROBE_RESULTS",
@@ -240,42 +224,24 @@ def _results(given: Any, sign: float, source: Path) -> dict[str, list[ProbeResul
         ) from None
 
 
-def grid(
-    nominal: float, low: float, high: float, *, scale: str = "linear", points: int = _GRID
-) -> tuple[float, ...]:
-    """Return a rising grid from low to high that holds the nominal value."""
-    if not low < high or not low <= nominal <= high or (scale == "log" and low <= 0):
-        raise StudyError(
-            "E_PROBE_GRID",
-            f"There is no {scale} grid from {low:g} to {high:g} around {nominal:g}.",
-            hint="Give low < nominal < high; a logarithmic grid stays above 0.",
-        )
-    shares = [place / (points - 1) for place in range(points)]
-    if scale == "log":
-        values = [low * (high / low) ** share for share in shares]
-    else:
-        values = [low + share * (high - low) for share in shares]
-    # The nearest inner point makes room, so that the ends and the number of points stay.
-    nearest = min(range(points), key=lambda i: abs(values[i] - nominal))
-    if nominal not in values:
-        is_end = nominal in (low, high)
-        values[nearest if is_end else min(max(nearest, 1), points - 2)] = nominal
-    return tuple(sorted(float(f"{value:.12g}") for value in values))
-
-
 def summarise(
-    plan: ProbePlan, results: Mapping[str, Sequence[ProbeResult]], worst: float = 0.0
+    plan: ProbePlan,
+    results: Mapping[str, Sequence[ProbeResult]],
+    worst: float = 0.0,
+    direction: str = "max",
 ) -> ProbeSummary:
     """Return how far each parameter can be moved before the policy loses a fifth of its score."""
     missing = [each.path for each in plan.parameters if each.path not in results]
     if missing:
         raise StudyError("E_PROBE_RESULTS", f"There are no results for {', '.join(missing)}.")
+    sign = oriented(1.0, direction)
     return ProbeSummary(
-        policy=plan.policy,
+        candidate=plan.candidate,
+        checkpoint_sha=plan.checkpoint_sha,
         protocol_hash=plan.protocol_hash,
         worst=worst,
         parameters=tuple(
-            _summarise_parameter(each, results[each.path], worst) for each in plan.parameters
+            _summarise(each, results[each.path], worst, sign) for each in plan.parameters
         ),
     )
 
@@ -300,36 +266,46 @@ def range_problems(ranges: Mapping[str, tuple[float, float]], summary: ProbeSumm
     return problems
 
 
-def _summarise_parameter(
-    parameter: ProbedParameter, results: Sequence[ProbeResult], worst: float
+def _summarise(
+    parameter: ProbedParameter, results: Sequence[ProbeResult], worst: float, sign: float
 ) -> ParameterSummary:
-    by_value = {each.value: each for each in results}
-    nominal = by_value.get(parameter.nominal)
-    base = mean(nominal.scores) if nominal else None
-    if nominal is None or base is None or base <= worst:
+    above = {each.value: [sign * (x - worst) for x in each.scores] for each in results}
+    held = {each.value: each.guardrails_held for each in results}
+    nominal = above.get(parameter.nominal, [])
+    base = mean(nominal)
+    if base is None or base <= 0:
         raise StudyError(
             "E_PROBE_NOMINAL",
             f"{parameter.path} has no nominal score above the worst policy's {worst:g}.",
             hint="Evaluate the nominal point, and give the score of a random policy as worst.",
         )
-    measured = [value for value in parameter.grid if value in by_value]
-    points = [_point(by_value[value], nominal, worst, parameter.path) for value in measured]
-    centre = measured.index(parameter.nominal)
+    points = [
+        ProbedPoint(
+            value=value,
+            retention=(mean(above[value]) or 0.0) / base,
+            rho_lo=1.0
+            if value == parameter.nominal
+            else _lower_bound(above[value], nominal, f"{parameter.path}={value!r}"),
+            guardrails_held=held[value],
+        )
+        for value in parameter.grid
+        if value in above
+    ]
+    centre = next(i for i, point in enumerate(points) if point.value == parameter.nominal)
     low, high = _extent(points, centre, -1), _extent(points, centre, +1)
+    slopes = [
+        abs((b.retention - a.retention) / math.log(b.value / a.value))
+        for a, b in pairwise(points)
+        if a.value > 0
+    ]
     ends = {"lo": low == 0, "hi": high == len(points) - 1}
     return ParameterSummary(
         path=parameter.path,
-        unit=parameter.unit,
         nominal=parameter.nominal,
         points=tuple(points),
         feasible=(points[low].value, points[high].value),
         suggested_range=(_edge(points, low, -1), _edge(points, high, +1)),
-        cliffs=tuple(
-            (a.value, b.value)
-            for a, b in pairwise(points)
-            if abs(a.retention - b.retention) > _CLIFF
-        ),
-        sensitivity=_sensitivity(points),
+        sensitivity=max(slopes) if len(slopes) == len(points) - 1 and slopes else None,
         censored=tuple(side for side in ("lo", "hi") if ends[side]),
         safety_notes=tuple(
             f"a guardrail broke at {each.value:g}" for each in points if not each.guardrails_held
@@ -337,34 +313,21 @@ def _summarise_parameter(
     )
 
 
-def _point(result: ProbeResult, nominal: ProbeResult, worst: float, path: str) -> ProbedPoint:
-    base, here = mean(nominal.scores) or 0.0, mean(result.scores) or 0.0
-    is_nominal = result.value == nominal.value
-    return ProbedPoint(
-        value=result.value,
-        retention=1.0 if is_nominal else (here - worst) / (base - worst),
-        rho_lo=1.0 if is_nominal else _lower_bound(result, nominal, worst, path),
-        guardrails_held=result.guardrails_held,
-    )
-
-
-def _lower_bound(result: ProbeResult, nominal: ProbeResult, worst: float, path: str) -> float:
+def _lower_bound(here: Sequence[float], nominal: Sequence[float], name: str) -> float:
     """Return the 5 % bound of the retention when seeds are drawn anew at both settings."""
     import numpy as np
 
-    generator = np.random.PCG64(seed_of(f"{path}={result.value!r}"))
-    means: list[np.ndarray] = []
-    for scores in (result.scores, nominal.scores):
-        drawn = np.asarray(scores, dtype=np.float64)[draw(generator, len(scores))]
-        means.append(drawn.mean(axis=1) - worst)
-    return float(np.quantile(means[0] / np.maximum(means[1], 1e-12), 0.05))
+    generator = np.random.PCG64(seed_of(name))
+    ours, theirs = (
+        np.asarray(scores)[draw(generator, len(scores))].mean(axis=1) for scores in (here, nominal)
+    )
+    return float(np.quantile(ours / np.maximum(theirs, 1e-12), 0.05))
 
 
 def _extent(points: Sequence[ProbedPoint], centre: int, step: int) -> int:
     """Return the last place, going from the centre, up to which all points hold."""
-    holds = [point.rho_lo >= HOLDS and point.guardrails_held for point in points]
     place = centre
-    while 0 <= place + step < len(points) and holds[place + step]:
+    while 0 <= place + step < len(points) and points[place + step].holds:
         place += step
     return place
 
@@ -381,12 +344,3 @@ def _edge(points: Sequence[ProbedPoint], place: int, step: int) -> float:
     outer = points[beyond]
     share = (inner.rho_lo - HOLDS) / (inner.rho_lo - outer.rho_lo)
     return inner.value + share * (outer.value - inner.value)
-
-
-def _sensitivity(points: Sequence[ProbedPoint]) -> float | None:
-    if any(each.value <= 0 for each in points):
-        return None
-    slopes = [
-        abs((b.retention - a.retention) / math.log(b.value / a.value)) for a, b in pairwise(points)
-    ]
-    return max(slopes, default=None)

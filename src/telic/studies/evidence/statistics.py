@@ -1,22 +1,24 @@
-"""Series of logged numbers, their plain statistics, and the numbers of a claim."""
+"""Series of logged numbers, and the numbers of a claim: intervals, tests, the effect that counts.
+
+numpy and scipy are imported at use: they take longer to load than most commands run.
+"""
 
 from __future__ import annotations
 
 import hashlib
-import importlib
 import math
 import statistics
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 if TYPE_CHECKING:
     import numpy as np
 
 _SLOPE_POINTS = 300
 """Theil-Sen looks at all pairs; a longer series is thinned to this many points first"""
-_SIGMA_OF_NOTHING = 1e-8
+_NO_SPREAD = 1e-8
 
 
 class Series(NamedTuple):
@@ -58,14 +60,17 @@ class Series(NamedTuple):
         """Return the means of the first and of the last share of the steps."""
         return mean(self.first(share).values), mean(self.last(share).values)
 
-    def turned(self, direction: str) -> Series:
-        """Return the series turned so that larger is better."""
-        if direction == "max":
-            return self
-        return self._replace(values=tuple(-value for value in self.values))
+    def oriented(self, direction: str) -> Series:
+        """Return the series oriented so that larger is better."""
+        return self._replace(values=tuple(oriented(value, direction) for value in self.values))
 
     def _step(self, share: float) -> float:
         return self.steps[0] + share * (self.steps[-1] - self.steps[0])
+
+
+def oriented(value: float, direction: str) -> float:
+    """Return a value oriented so that larger is better."""
+    return value if direction == "max" else -value
 
 
 def mean(values: Sequence[float]) -> float | None:
@@ -78,72 +83,35 @@ def spread(values: Sequence[float]) -> float:
     return statistics.stdev(values) if len(values) > 1 else 0.0
 
 
-def pooled(one: Sequence[float], other: Sequence[float]) -> float:
+def _pooled(one: Sequence[float], other: Sequence[float]) -> float:
     """Return the standard deviation that two samples share."""
     freedom = len(one) + len(other) - 2
-    if freedom < 1:
-        return 0.0
     squares = [max(len(x) - 1, 0) * spread(x) ** 2 for x in (one, other)]
-    return math.sqrt(math.fsum(squares) / freedom)
+    return math.sqrt(math.fsum(squares) / freedom) if freedom > 0 else 0.0
 
 
-def gain(before: Sequence[float], after: Sequence[float]) -> float | None:
-    """Return (mean after - mean before) in pooled standard deviations; None without values.
+def gain(series: Series, share: float) -> float | None:
+    """Return by how many pooled deviations the last share of a series lies above the first.
 
-    Two samples without any spread give 0 where they are equal, else plus or minus infinity.
+    None without values; two parts without any spread give 0 where they are equal, else infinity.
     """
-    start, end = mean(before), mean(after)
-    if start is None or end is None:
+    before, after = series.first(share).values, series.last(share).values
+    if not before or not after:
         return None
-    width = pooled(before, after)
-    if width < _SIGMA_OF_NOTHING:
+    start, end = statistics.fmean(before), statistics.fmean(after)
+    width = _pooled(before, after)
+    if width < _NO_SPREAD:
         return 0.0 if math.isclose(start, end) else math.copysign(math.inf, end - start)
     return (end - start) / width
 
 
-def slope(steps: Sequence[float], values: Sequence[float]) -> float | None:
+def slope(series: Series) -> float | None:
     """Return the Theil-Sen slope, the median over all pairs; None for fewer than two steps."""
-    stride = max(1, math.ceil(len(steps) / _SLOPE_POINTS))
-    xs, ys = steps[::stride], values[::stride]
-    return float(_scipy_stats().theilslopes(ys, xs).slope) if len(set(xs)) > 1 else None
+    from scipy.stats import theilslopes
 
-
-def correlation(one: Sequence[float], other: Sequence[float]) -> float | None:
-    """Return Pearson's correlation; None for fewer than two pairs or no spread."""
-    if len(one) < 2 or spread(one) == 0 or spread(other) == 0:
-        return None
-    return statistics.correlation(one, other)
-
-
-def rank_correlation(one: Sequence[float], other: Sequence[float]) -> float | None:
-    """Return Spearman's correlation; None for fewer than two pairs or no spread."""
-    ranks = _scipy_stats().rankdata
-    return correlation(ranks(one).tolist(), ranks(other).tolist())
-
-
-def _scipy_stats() -> Any:
-    """Import scipy.stats at its first use: it takes longer to load than most commands run."""
-    return importlib.import_module("scipy.stats")
-
-
-def covariance(one: Sequence[float], other: Sequence[float]) -> float | None:
-    """Return the covariance of a sample; None for fewer than two pairs."""
-    return statistics.covariance(one, other) if len(one) > 1 else None
-
-
-def smooth(values: Sequence[float], width: int) -> list[float]:
-    """Return the centred moving average; the window shrinks at both ends."""
-    half = width // 2
-    return [
-        math.fsum(part) / len(part)
-        for part in (values[max(0, i - half) : i + half + 1] for i in range(len(values)))
-    ]
-
-
-def turns(values: Sequence[float]) -> int:
-    """Return how often the series changes direction; flat pieces do not count."""
-    moves = [b - a for a, b in pairwise(values) if b != a]
-    return sum((a > 0) != (b > 0) for a, b in pairwise(moves))
+    stride = max(1, math.ceil(len(series.steps) / _SLOPE_POINTS))
+    steps, values = series.steps[::stride], series.values[::stride]
+    return float(theilslopes(values, steps).slope) if len(set(steps)) > 1 else None
 
 
 Aggregate = Literal["mean", "median", "iqm", "last", "auc"]
@@ -160,26 +128,23 @@ def aggregate(series: Series, how: Aggregate) -> float | None:
         return None
     match how:
         case "mean":
-            return math.fsum(values) / len(values)
+            return mean(values)
         case "median":
             return statistics.median(values)
         case "last":
             return values[-1]
         case "iqm":
-            ordered = sorted(values)
-            cut = len(ordered) // 4
-            middle = ordered[cut : len(ordered) - cut]
-            return math.fsum(middle) / len(middle)
+            return iqm(values)
         case "auc":
-            points = list(zip(steps, values, strict=True))
             width = steps[-1] - steps[0]
-            if width <= 0:
-                return values[-1]
+            points = list(zip(steps, values, strict=True))
             area = math.fsum((b[0] - a[0]) * (a[1] + b[1]) / 2 for a, b in pairwise(points))
-            return area / width
+            return area / width if width > 0 else values[-1]
 
 
-RESAMPLES = 10_000
+# ---------------------------------------------------------------------------- claims
+
+_RESAMPLES = 10_000
 _PAIRED_ABOVE = 0.3
 """correlation of two arms on common seeds from which the paired test is used"""
 _POWER_FACTOR = 12.4
@@ -201,12 +166,12 @@ class ArmDifference(NamedTuple):
 
     delta: float
     ci: Ends | None
-    p: float | None
+    welch_p: float | None
     """one-sided: the candidate is better; Welch, or paired where seeds are common and agree"""
     is_paired: bool
     is_counted: bool
     """all pairs differ by the same amount: p counts signs, and nothing is left to resample"""
-    rank_p: float | None
+    mwu_p: float | None
     """exact one-sided Mann-Whitney"""
     poi: float
     """chance that a run of the candidate beats one of the incumbent"""
@@ -223,7 +188,7 @@ def iqm(scores: Sequence[float] | Scores) -> float | None:
     """Return the mean of the middle half over runs and strata; the plain mean below four values."""
     from telic.core.stats import interquartile_mean
 
-    return interquartile_mean(_flat(scores))
+    return interquartile_mean([value for each in _strata(scores).values() for value in each])
 
 
 def iqm_interval(scores: Sequence[float] | Scores, seed: int) -> Ends | None:
@@ -233,7 +198,7 @@ def iqm_interval(scores: Sequence[float] | Scores, seed: int) -> Ends | None:
     strata = _strata(scores)
     if all(len(each) < 2 for each in strata.values()):
         return None
-    return _middle(_drawn(strata, _draws(np.random.PCG64(seed), strata)))
+    return _middle(_resampled(strata, _draws(np.random.PCG64(seed), strata)))
 
 
 def difference_interval(
@@ -250,7 +215,7 @@ def difference_interval(
     generator = np.random.PCG64(seed)
     draws = _draws(generator, ours)
     their_draws = draws if is_paired else _draws(generator, theirs)
-    return _middle(_drawn(ours, draws) - _drawn(theirs, their_draws))
+    return _middle(_resampled(ours, draws) - _resampled(theirs, their_draws))
 
 
 def difference(
@@ -261,7 +226,7 @@ def difference(
     common_units: bool = False,
     resample_pairs: bool = False,
 ) -> ArmDifference:
-    """Return everything that is said about two arms.
+    """Compare two arms.
 
     Args:
         ours: scores of the candidate by stratum.
@@ -277,28 +242,22 @@ def difference(
     x, y = _per_unit(ours), _per_unit(theirs)
     a, b = np.asarray(x, dtype=np.float64), np.asarray(y, dtype=np.float64)
     has_pairs = common_units and len(x) == len(y)
-    agreement = correlation(x, y) if has_pairs else None
+    has_spread = has_pairs and spread(x) > 0 and spread(y) > 0
+    agreement = statistics.correlation(x, y) if has_spread else 0.0
     is_counted = has_pairs and len(x) > 1 and stats.is_one_gap(a, b)
-    is_paired = is_counted or (agreement is not None and agreement > _PAIRED_ABOVE)
-    test = stats.paired_greater if is_paired else stats.welch_greater
+    is_paired = is_counted or agreement > _PAIRED_ABOVE
     in_pairs = resample_pairs or is_counted
+    above = float((a > b).mean() + (a == b).mean() / 2) if in_pairs else None
     return ArmDifference(
         delta=(iqm(ours) or 0.0) - (iqm(theirs) or 0.0),
         ci=difference_interval(ours, theirs, seed, is_paired=in_pairs),
-        p=test(a, b),
+        welch_p=(stats.paired_greater if is_paired else stats.welch_greater)(a, b),
         is_paired=is_paired,
         is_counted=is_counted,
-        rank_p=stats.mann_whitney_greater(a, b),
-        poi=_share_above(a, b) if in_pairs else stats.probability_of_improvement(a, b),
-        sigma=pooled(x, y),
+        mwu_p=stats.mann_whitney_greater(a, b),
+        poi=stats.probability_of_improvement(a, b) if above is None else above,
+        sigma=_pooled(x, y),
     )
-
-
-def smallest_effect(
-    incumbent: float, *, absolute: float, relative: float, noise_k: float, sigma_0: float | None
-) -> float:
-    """Return the improvement that counts: max(absolute, relative |IQM(Y)|, k sigma_0)."""
-    return max(absolute, relative * abs(incumbent), noise_k * (sigma_0 or 0.0))
 
 
 def pairs_needed(alpha: float) -> int:
@@ -313,13 +272,20 @@ def seeds_needed(sigma: float, effect: float) -> int | None:
     return max(2, math.ceil(_POWER_FACTOR * (sigma / effect) ** 2))
 
 
-def _share_above(a: np.ndarray, b: np.ndarray) -> float:
-    """Return the share of common units in which a is larger; ties count half."""
-    return float((a > b).mean() + (a == b).mean() / 2)
+def spread_interval(values: Sequence[float], seed: int) -> Ends | None:
+    """Return the 95 % interval of a standard deviation; None for fewer than two values."""
+    import numpy as np
+
+    if len(values) < 2:
+        return None
+    drawn = np.asarray(values, dtype=np.float64)[draw(np.random.PCG64(seed), len(values))]
+    return _middle(drawn.std(axis=1, ddof=1))
 
 
-def _flat(scores: Sequence[float] | Scores) -> list[float]:
-    return [value for each in _strata(scores).values() for value in each]
+def draw(generator: np.random.PCG64, size: int) -> np.ndarray:
+    """Return (resamples, size) places. Raw bits, since numpy keeps only their stream for ever."""
+    raw = generator.random_raw(_RESAMPLES * size)
+    return (raw % size).reshape(_RESAMPLES, size)
 
 
 def _strata(scores: Sequence[float] | Scores) -> Scores:
@@ -331,20 +297,14 @@ def _per_unit(scores: Scores) -> list[float]:
     columns = list(scores.values())
     if len({len(each) for each in columns}) == 1:
         return [math.fsum(row) / len(row) for row in zip(*columns, strict=True)]
-    return _flat(scores)
-
-
-def draw(generator: np.random.PCG64, size: int) -> np.ndarray:
-    """Return (RESAMPLES, size) places. Raw bits, since numpy keeps only their stream for ever."""
-    raw = generator.random_raw(RESAMPLES * size)
-    return (raw % size).reshape(RESAMPLES, size)
+    return [value for each in columns for value in each]
 
 
 def _draws(generator: np.random.PCG64, scores: Scores) -> dict[str, np.ndarray]:
     return {name: draw(generator, len(each)) for name, each in scores.items()}
 
 
-def _drawn(scores: Scores, draws: Mapping[str, np.ndarray]) -> np.ndarray:
+def _resampled(scores: Scores, draws: Mapping[str, np.ndarray]) -> np.ndarray:
     """Return the IQM of every resample; strata are drawn apart and pooled."""
     import numpy as np
 
@@ -359,13 +319,3 @@ def _middle(draws: np.ndarray) -> Ends:
 
     low, high = np.quantile(draws, [0.025, 0.975])
     return Ends(float(low), float(high))
-
-
-def spread_interval(values: Sequence[float], seed: int) -> Ends | None:
-    """Return the 95 % interval of a standard deviation; None for fewer than two values."""
-    import numpy as np
-
-    if len(values) < 2:
-        return None
-    draws = draw(np.random.PCG64(seed), len(values))
-    return _middle(np.asarray(values, dtype=np.float64)[draws].std(axis=1, ddof=1))

@@ -25,7 +25,7 @@ from telic.studies.documents.candidate import CandidateStatus, KilledBy, RunStat
 from telic.studies.documents.contract import Amounts, Phase
 from telic.studies.errors import StudyError
 from telic.studies.evidence.artefacts import seal_key, why_unsealed
-from telic.studies.launch.attempt import ARTEFACTS
+from telic.studies.evidence.measurement import missing_outputs
 from telic.studies.launch.isolation import remove_tree
 from telic.studies.launch.process import RunProcess
 from telic.studies.queue import MOST_ATTEMPTS, why_seed_is_spent
@@ -303,19 +303,9 @@ def _ending(
         if done["code"] != 0:
             how = done["error"] or f"ended with code {done['code']}"
             return "failed", {"why": f"its evaluation {done['name']}: {how}"}
-    if missing := _missing_proof(folder / ARTEFACTS, outputs):
-        return "failed", {"why": f"silent failure: {missing}"}
+    if missing := missing_outputs(folder, outputs):
+        return "failed", {"why": f"silent failure: it left no {', no '.join(missing)}"}
     return "finished", {}
-
-
-def _missing_proof(run_dir: Path, outputs: RepositoryOutputs) -> str | None:
-    marker = outputs.completion.marker_file
-    if marker is not None and not (run_dir / marker.removeprefix("{run_dir}/")).is_file():
-        return f"it left no {marker}"
-    glob = outputs.checkpoint_glob
-    if glob is not None and not any(run_dir.glob(glob.removeprefix("{run_dir}/"))):
-        return f"it left no checkpoint ({glob})"
-    return None
 
 
 def _amounts(run: RunState, wall_s: float | None, cpu_s: float | None) -> Amounts:

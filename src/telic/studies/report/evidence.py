@@ -20,7 +20,7 @@ from telic.report.charts import (
     Tone,
     Tree,
 )
-from telic.studies.evidence.claims import TITLES, Audit
+from telic.studies.evidence.audit import TITLES, Audit
 from telic.studies.evidence.measurement import Measurement
 from telic.studies.evidence.probes import HOLDS, ParameterSummary
 from telic.studies.evidence.reflection import Reflection, TermReflection
@@ -199,10 +199,8 @@ def retention(parameter: ParameterSummary) -> doc.Figure | None:
         for point in parameter.points
     ]
     ends = [Point(point.x, HOLDS, HOLDS, HOLDS) for point in (points[0], points[-1])]
-    unit = f" ({parameter.unit})" if parameter.unit else ""
     lines = (ChartLine("retention", points), ChartLine("needed", ends))
-    name = f"{parameter.path}{unit}"
-    chart = LineChart(f"retention over {parameter.path}", lines, name, "retention")
+    chart = LineChart(f"retention over {parameter.path}", lines, parameter.path, "retention")
     return doc.Figure(chart, f"{parameter.path}: holds from {span(parameter.feasible)}")
 
 

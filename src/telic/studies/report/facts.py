@@ -13,11 +13,11 @@ from telic.studies.documents.base import Document
 from telic.studies.documents.candidate import Candidate, EvidenceKind
 from telic.studies.documents.contract import Contract
 from telic.studies.documents.metrics import MetricSpec
-from telic.studies.evidence.claims import Audit
+from telic.studies.evidence.audit import Audit
 from telic.studies.evidence.measurement import Measurement
+from telic.studies.evidence.monitor import Alert, entered_alerts
 from telic.studies.evidence.probes import ProbeSummary
 from telic.studies.evidence.reflection import Reflection
-from telic.studies.evidence.signatures import Alert, entered_alerts
 from telic.studies.folder import StudyFolder
 from telic.studies.next import NextAction
 from telic.studies.state import CandidateState, DecisionState, StudyState

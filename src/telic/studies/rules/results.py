@@ -16,12 +16,11 @@ from telic.studies import lifecycle
 from telic.studies.documents.base import SYSTEM, DocumentPart
 from telic.studies.documents.candidate import CandidateStatus, RunStatus
 from telic.studies.documents.contract import PHASES, Phase
-from telic.studies.evidence.claims import oriented
 from telic.studies.evidence.curriculum import Curriculum
 from telic.studies.evidence.measurement import Measurement
+from telic.studies.evidence.monitor import fatal_alerts
 from telic.studies.evidence.review import is_approved_knowing, last_review
-from telic.studies.evidence.signatures import fatal_alerts
-from telic.studies.evidence.statistics import difference_interval, iqm, seed_of
+from telic.studies.evidence.statistics import difference_interval, iqm, oriented, seed_of
 from telic.studies.queue import JOB_OVER
 from telic.studies.state import StudyState
 from telic.studies.study import Study, fact
