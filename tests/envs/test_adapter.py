@@ -8,7 +8,7 @@ import torch
 from telic import quantities as q
 from telic.core.seeds import derive
 from telic.envs import make
-from telic.errors import BadEnvironment, ConfigError, UnknownName, UsageError
+from telic.errors import BadEnvironment, UnknownName, UsageError
 
 OWN = '''
 import gymnasium
@@ -226,15 +226,6 @@ def test_discrete_actions_count_from_zero_whatever_the_space_starts_with(own):
     assert env.step(torch.tensor([0, 2])).reward.tolist() == [5.0, 7.0]
 
 
-def test_info_takes_numbers_and_leaves_words(own):
-    env = make(f"{own}:Counter", num_envs=1, step_size=2)
-    env.reset()
-    info = env.step(torch.tensor([0])).info
-    assert info["pair"].tolist() == [[1.0, 2.0]]
-    assert "word" not in info
-    assert "late" in info
-
-
 def test_a_value_the_environment_leaves_out_is_missing_not_zero(own):
     env = make(f"{own}:Counter", num_envs=1, step_size=2)
     env.reset()
@@ -301,16 +292,3 @@ def test_unknown_names_get_suggestions(own):
         make(f"{own}:Countr", num_envs=1)
     with pytest.raises(BadEnvironment, match="nowhere"):
         make("nowhere:Thing", num_envs=1)
-
-
-def test_wrong_actions_and_sizes_are_refused():
-    env = make("CartPole-v1", num_envs=2)
-    with pytest.raises(UsageError, match="before reset"):
-        env.step(torch.zeros(2, dtype=torch.int64))
-    env.reset()
-    with pytest.raises(ConfigError, match=r"expected \(2,\)"):
-        env.step(torch.zeros(2, 1, dtype=torch.int64))
-    with pytest.raises(ConfigError, match="num_envs=0"):
-        make("CartPole-v1", num_envs=0)
-    with pytest.raises(ConfigError, match="does not fit"):
-        make("CartPole-v1", num_envs=3).load_state_dict(env.state_dict())

@@ -3,14 +3,13 @@
 import shutil
 
 import mujoco
-import numpy as np
 import pytest
 
 from telic.bench.results import SUITES
 from telic.envs import make
 from telic.envs.anatomy import body_names, joint_names, robot_of
 from telic.envs.models import read_model
-from telic.envs.own_robot import _noise_shares, told
+from telic.envs.own_robot import told
 from telic.envs.robot_facts import robot_facts
 from telic.errors import BadEnvironment
 from telic.robots.record import guessed
@@ -148,20 +147,6 @@ def test_a_second_robot_and_a_pose_that_lies_down_are_told(tmp_path):
 )
 def test_a_floor_is_what_can_be_fallen_on(floor, lacks):
     assert (missing_floor(compiled(scene(walker(), floor=floor))) is not None) is lacks
-
-
-def test_a_tiny_robot_has_sides_and_is_strewn_by_its_size():
-    robot = robot_of(compiled(scene(walker(size=0.005))))
-    assert robot.side_names == ("left", "right")
-    tiny, usual = (compiled(scene(walker(size=size))) for size in (0.005, 1.0))
-    assert (_noise_shares(usual, usual.qpos0) == 1.0).all()
-    shares = _noise_shares(tiny, tiny.qpos0)
-    assert np.allclose(shares[:3], shares[model_velocities(tiny)]) and (shares[:3] < 0.05).all()
-    assert (shares[3 : int(tiny.nq)] == 1.0).all()
-
-
-def model_velocities(model):
-    return slice(int(model.nq), int(model.nq) + 3)
 
 
 @pytest.mark.parametrize(

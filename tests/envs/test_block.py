@@ -1,7 +1,5 @@
 """Arms push and pick up a block: batched, from the model itself, and a gripper holds it."""
 
-from pathlib import Path
-
 import mujoco
 import numpy as np
 import pytest
@@ -9,12 +7,11 @@ import torch
 
 from telic.envs import make
 from telic.envs.models import read_model
-from telic.errors import BadEnvironment, ConfigError, UsageError
-from telic.rendering.look import load_dressed
+from telic.errors import BadEnvironment, ConfigError
 from telic.robots.arm import BLOCK, HALF_M, bench_of, has_gripper
 from telic.robots.build import build
 from telic.robots.record import RobotRecord
-from telic.robots.terrain import Ground, ground_in
+from telic.robots.terrain import Ground
 
 FINGERS = """
 <body name="one"><joint name="finger_one" type="slide" axis="0 1 0" range="0 .04"/>
@@ -86,15 +83,6 @@ def test_every_episode_has_block_and_goal_elsewhere_and_something_left_to_do(arm
         step = env.step(env.action_rest.expand(256, -1))
     assert (places(env, step.obs, "block") - block).abs().max() < 1e-3  # it lies where it was put
     assert torch.equal(places(env, step.obs, "target"), goal)
-
-
-def test_an_episode_is_the_same_whoever_is_beside_it(arm):
-    many = make(arm(), num_envs=3, seed=[5, 6, 7], task="pick")
-    alone = make(arm(), num_envs=1, seed=[6], task="pick")
-    assert torch.equal(many.reset()[1], alone.reset()[0])
-    for _ in range(5):
-        both = [env.step(env.action_high.expand(env.num_envs, -1)) for env in (many, alone)]
-        assert torch.equal(both[0].obs[1], both[1].obs[0])
 
 
 def test_what_is_observed_of_the_block_is_what_the_simulation_has(arm):
@@ -176,20 +164,6 @@ def test_what_reaches_for_nothing_has_no_block(tmp_path):
     )
     with pytest.raises(BadEnvironment, match="no arm that reaches"):
         make(str(cart), num_envs=1, task="push")
-
-
-def test_films_show_the_block_where_it_was(arm):
-    arguments = {"task": "pick", "max_episode_steps": 100}
-    env = make(arm(), num_envs=1, **arguments)
-    drawn = load_dressed(Path(env.task.arguments.xml_file), ground=ground_in(arguments))
-    assert drawn.nq == env.model.nq and drawn.body(BLOCK).id == env.model.body(BLOCK).id
-
-
-def test_a_browser_is_told_that_it_cannot_have_the_block(arm):
-    from telic.training.export.live import live_policy
-
-    with pytest.raises(UsageError, match="does not travel"):
-        live_policy(None, None, (arm(), {"task": "push"}))
 
 
 @pytest.mark.slow  # compiles kernels of elliptic cones: half a minute, once

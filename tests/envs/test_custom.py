@@ -25,19 +25,6 @@ def test_a_planar_walker_gets_named_observations_without_its_place():
     assert env.reset().shape == (3, 9)
 
 
-def test_the_control_step_follows_from_the_time_step():
-    assert make(WALKER, num_envs=1).dt == pytest.approx(0.02)
-    assert make(QUADRUPED, num_envs=1).dt == pytest.approx(0.02)
-    assert make(WALKER, num_envs=1, frame_skip=3).dt == pytest.approx(0.015)
-
-
-def test_an_actuator_without_limits_is_limited_and_said_so():
-    env = make(WALKER, num_envs=1)
-    assert (env.action_low.tolist(), env.action_high.tolist()) == ([-1.0, -1.0], [1.0, 1.0])
-    assert any("front" in note and "[-1, 1]" in note for note in env.spec.notes)
-    assert not any("rear:" in note for note in env.spec.notes)
-
-
 def test_quantities_know_the_signs_of_the_model():
     env = make(WALKER, num_envs=1, reset_noise_scale=0.0)
     env.reset()
@@ -110,25 +97,6 @@ def test_a_standing_quadruped_touches_the_ground_with_all_feet():
     assert weight == pytest.approx(env.spec.robot.mass * 9.81, rel=0.05)
 
 
-def test_every_quantity_a_custom_robot_has_can_be_measured():
-    env = make(QUADRUPED, num_envs=3)
-    env.reset()
-    info = env.step(torch.zeros(3, 4)).info
-    named = {"body": "fl", "joint": "fl_hip", "point": (1.0, 2.0)}
-    have = [each for each in q.QUANTITIES.values() if each.available(env.spec)]
-    assert {"stride_alternation", "power", "heading_velocity", "roll_turns"} <= {
-        h.name for h in have
-    }
-    for quantity in have:
-        if isinstance(quantity, q.Accumulated):
-            state = quantity.start(3, spec=env.spec)
-            value = quantity.update(state, info)[1]
-        else:
-            value = quantity(info, *(named[each] for each in quantity.arguments))
-        assert value.shape[0] == 3, quantity.name
-        assert value.isfinite().all(), quantity.name
-
-
 def test_noise_stays_within_limits_and_quaternions_stay_unit():
     env = make(QUADRUPED, num_envs=64, reset_noise_scale=2.0)
     env.reset()
@@ -198,8 +166,3 @@ def test_a_users_file_is_not_mistaken_for_a_model_of_gymnasium(tmp_path, monkeyp
     monkeypatch.chdir(tmp_path)
     (tmp_path / "ant.xml").write_text(Path(WALKER).read_text())
     assert make("ant.xml", num_envs=1).spec.torso == "trunk"
-
-
-def test_unknown_arguments_are_named():
-    with pytest.raises(ConfigError, match="reset_noise_scale"):
-        make(WALKER, num_envs=1, reset_noise_scal=0.1)

@@ -27,12 +27,6 @@ def test_a_field_nobody_asked_for_is_not_bound():
     assert env.sim.bound == {"qpos", "qvel", "ctrl", "xpos"}
 
 
-def test_each_value_is_computed_once_per_step():
-    _, step = stepped()
-    assert step.info["xpos"] is step.info["xpos"]
-    assert step.info.exact("xpos") is step.info.exact("xpos")
-
-
 def test_values_are_single_precision_and_exact_ones_double():
     _, step = stepped()
     for key in step.info:
@@ -132,15 +126,6 @@ def test_an_unknown_name_is_a_key_error_with_the_closest_names():
     assert "_episode_start" in step.info
 
 
-def test_a_slice_has_the_rows_of_the_whole():
-    _, step = stepped()
-    half = step.info.slice(slice(2, 4))
-    assert torch.equal(half["xpos"], step.info["xpos"][2:])
-    assert torch.equal(half.exact("qpos"), step.info.exact("qpos")[2:])
-    assert torch.equal(half.slice(slice(1, 2))["qvel"], step.info["qvel"][3:4])
-    assert list(half) == list(step.info)
-
-
 def test_slices_share_one_computation_and_no_memory():
     asked = []
 
@@ -154,11 +139,3 @@ def test_slices_share_one_computation_and_no_memory():
     assert other["speed"].tolist() == [2, 3]
     assert info["speed"].tolist() == [0, 1, 2, 3]
     assert asked == ["speed"]
-
-
-def test_an_info_over_existing_tensors():
-    info = Info.of({"speed": torch.tensor([1.0, 2.0], dtype=torch.float64)})
-    assert info["speed"].dtype == torch.float32
-    assert "_episode_start" not in info
-    with pytest.raises(KeyError):
-        info["height"]

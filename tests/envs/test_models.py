@@ -14,8 +14,6 @@ from telic.errors import BadEnvironment, Refused
 from telic.judges.validation import try_here
 from telic.rendering.camera import place_cameras
 from telic.rendering.look import load_dressed
-from telic.rewards.load import load_reward
-from telic.rewards.recording import collect
 from telic.robots.structure import missing_floor
 from telic.verbs.robots import robots
 from tests.envs.generated import RandomRobot
@@ -66,26 +64,6 @@ def test_effort_is_a_share_of_full_force_whatever_the_motors(tmp_path):
         assert q.effort(info).tolist() == pytest.approx([1.0, 0.25])
         assert q.control_effort(info).tolist() == pytest.approx([1.0, 0.25])
         assert q.action_strength(info)[:, 0].tolist() == pytest.approx([1.0, -0.5])
-
-
-def test_strong_motors_do_not_drown_a_reward_in_their_cost(tmp_path):
-    text = QUADRUPED.read_text().replace("</mujoco>", "")
-    model = mujoco.MjModel.from_xml_string(QUADRUPED.read_text())
-    motors = "".join(
-        f'<motor joint="{model.joint(j).name}" ctrlrange="-35 35"/>' for j in range(1, model.njnt)
-    )
-    start = text.index("<actuator>")
-    end = text.index("</actuator>")
-    path = written(tmp_path, f"{text[:start]}<actuator>{motors}{text[end:]}</mujoco>")
-    env = make(path, num_envs=4)
-    composed = compose("run forward fast", env.spec)
-    moments = collect(env, 24)
-    reward = load_reward(composed.reward, label="reward_fn.py")
-    reward.decide(moments)
-    reward.start(len(moments.transitions[0].obs), "cpu")
-    for moment in moments.transitions:
-        step = reward(moment.obs, moment.action, moment.next_obs, moment.info, moment.env_reward)
-        assert (step.terms["control"].abs() <= 0.1 + 1e-6).all()
 
 
 def test_a_robot_driven_by_positions_holds_its_keyframe_by_doing_nothing(tmp_path):

@@ -7,7 +7,7 @@ import torch
 
 from telic.envs import make
 from telic.envs.tasks import TASKS
-from telic.errors import ConfigError, TelicError, UsageError
+from telic.errors import ConfigError, TelicError
 
 
 def actions(env, steps, seed=0):
@@ -78,15 +78,6 @@ def test_an_unknown_argument_is_refused_with_the_closest_names():
         make("HalfCheetah-v5", num_envs=1, frame_skip=0)
 
 
-def test_a_wrong_action_or_a_step_before_reset_is_explained():
-    env = make("Hopper-v5", num_envs=4)
-    with pytest.raises(UsageError, match="before reset"):
-        env.step(torch.zeros(4, 3))
-    env.reset()
-    with pytest.raises(ConfigError, match=r"expected \(4, 3\)"):
-        env.step(torch.zeros(4, 2))
-
-
 def test_gradients_and_inference_mode_stay_outside():
     with torch.inference_mode():
         env = make("Hopper-v5", num_envs=3, max_episode_steps=2)
@@ -118,14 +109,6 @@ def test_time_limits_truncate_exactly_and_the_next_episode_starts_within_the_ste
         expected = env.dt * ((number - 1) % 5 + 1)
         assert step.info.exact("time").tolist() == pytest.approx([expected] * 2)
     assert not torch.equal(step.obs, first)
-
-
-def test_an_unlimited_episode_is_not_truncated():
-    env = make("Reacher-v5", num_envs=2, max_episode_steps=None)
-    env.reset()
-    _, _, _, terminated, truncated = rollout(env, 120)
-    assert not terminated.any()
-    assert not truncated.any()
 
 
 @pytest.mark.parametrize(

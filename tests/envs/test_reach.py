@@ -5,7 +5,6 @@ import numpy as np
 import pytest
 import torch
 
-from telic.composer.compose import compose
 from telic.envs import make
 from telic.envs.robot_facts import robot_facts
 from telic.errors import BadFile, ConfigError
@@ -62,15 +61,6 @@ def test_every_episode_has_its_target_within_the_box_and_it_stays_there(arm):
     assert (targets(env) - first).norm(dim=1).min() > 1e-4  # another episode, another place
 
 
-def test_an_episode_is_the_same_whoever_is_beside_it(arm):
-    many = make(str(arm()), num_envs=3, seed=[5, 6, 7])
-    alone = make(str(arm()), num_envs=1, seed=[6])
-    assert torch.equal(many.reset()[1], alone.reset()[0])
-    for _ in range(5):
-        both = [env.step(env.action_high.expand(env.num_envs, -1)) for env in (many, alone)]
-        assert torch.equal(both[0].obs[1], both[1].obs[0])
-
-
 def test_it_sees_the_way_to_the_target_and_is_measured_by_it(arm):
     env = make(str(arm()), num_envs=8, seed=2)
     env.reset()
@@ -108,9 +98,3 @@ def test_what_makes_no_sense_is_told(arm):
         arm(hand="claw")
     with pytest.raises(ConfigError, match="lowest value is above"):
         make(str(arm()), num_envs=1, goal=((1, 0), (0, 1), (0, 1)))
-
-
-def test_reach_the_target_is_an_intent_for_an_arm(arm):
-    env = make(str(arm()), num_envs=2)
-    composed = compose("reach the target", env.spec)
-    assert "distance_to_target" in composed.reward

@@ -66,21 +66,6 @@ def test_sky_is_above_the_floor_and_a_shadow_lies_on_it(ball):
     assert (np.abs(painter.paint(data, camera) - darkest).max(-1) < 14).sum() == 0
 
 
-def test_ramps_are_drawn_where_there_is_no_one_floor(tmp_path):
-    path = tmp_path / "ramps.xml"
-    level = '<geom type="plane" size="9 9 1" pos="0 0 -1"/>'
-    ramp = '<geom type="plane" size="9 9 1" euler="30 0 0"/>'
-    path.write_text(BALL.replace('<geom type="plane" size="1 1 1"/>', level + ramp))
-    model = load_dressed(path)
-    data = mujoco.MjData(model)
-    mujoco.mj_forward(model, data)
-    camera = Camera(np.array([0.0, 0.0, 1.0]), 6.0, 90.0, -20.0)
-    picture = RayPainter(model, 80, 60).paint(data, camera)
-    assert red(picture).any()
-    # a corner far from every geom but the ramp
-    assert np.abs(picture[-1, 0].astype(int) - (170, 184, 194)).max() < 40
-
-
 def test_every_limb_of_a_robot_is_seen_in_its_colour(cheetah):
     path = model_file(cheetah.facts)
     assert path is not None

@@ -32,11 +32,6 @@ def test_playback_is_in_real_time(length, dt, fps, frames):
     assert np.abs(shown.rows * dt - np.arange(frames) / fps).max() <= dt / 2 + 1e-9
 
 
-def test_still_pictures_reach_from_the_first_to_the_last_row():
-    assert spread(11, 3).tolist() == [0, 5, 10]
-    assert spread(2, 6).tolist() == [0, 1]
-
-
 def test_stills_of_a_part_are_those_between_its_times():
     # rows are 0.1 s apart and row 0 is at 0.1 s
     assert spread(50, 3, 0.1, (1.0, 2.0)).tolist() == [9, 14, 19]
@@ -86,12 +81,6 @@ def test_mocap_bodies_are_put_where_they_were(tmp_path):
     assert red[0] > 20 and red[1] == 0
 
 
-def test_an_episode_of_another_model_is_refused(cheetah):
-    other = Trajectory({"qpos": np.zeros((3, 5))}, cheetah.facts)
-    with pytest.raises(BadEnvironment, match=r"5 positions a step, but half_cheetah\.xml has 9"):
-        list(stage().frames(other, np.arange(3), 0.05, job(), 320))
-
-
 def test_drawing_ends_where_the_simulation_broke(cheetah):
     qpos = cheetah["qpos"].copy()
     qpos[2:] = np.nan
@@ -107,10 +96,3 @@ def test_a_caption_says_time_step_and_return_as_far_as_they_are_known(cheetah):
     assert caption(cheetah, 19, only_time=True) == ["1.00 s"]
     bare = Trajectory({"qpos": cheetah["qpos"]}, TrajectoryFacts(env_id="x", dt_s=None))
     assert caption(bare, 19) == ["step 20"]
-
-
-def test_shifted_stills_lie_between_the_usual_ones():
-    usual, later = spread(100, 10), spread(100, 10, shift=1 / 3)
-    assert np.all(usual[:-1] < later[:-1]) and np.all(later[:-1] < usual[1:])
-    assert later[-1] == usual[-1] == 99
-    assert spread(3, 12, shift=0.5).tolist() == [0, 1, 2]

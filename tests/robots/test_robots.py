@@ -23,7 +23,7 @@ from telic.errors import (
 from telic.robots import archive, catalogue
 from telic.robots.build import driven, robot_path
 from telic.robots.catalogue import NamedRobot, RobotNumbers, RobotPackage, fetch, is_fetched
-from telic.robots.record import Drive, RobotRecord, guessed, moving_joints
+from telic.robots.record import RobotRecord, guessed, moving_joints
 from telic.verbs.robots import robots
 from tests.rendering.films import pixels
 
@@ -210,13 +210,6 @@ def test_a_built_model_that_somebody_changed_is_made_anew(toy, lie):
     assert make("toy-dog", num_envs=1).model.opt.gravity[2] == -9.81
 
 
-def test_gains_follow_from_the_rotor_unless_somebody_says_otherwise():
-    stiffness, damping = Drive(joints="a", effort=23.7, armature=0.004026).gains
-    assert (stiffness, damping) == (pytest.approx(15.89, abs=0.05), pytest.approx(1.012, abs=0.01))
-    assert Drive(joints="a", effort=30.0).gains[0] == pytest.approx(20.0)
-    assert Drive(joints="a", effort=30.0, stiffness=5.0, damping=0.5).gains == (5.0, 0.5)
-
-
 @pytest.mark.parametrize(
     ("text", "error", "said"),
     [
@@ -274,8 +267,3 @@ def test_a_robot_is_drawn_and_told_of(toy, tmp_path):
     assert page.facts["kind"] == "quadruped" and page.licence == "MIT"
     with pytest.raises(UsageError, match="does not end in"):
         robots("toy-dog", output=str(tmp_path / "dog.gif"))
-
-
-def test_a_model_that_cannot_be_read_is_told():
-    with pytest.raises(BadFile, match="cannot be read: Input/output error"):
-        robots("/proc/self/mem")

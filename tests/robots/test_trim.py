@@ -195,12 +195,3 @@ def test_what_the_model_moves_is_driven_and_what_it_does_not_is_left_alone(
         share = torch.rand(2, env.act_dim, generator=generator)
         step = env.step(env.action_low + (env.action_high - env.action_low) * share)
     assert torch.isfinite(step.obs).all() and not step.info["diverged"].any()
-
-
-def test_a_point_that_only_slides_along_the_ground_has_nothing_to_show_but_its_speed(tmp_path):
-    rails = '<joint name="x" type="slide" axis="1 0 0"/><joint type="slide" axis="0 1 0"/>'
-    body = f'<worldbody><body name="p">{rails}<geom size=".1"/></body></worldbody>'
-    file = tmp_path / "point.xml"
-    file.write_text(f"<mujoco>{body}{MOTOR.format('x')}</mujoco>")
-    env = make(str(build(guessed(file), tmp_path, "point")), num_envs=2)
-    assert env.reset().shape == (2, 2)

@@ -12,7 +12,6 @@ from telic.sandbox import kernel
 from telic.sandbox.confine import (
     ALLOWED,
     ConfinementReport,
-    Part,
     available,
     clean_environment,
     code_paths,
@@ -172,13 +171,6 @@ def test_available_tries_the_doors_without_confining_the_caller():
     names = [part.name for part in report.parts]
     assert {"reading a file outside", "opening a socket", "starting a process"} <= set(names)
     assert subprocess.run([sys.executable, "-c", ""], check=False).returncode == 0
-
-
-def test_a_report_survives_being_stored():
-    report = ConfinementReport((Part("files", True, "x"), Part("network", False, "none")), 3)
-    assert ConfinementReport.from_dict(json.loads(json.dumps(report.as_dict()))) == report
-    assert not report.is_complete
-    assert report.missing == (Part("network", False, "none"),)
 
 
 @pytest.mark.parametrize("beside", ["mine.egg-info", "src"])

@@ -12,8 +12,8 @@ import pytest
 
 from telic.errors import ResourceError, RewardError, WorkerDied
 from telic.sandbox import kernel
-from telic.sandbox.host import LOG_NAME, Worker, run_worker
-from telic.sandbox.limits import MEBIBYTE, Limits, Watch, disk_usage, running_clock
+from telic.sandbox.host import LOG_NAME, Worker
+from telic.sandbox.limits import MEBIBYTE, Limits, Watch, disk_usage
 
 HERE = Path(__file__).parent
 
@@ -130,28 +130,6 @@ def test_the_time_that_a_listener_takes_is_no_silence_of_the_worker(folder):
     assert make(folder, "ask_and_think", beat_s=1.0).run(listen) == {}
 
 
-BUSY = "import os, time\nos.sched_setaffinity(0, {min(os.sched_getaffinity(0))})\n"
-BUSY += "print('', flush=True)\nwhile True: pass"
-
-
-def test_who_waits_for_a_processor_is_not_silent():
-    commands = [[sys.executable, "-c", BUSY] for _ in range(3)]
-    burners = [subprocess.Popen(command, stdout=subprocess.PIPE) for command in commands]
-    try:
-        for each in burners:
-            each.stdout.readline()
-        began, before = time.monotonic(), [running_clock(each.pid) for each in burners]
-        time.sleep(0.9)
-        ran = [running_clock(each.pid) - then for each, then in zip(burners, before, strict=True)]
-        wall = time.monotonic() - began
-    finally:
-        for each in burners:
-            each.kill()
-            each.communicate()
-    # Three share one processor: together they ran no longer than it did.
-    assert sum(ran) < 1.5 * wall and all(each >= -0.1 for each in ran)
-
-
 def test_preparation_has_its_own_patience(folder):
     with pytest.raises(WorkerDied, match="while it was starting"):
         make(folder, "prepare_for_ever", first_beat_s=2.0).run()
@@ -173,11 +151,6 @@ def test_an_exception_in_the_listener_ends_the_worker(folder):
     with pytest.raises(ZeroDivisionError):
         worker.run(listen)
     assert worker._process is not None and worker._process.code is not None
-
-
-def test_a_missing_entry_is_our_own_error(folder):
-    with pytest.raises(WorkerDied, match="ModuleNotFoundError"):
-        run_worker("no_such_entry", {}, writable=[folder])
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="needs the kernel to tie the two together")

@@ -65,17 +65,6 @@ def test_a_changed_setting_is_noticed():
         torch.set_default_dtype(before)
 
 
-def test_further_classes_can_be_sealed(monkeypatch):
-    class Trainer:
-        def update(self):
-            return 1
-
-    seal = CodeSeal([Trainer])
-    monkeypatch.setattr(Trainer, "update", fake)
-    with pytest.raises(Refused, match=r"Trainer\.update"):
-        seal.check()
-
-
 def test_ordinary_use_of_torch_breaks_no_seal():
     seal = CodeSeal()
     assert len(seal) > 1000

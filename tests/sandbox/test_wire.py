@@ -7,23 +7,10 @@ from telic.sandbox import wire
 from telic.sandbox.wire import LineBuffer, decode, encode, pack_error, printable, unpack_error
 
 
-def test_a_message_survives_the_wire():
-    message = {"kind": "message", "body": {"x": 1.5, "text": "line\nbreak", "none": None}}
-    assert decode(encode(message).rstrip(b"\n")) == message
-    assert encode(message).count(b"\n") == 1
-
-
 @pytest.mark.parametrize("line", [b"garbage", b"[1]", b"{}", b'{"kind": 3}', b"[" * 100_000])
 def test_what_is_no_message_is_refused(line):
     with pytest.raises(ValueError):
         decode(line)
-
-
-def test_lines_are_put_together_from_pieces():
-    lines = LineBuffer()
-    assert lines.feed(b"on") == []
-    assert lines.feed(b"e\ntwo\nth") == [b"one", b"two"]
-    assert lines.feed(b"ree\n\n") == [b"three"]
 
 
 def test_a_line_without_end_is_refused(monkeypatch):

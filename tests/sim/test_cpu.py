@@ -1,15 +1,13 @@
 """The CPU simulation against a plain loop over MjData."""
 
 import ctypes
-import gc
-import weakref
 
 import mujoco
 import numpy as np
 import pytest
 import torch
 
-from telic.errors import BadEnvironment, ConfigError, TelicError, UnknownName
+from telic.errors import ConfigError, TelicError, UnknownName
 from telic.sim import CpuSimulation, load_model
 from telic.sim.cpu import library
 
@@ -108,21 +106,6 @@ def test_a_loaded_state_goes_on_bit_for_bit_in_another_simulation(ant):
         CpuSimulation(ant, 3).load_state(one.state())
 
 
-def test_memory_lives_as_long_as_a_view_of_it_and_no_longer(ant):
-    sim = CpuSimulation(ant, 2)
-    begin(sim)
-    view = sim.field("xpos")[:, 1]
-    expected = view.clone()
-    memory = weakref.ref(sim._memory)
-    del sim
-    gc.collect()
-    assert memory() is not None
-    assert torch.equal(view, expected)
-    del view
-    gc.collect()
-    assert memory() is None
-
-
 def test_unknown_fields_and_impossible_numbers_are_refused(ant):
     sim = CpuSimulation(ant, 1)
     with pytest.raises(UnknownName, match="qpos"):
@@ -133,15 +116,6 @@ def test_unknown_fields_and_impossible_numbers_are_refused(ant):
         CpuSimulation(ant, 0)
     with pytest.raises(ConfigError, match="num_threads"):
         CpuSimulation(ant, 1, num_threads=0)
-
-
-def test_a_missing_or_broken_model_file_is_explained(tmp_path):
-    with pytest.raises(BadEnvironment, match=r"no model file"):
-        load_model("ants.xml")
-    broken = tmp_path / "broken.xml"
-    broken.write_text("<mujoco><worldbody></mujoco>")
-    with pytest.raises(BadEnvironment, match="cannot read"):
-        load_model(str(broken))
 
 
 def test_the_engine_leaves_no_log_behind(tmp_path, monkeypatch, capfd):
