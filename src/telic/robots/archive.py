@@ -15,9 +15,10 @@ import sys
 import tarfile
 import zipfile
 import zlib
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path, PurePosixPath
-from typing import IO
+from typing import IO, NamedTuple
 from urllib.request import urlopen
 
 from telic.errors import BadFile, ResourceError, TelicError
@@ -126,7 +127,9 @@ def unpack(archive: Path, target: Path, wanted: Sequence[str]) -> list[str]:
             _check_member(member, archive)
             file = target / member.name
             make_folder(file.parent)
-            with member.opened() as source, file.open("wb") as out:
+            content = member.opened()
+            assert content is not None  # a plain file has content
+            with content as source, file.open("wb") as out:
                 left -= _copy(source, out, left)
             written.append(member.name)
             if len(written) > _MOST_FILES:
@@ -145,38 +148,27 @@ def _is_within(name: str, wanted: str) -> bool:
     return name == wanted or name.startswith(f"{wanted}/")
 
 
-class _Member:
+class _Member(NamedTuple):
     """A file in an archive, of either kind."""
 
-    def __init__(self, files: zipfile.ZipFile | tarfile.TarFile, own: object) -> None:
-        self._files, self._own = files, own
-        if isinstance(own, zipfile.ZipInfo):
-            self.name = own.filename
-            kind = stat.S_IFMT(own.external_attr >> 16)
-            self.is_plain = kind in (0, stat.S_IFREG)
-        else:
-            assert isinstance(own, tarfile.TarInfo)
-            self.name = own.name
-            self.is_plain = own.isreg()
-
-    def opened(self) -> IO[bytes]:
-        if isinstance(self._files, zipfile.ZipFile):
-            assert isinstance(self._own, zipfile.ZipInfo)
-            return self._files.open(self._own)
-        assert isinstance(self._own, tarfile.TarInfo)
-        content = self._files.extractfile(self._own)
-        assert content is not None  # a plain file has content
-        return content
+    name: str
+    is_plain: bool
+    opened: Callable[[], IO[bytes] | None]
 
 
-def _members(archive: Path) -> Generator[_Member]:
+def _members(archive: Path) -> Iterator[_Member]:
     """Yield what an archive holds, in its order, without folders."""
     if zipfile.is_zipfile(archive):
-        with zipfile.ZipFile(archive) as files:
-            yield from (_Member(files, each) for each in files.infolist() if not each.is_dir())
+        with zipfile.ZipFile(archive) as wheel:
+            for each in wheel.infolist():
+                if not each.is_dir():
+                    is_plain = stat.S_IFMT(each.external_attr >> 16) in (0, stat.S_IFREG)
+                    yield _Member(each.filename, is_plain, partial(wheel.open, each))
         return
-    with tarfile.open(archive, "r:gz") as files:
-        yield from (_Member(files, each) for each in files if not each.isdir())
+    with tarfile.open(archive, "r:gz") as source:
+        for each in source:
+            if not each.isdir():
+                yield _Member(each.name, each.isreg(), partial(source.extractfile, each))
 
 
 def _check_member(member: _Member, archive: Path) -> None:

@@ -14,8 +14,8 @@ from typing import Any, NamedTuple, NoReturn
 
 from telic.core.text import closest
 from telic.sandbox.allowed import why_not_attribute
-from telic.sandbox.bindings import gather, parameters
 from telic.sandbox.offered import kind_of, names_of
+from telic.sandbox.rules import gather, parameters
 
 ASK = "the guard"
 """the name of `ask` in the globals of foreign code; with a space, so that no code can name it"""

@@ -14,8 +14,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from telic.core.tensors import from_numpy, split
+from telic.core.tensors import from_numpy
 from telic.errors import BadEnvironment, ConfigError, TelicError, UnknownName
+from telic.sim.base import Simulation
 
 _NONE = mujoco.mjtStage.mjSTAGE_NONE.value
 _ACC = mujoco.mjtStage.mjSTAGE_ACC.value
@@ -82,7 +83,7 @@ class _Memory:
             return from_numpy(array)
 
 
-class CpuSimulation:
+class CpuSimulation(Simulation):
     """N simulations of one model on `num_threads` threads; equal numbers at any thread count."""
 
     def __init__(
@@ -95,25 +96,16 @@ class CpuSimulation:
             num_sims: number of simulations.
             num_threads: None for all CPUs this process may use.
         """
-        if num_sims < 1:
-            raise ConfigError(f"num_envs={num_sims} is not a positive number.")
+        super().__init__(model, num_sims, torch.device("cpu"))
         if num_threads is not None and num_threads < 1:
             raise ConfigError(
                 f"num_threads={num_threads} is not a positive number.",
                 hint="Leave it out to use all CPUs.",
             )
-        self.model = model
-        self.num_sims = num_sims
         self.num_threads = num_threads or usable_cpus()
-        self.device = torch.device("cpu")
-        self.notes: list[str] = []
-        self.failed: Tensor | None = None
         self._library = library()
         self._memory = _Memory(model, num_sims, self.num_threads)
         self._batch = self._memory.pointer
-        self._template = mujoco.MjData(model)
-        self._fields: dict[str, Tensor] = {}
-        self._varied: dict[str, Tensor] = {}
         self._after_step: list[int] = []  # addresses of functions to run after each step
         self._state = self._memory.view(
             self._library.mjb_state(self._batch),
@@ -123,6 +115,7 @@ class CpuSimulation:
         self._status = self._memory.view(
             self._library.mjb_status(self._batch), np.dtype(np.int32), (num_sims,)
         )
+        self._state_parts = [self._state]
         self._ctrl = self.field("ctrl")
         self._qpos = self.field("qpos")
         self._qvel = self.field("qvel")
@@ -140,11 +133,6 @@ class CpuSimulation:
             self._fields[name] = view
         return view
 
-    @property
-    def bound(self) -> frozenset[str]:
-        """Names of the fields asked for so far, the only ones that cost anything."""
-        return frozenset(self._fields)
-
     def vary(self, name: str) -> Tensor:
         """Give a field of the model a value per simulation; see `Simulation.vary`."""
         view = self._varied.get(name)
@@ -157,6 +145,7 @@ class CpuSimulation:
             held = cast(Any, like)
             view = self._memory.view(where, held.dtype, (self.num_sims, *held.shape))
             self._varied[name] = view
+            self._state_parts.append(view)
         return view
 
     def step(self, ctrl: Tensor, substeps: int) -> None:
@@ -178,32 +167,6 @@ class CpuSimulation:
         torch.where(where, qpos, self._qpos, out=self._qpos)
         torch.where(where, qvel, self._qvel, out=self._qvel)
         self._require(self._library.mjb_forward(self._batch, *chosen, _ACC))
-
-    def compile(self, shared: Path | None = None) -> None:
-        """Do nothing: it comes compiled."""
-
-    def complaints(self) -> dict[str, int]:
-        """Return nothing: the engine takes the room it needs, or `failed` tells."""
-        return {}
-
-    def state(self) -> Tensor:
-        """Return a copy of the integration state and what varies of the model, (N, size)."""
-        if not self._varied:
-            return self._state.clone()
-        return torch.cat([part.flatten(1) for part in (self._state, *self._varied.values())], dim=1)
-
-    def load_state(self, state: Tensor) -> None:
-        """Go on from a state; see `Simulation.load_state`."""
-        parts = (self._state, *self._varied.values())
-        sizes = [part[0].numel() for part in parts]
-        if state.shape != (self.num_sims, sum(sizes)):
-            raise ConfigError(
-                f"A state of shape {tuple(state.shape)} does not fit {self.num_sims} simulations "
-                f"of this model, which need {(self.num_sims, sum(sizes))}.",
-                hint="Use the number of environments and the model it was saved with.",
-            )
-        for part, value in zip(parts, split(state, sizes, dim=1), strict=True):
-            part.copy_(value.reshape(part.shape))
 
     def _run_after_step(self) -> None:
         for function in self._after_step:

@@ -27,8 +27,9 @@ import torch
 from torch import Tensor
 
 from telic.core.seeds import derive
-from telic.core.tensors import from_numpy, integers, norm, split
-from telic.errors import BadEnvironment, ConfigError, MissingExtra, ResourceError, UnknownName
+from telic.core.tensors import from_numpy, integers, norm
+from telic.errors import BadEnvironment, MissingExtra, ResourceError, UnknownName
+from telic.sim.base import Simulation
 from telic.sim.cpu import CpuSimulation
 from telic.sim.cuda_graph import launch
 from telic.sim.warp_modules import load_modules
@@ -82,8 +83,8 @@ def engine() -> tuple[ModuleType, ModuleType]:
     return warp, mujoco_warp
 
 
-class GpuSimulation:
-    """N simulations of one model on a GPU. Implements `telic.sim.Simulation`.
+class GpuSimulation(Simulation):
+    """N simulations of one model on a GPU.
 
     A control step is one CUDA graph: all substeps, whatever else the bound fields need, and a guard
     that holds back simulations that diverge. Nothing waits for the GPU.
@@ -105,15 +106,15 @@ class GpuSimulation:
             device: "cuda", "cuda:1", ...; "cpu" runs the same code slowly, for tests.
             room: space for contacts; None: found by a short trial.
         """
-        if num_sims < 1:
-            raise ConfigError(f"num_envs={num_sims} is not a positive number.")
+        place = torch.device(device)
+        if place.type == "cuda":
+            place = torch.device("cuda", place.index or 0)
+        adapted, notes = adapt(model)
+        super().__init__(adapted, num_sims, place)
+        self.notes = notes
         self._warp, self._mjw = engine()
-        self.device = torch.device(device)
-        if self.device.type == "cuda":
-            self.device = torch.device("cuda", self.device.index or 0)
-            torch.zeros(1, device=self.device)  # torch makes the context that Warp then shares
-        self.num_sims = num_sims
-        self.model, self.notes = adapt(model)
+        if place.type == "cuda":
+            torch.zeros(1, device=place)  # torch makes the context that Warp then shares
         self.room = room or room_for(self.model)
         self._place = self._warp.get_device(str(self.device))
         try:
@@ -133,20 +134,17 @@ class GpuSimulation:
                 f"There is not enough GPU memory for {num_sims} simulations of this model.",
                 hint="Lower num_envs.",
             ) from error
-        self._template = mujoco.MjData(self.model)
-        self._fields: dict[str, Tensor] = {}
-        self._varied: dict[str, Tensor] = {}
         self._after_step: list[str] = []
         self._graphs: dict[tuple[str, ...], Any] = {}
         self._qpos, self._qvel, self._ctrl = map(self.field, ("qpos", "qvel", "ctrl"))
-        self._state = [part for name in _STATE if (part := self._array(name)).numel()]
+        self._state_parts = [part for name in _STATE if (part := self._array(name)).numel()]
         self._start_values = {
             name: self._array(name)
             for name in ("time", "act", "qacc_warmstart", "ctrl")
             if self._array(name).numel()
         }
         self._before = torch.zeros_like(self._qpos), torch.zeros_like(self._qvel)
-        self.failed: Tensor | None = torch.zeros(num_sims, dtype=torch.bool, device=self.device)
+        self.failed = torch.zeros(num_sims, dtype=torch.bool, device=self.device)
         self._warning = torch.zeros(num_sims, _WARNINGS, dtype=torch.int32, device=self.device)
         self._overflow = self._array("overflow")
         flags = [int(self._mjw.OverflowType[name]) for name in _TOO_LITTLE_ROOM]
@@ -185,11 +183,6 @@ class GpuSimulation:
     def _array(self, name: str) -> Tensor:
         return self._warp.to_torch(getattr(self._data, name))
 
-    @property
-    def bound(self) -> frozenset[str]:
-        """Names of the fields asked for so far, the only ones that cost anything."""
-        return frozenset(self._fields)
-
     def vary(self, name: str) -> Tensor:
         """Give a field of the model a value per simulation; see `Simulation.vary`."""
         view = self._varied.get(name)
@@ -204,7 +197,7 @@ class GpuSimulation:
             setattr(self._warp_model, name, own)
             self._graphs.clear()
             self._varied[name] = view
-            self._state.append(view)
+            self._state_parts.append(view)
         return view
 
     # ---- time
@@ -227,22 +220,6 @@ class GpuSimulation:
             value.masked_fill_(mask if value.ndim == 1 else rows, 0.0)
         self._warning.masked_fill_(rows, 0)
         self._refresh(mask)
-
-    def state(self) -> Tensor:
-        """Return a copy of all that the future depends on, (N, size) float32."""
-        return torch.cat([part.reshape(self.num_sims, -1) for part in self._state], dim=1)
-
-    def load_state(self, state: Tensor) -> None:
-        """Go on from a state; see `Simulation.load_state`."""
-        sizes = [part[0].numel() for part in self._state]
-        if state.shape != (self.num_sims, sum(sizes)):
-            raise ConfigError(
-                f"A state of shape {tuple(state.shape)} does not fit {self.num_sims} simulations "
-                f"of this model, which need {(self.num_sims, sum(sizes))}.",
-                hint="Use the device, the number of environments and the model of the save.",
-            )
-        for part, value in zip(self._state, split(state, sizes, dim=1), strict=True):
-            part.copy_(value.reshape(part.shape))
 
     def compile(self, shared: Path | None = None) -> None:
         """Compile all that any field may ever need; takes a while where nothing is cached.
