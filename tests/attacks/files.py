@@ -55,13 +55,6 @@ difficulty = "easy"
 [case.checks]
 runs = 'episode.mean("forward_velocity") > 1.0'
 """
-LABELS = """
-[[episode]]
-file = "a.npz"
-intent = "run forward"
-env = "HalfCheetah-v5"
-does = true
-"""
 PROJECT = """
 [project]
 name = "foreign"
@@ -111,7 +104,7 @@ def furnish(folder: Path) -> None:
     publish(ended.path / ORDERS, "a" * 16, request)
     written = folder / "written"
     written.mkdir()
-    for name, text in (("suite", SUITE), ("labels", LABELS), ("pyproject", PROJECT)):
+    for name, text in (("suite", SUITE), ("pyproject", PROJECT)):
         (written / f"{name}.toml").write_text(text)
     (written / "a.npz").write_bytes(b"")
 

@@ -84,13 +84,11 @@ def readers(path: Path, home: Path):
 
 def written(path: Path):
     """Return what meets a TOML file that people write."""
-    from telic.bench.judges import read_labels
     from telic.bench.results import load_suite
     from telic.studies.draft import draft_adapter
 
     calls = {
         "suite": lambda: load_suite(str(path)),
-        "labels": lambda: read_labels(path.parent),
         "pyproject": lambda: draft_adapter(path.parent),
     }
     return [(path.stem, calls[path.stem])]

@@ -16,15 +16,15 @@ from telic.cli.console import console
 from telic.cli.main import app
 from telic.cli.views import SessionView
 from telic.core.events import SessionAdmitted, SessionResumed, decode
-from telic.session.budget import Allowance, SessionAccount
+from telic.session.budget import SessionAccount
 from telic.session.control import DeliveredNotes, Note, SessionControl, SessionStopped, read_notes
-from telic.session.forecast import forecast
+from telic.session.forecast import session_forecast
 from telic.session.records import SessionConfig
 from telic.storage.files import read_json, read_record, write_json
 from telic.storage.layout import SessionFolder, list_runs, list_sessions
 from telic.storage.locks import RunLock
 from telic.storage.resources import Admission
-from tests.session.sessions import CRITERIA, add_iteration, add_run, make_session
+from tests.session.sessions import CRITERIA, add_iteration, add_run, asked, make_session
 
 NAME = "session_20260102_030405_abcd1234"
 
@@ -67,7 +67,7 @@ def running(session, tmp_path):
     """A session that runs until it is stopped, in a thread."""
 
     def work():
-        account = SessionAccount(session, Allowance())
+        account = SessionAccount(session, asked())
         door = Admission(tmp_path / "runtime", cores=[0])
         with RunLock(session.lock, session.name):
             control = SessionControl(session, lambda event: None, lambda: False, account, door)
@@ -166,18 +166,18 @@ def test_a_finished_session_points_to_a_branch(session, tmp_path):
 
 def test_what_a_session_takes_and_waits_for_is_said_in_words(session):
     view = SessionView()
-    made = forecast(
-        (30_000, 70_000),
-        Allowance(steps=50_000),
-        runs_dir=session.path.parent,
+    request = asked(
         env="x",
-        members=3,
+        steps=10_000,
+        iterations=2,
+        max_steps=50_000,
         model="anthropic:nobody",
-        calls=7,
+        vision=False,
     )
+    made = session_forecast(request, 1, session.path.parent)
     with console.capture() as said:
         view(decode({"event": "session.forecast", **made.model_dump()}))
-        SessionAccount(session, Allowance(steps=50_000, hours=2)).report(view, 1)
+        SessionAccount(session, asked(max_steps=50_000, max_hours=2)).report(view, 1)
         for name in ("paused", "waiting"):
             text = f"{name}: telic resume [x]"
             view(decode({"event": f"session.{name}", "reason": "cores", "message": text}))
@@ -186,9 +186,9 @@ def test_what_a_session_takes_and_waits_for_is_said_in_words(session):
         view(DeliveredNotes(number=2, notes=(Note(id="1", time="", author="ada", text="slow"),)))
     text = said.get()
     for words in (
-        "30,000 steps if the first try passes, at most 100,000 steps",
+        "30,000 steps if the first try passes, at most 87,000 steps",
         "never trained",
-        "7 model calls, at an unknown price",
+        "14 model calls, at an unknown price",
         "the limit on steps may end it before",
         "256 steps; left: 2 h 00 min, 49,744 steps",
         "paused: telic resume [x]",

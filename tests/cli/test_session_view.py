@@ -7,9 +7,9 @@ from telic.core.events import BenchEvent, TrainProgress, TrainStart
 from telic.llm.events import ModelFailed, ModelSent
 from telic.rewards.contract import RewardFinding
 from telic.rewards.probe import ProbeReport
-from telic.session.budget import Allowance
 from telic.session.forecast import Forecast, MeasuredForecast
 from telic.training.health import Finding
+from tests.session.sessions import asked
 
 
 def probed(**values):
@@ -105,7 +105,7 @@ def _probes(findings, number):
 
 def test_a_session_on_a_new_machine_knows_its_time_after_ten_seconds_of_training(capsys):
     heard = []
-    tell = MeasuredForecast(heard.append, Allowance(hours=1.0))
+    tell = MeasuredForecast(heard.append, asked(max_hours=1.0))
     unknown = Forecast(
         iterations=4,
         first_steps=30_000,

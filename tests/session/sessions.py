@@ -32,12 +32,16 @@ def until(ready, seconds=60.0):
         time.sleep(0.01)
 
 
+def asked(**options) -> SessionConfig:
+    """Return a small request."""
+    return SessionConfig(**{"intent": "run forward", "env": "HalfCheetah-v5", **options})
+
+
 def make_session(runs_dir: Path, name: str = "session_20260102_030405_abcd1234", **config):
     """Return a session that was asked for and authored, and not begun."""
     folder = SessionFolder(runs_dir / name)
     folder.path.mkdir(parents=True)
-    request = {"intent": "run forward", "env": "HalfCheetah-v5", **config}
-    write_json(folder.config, SessionConfig(**request))
+    write_json(folder.config, asked(**config))
     author = Composition(
         intent="run forward",
         env="HalfCheetah-v5",

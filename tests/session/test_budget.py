@@ -8,17 +8,16 @@ import time
 
 import pytest
 
-from telic.errors import ConfigError
 from telic.llm.answers import Replies, StoredReply
 from telic.llm.budget import Charge
 from telic.llm.records import RawReply, Tokens
 from telic.session import forecast as forecasts
-from telic.session.budget import Allowance, AllowanceUsedUp, SessionAccount, steps_taken
-from telic.session.forecast import forecast, measured_rates, planned_steps
+from telic.session.budget import AllowanceUsedUp, SessionAccount, steps_taken
+from telic.session.forecast import measured_rates, session_forecast
 from telic.storage.files import write_json
 from telic.storage.layout import RunFolder
 from tests.heard import Heard
-from tests.session.sessions import add_iteration, add_run, make_session, until
+from tests.session.sessions import add_iteration, add_run, asked, make_session, until
 
 PROCESSES = multiprocessing.get_context("fork")
 
@@ -45,13 +44,11 @@ def test_everything_spent_is_found_on_disk(tmp_path):
     add_run(folder.iteration(2).path / "train", steps=1000, members=3, finished=False)
     pay(folder, "a", 0.25)
     pay(folder, "b", 0.50)
-    spent = SessionAccount(folder, Allowance()).spending()
+    spent = SessionAccount(folder, asked()).spending()
     assert spent.steps == 256 + 3 * 1000
     assert spent.usd == pytest.approx(0.75) and spent.calls == 2
     pay(folder, "c", None)
-    assert (
-        SessionAccount(folder, Allowance()).spending().usd is None
-    )  # nobody knows, so nobody says
+    assert SessionAccount(folder, asked()).spending().usd is None  # nobody knows
 
 
 def test_a_run_that_was_stopped_resumed_and_killed_counts_what_its_metrics_say(tmp_path):
@@ -70,7 +67,7 @@ def test_a_branch_does_not_pay_for_what_it_was_given(tmp_path):
 
 
 def work(folder, seconds):
-    account = SessionAccount(folder, Allowance())
+    account = SessionAccount(folder, asked())
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         account.tick()
@@ -82,10 +79,10 @@ def test_the_clock_survives_being_killed_and_waiting_is_free(tmp_path, monkeypat
     folder = make_session(tmp_path)
     process = PROCESSES.Process(target=work, args=(folder, 60))
     process.start()
-    until(lambda: SessionAccount(folder, Allowance()).seconds > 0.4)
+    until(lambda: SessionAccount(folder, asked()).seconds > 0.4)
     os.kill(process.pid, signal.SIGKILL)
     process.join()
-    account = SessionAccount(folder, Allowance())
+    account = SessionAccount(folder, asked())
     assert 0.4 < account.seconds < 30
     before = account.seconds
     with account.standing_still():
@@ -97,8 +94,8 @@ def test_the_clock_survives_being_killed_and_waiting_is_free(tmp_path, monkeypat
 
 def test_hours_that_are_used_up_are_named(tmp_path):
     folder = make_session(tmp_path)
-    SessionAccount(folder, Allowance(hours=1)).check()
-    slow = SessionAccount(folder, Allowance(hours=1e-12))
+    SessionAccount(folder, asked(max_hours=1)).check()
+    slow = SessionAccount(folder, asked(max_hours=1e-12))
     assert slow.is_out_of_time()
     with pytest.raises(AllowanceUsedUp, match="hours is used up") as hours:
         slow.check()
@@ -108,14 +105,14 @@ def test_hours_that_are_used_up_are_named(tmp_path):
 def test_the_last_training_is_shortened_to_what_is_left_unless_that_says_nothing(tmp_path):
     folder = make_session(tmp_path)
     add_iteration(folder, 1)  # 256 steps
-    account = SessionAccount(folder, Allowance(steps=256 + 600))
+    account = SessionAccount(folder, asked(max_steps=256 + 600))
     run = RunFolder(folder.iteration(2).path / "train")
     assert account.fit(100, 6, run) == 100
     assert account.fit(200, 6, run) == 100
     with pytest.raises(AllowanceUsedUp, match="600 of the budget of 856") as steps:
         account.fit(500, 6, run)
     assert steps.value.kind == "steps"
-    assert SessionAccount(folder, Allowance()).fit(10**9, 6, run) == 10**9
+    assert SessionAccount(folder, asked()).fit(10**9, 6, run) == 10**9
 
 
 def test_an_interrupted_training_keeps_the_length_it_began_with(tmp_path):
@@ -123,26 +120,21 @@ def test_an_interrupted_training_keeps_the_length_it_began_with(tmp_path):
     folder = make_session(tmp_path)
     run = add_run(folder.iteration(1).path / "train", steps=90, finished=False)
     write_json(run.config, {"env": "HalfCheetah-v5", "steps": 100})
-    assert SessionAccount(folder, Allowance(steps=100)).fit(300, 1, run) == 100
-    assert SessionAccount(folder, Allowance(steps=10_000)).fit(300, 1, run) == 100
+    assert SessionAccount(folder, asked(max_steps=100)).fit(300, 1, run) == 100
+    assert SessionAccount(folder, asked(max_steps=10_000)).fit(300, 1, run) == 100
 
 
 def test_what_is_left_is_never_negative_and_no_limit_stays_no_limit(tmp_path):
     folder = make_session(tmp_path)
     add_iteration(folder, 1)
     pay(folder, "a", 3.0)
-    left = SessionAccount(folder, Allowance(steps=100, usd=2.0)).left()
+    left = SessionAccount(folder, asked(max_steps=100, max_usd=2.0)).left()
     assert (left.steps, left.usd, left.hours, left.calls) == (0, 0.0, None, None)
     events = Heard()
-    SessionAccount(folder, Allowance(calls=5)).report(events, 1)
+    SessionAccount(folder, asked(max_calls=5)).report(events, 1)
     (event,) = events
     assert (event["event"], event["number"], event["steps"]) == ("session.spent", 1, 256)
     assert event["left"] == {"hours": None, "steps": None, "usd": None, "calls": 4}
-
-
-def test_a_limit_of_nothing_is_refused():
-    with pytest.raises(ConfigError, match="hours"):
-        Allowance.parse({"hours": 0})
 
 
 # ---------------------------------------------------------------------------- forecast
@@ -155,27 +147,20 @@ def add_measured(path, rate, members=3, processors=None, **facts):
     return RunFolder(path)
 
 
-def test_trainings_grow_and_their_trials_multiply():
-    # 2 seeds x 2000 steps: 30 % with 3 variants, the rest with one
-    planned = planned_steps(3, 2, 1000, variants=3, longer=2.0, short=0.3)
-    assert planned == (2000, 4000 * 0.3 * 3 + 4000 * 0.7, 8000 * 0.3 * 3 + 8000 * 0.7)
-
-
 def test_the_forecast_uses_what_was_measured_here(tmp_path):
     add_measured(tmp_path / "run_1", 1000.0)
     session = make_session(tmp_path)
     add_measured(session.iteration(1).path / "train", 3000.0)
-    made = forecast(
-        (30_000, 60_000),
-        Allowance(steps=50_000, hours=10),
-        runs_dir=tmp_path,
-        env="HalfCheetah-v5",
-        members=3,
-    )
+    request = asked(steps=10_000, iterations=2, max_steps=50_000, max_hours=10)
+    made = session_forecast(request, 1, tmp_path)
     assert made.measured_runs == 2 and made.steps_per_second == 2000.0
     assert made.first_steps == 30_000 and made.first_seconds == 15.0
-    assert made.most_steps == 90_000 and made.most_seconds == 45.0
+    # 3 seeds: 30 % of the revision's steps with 4 variants, the rest with one
+    assert made.most_steps == 30_000 + 30_000 * (0.3 * 4 + 0.7)
+    assert made.most_seconds == made.most_steps / 2000.0
     assert made.usd == 0.0 and made.short == ("steps",)
+    longer = session_forecast(request.replace(steps=None), 10_000, tmp_path)
+    assert longer.most_steps > made.most_steps == session_forecast(request, 9, tmp_path).most_steps
 
 
 def test_what_was_never_measured_is_unknown(tmp_path):
@@ -183,13 +168,7 @@ def test_what_was_never_measured_is_unknown(tmp_path):
     add_measured(tmp_path / "other", 1e6, config={"env": "Ant-v5"})
     add_measured(tmp_path / "gpu", 1e6, config={"device": "cuda"})
     add_measured(tmp_path / "blink", 1e6, training_time_s=0.5)
-    made = forecast(
-        (30_000,),
-        Allowance(hours=1),
-        runs_dir=tmp_path,
-        env="HalfCheetah-v5",
-        members=3,
-    )
+    made = session_forecast(asked(max_hours=1), 30_000, tmp_path)
     assert made.steps_per_second is None and made.first_seconds is None
     assert made.short == ()  # nobody can say
 
@@ -210,10 +189,10 @@ def test_dollars_are_calls_by_tokens_by_price(tmp_path, monkeypatch):
     )
 
     def usd(model):
-        asked = {"runs_dir": tmp_path, "env": "x", "members": 1, "calls": 10}
-        return forecast((10,), Allowance(), model=model, **asked).usd
+        return session_forecast(asked(model=model, vision=False), 10, tmp_path).usd
 
-    assert usd("anthropic:x") == pytest.approx(2.0)
+    calls = 6 + 4 * 4
+    assert usd("anthropic:x") == pytest.approx(0.2 * calls)
     assert usd("host") == 0.0 and usd(None) == 0.0
     monkeypatch.setattr(forecasts, "price_usd", lambda *_: None)
     assert usd("anthropic:x") is None

@@ -8,7 +8,7 @@ import pytest
 
 from telic.envs import make
 from telic.errors import UnknownName, UsageError
-from telic.session.budget import Allowance, AllowanceUsedUp, SessionAccount, steps_taken
+from telic.session.budget import AllowanceUsedUp, SessionAccount, steps_taken
 from telic.session.control import (
     SessionControl,
     SessionStopped,
@@ -28,7 +28,7 @@ from telic.storage.resources import Admission
 from telic.storage.workspace import Workspace
 from telic.training.folder import status_of
 from tests.heard import Heard
-from tests.session.sessions import CRITERIA, add_run, make_session, until
+from tests.session.sessions import CRITERIA, add_run, asked, make_session, until
 from tests.training.small import small_job
 
 PROCESSES = multiprocessing.get_context("fork")
@@ -37,12 +37,12 @@ PROCESSES = multiprocessing.get_context("fork")
 class Sitting:
     """A session's process, played by a thread."""
 
-    def __init__(self, folder, work, runtime, **allowance):
+    def __init__(self, folder, work, runtime, **limits):
         self.folder = folder
         self.events = Heard()
         self.result = None
         self.error = None
-        account = SessionAccount(folder, Allowance(**allowance))
+        account = SessionAccount(folder, asked(**limits))
         door = Admission(runtime, cores=[0, 1])
         self.control = SessionControl(folder, self.events, lambda: False, account, door)
         self._work = work
@@ -163,7 +163,7 @@ def test_stop_reaches_a_session_that_waits(sit, tmp_path):
 
 @pytest.mark.slow
 def test_time_that_is_up_ends_training_with_its_reason(sit, spec):
-    sitting = sit(training(spec, steps=10_000_000), hours=4 / 3600)
+    sitting = sit(training(spec, steps=10_000_000), max_hours=4 / 3600)
     sitting.end()
     assert isinstance(sitting.error, AllowanceUsedUp) and sitting.error.kind == "hours"
     run = RunFolder(sitting.folder.iteration(1).path / "train")
@@ -187,14 +187,14 @@ def test_who_waits_for_processors_says_so_and_is_not_charged(sit, spec, tmp_path
 
 def test_a_run_that_is_complete_is_not_trained_again(sit, spec):
     """Killed between training and judging, a session must find what it has."""
-    sitting = sit(training(spec, steps=512), steps=512)
+    sitting = sit(training(spec, steps=512), max_steps=512)
     first = sitting.end()
     again = sit(training(spec, steps=512), sitting.folder, steps=512)
     assert again.end() == first and again.events == []
 
 
 def test_a_training_is_cut_to_the_steps_that_are_left(sit, spec):
-    sitting = sit(training(spec, steps=10_000), steps=2_560)
+    sitting = sit(training(spec, steps=10_000), max_steps=2_560)
     assert sitting.end().summary["total_timesteps"] == 2_560
 
 

@@ -139,7 +139,7 @@ def test_garbage_is_mended_once_then_it_is_an_error_and_asked_for_anew(asking, g
 
 
 def spent_calls(asking) -> int:
-    return budget.SessionAccount(asking.folder, budget.Allowance()).spending().calls
+    return budget.paid(asking.folder)[1]
 
 
 @pytest.mark.long

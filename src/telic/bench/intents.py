@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import time
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from datetime import UTC, datetime
 from functools import partial
@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 
 from telic import __version__
 from telic.authors.candidate import MemberScore, RewardCandidate, SessionIteration
-from telic.bench.report import write_page
+from telic.bench.report import build_report
 from telic.bench.results import (
     FINAL,
     BenchConfig,
@@ -40,6 +40,7 @@ from telic.core.events import BenchCase, BenchEvent, Event, Listener, ignore
 from telic.errors import BadEnvironment, NotUnderstood, Refused, TelicError
 from telic.judges.code import judge_files
 from telic.llm.client import REPLIES
+from telic.report.html import render_page
 from telic.session.budget import steps_taken
 from telic.session.loop import Session
 from telic.session.loop import run as run_a_session
@@ -111,11 +112,15 @@ def bench_intents(
         done = {result.case.id: result for result in results_in(folder)}
         waiting = [case for case in chosen if not _is_done(done.get(case.id), case)]
         attempt = partial(_attempt, folder, options, run_session, on_event, should_stop)
-        with JsonLines(folder.attempts) as log:
-            for result in _attempts(attempt, waiting, jobs):
-                log.append(result.model_dump(mode="json"))
-                on_event(result)
-        return Benchmark(folder.path, _write(suite, chosen, config, folder))
+        with JsonLines(folder.attempts) as log, ThreadPoolExecutor(jobs) as pool:
+            for future in as_completed([pool.submit(attempt, case) for case in waiting]):
+                if (result := future.result()) is not None:
+                    log.append(result.model_dump(mode="json"))
+                    on_event(result)
+        result = tally(suite, chosen, config, results_in(folder))
+        write_json(folder.results, result)
+        write_text(folder.page, render_page(build_report(result, folder.path), folder.path))
+        return Benchmark(folder.path, result)
 
 
 def results_in(folder: BenchFolder) -> list[CaseResult]:
@@ -129,20 +134,6 @@ def results_in(folder: BenchFolder) -> list[CaseResult]:
 def _is_done(result: CaseResult | None, case: Case) -> bool:
     """Say whether a case needs no further attempt; one whose words changed does."""
     return result is not None and result.case == case and result.outcome in FINAL
-
-
-def _attempts(
-    attempt: Callable[[Case], CaseResult | None], cases: Sequence[Case], jobs: int
-) -> Iterator[CaseResult]:
-    """Yield results as they come; with one job everything happens in this thread."""
-    if jobs == 1:
-        yield from (result for case in cases if (result := attempt(case)) is not None)
-        return
-    with ThreadPoolExecutor(jobs) as pool:
-        for future in as_completed([pool.submit(attempt, case) for case in cases]):
-            result = future.result()
-            if result is not None:
-                yield result
 
 
 def _attempt(
@@ -176,10 +167,12 @@ def _attempt(
         # The author says no before anything is written; later, the same errors are failures.
         is_refused = not any(sessions.glob("session_*/author.json"))
         seconds = time.monotonic() - started
-        return _without_score(case, error, folder, seconds, is_refused=is_refused)
+        outcome, reason = ("refused", str(error)) if is_refused else ("error", _named(error))
+        return _without_score(case, outcome, reason, folder, seconds)
     except Exception as error:  # the boundary of a job: recorded, and the other cases go on
         write_text(folder.error(case.id), traceback.format_exc())
-        return _without_score(case, error, folder, time.monotonic() - started)
+        seconds = time.monotonic() - started
+        return _without_score(case, "error", _named(error), folder, seconds)
 
 
 def _finished(case: Case, options: dict[str, Any], sessions: Path) -> Session | None:
@@ -193,31 +186,24 @@ def _finished(case: Case, options: dict[str, Any], sessions: Path) -> Session | 
     return None
 
 
-def _write(suite: Suite, chosen: Sequence[Case], config: BenchConfig, folder: BenchFolder) -> Tally:
-    result = tally(suite, chosen, config, results_in(folder))
-    write_json(folder.results, result)
-    write_page(folder, result)
-    return result
-
-
 def judged(case: Case, session: Session, folder: BenchFolder, seconds: float) -> CaseResult:
     """Return the result of a session that came to an end, or was stopped."""
     summary, files = session.summary, SessionFolder(session.path)
     config = read_record(files.config, SessionConfig)
-    best = _best(files, summary)
+    number = summary.best_iteration
+    best = (
+        None if number is None else read_record(files.iteration(number).judgment, SessionIteration)
+    )
     member = best.best_member if best else None
     outcome: Outcome = summary.outcome
     if outcome == "stopped" and summary.out_of_budget:
         outcome = "not_passed"  # going on would stop again
     checks: dict[str, float] = {}
     if best and member and case.checks and outcome != "stopped":
-        candidate = read_record(files.iteration(best.number).candidate, RewardCandidate)
-        checks = hold(
-            case.checks,
-            _episodes(files, best, member),
-            session.path / "checked",
-            (config.env, candidate.env_args),
-        )
+        own = files.iteration(best.number)
+        where = config.env, read_record(own.candidate, RewardCandidate).env_args
+        paths = [own.episode(member.member, row) for row in range(member.judgement.episodes)]
+        checks = hold(case.checks, paths, session.path / "checked", where)
         if outcome == "passed" and min(checks.values()) < _HOLDS:
             outcome = "unconfirmed"
     return CaseResult(
@@ -237,29 +223,29 @@ def judged(case: Case, session: Session, folder: BenchFolder, seconds: float) ->
         not_understood=summary.not_understood,
         session=_seen_from(folder.path, session.path),
         strip=_seen_from(folder.path, files.report_dir / "strip_median.png"),
-        video=_seen_from(folder.path, *_videos(files)),
+        video=_seen_from(
+            folder.path, files.report_dir / "median_small.mp4", files.report_dir / "median.mp4"
+        ),
         finished_at=_now(),
     )
 
 
 def _without_score(
-    case: Case, error: Exception, folder: BenchFolder, seconds: float, *, is_refused: bool = False
+    case: Case, outcome: Outcome, reason: str, folder: BenchFolder, seconds: float
 ) -> CaseResult:
     """Return the result of a case that crashed, or whose author said no."""
     return CaseResult(
         case=case,
-        outcome="refused" if is_refused else "error",
-        reason=str(error) if is_refused else f"{type(error).__name__}: {error}",
+        outcome=outcome,
+        reason=reason,
         seconds=seconds,
         usd=_usd(folder.case(case.id)),
         finished_at=_now(),
     )
 
 
-def _best(files: SessionFolder, summary: SessionSummary) -> SessionIteration | None:
-    if summary.best_iteration is None:
-        return None
-    return read_record(files.iteration(summary.best_iteration).judgment, SessionIteration)
+def _named(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"
 
 
 def _reason(
@@ -287,16 +273,6 @@ def _reason(
         f"{proven} of {len(best.members)} training seeds proved {config.threshold:g}, "
         f"{config.needed} needed{lacks}{ended}"
     )
-
-
-def _videos(files: SessionFolder) -> tuple[Path, Path]:
-    """Return the video of the median episode, the small one first."""
-    return files.report_dir / "median_small.mp4", files.report_dir / "median.mp4"
-
-
-def _episodes(files: SessionFolder, best: SessionIteration, member: MemberScore) -> list[Path]:
-    count = member.judgement.episodes
-    return [files.iteration(best.number).episode(member.member, index) for index in range(count)]
 
 
 def _criteria(member: MemberScore) -> tuple[CriterionResult, ...]:
@@ -339,7 +315,15 @@ def hold(
     as judge code does, confined. Raises TelicError when one cannot be evaluated: that is a mistake
     of the suite, and must not pass for a failure of the policy.
     """
-    verdicts = judge_files(_source(checks), episodes, folder, environment)
+    lines = "".join(
+        f"        score({title!r}, 1.0 if ({code}) else 0.0, zero=0.0, goal=1.0),\n"
+        for title, code in checks.items()
+    )
+    source = (
+        "import numpy as np\n\nfrom telic import score\n\n\n"
+        f"def judge(episode):\n    return [\n{lines}    ]\n"
+    )
+    verdicts = judge_files(source, episodes, folder, environment)
     for verdict in verdicts:
         if verdict.score is None:
             raise TelicError(f"The suite's checks cannot be evaluated: {verdict.reason}")
@@ -347,14 +331,3 @@ def hold(
         title: sum(verdict.leaves[index].credit for verdict in verdicts) / len(verdicts)
         for index, title in enumerate(checks)
     }
-
-
-def _source(checks: dict[str, str]) -> str:
-    lines = "".join(
-        f"        score({title!r}, 1.0 if ({code}) else 0.0, zero=0.0, goal=1.0),\n"
-        for title, code in checks.items()
-    )
-    return (
-        "import numpy as np\n\nfrom telic import score\n\n\n"
-        f"def judge(episode):\n    return [\n{lines}    ]\n"
-    )

@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from telic.bench.results import BenchFolder, CaseGroup, CaseResult, Tally
+from telic.bench.results import CaseGroup, CaseResult, Tally
 from telic.core.text import count, duration, figure, money, percent
 from telic.report import document as doc
 from telic.report.charts import Bar, Gauge, Row, RowChart, Tone
-from telic.report.html import render_page
 from telic.session.outcome import OUTCOMES, outcome_words
-from telic.storage.files import write_text
 
 WORDS = {
     **{outcome: outcome_words(outcome) for outcome in OUTCOMES},
@@ -27,16 +25,6 @@ _TONES: dict[str, Tone] = {
     "refused": "",
 }
 _FULL_CREDIT = 0.995
-
-
-def write_page(folder: BenchFolder, tally: Tally) -> None:
-    """Write index.html; videos and pictures are inside unless they are large."""
-    write_text(folder.page, page(tally, folder.path))
-
-
-def page(tally: Tally, folder: Path) -> str:
-    """Return the page of a benchmark whose pictures are seen from `folder`."""
-    return render_page(build_report(tally, folder), folder)
 
 
 def build_report(tally: Tally, folder: Path) -> doc.Report:

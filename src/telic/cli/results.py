@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from telic.verbs.artifacts import RunPage, SessionPage
     from telic.verbs.control import WorkState
     from telic.verbs.labels import LabelList, LabelTaken
-    from telic.verbs.machine import EnvPage, JudgeBenchmark, MachineReport
+    from telic.verbs.machine import EnvPage, MachineReport
     from telic.verbs.motions import MotionIntake
     from telic.verbs.robots import RobotText
     from telic.verbs.search import SearchMethods
@@ -514,34 +514,3 @@ def _rate(rate: Rate) -> str:
         return "0 of 0"
     interval = f"{rate.low:.0%} to {rate.high:.0%} with 95 % confidence"
     return f"{rate.passed} of {rate.total} ({rate.share:.0%}; {interval})"
-
-
-@view
-def show_judges(benchmark: JudgeBenchmark) -> None:
-    """Print where judges are right and wrong."""
-    report = benchmark.report
-    rows: list[tuple[str | int, ...]] = []
-    for pair in dict.fromkeys(example.pair for example in report.examples):
-        own = [example for example in report.examples if example.pair == pair]
-        wrong = [example.name for example in own if not example.agrees]
-        rows.append((pair, own[0].env, len(own) - len(wrong), len(own), ", ".join(wrong)))
-    print_rows(["pair", "robot", "right", "of", "wrong about"], rows)
-    for example in (example for example in report.examples if not example.agrees):
-        truth = "right" if example.is_right else "wrong"
-        console.print(
-            f"\n[yellow]{escape(example.pair)}[/]: {escape(example.name)} ({example.kind}) is "
-            f"{truth}, but scores {number(example.score, 2)}\n  [dim]{escape(example.why)}[/]",
-            soft_wrap=True,
-        )
-    for name, why in report.refused.items():
-        console.print(f"\n[blue]{escape(name)}[/] was refused: {escape(why)}", soft_wrap=True)
-    print_facts(
-        {
-            "agree with the truth": _rate(report.agreement),
-            "right ones recognised": _rate(report.recognised),
-            "wrong ones rejected": _rate(report.rejected),
-            "failure modes that pass": len(report.habit_passes),
-            "scores not reproduced": len(report.not_repeated),
-            "details": benchmark.output,
-        }
-    )

@@ -14,13 +14,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal
 
-from pydantic import Field
-
-from telic.core.config import Config, Record
+from telic.core.config import Record
 from telic.core.events import Event, Listener
 from telic.errors import ResourceError
 from telic.llm.answers import Replies
 from telic.llm.client import REPLIES
+from telic.session.records import SessionConfig
 from telic.storage.facts import RunRequestFacts, RunResultFacts, StepFacts
 from telic.storage.files import as_facts, read_facts, read_record, write_json
 from telic.storage.layout import IterationFolder, RunFolder, SessionFolder, is_run
@@ -31,15 +30,6 @@ _HOUR_S = 3600.0
 _LAST_ROWS_BYTES = 16_384
 _WORTH_STARTING = 0.25
 """share of its planned steps below which a training says nothing about its reward"""
-
-
-class Allowance(Config):
-    """What a session may spend at most; None is no limit."""
-
-    hours: float | None = Field(default=None, gt=0, description="hours of work, waiting left out")
-    steps: int | None = Field(default=None, ge=1, description="environment steps of all policies")
-    usd: float | None = Field(default=None, gt=0, description="dollars for the model")
-    calls: int | None = Field(default=None, ge=1, description="model calls")
 
 
 class AllowanceLeft(Record):
@@ -89,9 +79,8 @@ class SessionAccount:
     The clock runs from the moment the account is opened; `tick` saves it.
     """
 
-    def __init__(self, folder: SessionFolder, allowance: Allowance) -> None:
-        self.folder = folder
-        self.allowance = allowance
+    def __init__(self, folder: SessionFolder, config: SessionConfig) -> None:
+        self.folder, self._config = folder, config
         self._before = 0.0
         if folder.clock.exists():
             self._before = read_record(folder.clock, ClockTime).seconds
@@ -131,25 +120,30 @@ class SessionAccount:
 
     def left(self) -> AllowanceLeft:
         """Return what may still be spent; never below zero."""
-        spent, most = self.spending(), self.allowance
-        unknown = most.usd is None or spent.usd is None
-        return AllowanceLeft(
-            hours=None if most.hours is None else max(0.0, most.hours - spent.seconds / _HOUR_S),
-            steps=None if most.steps is None else max(0, most.steps - spent.steps),
-            usd=None if unknown else max(0.0, (most.usd or 0.0) - (spent.usd or 0.0)),
-            calls=None if most.calls is None else max(0, most.calls - spent.calls),
-        )
+        spent, most = self.spending(), self._config
+        used = {
+            "hours": spent.seconds / _HOUR_S,
+            "steps": spent.steps,
+            "usd": spent.usd,
+            "calls": spent.calls,
+        }
+        limits = {name: getattr(most, f"max_{name}") for name in used}
+        left = {
+            name: None if limits[name] is None or value is None else max(0, limits[name] - value)
+            for name, value in used.items()
+        }
+        return AllowanceLeft.model_validate(left)
 
     def is_out_of_time(self) -> bool:
         """Say whether the hours are used up; cheap, for polling."""
-        return self.allowance.hours is not None and self.seconds >= self.allowance.hours * _HOUR_S
+        hours = self._config.max_hours
+        return hours is not None and self.seconds >= hours * _HOUR_S
 
     def check(self) -> None:
         """Raise AllowanceUsedUp when the hours are used up; `fit` holds the steps."""
         if self.is_out_of_time():
-            raise AllowanceUsedUp(
-                "hours", f"The budget of {self.allowance.hours:g} hours is used up."
-            )
+            hours = f"{self._config.max_hours:g}"
+            raise AllowanceUsedUp("hours", f"The budget of {hours} hours is used up.")
 
     def fit(self, steps: int, members: int, run: RunFolder) -> int:
         """Return the steps per policy that a training may take: as planned, or what is left.
@@ -166,8 +160,8 @@ class SessionAccount:
         if left < _WORTH_STARTING * steps * members:
             raise AllowanceUsedUp(
                 "steps",
-                f"{left:,} of the budget of {self.allowance.steps:,} steps are left, and the next "
-                f"training needs {steps * members:,}.",
+                f"{left:,} of the budget of {self._config.max_steps:,} steps are left, and the "
+                f"next training needs {steps * members:,}.",
             )
         return left // members
 

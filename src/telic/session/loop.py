@@ -40,7 +40,7 @@ from telic.loop import Loop
 from telic.sandbox.nursery import prewarmed
 from telic.session import ENV, WORKERS, motion
 from telic.session.branch import inherited
-from telic.session.budget import Allowance, AllowanceUsedUp, SessionAccount
+from telic.session.budget import AllowanceUsedUp, SessionAccount
 from telic.session.certificate import certify, sealed
 from telic.session.control import SessionControl, SessionStopped, SessionWork
 from telic.session.evidence import SessionJournal, seal
@@ -168,14 +168,8 @@ def carry_on(
                     log.append(log_line(event))
                 on_event(event)
 
-            most = Allowance(
-                hours=config.max_hours,
-                steps=config.max_steps,
-                usd=config.max_usd,
-                calls=config.max_calls,
-            )
-            tell = MeasuredForecast(keep, most)
-            account = SessionAccount(folder, most)
+            tell = MeasuredForecast(keep, config)
+            account = SessionAccount(folder, config)
             control = SessionControl(folder, tell, should_stop, account)
             brief = _brief(config, folder, control, tell)  # before it is said that it starts
             tell(
@@ -210,8 +204,7 @@ def run_loop(work: SessionWork) -> SessionSummary:
             wanted = wanted.model_copy(update={"criteria": agreed})
         tries.written = work.records.step(folder.author, Composition, partial(_write, work, wanted))
         write_text(folder.judge, tries.written.judge)
-        expected = session_forecast(config, tries.written.steps, folder, control.account.allowance)
-        work.tell(expected)
+        work.tell(session_forecast(config, tries.written.steps, folder.path.parent))
         loop = Loop(
             work.records, tries, iterations=config.iterations, safe_point=control.safe_point
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from telic.core.events import LogMessage
 from telic.core.request import (
     PlacedRequest,
-    RunsRequest,
     VerbRequest,
     argument,
     inner,
@@ -22,7 +21,6 @@ from telic.core.request import (
 )
 from telic.core.text import names
 from telic.core.verb import Wrapped, verb
-from telic.errors import UnknownName
 from telic.plugin.checks import problems
 from telic.plugin.hooks import answer
 from telic.plugin.package import HOME, write_package
@@ -33,7 +31,6 @@ from telic.verbs.session import IntentRequest
 
 if TYPE_CHECKING:
     from telic.bench.intents import Benchmark
-    from telic.bench.judges import JudgeReport
     from telic.envs.catalogue import EnvSummary
     from telic.envs.spec import EnvSpec
     from telic.quantities.reference import QuantityDescription
@@ -248,39 +245,3 @@ def intents(request: IntentsRequest) -> Benchmark:
     with SessionsElsewhere(request) as elsewhere:
         jobs = request.jobs if request.jobs > 1 else elsewhere.room
         return bench(jobs=jobs, run_session=elsewhere.run_session)
-
-
-class JudgesRequest(RunsRequest):
-    """Episodes whose truth is known."""
-
-    only: Sequence[str] = option("Pairs by id: a,b.", default=(), read=names)
-    labelled: Path | None = option("Folder of trajectories with a labels.toml.", default=None)
-    on_step: Callable[[str], None] = inner("Called with what is done now.", default=lambda _: None)
-
-
-@dataclass(frozen=True)
-class JudgeBenchmark(Wrapped):
-    """How often judges were right, and where all of it is."""
-
-    report: JudgeReport
-    output: Path
-
-
-@verb(JudgesRequest)
-def judges(request: JudgesRequest) -> JudgeBenchmark:
-    """Score episodes whose truth is known by construction; say where the judges are wrong."""
-    from telic.bench.judges import bench_judges, load_pairs
-
-    pairs = load_pairs()
-    known = [pair.id for pair in pairs]
-    for name in request.only:
-        if name not in known:
-            raise UnknownName("pair", name, known)
-    output = Path(request.runs_dir) / "bench_judges" / "results.json"
-    report = bench_judges(
-        [pair for pair in pairs if not request.only or pair.id in request.only],
-        labelled=request.labelled,
-        output=output,
-        on_pair=lambda name: request.on_step(f"judging {name}"),
-    )
-    return JudgeBenchmark(report, output)

@@ -26,10 +26,8 @@ from telic.rendering.replay import model_file
 from telic.robots import robot_path
 from telic.robots.catalogue import cache_folder, is_fetched, named_robot, robot_names
 from telic.session import ENV, ITERATIONS, SEEDS, motion
-from telic.session.budget import Allowance
 from telic.session.forecast import Forecast, session_forecast
 from telic.session.records import SessionConfig
-from telic.storage.layout import SessionFolder
 from telic.storage.reading import file_hash
 from telic.storage.trajectories import TrajectoryFacts
 from telic.training.plan import steps_factor
@@ -37,7 +35,6 @@ from telic.web.place import WebPlace
 from telic.web.verb_routes import check_env
 
 PICTURES = Path(__file__).parent / "pictures"
-_NOWHERE = "preview"
 _turn = threading.Lock()
 """one picture at a time: each takes a process that draws"""
 
@@ -64,7 +61,6 @@ def preview(place: WebPlace, query: PreviewQuery) -> IntentPreview:
     config = SessionConfig.parse(query.model_dump())
     spec = describe(query.env)
     written = compose(query.intent, spec, reference=motion.chosen(config, spec))
-    folder = SessionFolder(place.runs_dir / _NOWHERE)  # only its parent is looked at
     steps = written.steps * steps_factor(config.device)
     return IntentPreview(
         criteria=written.criteria,
@@ -72,7 +68,7 @@ def preview(place: WebPlace, query: PreviewQuery) -> IntentPreview:
         not_understood=written.not_understood,
         dropped=written.dropped,
         covered=written.covered,
-        forecast=session_forecast(config, steps, folder, Allowance()),
+        forecast=session_forecast(config, steps, place.runs_dir),
     )
 
 

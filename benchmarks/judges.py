@@ -1,10 +1,14 @@
-"""How well the composer's judges judge: their scores against episodes whose truth is known.
+"""Measure how well the composer's judges judge, on episodes whose truth is known.
+
+    python benchmarks/judges.py                      all pairs of judge_pairs.toml
+    python benchmarks/judges.py --only a,b           some of them
+    python benchmarks/judges.py --labelled FOLDER    also recorded episodes with labels
 
 A score of at least 0.8 claims that an episode does what was asked. A judge agrees with the truth
 when it claims exactly what is true; a score it cannot give agrees with nothing.
 
-The truth is known by construction (pairs.toml: intents with puppets that do what is asked, and
-look-alikes), or because somebody labelled recorded episodes (labels.toml in a folder of them):
+The truth is known by construction (judge_pairs.toml: intents with scripted demonstrations that do
+what is asked, and look-alikes), or from labels of recorded episodes (labels.toml beside them):
 
     [[episode]]
     file = "good_run.npz"
@@ -14,6 +18,7 @@ look-alikes), or because somebody labelled recorded episodes (labels.toml in a f
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from pathlib import Path
@@ -36,7 +41,7 @@ from telic.storage.files import write_json
 from telic.storage.reading import parse_toml, read_text
 from telic.storage.trajectories import Trajectory, read_trajectory, require_registered
 
-_PAIRS = Path(__file__).with_name("pairs.toml")
+_PAIRS = Path(__file__).with_name("judge_pairs.toml")
 GOOD = "good example"
 Kind = Literal["good", "look-alike", "other intent", "bad habit", "labelled"]
 LABELS = "labels.toml"
@@ -45,12 +50,12 @@ PASS = 0.8
 
 
 class Pair(Config):
-    """An intent on a robot, and what puppets make of it."""
+    """An intent on a robot, and scripted demonstrations of it."""
 
     id: str = Field(description="short name")
     env: str = Field(description="environment id")
     intent: str = Field(description="what the robot should do")
-    good: tuple[Motion, ...] = Field(default=(), description="how a puppet does it")
+    good: tuple[Motion, ...] = Field(default=(), description="motions that do it")
     wrong: dict[str, tuple[Motion, ...]] = Field(default={}, description="look-alikes")
     right: tuple[str, ...] = Field(default=(), description="bad habits that do what is asked")
     undecided: tuple[str, ...] = Field(default=(), description="habits and intents to leave out")
@@ -63,7 +68,7 @@ class JudgeSet(Config):
 
 
 class Label(Config):
-    """What somebody says of an episode."""
+    """A person's word on an episode."""
 
     file: str = Field(description="trajectory, seen from the folder")
     intent: str = Field(description="what was asked for")
@@ -97,11 +102,14 @@ class ScoredExample(Record):
     kind: Kind
     is_right: bool
     score: float | None
-    again: float | None
-    """score of the same episode by the judge written anew"""
     agrees: bool
     why: str
-    """the leaves behind the score"""
+    """the criteria behind the score"""
+
+    @property
+    def is_false_pass(self) -> bool:
+        """Whether it does not do what was asked and scores as a pass."""
+        return not self.is_right and self.score is not None and self.score >= PASS
 
 
 class JudgeReport(Record):
@@ -122,8 +130,6 @@ class JudgeReport(Record):
     """right examples that do not"""
     unknown: tuple[str, ...]
     """examples without a score"""
-    not_repeated: tuple[str, ...]
-    """examples whose second score differs"""
     refused: dict[str, str]
     """intents for which no judge was written, and why"""
     examples: tuple[ScoredExample, ...]
@@ -142,34 +148,35 @@ def bench_judges(
         pairs: those to measure; by default the set that comes with telic.
         labelled: folder with trajectories and labels.toml.
         output: where the report is written as JSON.
-        on_pair: hears the name of each pair before it is measured.
+        on_pair: called with the name of each pair before it is measured.
     """
     everything = load_pairs()
     scored: list[ScoredExample] = []
     refused: dict[str, str] = {}
-    for pair in everything if pairs is None else pairs:
-        on_pair(pair.id)
+
+    def measure(name: str, score: Callable[[], Sequence[ScoredExample]]) -> None:
+        on_pair(name)
         try:
-            scored += _score_pair(pair, tuple(everything))
+            scored.extend(score())
         except (Refused, NotUnderstood, BadEnvironment) as error:
-            refused[pair.id] = str(error)
-    if labelled is not None:
-        for label in read_labels(labelled):
-            on_pair(label.file)
-            try:
-                scored.append(_score_label(label, labelled))
-            except (Refused, NotUnderstood, BadEnvironment) as error:
-                refused[label.file] = str(error)
+            refused[name] = str(error)
+
+    for pair in everything if pairs is None else pairs:
+        measure(pair.id, lambda pair=pair: _score_pair(pair, everything))
+    for label in read_labels(labelled) if labelled else ():
+        measure(label.file, lambda label=label: [_score_label(label, labelled or Path())])
     report = _report(scored, refused)
     if output is not None:
         write_json(output, report)
     return report
 
 
-def _score_pair(pair: Pair, everything: tuple[Pair, ...]) -> Iterator[ScoredExample]:
-    first, again = _judges(pair.intent, _spec(pair.env))
-    for example in examples(pair, everything, first.env_args):
-        yield _score(pair.id, pair.env, first, again, example)
+def _score_pair(pair: Pair, everything: tuple[Pair, ...]) -> list[ScoredExample]:
+    env = make(pair.env, num_envs=1)
+    env.close()
+    written = compose(pair.intent, env.spec)
+    tried = examples(pair, everything, written.env_args)
+    return [_score(pair.id, pair.env, written, example) for example in tried]
 
 
 def _score_label(label: Label, folder: Path) -> ScoredExample:
@@ -178,80 +185,54 @@ def _score_label(label: Label, folder: Path) -> ScoredExample:
     require_registered(facts, folder / label.file)
     env = make(facts.env_id, num_envs=1, **facts.env_kwargs)
     env.close()
-    first, again = _judges(label.intent, env.spec)
     example = Example(label.file, "labelled", label.does, trajectory, env.spec)
-    return _score(label.intent, facts.env_id, first, again, example)
+    return _score(label.intent, facts.env_id, compose(label.intent, env.spec), example)
 
 
-def _judges(intent: str, spec: EnvSpec) -> tuple[Composition, Composition]:
-    """Write the judge twice: the same words must give the same scores."""
-    return compose(intent, spec), compose(intent, spec)
-
-
-def _spec(env_id: str) -> EnvSpec:
-    env = make(env_id, num_envs=1)
-    env.close()
-    return env.spec
-
-
-def _score(
-    pair: str, env: str, first: Composition, again: Composition, example: Example
-) -> ScoredExample:
-    verdicts = [
-        JudgeCode(composition.judge)(example.trajectory, example.spec)
-        for composition in (first, again)
-    ]
-    score = verdicts[0].score
+def _score(pair: str, env: str, written: Composition, example: Example) -> ScoredExample:
+    verdict = JudgeCode(written.judge)(example.trajectory, example.spec)
     return ScoredExample(
         pair=pair,
         env=env,
-        intent=first.intent,
+        intent=written.intent,
         name=example.name,
         kind=example.kind,
         is_right=example.is_right,
-        score=score,
-        again=verdicts[1].score,
-        agrees=score is not None and (score >= PASS) == example.is_right,
-        why=_why(verdicts[0]),
+        score=verdict.score,
+        agrees=verdict.score is not None and (verdict.score >= PASS) == example.is_right,
+        why=_why(verdict),
     )
 
 
 def _why(verdict: Verdict) -> str:
     if verdict.score is None:
         return verdict.reason or "no score"
-    parts = [
+    return "; ".join(
         f"{leaf.title}{' (guard)' if leaf.is_guard else ''}: "
         f"{'–' if leaf.value is None else f'{leaf.value:.3g}'} earns {100 * leaf.counted:.0f} %"
         for leaf in verdict.leaves
-    ]
-    return "; ".join(parts)
+    )
 
 
 def _report(scored: Sequence[ScoredExample], refused: dict[str, str]) -> JudgeReport:
     def named(chosen: Callable[[ScoredExample], bool]) -> tuple[str, ...]:
-        return tuple(f"{example.pair}: {example.name}" for example in scored if chosen(example))
+        return tuple(f"{each.pair}: {each.name}" for each in scored if chosen(each))
 
-    def is_false_pass(example: ScoredExample) -> bool:
-        return not example.is_right and example.score is not None and example.score >= PASS
+    def agreement(chosen: Callable[[ScoredExample], bool]) -> Rate:
+        own = [each.agrees for each in scored if chosen(each)]
+        return rate(sum(own), len(own))
 
     return JudgeReport(
-        agreement=_agreement(scored),
-        recognised=_agreement([example for example in scored if example.is_right]),
-        rejected=_agreement([example for example in scored if not example.is_right]),
-        false_passes=named(is_false_pass),
-        habit_passes=named(lambda example: example.kind == "bad habit" and is_false_pass(example)),
-        missed=named(
-            lambda example: example.is_right and not example.agrees and example.score is not None
-        ),
-        unknown=named(lambda example: example.score is None),
-        not_repeated=named(lambda example: example.score != example.again),
+        agreement=agreement(lambda each: True),
+        recognised=agreement(lambda each: each.is_right),
+        rejected=agreement(lambda each: not each.is_right),
+        false_passes=named(lambda each: each.is_false_pass),
+        habit_passes=named(lambda each: each.kind == "bad habit" and each.is_false_pass),
+        missed=named(lambda each: each.is_right and not each.agrees and each.score is not None),
+        unknown=named(lambda each: each.score is None),
         refused=refused,
         examples=tuple(scored),
     )
-
-
-def _agreement(scored: Sequence[ScoredExample]) -> Rate:
-    return rate(sum(example.agrees for example in scored), len(scored))
 
 
 def load_pairs(path: Path = _PAIRS) -> tuple[Pair, ...]:
@@ -270,31 +251,28 @@ def examples(pair: Pair, others: tuple[Pair, ...], env_args: dict[str, Any]) -> 
         others: all pairs; those on the same robot lend their good examples as wrong ones.
         env_args: how the judge's author wants the environment.
     """
-    yield from _puppets(pair, others, env_args)
-    habits = _habits(pair.env, tuple(sorted(env_args.items())))
-    for name in habits.names:
-        if name not in pair.undecided:
-            yield Example(
-                name, "bad habit", name in pair.right, habits.trajectory(name), habits.spec
-            )
-
-
-def _puppets(pair: Pair, others: tuple[Pair, ...], env_args: dict[str, Any]) -> Iterator[Example]:
-    motions: dict[str, tuple[Motion, ...]] = {GOOD: pair.good} if pair.good else {}
-    kinds: dict[str, Kind] = {GOOD: "good"}
+    motions: dict[str, tuple[Kind, tuple[Motion, ...]]] = {}
+    if pair.good:
+        motions[GOOD] = "good", pair.good
     for name, motion in pair.wrong.items():
-        motions[name], kinds[name] = motion, "look-alike"
+        motions[name] = "look-alike", motion
     for other in others:
         fits = other.env == pair.env and other.id not in (pair.id, *pair.undecided)
         if fits and other.good and other.good != pair.good:
-            motions[other.id], kinds[other.id] = other.good, "other intent"
-    for name, motion in motions.items():
-        examples = _puppet(pair.env, tuple(sorted(env_args.items())), motion)
-        yield Example(name, kinds[name], name == GOOD, examples.trajectory(GOOD), examples.spec)
+            motions[other.id] = "other intent", other.good
+    arguments = tuple(sorted(env_args.items()))
+    for name, (kind, motion) in motions.items():
+        made = _demonstration(pair.env, arguments, motion)
+        yield Example(name, kind, name == GOOD, made.trajectory(GOOD), made.spec)
+    habits = _habits(pair.env, arguments)
+    for name in habits.names:
+        if name not in pair.undecided:
+            right = name in pair.right
+            yield Example(name, "bad habit", right, habits.trajectory(name), habits.spec)
 
 
 @cache
-def _puppet(
+def _demonstration(
     env: str, env_args: tuple[tuple[str, Any], ...], motions: tuple[Motion, ...]
 ) -> Examples:
     return good_examples(env, dict(env_args), {GOOD: motions})
@@ -321,3 +299,29 @@ def read_labels(folder: Path) -> tuple[Label, ...]:
     if missing:
         raise ConfigError(f"{path} names files that do not exist: {', '.join(missing)}.")
     return labels
+
+
+def main() -> None:
+    """Print where judges are right and wrong, and write the report."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--only", default="", help="pairs by id: a,b")
+    parser.add_argument("--labelled", type=Path, help="folder of trajectories with a labels.toml")
+    parser.add_argument("--output", type=Path, default=Path("runs/bench_judges/results.json"))
+    given = parser.parse_args()
+    only = [name for name in given.only.split(",") if name]
+    chosen = [pair for pair in load_pairs() if not only or pair.id in only]
+    report = bench_judges(chosen, labelled=given.labelled, output=given.output, on_pair=print)
+    for each in (each for each in report.examples if not each.agrees):
+        truth = "right" if each.is_right else "wrong"
+        print(f"\n{each.pair}: {each.name} ({each.kind}) is {truth}, scores {each.score}")
+        print(f"  {each.why}")
+    for name, why in report.refused.items():
+        print(f"\n{name} was refused: {why}")
+    for name in ("agreement", "recognised", "rejected"):
+        found: Rate = getattr(report, name)
+        print(f"{name}: {found.passed} of {found.total}")
+    print(f"failure modes that pass: {len(report.habit_passes)}\ndetails: {given.output}")
+
+
+if __name__ == "__main__":
+    main()
