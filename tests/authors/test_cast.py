@@ -12,7 +12,7 @@ from telic.authors.model import ModelAuthor
 from telic.core.text import texts
 from telic.envs import make
 from telic.errors import ConfigError, UnknownName
-from telic.llm import Budget, BudgetExceeded, Models, Scripted
+from telic.llm import Models, Scripted
 from telic.session.records import SessionConfig
 from telic.session.report._common import author_name, command
 from telic.storage.layout import SessionFolder
@@ -51,19 +51,6 @@ def test_each_role_is_asked_of_its_model_with_its_effort(tmp_path, spec):
     asked = {request.role: request.effort for request in usual.requests}
     assert asked == {"elicitor": None, "reward_author": "high"}
     assert [request.role for request in other.requests] == ["judge_author"]
-
-
-def test_all_models_spend_from_one_budget(tmp_path, spec):
-    budget = Budget(calls=1)
-    one, two = (Scripted(SCRIPT, name=name) for name in ("one", "two"))
-    players = Cast(
-        Models(one, tmp_path, budget=budget), {"judge": Models(two, tmp_path, budget=budget)}
-    )
-    writer = author(players, spec, tmp_path)
-    wanted = writer.read()
-    with pytest.raises(BudgetExceeded):
-        writer.write(wanted)
-    assert not two.requests
 
 
 def test_a_model_that_plays_several_roles_is_connected_once(tmp_path, spec, monkeypatch):

@@ -63,19 +63,6 @@ def test_a_reviser_is_told_zero_goal_value_and_credit_and_the_tries_left(tmp_pat
     assert "tried" not in past.text(0.8).partition("Best so far")[2].partition("\n")[0]
 
 
-def test_a_reviser_is_told_that_what_was_met_did_not_count_and_why(tmp_path):
-    turn = leaf_score("turns over", 0.1, zero=0.4, goal=1.0)
-    made = judged((turn, leaf_score("lands", 1.0, zero=0.0, goal=1.0, after=turn)), 0.0)
-    member = MemberScore(
-        member="reward1_seed_1", variant=0, seed=1, step=1, judgement=together([made] * 4)
-    )
-    candidates = {1: RewardCandidate(reward="", env_args={}, steps=1)}
-    told = SessionHistory(make_session(tmp_path), [iteration(1, member)], candidates).text(0.8)
-    assert "| 1 | 0% (in 4 of 4 it does not count: what must come first is lacking) |" in told
-    assert "| 0.1 | 0% |" in told
-    assert "1 steps planned, judged at 1" in told
-
-
 def test_a_reviser_reads_in_words_where_measuring_and_looking_disagree(tmp_path):
     leaf = leaf_score("lands", 0.35, zero=0.1, goal=0.5, weight=3.0, unit="s")
     dispute = Disagreement(

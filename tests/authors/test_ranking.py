@@ -11,7 +11,6 @@ from telic.authors.ranking import (
     agreeing,
     agreement,
     first_rewards,
-    pays_under,
     ranked,
 )
 from telic.judges.validation import ExampleResult
@@ -53,12 +52,6 @@ def test_agreement_counts_the_pairs_that_the_judge_tells_apart():
         assert agreement(np.exp(pays), scores) == pytest.approx(agreement(pays, scores))
 
 
-def test_pay_under_other_weights_follows_from_the_terms():
-    assert pays_under(GOOD, OWN, OWN) == [each.pay for each in GOOD]
-    doubled = pays_under(GOOD, OWN, {"speed": 2.0, "control": 0.0})
-    assert doubled == pytest.approx([0.0, 0.4, 8.0, 18.0])
-
-
 class Offering:
     """An author with other structures."""
 
@@ -88,12 +81,6 @@ def test_a_reward_that_ranks_badly_gets_others_beside_it_which_rank_better():
     assert all(found > mine for found, _ in ranked(others, TIMID, OWN))
     assert others[0] != others[1] and all(set(each) == set(OWN) for each in others)
     assert first(TIMID) == tried  # the same for the same file
-
-
-def test_where_nothing_is_known_nothing_is_added():
-    unknown = [each.model_copy(update={"score": None}) for each in TIMID]
-    assert first(unknown) == first([]) == (Variant(),)
-    assert first(TIMID, reward="class Reward:\n    pass\n") == (Variant(),)
 
 
 def test_structures_that_rank_better_come_before_other_weights():

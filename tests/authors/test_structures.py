@@ -109,11 +109,6 @@ def test_what_fails_on_the_recordings_is_not_offered(how, brief, trials):
     assert "down" not in offered(brief) and "tall" in offered(brief)
 
 
-def test_no_program_is_trained_twice(brief, trials):
-    down = program_text(reshaped(INTENT, brief.spec, ("down",)))
-    assert "down" not in offered(brief, tried=[down])
-
-
 def test_a_reward_that_is_not_as_the_composer_would_write_it_has_no_other_structures(brief, trials):
     written = read_record(brief.folder.author, Composition)
     write_json(brief.folder.author, written.model_copy(update={"reward": SPEED}))

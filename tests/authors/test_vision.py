@@ -2,7 +2,6 @@
 
 import json
 import struct
-import threading
 
 import numpy as np
 import pytest
@@ -150,29 +149,10 @@ def test_the_judge_learns_nothing_of_reward_or_other_judges(watching, episodes):
         assert "return" not in request.prompt and "reward" not in request.prompt
 
 
-def test_a_second_policy_of_the_session_does_not_ask_again_what_to_see(watching, episodes):
-    watching(Scripted(script(sightings(8, 10, 7))), episodes[:1])
-    later = Scripted({"vision_judge": sightings(5, 5, 5)})
-    assert watching(later, episodes[1:2])[0].score == 0.5
-    assert {each.role for each in later.requests} == {"vision_judge"}
-
-
 def test_watching_again_after_a_crash_costs_nothing(watching, episodes):
     before = watching(Scripted(script(sightings(8, 10, 7))), episodes)
     silent = Scripted([])
     assert watching(silent, episodes) == before and silent.requests == []
-
-
-def test_the_spread_of_the_middle_episode_is_carried_by_all(watching, episodes):
-    scores = {0: 4, 1: 9, 2: 7}
-    provider = Scripted(
-        lambda request: (
-            look_for() if not request.images else sightings(5, 5, scores[request.sample])
-        )
-    )
-    verdicts = watching(provider, episodes)
-    assert [each.score for each in verdicts] == [0.4, 0.7, 0.4]
-    assert [each.spread for each in verdicts] == pytest.approx([0.5] * 3)
 
 
 def test_what_cannot_be_seen_is_unknown(watching, episodes):
@@ -201,16 +181,6 @@ def test_a_malformed_answer_is_repaired(watching, episodes):
     (verdict,) = watching(provider, episodes[:1])
     assert verdict.score == 0.7 and len(verdict.seen[0].answers) == 3
     assert any("criterion_2: Field required" in each.prompt for each in provider.requests)
-
-
-def test_repeats_that_fail_leave_those_that_did_not(watching, episodes):
-    def answer(request):
-        if not request.images:
-            return look_for()
-        return Fault(kind="refusing") if request.sample == 1 else sightings(8, 8, 8)
-
-    (verdict,) = watching(Scripted(answer), episodes[:1])
-    assert verdict.score == 0.8 and verdict.seen[0].answers == (0.8, 0.8)
 
 
 def test_the_end_of_the_budget_is_unknown(watching, episodes):
@@ -259,13 +229,6 @@ def settling(tmp_path, pictures):
     return work
 
 
-def test_judges_that_agree_are_not_asked_again(settling, episodes):
-    provider = Scripted(script(sightings(9, 10, 9)))
-    settled = settling(provider, episodes[0], code(1.0))
-    assert settled.source == "fused" and settled.score == pytest.approx(0.97)
-    assert "vision_again" not in {each.role for each in provider.requests}
-
-
 def test_a_dispute_is_looked_at_closer_with_a_measurement_and_resolved(settling, episodes):
     provider = Scripted(script(sightings(2, 10, 7), again(9, 9)))
     settled = settling(provider, episodes[0], code(1.0))
@@ -290,16 +253,6 @@ def test_a_dispute_is_looked_at_closer_with_a_measurement_and_resolved(settling,
     assert "`forward_velocity` [m/s] from 0.50 s to 1.00 s: mean" in request.prompt
     assert "`height` [m] from" in request.prompt
     assert "stays upright" not in request.prompt, "it is not in dispute"
-
-
-def test_the_measurement_is_that_of_the_recording(settling, episodes, tmp_path):
-    provider = Scripted(script(sightings(2, 10, 2), again(2, 2)))
-    settled = settling(provider, episodes[0], code(1.0))
-    check = settled.disagreements[0].check
-    speed = Footage(episodes[0], tmp_path).trajectory["qvel"][9:20, 0]  # 0.5 s to 1.0 s
-    assert check is not None
-    assert check.mean == pytest.approx(speed.mean(), abs=1e-4)
-    assert (check.first, check.last) == pytest.approx((speed[0], speed[-1]), abs=1e-4)
 
 
 def test_a_dispute_that_stays_lowers_the_score_and_is_on_record(settling, episodes):
@@ -331,15 +284,6 @@ def test_a_look_alike_fails_on_all_episodes_although_only_some_are_watched(
     every = VisionJudge(Cast(models), INTENT, CRITERIA, pictures).second_opinion(paths, verdicts)
     assert len(every) == 6 and all((each.score or 0.0) < 0.3 for each in every)
     assert sum(bool(each.seen) for each in every) == 3, "the others were not watched"
-
-
-def test_without_criteria_the_intent_is_the_criterion(episodes, tmp_path, pictures):
-    part = look_for()["criterion_1"]
-    answer = {name: each for name, each in sightings(6, 0, 6).items() if name != "criterion_2"}
-    provider = Scripted({"vision_criteria": {"criterion_1": part}, "vision_judge": answer})
-    models = Models(provider, tmp_path, limits=FAST)
-    (verdict,) = VisionJudge(Cast(models), INTENT, [], pictures).watch(episodes[:1], repeats=1)
-    assert [each.criterion for each in verdict.seen] == [INTENT, WHOLE]
 
 
 def test_a_doubt_about_the_whole_asks_for_every_criterion_again(settling, episodes):
@@ -392,15 +336,6 @@ def test_sheets_are_drawn_once_and_hold_all_their_pictures(episodes, pictures, r
     assert {each.path: each.path.stat().st_mtime_ns for each in again} == written
 
 
-def test_an_episode_recorded_anew_under_the_same_name_is_drawn_anew(episodes, tmp_path):
-    path = tmp_path / "episode.npz"
-    path.write_bytes(episodes[0].read_bytes())
-    first = Footage(path, tmp_path).overviews()[0][0].path
-    facts = TrajectoryFacts(env_id="HalfCheetah-v5", dt_s=0.05)
-    write_trajectory(path, Trajectory({"qpos": np.zeros((5, 9))}, facts))
-    assert Footage(path, tmp_path).overviews()[0][0].path != first
-
-
 def test_close_ups_are_nearer_denser_from_another_side_and_inside_the_episode(
     episodes, pictures, drawings
 ):
@@ -417,13 +352,6 @@ def test_close_ups_are_nearer_denser_from_another_side_and_inside_the_episode(
     ]
     ((_, side),) = footage.close_ups([(0.2, 1.2), (0.25, 1.25)])  # nearly the same: shown once
     assert side.words.endswith("from 0.10 s to 1.30 s")
-
-
-def test_every_look_shows_other_moments(episodes, pictures, drawings):
-    Footage(episodes[0], pictures).overviews(3)
-    whole = [job for job in drawings if job.between_s is None]
-    assert [job.shift for job in whole] == pytest.approx([0, 0, 1 / 3, 1 / 3, 2 / 3, 2 / 3])
-    assert len(drawings) == 7, "the fastest motion is drawn once"
 
 
 def test_the_fastest_motion_is_shown_step_by_step(tmp_path):
@@ -462,56 +390,6 @@ def test_an_environment_that_draws_itself_is_asked_for_fewer_larger_pictures(tmp
     footage.close_ups([None], 3)
     newer = [(each.between_s, each.shift) for each in drawings[2:]]
     assert len(set(newer)) == len(newer) == 9 and not seen & set(newer), "nothing is shown twice"
-
-
-def test_without_a_clock_an_episode_is_one_sheet(tmp_path, drawings):
-    path = tmp_path / "walk.npz"
-    columns = {"next_obs": np.zeros((30, 4), dtype=np.float32), "action": np.zeros(30, np.int64)}
-    write_trajectory(path, Trajectory(columns, TrajectoryFacts(env_id="CartPole-v1", dt_s=None)))
-    footage = Footage(path, tmp_path)
-    assert [[each.words for each in sheets] for sheets in footage.overviews(3)] == [
-        ["the whole episode"]
-    ] * 3
-    assert len({job.shift for job in drawings}) == len(drawings) == 3
-
-
-def test_a_robot_that_stays_is_said_to_stay_and_a_short_episode_has_two_views(tmp_path):
-    path = tmp_path / "still.npz"
-    names = ("world", "torso", "bthigh", "bshin", "bfoot", "fthigh", "fshin", "ffoot")
-    facts = TrajectoryFacts(env_id="HalfCheetah-v5", dt_s=0.05, body_names=names)
-    columns = {"qpos": np.zeros((5, 9)), "xpos": np.zeros((5, 8, 3))}
-    write_trajectory(path, Trajectory(columns, facts))
-    footage = Footage(path, tmp_path)
-    assert footage.places() == "The robot's torso did not leave its place."
-    assert [each.words for each in footage.overviews()[0]] == [
-        "the whole episode",
-        "the whole episode, seen obliquely",
-    ]
-
-
-def test_a_damaged_episode_says_so(tmp_path):
-    path = tmp_path / "torn.npz"
-    path.write_bytes(b"PK")
-    with pytest.raises(TelicError, match="not a trajectory"):
-        Footage(path, tmp_path)
-
-
-def test_several_threads_may_watch_policies_at_once(episodes, tmp_path, pictures):
-    provider = Scripted(script(sightings(8, 10, 7)))
-    models = Models(provider, tmp_path, limits=FAST)
-    found = []
-
-    def work(episode):
-        eyes = VisionJudge(Cast(models), INTENT, CRITERIA, pictures)
-        found.extend(eyes.watch([episode], repeats=1))
-
-    threads = [threading.Thread(target=work, args=(each,)) for each in episodes]
-    for each in threads:
-        each.start()
-    for each in threads:
-        each.join()
-    assert [each.score for each in found] == [0.7] * 3
-    assert [each.role for each in provider.requests].count("vision_criteria") == 1
 
 
 def test_what_the_session_played_is_drawn_whatever_the_recording_says(tmp_path, drawings):

@@ -45,25 +45,6 @@ def test_a_refused_case_is_in_the_result(telic, tmp_path):
 def test_wrong_names_are_refused_with_the_closest(telic):
     assert telic("intents", "--suite", "croe").exit_code == 2
     assert telic("intents", "--only", "ant-wlak").exit_code == 2
-    assert telic("judges", "--only", "ant-wlak").exit_code == 2
-
-
-def test_judges_report_what_they_found(telic):
-    done = telic("judges", "--only", "reacher-reach", "--json")
-    assert done.exit_code == 0
-    report = json.loads(done.stdout)
-    assert report["rejected"]["total"] == report["agreement"]["total"] > 0
-    assert "agree with the truth" in telic("judges", "--only", "reacher-reach").stdout
-
-
-def test_every_outcome_has_a_mark():
-    from typing import get_args
-
-    from telic.bench.report import WORDS
-    from telic.bench.results import Outcome
-    from telic.cli.views import OUTCOMES
-
-    assert set(get_args(Outcome)) == set(OUTCOMES) == set(WORDS)
 
 
 @pytest.mark.long

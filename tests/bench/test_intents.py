@@ -1,10 +1,8 @@
 """A benchmark of intents: every case counted, resumable, and honest about what went wrong."""
 
-import json
-
 import pytest
 
-from telic.bench.intents import bench_intents, results_in
+from telic.bench.intents import bench_intents
 from telic.bench.results import BenchFolder, Suite
 from telic.errors import BadEnvironment, ConfigError, Refused
 from telic.session.loop import run
@@ -89,16 +87,6 @@ def test_a_session_that_ended_before_its_result_was_noted_is_not_run_again(tmp_p
     assert again.asked == []
 
 
-def test_a_torn_last_line_costs_one_attempt_and_nothing_else(tmp_path):
-    cases = SUITE.case[:2]
-    found = bench_intents(SUITE, cases, runs_dir=tmp_path, run_session=StubRunner(PLAN))
-    log = BenchFolder(found.path).attempts
-    log.write_bytes(log.read_bytes()[:-20])
-    again = StubRunner(PLAN)
-    found = bench_intents(SUITE, cases, runs_dir=tmp_path, run_session=again)
-    assert again.asked == ["fly"] and len(found.tally.results) == 2
-
-
 def test_a_stop_starts_nothing_more_and_says_what_waits(tmp_path):
     runner = StubRunner(PLAN)
     found = bench_intents(
@@ -125,11 +113,6 @@ def test_a_budget_that_is_used_up_is_a_failure_and_a_stop_is_not(tmp_path):
         assert outcomes(found) == {} and found.tally.waiting == ("run",)
         bench_intents(SUITE, SUITE.case[:1], runs_dir=tmp_path / str(stops), run_session=asked)
         assert asked.asked == ["run", "run"]
-
-
-def test_several_at_a_time_give_the_same_results(tmp_path):
-    found = bench_intents(SUITE, runs_dir=tmp_path, run_session=StubRunner(PLAN), jobs=3)
-    assert list(outcomes(found).values()) == ["passed", "refused", "error", "not_passed", "refused"]
 
 
 def test_wrong_options_start_nothing(tmp_path):
@@ -195,14 +178,6 @@ def test_a_real_session_is_measured_and_must_hold_the_suites_own_checks(tmp_path
     broken = real(tmp_path, {"misspelt": 'episode.mean("forwrad_velocity") > 0'})
     (result,) = broken.tally.results
     assert result.outcome == "error" and "forwrad_velocity" in result.reason
-
-
-def test_the_log_is_plain_json_lines(tmp_path):
-    found = bench_intents(SUITE, runs_dir=tmp_path, run_session=StubRunner(PLAN))
-    folder = BenchFolder(found.path)
-    lines = folder.attempts.read_text().splitlines()
-    assert [json.loads(line)["case"]["id"] for line in lines] == list(INTENTS)
-    assert [each.case.id for each in results_in(folder)] == list(INTENTS)
 
 
 def test_a_folder_in_use_is_refused(tmp_path):

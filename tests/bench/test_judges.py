@@ -33,25 +33,6 @@ STAND = Pair(
 )
 
 
-def test_the_set_has_dozens_of_pairs_on_every_robot():
-    pairs = load_pairs()
-    assert len(pairs) >= 30 and len({each.env for each in pairs}) == 10
-    assert len({each.id for each in pairs}) == len(pairs)
-    names = {each.id for each in pairs}
-    habits = {
-        "does nothing",
-        "ends at once",
-        "shakes",
-        "pushes",
-        "pulls",
-        "flails",
-        "lies on its back",
-        "topples over",
-    }
-    for each in pairs:
-        assert set(each.undecided) <= names | habits and set(each.right) <= habits
-
-
 def test_examples_are_labelled_by_how_they_were_made():
     made = {each.name: each for each in examples(STAND, (RUN, STAND), {"max_episode_steps": 40})}
     assert made["good example"].is_right and made["does nothing"].is_right

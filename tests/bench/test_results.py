@@ -3,7 +3,6 @@
 import pytest
 
 from telic.bench.results import BenchConfig, CaseResult, Suite, open_folder, session_options, tally
-from telic.core.stats import wilson
 
 DIFFICULTIES = ("easy", "easy", "medium", "hard", "hard")
 SUITE = Suite.parse(
@@ -30,14 +29,6 @@ def result(index, outcome, **values):
 
 def found(*results):
     return tally(SUITE, SUITE.case, CONFIG, results)
-
-
-def test_wilson_agrees_with_a_worked_example():
-    # 8 of 10, z = 1.96: (0.8 + 0.19207 ± 1.96 * sqrt(0.016 + 0.0096)) / 1.38415
-    low, high = wilson(8, 10)
-    assert (low, high) == (pytest.approx(0.490, abs=1e-3), pytest.approx(0.943, abs=1e-3))
-    assert wilson(0, 4).low == pytest.approx(0.0) and wilson(4, 4).high == pytest.approx(1.0)
-    assert wilson(0, 0) is None
 
 
 def test_every_way_not_to_pass_counts_and_has_no_score():
@@ -68,11 +59,6 @@ def test_what_is_not_finished_is_in_no_rate():
     sums = found(result(0, "passed", usd=None), result(1, "stopped"))
     assert sums.overall.total == 1 and sums.waiting == ("c1", "c2", "c3", "c4")
     assert sums.usd is None  # a price that nobody knows is not 0
-
-
-def test_nothing_is_a_result_too():
-    sums = found()
-    assert sums.overall.share is None and sums.median_seconds_to_pass is None
 
 
 def test_results_of_cases_whose_words_changed_are_left_out():

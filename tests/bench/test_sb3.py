@@ -182,12 +182,6 @@ def test_settings_reach_the_model():
     assert (normaliser.gamma, normaliser.clip_obs, normaliser.epsilon) == (0.9, 10.0, 1e-8)
 
 
-def test_what_it_does_not_have_is_named():
-    settings = PpoSettings(schedule="adaptive", shared_value=True, critic_sees=("qpos",))
-    assert len(sb3.not_honoured(settings)) == 3
-    assert sb3.not_honoured(PpoSettings()) == []
-
-
 # ---------------------------------------------------------------------------- environments
 
 
@@ -221,17 +215,6 @@ def test_the_adapter_gives_the_same_steps_as_the_environment_and_its_reward():
     assert ends == [True] * 4
     assert setup.tracker.finished == [4]
     assert [each.length for each in setup.tracker.recent[0]] == [5] * 4
-
-
-def test_an_episode_that_fails_is_not_called_a_time_limit():
-    _, batched = parts(small_job(env_args={"max_episode_steps": 1000}))
-    batched.reset()
-    for _ in range(1000):
-        _, _, dones, infos = batched.step(np.ones((2, 1), dtype=np.float32))
-        if dones.any():
-            break
-    row = int(dones.argmax())
-    assert infos[row]["TimeLimit.truncated"] is False
 
 
 def test_a_policy_may_see_the_rewards_memory():

@@ -1,5 +1,3 @@
-import json
-import sys
 import threading
 import time
 
@@ -137,22 +135,6 @@ def test_an_answer_is_checked_before_it_is_handed_in(tmp_path, text, complaint):
     with pytest.raises(InvalidAnswer, match=complaint):
         answer_order(tmp_path, KEY, text)
     assert list_orders(tmp_path)[0].state == "open"
-
-
-def test_an_answer_that_must_become_one_of_our_records_is_checked_by_the_record(tmp_path):
-    request = question().model_copy(update={"answer": Tokens})
-    publish(tmp_path, "k", request)
-    with pytest.raises(InvalidAnswer, match="input: Input should be a valid integer"):
-        answer_order(tmp_path, "k", '{"input": "many"}')
-    assert json.loads(answer_order(tmp_path, "k", '{"input": 3}').read_text()) == {"input": 3}
-
-
-def test_only_our_own_records_are_ever_imported(tmp_path):
-    publish(tmp_path, KEY, REQUEST)
-    file = tmp_path / f"{KEY}.json"
-    file.write_text(json.dumps(json.loads(file.read_text()) | {"answer_record": "antigravity:x"}))
-    answer_order(tmp_path, KEY, '{"title": "a"}')
-    assert "antigravity" not in sys.modules
 
 
 def test_an_unknown_or_ambiguous_key_is_explained(tmp_path):

@@ -15,10 +15,10 @@ from telic.llm import (
     Tokens,
     choose,
 )
-from telic.llm.hosted import _connect, has_open_dictionary, translate
+from telic.llm.hosted import translate
 from telic.llm.names import parse_name, watches_video
 
-from .conftest import FAST, GOOD, Plan, question
+from .conftest import FAST, GOOD, question
 
 KEY = "sk-planted-key-0123456789"
 
@@ -275,12 +275,6 @@ def test_a_call_that_is_lost_after_it_was_sent_may_have_to_be_paid(phase, is_pai
     assert translate(error, parse_name("gpt-5")).may_be_paid == is_paid
 
 
-def test_no_server_is_an_outage(server, models):
-    name = server.model.replace(f":{server.server_port}", ":9")
-    with pytest.raises(ModelUnavailable, match="after 3 attempts"):
-        models(choose(name)).ask(question())
-
-
 @pytest.mark.parametrize(
     ("provider", "variable"),
     [("anthropic:claude-sonnet-5-5", "ANTHROPIC"), ("gpt-5", "OPENAI"), ("gemini-x", "GOOGLE")],
@@ -289,17 +283,6 @@ def test_without_a_key_nothing_is_sent_and_the_variable_is_named(models, provide
     pytest.importorskip("pydantic_ai", reason="needs the extra llm: pydantic-ai is not installed")
     with pytest.raises(UsageError, match=f"{variable}_API_KEY"):
         models(choose(provider)).ask(question())
-
-
-def test_openrouter_can_be_connected():
-    pytest.importorskip("pydantic_ai", reason="needs the extra llm: pydantic-ai is not installed")
-    service, model = _connect(parse_name("openrouter:qwen/qwen3-8b"), KEY)
-    assert model.model_name == "qwen/qwen3-8b" and "openrouter.ai" in service.base_url
-
-
-def test_dictionaries_with_free_names_are_found():
-    assert has_open_dictionary(Plan.model_json_schema())
-    assert not has_open_dictionary(Tokens.model_json_schema())
 
 
 def test_a_missing_package_is_named_with_its_install_line(monkeypatch):

@@ -11,7 +11,6 @@ from telic.core.events import encode
 from telic.errors import TelicError, UsageError
 from telic.llm import (
     Host,
-    ModelUnavailable,
     Outage,
     RawReply,
     Scripted,
@@ -21,7 +20,7 @@ from telic.llm import (
 from telic.llm.work_orders import publish
 from telic.storage.files import JsonLines
 
-from .conftest import FAST, GOOD, Plan, question
+from .conftest import GOOD, Plan, question
 
 KEY = "sk-ant-planted/KEY+0123456789"
 
@@ -113,11 +112,6 @@ def test_a_missing_key_says_which_variable_to_set():
     assert keys.find_key("ollama") is None
 
 
-def test_both_names_of_googles_key_are_read(monkeypatch):
-    monkeypatch.setenv("GEMINI_API_KEY", "gemini-key-123")
-    assert keys.find_key("google") == "gemini-key-123"
-
-
 def test_a_key_from_the_keyring_is_used_and_removed(monkeypatch, tmp_path):
     (tmp_path / "keyring.py").write_text(
         "class errors:\n    class KeyringError(Exception): pass\n"
@@ -142,11 +136,6 @@ def test_only_the_one_exit_writes_files():
         called = {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
         if path.name != "keys.py":
             assert not (named | called) & (writers | {"open"}), path
-
-
-def test_an_outage_with_a_key_is_still_an_outage(models, tmp_path):
-    with pytest.raises(ModelUnavailable, match="after 3 attempts"):
-        models(Leaky(ERRORS[0]), limits=FAST).ask(question())
 
 
 def test_a_host_answer_with_a_key_is_not_returned(models, tmp_path):

@@ -68,12 +68,6 @@ def test_an_address_may_not_hold_a_password(part):
     assert "sesame" not in str(caught.value)
 
 
-def test_without_a_name_nothing_is_chosen_even_with_a_key(monkeypatch):
-    monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-ant-1234567890")
-    with pytest.raises(UsageError, match="No model was named"):
-        choose(None)
-
-
 def test_the_host_works_in_the_session_folder(tmp_path):
     provider = choose("host", tmp_path)
     assert isinstance(provider, Host) and provider.folder == tmp_path / "orders"

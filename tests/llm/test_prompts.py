@@ -1,7 +1,7 @@
 import pytest
 
 from telic.errors import UsageError
-from telic.llm import prompt_hash, render
+from telic.llm import render
 
 
 def test_values_are_put_in_their_places():
@@ -13,7 +13,7 @@ def test_a_value_is_never_read_as_a_template():
 
 
 def test_a_missing_name_is_refused():
-    with pytest.raises(UsageError, match=r"needs a value for \{\{intent\}\}.*Given: env"):
+    with pytest.raises(UsageError, match="needs a value for intent"):
         render("{{intent}}", env="Ant")
 
 
@@ -24,13 +24,5 @@ def test_an_unused_name_is_refused():
 
 @pytest.mark.parametrize("template", ["{{a", "{{a b}}", "{{}}", "{{1}}"])
 def test_what_is_no_placeholder_is_refused(template):
-    with pytest.raises(UsageError, match="not a placeholder"):
+    with pytest.raises(UsageError, match="begins no"):
         render(template, a=1)
-
-
-def test_a_template_without_places_is_itself():
-    assert render("a { b } c") == "a { b } c"
-
-
-def test_the_version_changes_with_the_template():
-    assert prompt_hash("a") == prompt_hash("a") != prompt_hash("b")

@@ -1,7 +1,7 @@
 import pytest
 
 from telic.errors import UsageError
-from telic.llm import Fault, Models, RawReply, Replay, Scripted, choose
+from telic.llm import Models, RawReply, Replay, Scripted
 
 from .conftest import FAST, GOOD, question
 
@@ -26,11 +26,6 @@ def test_a_repair_is_recorded_too(models, tmp_path):
     assert fresh.ask(question()).attempts == 2
 
 
-def test_the_replies_of_a_session_are_a_recording(models, tmp_path):
-    models(Scripted([PAID])).ask(question())
-    assert choose(f"replay:{tmp_path / 'replies'}").name == "scripted"
-
-
 def test_a_missing_reply_names_the_role_and_the_key(models, tmp_path):
     record(tmp_path / "tape" / "replies")
     changed = question("Changed?", role="reviewer")
@@ -47,8 +42,3 @@ def test_an_empty_or_mixed_recording_is_explained(models, tmp_path):
     with pytest.raises(UsageError, match="acme:large, acme:small"):
         Replay(tmp_path / "tape" / "replies")
     assert Replay(tmp_path / "tape" / "replies", "acme:small").name == "acme:small"
-
-
-def test_an_outage_is_not_recorded(models, tmp_path):
-    record(tmp_path / "tape" / "replies", [Fault(kind="rate_limited"), PAID])
-    assert len(list((tmp_path / "tape" / "replies").iterdir())) == 1

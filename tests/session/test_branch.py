@@ -49,11 +49,6 @@ def test_the_origin_is_untouched_and_not_needed(origin):
     assert origin_of(origin) is None and inherited(origin) == []
 
 
-def test_a_branch_of_a_branch_says_where_it_came_from(origin):
-    made = branch(branch(origin, 2), 0)
-    assert origin_of(made).iteration == 0 and inherited(made)[0].score == 0.7
-
-
 def test_the_request_may_change(origin):
     made = branch(origin, 1, iterations=9)
     assert read_record(made.config, SessionConfig).iterations == 9

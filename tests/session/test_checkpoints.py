@@ -115,14 +115,6 @@ def test_a_checkpoint_that_cannot_be_judged_costs_nothing_else(asking, monkeypat
 
 
 @pytest.mark.slow
-def test_what_is_over_in_a_moment_is_judged_only_then(asking, monkeypatch):
-    monkeypatch.setattr(looks, "_LONG_S", 1e9)
-    asking.run(PASSING, steps=STEPS)
-    assert read_json(asking.folder.iteration(1).judgment)["passed"]
-    assert not asking.told("session.checkpoint")
-
-
-@pytest.mark.slow
 def test_pictures_that_say_no_are_asked_once_while_training_and_once_at_the_end(
     asking, at_once, monkeypatch
 ):

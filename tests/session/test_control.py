@@ -7,7 +7,7 @@ import time
 import pytest
 
 from telic.envs import make
-from telic.errors import UnknownName, UsageError
+from telic.errors import UsageError
 from telic.session.budget import AllowanceUsedUp, SessionAccount, steps_taken
 from telic.session.control import (
     SessionControl,
@@ -25,10 +25,9 @@ from telic.storage.files import read_json, write_json
 from telic.storage.layout import RunFolder
 from telic.storage.locks import RunLock
 from telic.storage.resources import Admission
-from telic.storage.workspace import Workspace
 from telic.training.folder import status_of
 from tests.heard import Heard
-from tests.session.sessions import CRITERIA, add_run, asked, make_session, until
+from tests.session.sessions import CRITERIA, asked, make_session, until
 from tests.training.small import small_job
 
 PROCESSES = multiprocessing.get_context("fork")
@@ -150,17 +149,6 @@ def test_a_training_that_is_stopped_by_itself_ends_the_session(sit, spec):
     assert isinstance(sitting.error, SessionStopped)
 
 
-def test_stop_reaches_a_session_that_waits(sit, tmp_path):
-    folder = make_session(tmp_path)
-    folder.pause.touch()
-    sitting = sit(lambda control: control.safe_point(), folder)
-    until(lambda: state_of(folder) == "paused")
-    folder.stop.touch()
-    sitting.end()
-    assert isinstance(sitting.error, SessionStopped)
-    assert folder.pause.exists(), "it is still paused when it is run again"
-
-
 @pytest.mark.slow
 def test_time_that_is_up_ends_training_with_its_reason(sit, spec):
     sitting = sit(training(spec, steps=10_000_000), max_hours=4 / 3600)
@@ -229,11 +217,6 @@ def test_notes_of_several_people_at_once_are_all_kept(tmp_path):
     assert len(read_notes(folder)) == 80
 
 
-def test_an_empty_note_is_refused(tmp_path):
-    with pytest.raises(UsageError, match="empty"):
-        add_note(make_session(tmp_path), "  ")
-
-
 # ---------------------------------------------------------------------------- approval
 
 
@@ -280,34 +263,3 @@ def test_criteria_that_cannot_be_read_are_refused(data):
 
 
 # ---------------------------------------------------------------------------- finding
-
-
-def test_a_session_is_found_by_what_people_type(tmp_path):
-    old = make_session(tmp_path, "session_20260101_000000_aaaa")
-    new = make_session(tmp_path, "session_20260102_000000_bbbb")
-    assert Workspace(tmp_path).session() == new
-    for name in (old.name, "20260101", "session_20260101", str(old.path)):
-        assert Workspace(tmp_path).session(name).name == old.name
-    with pytest.raises(UsageError, match="2 ids"):
-        Workspace(tmp_path).session("2026")
-    with pytest.raises(UnknownName) as unknown:
-        Workspace(tmp_path).session("session_20260101_000000_aaab")
-    assert unknown.value.near[0] == old.name
-    with pytest.raises(UsageError, match="holds none yet"):
-        Workspace(tmp_path / "elsewhere").session()
-
-
-def test_latest_work_is_what_is_running(tmp_path):
-    session = make_session(tmp_path)
-    run = add_run(tmp_path / "run_1", steps=10)
-
-    def found(name="latest"):
-        return Workspace(tmp_path).find(name, prefer_running=True).path
-
-    assert found("run_1") == run.path
-    assert found(session.name) == session.path
-    with RunLock(run.lock):
-        assert found() == run.path
-    with RunLock(session.lock):
-        assert found() == session.path
-    assert state_of(session) == "interrupted"

@@ -47,15 +47,6 @@ def test_nothing_is_said_of_what_could_not_be_judged(tmp_path):
     assert alarms(IterationFolder(tmp_path / "none"), iteration(1, score(None))) == ()
 
 
-def test_the_short_trial_counts_as_an_earlier_moment(tmp_path):
-    files = IterationFolder(tmp_path)
-    evaluate(files.path / "trial" / "reward_seed_1", (77, 10.0, 1.0))
-    evaluate(files.run.path / "reward_seed_1", (179, 20.0, 1.0))
-    made = iteration(1, score(0.2)).model_copy(update={"trials": (score(0.8),)})
-    (said,) = alarms(files, made)
-    assert "from the short trial to the end its return rose from 10 to 20" in said
-
-
 def test_what_looks_took_off_is_no_fall_of_what_the_code_measured(tmp_path):
     """While a policy learns only code judges it; compared is what code says at both moments."""
     files = IterationFolder(tmp_path)

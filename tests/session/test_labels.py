@@ -7,7 +7,7 @@ from typer.testing import CliRunner
 
 from telic.authors.candidate import MemberScore
 from telic.cli.main import app
-from telic.errors import TelicError, UsageError
+from telic.errors import UsageError
 from telic.judges.verdict import Verdict, together
 from telic.session.judgement import as_people_ask
 from telic.session.labels import (
@@ -23,8 +23,7 @@ from telic.session.records import SessionSummary, state_of
 from telic.session.report._evidence import _people
 from telic.session.report.document import _read
 from telic.storage.files import read_record, write_text
-from telic.verbs.artifacts import list_things
-from telic.verbs.labels import label, veto
+from telic.verbs.labels import veto
 from tests.session.sessions import JUDGE, add_iteration, end, make_session
 
 
@@ -109,14 +108,6 @@ def test_an_agents_label_is_kept_and_changes_no_score(session):
     for number in range(8):
         add_label(session, False, author=f"agent{number}", by="agent")
     assert len(read_labels(session)) == 8 and calibration_of(session, 0.8).labels == 0
-
-
-def test_a_damaged_file_of_labels_does_not_end_another_session(session, tmp_path):
-    other = passed(tmp_path, "session_20260103_030405_abcd1234")
-    other.labels.write_text('{"no": "label"}\n')
-    assert calibration_of(session, 0.8).labels == 0
-    with pytest.raises(TelicError, match=r"labels\.jsonl"):
-        read_labels(other)
 
 
 @pytest.mark.parametrize(
@@ -208,14 +199,3 @@ def test_a_label_is_given_listed_and_exported_at_a_terminal(session, tmp_path):
     for words in (("label", "maybe"), ("label", "yes", "--export", "x.jsonl")):
         telic(*words, *runs, code=2)
     telic("veto", session.name, *runs, code=2)
-
-
-def test_the_list_and_python_know_labels_too(session):
-    runs = session.path.parent
-    taken = label("no", runs_dir=runs)
-    assert taken.as_data()["disagrees"]
-    (line,) = list_things(runs_dir=runs).things
-    assert (line.labels, line.disputed) == (1, 1)
-    assert label(runs_dir=runs).as_data()["labels"][0]["score"] == 0.95
-    with pytest.raises(UsageError, match="no labels to export"):
-        label(runs_dir=runs / "nowhere", export=runs / "x.jsonl")

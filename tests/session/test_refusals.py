@@ -2,7 +2,6 @@
 
 import pytest
 
-import telic
 from telic.errors import TelicError, UsageError
 from telic.session.loop import run
 from telic.storage.files import write_json
@@ -41,12 +40,6 @@ def test_a_refused_request_leaves_no_folder(name, tmp_path):
         run(intent, runs_dir=tmp_path, **options)
     assert list(tmp_path.iterdir()) == []
     assert "Error" not in refused.value.message and "validation" not in refused.value.message
-
-
-def test_an_empty_intent_is_answered_with_a_question_everywhere(tmp_path):
-    for ask in (telic.run, run):
-        with pytest.raises(UsageError, match="What should the robot do"):
-            ask("  ", runs_dir=tmp_path)
 
 
 def test_a_session_that_was_killed_before_it_read_its_intent_is_nobodys_latest(tmp_path):

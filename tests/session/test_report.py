@@ -238,17 +238,6 @@ def test_what_the_eye_saw_and_where_judges_differ(tmp_path):
         assert "1.0 to 2.5 s" in part and "vision 0.40 (limps); not settled." in part
 
 
-def test_a_session_stopped_before_anything_was_finished(tmp_path):
-    session = Session(tmp_path, outcome="stopped")
-    for author in (session.author, None):
-        session.author = author
-        page, markdown, told = session.report()
-        for part in (Reader(page).text, markdown):
-            assert "No iteration was finished" in part
-            assert "telic run 'run fast' --env HalfCheetah-v5" in part
-        assert told == []
-
-
 def test_what_could_not_be_judged_is_unknown_and_says_why(tmp_path):
     session = Session(tmp_path, iteration(1, score(None)), seeds=(1,))
     page, markdown, _ = session.report()
@@ -299,23 +288,6 @@ def test_a_long_video_is_drawn_smaller_or_linked(tmp_path, drawn):
     assert "<video" not in page and 'href="report/median.mp4"' in page
 
 
-def test_shown_are_a_poor_a_median_and_a_good_episode():
-    scores = [0.5, None, 0.9, 0.1, 0.3, 0.7, 0.2, 0.8, 0.4, 0.6, 1.0]
-    verdicts = [
-        unknown("code", "no")
-        if each is None
-        else judged([leaf("x", each, zero=0.0, goal=1.0)], each)
-        for each in scores
-    ]
-    chosen = pictures.choose_episodes(verdicts)
-    assert {label: scores[index] for label, index in chosen.items()} == {
-        "p10": 0.1,
-        "median": 0.5,
-        "p90": 0.9,
-    }
-    assert pictures.choose_episodes(verdicts[:1]) == {"p10": 0, "median": 0, "p90": 0}
-
-
 def test_what_models_cost_is_what_was_paid_also_for_nothing(tmp_path):
     session = Session(tmp_path, iteration(1, score(0.9)), seeds=(1,))
     call = {"role": "author", "key": "k", "model": "a:b"}
@@ -349,12 +321,6 @@ def test_what_models_cost_is_what_was_paid_also_for_nothing(tmp_path):
     pay(session.folder, "unpriced", None)
     page, markdown, _ = session.report()
     assert "price unknown" in Reader(page).text and "| tokens | unknown |" in markdown
-
-
-def test_time_that_the_clock_did_not_see_is_unknown(tmp_path):
-    session = Session(tmp_path, iteration(1, score(0.9)), seeds=(1,))
-    session.summary = session.summary.model_copy(update={"seconds": 3.0})
-    assert "| everything else | unknown |" in session.report()[1]
 
 
 def test_the_command_asks_for_the_same_again(tmp_path):

@@ -78,10 +78,6 @@ def test_what_did_not_pass_has_no_card(session, recorded, changes):
     assert robustness_card(session, config, summary, Heard()) is None and not recorded
 
 
-def test_it_can_be_switched_off(session, recorded):
-    assert card_of(session, robustness=False) is None and not recorded
-
-
 @pytest.mark.parametrize("error", [WorkerDied("it died"), OSError("the disk is full")])
 def test_a_failure_is_told_and_fails_nothing(session, recorded, monkeypatch, error):
     def fail(*_):

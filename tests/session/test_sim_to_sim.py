@@ -4,7 +4,6 @@ import json
 import shutil
 from pathlib import Path
 
-import mujoco
 import numpy as np
 import pytest
 
@@ -16,7 +15,7 @@ from telic.robots.record import guessed
 from telic.session import sim_to_sim
 from telic.session.sim_to_sim import BundlePlay, episodes_of, play_bundle
 from telic.storage.trajectories import RECORDED, write_trajectory
-from telic.training.export.deployment import Agreement, RobotStarts, read_deployment, starts_of
+from telic.training.export.deployment import Agreement, read_deployment, starts_of
 from telic.verbs.artifacts import export
 from tests.session.quick import PASSING
 from tests.training.export.test_deployment import bundle_of
@@ -80,17 +79,6 @@ def test_an_episode_ends_where_it_would_have_ended_here(dog, played):
     assert episodes[1]["terminated"][-1] and not episodes[0]["terminated"].any()
     assert episodes[0]["truncated"][-1] and not episodes[1]["truncated"].any()
     assert one_step > 0.5  # no physics turns it over in one step
-
-
-def test_a_trunk_that_touches_the_ground_ends_the_episode_too(dog, played):
-    folder, starts, happened = played
-    about = read_deployment((folder / "deploy.json").read_text())
-    names = ("qpos", "qvel", "xpos", "xquat", "cvel", "cfrc_ext", "subtree_com", "action")
-    whole = episodes_of(happened, starts, about, (dog, SHORT)).episodes
-    columns = {name: np.stack([each[name] for each in whole]) for name in names}
-    columns["cfrc_ext"][2, 5:, 1, 5] = 50.0
-    env = make(dog, num_envs=3, **SHORT)
-    assert sim_to_sim._lengths(env, columns) == [STEPS, STEPS, 6]
 
 
 @pytest.mark.parametrize("name", BundlePlay._fields)
@@ -174,12 +162,3 @@ def test_a_bundle_that_sees_something_else_is_refused(dog, played, tmp_path):
     write_trajectory(paths[1], episodes_of(other, starts, about, (dog, SHORT)).episodes[0])
     with pytest.raises(TelicError, match="observes something else"):
         sim_to_sim._first_seen(paths[:1], paths[1:])
-
-
-def test_starts_are_those_that_the_recorder_plays(dog, tmp_path):
-    """A recorder makes its own environments; they begin where the bundle begins."""
-    starts = starts_of((dog, SHORT), 3, seed=11)
-    env = make(dog, num_envs=3, seed=11, **SHORT)
-    env.reset()
-    assert np.array_equal(env.sim.field("qpos").numpy(), starts.qpos)
-    assert isinstance(starts, RobotStarts) and mujoco.MjModel.from_xml_path(dog).nq == 19

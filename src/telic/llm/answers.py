@@ -13,14 +13,13 @@ The files are the account as well: their charges add up to what the session has 
 from __future__ import annotations
 
 import json
-import math
 from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
 
 from telic.core.config import Record
-from telic.core.text import is_dict, is_row
+from telic.core.text import is_dict
 from telic.errors import UsageError
 from telic.llm.budget import Charge
 from telic.llm.keys import save_json
@@ -44,22 +43,15 @@ def read_answer(text: str, record: type[Answer], finish: Finish = "complete") ->
     plain_text = without_fence(check_length(text))
     try:
         answer = record.model_validate_json(plain_text)
-    except ValidationError as error:
-        problems = error
-    else:
-        _refuse_what_is_no_number(json.loads(plain_text))
+        # Parsers take NaN and infinity, which JSON does not have.
+        json.dumps(json.loads(plain_text), allow_nan=False)
         return answer
+    except ValidationError as error:
+        problems = explain(error)
+    except ValueError:
+        raise InvalidAnswer("- every number must be finite") from None
     cut = "The answer was cut off: it reached its longest allowed length. Answer more briefly.\n"
-    raise InvalidAnswer((cut if finish == "length" else "") + explain(problems))
-
-
-def _refuse_what_is_no_number(value: object) -> None:
-    """Raise InvalidAnswer for NaN and infinity, which JSON does not have and parsers take."""
-    if isinstance(value, float) and not math.isfinite(value):
-        raise InvalidAnswer(f"- the answer holds {value}: every number must be finite")
-    parts = value.values() if is_dict(value) else value if is_row(value) else ()
-    for part in parts:
-        _refuse_what_is_no_number(part)
+    raise InvalidAnswer((cut if finish == "length" else "") + problems)
 
 
 def read_json_object(text: str) -> dict[str, object]:

@@ -10,6 +10,8 @@ import importlib
 import importlib.util
 import ipaddress
 import threading
+from collections.abc import Generator
+from contextlib import contextmanager
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -55,6 +57,20 @@ class Charge(Record):
 _NOTHING = Charge(usd=0.0, calls=0)
 
 
+class Reservation:
+    """The most that a call may cost, until it is settled."""
+
+    def __init__(self, most: Charge) -> None:
+        self.most = most
+        self.counted: Charge | None = None
+
+    def settle(self, actual: Charge) -> Charge:
+        """Count what the call cost; an unknown price counts as reserved, so that a limit holds."""
+        usd = self.most.usd if actual.usd is None else actual.usd
+        self.counted = actual.model_copy(update={"usd": usd})
+        return self.counted
+
+
 class Budget:
     """Limits shared by everything that holds the object, in any thread; None is no limit.
 
@@ -69,29 +85,23 @@ class Budget:
         self._reserved = _NOTHING
         self._lock = threading.Lock()
 
-    def reserve(self, most: Charge) -> Charge:
-        """Set aside the most a call may cost and return it; raises BudgetExceeded."""
+    @contextmanager
+    def reserved(self, most: Charge) -> Generator[Reservation]:
+        """Set the most that a call may cost aside for the block; raises BudgetExceeded.
+
+        What the block does not settle is given back.
+        """
         with self._lock:
             self._check(most)
             self._reserved += most
-        return most
-
-    def settle(self, reserved: Charge, actual: Charge) -> Charge:
-        """Replace a reservation by what the call cost and return what was counted.
-
-        An unknown price counts as what was reserved, so that a limit holds.
-        """
-        usd = reserved.usd if actual.usd is None else actual.usd
-        counted = actual.model_copy(update={"usd": usd})
-        with self._lock:
-            self._reserved -= reserved
-            self.spent += counted
-        return counted
-
-    def release(self, reserved: Charge) -> None:
-        """Give a reservation back: nothing was spent."""
-        with self._lock:
-            self._reserved -= reserved
+        held = Reservation(most)
+        try:
+            yield held
+        finally:
+            with self._lock:
+                self._reserved -= most
+                if held.counted is not None:
+                    self.spent += held.counted
 
     def count(self, earlier: Charge) -> None:
         """Add what was spent before this process started."""

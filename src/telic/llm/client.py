@@ -22,7 +22,7 @@ from telic.core.events import Listener, LogMessage, ignore
 from telic.core.plugins import load_plugin
 from telic.errors import UsageError
 from telic.llm.answers import InvalidAnswer, Replies, StoredReply, read_answer
-from telic.llm.budget import Budget, Charge, is_metered, most_charge
+from telic.llm.budget import Budget, Charge, Reservation, is_metered, most_charge
 from telic.llm.events import (
     ModelEvent,
     ModelFailed,
@@ -268,53 +268,40 @@ class Models:
         limit_s = min(self.limits.attempt_s, end - time.monotonic())
         if limit_s <= 0:
             raise self._too_late()
-        reserved = self.budget.reserve(most_charge(self.provider.name, request))
-        settled = False
-        try:
-            self._emit(
-                ModelSent,
-                request,
-                attempt=attempt,
-                system=request.system,
-                prompt=request.prompt,
-                prompt_hash=request.prompt_hash,
-                images=[
-                    {"media_type": image.media_type, "sha256": fingerprint(image.data, 64)}
-                    for image in request.images
-                ],
-                effort=request.effort,
-                max_tokens=request.max_tokens,
+        with self.budget.reserved(most_charge(self.provider.name, request)) as held:
+            pictures = [
+                {"media_type": image.media_type, "sha256": fingerprint(image.data, 64)}
+                for image in request.images
+            ]
+            asked = request.model_dump(
+                include={"system", "prompt", "prompt_hash", "effort", "max_tokens"}
             )
+            self._emit(ModelSent, request, attempt=attempt, images=pictures, **asked)
             work = self.provider.complete(request, limit_s)
-            # The provider ends by itself at its limit and has the better message.
-            raw = asyncio.run(_within(work, limit_s + _GRACE_S, self._should_stop))
+            try:
+                # The provider ends by itself at its limit and has the better message.
+                raw = asyncio.run(_within(work, limit_s + _GRACE_S, self._should_stop))
+            except Cancelled:
+                self._give_up(request, held)
+                raise
+            except _TimedOut:
+                self._give_up(request, held)
+                late = f"{self.provider.name} did not answer within {limit_s:.1f} s."
+                raise Outage(late) from None
+            except Outage as error:
+                if error.may_be_paid:
+                    self._give_up(request, held)
+                raise
+            except (ConnectionError, TimeoutError) as error:
+                raise Outage(f"{self.provider.name} could not be reached: {error}.") from None
             total = raw.tokens.total
-            tokens = reserved.tokens if total is None else total
-            charge = self.budget.settle(reserved, Charge(usd=raw.price_usd, tokens=tokens))
-            settled = True
-            return raw, charge
-        except Cancelled:
-            settled = self._give_up(request, reserved)
-            raise
-        except _TimedOut:
-            settled = self._give_up(request, reserved)
-            raise Outage(f"{self.provider.name} did not answer within {limit_s:.1f} s.") from None
-        except Outage as error:
-            settled = error.may_be_paid and self._give_up(request, reserved)
-            raise
-        except (ConnectionError, TimeoutError) as error:
-            raise Outage(f"{self.provider.name} could not be reached: {error}.") from None
-        finally:
-            if not settled:
-                self.budget.release(reserved)
+            tokens = held.most.tokens if total is None else total
+            return raw, held.settle(Charge(usd=raw.price_usd, tokens=tokens))
 
-    def _give_up(self, request: Request[Any], reserved: Charge) -> bool:
+    def _give_up(self, request: Request[Any], held: Reservation) -> None:
         """Count a call that was sent and may have to be paid, though its answer is lost."""
-        if not is_metered(self.provider.name):
-            return False
-        charge = self.budget.settle(reserved, reserved)
-        self.replies.lose(request, self.provider.name, charge)
-        return True
+        if is_metered(self.provider.name):
+            self.replies.lose(request, self.provider.name, held.settle(held.most))
 
     def _wait_to_retry(
         self, request: Request[Any], error: Outage, failures: int, end: float

@@ -33,7 +33,7 @@ Finish = Literal["complete", "length", "refusal"]
 
 _KEY_LENGTH = 32
 _QUOTED_CHARACTERS = 8_000
-_PLACE = re.compile(r"\{\{(?:(.*?)\}\})?")
+_PLACE = re.compile(r"\{\{\s*([A-Za-z_]\w*)\s*\}\}")
 _HASH_LENGTH = 12
 
 
@@ -226,27 +226,14 @@ def render(template: str, **values: object) -> str:
     Values are inserted as they are: placeholders inside a value stay text. Raises UsageError for a
     name without a value and for a value without a place.
     """
-    used = set[str]()
-
-    def fill(place: re.Match[str]) -> str:
-        name = (place[1] or "").strip()
-        if not name.isidentifier():
-            raise UsageError(
-                f'"{place[0][:40]}" in a template is not a placeholder.',
-                hint="Write {{name}}, with a name of letters, digits and underscores.",
-            )
-        if name not in values:
-            raise UsageError(
-                f"The template needs a value for {{{{{name}}}}}, and none was given.",
-                hint=f"Given: {', '.join(sorted(values)) or 'nothing'}.",
-            )
-        used.add(name)
-        return str(values[name])
-
-    text = _PLACE.sub(fill, template)
-    if unused := sorted(set(values) - used):
+    named = set(_PLACE.findall(template))
+    if template.count("{{") != len(_PLACE.findall(template)):
+        raise UsageError("A template has a {{ that begins no {{name}}.")
+    if missing := sorted(named - set(values)):
+        raise UsageError(f"The template needs a value for {', '.join(missing)}.")
+    if unused := sorted(set(values) - named):
         raise UsageError(f"The template has no place for: {', '.join(unused)}.")
-    return text
+    return _PLACE.sub(lambda place: str(values[place[1]]), template)
 
 
 def fingerprint(value: str | bytes, length: int = _KEY_LENGTH) -> str:

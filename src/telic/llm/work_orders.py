@@ -7,14 +7,13 @@
     <key>.answer.json      the answer; writing this file is answering
     <key>.rejected.txt     why the last answer was not accepted; it is in <key>.rejected.json
 
-An order without a record that can be imported is checked against its JSON schema. `Host` is the
-provider that publishes orders and waits for their answers.
+An answer is checked against the JSON schema of its order when it is handed in, and against its
+record when it is read. `Host` is the provider that publishes orders and waits for their answers.
 """
 
 from __future__ import annotations
 
 import asyncio
-import importlib
 import json
 import time
 from pathlib import Path
@@ -31,7 +30,6 @@ from telic.storage.reading import read_text
 ORDERS = "orders"
 _ANSWER = ".answer.json"
 _REJECTED, _REASON = ".rejected.json", ".rejected.txt"
-_OURS = "telic."
 HOST_DEADLINE_S = 7 * 24 * 3600.0
 _POLL_S = 0.2
 _SETTLED_S = 1.0
@@ -49,8 +47,8 @@ class WorkOrder(Record):
     images: tuple[str, ...]
     """names of the picture files beside the order"""
     effort: str | None
-    answer_record: str
-    """the record the answer must become, as module:Class"""
+    answer_record: str = ""
+    """of earlier versions"""
     answer_schema: dict[str, Any]
     answer_file: str
     """name of the file to write"""
@@ -77,7 +75,6 @@ def publish(folder: Path, key: str, request: Request[Any]) -> WorkOrder:
     for number, image in enumerate(request.images, 1):
         images.append(f"{key}-image-{number}{image.suffix}")
         save_picture(folder / images[-1], image.data)
-    record = request.answer
     order = WorkOrder(
         key=key,
         role=request.role,
@@ -85,7 +82,6 @@ def publish(folder: Path, key: str, request: Request[Any]) -> WorkOrder:
         prompt=request.prompt,
         images=tuple(images),
         effort=request.effort,
-        answer_record=f"{record.__module__}:{record.__qualname__}",
         answer_schema=request.answer_schema,
         answer_file=answer_path(folder, key).name,
     )
@@ -144,12 +140,15 @@ def answer_order(folder: Path, key: str, text: str) -> Path:
 
 
 def check_answer(order: WorkOrder, text: str) -> None:
-    """Raise InvalidAnswer when a text does not answer an order."""
-    value = read_json_object(text)
-    record = _find_record(order.answer_record)
-    if record is not None:
-        read_answer(text, record)
-    elif problems := complaints(value, order.answer_schema):
+    """Raise InvalidAnswer with everything in a text that does not fit the schema of an order."""
+    from jsonschema import Draft202012Validator  # 0.1 s that listing orders can do without
+
+    validator: Any = Draft202012Validator(order.answer_schema)
+    problems = [
+        f"- {'.'.join(map(str, error.absolute_path)) or 'the answer'}: {error.message}"
+        for error in validator.iter_errors(read_json_object(text))
+    ]
+    if problems:
         raise InvalidAnswer("\n".join(problems))
 
 
@@ -231,26 +230,3 @@ def _line(folder: Path, order: WorkOrder) -> WorkOrderLine:
 def _order_files(folder: Path) -> list[Path]:
     # A key holds no dot, so answers and rejected answers do not match.
     return sorted(path for path in folder.glob("*.json") if "." not in path.stem)
-
-
-def _find_record(name: str) -> type[Record] | None:
-    """Return the record an order names, when it is one of ours; other code is never imported."""
-    module, _, qualname = name.partition(":")
-    if not module.startswith(_OURS) or "." in qualname:
-        return None
-    try:
-        record = getattr(importlib.import_module(module), qualname, None)
-    except ImportError:
-        return None
-    return record if isinstance(record, type) and issubclass(record, Record) else None
-
-
-def complaints(value: Any, schema: dict[str, Any]) -> list[str]:
-    """Return one line for everything in `value` that does not fit the schema."""
-    from jsonschema import Draft202012Validator  # 0.1 s that listing orders can do without
-
-    validator: Any = Draft202012Validator(schema)
-    return [
-        f"- {'.'.join(map(str, error.absolute_path)) or 'the answer'}: {error.message}"
-        for error in validator.iter_errors(value)
-    ]
