@@ -17,8 +17,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from telic.authors.request import EPISODES, ITERATIONS, THRESHOLD
 from telic.core.confidence import ALPHA, fewest_scores, proven_mean, proves, spending
-from telic.session import EPISODES, ITERATIONS, THRESHOLD
 from telic.session.judgement import CHOOSING, LONGEST, LOOKS
 
 POLICIES, NEEDED = 3, 2

@@ -9,11 +9,11 @@ from telic.authors import cast
 from telic.authors.author import Brief
 from telic.authors.cast import Cast, connect_cast
 from telic.authors.model import ModelAuthor
+from telic.authors.request import SessionConfig
 from telic.core.text import texts
 from telic.envs import make
 from telic.errors import ConfigError, UnknownName
 from telic.llm import Models, Scripted
-from telic.session.records import SessionConfig
 from telic.session.report._common import author_name, command
 from telic.storage.layout import SessionFolder
 from tests.authors.scripts import SCRIPT
@@ -32,7 +32,7 @@ def config(**options):
 
 
 def author(cast, spec, folder):
-    return ModelAuthor(cast, Brief("run", "HalfCheetah-v5", spec, SessionFolder(folder)))
+    return ModelAuthor(cast, Brief(config(), spec, SessionFolder(folder)))
 
 
 def test_every_prompt_has_a_role_and_every_role_a_prompt(tmp_path):
@@ -62,9 +62,7 @@ def test_a_model_that_plays_several_roles_is_connected_once(tmp_path, spec, monk
 
     monkeypatch.setattr(llm, "connect", connect)
     roles = {"vision": "b", "reviewer": "a", "judge": "b"}
-    brief = Brief(
-        "run", "HalfCheetah-v5", spec, SessionFolder(tmp_path), model="a", model_for=roles
-    )
+    brief = Brief(config(model="a", model_for=roles), spec, SessionFolder(tmp_path))
     players = connect_cast(brief)
     assert [name for name, _ in asked] == ["a", "b"] and len({budget for _, budget in asked}) == 1
     assert players.player("vision_again").provider.name == "b"

@@ -2,7 +2,7 @@
 
 from telic.authors.candidate import Lesson, RewardCandidate
 from telic.authors.history import Memory, recall
-from telic.session.records import SessionConfig
+from telic.authors.request import SessionConfig
 from telic.storage.files import once, write_json
 from tests.session.sessions import make_session
 

@@ -13,6 +13,7 @@ from telic.judges.validation import ExampleResult, Trial
 from telic.llm import Models, Scripted
 from telic.storage.layout import SessionFolder
 from tests.authors.scripts import JUDGE, REVISION, REWARD, SCRIPT
+from tests.session.sessions import asked
 from tests.training.small import SPEED
 
 
@@ -24,7 +25,7 @@ def spec():
 @pytest.fixture
 def author(spec, tmp_path):
     def ask(scripted):
-        brief = Brief("run", "HalfCheetah-v5", spec, SessionFolder(tmp_path / "session"))
+        brief = Brief(asked(intent="run"), spec, SessionFolder(tmp_path / "session"))
         return ModelAuthor(Cast(Models(scripted, tmp_path)), brief)
 
     return ask

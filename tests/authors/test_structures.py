@@ -7,6 +7,7 @@ import pytest
 
 from telic.authors import ranking
 from telic.authors.answers import Revision
+from telic.authors.author import Brief
 from telic.authors.candidate import RewardCandidate, Variant, program_text
 from telic.authors.composer import ComposerAuthor
 from telic.authors.history import SessionHistory
@@ -22,7 +23,7 @@ from tests.authors.test_ranking import GOOD
 from tests.authors.test_revision import earned, iteration
 from tests.heard import Heard
 from tests.judges.playing import record
-from tests.session.sessions import make_session
+from tests.session.sessions import asked, make_session
 from tests.training.small import CONTROL, SPEED
 
 INTENT = "run forward"
@@ -45,16 +46,8 @@ def brief(tmp_path, spec):
         examples=tuple(GOOD), reward_hash=text_hash(written.reward), env_args=written.env_args
     )
     write_json(folder.trial, trial)
-    return SimpleNamespace(
-        reference=None,
-        intent=INTENT,
-        env=spec.id,
-        spec=spec,
-        folder=folder,
-        tell=Heard(),
-        steps=None,
-        device="cpu",
-    )
+    config = asked(intent=INTENT, env=spec.id)
+    return Brief(config, spec, folder, tell=Heard())
 
 
 @pytest.fixture
@@ -154,7 +147,7 @@ def test_other_files_of_a_model_are_tried_and_what_is_wrong_is_said(brief, trial
 def test_only_episodes_that_are_as_they_were_recorded_are_compared_on(brief):
     files, args = brief.folder.iteration(1), {"max_episode_steps": 5}
     paths = [files.episode("reward_seed_1", index) for index in range(3)]
-    record(lambda obs: 0.0 * obs[:, :6], brief.env, args, paths)
+    record(lambda obs: 0.0 * obs[:, :6], brief.config.env, args, paths)
     hashes = [ranking.RecordedFile(path, sha256(path.read_bytes()).hexdigest()) for path in paths]
     judged = iteration(1, earned(0.2))
     verdicts = tuple(

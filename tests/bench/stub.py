@@ -3,10 +3,11 @@
 from pathlib import Path
 
 from telic.authors.candidate import MemberScore, SessionIteration
+from telic.authors.request import SessionConfig
 from telic.judges.criteria import score
 from telic.judges.verdict import judged, together
 from telic.session.loop import Session
-from telic.session.records import SessionConfig, SessionSummary
+from telic.session.records import SessionSummary
 from telic.storage.files import write_json
 from telic.storage.layout import new_session
 from tests.session.sessions import end

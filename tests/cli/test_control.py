@@ -12,6 +12,7 @@ import pytest
 from click.testing import Result
 from typer.testing import CliRunner
 
+from telic.authors.request import SessionConfig
 from telic.cli.console import console
 from telic.cli.main import app
 from telic.cli.views import SessionView
@@ -19,7 +20,6 @@ from telic.core.events import SessionAdmitted, SessionResumed, decode
 from telic.session.budget import SessionAccount
 from telic.session.control import DeliveredNotes, Note, SessionControl, SessionStopped, read_notes
 from telic.session.forecast import session_forecast
-from telic.session.records import SessionConfig
 from telic.storage.files import read_json, read_record, write_json
 from telic.storage.layout import SessionFolder, list_runs, list_sessions
 from telic.storage.locks import RunLock

@@ -6,6 +6,7 @@ import re
 import pytest
 import torch
 
+from telic.authors.request import SessionConfig
 from telic.composer.compose import compose, reshaped
 from telic.composer.notes import read_wish
 from telic.composer.reference import Reference, shown_motions
@@ -15,7 +16,6 @@ from telic.judges.criteria import JointCourse
 from telic.judges.validation import GOOD, judge_problems, reward_problems, try_here
 from telic.rewards.load import load_reward
 from telic.session import motion
-from telic.session.records import SessionConfig
 
 BIPED, HUMANOID = "planar-biped", "Humanoid-v5"
 WAVE = "wave with the right hand while walking"

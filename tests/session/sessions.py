@@ -7,11 +7,12 @@ from pathlib import Path
 import torch
 
 from telic.authors.candidate import RewardCandidate, SessionIteration
+from telic.authors.request import SessionConfig
 from telic.judges.criteria import Composition, Criterion
 from telic.session.certificate import Certificate
 from telic.session.evidence import seal
 from telic.session.outcome import PASSES
-from telic.session.records import SessionConfig, SessionSummary
+from telic.session.records import SessionSummary
 from telic.storage.files import json_text, write_json, write_text
 from telic.storage.layout import RunFolder, SessionFolder
 from telic.storage.scalars import ScalarLog

@@ -3,11 +3,11 @@
 import pytest
 
 from telic.authors.candidate import RewardCandidate
+from telic.authors.request import SessionConfig
 from telic.errors import ConfigError, UsageError
 from telic.session import branch as branches
 from telic.session.branch import branch, inherited, origin_of
 from telic.session.control import notes_for, read_notes
-from telic.session.records import SessionConfig
 from telic.storage.files import read_json, read_record
 from telic.storage.layout import RunFolder, list_sessions
 from tests.session.sessions import add_iteration, make_session

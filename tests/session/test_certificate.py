@@ -8,6 +8,7 @@ import pytest
 
 from telic.authors.author import MeasurableIntent
 from telic.authors.candidate import RewardCandidate, SessionIteration, reward_text
+from telic.authors.request import SessionConfig
 from telic.errors import Refused
 from telic.judges.criteria import Composition
 from telic.judges.validation import Trial, text_hash
@@ -18,7 +19,6 @@ from telic.session.control import SessionControl, SessionWork
 from telic.session.evidence import SessionJournal
 from telic.session.judgement import too_few
 from telic.session.loop import _brief, carry_on, run
-from telic.session.records import SessionConfig
 from telic.storage.files import read_json, read_record, write_json
 from telic.storage.journal import Journal, read_entries
 from telic.storage.layout import SessionFolder
@@ -53,7 +53,6 @@ class Copy:
         control = SessionControl(self.folder, lambda event: None, lambda: False, account)
         brief = _brief(config, self.folder, control, lambda event: None)
         self.work = SessionWork(
-            config,
             brief,
             None,
             control,

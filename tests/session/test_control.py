@@ -6,6 +6,7 @@ import time
 
 import pytest
 
+from telic.authors.request import parse_criteria
 from telic.envs import make
 from telic.errors import UsageError
 from telic.session.budget import AllowanceUsedUp, SessionAccount, steps_taken
@@ -16,7 +17,6 @@ from telic.session.control import (
     approve,
     delivered,
     notes_for,
-    parse_criteria,
     read_notes,
 )
 from telic.session.records import is_running, state_of

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from telic.authors.candidate import RewardCandidate
+from telic.authors.request import SessionConfig
 from telic.errors import ResourceError, RewardError, TelicError, UsageError, WorkerDied
 from telic.judges import recorder
 from telic.judges.criteria import score
@@ -15,7 +16,6 @@ from telic.judges.recorder import PlayOrder, RecordedFile, is_unchanged, record,
 from telic.judges.verdict import judged
 from telic.session import judgement
 from telic.session.judgement import newest, of_recordings, play
-from telic.session.records import SessionConfig
 from telic.storage.files import read_record, write_text
 from telic.storage.layout import RunFolder
 from telic.storage.trajectories import read_trajectory

@@ -8,6 +8,7 @@ import telic
 from telic.authors import composer
 from telic.authors.candidate import MemberScore, RewardCandidate, Variant, weights_in, with_weights
 from telic.authors.composer import next_candidate
+from telic.authors.request import SessionConfig
 from telic.cli.results import show_session
 from telic.errors import RewardError
 from telic.judges.criteria import Composition, Criterion, leaf
@@ -16,7 +17,6 @@ from telic.rendering.job import Rendering
 from telic.session import certificate, loop, pictures
 from telic.session.judgement import decide as decide_on
 from telic.session.loop import run
-from telic.session.records import SessionConfig
 from telic.session.robustness import read_card
 from telic.storage.files import read_json
 from telic.storage.layout import SessionFolder

@@ -6,12 +6,12 @@ from types import SimpleNamespace
 import pytest
 
 from telic.authors.candidate import MemberScore, SessionIteration
+from telic.authors.request import SessionConfig
 from telic.judges.criteria import Composition, leaf
 from telic.judges.validation import Trial
 from telic.judges.verdict import judged, together
 from telic.session import rejudge
 from telic.session.evidence import SessionJournal
-from telic.session.records import SessionConfig
 from telic.session.rejudge import JudgeRevision, reconsidered
 from telic.storage.files import read_record
 from tests.session.sessions import JUDGE, add_iteration, make_session

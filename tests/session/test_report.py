@@ -14,14 +14,14 @@ from telic.authors.candidate import (
     Variant,
     handed_out,
 )
+from telic.authors.request import SessionConfig, parse_criteria
 from telic.judges.criteria import Composition, Criterion, guard, leaf, total
 from telic.judges.obedience import ObeyedCommands
 from telic.judges.verdict import Disagreement, Seen, judged, together, unknown
 from telic.llm.answers import Replies
 from telic.rendering import Rendering
 from telic.session import pictures
-from telic.session.control import parse_criteria
-from telic.session.records import SessionConfig, SessionSummary
+from telic.session.records import SessionSummary
 from telic.session.report._common import command, interval_of
 from telic.session.report._evidence import _open_goals, _tracking_table
 from telic.session.report.document import write_report

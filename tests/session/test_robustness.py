@@ -2,11 +2,12 @@
 
 import pytest
 
+from telic.authors.request import SessionConfig
 from telic.errors import WorkerDied
 from telic.judges.recorder import RecordedFile
 from telic.judges.verdict import Verdict, unknown
 from telic.session import judgement, robustness
-from telic.session.records import SessionConfig, SessionSummary
+from telic.session.records import SessionSummary
 from telic.session.report._evidence import robustness_table
 from telic.session.report.document import _read, policy_proof
 from telic.session.robustness import (

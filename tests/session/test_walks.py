@@ -7,12 +7,13 @@ import shutil
 
 import pytest
 
+from telic.authors.request import SessionConfig
 from telic.errors import TelicError
 from telic.session.control import add_note
 from telic.session.labels import add_label, add_veto
 from telic.session.loop import carry_on, run
 from telic.session.outcome import PASSES
-from telic.session.records import SessionConfig, SessionSummary, read_summary, state_of
+from telic.session.records import SessionSummary, read_summary, state_of
 from telic.storage.files import read_record
 from telic.storage.layout import SessionFolder
 from telic.verbs.artifacts import list_things, report, show

@@ -7,9 +7,9 @@ import sys
 import pytest
 
 import telic
+from telic.authors.request import SessionConfig
 from telic.core.request import fields_of
 from telic.errors import UnknownName
-from telic.session.records import SessionConfig
 from telic.training.job import TrainJob, TrainRequest
 from telic.verbs import catalogue
 from telic.verbs.session import IntentRequest

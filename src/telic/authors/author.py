@@ -15,12 +15,13 @@ chooses among them. Importing this module loads nothing heavy.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from telic.authors.candidate import RewardCandidate, SessionIteration
+from telic.authors.request import SessionConfig
 from telic.core.events import Event, Listener, ignore
 from telic.core.plugins import load_plugin
 from telic.errors import TelicError
@@ -64,37 +65,14 @@ def _never() -> bool:
 class Brief:
     """What an author is asked for, and what it may look at."""
 
-    intent: str
-    """what the robot should do, in words"""
-    env: str
-    """environment id or path of an MJCF file"""
+    config: SessionConfig
+    """the request: intent, environment, criteria, models and limits"""
     spec: EnvSpec
     """the robot: what it has, what can be measured on it"""
     folder: SessionFolder
     """the session's files: what was tried, and room for the author's own"""
-    criteria: tuple[Criterion, ...] | None = None
-    """what to aim for; None: read it from the intent"""
-    threshold: float = 0.8
-    """score that a policy must prove"""
-    iterations: int | None = None
-    """most rewards to try; None: not limited here"""
-    steps: int | None = None
-    """steps per policy that the user asked for; an author may not change them"""
     reference: Reference | None = None
     """the motion that the composer's reward follows; None: words alone"""
-    device: str = "cpu"
-    """where policies are trained, which decides how many steps are usual"""
-    model: str | None = None
-    """who writes: provider:model, or host for work orders; None: the composer"""
-    model_for: Mapping[str, str] = field(default_factory=dict[str, str])
-    """models of single roles, by role (`telic.authors.cast.ROLES`); the others are `model`'s"""
-    effort_for: Mapping[str, str] = field(default_factory=dict[str, str])
-    """how hard to think in single roles"""
-    vision: bool = True
-    """whether a model watches episodes"""
-    max_usd: float | None = None
-    max_calls: int | None = None
-    """what may be spent on a model; None: no limit"""
     tell: Listener = ignore
     """hears the events of model calls"""
     should_stop: Callable[[], bool] = _never
@@ -144,13 +122,13 @@ def try_written(brief: Brief, written: Composition) -> Trial:
 
     try:
         return try_out(
-            brief.env,
+            brief.config.env,
             written.env_args,
             written.reward,
             written.judge,
             written.motions,
             written.fine,
-            brief.threshold,
+            brief.config.threshold,
             brief.folder.path / "trial",
             written.criteria,
             written.shown,
@@ -164,11 +142,12 @@ def author_for(brief: Brief) -> Author:
 
     A host is a model that answers work orders instead of calls, and needs no author of its own.
     """
-    if brief.model is None:
+    model = brief.config.model
+    if model is None:
         from telic.authors.composer import ComposerAuthor
 
         return ComposerAuthor(brief)
-    make = None if brief.model in _OWN else load_plugin("authors", brief.model, _OWN)
+    make = None if model in _OWN else load_plugin("authors", model, _OWN)
     if make is not None:
         return make(brief)
     from telic.authors.cast import connect_cast

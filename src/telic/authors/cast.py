@@ -100,9 +100,9 @@ def connect_cast(brief: Brief) -> Cast:
     """
     from telic.llm import Budget, connect
 
-    budget = Budget(usd=brief.max_usd, calls=brief.max_calls)
+    budget = Budget(usd=brief.config.max_usd, calls=brief.config.max_calls)
     known: dict[str | None, Models] = {}
-    for name in (brief.model, *brief.model_for.values()):
+    for name in (brief.config.model, *brief.config.model_for.values()):
         if name not in known:
             known[name] = connect(
                 name,
@@ -112,12 +112,12 @@ def connect_cast(brief: Brief) -> Cast:
                 should_stop=brief.should_stop,
             )
     others: dict[Role, Models] = {
-        check_role(role): known[name] for role, name in brief.model_for.items()
+        check_role(role): known[name] for role, name in brief.config.model_for.items()
     }
     efforts: dict[Role, Effort] = {
-        check_role(role): check_effort(effort) for role, effort in brief.effort_for.items()
+        check_role(role): check_effort(effort) for role, effort in brief.config.effort_for.items()
     }
-    return Cast(known[brief.model], others, efforts)
+    return Cast(known[brief.config.model], others, efforts)
 
 
 def check_role(name: str) -> Role:

@@ -371,11 +371,11 @@ class ComposerAuthor:
     """Writes by rules; see `telic.composer`."""
 
     def __init__(self, brief: Brief) -> None:
-        self._brief = brief
+        self._brief, self._config = brief, brief.config
 
     def read(self) -> MeasurableIntent:
         """Read the intent by the composer's grammar."""
-        composed = self._composed(self._brief.criteria)
+        composed = self._composed(self._config.criteria)
         return MeasurableIntent(
             criteria=composed.criteria,
             doubts=composed.doubts,
@@ -387,12 +387,12 @@ class ComposerAuthor:
     def write(self, wanted: MeasurableIntent) -> Composition:
         """Write both files from the words and the agreed criteria."""
         composed = self._composed(wanted.criteria)
-        steps = composed.steps * steps_factor(self._brief.device)
+        steps = composed.steps * steps_factor(self._config.device)
         return composed.model_copy(update={"steps": steps})
 
     def _composed(self, criteria: Sequence[Criterion] | None) -> Composition:
         brief = self._brief
-        return compose(brief.intent, brief.spec, criteria, brief.reference)
+        return compose(brief.config.intent, brief.spec, criteria, brief.reference)
 
     def review(self, written: Composition, trial: Trial) -> Composition | None:
         """Change nothing: rules do not depend on findings, which the report lists."""
@@ -430,7 +430,7 @@ class ComposerAuthor:
         tried = set(map(program_text, reward_texts(candidates.values())))
         found = search.others(text, now, base, chosen.structure, dict.fromkeys(shapes), tried)
         checkpoints = list(read_json_lines(folder.iteration(parent.number).checkpoints))
-        rises = self._brief.steps is None and still_rises(checkpoints, parent.score)
+        rises = self._config.steps is None and still_rises(checkpoints, parent.score)
         is_warm, is_stuck = goes_on(parent, rises), parent is not history[-1]
         return ParentEvidence(
             examples=now.examples,
@@ -451,13 +451,13 @@ class ComposerAuthor:
         dt, steps = self._brief.spec.dt_s, base.env_args.get("max_episode_steps")
         if dt is None or not isinstance(steps, int):
             return None
-        return steps * dt if has_free_length(self._brief.intent, self._brief.spec) else None
+        return steps * dt if has_free_length(self._config.intent, self._brief.spec) else None
 
     def _with_notes(self, revision: RewardCandidate, notes: Sequence[str]) -> RewardCandidate:
         """Return a revision that follows notes, in every one of its variants."""
         wishes: list[Wish] = []
         changes: list[str] = []
-        intent = self._brief.intent
+        intent = self._config.intent
         for note in notes:
             try:
                 wish = read_wish(note, intent, self._brief.spec, self._brief.reference)

@@ -88,20 +88,20 @@ class ModelAuthor:
 
     def __init__(self, cast: Cast, brief: Brief) -> None:
         self._cast = cast
-        self._brief = brief
+        self._brief, self._config = brief, brief.config
         self._folder = brief.folder
         self._spec = brief.spec
-        self._preset = preset(for_device("default", brief.device), brief.env).settings
+        self._preset = preset(for_device("default", brief.config.device), brief.config.env).settings
 
     def _shown(self, env_args: dict[str, Any]) -> dict[str, str]:
         """Return what prompts show of the environment as it is made with these arguments."""
-        return own_scene(self._brief.intent, self._brief.env, env_args)
+        return own_scene(self._config.intent, self._config.env, env_args)
 
     def read(self) -> MeasurableIntent:
         """Let the model make the intent measurable."""
         elicited = self._elicited()
         return MeasurableIntent(
-            criteria=self._brief.criteria or elicited.criteria,
+            criteria=self._config.criteria or elicited.criteria,
             doubts=elicited.ambiguous,
             not_understood=elicited.not_understood,
         )
@@ -109,7 +109,7 @@ class ModelAuthor:
     def _elicited(self) -> Elicited:
         """Return the model's reading of the intent; asked once, then read from its reply."""
         habits = "\n".join(f"- {name}" for name in HABITS)
-        shown = scene(self._brief.intent, self._spec)
+        shown = scene(self._config.intent, self._spec)
         return self._cast.ask("elicitor", Elicited, {**shown, "habits": habits})
 
     # ---- reward and judge
@@ -125,7 +125,7 @@ class ModelAuthor:
             reward, judge = writing.result(), judging.result()
         settings, told = within(reward.settings, self._preset)
         return Composition(
-            intent=self._brief.intent,
+            intent=self._config.intent,
             env=self._spec.id,
             criteria=wanted.criteria,
             reward=reward.source,
@@ -188,7 +188,7 @@ class ModelAuthor:
             "criteria": listed(criteria),
             "reward": written.reward,
             "judge": written.judge,
-            "examples": table(trial, self._brief.threshold),
+            "examples": table(trial, self._config.threshold),
         }
         found = self._cast.ask("reviewer", Review, values)
         # What the examples showed counts as found.
@@ -215,7 +215,7 @@ class ModelAuthor:
     def revise(self, history: list[SessionIteration], notes: Sequence[str]) -> RewardCandidate:
         """Let the model look around and decide what to try next."""
         past = SessionHistory.of(self._folder, history)
-        told = past.text(self._brief.threshold, notes, self._brief.iterations)
+        told = past.text(self._config.threshold, notes, self._config.iterations)
         story = f"{told}\n\n{self._lessons()}".rstrip()
         shown = self._shown(past.candidates[past.best.number].env_args)
         flaw = partial(self._flaw, past)
@@ -246,20 +246,20 @@ class ModelAuthor:
 
     def watch(self, episodes: list[Path], verdicts: list[Verdict]) -> list[Verdict]:
         """Let the model look at some of the episodes that code has judged."""
-        if not self._brief.vision:
+        if not self._config.vision:
             return verdicts
         written = read_record(self._folder.author, Composition)
         titles = [criterion.title for criterion in written.criteria]
         folder = episodes[0].parent / _LOOKED
         meant = {criterion.title: criterion_words(criterion) for criterion in written.criteria}
-        eyes = VisionJudge(self._cast, self._brief.intent, titles, folder, meant)
+        eyes = VisionJudge(self._cast, self._config.intent, titles, folder, meant)
         eyes.environment = self._environment(episodes[0])
         return eyes.second_opinion(episodes, verdicts)
 
     def _environment(self, episode: Path) -> Environment:
         """Return where a judged episode was played, as its iteration asked for it."""
         candidate = read_record(IterationFolder(episode.parents[2]).candidate, RewardCandidate)
-        return self._brief.env, candidate.env_args
+        return self._config.env, candidate.env_args
 
     def analyse(self, history: list[SessionIteration]) -> None:
         """Let the model sum up; a report can do without."""
@@ -270,7 +270,7 @@ class ModelAuthor:
         values = {
             "intent": shown["intent"],
             "environment": shown["environment"],
-            "story": past.text(self._brief.threshold),
+            "story": past.text(self._config.threshold),
         }
         try:
             once(
@@ -281,7 +281,7 @@ class ModelAuthor:
 
     def _lessons(self) -> str:
         """Return what earlier sessions learned, as it was when this one began."""
-        look_up = partial(recall, self._folder, self._brief.env, self._brief.intent)
+        look_up = partial(recall, self._folder, self._config.env, self._config.intent)
         return once(self._folder.memory, Memory, look_up).text()
 
     def _env_args(self, elicited: Elicited) -> dict[str, object]:

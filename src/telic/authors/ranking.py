@@ -353,7 +353,7 @@ def played_episodes(
             scores = [verdict.score for verdict in member.judgement.verdicts[: len(paths)]]
             if paths:
                 order = PaidOrder(
-                    env=brief.env,
+                    env=brief.config.env,
                     env_args=candidates[iteration.number].judged_args,
                     paths=tuple(paths),
                 )
@@ -444,7 +444,7 @@ class StructureSearch:
         self, text: str, have: tuple[str, ...], shapes: Iterable[RewardShape]
     ) -> Iterator[tuple[RewardShape, str]]:
         """Yield rewards with one more shape; none where the present one is not the composer's."""
-        intent, spec, shown = self._brief.intent, self._brief.spec, self._brief.reference
+        intent, spec, shown = self._brief.config.intent, self._brief.spec, self._brief.reference
         present = reshaped(intent, spec, have, shown)
         if present is None or program_text(present) != program_text(text):
             return  # a note, a person or an earlier version had a hand in it

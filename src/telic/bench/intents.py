@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 
 from telic import __version__
 from telic.authors.candidate import MemberScore, RewardCandidate, SessionIteration
+from telic.authors.request import SessionConfig
 from telic.bench.report import build_report
 from telic.bench.results import (
     FINAL,
@@ -44,7 +45,7 @@ from telic.report.html import render_page
 from telic.session.budget import steps_taken
 from telic.session.loop import Session
 from telic.session.loop import run as run_a_session
-from telic.session.records import SessionConfig, SessionSummary, read_summary
+from telic.session.records import SessionSummary, read_summary
 from telic.storage.facts import PaidFacts
 from telic.storage.files import (
     JsonLines,

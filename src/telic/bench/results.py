@@ -21,13 +21,13 @@ from typing import Any, Literal, get_args
 
 from pydantic import Field, field_validator
 
+from telic.authors.request import SessionConfig
 from telic.core.config import Config, Record
 from telic.core.events import Event
 from telic.core.stats import wilson
 from telic.errors import BadFile, ConfigError, UnknownName
 from telic.session.outcome import ENDED
 from telic.session.outcome import Outcome as SessionEnd
-from telic.session.records import SessionConfig
 from telic.storage.files import read_record, write_json
 from telic.storage.layout import Below, new_name
 from telic.storage.reading import parse_toml, read_text

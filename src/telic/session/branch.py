@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import Any, Literal
 
 from telic.authors.candidate import RewardCandidate, SessionIteration
+from telic.authors.request import SessionConfig
 from telic.core.config import Record
 from telic.errors import UsageError
 from telic.session.control import add_note, now
 from telic.session.evidence import SessionJournal
-from telic.session.records import SessionConfig
 from telic.storage.files import TEMPORARY_MARK, read_record, require_free, write_json, write_text
 from telic.storage.layout import SessionFolder, new_session
 from telic.storage.reading import read_text

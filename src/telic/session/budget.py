@@ -14,12 +14,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal
 
+from telic.authors.request import SessionConfig
 from telic.core.config import Record
 from telic.core.events import Event, Listener
 from telic.errors import ResourceError
 from telic.llm.answers import Replies
 from telic.llm.client import REPLIES
-from telic.session.records import SessionConfig
 from telic.storage.facts import RunRequestFacts, RunResultFacts, StepFacts
 from telic.storage.files import as_facts, read_facts, read_record, write_json
 from telic.storage.layout import IterationFolder, RunFolder, SessionFolder, is_run

@@ -269,7 +269,9 @@ def _reference(work: SessionWork, written: Composition) -> Composition | None:
     try:
         criteria = written.criteria if is_own else None
         brief = work.brief
-        made = compose(brief.intent, brief.spec, criteria, brief.reference if is_own else None)
+        made = compose(
+            brief.config.intent, brief.spec, criteria, brief.reference if is_own else None
+        )
     except TelicError:
         return None  # it says no: nobody else has read the words
     return None if made.not_understood and not is_own else made

@@ -20,16 +20,17 @@ from collections.abc import Callable, Generator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal
 
-from pydantic import AliasChoices, Field, ValidationError
+from pydantic import AliasChoices, Field
 
+from telic.authors.request import SessionConfig
 from telic.core.config import Record
 from telic.core.events import Event, Listener, SessionPaused, SessionResumed, SessionWaiting
 from telic.errors import TelicError, UsageError
 from telic.judges.criteria import Criterion
 from telic.session.evidence import SessionJournal
-from telic.session.records import Reason, SessionConfig, Waiting
+from telic.session.records import Reason, Waiting
 from telic.storage.files import JsonLines, as_record, read_json_lines, read_record, write_json
 from telic.storage.layout import SessionFolder
 from telic.storage.locks import RunLock, taking_turns
@@ -157,11 +158,15 @@ class SessionControl:
 class SessionWork:
     """One session under way: what every step of it works with."""
 
-    config: SessionConfig
     brief: Brief
     author: Author
     control: SessionControl
     records: SessionJournal
+
+    @property
+    def config(self) -> SessionConfig:
+        """The request."""
+        return self.brief.config
 
     @property
     def folder(self) -> SessionFolder:
@@ -343,21 +348,3 @@ def approved(folder: SessionFolder) -> tuple[Criterion, ...] | None:
     if not folder.approval.exists():
         return None
     return read_record(folder.approval, CriteriaApproval).criteria
-
-
-def parse_criteria(data: Any) -> tuple[Criterion, ...]:
-    """Return edited criteria from plain data: a list, or a file in the form of criteria.json."""
-    rows: Any = cast("dict[str, Any]", data).get("criteria") if isinstance(data, dict) else data
-    if not isinstance(rows, list) or not rows:
-        raise UsageError(
-            "These are no criteria.", hint="Edit a copy of the session's criteria.json."
-        )
-    try:
-        return tuple(Criterion.model_validate(row) for row in cast("list[Any]", rows))
-    except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(map(str, first["loc"])) or "a criterion"
-        raise UsageError(
-            f"A criterion cannot be read: {where}: {first['msg']}.",
-            hint="Edit a copy of the session's criteria.json.",
-        ) from None

@@ -16,13 +16,13 @@ from statistics import median
 
 from telic.authors.candidate import SHORT
 from telic.authors.composer import LONGEST, VARIANTS
+from telic.authors.request import LIMITS, SessionConfig
 from telic.core.events import Event, Listener, TrainProgress
 from telic.envs.spec import EnvSpec
 from telic.errors import BadFile
 from telic.llm.answers import Replies
 from telic.llm.budget import is_metered, price_usd
 from telic.llm.client import REPLIES
-from telic.session.records import LIMITS, SessionConfig
 from telic.storage.facts import ManifestFacts, RunResultFacts, TrainedJobFacts
 from telic.storage.files import read_facts
 from telic.storage.layout import RunFolder, changed_at, is_run, list_runs, list_sessions

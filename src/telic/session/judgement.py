@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from telic.authors.candidate import MemberScore, RewardCandidate, Selection, SessionIteration
+from telic.authors.request import SessionConfig
 from telic.core.confidence import ALPHA, fewest_scores, proves, spending
 from telic.core.config import Record
 from telic.core.seeds import derive
@@ -29,7 +30,6 @@ from telic.judges.verdict import PersonCalibration, Verdict, lowered, together, 
 from telic.session.budget import iteration_steps, last_step
 from telic.session.control import SessionWork
 from telic.session.labels import calibration_of
-from telic.session.records import SessionConfig
 from telic.storage.facts import MemberResultFacts
 from telic.storage.files import read_facts, read_json_lines
 from telic.storage.layout import Artifact, IterationFolder, MemberFolder, RunFolder, SessionFolder

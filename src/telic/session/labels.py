@@ -19,13 +19,14 @@ from pathlib import Path
 from typing import Any, Literal
 
 from telic.authors.candidate import MemberScore, SessionIteration
+from telic.authors.request import SessionConfig
 from telic.core.config import Record
 from telic.errors import BadFile, UnknownName, UsageError
 from telic.judges.verdict import LabelledScore, PersonCalibration, Verdict, calibrate
 from telic.session.control import now, somebody
 from telic.session.evidence import reseal
 from telic.session.outcome import Outcome, outcome_words
-from telic.session.records import SessionConfig, SessionSummary
+from telic.session.records import SessionSummary
 from telic.storage.files import (
     JsonLines,
     as_record,

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 from telic.authors.author import Brief, MeasurableIntent, author_for, try_written
 from telic.authors.candidate import RewardCandidate, SessionIteration, Variant, handed_out
 from telic.authors.ranking import first_rewards
+from telic.authors.request import ENV, SessionConfig
 from telic.core.events import (
     Event,
     Listener,
@@ -38,7 +39,7 @@ from telic.judges.validation import Trial, text_hash
 from telic.llm import BudgetExceeded, Cancelled
 from telic.loop import Loop
 from telic.sandbox.nursery import prewarmed
-from telic.session import ENV, WORKERS, motion
+from telic.session import WORKERS, motion
 from telic.session.branch import inherited
 from telic.session.budget import AllowanceUsedUp, SessionAccount
 from telic.session.certificate import certify, sealed
@@ -56,7 +57,7 @@ from telic.session.judgement import (
 from telic.session.labels import vetoed_before
 from telic.session.outcome import ONE_SEED, Ending, ending_of_pass
 from telic.session.pictures import draw_pictures
-from telic.session.records import SessionConfig, SessionSummary
+from telic.session.records import SessionSummary
 from telic.session.rejudge import reconsidered
 from telic.session.report.document import write_report
 from telic.session.robustness import robustness_card
@@ -185,7 +186,7 @@ def carry_on(
                 tell(LogMessage(message=note))
             with compiling_ahead(config.env, {}, config.device), prewarmed(WORKERS):
                 records = SessionJournal(folder, config.intent, config.env, config.terms)
-                work = SessionWork(config, brief, author_for(brief), control, records)
+                work = SessionWork(brief, author_for(brief), control, records)
                 summary = run_loop(work)
             account.save()
     return Session(folder.path, summary)
@@ -397,26 +398,8 @@ def _brief(
     plan(config.env, seeds=config.seeds, device=config.device, devices=config.devices)
     env = make(config.env, num_envs=1)
     env.close()
-    return Brief(
-        intent=config.intent,
-        env=config.env,
-        spec=env.spec,
-        folder=folder,
-        criteria=config.criteria,
-        threshold=config.threshold,
-        iterations=config.iterations,
-        steps=config.steps,
-        reference=motion.chosen(config, env.spec),
-        device=config.device,
-        model=config.model,
-        model_for=config.model_for,
-        effort_for=config.effort_for,
-        vision=config.vision,
-        max_usd=config.max_usd,
-        max_calls=config.max_calls,
-        tell=tell,
-        should_stop=control.wants_stop,
-    )
+    reference = motion.chosen(config, env.spec)
+    return Brief(config, env.spec, folder, reference, tell, control.wants_stop)
 
 
 def _unfinished(config: SessionConfig, runs_dir: Path) -> SessionFolder | None:

@@ -17,6 +17,7 @@ import os
 import re
 from pathlib import Path
 
+from telic.authors.request import SessionConfig
 from telic.composer.observed import is_observed
 from telic.composer.parse import parse
 from telic.composer.reference import MotionWish, Reference, motion_wanted
@@ -29,7 +30,6 @@ from telic.motions.families import families
 from telic.motions.generate import family_names, make_clip, measures_of
 from telic.motions.library import MotionLibrary
 from telic.motions.robot import MotionRobot, motion_robot
-from telic.session.records import SessionConfig
 
 NONE = "none"
 _SECONDS = 4.5

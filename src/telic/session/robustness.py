@@ -15,6 +15,7 @@ from itertools import islice
 from typing import Literal, NamedTuple
 
 from telic.authors.candidate import RewardCandidate
+from telic.authors.request import SessionConfig
 from telic.core.config import Record
 from telic.core.events import Listener, LogMessage
 from telic.core.seeds import derive
@@ -24,7 +25,7 @@ from telic.judges.disturbance import Disturbance
 from telic.judges.recorder import PlayOrder, record
 from telic.judges.verdict import Verdict
 from telic.session.judgement import episode_paths, judge_episodes
-from telic.session.records import SessionConfig, SessionSummary
+from telic.session.records import SessionSummary
 from telic.storage.files import once, read_record
 from telic.storage.layout import MemberFolder, SessionFolder
 from telic.storage.reading import read_text

@@ -21,6 +21,7 @@ import numpy as np
 import torch
 
 from telic.authors.candidate import RewardCandidate
+from telic.authors.request import SessionConfig
 from telic.core.seeds import derive
 from telic.envs import make
 from telic.envs.mujoco import MujocoEnv
@@ -28,7 +29,7 @@ from telic.errors import BadFile, TelicError
 from telic.judges.recorder import PlayOrder, record
 from telic.sandbox.confine import clean_environment
 from telic.session.judgement import episode_paths, judge_episodes
-from telic.session.records import SessionConfig, SessionSummary
+from telic.session.records import SessionSummary
 from telic.storage.files import read_record
 from telic.storage.layout import MemberFolder, SessionFolder
 from telic.storage.reading import read_text

@@ -11,6 +11,7 @@ import pytest
 
 from telic.authors.author import Author, Brief
 from telic.authors.candidate import RewardCandidate, SessionIteration
+from telic.authors.request import SessionConfig
 from telic.core.config import Record
 from telic.envs import make
 from telic.envs.catalogue import describe
@@ -87,7 +88,8 @@ class AuthorContract:
     def _brief(self, folder: Path) -> Brief:
         session = SessionFolder(folder / "session")
         session.path.mkdir(exist_ok=True)
-        return Brief(self.intent, self.env, describe(self.env), session, vision=False)
+        config = SessionConfig(intent=self.intent, env=self.env, vision=False)
+        return Brief(config, describe(self.env), session)
 
     def _written(self, folder: Path) -> Composition:
         author = self.make(self._brief(folder))

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
+from telic.authors.request import read_criteria
 from telic.core.events import Listener, read_events
 from telic.core.request import RunsRequest, WatchedRequest, argument, option
 from telic.core.text import is_dict, read_count
@@ -16,7 +17,7 @@ from telic.judges.criteria import Criterion
 from telic.session.control import add_note, require_heeded
 from telic.session.control import approve as agree
 from telic.session.outcome import exit_code
-from telic.session.records import is_running, read_criteria, require_unfinished
+from telic.session.records import is_running, require_unfinished
 from telic.session.records import state_of as session_state
 from telic.storage.layout import SessionFolder, WorkFolder
 from telic.storage.reading import check_file, parse_json

@@ -5,10 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
+from telic.authors.request import SessionConfig
 from telic.core.request import RunsRequest, argument, inner, option
 from telic.core.verb import verb
 from telic.errors import UsageError
-from telic.session.records import SessionConfig, read_summary
+from telic.session.records import read_summary
 from telic.storage.files import read_record, write_text
 from telic.storage.layout import list_sessions
 from telic.storage.workspace import Workspace

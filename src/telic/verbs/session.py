@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from telic.authors.request import SessionConfig
 from telic.core.request import PlacedRequest, RunsRequest, argument, option
 from telic.core.verb import Wrapped, verb
 from telic.errors import UsageError
 from telic.sandbox.nursery import loading, prewarmed
 from telic.session import WORKERS
 from telic.session.outcome import exit_code
-from telic.session.records import SessionConfig
 from telic.storage.layout import changed_at
 from telic.storage.reading import given_text
 

@@ -14,6 +14,7 @@ from fastapi import APIRouter
 from pydantic import BaseModel, ValidationError
 
 from telic.authors.candidate import RewardCandidate
+from telic.authors.request import SessionConfig
 from telic.core.config import Record
 from telic.core.text import is_dict
 from telic.core.verb import as_data
@@ -25,7 +26,7 @@ from telic.session.branch import BranchOrigin
 from telic.session.certificate import Certificate
 from telic.session.control import CriteriaApproval, CriteriaProposal, Note, read_notes
 from telic.session.labels import EpisodeLabel, Veto, read_labels, read_vetoes
-from telic.session.records import SessionConfig, SessionSummary, Waiting, read_summary
+from telic.session.records import SessionSummary, Waiting, read_summary
 from telic.session.robustness import RobustnessCard
 from telic.storage.facts import JudgedFacts, ManifestFacts
 from telic.storage.files import plain, read_facts, read_json_lines, read_record

@@ -17,6 +17,7 @@ from fastapi.responses import FileResponse
 from pydantic import Field
 
 from telic.authors.author import MeasurableIntent
+from telic.authors.request import ENV, ITERATIONS, SEEDS, SessionConfig
 from telic.composer.compose import compose
 from telic.core.config import Record
 from telic.envs.catalogue import describe
@@ -25,9 +26,8 @@ from telic.rendering.portrait import draw_portraits
 from telic.rendering.replay import model_file
 from telic.robots import robot_path
 from telic.robots.catalogue import cache_folder, is_fetched, named_robot, robot_names
-from telic.session import ENV, ITERATIONS, SEEDS, motion
+from telic.session import motion
 from telic.session.forecast import Forecast, session_forecast
-from telic.session.records import SessionConfig
 from telic.storage.reading import file_hash
 from telic.storage.trajectories import TrajectoryFacts
 from telic.training.plan import steps_factor

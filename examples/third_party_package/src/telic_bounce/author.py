@@ -9,4 +9,5 @@ class Gentle(ComposerAuthor):
     """Writes as the composer does for gentler words; everything else is the composer's."""
 
     def __init__(self, brief):
-        super().__init__(replace(brief, intent=f"{brief.intent} smoothly"))
+        config = brief.config.replace(intent=f"{brief.config.intent} smoothly")
+        super().__init__(replace(brief, config=config))

@@ -11,6 +11,7 @@ from typing import cast
 
 from telic.authors.answers import Analysis
 from telic.authors.candidate import MemberScore, RewardCandidate, SessionIteration
+from telic.authors.request import SessionConfig
 from telic.core.confidence import proven_mean
 from telic.core.stats import Interval, bootstrap
 from telic.core.text import MISSING, is_dict
@@ -18,7 +19,7 @@ from telic.judges.criteria import Composition
 from telic.judges.verdict import Judgement
 from telic.report import document as doc
 from telic.report.charts import Gauge
-from telic.session.records import SessionConfig, SessionSummary
+from telic.session.records import SessionSummary
 from telic.storage.files import read_record
 from telic.storage.layout import SessionFolder
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager
 
 from telic.authors.candidate import SessionIteration
+from telic.authors.request import SessionConfig
 from telic.core.events import Listener, LogMessage, ignore
 from telic.core.text import MISSING, count, duration, money
 from telic.judges.criteria import Composition
@@ -20,7 +21,7 @@ from telic.report.markdown import render_markdown
 from telic.session.budget import paid
 from telic.session.labels import read_labels, standing
 from telic.session.outcome import outcome_words
-from telic.session.records import SessionConfig, SessionSummary, read_summary
+from telic.session.records import SessionSummary, read_summary
 from telic.session.report._common import (
     FULL_CREDIT,
     Blocks,

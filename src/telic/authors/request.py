@@ -1,0 +1,205 @@
+"""The request of a session: an intent, and how to try, judge and pay for it."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, Self, cast
+
+from pydantic import Field, ValidationError, ValidationInfo, field_validator, model_validator
+
+from telic.core.config import Config
+from telic.core.request import FieldHelp
+from telic.core.text import read_count, texts
+from telic.errors import UsageError
+from telic.judges.criteria import Criterion
+from telic.storage.reading import given_text, parse_json
+
+ENV = "HalfCheetah-v5"
+ITERATIONS, SEEDS = 4, (1, 2, 3)
+THRESHOLD, EPISODES, FIRST_REWARDS = 0.8, 64, 3
+LIMITS = ("max_calls", "max_usd", "max_hours", "max_steps")
+"""of a request: what may be spent, which may change while it is carried out"""
+
+
+def parse_criteria(data: Any) -> tuple[Criterion, ...]:
+    """Return edited criteria from plain data: a list, or a file in the form of criteria.json."""
+    rows: Any = cast("dict[str, Any]", data).get("criteria") if isinstance(data, dict) else data
+    if not isinstance(rows, list) or not rows:
+        raise UsageError(
+            "These are no criteria.", hint="Edit a copy of the session's criteria.json."
+        )
+    try:
+        return tuple(Criterion.model_validate(row) for row in cast("list[Any]", rows))
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(map(str, first["loc"])) or "a criterion"
+        raise UsageError(
+            f"A criterion cannot be read: {where}: {first['msg']}.",
+            hint="Edit a copy of the session's criteria.json.",
+        ) from None
+
+
+def read_criteria(path: str, option: str) -> tuple[Criterion, ...]:
+    """Read the file of an option that holds criteria."""
+    return parse_criteria(parse_json(given_text(path, option), path))
+
+
+class SessionConfig(Config):
+    """An intent and how much to spend on it."""
+
+    schema_version: Literal[1] = 1
+    intent: str = Field(
+        description="What the robot should do, in words.",
+        json_schema_extra=FieldHelp(scope="argument", is_positional=True),
+    )
+    env: str = Field(default=ENV, description="Environment id or path of an MJCF file.")
+    iterations: int = Field(default=ITERATIONS, ge=1, description="Maximum number of rewards.")
+    seeds: tuple[int, ...] = Field(
+        default=SEEDS, description="Training seeds per reward: 1,2,3 or 1-3."
+    )
+    first_rewards: int = Field(
+        default=FIRST_REWARDS,
+        ge=1,
+        description="Initial reward candidates that screening runs compare.",
+    )
+    threshold: float = Field(
+        default=THRESHOLD,
+        ge=0,
+        le=1,
+        description="Required lower confidence bound of the score.",
+    )
+    episodes: int = Field(
+        default=EPISODES,
+        ge=4,
+        description="Fresh evaluation episodes per policy; raised where so few prove nothing.",
+    )
+    start_seed: int | None = Field(
+        default=None,
+        description="Seed of the evaluation episodes; default: drawn for each session.",
+    )
+    steps: int | None = Field(
+        default=None,
+        description="Environment steps per policy, e.g. 300k.",
+        json_schema_extra=FieldHelp(read=read_count),
+    )
+    motion: str | None = Field(
+        default=None,
+        description="Reference motion of the reward: a family (walk, wave, bow, ...), a library "
+        "folder, FOLDER/CLIP, or none. Default: generated when the prompt needs one.",
+    )
+    device: str = Field(default="cpu", description="cpu or cuda.")
+    devices: tuple[str, ...] = Field(
+        default=(),
+        description="Train on several devices at once: cuda:0,cuda:1 or cpu,cpu. Policies are "
+        "spread over them.",
+    )
+    model: str | None = Field(
+        default=None,
+        description="Author of reward and judge: provider:model, or host (work orders). Default: "
+        "the composer, which needs no model.",
+    )
+    model_for: dict[str, str] = Field(
+        default={},
+        description="Model of one role, e.g. vision=google:gemini-2.5-pro. Roles: reader, reward, "
+        "judge, reviewer, reviser, vision, analyst.",
+        json_schema_extra=FieldHelp(many=True, read=texts, metavar="ROLE=MODEL"),
+    )
+    effort_for: dict[str, str] = Field(
+        default={},
+        description="Reasoning effort of one role, e.g. reward=high: minimal, low, medium, high, "
+        "xhigh, max.",
+        json_schema_extra=FieldHelp(many=True, read=texts, metavar="ROLE=EFFORT"),
+    )
+    vision: bool = Field(default=True, description="Let the model also watch episodes.")
+    judge: str | None = Field(
+        default=None,
+        description="Additional judge from an installed package; the lower score counts.",
+    )
+    criteria: tuple[Criterion, ...] | None = Field(
+        default=None,
+        description="File of criteria to use instead of reading them from the intent.",
+        json_schema_extra=FieldHelp(read=read_criteria),
+    )
+    approve: bool = Field(
+        default=False, description="Wait for telic approve before training starts."
+    )
+    accept_partial: bool = Field(
+        default=False,
+        description="Accept a pass even if parts of the prompt are not measured.",
+    )
+    robustness: bool = Field(
+        default=True,
+        description="Evaluate robustness (pushes, noise, changed dynamics) after a pass.",
+    )
+    max_calls: int | None = Field(default=None, ge=1, description="Maximum model calls.")
+    max_usd: float | None = Field(default=None, gt=0, description="Maximum model cost in USD.")
+    max_hours: float | None = Field(default=None, gt=0, description="Maximum hours of work.")
+    max_steps: int | None = Field(
+        default=None,
+        ge=1,
+        description="Maximum environment steps over all policies, e.g. 5M.",
+        json_schema_extra=FieldHelp(read=read_count),
+    )
+
+    @field_validator("model_for", "effort_for", mode="before")
+    @classmethod
+    def _check_roles(cls, value: Any, info: ValidationInfo) -> Any:
+        given: dict[str, Any] = dict(value or {})
+        if given:
+            from telic.authors.cast import check_effort, check_role
+
+            for role, word in given.items():
+                check_role(role)
+                if info.field_name == "effort_for":
+                    check_effort(word)
+        return given
+
+    @model_validator(mode="before")
+    @classmethod
+    def _has_the_device_of_devices(cls, given: dict[str, Any]) -> dict[str, Any]:
+        devices = given.get("devices")
+        return {**given, "device": devices[0].partition(":")[0]} if devices else given
+
+    @model_validator(mode="after")
+    def _has_a_model_to_vary(self) -> Self:
+        if self.model is None and (self.model_for or self.effort_for):
+            raise ValueError(
+                "models and efforts of single roles need a model for the others: without one the "
+                "composer writes, which asks nobody; name one with --model"
+            )
+        if self.model is not None and self.motion not in (None, "none"):
+            raise ValueError("a motion is followed by rewards of the composer: leave --model out")
+        return self
+
+    @field_validator("intent")
+    @classmethod
+    def _says_something(cls, intent: str) -> str:
+        if not any(map(str.isalnum, intent)):
+            raise ValueError('What should the robot do? For example: "run forward fast".')
+        return intent
+
+    @field_validator("seeds")
+    @classmethod
+    def _seeds_differ(cls, seeds: tuple[int, ...]) -> tuple[int, ...]:
+        if not seeds or len(set(seeds)) < len(seeds):
+            raise ValueError("seeds must be one number or several that differ, such as 1-3.")
+        return seeds
+
+    @field_validator("criteria")
+    @classmethod
+    def _criteria_are_some(
+        cls, criteria: tuple[Criterion, ...] | None
+    ) -> tuple[Criterion, ...] | None:
+        if criteria is not None and not criteria:
+            raise ValueError("There are no criteria; leave them out to have the intent read.")
+        return criteria
+
+    @property
+    def terms(self) -> str:
+        """What a verdict rests on, as text: all that was asked for but what may be spent."""
+        # Without defaults: a field that a later version adds does not make it another request.
+        return self.model_dump_json(exclude=set(LIMITS), exclude_defaults=True)
+
+    @property
+    def needed(self) -> int:
+        """Training seeds that must pass: two of three."""
+        return -(-2 * len(self.seeds) // 3)
