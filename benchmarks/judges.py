@@ -34,8 +34,8 @@ from telic.envs.spec import EnvSpec
 from telic.errors import BadEnvironment, BadFile, ConfigError, MissingFile, NotUnderstood, Refused
 from telic.judges.code import JudgeCode
 from telic.judges.criteria import Composition, Motion
-from telic.judges.examples import Examples, good_examples
-from telic.judges.habits import bad_habits
+from telic.judges.demonstrations import Examples, demonstrate
+from telic.judges.failure_modes import failure_modes
 from telic.judges.verdict import Verdict
 from telic.storage.files import write_json
 from telic.storage.reading import parse_toml, read_text
@@ -275,12 +275,12 @@ def examples(pair: Pair, others: tuple[Pair, ...], env_args: dict[str, Any]) -> 
 def _demonstration(
     env: str, env_args: tuple[tuple[str, Any], ...], motions: tuple[Motion, ...]
 ) -> Examples:
-    return good_examples(env, dict(env_args), {GOOD: motions})
+    return demonstrate(env, dict(env_args), {GOOD: motions})
 
 
 @cache
 def _habits(env: str, env_args: tuple[tuple[str, Any], ...]) -> Examples:
-    return bad_habits(env, dict(env_args))
+    return failure_modes(env, dict(env_args))
 
 
 def read_labels(folder: Path) -> tuple[Label, ...]:

@@ -16,7 +16,7 @@ import torch
 from telic.envs import make
 from telic.errors import RefusedCode, RewardError, TelicError
 from telic.judges.code import JudgeCode
-from telic.judges.habits import bad_habits
+from telic.judges.failure_modes import failure_modes
 from telic.rewards.load import load_reward
 from telic.rewards.recording import collect
 from telic.sandbox.tamper import CodeSeal
@@ -46,7 +46,7 @@ def run(_, payload, channel):
     env = make(ENV, num_envs=4, seed=0)
     recording = collect(env, 6)
     env.close()
-    examples = bad_habits(ENV, {})
+    examples = failure_modes(ENV, {})
     episode = examples.trajectory(examples.names[0])
     numbers(PLAIN, recording)  # what libraries set up at first use is nobody's doing
     JudgeCode(files[next(key for key in files if key.startswith("judge"))])(episode, examples.spec)

@@ -21,7 +21,7 @@ from telic.envs import make
 from telic.judges.code import OFFERED as JUDGE_OFFERED
 from telic.judges.criteria import score
 from telic.judges.episode import RecordedEpisode
-from telic.judges.habits import bad_habits
+from telic.judges.failure_modes import failure_modes
 from telic.rewards._runners import PrivateInfo, RowReader, private_schema
 from telic.rewards.contract import RewardFunction
 from telic.rewards.load import _provided
@@ -91,7 +91,7 @@ def handed_out() -> dict[str, object]:
     env.close()
     info = PrivateInfo(moment.info, private_schema(moment.info.schema))
     row = RowReader(None).read(moment.info, 4)[0]
-    examples = bad_habits(ENV, {})
+    examples = failure_modes(ENV, {})
     episode = RecordedEpisode(examples.trajectory(examples.names[0]), examples.spec)
     start = {
         "obs": moment.obs.clone(),

@@ -5,7 +5,7 @@ import pytest
 from telic.composer.compose import compose
 from telic.errors import ConfigError
 from telic.judges.criteria import Motion
-from telic.judges.examples import puppet
+from telic.judges.demonstrations import demonstration
 from telic.storage.files import read_json
 from telic.storage.trajectories import write_trajectory
 from tests.bench.test_speed_scripts import script
@@ -90,7 +90,7 @@ def test_an_intent_without_a_judge_is_reported():
 def test_labelled_episodes_join_in(tmp_path):
     for name, motions in (("good.npz", FORWARD), ("bad.npz", BACKWARD)):
         write_trajectory(
-            tmp_path / name, puppet("HalfCheetah-v5", {"max_episode_steps": 160}, motions)
+            tmp_path / name, demonstration("HalfCheetah-v5", {"max_episode_steps": 160}, motions)
         )
     (tmp_path / "labels.toml").write_text(
         '[[episode]]\nfile = "good.npz"\nintent = "run forward fast"\ndoes = true\n'

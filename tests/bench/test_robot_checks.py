@@ -6,7 +6,7 @@ from telic.bench.intents import hold
 from telic.bench.results import load_suite
 from telic.composer.compose import compose
 from telic.envs import make
-from telic.judges.habits import bad_habits
+from telic.judges.failure_modes import failure_modes
 from telic.robots import robot_path
 from telic.storage.trajectories import write_trajectory
 
@@ -20,7 +20,7 @@ AT_REST = {"go2-stand"}
 def test_checks_can_be_evaluated_and_are_not_met_by_doing_nothing(case, tmp_path):
     env = str(robot_path(case.env))
     made = compose(case.intent, make(env, num_envs=1).spec)
-    nothing = bad_habits(env, made.env_args).trajectory("does nothing")
+    nothing = failure_modes(env, made.env_args).trajectory("does nothing")
     write_trajectory(tmp_path / "nothing.npz", nothing)
     environment = (env, made.env_args)
     held = hold(case.checks, [tmp_path / "nothing.npz"], tmp_path / "checked", environment)

@@ -9,7 +9,7 @@ from telic.envs import make
 from telic.errors import UnknownName, UsageError
 from telic.judges.code import JudgeCode
 from telic.judges.criteria import Motion
-from telic.judges.examples import puppet
+from telic.judges.demonstrations import demonstration
 
 ENV = "HalfCheetah-v5"
 
@@ -51,7 +51,7 @@ def test_an_edited_goal_is_the_judges_goal():
     ]
     edited = compose("run forward fast", spec(), criteria=slower)
     assert edited.reward == made.reward and edited.criteria == tuple(slower)
-    slow = puppet(ENV, made.env_args, [Motion(seconds=8, forward_mps=1.1, stride_hz=2)])
+    slow = demonstration(ENV, made.env_args, [Motion(seconds=8, forward_mps=1.1, stride_hz=2)])
     opened = make(ENV, num_envs=1, **made.env_args)
     opened.close()
     first, second = (JudgeCode(each.judge)(slow, opened.spec) for each in (made, edited))

@@ -5,7 +5,7 @@ import pytest
 
 from telic.composer.compose import compose
 from telic.judges.code import JudgeCode
-from telic.judges.examples import puppet
+from telic.judges.demonstrations import demonstration
 from tests.composer.specs import spec_of
 
 GUARDS = ("does not slide along", "does not tremble along", "takes steps")
@@ -29,15 +29,15 @@ def guards(made, trajectory):
 def test_a_gait_led_by_hand_is_one_and_the_same_pose_gliding_is_none(env):
     for intent in GAITS[env]:
         made = compose(intent, spec_of(env))
-        score, held = guards(made, puppet(env, made.env_args, made.motions))
+        score, held = guards(made, demonstration(env, made.env_args, made.motions))
         assert score >= 0.9 and all(held[each] == 1.0 for each in GUARDS if each in held), intent
         glide = [each.model_copy(update={"feet": (), "stride_hz": 0.0}) for each in made.motions]
-        assert guards(made, puppet(env, made.env_args, glide))[0] < 0.75, intent
+        assert guards(made, demonstration(env, made.env_args, glide))[0] < 0.75, intent
 
 
 def test_feet_that_tremble_take_no_steps():
     made = compose("walk forward", spec_of("HalfCheetah-v5"))
-    walk = puppet("HalfCheetah-v5", made.env_args, made.motions)
+    walk = demonstration("HalfCheetah-v5", made.env_args, made.motions)
     feet = [spec_of("HalfCheetah-v5").body_names.index(f) for f in spec_of("HalfCheetah-v5").feet]
     # The same way, but both feet lose the ground at every other step.
     walk.columns["cfrc_ext"][:, feet, 3:] = 0.0

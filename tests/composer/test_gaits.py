@@ -13,8 +13,7 @@ from telic.envs import make
 from telic.errors import BadEnvironment
 from telic.judges.code import JudgeCode
 from telic.judges.criteria import Motion
-from telic.judges.examples import puppet
-from telic.judges.puppet import foot_times
+from telic.judges.demonstrations import demonstration, foot_times
 from telic.rewards.load import load_reward
 from telic.rewards.probe import probe
 
@@ -35,7 +34,7 @@ def still(env):
     """Return an episode of standing, to be led by hand."""
     steps = round(SECONDS / spec_of(env).dt_s)
     args = {"max_episode_steps": steps, **COARSE.get(env, {})}
-    return puppet(env, args, [Motion(seconds=SECONDS)])
+    return demonstration(env, args, [Motion(seconds=SECONDS)])
 
 
 def gait_of(env, word):
@@ -164,7 +163,7 @@ def recognised(env, word):
     args = {**made.env_args, **COARSE.get(env, {})}
     opened = make(env, num_envs=1, **args)
     opened.close()
-    score = JudgeCode(made.judge)(puppet(env, args, made.motions), opened.spec).score
+    score = JudgeCode(made.judge)(demonstration(env, args, made.motions), opened.spec).score
     return score is not None and score >= 0.9
 
 

@@ -7,7 +7,7 @@ from telic.composer.parse import parse
 from telic.envs import make
 from telic.errors import BadEnvironment
 from telic.judges.criteria import Motion
-from telic.judges.habits import CLIMBING, look_alikes
+from telic.judges.failure_modes import CLIMBING, look_alikes
 from telic.judges.validation import GOOD, try_here
 
 

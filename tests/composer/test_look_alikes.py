@@ -9,9 +9,9 @@ from telic.composer.compose import compose
 from telic.envs import make
 from telic.judges.code import JudgeCode
 from telic.judges.criteria import Motion
+from telic.judges.demonstrations import demonstration
 from telic.judges.episode import RecordedEpisode
-from telic.judges.examples import puppet
-from telic.judges.habits import bad_habits
+from telic.judges.failure_modes import failure_modes
 from telic.rewards.load import load_reward
 
 CHEETAH, ANT, HUMANOID, SWIMMER = "HalfCheetah-v5", "Ant-v5", "Humanoid-v5", "Swimmer-v5"
@@ -43,12 +43,12 @@ def judged(made, trajectory):
 
 def led(env, intent, *motions):
     made = compose(intent, spec_of(env))
-    return judged(made, puppet(env, made.env_args, motions)).score
+    return judged(made, demonstration(env, made.env_args, motions)).score
 
 
 def habit(env, intent, name):
     made = compose(intent, spec_of(env))
-    return judged(made, bad_habits(env, made.env_args).trajectory(name)).score
+    return judged(made, failure_modes(env, made.env_args).trajectory(name)).score
 
 
 def test_flailing_is_not_swimming():
@@ -63,7 +63,7 @@ def test_shaking_is_not_walking_slowly():
 
 def test_travel_is_what_the_place_says_whatever_the_velocity_at_the_end_of_a_step():
     made = compose("run forward fast", spec_of(CHEETAH))
-    still = puppet(CHEETAH, made.env_args, [STILL])
+    still = demonstration(CHEETAH, made.env_args, [STILL])
     still.columns["qvel"][:, 0] = 5.0
     still.columns["cvel"][:, :, 3] = 5.0
     assert judged(made, still).score < 0.1
@@ -72,7 +72,7 @@ def test_travel_is_what_the_place_says_whatever_the_velocity_at_the_end_of_a_ste
 @pytest.mark.parametrize(("share", "passes"), [(0.05, True), (0.6, False)])
 def test_sliding_on_the_head_is_not_running_but_a_short_touch_is_fine(share, passes):
     made = compose("run forward at 1 m/s", spec_of(CHEETAH))
-    run = puppet(CHEETAH, made.env_args, [go(8, 1.0)])
+    run = demonstration(CHEETAH, made.env_args, [go(8, 1.0)])
     torso = spec_of(CHEETAH).body_names.index("torso")
     run.columns["cfrc_ext"][: int(share * len(run)), torso, 5] = 100.0
     assert (judged(made, run).score >= 0.8) is passes
@@ -81,7 +81,7 @@ def test_sliding_on_the_head_is_not_running_but_a_short_touch_is_fine(share, pas
 @pytest.mark.parametrize(("pitch", "passes"), [(-1.0, True), (0.0, False), (1.0, False)])
 def test_balancing_level_on_the_hind_foot_is_not_rearing_up(pitch, passes):
     made = compose("stand on your hind legs", spec_of(CHEETAH))
-    stands = puppet(CHEETAH, made.env_args, [STILL])
+    stands = demonstration(CHEETAH, made.env_args, [STILL])
     bodies = spec_of(CHEETAH).body_names
     stands.columns["cfrc_ext"][:, bodies.index("ffoot")] = 0.0
     stands.columns["cfrc_ext"][:, bodies.index("bfoot"), 5] = 100.0
@@ -102,7 +102,7 @@ def test_balancing_level_on_the_hind_foot_is_not_rearing_up(pitch, passes):
 )
 def test_a_foot_that_hovers_or_rests_without_weight_is_not_up(env, intent, down):
     made, spec = compose(intent, spec_of(env)), spec_of(env)
-    stands = puppet(env, made.env_args, [STILL])
+    stands = demonstration(env, made.env_args, [STILL])
     feet = list(spec.feet)
     mine = [foot for foot in feet if "left" in foot] if "left" in intent else feet[:down]
     for foot in feet:
@@ -183,7 +183,7 @@ def test_every_phase_counts_the_same():
         for name in ("first", "second")
     ]
     assert weights[0] == pytest.approx(weights[1], abs=0.05)
-    walked = puppet("Walker2d-v5", made.env_args, [go(20, 0.5)])
+    walked = demonstration("Walker2d-v5", made.env_args, [go(20, 0.5)])
     assert judged(made, walked).score < 0.8
 
 
@@ -200,7 +200,9 @@ def test_costs_stand_in_parentheses_in_the_formula():
 
 def test_the_pace_of_an_episode_is_not_inflated_by_shaking():
     env_args = {"max_episode_steps": 60}
-    episode = RecordedEpisode(puppet(CHEETAH, env_args, [STILL]), spec_of(CHEETAH, **env_args))
+    episode = RecordedEpisode(
+        demonstration(CHEETAH, env_args, [STILL]), spec_of(CHEETAH, **env_args)
+    )
     time = np.arange(60) * episode.dt
     shaken = 2.0 * time + 0.05 * (np.arange(60) % 2)
     assert np.abs(np.gradient(shaken, episode.dt) - 2.0).max() > 0.9

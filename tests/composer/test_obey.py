@@ -13,9 +13,9 @@ from telic.envs import make
 from telic.errors import BadEnvironment, Contradiction, Refused
 from telic.judges.code import JudgeCode
 from telic.judges.criteria import Motion
+from telic.judges.demonstrations import demonstration
 from telic.judges.episode import MeasuredTogether
-from telic.judges.examples import puppet
-from telic.judges.habits import DISOBEDIENT, look_alikes
+from telic.judges.failure_modes import DISOBEDIENT, look_alikes
 from telic.judges.mutants import mutants_of
 from telic.judges.validation import GOOD, judge_problems, reward_problems, try_here
 from telic.rewards.load import load_reward
@@ -147,7 +147,7 @@ def test_who_obeys_is_told_from_everybody_who_does_not(dog, made):
 def test_who_is_led_by_hand_is_told_what_its_motions_say(dog, made):
     first, second = (1.0, -0.5, 0.2), (0.0, 0.0, 0.0)
     motions = (Motion(seconds=0.1, told=first), Motion(seconds=0.1, told=second))
-    episode = puppet(dog, {**made.env_args, "max_episode_steps": 10}, motions)
+    episode = demonstration(dog, {**made.env_args, "max_episode_steps": 10}, motions)
     names = list(episode.facts.obs_names)
     for place, name in enumerate(COMMANDS):
         expected = np.float32([first[place]] * 5 + [second[place]] * 5)

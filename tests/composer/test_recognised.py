@@ -9,8 +9,8 @@ from telic.composer.compose import compose
 from telic.envs import make
 from telic.judges.code import JudgeCode
 from telic.judges.criteria import Motion
-from telic.judges.examples import puppet
-from telic.judges.habits import bad_habits
+from telic.judges.demonstrations import demonstration
+from telic.judges.failure_modes import failure_modes
 from tests.composer.specs import spec_of
 
 CHEETAH, ANT, HOPPER = "HalfCheetah-v5", "Ant-v5", "Hopper-v5"
@@ -89,7 +89,7 @@ def score(env, intent, motions):
     made = compose(intent, spec_of(env))
     opened = make(env, num_envs=1, **made.env_args)
     opened.close()
-    verdict = JudgeCode(made.judge)(puppet(env, made.env_args, motions), opened.spec)
+    verdict = JudgeCode(made.judge)(demonstration(env, made.env_args, motions), opened.spec)
     assert verdict.score is not None, verdict.reason
     return verdict.score
 
@@ -193,7 +193,7 @@ def test_no_bad_habit_passes_for_what_was_asked(env, tempting):
         made = compose(intent, spec_of(env))
         key = str(sorted(made.env_args.items()))
         if key not in known:
-            known[key] = bad_habits(env, made.env_args)
+            known[key] = failure_modes(env, made.env_args)
         judge = JudgeCode(made.judge)
         passing: set[str] = set()
         for name in known[key].names:

@@ -7,7 +7,7 @@ from telic.composer.compose import compose
 from telic.errors import BadEnvironment
 from telic.judges.code import JudgeCode
 from telic.judges.criteria import Motion
-from telic.judges.examples import puppet
+from telic.judges.demonstrations import demonstration
 from telic.rewards.load import load_reward
 from tests.composer.specs import spec_of
 
@@ -17,7 +17,7 @@ INTENT = "jump every 2 seconds"
 
 def score(made, motions):
     verdict = JudgeCode(made.judge)(
-        puppet(CHEETAH, made.env_args, motions), spec_of(CHEETAH, **made.env_args)
+        demonstration(CHEETAH, made.env_args, motions), spec_of(CHEETAH, **made.env_args)
     )
     assert verdict.score is not None, verdict.reason
     return verdict.score

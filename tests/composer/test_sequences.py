@@ -11,7 +11,7 @@ from telic.envs import make
 from telic.errors import Refused
 from telic.judges.code import JudgeCode
 from telic.judges.criteria import Motion
-from telic.judges.examples import GOOD, good_examples, puppet
+from telic.judges.demonstrations import GOOD, demonstrate, demonstration
 from telic.rewards.load import load_reward
 from telic.rewards.probe import probe
 from tests.composer.specs import spec_of
@@ -29,7 +29,7 @@ def judged(env, intent, motions):
     made = compose(intent, spec_of(env))
     opened = make(env, num_envs=1, **made.env_args)
     opened.close()
-    verdict = JudgeCode(made.judge)(puppet(env, made.env_args, motions), opened.spec)
+    verdict = JudgeCode(made.judge)(demonstration(env, made.env_args, motions), opened.spec)
     assert verdict.score is not None, verdict.reason
     return verdict
 
@@ -139,7 +139,7 @@ def test_a_reward_pays_more_for_going_on_than_for_staying_in_a_phase():
     """Led through both phases, the puppet earns more per step in the second, and more in all."""
     made = compose("run forward for 3 seconds, then stop", spec_of(CHEETAH))
     motions = {GOOD: (RUN, STILL), "lingers": (RUN.model_copy(update={"seconds": 20.0}),)}
-    examples = good_examples(CHEETAH, made.env_args, {**motions, "never": (STILL,)})
+    examples = demonstrate(CHEETAH, made.env_args, {**motions, "never": (STILL,)})
     env = make(CHEETAH, num_envs=3, **made.env_args)
     reward = load_reward(made.reward)
     probe(reward, env, transitions=32)

@@ -14,7 +14,7 @@ from telic.composer.sizes import FROUDE, jump_height, known_bests, leap_length, 
 from telic.envs import make
 from telic.envs.anatomy import robot_of
 from telic.judges.code import JudgeCode
-from telic.judges.examples import puppet
+from telic.judges.demonstrations import demonstration
 
 ROBOTS = ("HalfCheetah-v5", "Hopper-v5", "Walker2d-v5", "Ant-v5", "Humanoid-v5", "Swimmer-v5")
 LEGGED = ROBOTS[:-1]
@@ -179,7 +179,7 @@ def test_the_fastest_spin_has_no_upper_limit():
 def run_at_three():
     made = compose("run forward at 3 m/s", spec_of("HalfCheetah-v5"))
     motions = [each.model_copy(update={"forward_mps": 3.0}) for each in made.motions]
-    return puppet("HalfCheetah-v5", made.env_args, motions), made.env_args
+    return demonstration("HalfCheetah-v5", made.env_args, motions), made.env_args
 
 
 @pytest.mark.parametrize(

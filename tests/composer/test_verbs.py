@@ -12,7 +12,7 @@ from telic.envs import make
 from telic.envs.tasks import TASKS
 from telic.errors import BadEnvironment
 from telic.judges.code import OFFERED, JudgeCode
-from telic.judges.habits import bad_habits
+from telic.judges.failure_modes import failure_modes
 from telic.rewards.load import load_reward
 from telic.rewards.probe import probe
 from telic.sandbox.source import check_source, compile_source
@@ -74,7 +74,7 @@ def spec_of(env):
 
 @lru_cache
 def habits(env):
-    return bad_habits(env, {"max_episode_steps": 60})
+    return failure_modes(env, {"max_episode_steps": 60})
 
 
 def test_every_verb_has_a_behaviour_and_is_asked_for():

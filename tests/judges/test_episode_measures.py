@@ -5,8 +5,8 @@ import pytest
 
 from telic.errors import UnknownName
 from telic.judges.criteria import Motion
+from telic.judges.demonstrations import demonstrate
 from telic.judges.episode import MeasuredTogether, RecordedEpisode, measure_between
-from telic.judges.examples import good_examples
 from telic.quantities import QUANTITIES
 from telic.quantities.quantity import Accumulated
 from telic.storage.trajectories import Trajectory
@@ -15,7 +15,7 @@ from telic.storage.trajectories import Trajectory
 @pytest.fixture(scope="module")
 def run():
     motions = (Motion(seconds=1.0), Motion(seconds=1.0, forward_mps=2.0))
-    return good_examples("HalfCheetah-v5", {"max_episode_steps": 40}, {"x": motions})
+    return demonstrate("HalfCheetah-v5", {"max_episode_steps": 40}, {"x": motions})
 
 
 def test_it_is_measured_over_the_time_asked_for(run):

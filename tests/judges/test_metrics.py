@@ -6,8 +6,8 @@ import pytest
 from telic.judges import metrics, tracks
 from telic.judges.code import JudgeCode
 from telic.judges.criteria import Motion
+from telic.judges.demonstrations import demonstration
 from telic.judges.episode import RecordedEpisode
-from telic.judges.examples import puppet
 from tests.composer.specs import spec_of
 
 CHEETAH, ARGS = "HalfCheetah-v5", {"max_episode_steps": 80}
@@ -17,7 +17,7 @@ CHEETAH, ARGS = "HalfCheetah-v5", {"max_episode_steps": 80}
 def episode():
     """Two seconds forward at 1 m/s, and then two seconds of rest."""
     motions = [Motion(seconds=2.0, forward_mps=1.0), Motion(seconds=2.0)]
-    return RecordedEpisode(puppet(CHEETAH, ARGS, motions), spec_of(CHEETAH, **ARGS))
+    return RecordedEpisode(demonstration(CHEETAH, ARGS, motions), spec_of(CHEETAH, **ARGS))
 
 
 def test_what_going_and_resting_comes_to(episode):
@@ -60,7 +60,7 @@ def test_statistics_of_a_track(episode):
 
 def test_jumps_are_flights_and_rest_is_none():
     motions = [Motion(seconds=4.0, jumps=4, height_m=0.5)]
-    jumping = RecordedEpisode(puppet(CHEETAH, ARGS, motions), spec_of(CHEETAH, **ARGS))
+    jumping = RecordedEpisode(demonstration(CHEETAH, ARGS, motions), spec_of(CHEETAH, **ARGS))
     assert tracks.last(jumping, metrics.flights(jumping, 0.1, 0.05)) == 4
     assert tracks.highest(jumping, metrics.in_air(jumping, "height")) > 0.9
     assert tracks.mean(jumping, metrics.flying(jumping, 0.1, 0.05)) > 0.3
@@ -79,7 +79,7 @@ def judge(episode):
 
 def test_judge_files_call_metrics_and_say_what_they_measure():
     motions = [Motion(seconds=4.0, forward_mps=1.0)]
-    verdict = JudgeCode(JUDGE)(puppet(CHEETAH, ARGS, motions), spec_of(CHEETAH, **ARGS))
+    verdict = JudgeCode(JUDGE)(demonstration(CHEETAH, ARGS, motions), spec_of(CHEETAH, **ARGS))
     assert verdict.score == pytest.approx(1.0, abs=0.01)
 
 

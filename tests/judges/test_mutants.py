@@ -6,8 +6,8 @@ import pytest
 from telic.envs import make
 from telic.judges.code import JudgeCode
 from telic.judges.criteria import Criterion, Motion
+from telic.judges.demonstrations import demonstrate
 from telic.judges.episode import RecordedEpisode
-from telic.judges.examples import good_examples
 from telic.judges.mutants import CUT, FROZEN, counts, mutants_of
 from telic.quantities.quantity import Accumulated
 
@@ -37,7 +37,7 @@ CRITERIA = [
 @pytest.fixture(scope="module", params=["HalfCheetah-v5", "Ant-v5"])
 def example(request):
     args = {"max_episode_steps": 40}
-    trajectory = good_examples(request.param, args, {"run": RUN}).trajectory("run")
+    trajectory = demonstrate(request.param, args, {"run": RUN}).trajectory("run")
     env = make(request.param, num_envs=1, **args)
     env.close()
     return trajectory, env.spec

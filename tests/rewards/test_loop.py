@@ -40,15 +40,6 @@ def test_every_environment_has_a_state_of_its_own_renewed_with_its_episode():
     assert counts(runner) == [3, 1, 3]
 
 
-def test_state_goes_on_after_a_round_trip():
-    one, other = runner_of(COUNTER), runner_of(COUNTER)
-    counts(one)
-    one.reset(torch.tensor([True, False, False]))
-    counts(one)
-    other.load_state_dict(one.state_dict())
-    assert counts(other) == counts(one) == [2, 3, 3]
-
-
 def test_rows_are_given_as_plain_python():
     text = (
         "def reward_fn(obs, action, next_obs, info):\n"
@@ -85,7 +76,10 @@ def test_rows_are_copies():
         ("return 1.0", r"returned float\. Return the total"),
         ("return obs, {}", r"the total is an array of shape \(2,\); it must be one number"),
         ("return 0.0, {'a': None}", r'line 2, term "a" is a NoneType; it must be one number'),
-        ("return 1.0 / (obs[1] - obs[1].item()).item(), {}", r"ZeroDivisionError.*environment 0"),
+        (
+            "return 1.0 / (float(obs[0]) - 2.0), {}",
+            r"line 2: ZeroDivisionError.*\(step 0, environment 1\)",
+        ),
         ("return info['x_vel'], {}", r'no info named "x_vel" .*Closest: x_velocity'),
         ("return {'a': 1}['b'], {}", r'no key "b" in the dictionary'),
     ],
@@ -93,12 +87,4 @@ def test_rows_are_copies():
 def test_mistakes_are_explained(line, message):
     text = f"def reward_fn(obs, action, next_obs, info):\n    {line}\n"
     with pytest.raises(RewardError, match=message):
-        runner_of(text, is_stateful=False).run(*inputs())
-
-
-def test_the_environment_and_step_of_an_error_are_named():
-    text = (
-        "def reward_fn(obs, action, next_obs, info):\n    return 1.0 / (float(obs[0]) - 2.0), {}\n"
-    )
-    with pytest.raises(RewardError, match=r"line 2: ZeroDivisionError.*\(step 0, environment 1\)"):
         runner_of(text, is_stateful=False).run(*inputs())

@@ -18,14 +18,6 @@ def test_a_recording_has_several_episodes_and_no_action_at_its_end():
     env.close()
 
 
-def test_the_same_seed_gives_the_same_recording():
-    env = make("HalfCheetah-v5", num_envs=4, seed=3)
-    one, other = collect(env, 32, seed=1), collect(env, 32, seed=1)
-    for a, b in zip(one.transitions, other.transitions, strict=True):
-        assert torch.equal(a.next_obs, b.next_obs)
-    env.close()
-
-
 def test_few_environments_are_folded_into_more():
     env = make("HalfCheetah-v5", num_envs=1, seed=0)
     recording = collect(env, transitions=64)

@@ -52,37 +52,20 @@ def advance(instance, steps):
     return [instance.call(obs + k, None, None, {})[0] for k in range(steps)]
 
 
-def test_every_place_that_keeps_values_is_saved_and_put_back():
+def test_every_place_that_keeps_values_is_saved_and_put_back_without_running_code():
     definition = load_reward(EVERYTHING, trusted=True).definition
-    one = definition.create({})
+    one, other = definition.create({}), definition.create({})
+    untouched = capture(definition.create({}))
     advance(one, 5)
-    data = capture(one)
-    twin = definition.create({})
-    restore(twin, data)
-    assert changed_names(data, capture(twin)) == []
-    assert advance(twin, 4) == advance(one, 4)
-
-
-def test_captured_state_can_be_saved_without_running_code():
-    definition = load_reward(EVERYTHING, trusted=True).definition
-    one = definition.create({})
-    advance(one, 5)
+    assert changed_names(untouched, capture(one))
+    assert changed_names(untouched, capture(other)) == []  # instances share nothing
     file = io.BytesIO()
     torch.save(capture(one), file)
     file.seek(0)
-    loaded = torch.load(file, weights_only=True)
     twin = definition.create({})
-    restore(twin, loaded)
+    restore(twin, torch.load(file, weights_only=True))
+    assert changed_names(capture(one), capture(twin)) == []
     assert advance(twin, 4) == advance(one, 4)
-
-
-def test_instances_share_nothing():
-    definition = load_reward(EVERYTHING, trusted=True).definition
-    untouched = capture(definition.create({}))
-    one, other = definition.create({}), definition.create({})
-    advance(one, 5)
-    assert changed_names(untouched, capture(one))
-    assert changed_names(untouched, capture(other)) == []
 
 
 def test_what_is_not_data_cannot_be_captured():

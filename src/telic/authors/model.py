@@ -42,7 +42,7 @@ from telic.authors.vision import VisionJudge
 from telic.core.events import LogMessage
 from telic.errors import RewardError, TelicError
 from telic.judges.criteria import Composition, Criterion
-from telic.judges.habits import HABITS
+from telic.judges.failure_modes import HABITS
 from telic.judges.validation import Trial
 from telic.judges.verdict import Verdict
 from telic.storage.files import once, read_record

@@ -51,7 +51,7 @@ class Criterion(Record):
 
 
 class Motion(Record):
-    """What a puppet does for some time; by default it stands still."""
+    """What a scripted demonstration does for some time; by default it stands still."""
 
     seconds: float = Field(gt=0, le=60)
     forward_mps: float = Field(

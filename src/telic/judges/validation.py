@@ -34,9 +34,9 @@ from telic.judges.criteria import (
     is_consistent,
     total,
 )
+from telic.judges.demonstrations import Examples, demonstrate, open_env
 from telic.judges.episode import MeasuredTogether
-from telic.judges.examples import Examples, good_examples, open_env
-from telic.judges.habits import OTHER_WAY, bad_habits, look_alikes, no_different
+from telic.judges.failure_modes import OTHER_WAY, failure_modes, look_alikes, no_different
 from telic.judges.verdict import Verdict
 from telic.rewards.load import load_reward
 from telic.rewards.recording import TransitionRecording
@@ -332,7 +332,7 @@ def try_out(
         env_args: its arguments.
         reward: text of the reward file.
         judge: text of the judge file.
-        motions: how a puppet would do what is asked; empty: only bad habits are tried.
+        motions: a scripted demonstration of what is asked; empty: only failure modes are tried.
         fine: bad habits that would be right here ("does nothing" is, if it shall stand still).
         threshold: score that passes, so that no bad habit may have it.
         folder: where the worker may write.
@@ -441,15 +441,15 @@ def _groups(
     """Return the bad habits, and what is led by hand where that can be."""
     look = open_env(env, env_args, 1)
     look.close()
-    groups = [bad_habits(env, env_args)]
+    groups = [failure_modes(env, env_args)]
     if shown and isinstance(look, MujocoEnv):
         names = [GOOD if motion.is_good else motion.name for motion in shown]
         led = {name: (each.motion,) for name, each in zip(names, shown, strict=True)}
         joints = {name: each.joints for name, each in zip(names, shown, strict=True)}
-        groups.append(good_examples(env, env_args, led, joints))
+        groups.append(demonstrate(env, env_args, led, joints))
     elif motions and isinstance(look, MujocoEnv):
         led = {**look_alikes(look, motions), GOOD: tuple(motions)}
-        groups.append(good_examples(env, env_args, led))
+        groups.append(demonstrate(env, env_args, led))
     return groups
 
 

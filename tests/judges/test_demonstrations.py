@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from telic.judges.criteria import Motion
+from telic.judges.demonstrations import demonstrate, demonstration
 from telic.judges.episode import RecordedEpisode
-from telic.judges.examples import good_examples, puppet
-from telic.judges.habits import HABITS, bad_habits
+from telic.judges.failure_modes import HABITS, failure_modes
 
 SHORT = {"max_episode_steps": 40}
 
@@ -17,7 +17,7 @@ def measured(examples, name):
 
 @pytest.fixture(scope="module")
 def cheetahs():
-    return good_examples(
+    return demonstrate(
         "HalfCheetah-v5",
         SHORT,
         {
@@ -59,7 +59,7 @@ def test_a_puppet_turns_over_backward_once_and_stands(cheetahs):
 
 
 def test_a_free_robot_turns_circles_and_goes_aside():
-    ants = good_examples(
+    ants = demonstrate(
         "Ant-v5",
         {"max_episode_steps": 60},
         {
@@ -78,12 +78,12 @@ def test_a_free_robot_turns_circles_and_goes_aside():
 
 
 def test_what_a_robot_cannot_do_is_left_out():
-    still = puppet("Reacher-v5", {}, [Motion(seconds=1.0, forward_mps=3.0, jumps=1)])
+    still = demonstration("Reacher-v5", {}, [Motion(seconds=1.0, forward_mps=3.0, jumps=1)])
     assert len(still) == 50
 
 
 def test_motions_follow_one_another_and_the_last_one_goes_on():
-    episode = good_examples(
+    episode = demonstrate(
         "Swimmer-v5",
         {"max_episode_steps": 50},
         {"x": (Motion(seconds=1.0, forward_mps=1.0), Motion(seconds=0.1, forward_mps=-1.0))},
@@ -93,7 +93,7 @@ def test_motions_follow_one_another_and_the_last_one_goes_on():
 
 
 def test_bad_habits_are_what_they_are_called():
-    habits = bad_habits("HalfCheetah-v5", SHORT)
+    habits = failure_modes("HalfCheetah-v5", SHORT)
     assert habits.names == HABITS
     assert measured(habits, "does nothing").mean("speed") < 0.2
     assert len(measured(habits, "ends at once")) == 6
@@ -104,7 +104,7 @@ def test_bad_habits_are_what_they_are_called():
 
 
 def test_an_example_that_falls_ends_there():
-    habits = bad_habits("Hopper-v5", SHORT)
+    habits = failure_modes("Hopper-v5", SHORT)
     lengths = dict(zip(habits.names, habits.lengths, strict=True))
     assert lengths["lies on its back"] == 1 and lengths["pulls"] < 40
 

@@ -1,10 +1,9 @@
-"""Bad habits: what optimisers fall into, really played in any environment.
+"""Failure modes: what optimizers fall into, simulated in any environment.
 
-Doing nothing, shaking, trembling, pushing with full force, flailing, ending at once; for robots
-also toppling over, lying on the back, spinning on the spot, and stopping soon after a good start.
-Where actions are choices, each of some choices held, choices at random and in turn. A judge that
-takes one of them for the real thing is wrong, and a reward that pays more for one than for a good
-example will be gamed.
+Doing nothing, shaking, pushing with full force, flailing, terminating at once; for robots also
+toppling over, lying on the back, spinning on the spot, and stopping soon after a good start. Where
+actions are choices, each of some choices held, choices at random and in turn. A judge that passes
+one of them is wrong, and a reward that pays more for one than for a demonstration will be hacked.
 """
 
 from __future__ import annotations
@@ -20,16 +19,16 @@ from telic.core.seeds import derive
 from telic.envs.mujoco import MujocoEnv
 from telic.envs.vector import VecEnv
 from telic.judges.criteria import Motion
-from telic.judges.examples import (
+from telic.judges.demonstrations import (
     MOST_STEPS,
     Examples,
     assemble,
     ground_below,
+    lead,
     length_of,
     open_env,
     set_down,
 )
-from telic.judges.puppet import lead
 from telic.rewards.recording import Transition, keep
 from telic.robots.terrain import ground_in
 
@@ -85,7 +84,7 @@ Act = Callable[[int], Tensor]
 Pose = tuple[Tensor, Tensor]
 
 
-def bad_habits(env_id: str, env_args: dict[str, Any]) -> Examples:
+def failure_modes(env_id: str, env_args: dict[str, Any]) -> Examples:
     """Return what optimisers fall into on this environment, really simulated."""
     look = open_env(env_id, env_args, 1)
     starts: list[Pose] = []
@@ -205,7 +204,7 @@ def _fallen(env: MujocoEnv) -> dict[str, Pose]:
     return starts
 
 
-# ----------------------------------------------------------------- look-alikes that are led by hand
+# ---- look-alikes that follow a kinematic reference
 
 
 def look_alikes(env: VecEnv, motions: Sequence[Motion]) -> dict[str, tuple[Motion, ...]]:

@@ -5,24 +5,31 @@ import pytest
 
 from telic.envs import make
 from telic.judges.criteria import Motion
-from telic.judges.habits import CHOICES, HABITS, LED, bad_habits, look_alikes, no_different
+from telic.judges.failure_modes import (
+    CHOICES,
+    HABITS,
+    LED,
+    failure_modes,
+    look_alikes,
+    no_different,
+)
 
 SHORT = {"max_episode_steps": 30}
 
 
 def test_where_actions_are_choices_they_are_held_taken_in_turn_and_drawn():
-    habits = bad_habits("CartPole-v1", SHORT)
+    habits = failure_modes("CartPole-v1", SHORT)
     assert set(habits.names) == set(CHOICES) - {"holds its middle choice"}  # there are two
     held = {name: habits.trajectory(name).columns["action"] for name in habits.names}
     assert set(held["holds its first choice"]) == {0} and set(held["takes turns"]) == {0, 1}
     assert set(held["holds its last choice"]) == {1}
     assert len(held["ends at once"]) < len(held["takes turns"])  # both would balance for a while
-    middle = bad_habits("MountainCar-v0", SHORT).trajectory("holds its middle choice")
+    middle = failure_modes("MountainCar-v0", SHORT).trajectory("holds its middle choice")
     assert set(middle.columns["action"]) == {1} and len(middle) == 30
 
 
 def test_a_python_environment_is_pushed_pulled_and_left_alone():
-    habits = bad_habits("Pendulum-v1", SHORT)
+    habits = failure_modes("Pendulum-v1", SHORT)
     assert habits.names == tuple(name for name in HABITS if "s on its" not in name)[:-1]
     actions = {name: habits.trajectory(name).columns["action"] for name in habits.names}
     assert np.all(actions["does nothing"] == 0.0) and np.all(actions["pushes"] == 2.0)
@@ -31,7 +38,7 @@ def test_a_python_environment_is_pushed_pulled_and_left_alone():
 
 
 def test_who_cannot_be_told_from_one_that_is_right_is_right_too():
-    habits = bad_habits("Swimmer-v5", SHORT)
+    habits = failure_modes("Swimmer-v5", SHORT)
     assert no_different(habits, ("does nothing",)) == []
     twins = habits.trajectory("does nothing").columns["qpos"]
     assert np.ptp(twins, axis=0).max() < 0.2  # it floats where it was put
