@@ -115,6 +115,10 @@ def test_of_what_is_offered_the_first_is_done_and_nothing_is_left_out():
         ("walk 2 m, turn left 90 degrees, walk 2 m", "walk 2 m, then turn left 90 degrees, "
          "then walk 2 m"),
         ("jump twice and run", "jump twice, then run"),
+        ("stand still, but first jump twice", "jump twice, then stand still"),
+        ("turn -90 degrees", "turn 90 degrees to the right"),
+        ("walk at a trot", "trot"),
+        ("jump 3 feet forward", "jump forward 0.9144 m"),
     ],
 )  # fmt: skip
 def test_it_is_read_like_a_plainer_one(text, same):

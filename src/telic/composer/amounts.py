@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import cast
 
 from telic.composer.frames import Amount, Rule, Unit
@@ -40,57 +40,6 @@ class Reading:
     def end(self) -> int:
         """Place after its last word."""
         return self.at[-1] + 1
-
-
-@dataclass(slots=True)
-class Numbers:
-    """The numbers of a frame: at most one of each kind."""
-
-    amount: Amount | None = None
-    count: int | None = None
-    count_rule: Rule = "about"
-    duration_s: float | None = None
-    period_s: float | None = None
-    bounds: list[Amount] = field(default_factory=list[Amount])
-    """both ends of a range: "at least 1 m/s and at most 3 m/s"; the amount is its middle"""
-
-    def take(self, reading: Reading, amount: Amount | None, count: int | None) -> str | None:
-        """Take a number if all it says is new; return the slot that it fills, else None."""
-        if amount is not None and self._bounds_more(amount):
-            return "amount"
-        news = {
-            "period_s": reading.period_s,
-            "duration_s": reading.duration_s,
-            "count": count,
-            "amount": amount,
-        }
-        said = {name: new for name, new in news.items() if new is not None}
-        if not said or any(getattr(self, name) is not None for name in said):
-            return None
-        for name, new in said.items():
-            setattr(self, name, new)
-        if amount is not None and reading.spread > 0.0:
-            ends = (("at_least", -reading.spread), ("at_most", reading.spread))
-            self.bounds = [
-                amount.model_copy(update={"value": amount.value + by, "rule": rule})
-                for rule, by in ends
-            ]
-        if count is not None and reading.rule is not None:
-            # Of times, one more or less is what comes next.
-            step = {"at_least": 1, "at_most": -1, "about": 0}[reading.rule] * reading.is_strict
-            self.count, self.count_rule = max(1, count + step), reading.rule
-        return next(iter(said)).removesuffix("_s")
-
-    def _bounds_more(self, amount: Amount) -> bool:
-        """Take the other bound of what was said already; return whether it is one."""
-        first = self.amount
-        if first is None or self.bounds or amount.unit != first.unit:
-            return False
-        if "about" in (first.rule, amount.rule) or first.rule == amount.rule:
-            return False
-        self.bounds = [first, amount]
-        self.amount = Amount(value=(first.value + amount.value) / 2, unit=first.unit, rule="about")
-        return True
 
 
 def read_amount(tokens: Sequence[Token], start: int) -> Reading | None:

@@ -52,6 +52,15 @@ class Direction(StrEnum):
     IN_PLACE = "in_place"
 
 
+_PAIRS = (
+    (Direction.FORWARD, Direction.BACKWARD),
+    (Direction.LEFT, Direction.RIGHT),
+    (Direction.UP, Direction.DOWN),
+    (Direction.CLOCKWISE, Direction.COUNTERCLOCKWISE),
+)
+OPPOSITE = dict(_PAIRS) | {other: one for one, other in _PAIRS}
+
+
 class Degree(StrEnum):
     """How much, in words; MOST is "as ... as possible"."""
 

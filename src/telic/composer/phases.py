@@ -5,7 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from telic.composer.draft import Draft
-from telic.composer.frames import Act, Direction, Frame, Limit, LimitKind, ParsedIntent, Posture
+from telic.composer.frames import (
+    OPPOSITE,
+    Act,
+    Direction,
+    Frame,
+    Limit,
+    LimitKind,
+    ParsedIntent,
+    Posture,
+)
 from telic.composer.manners import stay_on_feet
 from telic.composer.resting import end_at_rest
 from telic.composer.scene import Scene
@@ -32,14 +41,6 @@ _POSES = {
     Posture.REAR_LEGS,
     Posture.FRONT_LEGS,
     Posture.ONE_LEG,
-}
-OPPOSITE = {
-    Direction.FORWARD: Direction.BACKWARD,
-    Direction.BACKWARD: Direction.FORWARD,
-    Direction.LEFT: Direction.RIGHT,
-    Direction.RIGHT: Direction.LEFT,
-    Direction.UP: Direction.DOWN,
-    Direction.DOWN: Direction.UP,
 }
 _LOW_VERBS = {Act.SIT, Act.LIE, Act.ROLL, Act.FLIP, Act.STAND_UP}
 _LOW_POSES = {

@@ -13,6 +13,7 @@ from typing import Any
 
 from telic.composer.draft import Draft
 from telic.composer.frames import (
+    OPPOSITE,
     Act,
     Degree,
     Direction,
@@ -23,7 +24,6 @@ from telic.composer.frames import (
     WordClaim,
 )
 from telic.composer.manners import respect
-from telic.composer.phases import OPPOSITE
 from telic.composer.postures import OWN, do_it, hold
 from telic.composer.scene import Scene
 from telic.errors import TelicError

@@ -1,11 +1,12 @@
-"""Fill the slots of one frame from its marks, and say which words filled which."""
+"""Fill the slots of one frame from the items of its sketch, and record which words filled which."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 
-from telic.composer.amounts import Numbers
+from telic.composer.amounts import Reading
 from telic.composer.frames import (
     Act,
     Amount,
@@ -13,6 +14,7 @@ from telic.composer.frames import (
     Direction,
     Frame,
     Posture,
+    Rule,
     Style,
     Unit,
 )
@@ -36,23 +38,77 @@ _HIGH = {Act.JUMP, Act.HOP, Act.LIFT, Act.KICK, Act.SWING, Act.STAND, Act.STAND_
 _LIMB_VERBS = {Act.KICK, Act.LIFT, Act.SWING}
 _COUNTED = {Act.JUMP, Act.HOP, Act.CIRCLE, Act.SIT, Act.STAND_UP, *_TURNING, *_LIMB_VERBS}
 _STRONGER = {Degree.FAST: Degree.VERY_FAST, Degree.SLOW: Degree.VERY_SLOW}
+_LEAST = {Degree.SLOW: Degree.VERY_SLOW, Degree.LITTLE: Degree.LITTLE}
 _DIMENSION_OF = {"m/s": "speed", "rad/s": "turning", "rad": "turning", "turns": "turning"}
 _UNIT_OF: dict[str, Unit] = {"speed": "m/s", "height": "m", "distance": "m", "turning": "rad/s"}
 _LIMBS = ("leg", "foot", "feet", "arm", "hand", "thigh", "shin", "tail", "link")
 _ONE_LEG = {"left leg", "right leg", "left foot", "right foot"}
 _NOT_AHEAD = {Direction.BACKWARD, Direction.LEFT, Direction.RIGHT, Direction.SIDEWAYS}
 _LEVEL = {Direction.FORWARD, Direction.BACKWARD, Direction.LEFT, Direction.RIGHT}
+_BESIDES = (Direction.UP, Direction.IN_PLACE)
+"""directions that another one goes before"""
+
+
+@dataclass(slots=True)
+class _Numbers:
+    """The numbers of a frame: at most one of each kind."""
+
+    amount: Amount | None = None
+    count: int | None = None
+    count_rule: Rule = "about"
+    duration_s: float | None = None
+    period_s: float | None = None
+    bounds: list[Amount] = field(default_factory=list[Amount])
+    """both ends of a range: "at least 1 m/s and at most 3 m/s"; the amount is its middle"""
+
+    def take(self, reading: Reading, amount: Amount | None, count: int | None) -> str | None:
+        """Take a number if all of it is new; return the slot that it fills, else None."""
+        if amount is not None and self._bounds_more(amount):
+            return "amount"
+        said = {
+            "period_s": reading.period_s,
+            "duration_s": reading.duration_s,
+            "count": count,
+            "amount": amount,
+        }
+        said = {name: new for name, new in said.items() if new is not None}
+        if not said or any(getattr(self, name) is not None for name in said):
+            return None
+        for name, new in said.items():
+            setattr(self, name, new)
+        if amount is not None and reading.spread > 0.0:
+            low, high = amount.value - reading.spread, amount.value + reading.spread
+            self.bounds = [
+                Amount(value=low, unit=amount.unit, rule="at_least"),
+                Amount(value=high, unit=amount.unit, rule="at_most"),
+            ]
+        if count is not None and reading.rule is not None:
+            # Of times, one more or less is what comes next.
+            step = {"at_least": 1, "at_most": -1, "about": 0}[reading.rule] * reading.is_strict
+            self.count, self.count_rule = max(1, count + step), reading.rule
+        return next(iter(said)).removesuffix("_s")
+
+    def _bounds_more(self, amount: Amount) -> bool:
+        """Take the other bound of an amount that is known already; return whether it is one."""
+        first = self.amount
+        if first is None or self.bounds or amount.unit != first.unit:
+            return False
+        if {first.rule, amount.rule} != {"at_least", "at_most"}:
+            return False
+        self.bounds = [first, amount]
+        self.amount = Amount(value=(first.value + amount.value) / 2, unit=first.unit, rule="about")
+        return True
 
 
 class Slots:
-    """The marks of one sketch, taken slot by slot."""
+    """The items of one sketch, taken slot by slot."""
 
     def __init__(self, sketch: Sketch) -> None:
         self.sketch = sketch
         self.claims: list[tuple[str, Item, Sense | None]] = []
         """slots that were filled, each with the words and their meaning"""
         self.in_place: list[Item] = []
-        """marks that say not to leave the place"""
+        """items that ask not to leave the place"""
         self.part, self.has_target = self._part()
         self.verb = self._verb()
 
@@ -69,10 +125,11 @@ class Slots:
         if amount is None and degree is None:
             dimension = None
         if amount is not None and amount.value < 0:
-            # "at -2 m/s" is two metres per second backward.
+            # "at -2 m/s" is backward, "by -90 degrees" to the right
             amount = amount.model_copy(update={"value": -amount.value})
-            direction = direction or Direction.BACKWARD
-        if amount is not None and amount.unit == "share" and degree == Degree.MOST:
+            is_turn = self.verb is Act.TURN
+            direction = direction or (Direction.RIGHT if is_turn else Direction.BACKWARD)
+        if amount is not None and amount.unit == "share" and degree is Degree.MOST:
             degree = None  # "80 % of top speed"
         return Frame(
             verb=self.verb,
@@ -93,81 +150,85 @@ class Slots:
             part=self.part.name if self.part else None,
             bodies=self.part.bodies if self.part else (),
             postures=self._postures(),
-            styles=self._styles(),
+            styles=tuple(style for style in Style if style in self._used("style")),
             phase=self.sketch.phase,
         )
 
     def _senses(self, slot: str) -> Iterator[tuple[Item, Sense]]:
-        for mark in self.sketch.marks:
-            sense = mark.sense(self.verb)
-            if sense is not None and sense.slot == slot and mark.slot != "until_end":
-                yield mark, sense
+        for item in self.sketch.items:
+            sense = item.sense(self.verb)
+            if sense is not None and sense.slot == slot and item.slot != "until_end":
+                yield item, sense
 
-    def _use(self, slot: str, mark: Item, sense: Sense | None = None) -> None:
-        self.claims.append((slot, mark, sense))
+    def _use(self, slot: str, item: Item, sense: Sense | None = None) -> None:
+        self.claims.append((slot, item, sense))
+
+    def _used(self, slot: str) -> set[str]:
+        """Use all words for a slot; return their values."""
+        found = list(self._senses(slot))
+        self.claims += [(slot, item, sense) for item, sense in found]
+        return {sense.value for _, sense in found}
 
     def _part(self) -> tuple[BodyPart | None, bool]:
         """Return the part it is about; a target is what is reached, not a part."""
         part, has_target = None, False
-        for mark in self.sketch.marks:
-            if mark.part is not None and mark.part.name == "target":
-                self._use("target", mark)
+        for item in self.sketch.items:
+            if item.part is not None and item.part.name == "target":
+                self._use("target", item)
                 has_target = True
-            elif mark.part is not None and part is None:
-                self._use("part", mark)
-                part = mark.part
+            elif item.part is not None and part is None:
+                self._use("part", item)
+                part = item.part
         return part, has_target
 
     def _verb(self) -> Act:
         """Return what is meant: moving to a target is reaching, moving an arm is swinging it."""
         verb, weak = self.sketch.verb, self.sketch.says.get("weak")
-        if verb == Act.GO and self.has_target:
+        if verb is Act.GO and self.has_target:
             return Act.REACH
-        if verb == Act.REACH and not self.has_target:
+        if verb is Act.REACH and not self.has_target:
             # "reach 2 m/s": nothing is reached for.
-            said = [implied_verb(mark) for mark in self.sketch.marks if mark.reading]
+            said = [implied_verb(item) for item in self.sketch.items if item.reading]
             return next((each for each in said if each is not None), verb)
-        if verb == Act.LIFT and self.part is not None and self.part.name == "torso":
+        if verb is Act.LIFT and self.part is not None and self.part.name == "torso":
             return Act.STAND  # tall: see _postures
         limb = self.part is not None and any(word in self.part.name for word in _LIMBS)
-        return Act.SWING if verb == Act.GO and weak and limb else verb
+        return Act.SWING if verb is Act.GO and weak and limb else verb
 
     def _direction(self) -> Direction | None:
-        found = list(self._senses("direction"))
-        values = [Direction(sense.value) for _, sense in found]
-        said = self.sketch.says.get("direction")
-        exact = [each for each in values if each not in (Direction.UP, Direction.IN_PLACE)]
-        if any(each in (Direction.LEFT, Direction.RIGHT) for each in exact):
-            exact = [each for each in exact if each != Direction.SIDEWAYS]
-        if not exact and not said:
-            for mark, sense in found:
-                self._use("direction", mark, sense)
-            named = values[0] if values else None
-            return None if self.verb in _TURNING and named == Direction.UP else named
-        for (mark, sense), value in zip(found, values, strict=True):
-            if value == Direction.IN_PLACE and said != Direction.IN_PLACE:
-                self.in_place.append(mark)
-            elif value in (Direction.UP, Direction.IN_PLACE) or value not in exact[1:]:
-                self._use("direction", mark, sense)
-        return exact[0] if exact else Direction(said) if said else None
+        found = [(Direction(sense.value), item, sense) for item, sense in self._senses("direction")]
+        own = self.sketch.says.get("direction")
+        exact = [value for value, _, _ in found if value not in _BESIDES]
+        if Direction.LEFT in exact or Direction.RIGHT in exact:
+            exact = [value for value in exact if value is not Direction.SIDEWAYS]
+        is_exact = bool(exact or own)
+        for value, item, sense in found:
+            if is_exact and value is Direction.IN_PLACE and own != Direction.IN_PLACE:
+                self.in_place.append(item)
+            elif value not in exact[1:]:
+                self._use("direction", item, sense)
+        if is_exact:
+            return exact[0] if exact else Direction(own)
+        named = found[0][0] if found else None
+        return None if self.verb in _TURNING and named is Direction.UP else named
 
     def _ground(
         self, direction: Direction | None
     ) -> tuple[TerrainKind | None, float | None, Direction | None]:
         """Return what it goes over, how hard that is, and where to, as far as is said."""
         named, hardest = self.sketch.says.get("ground"), None
-        for mark, sense in self._senses("ground"):
+        for item, sense in self._senses("ground"):
             if named not in (None, sense.value):
                 continue  # one kind of ground at a time
             climbs = Direction(sense.says["direction"]) if "direction" in sense.says else None
             if {climbs, direction} == {Direction.UP, Direction.DOWN}:
-                # Not both at once: the first is meant, the other is left unread, and so named.
+                # Not both at once: the first is meant, the other is left unread, and so reported.
                 said = [
-                    (slot, other, meant)
-                    for slot, other, meant in self.claims
-                    if meant and direction in (meant.value, meant.says.get("direction"))
+                    claim
+                    for claim in self.claims
+                    if claim[2] and direction in (claim[2].value, claim[2].says.get("direction"))
                 ]
-                if not all(mark.at < other.at for _, other, _ in said):
+                if not all(item.at < other.at for _, other, _ in said):
                     continue
                 self.claims = [claim for claim in self.claims if claim not in said]
             own = str(self.sketch.says.get("direction", ""))
@@ -175,73 +236,68 @@ class Slots:
                 # "reverse up the ramp": on slopes and stairs it goes ahead, and that is reported.
                 self._use("direction", Item("verb", self.sketch.at), Sense("direction", own))
             direction = climbs or direction
-            self._use("ground", mark, sense)
+            self._use("ground", item, sense)
             named, hardest = sense.value, sense.says.get("hardest")
         return next((kind for kind in TERRAINS if kind == named), None), hardest, direction
 
     def _degree(self) -> tuple[Degree | None, str | None]:
-        """Return the degree in words and what it is about, where words say so."""
+        """Return the degree in words and its dimension, where words say so."""
         says = self.sketch.says
-        nouns = list(self._senses("dimension"))
-        marks = list(self._senses("degree"))
-        for mark, sense in (*marks, *nouns):
-            self._use("degree", mark, sense)
-        named = [s.says["dimension"] for _, s in marks if "dimension" in s.says]
+        nouns, found = list(self._senses("dimension")), list(self._senses("degree"))
+        for item, sense in (*found, *nouns):
+            self._use("degree", item, sense)
+        named = [s.says["dimension"] for _, s in found if "dimension" in s.says]
         dimension = next(iter((*named, *(s.value for _, s in nouns))), None)
-        marks = [each for each in marks if not self._follows_number(each[0])]
-        if any(sense.value == "most" and self._is_about_manner(mark) for mark, sense in marks):
+        # Of "1 m high" the degree only says what the number measures.
+        measured = {item.end for item in self.sketch.items if item.unit}
+        found = [each for each in found if each[0].at[0] not in measured]
+        if any(sense.value == "most" and self._is_about_manner(item) for item, sense in found):
             return None, dimension
-        degree = _combined([sense.value for _, sense in marks])
+        degree = _combined([sense.value for _, sense in found])
         if degree is None and not dimension and says.get("degree"):
             return Degree(says["degree"]), says.get("dimension", _ABOUT[self.verb])
         postures = {sense.value for _, sense in self._senses("posture")}
-        if degree == Degree.MOST and dimension is None and postures & {Posture.LOW, Posture.HIGH}:
+        if degree is Degree.MOST and dimension is None and postures & {Posture.LOW, Posture.HIGH}:
             dimension = "height"
         return degree, dimension or (says.get("dimension") if degree else None)
 
-    def _follows_number(self, mark: Item) -> bool:
-        """Return whether it only says what a number measures: "1 m high"."""
-        numbers = [each for each in self.sketch.marks if each.reading and each.reading.amount]
-        return any(number.end == mark.at[0] for number in numbers)
-
     def _is_about_manner(self, most: Item) -> bool:
         """Return whether "as possible" belongs to a manner: "as smoothly as possible"."""
-        for mark in self.sketch.marks:
-            sense = mark.sense(self.verb)
-            if sense is None or len(most.at) < 2 or mark.end != most.at[1]:
-                continue
-            posed = sense.slot == "posture" and sense.value not in (Posture.LOW, Posture.HIGH)
-            return sense.slot == "style" or posed
+        for item in self.sketch.items:
+            sense = item.sense(self.verb)
+            if sense is not None and len(most.at) > 1 and item.end == most.at[1]:
+                posed = sense.slot == "posture" and sense.value not in (Posture.LOW, Posture.HIGH)
+                return sense.slot == "style" or posed
         return False
 
-    def _number(self, dimension: str | None) -> Numbers:
+    def _number(self, dimension: str | None) -> _Numbers:
         """Return the amount, count and duration; a second one of a kind stays unused."""
-        found = Numbers()
-        for mark in self.sketch.marks:
-            reading = mark.reading
+        found = _Numbers()
+        for item in self.sketch.items:
+            reading = item.reading
             if reading is None or dimension == "energy":
                 continue  # no share of the power is measured
             amount, count = reading.amount, reading.count
             if reading.bare is not None:
                 # "speed 2" is one; of "two quick jumps" it is how many.
                 is_named = any(self._senses("dimension")) or 0 < reading.bare < 1
-                amount, count = self._bare(reading.bare, dimension if is_named else None)
-                if amount is not None and reading.rule is not None:
-                    amount = amount.model_copy(update={"rule": reading.rule})
+                amount, count = self._bare(reading, dimension if is_named else None)
             slot = found.take(reading, amount, count)
             if slot is not None:
-                self._use(slot, mark)
+                self._use(slot, item)
         return found
 
-    def _bare(self, value: float, dimension: str | None) -> tuple[Amount | None, int | None]:
-        """Return what a number without a unit means beside this verb."""
+    def _bare(self, reading: Reading, dimension: str | None) -> tuple[Amount | None, int | None]:
+        """Return what a number without a unit means together with this verb."""
+        value, unit = reading.bare or 0.0, None
         if self.verb in _TURNING and value in table("numbers")["angles"]["bare_degrees"]:
-            return Amount(value=math.radians(value), unit="rad", rule="about"), None
-        if self.verb in _TURNING and 0 < value < 1:  # "a half twist"
-            return Amount(value=value, unit="turns", rule="about"), None
-        if dimension in _UNIT_OF:
+            value, unit = math.radians(value), "rad"
+        elif self.verb in _TURNING and 0 < value < 1:  # "a half twist"
+            unit = "turns"
+        elif dimension in _UNIT_OF:
             unit = "share" if 0 < value < 1 else _UNIT_OF[dimension]
-            return Amount(value=value, unit=unit, rule="about"), None
+        if unit is not None:
+            return Amount(value=value, unit=unit, rule=reading.rule or "about"), None
         counted = self.verb in _COUNTED or self.sketch.says.get("gait") == "step"
         whole = counted and value >= 1 and value == int(value)
         return None, int(value) if whole else None
@@ -265,44 +321,32 @@ class Slots:
         return dimension or (_ABOUT[self.verb] if degree else None)
 
     def _until_end(self, timed: bool) -> bool:
-        """Return whether it goes on to the end; "stay for 3 seconds" says how long instead."""
-        marks = [mark for mark in self.sketch.marks if mark.slot == "until_end"]
-        for mark in marks:
-            self._use("until_end", mark)
-        return bool(marks or (self.sketch.says.get("until_end") and not timed))
+        """Return whether it lasts to the end; "stay for 3 seconds" says how long instead."""
+        found = [item for item in self.sketch.items if item.slot == "until_end"]
+        self.claims += [("until_end", item, None) for item in found]
+        return bool(found or (self.sketch.says.get("until_end") and not timed))
 
     def _postures(self) -> tuple[Posture, ...]:
-        found = {Posture(each) for each in self.sketch.says.get("postures", ())}
+        more = [sense.says.get("postures", ()) for _, sense in self._senses("posture")]
+        found = {*self.sketch.says.get("postures", ()), *(each for said in more for each in said)}
         one = self.part is not None and self.part.name in _ONE_LEG
         if one and self.verb in (Act.STAND, Act.BALANCE, Act.HOP):
             found.add(Posture.ONE_LEG)
-        if self.sketch.verb == Act.LIFT and self.verb == Act.STAND:
+        if self.sketch.verb is Act.LIFT and self.verb is Act.STAND:
             found.add(Posture.HIGH)
-        for mark, sense in self._senses("posture"):
-            self._use("posture", mark, sense)
-            found |= {Posture(sense.value), *map(Posture, sense.says.get("postures", ()))}
+        found |= self._used("posture")
         return tuple(each for each in Posture if each in found)
-
-    def _styles(self) -> tuple[Style, ...]:
-        styles: set[Style] = set()
-        for mark, sense in self._senses("style"):
-            self._use("style", mark, sense)
-            styles.add(Style(sense.value))
-        return tuple(style for style in Style if style in styles)
 
 
 def _combined(values: list[str]) -> Degree | None:
     """Return one degree for all that was said: "very fast", "a little faster"."""
-    if Degree.MOST in values:  # "as slowly as possible", "as little as possible"
-        least = {Degree.SLOW: Degree.VERY_SLOW, Degree.LITTLE: Degree.LITTLE}
-        return next((least[Degree(v)] for v in values if v in least), Degree.MOST)
     degrees = [Degree(value) for value in values if value != "intensify"]
-    if not degrees:
-        return None
-    stronger = len(values) > len(degrees) or Degree.MUCH in degrees
-    speeds = [degree for degree in degrees if degree not in (Degree.MUCH, Degree.LITTLE)]
-    if Degree.LITTLE in degrees:
-        return Degree.LITTLE
-    if speeds:
-        return _STRONGER.get(speeds[0], speeds[0]) if stronger else speeds[0]
-    return degrees[0]
+    if Degree.MOST in degrees:  # "as slowly as possible", "as little as possible"
+        return next((_LEAST[each] for each in degrees if each in _LEAST), Degree.MOST)
+    if not degrees or Degree.LITTLE in degrees:
+        return Degree.LITTLE if degrees else None
+    speeds = [degree for degree in degrees if degree is not Degree.MUCH]
+    if not speeds:
+        return Degree.MUCH
+    is_stronger = len(values) > len(degrees) or Degree.MUCH in degrees
+    return _STRONGER.get(speeds[0], speeds[0]) if is_stronger else speeds[0]
