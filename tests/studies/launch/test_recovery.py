@@ -117,7 +117,7 @@ def test_a_run_whose_supervisor_vanished_is_lost_and_tried_again(
                 time.sleep(0.01)
     state = study.state
     assert state.candidates[candidate].status == "debug"
-    assert state.candidates[candidate].reason == "seed 1 was lost 3 times"
+    assert f"seed 1: {done.run} was lost" in state.candidates[candidate].reason
     assert [e.data["retried_as"] for e in study.events if e.kind == "run.retried"]
 
 
@@ -139,7 +139,7 @@ def test_another_boot_means_lost(study, candidate, monkeypatch):
     [
         ("raise SystemExit(3)", "failed", "it ended with code 3"),
         ("import os, signal; os.kill(os.getpid(), signal.SIGSEGV)", "failed", "died of SIGSEGV"),
-        ("pass", "failed", "silent failure: it left no done"),
+        ("pass", "failed", "silent failure: it left no marker done"),
     ],
 )
 def test_an_end_is_judged_by_more_than_its_exit_code(
@@ -190,9 +190,9 @@ def test_time_that_is_over_ends_a_run(study, candidate, monkeypatch, until_over)
 # ---------------------------------------------------------------------------- trees
 
 
-def patched(study, mode):
+def patched(study):
 
-    change = {"change": {}, "isolation": {"mode": mode}, "kind": "code"}
+    change = {"change": {}, "isolation": {"mode": "worktree"}, "kind": "code"}
     update_yaml(study.folder.contract, {"generated_code": {"allowed": True, "sandbox": "process"}})
 
     amend(study, HUMAN, "a test needs it")
@@ -200,10 +200,9 @@ def patched(study, mode):
     return make_candidate(study, patch=PATCH, **draft(study, **change))
 
 
-@pytest.mark.parametrize("mode", ["worktree", "copy"])
-def test_a_patched_candidate_runs_in_its_own_tree(study, mode, until_over):
+def test_a_patched_candidate_runs_in_its_own_tree(study, until_over):
 
-    name = patched(study, mode)
+    name = patched(study)
     made = study.candidate(name)
     review_candidate(study, name, HUMAN, "it does what it says", is_exploit=False)
     done = launch(study, LaunchRequest(name, "smoke", 1, True, TOKEN), AGENT)
@@ -218,7 +217,7 @@ def test_a_patched_candidate_runs_in_its_own_tree(study, mode, until_over):
 
 def test_a_decided_candidates_worktree_is_removed_unless_it_holds_results(study, until_over):
 
-    name = patched(study, "worktree")
+    name = patched(study)
     tree = prepare_tree(study.folder, study.candidate(name))
     reconcile(study, processes=True)
     assert tree.is_dir()
@@ -231,9 +230,8 @@ def test_a_decided_candidates_worktree_is_removed_unless_it_holds_results(study,
     assert not tree.exists()
 
 
-@pytest.mark.parametrize("mode", ["worktree", "copy"])
-def test_a_tree_whose_making_was_cut_short_is_made_again(study, monkeypatch, mode):
-    made = study.candidate(patched(study, mode))
+def test_a_tree_whose_making_was_cut_short_is_made_again(study, monkeypatch):
+    made = study.candidate(patched(study))
     with monkeypatch.context() as patch:
         crash_at(patch, isolation, "write_json")
         with pytest.raises(Crash):

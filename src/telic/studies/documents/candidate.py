@@ -88,7 +88,7 @@ class Plan(DocumentPart):
 class Isolation(DocumentPart):
     """Where the change is made."""
 
-    mode: Literal["in_place", "worktree", "copy"] = "in_place"
+    mode: Literal["in_place", "worktree"] = "in_place"
     worktree: str | None = None
     gpu: int | None = None
 

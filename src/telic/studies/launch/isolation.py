@@ -1,9 +1,8 @@
-"""The tree that a candidate runs in: the repository itself, a git worktree, or a copy.
+"""The tree that a candidate runs in: the repository itself, or a git worktree of its own.
 
 A tree is made once per candidate revision. Its manifest is written last: a tree without one was
 never finished, nothing ever ran in it, and it is made again. A candidate that runs in place goes on
-in a worktree of its own commit once the repository has moved on: what it is does not change because
-somebody committed something else.
+in a worktree of its own commit once the repository has moved on.
 """
 
 from __future__ import annotations
@@ -19,28 +18,21 @@ from telic.storage.files import read_record, write_json
 from telic.storage.locks import taking_turns
 from telic.storage.reading import file_hash
 from telic.studies import git_read
-from telic.studies.canonical import content_hash
 from telic.studies.documents.candidate import Candidate
 from telic.studies.errors import EnvironmentBlocked
 from telic.studies.folder import STATE_FOLDER, StudyFolder
 
 _GIT_S = 300
-TreeMode = Literal["in_place", "worktree", "copy"]
+TreeMode = Literal["in_place", "worktree"]
 
 
 class TreeManifest(Record):
     """What a tree was when it was made."""
 
     schema_version: Literal[1] = 1
-    mode: Literal["worktree", "copy"]
-    base_commit: str | None
+    base_commit: str
     files: dict[str, str]
-    """path to hash: what differs from the base (worktree), or everything (copy)"""
-
-    @property
-    def hash(self) -> str:
-        """What the ledger binds a launch to."""
-        return content_hash(self.files)
+    """path to hash: what differs from the base"""
 
 
 def mode_of(folder: StudyFolder, candidate: Candidate) -> TreeMode:
@@ -79,14 +71,13 @@ def is_made(folder: StudyFolder, candidate: Candidate) -> bool:
 
 def prepare_tree(folder: StudyFolder, candidate: Candidate) -> Path:
     """Make the candidate's tree unless it is there; return it."""
-    mode = mode_of(folder, candidate)
-    if mode == "in_place":
+    if mode_of(folder, candidate) == "in_place":
         return folder.root
     tree = _own_tree(folder, candidate)
     tree.parent.mkdir(parents=True, exist_ok=True)
     with taking_turns(folder.locks / "worktrees.lock"):
         if not is_made(folder, candidate):
-            _make(folder, candidate, tree, mode)
+            _make(folder, candidate, tree)
     return tree
 
 
@@ -101,7 +92,7 @@ def tree_problems(folder: StudyFolder, candidate: Candidate, *, excepted: bool) 
     change = candidate.change
     if mode_of(folder, candidate) == "in_place":
         if (change.patch or change.files) and not excepted:
-            return ["a change of files needs isolation.mode worktree or copy"]
+            return ["a change of files needs isolation.mode worktree"]
         return [] if excepted else _in_place_problems(folder.root, candidate)
     path = manifest_file(folder, candidate)
     if not path.exists():
@@ -110,9 +101,9 @@ def tree_problems(folder: StudyFolder, candidate: Candidate, *, excepted: bool) 
     tree = _own_tree(folder, candidate)
     if not tree.is_dir():
         return [f"its tree {tree} is gone"]
-    if manifest.mode == "worktree" and git_read.head_commit(tree) != manifest.base_commit:
+    if git_read.head_commit(tree) != manifest.base_commit:
         return ["its worktree is not at the base commit any more"]
-    now = _contents(tree, manifest.mode)
+    now = _contents(tree)
     return [
         f"{name} is not what it was when the tree was made"
         for name in sorted(manifest.files.keys() | now.keys())
@@ -142,43 +133,29 @@ def _in_place_problems(root: Path, candidate: Candidate) -> list[str]:
     return problems
 
 
-def _make(folder: StudyFolder, candidate: Candidate, tree: Path, mode: TreeMode) -> None:
-    if mode == "worktree":
-        if candidate.base_commit is None:
-            raise EnvironmentBlocked("E_TREE", f"{candidate.id} names no base commit.")
-        _git(folder.root, "worktree", "prune")
-        if tree.exists():
-            _git(folder.root, "worktree", "remove", "--force", str(tree))
-        _git(folder.root, "worktree", "add", "--detach", str(tree), candidate.base_commit)
-    else:
-        if tree.exists():
-            shutil.rmtree(tree)  # our own, unfinished
-        skipped = shutil.ignore_patterns(".git", STATE_FOLDER, "__pycache__")
-        shutil.copytree(folder.root, tree, symlinks=True, ignore=skipped)
+def _make(folder: StudyFolder, candidate: Candidate, tree: Path) -> None:
+    base = candidate.base_commit
+    if base is None:
+        raise EnvironmentBlocked("E_TREE", f"{candidate.id} names no base commit.")
+    _git(folder.root, "worktree", "prune")
+    if tree.exists():
+        _git(folder.root, "worktree", "remove", "--force", str(tree))
+    _git(folder.root, "worktree", "add", "--detach", str(tree), base)
     home = folder.candidate_file(candidate.id, candidate.revision).parent
     if candidate.change.patch:
-        patch = (home / candidate.change.patch).resolve()
-        # Outside of a repository, or git would look for the paths in the one around the copy.
-        _git(tree, "apply", "-p1", str(patch), alone=mode == "copy")
+        _git(tree, "apply", "-p1", str((home / candidate.change.patch).resolve()))
     for changed in candidate.change.files:
         target = tree / changed.path
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(home / "files" / changed.path, target)
-    base = candidate.base_commit if mode == "worktree" else None
-    facts = {"mode": mode, "base_commit": base, "files": _contents(tree, mode)}
-    write_json(manifest_file(folder, candidate), TreeManifest.model_validate(facts))
+    manifest = TreeManifest(base_commit=base, files=_contents(tree))
+    write_json(manifest_file(folder, candidate), manifest)
 
 
-def _contents(tree: Path, mode: str) -> dict[str, str]:
-    if mode == "worktree":
-        names = _changed(tree)
-    else:
-        files = (path for path in tree.rglob("*") if path.is_file() and not path.is_symlink())
-        names = [str(path.relative_to(tree)) for path in files]
+def _contents(tree: Path) -> dict[str, str]:
     return {
         name: file_hash(tree / name) if (tree / name).is_file() else "absent"
-        for name in sorted(names)
-        if not _is_compiled(name)
+        for name in sorted(_changed(tree))
     }
 
 
@@ -198,11 +175,9 @@ def _is_compiled(name: str) -> bool:
     return "__pycache__" in name.split("/") or name.endswith(".pyc")
 
 
-def _git(folder: Path, *words: str, alone: bool = False) -> None:
+def _git(folder: Path, *words: str) -> None:
     environment = {k: v for k, v in os.environ.items() if not k.startswith("GIT_")}
     environment |= {"GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C"}
-    if alone:
-        environment["GIT_CEILING_DIRECTORIES"] = str(folder.parent)
     done = subprocess.run(
         # A repository's hooks are its own programs; checking a tree out must not run them.
         ["git", "-c", "core.hooksPath=/dev/null", *words],

@@ -54,12 +54,12 @@ class RunProcess:
     def state(self) -> ProcessState:
         """What became of the launch; `gone` is a supervisor that left no record."""
         claim = self.claim
-        if claim is None:
-            return "unclaimed"
-        if _GIVEN_UP in claim:
+        if claim is not None and _GIVEN_UP in claim:
             return "given_up"
         if self.exit_record is not None:
             return "ended"
+        if claim is None:
+            return "unclaimed"
         if claim.get("host") != socket.gethostname():
             return "elsewhere"
         if _is_alive(claim):

@@ -22,14 +22,13 @@ from telic.studies.canonical import existing_key, moment, utc_now
 from telic.studies.documents.adapter import RepositoryOutputs
 from telic.studies.documents.base import RUNNER, SYSTEM
 from telic.studies.documents.candidate import CandidateStatus, KilledBy, RunStatus
-from telic.studies.documents.contract import Amounts, Phase
+from telic.studies.documents.contract import Amounts
 from telic.studies.errors import StudyError
 from telic.studies.evidence.artefacts import seal_key, why_unsealed
 from telic.studies.evidence.measurement import missing_outputs
 from telic.studies.launch.isolation import remove_tree
 from telic.studies.launch.process import RunProcess
-from telic.studies.queue import MOST_ATTEMPTS, why_seed_is_spent
-from telic.studies.state import CandidateState, RunState
+from telic.studies.state import RunState
 from telic.studies.study import Study
 
 _DECIDED = (CandidateStatus.REJECTED, CandidateStatus.REVERTED)
@@ -233,49 +232,18 @@ def due_move(study: Study, name: str) -> DueMove | None:
     phase = standing.phase
     if standing.status != CandidateStatus.LAUNCHED or phase is None:
         return None
-    tries = _tries(study, name, standing)
-    if broken := [why for each in tries.values() if (why := _why_broken(each))]:
+    jobs = [job for job in study.jobs if (job.candidate, job.phase) == (name, phase)]
+    if broken := [f"seed {job.seed}: {job.reason}" for job in jobs if job.status == "failed"]:
         return DueMove(CandidateStatus.DEBUG, "; ".join(broken), {})
-    latest = [each[-1] for each in tries.values()]
-    if any(run.is_live for run in latest):
+    if any(job.status in ("running", "ready", "waiting") for job in jobs):
         return None
-    planned = study.planned_seeds(name, phase)
-    left = planned - {run.seed for run in latest if run.status == RunStatus.FINISHED}
-    if planned and not left:
-        why = f"{len(planned)} of {len(planned)} runs of {phase} finished"
-        facts = {"phase": phase, "seeds": sorted(planned)}
+    if jobs and all(job.status == "done" for job in jobs):
+        why = f"{len(jobs)} of {len(jobs)} runs of {phase} finished"
+        facts = {"phase": phase, "seeds": sorted(job.seed for job in jobs)}
         return DueMove(CandidateStatus.COMPLETED, why, facts)
-    return _lost_seeds(study, name, phase, left)
-
-
-def _lost_seeds(study: Study, name: str, phase: Phase, left: frozenset[int]) -> DueMove | None:
-    """Send a candidate to debug of whose seeds an amendment left none that could still run."""
-    state, pools = study.state, study.contract.seeds
-    spent = [why_seed_is_spent(state, pools, name, phase, seed) for seed in sorted(left)]
-    if not all(spent):
-        return None
-    why = f"nothing of {phase} can be launched any more" + (f": {spent[0]}" if spent else "")
+    reasons = [job.reason for job in jobs if job.status == "cancelled"]
+    why = ": ".join([f"nothing of {phase} can be launched any more", *reasons[:1]])
     return DueMove(CandidateStatus.DEBUG, why, {})
-
-
-def _tries(study: Study, candidate: str, standing: CandidateState) -> dict[int, list[RunState]]:
-    """Return the tries of each seed of the present phase and revision, the oldest first."""
-    tries: dict[int, list[RunState]] = {}
-    for run in study.state.runs_of(candidate, standing.phase).values():
-        if run.status != RunStatus.ABORTED and run.revision == standing.revision:
-            tries.setdefault(run.seed, []).append(run)
-    return tries
-
-
-def _why_broken(tries: list[RunState]) -> str | None:
-    """Return why a seed sends its candidate to debug; a lost run is tried again first."""
-    run = tries[-1]
-    if run.may_be_retried:
-        is_hopeless = len(tries) >= MOST_ATTEMPTS
-        return f"seed {run.seed} was lost {len(tries)} times" if is_hopeless else None
-    if run.status in (RunStatus.FAILED, RunStatus.KILLED):
-        return f"seed {run.seed} was {run.status}: {run.why}"
-    return None
 
 
 def _ending(

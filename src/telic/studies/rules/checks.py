@@ -150,7 +150,7 @@ def is_whole(case: CandidateCase) -> RuleFinding:
     is_in_place = candidate.isolation.mode == "in_place"
     waived = case.study.contract.excepted("worktree_required", case.now) is not None
     if (changes_files or candidate.kind in WRITES_CODE) and is_in_place and not waived:
-        problems.append("isolation.mode is in_place: a change of files needs worktree or copy")
+        problems.append("isolation.mode is in_place: a change of files needs a worktree")
     return RuleFinding(problems)
 
 
