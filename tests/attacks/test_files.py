@@ -41,7 +41,7 @@ def readers(path: Path, home: Path):
     from telic.storage.scalars import read_columns
     from telic.storage.trajectories import read_trajectory
     from telic.training.policy import load_policy
-    from telic.verbs import artifacts, control, session, study_agreement, study_state
+    from telic.verbs import artifacts, control, session, study, study_runs, study_server
 
     runs, root = home / "runs", home / "repository"
     if path.suffix == ".toml":
@@ -53,11 +53,11 @@ def readers(path: Path, home: Path):
     if path.is_relative_to(root):
         study = {"root": root}
         return [
-            ("state", lambda: study_state.status(**study)),
-            ("next", lambda: study_state.next_action(**study)),
-            ("verify", lambda: study_state.verify(**study)),
-            ("check", lambda: study_agreement.contract(**study)),
-            ("report", lambda: study_state.get_report(**study)),
+            ("state", lambda: study_runs.status(**study)),
+            ("next", lambda: study_runs.next_action(**study)),
+            ("verify", lambda: study_runs.verify(**study)),
+            ("check", lambda: agreed.contract(**study)),
+            ("report", lambda: study_server.get_report(**study)),
         ]
     name = path.relative_to(runs).parts[0]
     calls = [

@@ -235,7 +235,7 @@ def test_a_killed_command_leaves_no_process_behind_and_can_be_resumed(tmp_path):
         ["study", "from", "x" * 300],
         ["orders", "list", "--session", "x" * 300],
         ["plugin", "build", "--root", "reward.py"],
-        ["study", "resume", "--root", "reward.py/below"],
+        ["study", "run", "--resume", "--root", "reward.py/below"],
     ],
     ids=lambda words: " ".join(words)[:30],
 )

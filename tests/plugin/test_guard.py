@@ -97,7 +97,7 @@ def test_a_script_that_also_evaluates_may_evaluate(with_adapter):
         "telic study approve",
         "script -qc 'telic study approve budget' /dev/null",
         "yes | .venv/bin/telic study approve",
-        "TELIC_ACTOR=human:ada telic study resume",
+        "TELIC_ACTOR=human:ada telic study run --resume",
     ],
 )
 def test_nobody_answers_for_a_person(repository, line):

@@ -16,12 +16,9 @@ if TYPE_CHECKING:
     from telic.studies.decide import DecisionOutcome
     from telic.studies.launch.launch import DryRun
     from telic.studies.next import NextAction
-    from telic.verbs.study import NewStudy
-    from telic.verbs.study_agreement import AdapterReport, ContractView
+    from telic.verbs.study import AdapterReport, ContractView, NewStudy
     from telic.verbs.study_candidates import ProposedCandidate
-    from telic.verbs.study_evidence import StudyAudit
-    from telic.verbs.study_runs import StudyProgress
-    from telic.verbs.study_state import LedgerReport, StatusReport
+    from telic.verbs.study_runs import LedgerReport, StatusReport, StudyAudit, StudyProgress
 
 _DONE = "[green]✓[/]"
 _MARKS = {True: _DONE, False: "[red]✗[/]", None: "[dim]-[/]"}
@@ -191,6 +188,8 @@ def show_run_report(report: StudyProgress) -> None:
         launched, why = report.launched, f": {report.why}" if report.why else ""
         console.print(f"{_DONE} {launched.run} {report.status}{escape(why)}")
         print_facts({"folder": launched.folder, "pid": launched.pid})
+    elif report.status is not None:
+        console.print(f"{_DONE} {report.study} is {report.status}")
     else:
         steps = ", ".join(f"{name} {count}" for name, count in report.steps.items())
         print_facts({"done": steps or "nothing", "incumbent": report.incumbent})

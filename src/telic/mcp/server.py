@@ -36,7 +36,7 @@ from telic.studies.evidence.measurement import read_run_log, run_state
 from telic.studies.folder import read_registry
 from telic.studies.launch.command import REDACTED, is_secret_name, redact_keys
 from telic.studies.offline import offline
-from telic.verbs.study_state import get_report
+from telic.verbs.study_server import get_report
 
 _STUDY = "telic://{task}/{study}"
 _JSON, _MARKDOWN, _YAML = "application/json", "text/markdown", "application/yaml"

@@ -46,7 +46,7 @@ from telic.studies.decide import DecisionOutcome
 from telic.studies.launch.launch import LaunchResult
 from telic.verbs import catalogue
 from telic.verbs.background import StartedJob, start_verb
-from telic.verbs.study_agreement import Approvals, ContractView
+from telic.verbs.study import Approvals, ContractView
 
 
 class PersonAnswer(Record):
@@ -108,34 +108,38 @@ class VerbTool:
 
 
 TOOLS = (
-    VerbTool("get_state", "study_state:get_state", READS),
-    VerbTool("show", "study_state:status", READS),
-    VerbTool("list_candidates", "study_state:list_candidates", READS),
-    VerbTool("list_runs", "study_state:list_runs", READS),
-    VerbTool("get_report", "study_state:get_report", READS),
-    VerbTool("check_gates", "study_runs:check_gates", READS),
-    VerbTool("next_step", "study_state:loop_step", READS),
+    VerbTool("get_state", "study_server:get_state", READS),
+    VerbTool("show", "study_runs:status", READS),
+    VerbTool("list_candidates", "study_server:list_candidates", READS),
+    VerbTool("list_runs", "study_server:list_runs", READS),
+    VerbTool("get_report", "study_server:get_report", READS),
+    VerbTool("check_gates", "study_server:check_gates", READS),
+    VerbTool("next_step", "study_server:loop_step", READS),
     VerbTool("init_study", "study:init", RECORDS),
-    VerbTool("check_adapter", "study_agreement:adapter", RECORDS, hidden=("smoke", "confirm")),
-    VerbTool("draft_contract", "study_agreement:draft_contract", RECORDS),
+    VerbTool("check_adapter", "study:adapter", RECORDS, hidden=("smoke", "confirm")),
+    VerbTool("draft_contract", "study:contract", RECORDS, hidden=("amend",)),
     VerbTool("propose_candidate", "study_candidates:propose", RECORDS, hidden=("files", "patch")),
-    VerbTool("continue_study", "study_runs:continue_study", RECORDS),
-    VerbTool("audit", "study_evidence:audit", RECORDS),
-    VerbTool("probe", "study_evidence:probe", RECORDS),
+    VerbTool("continue_study", "study_server:continue_study", RECORDS),
+    VerbTool("audit", "study_runs:audit", RECORDS),
     VerbTool(
-        "propose_decision", "study_candidates:propose_decision", RECORDS, required=("because",)
+        "propose_decision",
+        "study_candidates:decide",
+        RECORDS,
+        required=("because",),
+        help="Record a decision that cites evidence; accept, keep and revert stay proposals.\n\n"
+        "To have a person decide, call request_decision.",
     ),
-    VerbTool("verify_ledger", "study_state:ledger_verify", READS),
-    VerbTool("write_report", "study_state:report", RECORDS),
-    VerbTool("add_note", "study:add_note", ADDS),
-    VerbTool("pause_study", "study:pause_only", RECORDS, required=("because",)),
+    VerbTool("verify_ledger", "study_server:ledger_verify", READS),
+    VerbTool("write_report", "study_runs:report", RECORDS, hidden=("close", "because")),
+    VerbTool("add_note", "study_server:add_note", ADDS),
+    VerbTool("pause_study", "study_server:pause", RECORDS, required=("because",)),
 )
 """what an agent does by itself"""
 
 REQUESTS = (
     VerbTool(
         "request_approval",
-        "study_agreement:approve",
+        "study:approve",
         RECORDS,
         _approved,
         help="Ask the person to approve parts of the contract and the adapter, or a candidate.\n\n"
@@ -143,7 +147,7 @@ REQUESTS = (
     ),
     VerbTool(
         "request_amendment",
-        "study_agreement:contract",
+        "study:contract",
         RECORDS,
         _amended,
         required=("amend",),
@@ -154,7 +158,7 @@ REQUESTS = (
     VerbTool("request_decision", "study_candidates:request_decision", RECORDS, _decided),
     VerbTool(
         "request_resume",
-        "study:resume",
+        "study_server:resume",
         RECORDS,
         lambda _: PersonAnswer(status="agreed", what=("resume",)),
         required=("because",),
@@ -164,8 +168,8 @@ REQUESTS = (
 """what an agent asks a person for"""
 
 LAUNCHES = (
-    VerbTool("launch_candidate", "study_runs:launch_candidate", STARTS, _launched),
-    VerbTool("stop_run", "study_runs:stop_run", STARTS, required=("because",)),
+    VerbTool("launch_candidate", "study_server:launch_candidate", STARTS, _launched),
+    VerbTool("stop_run", "study_server:stop_run", STARTS, required=("because",)),
     VerbTool(
         "start_session",
         "session:run",
@@ -213,7 +217,8 @@ def register(server: Server, tools: tuple[VerbTool, ...]) -> None:
     """Add verbs as tools."""
     for tool in tools:
         verb = catalogue.load(tool.verb)
-        make = _asking if verb.question is not None else _plain
+        # A tool without `answer` never asks: what needs a person is refused to it.
+        make = _plain if verb.question is None or tool.answer is None else _asking
         make = make if tool.command is None else _starting
         add_tool(server, make(tool, verb), tool.hints)
 

@@ -23,7 +23,7 @@ _LINK = re.compile(r"\]\(([^)\s]+)\)")
 _SKILL = re.compile(r"telic-[a-z]+(?:-[a-z]+)*")
 PACKAGE = Path(__file__).parents[1]
 GATE = "telic.studies.launch.launch"
-_USERS = ("verbs/study_runs.py", "studies/drive.py", "studies/smoke.py")
+_USERS = ("verbs/study_runs.py", "verbs/study_server.py", "studies/drive.py", "studies/smoke.py")
 """who may pass the gate: the verbs that start runs, and smoke runs"""
 _MAY_START = ("studies/launch/", "studies/git_read.py")
 """the gate, and read-only git"""

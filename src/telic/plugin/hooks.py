@@ -47,7 +47,8 @@ _READERS = re.compile(
 _READING_MODULES = re.compile(
     "ast|black|compileall|dis|flake8|isort|mypy|py_compile|pyright|pytest|ruff|tokenize"
 )
-_PERSONS = frozenset({"approve", "resume"})
+_PERSONS = {"approve": "", "run": "--resume", "report": "--close"}
+"""commands for people, and the option that makes them so"""
 _PLACEHOLDER = re.compile(r"\{[a-z_]+\}")
 _SECTION = re.compile(r"^commands:\s*\n(?:[ \t#].*\n?|\n)*", re.MULTILINE)
 _LARGEST_SCRIPT = 65_536
@@ -233,7 +234,11 @@ def _persons_word(words: list[str]) -> str | None:
         return None
     for place, word in enumerate(words[:-2]):
         if word.rsplit("/", 1)[-1] == "telic" and words[place + 1] == "study":
-            return words[place + 2] if words[place + 2] in _PERSONS else None
+            command, rest = words[place + 2], words[place + 3 :]
+            option = _PERSONS.get(command)
+            if option is None or (option and option not in rest):
+                return None
+            return f"{command} {option}".strip()
     return None
 
 

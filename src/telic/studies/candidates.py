@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -52,30 +51,20 @@ _INVARIANTS = ({"check": "metric_untouched"}, {"check": "eval_untouched"})
 _REVISABLE = (CandidateStatus.DRAFT, CandidateStatus.VALIDATED, CandidateStatus.DEBUG)
 
 
-@dataclass(frozen=True)
-class Attachments:
-    """Files that come with a draft: a patch, and new content by path in the repository."""
-
-    patch: Path | None = None
-    files: Mapping[str, Path] = field(default_factory=dict[str, Path])
-
-    def contents(self) -> dict[str, bytes]:
-        """Return what to keep, by name in the candidate's folder."""
-        contents = {} if self.patch is None else {PATCH_NAME: _read(self.patch)}
-        return contents | {f"{FILES}/{name}": _read(path) for name, path in self.files.items()}
-
-
 def new_candidate(
     study: Study,
     title: str,
     draft: Mapping[str, Any],
     actor: StudyActor,
-    attachments: Attachments | None = None,
+    attached: Mapping[str, bytes] | None = None,
 ) -> Candidate:
-    """Create a draft from what an author wrote; raises InvalidDocument when it is not valid."""
-    folder = study.folder
+    """Create a draft from what an author wrote; raises InvalidDocument when it is not valid.
+
+    `attached` are files by their name in the folder of the revision: the patch is PATCH_NAME, the
+    new content of a file of the repository is FILES/path.
+    """
+    folder, contents = study.folder, attached or {}
     check_authored(draft)
-    contents = (attachments or Attachments()).contents()
     head = git_read.head_commit(folder.root) if study.is_git else None
     with study.locked():
         values = _filled(_attached(draft, contents), study, head, actor.name)
@@ -94,7 +83,7 @@ def revise_candidate(
     actor: StudyActor,
     *,
     base_revision: int | None = None,
-    attachments: Attachments | None = None,
+    attached: Mapping[str, bytes] | None = None,
 ) -> Candidate:
     """Write a new revision with some parts replaced; the earlier revisions stay.
 
@@ -105,12 +94,12 @@ def revise_candidate(
     E_REVISION when it was revised since `base_revision`.
     """
     check_authored(changes)
-    contents = (attachments or Attachments()).contents()
     with study.locked():
         before, held = study.candidate(candidate), study.candidate_state(candidate)
         _require_revisable(candidate, held, actor, base_revision)
         kept = {k: v for k, v in before.as_data().items() if k in AUTHORED}
-        contents = _files_kept(before, study.candidate_folder(candidate), changes) | contents
+        kept_files = _files_kept(before, study.candidate_folder(candidate), changes)
+        contents = {**kept_files, **(attached or {})}
         values = _attached({**kept, **_merged(kept, changes)}, contents)
         revised = _write(study.folder, candidate, held.revision + 1, values, actor, contents)
         facts = {"base_revision": held.revision, **_hashes(revised)}

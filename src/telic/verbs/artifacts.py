@@ -22,7 +22,7 @@ from telic.verbs.lines import ThingLine, judged_facts, read_line
 
 if TYPE_CHECKING:
     from telic.search.records import SearchSummary
-    from telic.verbs.study_state import StatusReport
+    from telic.verbs.study_runs import StatusReport
 
 _NAMED = "Session, run, search, study or policy: its id, the start of one, a path, or 'latest'."
 _ALL: tuple[Kind, ...] = (*WORK, "study", "policy")
@@ -250,7 +250,7 @@ def _search_page(thing: Thing, member: str | None) -> SearchSummary:
 
 
 def _study_page(thing: Thing, member: str | None) -> StatusReport:
-    from telic.verbs.study_state import status
+    from telic.verbs.study_runs import status
 
     return status(**_study(thing))
 
@@ -325,7 +325,7 @@ def report(request: ThingRequest) -> ReportPlace:
 
         return ReportPlace(None, str(write_page(load(thing.path.parent, thing.path.name))))
     if thing.kind == "study":
-        from telic.verbs.study_state import report as write_report
+        from telic.verbs.study_runs import report as write_report
 
         files = write_report(**_study(thing))
         return ReportPlace(files.markdown, files.page)

@@ -1,21 +1,53 @@
-"""Start, pause and resume a study; and the requests that all study verbs share."""
+"""Set a study up: begin it, describe the repository, agree on the contract and approve it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import Any, TypeVar, cast
 
 from telic.core.config import Record
 from telic.core.request import VerbRequest, argument, context, inner, option, place
+from telic.core.text import pairs
 from telic.core.verb import Question, Verb, verb
+from telic.storage.reading import read_text
+from telic.studies.adapter_check import (
+    AdapterCheck,
+    check_adapter,
+    confirm_all,
+    unconfirmed,
+    unconfirmed_hash,
+)
+from telic.studies.administration import create_study
+from telic.studies.approvals import (
+    Consent,
+    Standing,
+    current_actor,
+    grant,
+    reject,
+    shown,
+    void_changed,
+)
+from telic.studies.contract import (
+    ContractCheck,
+    amend,
+    check_contract,
+    draft_contract,
+    hash_evaluator,
+)
+from telic.studies.documents.base import StudyActor, write_yaml, yaml_text
+from telic.studies.documents.contract import ApprovalKey
+from telic.studies.documents.metrics import MetricSpec, Protocol
+from telic.studies.draft import write_draft
+from telic.studies.errors import GateRefused
+from telic.studies.evidence.measurement import SampleCheck, check_sample
 from telic.studies.folder import StudyKind
-
-if TYPE_CHECKING:
-    from telic.studies.approvals import Consent
-    from telic.studies.documents.base import StudyActor
-    from telic.studies.study import Study
+from telic.studies.launch.attempt import check_words
+from telic.studies.offline import offline
+from telic.studies.smoke import SmokeProof, prove_adapter
+from telic.studies.study import Study
+from telic.studies.templates import write_templates
 
 CANDIDATE = "Candidate, e.g. c-0003-more-tracking."
 RUN = "Run, e.g. r-20260801T090000Z-k3f9qa."
@@ -33,8 +65,6 @@ class RootRequest(VerbRequest):
     @property
     def who(self) -> StudyActor:
         """Who asks, as the ledger names them."""
-        from telic.studies.approvals import current_actor
-
         return self.actor or current_actor()
 
 
@@ -46,8 +76,6 @@ class StudyRequest(RootRequest):
 
     def open(self) -> Study:
         """Return the study that is meant."""
-        from telic.studies.study import Study
-
         return Study.find(self.root, self.task, self.study)
 
     def terminal_command(self, *words: str) -> tuple[str, ...]:
@@ -70,18 +98,11 @@ class PersonRequest(StudyRequest):
         """The yes of a person; raises GateRefused E_NO_HUMAN without one."""
         if self.consent is not None:
             return self.consent
-        from telic.studies.errors import GateRefused
-
         raise GateRefused(
             "E_NO_HUMAN",
             "This needs a person, and nobody was asked.",
             hint="Run the same command in a terminal.",
         )
-
-    def decider(self, needs_person: bool) -> StudyActor:
-        """Return who decides: whoever asks, but a person only with the yes that proves one."""
-        is_unproven = needs_person and self.who.kind == "human"
-        return self.person.actor if self.consent is not None or is_unproven else self.who
 
 
 def study_verb(
@@ -104,8 +125,6 @@ def study_verb(
 def _offline(function: Callable[[Asked], Result]) -> Callable[[Asked], Result]:
     @wraps(function)
     def guarded(request: Asked) -> Result:
-        from telic.studies.offline import offline
-
         with offline(function.__name__.strip("_").replace("_", " ")):
             return function(request)
 
@@ -147,10 +166,6 @@ def init(request: InitRequest) -> NewStudy:
 
     adapter.yaml is drafted from the repository, of which nothing is run: see telic study adapter.
     """
-    from telic.studies.administration import create_study
-    from telic.studies.draft import write_draft
-    from telic.studies.templates import write_templates
-
     folder = create_study(
         request.root,
         request.task,
@@ -166,112 +181,224 @@ def init(request: InitRequest) -> NewStudy:
     return NewStudy(study=folder.name, folder=str(folder.path), questions=questions)
 
 
-# ---------------------------------------------------------------------------- pausing and ending
+# ---------------------------------------------------------------------------- the repository
 
 
-class StudyStatusChange(Record):
-    """A study that was paused, resumed or closed."""
+class AdapterRequest(StudyRequest):
+    """An adapter to draft, check or prove."""
 
-    study: str
-    status: Literal["paused", "open", "closed"]
-    because: str
-    report: str | None = None
+    draft: bool = option(
+        "Write adapter.yaml from the repository; confirmed fields stay.", "--draft", default=False
+    )
+    smoke: bool = option(
+        "Prove it with three smoke runs of the baseline, behind every gate.",
+        "--smoke",
+        default=False,
+    )
+    confirm: str | None = option("With --smoke: the word RUN_CANDIDATE.", default=None)
+    on_step: Callable[[str], None] = inner("Called with each step.", default=lambda _: None)
 
 
-class PauseRequest(PersonRequest):
-    """A study to pause or close."""
+class AdapterReport(Record):
+    """How adapter.yaml was checked, and what smoke runs showed."""
 
-    because: str = option("Why.", "--because", default="asked for")
-    for_good: bool = option(
-        "Close it and write the last report; a person has to agree.", "--for-good", default=False
+    check: AdapterCheck
+    proof: SmokeProof | None = None
+
+    @property
+    def ok(self) -> bool:
+        """No check failed."""
+        return self.check.ok and (self.proof is None or self.proof.ok)
+
+
+@verb(AdapterRequest, exit_code=lambda report: 0 if report.ok else 4)
+def adapter(request: AdapterRequest) -> AdapterReport:
+    """Check adapter.yaml: schema, cited lines and commands. Exit code 4 if something is wrong.
+
+    With --draft it is written again from cheap facts of the repository, of which nothing is run.
+    With --smoke --confirm RUN_CANDIDATE the baseline runs three times in its smoke phase: does it
+    start, obey seeds and steps, log the metric, and does the evaluator evaluate?
+    """
+    check_words(request.smoke, request.confirm)
+    study = request.open()
+    with offline("adapter"):
+        questions = write_draft(study.folder).questions if request.draft else ()
+        check = check_adapter(study.refresh(), questions)
+    if not request.smoke or not check.ok:
+        return AdapterReport(check=check)
+    return AdapterReport(check=check, proof=prove_adapter(study, request.who, request.on_step))
+
+
+# ---------------------------------------------------------------------------- the contract
+
+
+class ContractView(Record):
+    """The contract: problems, open questions, approvals and a sample log."""
+
+    check: ContractCheck
+    ok: bool
+    approvals: tuple[Standing, ...]
+    sample: SampleCheck | None = None
+    voided: tuple[str, ...] = ()
+    """approvals that no longer hold because their text changed"""
+
+    def as_data(self) -> dict[str, Any]:
+        """Return the check with the approvals in it."""
+        rows = [standing.model_dump(mode="json") for standing in self.approvals]
+        sample = None if self.sample is None else self.sample.as_data()
+        check = self.check.model_dump(mode="json")
+        more = {"approvals": rows, "sample": sample, "voided": list(self.voided)}
+        return {**check, "ok": self.ok, **more}
+
+
+class ContractRequest(PersonRequest):
+    """What to change in the contract and its metric and protocol files."""
+
+    answers: Mapping[str, Any] | None = option(
+        "Dotted place and value, e.g. budget.gpu_h=96; repeatable.",
+        "--set",
+        default=None,
+        many=True,
+        read=pairs,
+    )
+    evaluator: Sequence[str] = option(
+        "File that measures results; its hash goes into the protocol. Repeatable.",
+        "--evaluator",
+        default=(),
+        many=True,
+    )
+    metric_spec: dict[str, Any] | None = option("New metric_spec.yaml, as JSON.", default=None)
+    protocol: dict[str, Any] | None = option("New eval_protocol.yaml, as JSON.", default=None)
+    sample: Path | None = option("Log in which every metric must be found.", default=None)
+    amend: str | None = option(
+        "Record contract.yaml as a new version, for this reason.", "--amend", default=None
     )
 
 
-def _close_question(request: PauseRequest) -> Question | None:
-    if not request.for_good:
+def _amend_question(request: ContractRequest) -> Question | None:
+    # Before anything is approved the contract is a draft, and its author may record it.
+    study = request.open()
+    if request.amend is None or not study.state.approvals:
         return None
     return Question(
-        f"Close {request.open().name} for good? Nothing more is launched in it.",
-        request.terminal_command("pause", "--for-good", "--because", request.because),
+        f"{read_text(study.folder.contract)}\nAmend the contract of {study.name}: {request.amend}",
+        request.terminal_command("contract", "--amend", request.amend),
     )
 
 
-@study_verb(PauseRequest, question=_close_question)
-def pause(request: PauseRequest) -> StudyStatusChange:
-    """Stop launches until a person resumes the study; live runs continue."""
-    from telic.studies.administration import close_study, pause_study
-    from telic.studies.next import next_step
-    from telic.studies.report import write_report
-
-    study, because = request.open(), request.because
-    if not request.for_good:
-        pause_study(study, request.who, because)
-        return StudyStatusChange(study=study.name, status="paused", because=because)
-    close_study(study, request.person, because)
-    write_report(study, next_step(study))
-    report = str(study.folder.report)
-    return StudyStatusChange(study=study.name, status="closed", because=because, report=report)
+def _contract_exit(view: ContractView) -> int:
+    return 0 if view.ok and not (view.sample and view.sample.missing) else 4
 
 
-class PauseOnlyRequest(StudyRequest):
-    """A study to pause."""
+@study_verb(ContractRequest, exit_code=_contract_exit, question=_amend_question)
+def contract(request: ContractRequest) -> ContractView:
+    """Check the contract; exit code 4 if something is wrong or a version is not recorded yet.
 
-    because: str = option("Why.", default="asked for")
-
-
-@study_verb(PauseOnlyRequest)
-def pause_only(request: PauseOnlyRequest) -> StudyStatusChange:
-    """Stop launches until a person resumes the study; live runs continue."""
-    from telic.studies.administration import pause_study
-
+    --set, --metric-spec, --protocol and --evaluator change it first; --amend records a new version.
+    Once parts are approved, a person agrees to it; approvals of changed text become void.
+    """
     study = request.open()
-    pause_study(study, request.who, request.because)
-    return StudyStatusChange(study=study.name, status="paused", because=request.because)
+    folder = study.folder
+    if request.metric_spec:
+        write_yaml(folder.metric_spec, MetricSpec.parse(request.metric_spec, "metric_spec"))
+    if request.protocol:
+        write_yaml(folder.protocol, Protocol.parse(request.protocol, "protocol"))
+    if request.answers:
+        draft_contract(study, dict(request.answers))
+    if request.evaluator:
+        hash_evaluator(study, request.evaluator)
+    if request.amend is not None:
+        actor = request.person.actor if study.state.approvals else request.who
+        amend(study.refresh(), actor, request.amend)
+    voided = tuple(str(event.data["key"]) for event in void_changed(study.refresh()))
+    sample = None if request.sample is None else check_sample(folder, request.sample)
+    found = check_contract(study)
+    return ContractView(
+        check=found, ok=found.ok, approvals=study.standings, sample=sample, voided=voided
+    )
 
 
-class ResumeRequest(PersonRequest):
-    """A study to resume."""
+# ---------------------------------------------------------------------------- approvals
 
-    because: str = option("Why.", "--because", default="asked for")
+ADAPTER = "adapter"
+"""what stands for the fields of the adapter among the things that are approved"""
 
 
-def _resume_question(request: ResumeRequest) -> Question:
-    from telic.studies.administration import why_stopped
+class ApproveRequest(PersonRequest):
+    """What a person is to approve."""
 
-    study = request.open()
+    keys: Sequence[ApprovalKey] = argument(
+        "What to approve; everything missing if left out.", default=(), many=True, what="approval"
+    )
+    candidate: str | None = option(
+        "For experiment and physical_actuation: the candidate.", default=None
+    )
+    note: str = option("A word for the record.", default="")
+    refuse: bool = option("Say no instead of yes.", "--reject", default=False)
+
+    def subjects(self) -> dict[str, str]:
+        """Return the hash of everything that is to be approved, by its key.
+
+        With everything that is missing comes what the adapter says and nobody confirmed.
+        """
+        study = self.open()
+        keys = self.keys or [approval.key for approval in study.missing_approvals]
+        found: dict[str, str] = {k: study.standing(k, self.candidate).subject_hash for k in keys}
+        guessed = None if self.keys or self.refuse else unconfirmed_hash(study)
+        return found if guessed is None else {ADAPTER: guessed, **found}
+
+
+class Approvals(Record):
+    """What was said about the parts of a study."""
+
+    study: str
+    keys: tuple[str, ...]
+    said: str = "approved"
+
+    def as_data(self) -> dict[str, Any]:
+        """Return the keys."""
+        return {"study": self.study, "keys": list(self.keys)}
+
+
+def _approve_question(request: ApproveRequest) -> Question | None:
+    study, seen = request.open(), request.subjects()
+    if not seen:
+        return None
+    texts = [f"── {key}\n{yaml_text(_shown(study, key, request.candidate))}" for key in seen]
+    word = "Reject" if request.refuse else "Approve"
+    candidate = ("--candidate", request.candidate) if request.candidate else ()
+    refuse = ("--reject",) if request.refuse else ()
     return Question(
-        f"Resume {study.name}? It stopped because: {why_stopped(study)}",
-        request.terminal_command("resume", "--because", request.because),
+        "\n".join([*texts, f"{word} {', '.join(seen)} of {study.name}?"]),
+        request.terminal_command("approve", *seen, *candidate, *refuse),
+        {str(key): subject for key, subject in seen.items()},
     )
 
 
-@study_verb(ResumeRequest, question=_resume_question)
-def resume(request: ResumeRequest) -> StudyStatusChange:
-    """Resume a paused study; a person has to agree in a terminal."""
-    from telic.studies.administration import resume_study
+def _shown(study: Study, key: str, candidate: str | None) -> Any:
+    if key == ADAPTER:
+        return unconfirmed(study)
+    return shown(study, cast("ApprovalKey", key), candidate)
 
+
+@study_verb(ApproveRequest, question=_approve_question)
+def approve(request: ApproveRequest) -> Approvals:
+    """Approve parts of the contract, or a candidate: a person types a code in a terminal.
+
+    Without a name it is everything that is missing, and what the adapter says of the repository:
+    commands, seeds and numbers that were guessed are confirmed by the same code.
+    """
     study = request.open()
-    resume_study(study, request.person, request.because)
-    return StudyStatusChange(study=study.name, status="open", because=request.because)
-
-
-class NoteRequest(StudyRequest):
-    """A note for the ledger."""
-
-    text: str = argument("What to remember.")
-    about: str | None = option("Candidate or run it is about.", default=None)
-
-
-class StudyNote(Record):
-    """A note in the ledger."""
-
-    seq: int
-
-
-@study_verb(NoteRequest)
-def add_note(request: NoteRequest) -> StudyNote:
-    """Add a note to the ledger of the study."""
-    study = request.open()
-    with study.locked():
-        event = study.append("note.added", request.about, {"text": request.text}, request.who)
-    return StudyNote(seq=event.seq)
+    # What the person saw, not what is there by now: a yes to an older text is refused.
+    seen = dict(request.seen or {})
+    if ADAPTER in seen:
+        confirm_all(study, request.person, seen[ADAPTER])
+    parts = cast("dict[ApprovalKey, str]", {k: v for k, v in seen.items() if k != ADAPTER})
+    candidate, note = request.candidate, request.note
+    for key, subject in parts.items():
+        if request.refuse:
+            reject(study, key, request.person, candidate=candidate, note=note)
+        else:
+            grant(study, key, request.person, candidate=candidate, note=note, seen_hash=subject)
+    said = "rejected" if request.refuse else "approved"
+    return Approvals(study=study.name, keys=tuple(seen), said=said)

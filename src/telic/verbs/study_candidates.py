@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -13,15 +12,17 @@ from telic.core.config import Record
 from telic.core.request import argument, option
 from telic.core.text import texts
 from telic.core.verb import Question
-from telic.storage.files import as_record
+from telic.storage.files import as_record, read_table
 from telic.storage.reading import read_text
-from telic.studies.candidates import FILES, PATCH_NAME, Attachments
+from telic.studies.candidates import FILES, PATCH_NAME, new_candidate, revise_candidate, withdraw
 from telic.studies.decide import DecisionOutcome
+from telic.studies.decide import decide as record_decision
 from telic.studies.documents.base import StudyActor, read_yaml
 from telic.studies.documents.candidate import Candidate, Change, Hypothesis, Plan
 from telic.studies.documents.contract import CandidateKind
 from telic.studies.errors import StudyError
-from telic.studies.rules.checks import ValidationOutcome
+from telic.studies.queue import more_seeds
+from telic.studies.rules.checks import ValidationOutcome, validate_candidate
 from telic.studies.study import Study
 from telic.verbs.study import CANDIDATE, PersonRequest, StudyRequest, study_verb
 
@@ -53,27 +54,17 @@ class CandidateDraft(Record):
     plan: Plan | None = Field(default=None, description="Phases, seeds, steps and the estimate.")
     curriculum: dict[str, Any] | None = None
 
-    def authored(self) -> dict[str, Any]:
-        """Return the parts of the candidate that were given."""
-        given = self.model_dump(mode="json", exclude_unset=True)
-        return {k: v for k, v in given.items() if k not in ("title", "patch", "files")}
-
-    def attachments(self) -> Attachments:
-        """Return the files that come along."""
-        texts = {f"{FILES}/{path}": text for path, text in self.files.items()}
-        if self.patch is not None:
-            texts[PATCH_NAME] = self.patch
-        return _Texts(texts=texts)
-
-
-@dataclass(frozen=True)
-class _Texts(Attachments):
-    """Files whose content came in the request."""
-
-    texts: Mapping[str, str] = field(default_factory=dict[str, str])
+    def authored(self, key: str | None) -> dict[str, Any]:
+        """Return the parts of the candidate that were given, marked with the key of the request."""
+        given = self.model_dump(
+            mode="json", exclude_unset=True, exclude={"title", "patch", "files"}
+        )
+        return given if key is None else {**given, _KEY: key}
 
     def contents(self) -> dict[str, bytes]:
-        return {name: text.encode() for name, text in self.texts.items()}
+        """Return the attached files by their name in the folder of the candidate."""
+        contents = {f"{FILES}/{path}": text.encode() for path, text in self.files.items()}
+        return contents if self.patch is None else {**contents, PATCH_NAME: self.patch.encode()}
 
 
 def read_draft(words: Any, flag: str) -> CandidateDraft:
@@ -143,8 +134,6 @@ def propose(request: ProposeRequest) -> ProposedCandidate:
     A draft has title, kind, hypothesis, change, evidence_refs and plan. It is frozen when all
     checks pass; until then it can be revised.
     """
-    from telic.studies.rules.checks import validate_candidate
-
     study, draft, who = request.open(), request.complete(), request.who
     if request.revise is None:
         made = make_candidate(study, draft, who, request.key)
@@ -173,17 +162,13 @@ def make_candidate(
     origin: dict[str, Any] | None = None,
 ) -> Candidate:
     """Return the candidate that a request made, or make it."""
-    from telic.studies.candidates import new_candidate
-
     with study.locked():
         for name in study.state.candidates if key is not None else ():
             if _key_of(study, name, 1) == key:
                 return study.candidate(name)
         title = draft.title or draft.kind or "candidate"
-        values = {**draft.authored(), **_marked(key)}
-        if origin is not None:
-            values["origin"] = origin
-        return new_candidate(study, title, values, actor, draft.attachments())
+        values = draft.authored(key) | ({} if origin is None else {"origin": origin})
+        return new_candidate(study, title, values, actor, draft.contents())
 
 
 def mend_candidate(
@@ -195,39 +180,28 @@ def mend_candidate(
     base_revision: int | None = None,
 ) -> Candidate:
     """Return the revision that a request wrote, or write it."""
-    from telic.studies import candidates
-
     with study.locked():
         current = study.candidate(candidate)
         if key is not None and _key_of(study, candidate, current.revision) == key:
             return current
-        return candidates.revise_candidate(
+        return revise_candidate(
             study,
             candidate,
-            {**draft.authored(), **_marked(key)},
+            draft.authored(key),
             actor,
             base_revision=base_revision,
-            attachments=draft.attachments(),
+            attached=draft.contents(),
         )
-
-
-def _marked(key: str | None) -> dict[str, Any]:
-    return {} if key is None else {_KEY: key}
 
 
 def _key_of(study: Study, candidate: str, revision: int) -> str | None:
     """Return the key of the request that wrote a revision."""
-    from telic.storage.files import read_table
-
     path = study.folder.candidate_file(candidate, revision)
     return read_table(path).get(_KEY) if path.is_file() else None
 
 
 # ---------------------------------------------------------------------------- deciding
 
-Choice = Literal[
-    "accept", "reject", "inconclusive", "debug", "keep", "revert", "withdraw", "more-seeds"
-]
 _BY_PEOPLE = ("accept", "keep", "revert")
 
 
@@ -235,7 +209,9 @@ class DecideRequest(PersonRequest):
     """A decision about a candidate."""
 
     candidate: str = argument(CANDIDATE)
-    verdict: Choice = argument(
+    verdict: Literal[
+        "accept", "reject", "inconclusive", "debug", "keep", "revert", "withdraw", "more-seeds"
+    ] = argument(
         "accept, reject, inconclusive, debug, keep, revert (an accepted one), withdraw (an untried "
         "one) or more-seeds."
     )
@@ -266,39 +242,21 @@ def _decide_question(request: DecideRequest) -> Question | None:
 
 @study_verb(DecideRequest, question=_decide_question)
 def decide(request: DecideRequest) -> DecisionOutcome:
-    """Record a decision that cites evidence; to accept, keep or revert, a person types a code."""
-    return _decided(request)
+    """Record a decision that cites evidence; to accept, keep or revert, a person types a code.
 
-
-@study_verb(DecideRequest)
-def propose_decision(request: DecideRequest) -> DecisionOutcome:
-    """Record a decision that cites evidence; accept, keep and revert stay proposals.
-
-    To have a person decide, call request_decision.
+    What an agent accepts, keeps or reverts is a proposal to a person.
     """
-    return _decided(request)
-
-
-@study_verb(DecideRequest, question=_question)
-def request_decision(request: DecideRequest) -> DecisionOutcome:
-    """Ask the person to accept a candidate as the incumbent, to keep it, or to revert it."""
-    return _decided(request)
-
-
-def _decided(request: DecideRequest) -> DecisionOutcome:
-    from telic.studies import decide as deciding
-    from telic.studies.candidates import withdraw
-    from telic.studies.queue import more_seeds
-
     study, name, because = request.open(), request.candidate, request.because
-    actor = request.decider(request.verdict in _BY_PEOPLE)
+    is_unproven = request.verdict in _BY_PEOPLE and request.who.kind == "human"
+    is_person = request.consent is not None or is_unproven
+    actor = request.person.actor if is_person else request.who
     match request.verdict:
         case "withdraw":
             withdraw(study, name, request.who, because)
         case "more-seeds":
             more_seeds(study, name, request.who, because)
         case verdict:
-            return deciding.decide(
+            return record_decision(
                 study,
                 name,
                 verdict,
@@ -309,11 +267,13 @@ def _decided(request: DecideRequest) -> DecisionOutcome:
                 cause=request.cause,
                 to=request.to,
             )
-    trusted = study.incumbent
+    trusted = None if study.incumbent is None else study.incumbent.candidate
     return DecisionOutcome(
-        candidate=name,
-        verdict=request.verdict,
-        recorded=True,
-        incumbent=None if trusted is None else trusted.candidate,
-        why=because,
+        candidate=name, verdict=request.verdict, recorded=True, incumbent=trusted, why=because
     )
+
+
+@study_verb(DecideRequest, question=_question)
+def request_decision(request: DecideRequest) -> DecisionOutcome:
+    """Ask the person to accept a candidate as the incumbent, to keep it, or to revert it."""
+    return decide.do(request)

@@ -1,26 +1,45 @@
-"""Take the next steps of a study, inspect the gates, and start and stop runs."""
+"""Run a study and inspect it: steps, runs and gates, status, evidence, the ledger, the report."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Literal
 
 from pydantic import Field
 
 from telic.core.config import Record
 from telic.core.request import argument, inner, option
+from telic.core.text import integers
 from telic.core.verb import Question, verb
-from telic.studies.launch.attempt import LaunchRequest, check_words
-from telic.studies.launch.launch import DryRun, LaunchResult
-from telic.studies.next import NextAction
+from telic.errors import UnknownName, UsageError
+from telic.storage.reading import file_hash
+from telic.studies.administration import close_study, pause_study, resume_study, why_stopped
+from telic.studies.documents.candidate import Evidence, RunStatus
+from telic.studies.drive import go
+from telic.studies.evidence.audit import audit_result
+from telic.studies.evidence.monitor import monitor_run
+from telic.studies.evidence.probes import plan_probe, read_parameters, summarise_probe
+from telic.studies.evidence.proof import changed_files
+from telic.studies.evidence.reflection import reflect_run
+from telic.studies.evidence.review import review_candidate
+from telic.studies.launch.attempt import check_words, next_request
+from telic.studies.launch.launch import DryRun, LaunchResult, launch, look
+from telic.studies.launch.recovery import reconcile
+from telic.studies.launch.recovery import stop_run as ask_to_stop
+from telic.studies.next import NextAction, next_step, note_next
+from telic.studies.report import write_report
+from telic.studies.rules.stops import ingest
 from telic.studies.study import Study
-from telic.verbs.study import CANDIDATE, RUN, PersonRequest, StudyRequest, study_verb
+from telic.verbs.study import PersonRequest, StudyRequest, study_verb
 
 _LOOK_EVERY_S = 0.5
 
+# ---------------------------------------------------------------------------- running
 
-class RunRequest(StudyRequest):
+
+class RunRequest(PersonRequest):
     """Steps to take, or one run."""
 
     candidate: str | None = argument(
@@ -38,13 +57,15 @@ class RunRequest(StudyRequest):
     wait: bool = option("Wait for the end of the run and measure it.", "--wait", default=False)
     most: int = option("Stop after this number of steps.", default=1000, minimum=1)
     stop: str | None = option("Stop this run instead.", default=None)
-    because: str = option("With --stop: why.", default="asked to stop")
+    pause: bool = option("Pause the study instead; live runs continue.", "--pause", default=False)
+    resume: bool = option("Resume a paused study; a person agrees.", "--resume", default=False)
+    because: str = option("With --stop, --pause or --resume: why.", default="no reason given")
     on_step: Callable[[str], None] = inner("Called with each step.", default=lambda _: None)
     processes: bool = inner("Whether programs may be started, e.g. of a scheduler.", default=True)
 
 
 class StudyProgress(Record):
-    """What was done: steps, a run, or a look at the gates."""
+    """What was done: steps, a run, a change of the status, or a look at the gates."""
 
     study: str
     steps: dict[str, int] = Field(default={})
@@ -56,7 +77,7 @@ class StudyProgress(Record):
     """what a run would start and which gates are open; nothing was started"""
     launched: LaunchResult | None = None
     status: str | None = None
-    """of the run that was started"""
+    """of the run that was started, or of the study that was paused or resumed"""
     why: str = ""
     stopped: str | None = None
 
@@ -71,28 +92,40 @@ class StudyProgress(Record):
         return data if self.gates is None else {**data, "open": self.gates.is_open}
 
 
-@verb(RunRequest, exit_code=lambda report: 3 if report.is_refused else 0)
+def _resume_question(request: RunRequest) -> Question | None:
+    if not request.resume:
+        return None
+    study = request.open()
+    return Question(
+        f"Resume {study.name}? It stopped because: {why_stopped(study)}",
+        request.terminal_command("run", "--resume", "--because", request.because),
+    )
+
+
+@verb(RunRequest, exit_code=lambda x: 3 if x.is_refused else 0, question=_resume_question)
 def run(request: RunRequest) -> StudyProgress:
     """Take every step that needs no person, up to one clear question.
 
-    Ended runs are settled, measured, reflected on and audited; candidates advance and are queued;
-    the baseline is drafted. With --confirm RUN_CANDIDATE runs are started and awaited. With a
-    CANDIDATE one run is shown with its gates, and started with --confirm. Exit codes: 2 usage, 3 a
-    gate is shut, 4 validation, 5 integrity, 7 budget, 8 this machine lacks something.
+    Ended runs are settled, measured, reflected on and audited; candidates advance; the baseline is
+    drafted. With --confirm RUN_CANDIDATE runs are started and awaited. With a CANDIDATE one run is
+    shown with its gates, and started with --confirm. Exit codes: 2 usage, 3 a gate is shut, 4
+    validation, 5 integrity, 7 budget, 8 this machine lacks something.
     """
-    from telic.studies.launch.recovery import stop_run
-
     check_words(request.confirm is not None, request.confirm)
-    study = request.open()
+    study, because = request.open(), request.because
+    if request.pause:
+        pause_study(study, request.who, because)
+        return StudyProgress(study=study.name, status="paused", why=because)
+    if request.resume:
+        resume_study(study, request.person, because)
+        return StudyProgress(study=study.name, status="open", why=because)
     if request.stop is not None:
-        stop_run(study, request.stop, "user", request.because)
+        ask_to_stop(study, request.stop, "user", because)
         return StudyProgress(study=study.name, stopped=request.stop)
     return _steps(request, study) if request.candidate is None else _once(request, study)
 
 
 def _steps(request: RunRequest, study: Study) -> StudyProgress:
-    from telic.studies.drive import go
-
     done, said, last = dict[str, int](), None, None
     may_launch = request.confirm is not None
     for said in go(study, request.who, may_launch=may_launch, processes=request.processes):
@@ -118,12 +151,6 @@ def _steps(request: RunRequest, study: Study) -> StudyProgress:
 
 
 def _once(request: RunRequest, study: Study) -> StudyProgress:
-    from telic.studies.documents.candidate import RunStatus
-    from telic.studies.launch.attempt import next_request
-    from telic.studies.launch.launch import launch, look
-    from telic.studies.launch.recovery import reconcile
-    from telic.studies.rules.stops import ingest
-
     assert request.candidate is not None
     wanted = next_request(study, request.candidate, request.phase, request.seed)._replace(
         execute=request.confirm is not None,
@@ -145,117 +172,269 @@ def _once(request: RunRequest, study: Study) -> StudyProgress:
     )
 
 
-# ---------------------------------------------------------------------------- for servers
+# ---------------------------------------------------------------------------- status
 
 
-class GatesRequest(StudyRequest):
-    """A run to look at."""
+class StatusRequest(StudyRequest):
+    """What to show."""
 
-    candidate: str = argument(CANDIDATE)
-    phase: str | None = option("Phase; the present one if left out.", default=None)
-    seed: int | None = option("Seed; the next one of the phase if left out.", default=None)
+    about: str | None = argument(
+        "A candidate, run or evidence id, or candidates, runs, queue; the study if left out.",
+        default=None,
+    )
 
 
-class GateLook(Record):
-    """What a run would start, and which gates are open."""
+class StatusReport(Record):
+    """The state of a study, or of one record of it."""
 
-    open: bool
-    look: DryRun
+    about: str
+    """study, candidates, runs, queue, candidate, run or evidence"""
+    facts: dict[str, Any]
+    next: NextAction | None = None
+    """only for the study"""
 
     def as_data(self) -> dict[str, Any]:
-        """Return the gates and the start, with whether all are open."""
-        return {**self.look.model_dump(mode="json"), "open": self.open}
+        """Return the facts, with the next step of a study."""
+        following = {} if self.next is None else {"next_action": self.next.as_data()}
+        return {**self.facts, **following}
 
 
-@study_verb(GatesRequest)
-def check_gates(request: GatesRequest) -> GateLook:
-    """Evaluate the gates G01 to G24 and show what a run would start; starts nothing."""
-    from telic.studies.launch.attempt import next_request
-    from telic.studies.launch.launch import look
-
-    study = request.open()
-    wanted = next_request(study, request.candidate, request.phase, request.seed)
-    found = look(study, wanted, processes=False)
-    return GateLook(open=found.is_open, look=found)
-
-
-class ContinueRequest(StudyRequest):
-    """A study whose machine steps are due."""
-
-
-@verb(ContinueRequest)
-def continue_study(request: ContinueRequest) -> StudyProgress:
-    """Take every step that needs no person and starts no run; says what to do next."""
-    shared = {name: getattr(request, name) for name in ("root", "actor", "task", "study")}
-    return run.do(RunRequest(processes=False, **shared))
-
-
-class StartRequest(PersonRequest):
-    """A run to start."""
-
-    candidate: str = argument(CANDIDATE)
-    confirm: str = option("The word RUN_CANDIDATE.")
-    phase: str | None = option("Phase; the one the candidate is in if left out.", default=None)
-    seed: int | None = option("Seed; the next one of the phase if left out.", default=None)
+@study_verb(StatusRequest)
+def status(request: StatusRequest) -> StatusReport:
+    """Show the state of the study, or one of its candidates, runs or evidence records."""
+    study, about = request.open(), request.about
+    data = study.state.as_data()
+    match about:
+        case None:
+            return StatusReport(about="study", facts=data, next=next_step(study))
+        case "candidates" | "runs":
+            return StatusReport(about=about, facts=data[about])
+        case "queue":
+            return StatusReport(about=about, facts={"jobs": [x.as_data() for x in study.jobs]})
+        case _ if about.startswith("r-"):
+            runs = data["runs"]
+            if about not in runs:
+                raise UnknownName("run", about, list(runs), see="telic study status runs")
+            return StatusReport(about="run", facts={"run": about, **runs[about]})
+        case _ if about.startswith("e-"):
+            return StatusReport(about="evidence", facts=study.sheet(about).as_data())
+        case _:
+            return StatusReport(about="candidate", facts=study.candidate(about).as_data())
 
 
-def _launch_question(request: StartRequest) -> Question | None:
-    from telic.studies.launch.attempt import next_request
+@study_verb(StudyRequest)
+def next_action(request: StudyRequest) -> NextAction:
+    """Print the next safe step, the command for it and the reason; never takes it."""
+    return note_next(request.open())
 
-    check_words(True, request.confirm)
-    study = request.open()
-    run = next_request(study, request.candidate, request.phase, request.seed)
-    content = study.candidate(request.candidate).compute_hash()
-    seen = {"phase": run.phase, "seed": run.seed, "content_hash": content}
-    words = ("run", request.candidate, "--phase", run.phase, "--seed", str(run.seed))
-    return Question(
-        f"Start {request.candidate} of {study.name} in phase {run.phase} with seed {run.seed}? "
-        f"Content {content[:12]}.",
-        request.terminal_command(*words, "--confirm", request.confirm),
-        {**seen, "needs_nobody": _is_pre_approved(study, run)},
+
+# ---------------------------------------------------------------------------- evidence
+
+
+class AuditRequest(StudyRequest):
+    """A run or candidate to audit."""
+
+    about: str = argument(
+        "A run: measure it, or watch it while it is live. A candidate: its claim."
     )
+    finding: str | None = option(
+        "Enter what a reviewer found in the candidate instead.", "--finding", default=None
+    )
+    exploit: bool = option(
+        "With --finding: whether the reward is being gamed.",
+        "--exploit/--no-exploit",
+        default=False,
+    )
+    unusable: bool = option(
+        "The files of the run changed after its end and are lost: record it as not measured.",
+        "--unusable",
+        default=False,
+    )
+    parameters: Sequence[str] = option(
+        "Plan a robustness probe instead: path=nominal:low..high, with :log for a logarithmic "
+        "grid; repeatable.",
+        "--parameter",
+        default=(),
+        many=True,
+    )
+    checkpoint: Path | None = option("With --parameter: the policy.", default=None)
+    seeds: Sequence[int] = option(
+        "With --parameter: at least three, e.g. 901-903.", default=(), read=integers
+    )
+    episodes: int = option("With --parameter: per setting and seed.", default=10, minimum=10)
+    results: Path | None = option(
+        "Summarize a robustness probe instead: JSON or YAML, scores per setting.", default=None
+    )
+    worst: float = option("With --results: score of the worst policy, e.g. random.", default=0.0)
 
 
-def _is_pre_approved(study: Study, run: LaunchRequest) -> bool:
-    """Say whether the contract lets a run of this class start without a question."""
-    if study.contract.automation.launch != "pre_approved":
-        return False
-    return study.experiment_standing(run.candidate, run.phase).status == "approved"
+class StudyAudit(Record):
+    """What was measured, watched, audited, reviewed or probed."""
+
+    kind: Literal["metrics", "monitor", "claim", "review", "probe"]
+    evidence: str | None
+    summary: str
+    facts: dict[str, Any]
+    reflection: dict[str, Any] | None = None
+    """what the terms of the reward did, if the metric spec names them"""
+
+    def as_data(self) -> dict[str, Any]:
+        """Return the facts, with their evidence."""
+        return {**self.facts, "evidence": self.evidence, "reflection": self.reflection}
 
 
-@verb(StartRequest, question=_launch_question)
-def launch_candidate(request: StartRequest) -> LaunchResult:
-    """Start one run, if every gate is open; the person is asked unless it is pre-approved.
+@study_verb(AuditRequest)
+def audit(request: AuditRequest) -> StudyAudit:
+    """Audit a run or a candidate and enter the result as evidence.
 
-    It runs by itself: watch it with audit, and settle it with continue_study.
+    A run that has ended is measured, and the terms of its reward are examined; a live one is
+    monitored. The claim of a candidate is tested against the incumbent: twelve checks, intervals, a
+    verdict. With --finding a reviewer's finding is entered; a review by the author is marked as a
+    self-review: it counts if it finds an exploit, or after a person has approved the candidate.
+    With --parameter a one-at-a-time robustness probe is planned, with --results summarized.
     """
-    from telic.studies.launch.launch import launch
+    study, about, who = request.open(), request.about, request.who
+    if request.finding is not None:
+        found = review_candidate(study, about, who, request.finding, is_exploit=request.exploit)
+        return _entered("review", found)
+    if request.results is not None:
+        summary, sheet = summarise_probe(study, about, request.results, who, request.worst)
+        return _entered("probe", sheet, summary.as_data())
+    if request.parameters:
+        return _planned_probe(request, study)
+    if not about.startswith("r-"):
+        claim = audit_result(study, about, who)
+        audited = _entered("claim", claim.evidence, claim.audit.as_data())
+        return audited.model_copy(update={"summary": claim.audit.verdict})
+    run = study.state.runs.get(about)
+    if run is not None and run.is_live:
+        report = monitor_run(study, about, who)
+        advice = report.recommendation.replace("_", " ")
+        return StudyAudit(kind="monitor", evidence=None, summary=advice, facts=report.as_data())
+    found = _entered("metrics", ingest(study, about, who, is_unusable=request.unusable))
+    if not study.metric_spec.components or found.facts.get("primary") is None:
+        return found
+    reflected = reflect_run(study, about, who)
+    terms = {"evidence": reflected.evidence.id, **reflected.reflection.as_data()}
+    return found.model_copy(update={"reflection": terms})
 
-    seen = dict(request.seen or {})
-    actor = request.who if seen.get("needs_nobody") else request.person.actor
-    run = LaunchRequest(
-        request.candidate,
-        seen["phase"],
-        seen["seed"],
-        execute=True,
-        confirm=request.confirm,
-        expect=seen["content_hash"],
+
+def _planned_probe(request: AuditRequest, study: Study) -> StudyAudit:
+    if request.checkpoint is None or not request.checkpoint.is_file():
+        raise UsageError(
+            f"There is no checkpoint {request.checkpoint}.",
+            hint="Plan with --checkpoint, --parameter and --seeds, or summarize with --results.",
+        )
+    plan, sheet = plan_probe(
+        study,
+        request.about,
+        file_hash(request.checkpoint),
+        read_parameters(list(request.parameters)),
+        tuple(request.seeds),
+        request.who,
+        request.episodes,
     )
-    return launch(request.open(), run, actor)
+    return _entered("probe", sheet, plan.as_data())
 
 
-class StopRequest(StudyRequest):
-    """A run to stop."""
+def _entered(
+    kind: Literal["metrics", "claim", "review", "probe"],
+    sheet: Evidence,
+    facts: dict[str, Any] | None = None,
+) -> StudyAudit:
+    shown = sheet.payload if facts is None else facts
+    return StudyAudit(kind=kind, evidence=sheet.id, summary=sheet.summary, facts=shown)
 
-    run: str = argument(RUN)
-    because: str = option("Why; kept in the ledger.", default="asked to stop")
+
+# ---------------------------------------------------------------------------- ledger and report
 
 
-@verb(StopRequest)
-def stop_run(request: StopRequest) -> StudyProgress:
-    """Stop a run; continue_study settles it."""
-    from telic.studies.launch.recovery import stop_run as ask_to_stop
+class VerifyRequest(PersonRequest):
+    """A ledger to verify."""
 
+    repair: bool = option("Write state.json again from the ledger.", "--repair", default=False)
+    adopt: bool = option(
+        "Continue a ledger that was written on another machine; a person has to agree.",
+        "--adopt",
+        default=False,
+    )
+
+
+class LedgerReport(Record):
+    """The result of verifying a ledger and the files that it names."""
+
+    ok: bool
+    check: dict[str, Any]
+    changed: tuple[str, ...] = ()
+    """files that are not what the ledger recorded"""
+
+    def as_data(self) -> dict[str, Any]:
+        """Return the check and the changed files."""
+        return {**self.check, "ok": self.ok, "changed": list(self.changed)}
+
+
+def _adopt_question(request: VerifyRequest) -> Question | None:
+    if not request.adopt:
+        return None
     study = request.open()
-    ask_to_stop(study, request.run, "user", request.because)
-    return StudyProgress(study=study.name, stopped=request.run)
+    why = study.ledger.verify().why
+    return Question(
+        f"The ledger of {study.name} was not written here: {why}. Continue it as it is?",
+        request.terminal_command("verify", "--adopt"),
+    )
+
+
+@study_verb(VerifyRequest, exit_code=lambda report: 0 if report.ok else 5, question=_adopt_question)
+def verify(request: VerifyRequest) -> LedgerReport:
+    """Verify the hash chain of the ledger and every file that it names; exit code 5 if one differs.
+
+    A ledger that was rewritten, cut short or extended outside of telic does not match the note of
+    its last line that every write leaves in the user's own folder.
+    """
+    study = request.open()
+    if request.adopt and request.person and study.ledger.verify().foreign:
+        study.ledger.adopt()
+    if request.repair:
+        study.ledger.save_state()
+    check = study.ledger.verify()
+    changed = changed_files(study) if check.ok else ()
+    data = check.model_dump(mode="json")
+    return LedgerReport(ok=check.ok and not changed, check=data, changed=changed)
+
+
+class ReportRequest(PersonRequest):
+    """A report to write."""
+
+    close: bool = option(
+        "Close the study for good first; a person has to agree.", "--close", default=False
+    )
+    because: str = option("With --close: why.", default="no reason given")
+
+
+class StudyReportFiles(Record):
+    """Where a report was written."""
+
+    markdown: str
+    page: str
+
+
+def _close_question(request: ReportRequest) -> Question | None:
+    if not request.close:
+        return None
+    return Question(
+        f"Close {request.open().name} for good? Nothing more is launched in it.",
+        request.terminal_command("report", "--close", "--because", request.because),
+    )
+
+
+@study_verb(ReportRequest, question=_close_question)
+def report(request: ReportRequest) -> StudyReportFiles:
+    """Write report.md and report.html from the ledger and the evidence; notes of people stay.
+
+    With --close it is the last one: nothing more is proposed or launched in the study.
+    """
+    study = request.open()
+    if request.close:
+        close_study(study, request.person, request.because)
+    folder = write_report(study, next_step(study))
+    return StudyReportFiles(markdown=str(folder.report), page=str(folder.report_page))

@@ -35,7 +35,8 @@ from telic.storage.workspace import Thing
 from telic.training.folder import describe
 from telic.training.job import TrainJob
 from telic.verbs.lines import ThingLine, open_orders, thing_id
-from telic.verbs.study_state import StudyView, get_state, status
+from telic.verbs.study_runs import status
+from telic.verbs.study_server import StudyView, get_state
 from telic.web.place import WebPlace
 
 Model = TypeVar("Model", bound=BaseModel)

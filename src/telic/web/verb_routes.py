@@ -75,14 +75,14 @@ class VerbRoute:
 
 _THINGS: tuple[Kind, ...] = ("session", "run", "search")
 _STUDY: tuple[tuple[str, str, Way], ...] = (
-    ("candidates", "study_state:list_candidates", "read"),
-    ("runs", "study_state:list_runs", "read"),
-    ("gates", "study_runs:check_gates", "read"),
-    ("next", "study_state:loop_step", "read"),
-    ("ledger", "study_state:ledger_verify", "read"),
-    ("text", "study_state:get_report", "read"),
-    ("study-pause", "study:pause_only", "do"),
-    ("study-note", "study:add_note", "do"),
+    ("candidates", "study_server:list_candidates", "read"),
+    ("runs", "study_server:list_runs", "read"),
+    ("gates", "study_server:check_gates", "read"),
+    ("next", "study_server:loop_step", "read"),
+    ("ledger", "study_server:ledger_verify", "read"),
+    ("text", "study_server:get_report", "read"),
+    ("study-pause", "study_server:pause", "do"),
+    ("study-note", "study_server:add_note", "do"),
 )
 """what a page does with a study by itself; what a person has to agree to is asked in a terminal"""
 ROUTES = (

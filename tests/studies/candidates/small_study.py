@@ -5,7 +5,7 @@ import secrets
 import subprocess
 from pathlib import Path
 
-from telic.studies.candidates import Attachments, new_candidate
+from telic.studies.candidates import FILES, PATCH_NAME, new_candidate
 from telic.studies.contract import amend
 from telic.studies.decide import decide
 from telic.studies.documents.base import RUNNER, StudyActor, update_yaml, write_yaml
@@ -146,10 +146,8 @@ def draft(study: FreshStudy, **changes) -> dict:
 
 def make(study: FreshStudy, title="more weight", *, actor=AGENT, patch=None, files=None, **changes):
     """Make a candidate from a good draft with some parts changed; returns its id."""
-    where = study.folder.root.parent / f"patch-{secrets.token_hex(4)}.diff"
-    if patch is not None:
-        where.write_text(patch)
-    attached = Attachments(patch=where if patch is not None else None, files=files or {})
+    attached = {f"{FILES}/{name}": path.read_bytes() for name, path in (files or {}).items()}
+    attached |= {} if patch is None else {PATCH_NAME: patch.encode()}
     return new_candidate(study, title, draft(study, **changes), actor, attached).id
 
 

@@ -91,7 +91,8 @@ def test_a_run_that_vanished_is_settled_first(study):
     run = start_run(study, name)
     folder = study.folder.run(run)
     folder.mkdir(parents=True)
-    (folder / "exit.json").write_text("{}")
+    for name in ("pid.json", "exit.json"):
+        (folder / name).write_text("{}")
     assert next_step(study).args["run"] == run and next_step(study).action == "reconcile"
 
 

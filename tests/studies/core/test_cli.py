@@ -97,8 +97,8 @@ def test_every_command_starts_nothing_and_reaches_nowhere(repository):
     assert watched(repository, "contract").returncode == 0
     assert watched(repository, "status").returncode == 0
     assert watched(repository, "verify", "--repair").returncode == 0
-    assert watched(repository, "pause").returncode == 0
-    for refused in (["approve", "budget"], ["resume"]):
+    assert watched(repository, "run", "--pause").returncode == 0
+    for refused in (["approve", "budget"], ["run", "--resume"]):
         done = watched(repository, *refused)
         assert done.returncode == 3
         assert "E_NO_HUMAN" in done.stderr
@@ -123,8 +123,8 @@ def test_a_wrong_code_approves_nothing(agreed):
 
 
 def test_a_person_resumes_in_a_terminal(agreed):
-    run(agreed.root, "pause", "--because", "hot")
-    code, said = in_terminal(agreed.root, "resume")
+    run(agreed.root, "run", "--pause", "--because", "hot")
+    code, said = in_terminal(agreed.root, "run", "--resume")
     assert code == 0, said
     assert Ledger(agreed.folder).state().study_status == "open"
 

@@ -6,6 +6,7 @@ import math
 from telic.storage.files import write_json
 from telic.studies.contract import amend
 from telic.studies.documents.base import RUNNER, SYSTEM, update_yaml
+from telic.studies.evidence.measurement import analyze_run
 from telic.studies.lifecycle import transition
 from tests.studies.candidates.small_study import HUMAN, end_run, make, make_study, start_run
 from tests.studies.fresh import FreshStudy
@@ -92,10 +93,10 @@ def validated(study, title, **changes) -> str:
     return name
 
 
-def run_phase(study, candidate, phase, seeds, final, **kinds) -> list[str]:
+def run_phase(study, candidate, phase, seeds, final, luck=0, **kinds) -> list[str]:
     runs = [start_run(study, candidate, phase, seed, gates=GATES) for seed in seeds]
     for run, seed in zip(runs, seeds, strict=True):
-        leave_files(study, run, log_rows(final, seed, **kinds))
+        leave_files(study, run, log_rows(final, seed + luck, **kinds))
         end_run(study, run, actual={"wall_clock_h": 0.5, "env_steps": STEPS, "launches": 1})
     return runs
 
@@ -110,6 +111,11 @@ def promoted(study, title, final, *, seeds=PROMOTION, **changes):
     name = validated(study, title, plan=plan, **changes)
     runs = run_phase(study, name, "promotion", seeds, final, **kinds)
     transition(study, name, "completed", RUNNER, "promotion is over")
+    trusted = study.incumbent and study.incumbent.candidate
+    if trusted is not None:  # the arm beside it
+        done = {run.seed for run in study.state.runs_of(trusted, "promotion").values()}
+        for run in run_phase(study, trusted, "promotion", sorted(set(seeds) - done), BASE, 7):
+            analyze_run(study, run, HUMAN)
     return name, runs
 
 

@@ -42,7 +42,7 @@ def test_a_probe_is_planned_and_summed_up(study, call, tmp_path):
     name = study.state.incumbent.candidate
     policy = tmp_path / "policy.pt"
     policy.write_bytes(b"weights")
-    words = ["probe", name, "--checkpoint", str(policy), "--seeds", "901-903"]
+    words = ["audit", name, "--checkpoint", str(policy), "--seeds", "901-903"]
     plan = json.loads(call(*words, "--parameter", "mass=10:5..15", "--json"))
     assert plan["parameters"][0]["grid"][0] == 5
     scores = [
@@ -50,14 +50,14 @@ def test_a_probe_is_planned_and_summed_up(study, call, tmp_path):
     ]
     results = tmp_path / "results.json"
     results.write_text(json.dumps({"mass": scores}))
-    found = json.loads(call("probe", name, "--results", str(results), "--json"))
+    found = json.loads(call("audit", name, "--results", str(results), "--json"))
     low, high = found["parameters"][0]["suggested_range"]
     assert (low, high) == pytest.approx((8, 12), abs=0.01)
     results.write_text('["nothing"]')
-    assert "E_PROBE_RESULTS" in call("probe", name, "--results", str(results), code=4)
+    assert "E_PROBE_RESULTS" in call("audit", name, "--results", str(results), code=4)
     assert "E_PROBE_PARAMETER" in call(*words, "--parameter", "mass=heavy", code=2)
     assert "at least 3" in call(*words[:-1], "901", "--parameter", "mass=10:5..15", code=4)
-    assert "no checkpoint" in call("probe", name, code=2)
+    assert "no checkpoint" in call("audit", name, "--parameter", "mass=10:5..15", code=2)
 
 
 def test_a_sample_log_is_checked(study, call, tmp_path):
@@ -74,11 +74,11 @@ def test_what_cannot_be_done_says_why(call, study):
 
 def test_no_command_may_start_a_process(study, call, monkeypatch):
     """The guard is on: what a command reaches cannot start anything."""
-    from telic.studies import report
+    from telic.verbs import study_runs
 
     def tries(*_):
         subprocess.run(["true"], check=True)
 
-    monkeypatch.setattr(report, "write_report", tries)
+    monkeypatch.setattr(study_runs, "write_report", tries)
     result = CliRunner().invoke(app, ["study", "report", "--root", str(study.folder.root)])
     assert result.exit_code == GateRefused.exit_code, result.output

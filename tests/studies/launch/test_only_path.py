@@ -109,14 +109,14 @@ VERBS = {
     "audit RUN": "",
     "audit CANDIDATE": "--finding fine --no-exploit",
     "audit": "CANDIDATE",
-    "probe": "CANDIDATE --checkpoint train.py --parameter mass=1:0.5..2 --seeds 1-3",
+    "audit --episodes 10": "CANDIDATE --checkpoint train.py --parameter mass=1:0.5..2 --seeds 1-3",
     "decide": "CANDIDATE reject --because x",
     "decide CANDIDATE": "revert --because x",
     "report": "",
     "verify": "--repair",
     "run": "--most 1",
-    "resume": "",
-    "pause": "",
+    "run --resume": "",
+    "run --pause": "",
 }
 
 

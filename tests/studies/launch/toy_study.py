@@ -9,7 +9,7 @@ from pathlib import Path
 
 from telic.studies.administration import create_study
 from telic.studies.approvals import Consent, grant
-from telic.studies.candidates import Attachments, new_candidate
+from telic.studies.candidates import PATCH_NAME, new_candidate
 from telic.studies.canonical import utc_now
 from telic.studies.contract import ALWAYS_REQUIRED, amend, required_approvals
 from telic.studies.documents.base import StudyActor, update_yaml, write_yaml
@@ -139,11 +139,7 @@ def make_baseline(study: FreshStudy, seeds: tuple[int, ...] = SEEDS, **plan) -> 
 
 def make_candidate(study: FreshStudy, *, patch: str | None = None, approved=True, **draft) -> str:
     """Make a validated candidate."""
-    attached = None
-    if patch is not None:
-        path = study.folder.root.parent / "change.diff"
-        path.write_text(patch)
-        attached = Attachments(patch=path)
+    attached = None if patch is None else {PATCH_NAME: patch.encode()}
     name = new_candidate(study, "try it", draft, AGENT, attached).id
     outcome = validate_candidate(study, name)
     assert outcome.ok, [each for each in outcome.checks if not each.passed]

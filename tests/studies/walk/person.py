@@ -5,7 +5,7 @@ import shlex
 from telic.studies.adapter_check import confirm_all, unconfirmed_hash
 from telic.studies.administration import close_study, resume_study
 from telic.studies.approvals import Consent, grant
-from telic.studies.candidates import Attachments, new_candidate, revise_candidate, withdraw
+from telic.studies.candidates import PATCH_NAME, new_candidate, revise_candidate, withdraw
 from telic.studies.canonical import utc_now
 from telic.studies.contract import amend
 from telic.studies.decide import decide
@@ -155,9 +155,8 @@ def _new_code(study, draft) -> str:
         "isolation": {"mode": "worktree"},
         "origin": {"engine": "coder", "model": "some-model"},
     }
-    patch = study.root.parent / "change.diff"
-    patch.write_text(PATCH)
-    return new_candidate(study, "idea", {**draft, **code}, AGENT, Attachments(patch=patch)).id
+    attached = {PATCH_NAME: PATCH.encode()}
+    return new_candidate(study, "idea", {**draft, **code}, AGENT, attached).id
 
 
 def _decide(world, study, said) -> None:

@@ -192,7 +192,7 @@ def summarise_probe(
         raise StudyError(
             "E_NO_PROBE",
             f"No probe of {candidate} was planned.",
-            hint="Plan one first: telic study probe",
+            hint="Plan one first: telic study audit CANDIDATE --parameter",
         )
     plan = ProbePlan.parse(planned.payload[_PLAN], planned.id)
     rows = read_json(results) if results.suffix == ".json" else read_yaml(results)
