@@ -51,13 +51,13 @@ def readers(path: Path, home: Path):
     if path.suffix == ".pt" and path.name != "state.pt":
         return [("policy", lambda: load_policy(path))]
     if path.is_relative_to(root):
-        study = {"root": root}
+        here = {"root": root}
         return [
-            ("state", lambda: study_runs.status(**study)),
-            ("next", lambda: study_runs.next_action(**study)),
-            ("verify", lambda: study_runs.verify(**study)),
-            ("check", lambda: agreed.contract(**study)),
-            ("report", lambda: study_server.get_report(**study)),
+            ("state", lambda: study_runs.status(**here)),
+            ("next", lambda: study_runs.next_action(**here)),
+            ("verify", lambda: study_runs.verify(**here)),
+            ("check", lambda: study.contract(**here)),
+            ("report", lambda: study_server.get_report(**here)),
         ]
     name = path.relative_to(runs).parts[0]
     calls = [
