@@ -190,27 +190,6 @@ def start_long_run(folder: Path) -> subprocess.Popen[str]:
     return process
 
 
-@pytest.mark.slow  # SIGTERM, which is the same request, is in test_stop_signals
-def test_ctrl_c_saves_and_says_how_to_go_on(tmp_path):
-    process = start_long_run(tmp_path)
-    os.kill(process.pid, signal.SIGINT)
-    output, _ = process.communicate(timeout=60)
-    assert process.returncode == 1
-    assert "telic resume long" in output
-    (run,) = list_runs(tmp_path / "runs")
-    assert status_of(run) == "stopped"
-    assert run.state.exists()
-
-
-@pytest.mark.slow  # test_control stops a session
-def test_stop_ends_a_run_from_another_terminal(tmp_path):
-    process = start_long_run(tmp_path)
-    telic("stop", "long", folder=tmp_path)
-    process.communicate(timeout=60)
-    (run,) = list_runs(tmp_path / "runs")
-    assert status_of(run) == "stopped"
-
-
 @pytest.mark.slow
 def test_a_killed_command_leaves_no_process_behind_and_can_be_resumed(tmp_path):
     process = start_long_run(tmp_path)

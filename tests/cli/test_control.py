@@ -12,7 +12,6 @@ import pytest
 from click.testing import Result
 from typer.testing import CliRunner
 
-from telic.authors.request import SessionConfig
 from telic.cli.console import console
 from telic.cli.main import app
 from telic.cli.views import SessionView
@@ -20,8 +19,8 @@ from telic.core.events import SessionAdmitted, SessionResumed, decode
 from telic.session.budget import SessionAccount
 from telic.session.control import DeliveredNotes, Note, SessionControl, SessionStopped, read_notes
 from telic.session.forecast import session_forecast
-from telic.storage.files import read_json, read_record, write_json
-from telic.storage.layout import SessionFolder, list_runs, list_sessions
+from telic.storage.files import read_json, write_json
+from telic.storage.layout import SessionFolder, list_sessions
 from telic.storage.locks import RunLock
 from telic.storage.resources import Admission
 from tests.session.sessions import CRITERIA, add_iteration, add_run, asked, make_session
@@ -106,10 +105,10 @@ def test_a_running_session_is_not_resumed_and_keeps_its_limits(running, tmp_path
 
 
 def test_a_note_is_kept_with_its_author(session, tmp_path):
-    said("note", "less bouncing please", "--author", "ada", folder=tmp_path)
+    said("note", "less bouncing please", folder=tmp_path)
     said("note", "and faster", "--session", "20260102", folder=tmp_path)
     first, second = read_notes(session)
-    assert (first.text, first.author, second.text) == ("less bouncing please", "ada", "and faster")
+    assert (first.text, second.text) == ("less bouncing please", "and faster") and first.author
 
 
 def test_criteria_are_approved_with_a_persons_edit(session, tmp_path):
@@ -196,39 +195,3 @@ def test_what_a_session_takes_and_waits_for_is_said_in_words(session):
         "heeding ada: slow",
     ):
         assert words in text, text
-
-
-@pytest.mark.slow
-@pytest.mark.long
-def test_a_real_session_is_stopped_in_time_and_goes_on_with_more_budget(tmp_path):
-    command = [
-        sys.executable,
-        "-m",
-        "telic",
-        "run",
-        "run forward fast",
-        "--env",
-        "HalfCheetah-v5",
-        "--seeds",
-        "1",
-        "--steps",
-        "10M",
-        "--iterations",
-        "1",
-    ]
-    process = subprocess.Popen(
-        command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
-    )
-    runs = tmp_path / "runs"
-    deadline = time.monotonic() + 120
-    while not (found := list_sessions(runs)) or not list_runs(found[0].iteration(1).path):
-        assert process.poll() is None and time.monotonic() < deadline, process.communicate()[0]
-        time.sleep(0.1)
-    time.sleep(2.0)
-    assert answer("stop", folder=tmp_path)["status"] == "stopped"
-    process.communicate(timeout=60)
-    (folder,) = list_sessions(runs)
-    changed = telic("resume", "--max-hours", "1e-9", "--json", folder=tmp_path, check=None)
-    assert json.loads(changed.stdout)["outcome"] == "stopped"
-    assert "hours" in json.loads(changed.stdout)["reason"]
-    assert read_record(folder.config, SessionConfig).max_hours == 1e-9

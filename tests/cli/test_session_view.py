@@ -3,17 +3,13 @@
 import pytest
 
 from telic.cli.views import BenchView, SessionView, TrainingView
-from telic.core.events import BenchEvent, TrainProgress, TrainStart
+from telic.core.events import BenchEvent, TrainProgress
 from telic.llm.events import ModelFailed, ModelSent
 from telic.rewards.contract import RewardFinding
 from telic.rewards.probe import ProbeReport
 from telic.session.forecast import Forecast, MeasuredForecast
 from telic.training.health import Finding
 from tests.session.sessions import asked
-
-
-def probed(**values):
-    return ProbeReport.model_construct(**values)
 
 
 def finding(name, member="reward_seed_1"):
@@ -80,26 +76,6 @@ def test_a_finding_of_many_members_is_one_line_with_a_count(view, capsys):
         "! 40 members, such as reward_seed_0: plateau",
         "! reward_seed_1: kl_blow_up",
         "! 8 members more had the same as reward_seed_0 later: plateau",
-    ]
-
-
-def test_what_several_rewards_were_probed_to_have_is_said_once_and_anew_in_the_next_training(
-    capsys,
-):
-    view = TrainingView()
-    same = (RewardFinding(name="dominant", message="96 %"),)
-    start = TrainStart(run="r", members=("a",), step=0, total_steps=1, device="cpu", resumed=False)
-    for event in (*_probes(same, 5), start, *_probes(same, 5)):
-        view(event)
-    assert capsys.readouterr().out.count("96 %") == 2
-
-
-def _probes(findings, number):
-    return [
-        ProbeReport.model_construct(
-            reward=f"r{n}", mode="batched", microseconds_per_step=1.0, findings=findings
-        )
-        for n in range(number)
     ]
 
 

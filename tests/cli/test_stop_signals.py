@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import typer
 
-from telic.cli.stop_signals import SignalInterrupt, stoppable
+from telic.cli.stop_signals import stoppable
 from telic.search.records import list_searches
 from telic.storage.files import read_json
 from telic.storage.layout import list_runs
@@ -195,20 +195,6 @@ def test_a_signal_sent_to_a_process_and_to_its_group_is_one_request():
         signal.raise_signal(signal.SIGTERM)
         assert stopping() and stopping.exit_code == 143
     assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
-
-
-def test_what_unwinds_a_command_does_not_decide_its_exit_code():
-    """Python kills itself by SIGINT at its end once a plain KeyboardInterrupt has passed it."""
-    code = (
-        "import ctypes, sys; from telic.cli.stop_signals import {name}\n"
-        "run = ctypes.pythonapi.PyRun_String; run.restype = ctypes.py_object\n"
-        "run.argtypes = [ctypes.c_char_p, ctypes.c_int, ctypes.py_object, ctypes.py_object]\n"
-        "space = dict(globals())\n"
-        "try: run(b'raise {name}', 257, space, space)\n"
-        "except KeyboardInterrupt: sys.exit(143)\n"
-    )
-    words = [sys.executable, "-c", code.format(name=SignalInterrupt.__name__)]
-    assert subprocess.run(words, check=False).returncode == 143
 
 
 def interrupted_import():

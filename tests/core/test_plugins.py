@@ -35,12 +35,6 @@ def install(tmp_path, monkeypatch):
         sys.modules.pop(name, None)
 
 
-def test_nothing_installed_is_nothing_found():
-    plugins._entry_points.cache_clear()
-    assert plugin_names("judges") == [] and load_plugin("judges", "strict") is None
-    assert plugin_home("judges", "strict") is None
-
-
 def test_a_part_is_found_by_name_and_its_package_is_imported_when_it_is_used(install, tmp_path):
     install("one", "judges", "strict = one:make")
     assert plugin_names("judges") == ["strict"] and "one" not in sys.modules

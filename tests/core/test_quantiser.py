@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from telic.core.quantiser import Quantiser, agreement, code_use
+from telic.core.quantiser import Quantiser
 
 LEVELS = [2, 3, 5, 8, 15, 16, 32, 255, 256, 300]
 
@@ -17,11 +17,6 @@ def test_tokens_lie_on_the_grid_and_every_level_is_reached(levels):
     assert torch.equal(z, quantiser.values(quantiser.codes(z)))
     assert quantiser.codes(z).long().unique().tolist() == list(range(levels))
     assert z.min() >= -1.0 and z.max() <= 1.0
-
-
-@pytest.mark.parametrize("levels", LEVELS)
-def test_a_latent_of_nothing_is_the_middle(levels):
-    assert float(Quantiser(levels)(torch.zeros(1))) == 0.0
 
 
 def test_the_numbers_are_those_of_the_formula():
@@ -52,28 +47,9 @@ def test_codes_and_bytes_give_back_what_they_were_made_of(levels):
     assert torch.equal(quantiser.codes(quantiser.values(codes)).long(), codes)
 
 
-def test_a_token_of_32_levels_takes_20_bytes():
-    assert Quantiser(32).pack(torch.zeros(1, 32, dtype=torch.uint8)).shape == (1, 20)
-
-
 def test_snapping_leaves_the_grid_alone_and_brings_the_rest_to_it():
     quantiser = Quantiser(8)
     grid = quantiser.values(torch.arange(8))
     assert torch.equal(quantiser.snap(grid), grid)
     assert torch.equal(quantiser.snap(grid + 0.1), grid)
     assert torch.equal(quantiser.snap(torch.tensor([-7.0, 7.0])), grid[[0, -1]])
-
-
-def test_use_of_codes_is_counted_per_dimension():
-    even = torch.arange(8).repeat(2)[:, None]
-    used = code_use(torch.cat((even, torch.zeros_like(even)), dim=1), 8)
-    assert used.entropy_bits == pytest.approx(1.5)  # 3 bits in one, none in the other
-    assert used.dead_share == pytest.approx(7 / 16)
-    assert used.saturated_share == pytest.approx((2 / 8 + 1) / 2)
-
-
-def test_agreement_counts_only_rows_that_both_have():
-    one, other = torch.tensor([[1, 2], [3, 4], [9, 9]]), torch.tensor([[1, 4], [3, 4], [0, 0]])
-    found = agreement(one, other, torch.tensor([True, True, False]))
-    assert found == (0.75, 0.5)
-    assert agreement(one, other, torch.zeros(3, dtype=torch.bool)) == (None, None)

@@ -11,7 +11,6 @@ from telic.core.rotations import (
     multiply,
     rotate,
     rotation_vector,
-    wrap,
 )
 
 
@@ -42,16 +41,3 @@ def test_rotation_vector_takes_the_shorter_way():
     half = math.radians(190) / 2
     q = torch.tensor([math.cos(half), 0.0, math.sin(half), 0.0])
     assert rotation_vector(q).tolist() == pytest.approx([0, math.radians(-170), 0])
-
-
-def test_rotation_vector_of_a_tiny_turn_keeps_its_size():
-    q = torch.tensor([1.0, 0.0, 0.0, 1e-12], dtype=torch.float64)
-    assert rotation_vector(q).tolist() == [0.0, 0.0, 2e-12]
-    assert rotation_vector(torch.zeros(4)).tolist() == [0.0, 0.0, 0.0]
-
-
-def test_wrap_keeps_the_direction():
-    angles = torch.tensor([0.5, 3.5, -3.5, 20.0])
-    wrapped = wrap(angles)
-    assert (wrapped.abs() <= math.pi).all()
-    assert torch.allclose(wrapped.sin(), angles.sin(), atol=1e-6)

@@ -13,7 +13,7 @@ from telic.errors import Refused, ResourceError
 from telic.session.forecast import need_of
 from telic.storage import resources
 from telic.storage.locks import try_hold
-from telic.storage.resources import Admission, CoreLease, ResourceNeed, available_bytes
+from telic.storage.resources import Admission, ResourceNeed, available_bytes
 from tests.session.sessions import until
 from tests.training.small import small_job
 
@@ -71,12 +71,6 @@ def test_who_needs_everything_is_alone_and_they_come_in_order(start, tmp_path):
     assert visits(tmp_path)[1:] == [f"{name} {what}" for name in names for what in ("in", "out")]
 
 
-def test_small_ones_share(start, tmp_path):
-    for process in [start("a", cores=1, stay_s=1.0), start("b", cores=1, stay_s=1.0)]:
-        process.join(20)
-    assert sorted(visits(tmp_path)[:2]) == ["a in", "b in"]
-
-
 def test_a_killed_holder_frees_its_processors_at_once(start, tmp_path):
     holder = start("holder", stay_s=60)
     until(lambda: visits(tmp_path) == ["holder in"])
@@ -112,18 +106,6 @@ def test_who_is_stopped_leaves_the_queue(tmp_path):
             assert first and not second
         assert not list(tmp_path.glob("ticket_*"))
         assert [each.holder for each in door.leases()] == ["first"]
-    assert door.leases() == []
-
-
-def test_more_than_there_is_means_all(tmp_path):
-    with Admission(tmp_path, cores=[0, 1]).admit(ResourceNeed(64, None), "greedy") as got:
-        assert got
-
-
-def test_an_error_inside_gives_everything_back(tmp_path):
-    door = Admission(tmp_path, cores=[0])
-    with pytest.raises(ZeroDivisionError), door.admit(ResourceNeed(1, None), "unlucky"):
-        raise ZeroDivisionError
     assert door.leases() == []
 
 
@@ -180,11 +162,6 @@ def test_the_folder_is_the_users_own(tmp_path, monkeypatch):
     made.symlink_to(tmp_path)
     with pytest.raises(Refused, match="somebody else"):
         resources.runtime_folder()
-
-
-def test_what_a_lease_says_survives_the_file():
-    lease = CoreLease(holder="session_1", pid=1, memory_bytes=None, since=1.5)
-    assert CoreLease.model_validate_json(lease.model_dump_json()) == lease
 
 
 def test_a_training_needs_more_with_more_members_and_longer_episodes():

@@ -41,13 +41,6 @@ def test_a_resumed_run_drops_later_steps_and_goes_on(path):
     assert read_columns(path, ["loss"]) == {"loss": [0.5, None, 0.3]}
 
 
-def test_a_row_without_a_step_is_refused(tmp_path):
-    log = ScalarLog(tmp_path / "s.jsonl")
-    with pytest.raises(ValueError, match="global_step"):
-        log.append({"loss": 1.0})
-    log.close()
-
-
 def test_a_shortened_series_keeps_its_ends_and_its_spike():
     xs = list(range(1000))
     ys: list[float | None] = [float(np.sin(x / 100)) for x in xs]

@@ -69,37 +69,10 @@ def test_an_episode_is_read_as_written_in_float32(tmp_path, chained, is_kept):
         read["obs"][0] = 1
 
 
-def test_plain_numpy_reads_the_columns_without_pickle(tmp_path):
-    path = tmp_path / "t.npz"
-    write_trajectory(path, episode())
-    with np.load(path, allow_pickle=False) as archive:
-        assert archive["reward"].shape == (5,)
-        assert all(archive[name].dtype.kind in "fiub" for name in archive.files)
-
-
-def test_rows_are_plain_python_data(tmp_path):
-    path = tmp_path / "t.npz"
-    write_trajectory(path, episode())
-    rows = list(read_trajectory(path).rows())
-    assert len(rows) == 5
-    last = rows[-1]
-    assert last["step"] == 4 and last["terminated"] is True
-    assert isinstance(last["reward"], float) and isinstance(last["obs"], list)
-    assert set(last["reward_terms"]) == {"speed", "control"}
-    assert np.shape(last["xpos"]) == (4, 3)
-
-
 def test_the_same_episode_gives_the_same_bytes(tmp_path):
     for name in "ab":
         write_trajectory(tmp_path / f"{name}.npz", episode())
     assert (tmp_path / "a.npz").read_bytes() == (tmp_path / "b.npz").read_bytes()
-
-
-def test_next_obs_costs_one_row_when_it_is_the_next_obs(tmp_path):
-    for chained in (True, False):
-        write_trajectory(tmp_path / f"{chained}.npz", episode(2000, chained))
-    sizes = [(tmp_path / f"{chained}.npz").stat().st_size for chained in (True, False)]
-    assert sizes[0] < sizes[1] - 15_000
 
 
 def test_a_damaged_or_missing_file_is_named(tmp_path):

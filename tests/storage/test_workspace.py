@@ -5,7 +5,7 @@ import pytest
 from telic.errors import Refused, UnknownName, UsageError
 from telic.storage.files import write_json
 from telic.storage.locks import RunLock
-from telic.storage.workspace import Thing, Workspace, kind_of
+from telic.storage.workspace import Workspace
 
 
 @pytest.fixture
@@ -20,17 +20,6 @@ def workspace(tmp_path):
     study.mkdir(parents=True)
     (study / "ledger.jsonl").write_text("")
     return Workspace(runs, tmp_path)
-
-
-def test_a_folder_says_by_its_files_what_it_holds(workspace):
-    names = {
-        "run_1": "run",
-        "run_1/reward_seed_1": "policy",
-        "session_20260101_aa": "session",
-        "search_20260101_bb": "search",
-        ".": None,
-    }
-    assert {name: kind_of(workspace.runs_dir / name) for name in names} == names
 
 
 def test_one_look_up_finds_every_kind(workspace):
@@ -76,9 +65,3 @@ def test_what_is_deleted_comes_back_and_nothing_is_lost(workspace):
     assert workspace.delete(run).name == "run_1.2"
     assert workspace.restore("run_1").path == run.path
     assert (run.path / "reward_seed_1" / "config.json").exists()
-
-
-def test_only_whole_things_of_the_folder_are_deleted(workspace):
-    policy = Thing("policy", workspace.runs_dir / "run_1" / "reward_seed_1")
-    with pytest.raises(UsageError, match="by itself"):
-        workspace.delete(policy)

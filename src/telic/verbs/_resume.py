@@ -66,9 +66,9 @@ def _resume_run(thing: Thing, request: WorkResumeRequest) -> Run:
         name=folder.name,
         on_event=request.on_event,
         should_stop=request.should_stop,
-        videos=None if request.videos == "none" else request.videos,
+        videos="best",
     )
-    return draw_run(run, request.videos, request.on_event, request.should_stop)
+    return draw_run(run, "best", request.on_event, request.should_stop)
 
 
 def _resume_session(

@@ -137,7 +137,6 @@ def evaluate(request: EvalRequest) -> TrackerEvaluation:
         library,
         played_clips(config, library, split),
         device=request.device,
-        threads=request.threads,
     )
     report = player.evaluate(tracker, split)
     report = report.model_copy(update={"control": player.control()})

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from telic.core.config import Record
-from telic.core.request import RunsRequest, argument, option, place
+from telic.core.request import RunsRequest, argument, inner, option, place
 from telic.core.verb import Wrapped, verb
 from telic.errors import TelicError, UsageError
 from telic.session.records import is_running, read_summary
@@ -67,6 +67,7 @@ class PolicyRequest(MemberRequest):
     """One policy."""
 
     step: int | None = option("Checkpoint; default: the best.", default=None)
+    root: Path | str = inner("The repository, for studies.", default=Path())
 
     def choose(self) -> PolicyPlace:
         """Return where the policy is: of a session, the one that was judged."""

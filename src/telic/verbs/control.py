@@ -5,11 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from telic.authors.request import read_criteria
 from telic.core.events import Listener, read_events
-from telic.core.request import RunsRequest, WatchedRequest, argument, option
+from telic.core.request import RunsRequest, WatchedRequest, argument, inner, option
 from telic.core.text import is_dict, read_count
 from telic.core.verb import verb
 from telic.errors import TelicError, UsageError
@@ -74,6 +74,8 @@ class WorkRequest(ThingRequest):
         metavar="THING",
     )
 
+    root: Path | str = inner("The repository, for studies.", default=Path())
+
     def work(self) -> tuple[Thing, WorkFolder]:
         """Return the thing and its folder."""
         thing = self.find(*WORK, prefer_running=True)
@@ -106,9 +108,6 @@ def stop(request: WorkStopRequest) -> WorkState:
 class WorkResumeRequest(WorkRequest, WatchedRequest):
     """Work to resume."""
 
-    videos: Literal["best", "last", "all", "none"] = option(
-        "Videos of a run: best, last, all or none.", default="best"
-    )
     max_hours: float | None = option("New limit of a session: total hours of work.", default=None)
     max_steps: int | None = option(
         "New limit of a session: total environment steps.",
@@ -211,7 +210,7 @@ class SessionNoteRequest(RunsRequest):
 
     text: str = argument("Feedback for the next reward revision.")
     session: str = option("Session; default: the latest.", default="latest")
-    author: str | None = option("Author; default: you.", default=None)
+    author: str | None = inner("Author; default: the user.", default=None)
 
 
 @verb(SessionNoteRequest, examples=STEER)
@@ -230,7 +229,7 @@ class CriteriaRequest(SessionRequest):
     criteria: tuple[Criterion, ...] | None = option(
         "Your edit of the session's criteria.json.", default=None, read=read_criteria
     )
-    author: str | None = option("Author; default: you.", default=None)
+    author: str | None = inner("Author; default: the user.", default=None)
 
 
 @verb(CriteriaRequest, examples=STEER)

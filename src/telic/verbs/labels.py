@@ -43,7 +43,7 @@ class LabelRequest(RunsRequest):
     member: str | None = option("Policy; default: the best.", "--member", "-m", default=None)
     iteration: int | None = option("Iteration; default: that of the best policy.", default=None)
     why: str | None = option("Reason.", default=None)
-    author: str | None = option("Author; default: you.", default=None)
+    author: str | None = inner("Author; default: the user.", default=None)
     export: Path | None = option(
         "Write labels as JSON lines instead; default: of all sessions.",
         default=None,
@@ -156,7 +156,7 @@ class VetoRequest(RunsRequest):
         "Its id, the start of one, a path, or 'latest'.", default="latest", metavar="SESSION"
     )
     why: str = option("Reason.")
-    author: str | None = option("Author; default: you.", default=None)
+    author: str | None = inner("Author; default: the user.", default=None)
     by: Literal["person", "agent"] = inner(
         "Kind of author: a person or an agent.", default="person"
     )

@@ -200,7 +200,6 @@ class IntentsRequest(PlacedRequest):
     sample: int | None = option(
         "Number of cases, stratified by difficulty.", default=None, minimum=1
     )
-    sample_seed: int = option("Seed of the sample.", default=0)
     jobs: int = option("Cases in parallel.", default=1, minimum=1)
     fresh: bool = option("Start from scratch instead of resuming.", default=False)
     settings: Sequence[str] = option(
@@ -227,7 +226,6 @@ def intents(request: IntentsRequest) -> Benchmark:
         env=request.env,
         difficulty=list(request.difficulty),
         sample=request.sample,
-        seed=request.sample_seed,
     )
     request.on_event(LogMessage(message=f"{len(cases)} cases chosen"))
     bench = partial(

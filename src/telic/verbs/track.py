@@ -124,7 +124,6 @@ class EvalRequest(TrackerRequest):
         "Number of videos of the worst clips, with the reference as a ghost.", default=0, minimum=0
     )
     device: str = option("cpu or cuda.", default="cpu")
-    threads: int | None = option("Physics threads; default all cores.", default=None)
 
 
 @dataclass(frozen=True)
