@@ -19,7 +19,6 @@ from telic.composer.acrobatics import flip, hop, jump, roll, turn
 from telic.composer.blocks import EXAMPLES, can_have_block
 from telic.composer.conflict import not_understood, require_consistent, require_possible
 from telic.composer.draft import Draft, edit
-from telic.composer.extremes import LONGEST_S, require_sizes
 from telic.composer.frames import Act, Frame, LimitKind, ParsedIntent
 from telic.composer.ideal import ideal, right_habits
 from telic.composer.limbs import kick, lift, reach, swing
@@ -42,6 +41,7 @@ from telic.composer.resting import balance, lie, rest_in_time, sit, stand, stand
 from telic.composer.scene import Scene
 from telic.composer.scope import audit, lost_gaits, still_covered
 from telic.composer.shapes import shaped
+from telic.composer.sizes import LONGEST_S, require_sizes
 from telic.composer.travel import circle, go
 from telic.composer.write import (
     ORDINALS,

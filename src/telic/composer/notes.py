@@ -1,9 +1,9 @@
-"""What people say of a session, read by the grammar of intents: a wish for its next reward.
+"""Read notes on a session with the grammar of intents: wishes for its next reward.
 
-"faster" and "less shaking" are not intents, but they are said in the same words. A note is put into
-the form of a wish ("less shaking" is "without shaking", "too slow" is "faster"), read by itself,
-and composed together with the intent. What is judged stays as it was agreed: a note changes what is
-taught, by terms and by weights. A note that changes neither is refused, when it is made.
+"faster" and "less shaking" are not intents, but use the same words. A note is put into the form of
+a wish ("less shaking" is "without shaking", "too slow" is "faster": `notes.toml`), and composed
+together with the intent. The judge stays as agreed: a note changes terms and weights of the reward.
+A note that changes neither is refused.
 """
 
 from __future__ import annotations
@@ -13,57 +13,14 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from telic.composer.compose import compose
-from telic.composer.frames import Act, Degree, LimitKind, ParsedIntent, Posture, Style, WordClaim
-from telic.composer.lexicon import read_tokens
+from telic.composer.frames import Act, Degree, ParsedIntent, WordClaim
+from telic.composer.lexicon import Lexicon, Sense, read_tokens, table
 from telic.composer.observed import is_observed
 from telic.composer.parse import parse
 from telic.composer.reference import Reference
 from telic.envs.spec import EnvSpec
 from telic.errors import NotUnderstood, TelicError
 
-_WISHES = (
-    (r"\b(?:too|less|not so) (?:slow|slowly)\b", "faster"),
-    (r"\b(?:too|less|not so) (?:fast|quick|quickly)\b", "slower"),
-    (r"\b(?:too|less|not so) low\b", "higher"),
-    (r"\b(?:too|less|not so) (?:high|tall)\b", "lower"),
-    (r"\btoo (?:shaky|jerky|jittery|wobbly|nervous)\b", "without shaking"),
-    (
-        r"(?<!without )(?<!not )\b(?:it )?(?:keeps? )?fall(?:s|ing)(?: over| down)?\b",
-        "without falling",
-    ),
-    (r"\b(?:less|fewer|reduce|stop|no|too much)\b(?! energy| effort| power)(?: the)?", "without"),
-    (r"\b(?:a bit|a little|a lot|slightly|even|much|please|more|it should|you should|be)\b", " "),
-)
-_LIMITS = {
-    LimitKind.NO_FALL: "falls",
-    LimitKind.UPRIGHT: "falls",
-    LimitKind.KEEP_HEIGHT: "too_low",
-    LimitKind.LOW_HEIGHT: "too_high",
-    LimitKind.NO_JUMP: "too_high",
-    LimitKind.NO_DRIFT: "drifts",
-    LimitKind.NO_TURN: "drifts",
-    LimitKind.NO_FORWARD: "drifts",
-    LimitKind.SMOOTH: "jitters",
-    LimitKind.QUIET: "jitters",
-    LimitKind.LOW_ENERGY: "jitters",
-}
-_STYLES = {
-    Style.SMOOTH: "jitters",
-    Style.GENTLE: "jitters",
-    Style.EFFICIENT: "jitters",
-    Style.STEADY: "stops",
-    Style.SYMMETRIC: "one_sided",
-    Style.ALTERNATING: "one_sided",
-    Style.EXPLOSIVE: "too_slow",
-}
-_POSTURES = {
-    Posture.UPRIGHT: "falls",
-    Posture.HIGH: "too_low",
-    Posture.LOW: "too_high",
-    Posture.STRAIGHT_LINE: "drifts",
-}
-_SLOWER = (Degree.SLOW, Degree.VERY_SLOW, Degree.LITTLE)
-_DEGREES = {*Degree}
 _FOLLOWED = (
     "faster, slower, higher, lower, smoother, steadier, less shaking, less energy, more upright, "
     "keep the torso low, without falling, without turning, without drifting"
@@ -110,10 +67,16 @@ def read_wish(note: str, intent: str, spec: EnvSpec, reference: Reference | None
 
 
 def _as_wish(note: str) -> str:
-    words = note.lower().strip()
-    for pattern, wish in _WISHES:
-        words = re.sub(pattern, wish, words)
-    return " ".join(words.split()).strip(" .!,")
+    rows = table("notes")["wishes"].items()
+    phrases = Lexicon((phrase, Sense("", wish)) for wish, said in rows for phrase in said)
+    tokens = read_tokens(note)
+    words: list[str] = []
+    place = 0
+    while place < len(tokens):
+        found = phrases.find(tokens, place)
+        words.append(found.senses[0].value if found else tokens[place].text.lower())
+        place = found.end if found else place + 1
+    return re.sub(r" (?=[.,;!?/])|(?<=/) ", "", " ".join(filter(None, words))).strip(" .!,")
 
 
 def _unread(note: str, why: str) -> NotUnderstood:
@@ -124,22 +87,15 @@ def _unread(note: str, why: str) -> NotUnderstood:
 
 
 def _tags(claim: WordClaim, read: ParsedIntent) -> Iterator[str]:
-    """Yield the lacks that a phrase of a note is against."""
-    match claim.slot:
-        case "limit":
-            yield from filter(None, [_LIMITS.get(read.limits[claim.index].kind)])
-        case "style":
-            yield from filter(None, [_STYLES.get(Style(claim.value))])
-        case "posture":
-            yield from filter(None, [_POSTURES.get(Posture(claim.value))])
-        case "degree" if claim.value in _DEGREES:
-            is_less = claim.value in _SLOWER
-            if (claim.dimension or read.frames[claim.index].dimension) == "height":
-                yield "too_high" if is_less else "too_low"
-            else:
-                yield "too_fast" if is_less else "too_slow"
-        case _:
-            return
+    """Yield the failure tags that a phrase of a note is against."""
+    if claim.slot in ("limit", "style", "posture"):
+        yield from (tag for tag, values in table("notes")["tags"].items() if claim.value in values)
+    elif claim.slot == "degree" and claim.value in {*Degree}:
+        is_less = claim.value in (Degree.SLOW, Degree.VERY_SLOW, Degree.LITTLE)
+        if (claim.dimension or read.frames[claim.index].dimension) == "height":
+            yield "too_high" if is_less else "too_low"
+        else:
+            yield "too_fast" if is_less else "too_slow"
 
 
 def _reward(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 
 from telic.composer.draft import Credit, Draft
-from telic.composer.extremes import LONGEST_S
 from telic.composer.frames import Degree, Direction, Frame
 from telic.composer.gaits import (
     ON_GROUND,
@@ -17,7 +16,7 @@ from telic.composer.gaits import (
 )
 from telic.composer.manners import stay_on_feet, stay_straight
 from telic.composer.scene import Scene
-from telic.composer.sizes import BELOW, FROUDE, Goal, origin, practice, speed, told
+from telic.composer.sizes import BELOW, FROUDE, LONGEST_S, Goal, origin, practice, speed, told
 from telic.judges import metrics, tracks
 from telic.rewards.signals import Above, Ahead, Along, Below, Made, Measured, Part, Strides, Turns
 from telic.rewards.terms import Arrive, Exact, Ratio, Small, Touchdown
