@@ -30,8 +30,7 @@ from telic.training.networks import Layer
 from telic.training.plan import plan
 from telic.training.policy import save_policy
 from telic.training.population import Population
-from telic.training.rollout import ActionMap, Episode, EpisodeTracker
-from telic.training.scoring import Scoring
+from telic.training.rollout import ActionMap, Episode, EpisodeTracker, Scoring
 from telic.training.setup import build, load_rewards, make_env, make_scoring
 
 

@@ -183,8 +183,7 @@ class Ours:
         """Return how far the policy is off in fresh worlds."""
         from telic.core.rotations import conjugate, rotate
         from telic.envs import make
-        from telic.training.memory import memory_law
-        from telic.training.policy import load_policy
+        from telic.training.policy import load_policy, memory_law
 
         if self._worlds is None:
             options = {"num_envs": MEASURED, "device": self.device, "seed": 777}

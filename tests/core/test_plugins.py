@@ -12,7 +12,7 @@ from telic.envs.catalogue import known_ids
 from telic.errors import PluginError, UnknownName
 from telic.llm import choose
 from telic.llm.budget import is_metered
-from telic.search.methods import method_names, switches_of
+from telic.search.plan import method_names, switches_of
 
 
 @pytest.fixture

@@ -6,8 +6,7 @@ import pytest
 import telic
 from telic.core.seeds import derive
 from telic.llm import Budget, Models, Scripted
-from telic.search.methods import PUBLISHED
-from telic.search.plan import make_plan
+from telic.search.plan import PUBLISHED, make_plan
 from telic.search.records import (
     NO_MODEL,
     SearchConfig,

@@ -4,8 +4,7 @@ import pytest
 
 from telic.errors import ConfigError, UnknownName
 from telic.search.loop import gate_value
-from telic.search.methods import PUBLISHED, switches_of, terms_of
-from telic.search.plan import make_plan
+from telic.search.plan import PUBLISHED, make_plan, switches_of, terms_of
 from telic.search.records import History, SearchConfig
 from telic.search.worlds import find_task
 

@@ -6,7 +6,7 @@ import torch
 
 from telic.tracking.config import quarter, release
 from telic.tracking.tokens import EncoderShape, LossWeights, TokenNetworks, TokenShape
-from telic.training.networks import Pull
+from telic.training.networks import OutputGradients
 
 SEEN, SOURCES = 60, 20
 DEEP = (32, 24, 24, 24)
@@ -46,9 +46,11 @@ def motions(rows: int, seed: int) -> torch.Tensor:
     return x
 
 
-def nothing(outputs: torch.Tensor, values: torch.Tensor) -> tuple[Pull, None]:
+def nothing(outputs: torch.Tensor, values: torch.Tensor) -> tuple[OutputGradients, None]:
     deviation = outputs.new_zeros(outputs.shape[0], outputs.shape[-1])
-    return Pull(torch.zeros_like(outputs), deviation, torch.zeros_like(values).unsqueeze(-1)), None
+    return OutputGradients(
+        torch.zeros_like(outputs), deviation, torch.zeros_like(values).unsqueeze(-1)
+    ), None
 
 
 def learned(weights: LossWeights, steps: int = 100) -> tuple[float, float, float]:

@@ -13,7 +13,7 @@ from telic.envs import make
 from telic.errors import UsageError
 from telic.rewards.load import load_reward
 from telic.rewards.recording import collect
-from telic.training.memory import MemoryLaw, PolicyWithMemory, memory_law
+from telic.training.policy import MemoryLaw, PolicyWithMemory, memory_law
 
 DOG = Path(bench.__file__).parent / "suites" / "robots" / "dog.xml"
 BEAT = '''

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
+from scipy.spatial.transform import Rotation
 from torch import Tensor
 
 from telic.core.rotations import about, from_euler, multiply, slerp
@@ -279,24 +280,7 @@ def _chest(person: _Person) -> np.ndarray:
     matrix = np.stack(
         [each / np.maximum(np.linalg.norm(each, axis=-1, keepdims=True), 1e-6) for each in axes], -1
     )
-    return _quaternions(matrix)
-
-
-def _quaternions(matrix: np.ndarray) -> np.ndarray:
-    """Return the quaternions of rotation matrices (T, 3, 3)."""
-    trace = np.trace(matrix, axis1=1, axis2=2)
-    skew = matrix.transpose(0, 2, 1) - matrix
-    both = matrix.transpose(0, 2, 1) + matrix
-    parts = np.empty((len(matrix), 4, 4))  # each row is the quaternion times one of its parts
-    parts[:, 0, 0] = 1 + trace
-    for i in range(3):
-        j, k = (i + 1) % 3, (i + 2) % 3
-        parts[:, 0, 1 + i] = parts[:, 1 + i, 0] = skew[:, j, k]
-        parts[:, 1 + i, 1 + i] = 1 + 2 * matrix[:, i, i] - trace
-        parts[:, 1 + i, 1 + j] = parts[:, 1 + j, 1 + i] = both[:, i, j]
-    best = np.argmax(np.abs(np.einsum("tii->ti", parts)), axis=1)
-    chosen = parts[np.arange(len(matrix)), best]
-    return chosen / np.maximum(np.linalg.norm(chosen, axis=-1, keepdims=True), 1e-9)
+    return Rotation.from_matrix(matrix).as_quat(scalar_first=True)
 
 
 def _direction(person: _Person, start: str, end: str) -> np.ndarray:

@@ -1,14 +1,123 @@
-"""The configuration of a search; light, so that listing commands loads nothing numerical."""
+"""The configuration of a search: the request, and the independent choices of a method.
+
+It is light, so that listing commands loads nothing numerical.
+"""
 
 from __future__ import annotations
 
-from typing import Any, Literal
+import re
+from typing import Any, Literal, Self
 
 from pydantic import Field, model_validator
 
 from telic.core.config import Config
 from telic.core.request import FieldHelp
 from telic.core.text import is_dict, pairs
+
+Evidence = Literal[
+    "none", "mean_trace", "median_trace", "three_traces", "stats", "stats+median", "last_trace"
+]
+Context = Literal["history", "env_text", "trajectories"]
+Thinning = Literal["turns", "ends"]
+
+NUMERIC = ("cma", "ars", "climb", "random", "tabular")
+"""proposers that never ask a model"""
+PROPOSERS = ("llm", "hybrid", *NUMERIC, "none")
+_VIEW = re.compile(r"full|(best|recent|best\+recent):([1-9]\d*)")
+
+
+class Switches(Config):
+    """Who proposes, what is shown, what is tried second, and which candidate counts."""
+
+    proposer: str = Field(
+        default="llm",
+        description=f"who makes the first candidate: {', '.join(PROPOSERS)}, or a package's",
+    )
+    context: tuple[Context, ...] = Field(
+        default=("history",), description="what the proposer is shown"
+    )
+    candidates: int = Field(
+        default=1, ge=1, description="candidates asked for in one call of a model"
+    )
+    history_view: str = Field(
+        default="best+recent:15",
+        description="entries shown: full, best:K, recent:K or best+recent:K",
+    )
+    uncertainty: bool = Field(
+        default=True, description="show episodes and standard error of every entry"
+    )
+    excerpts: int = Field(
+        default=0, ge=0, description="latest entries that carry an excerpt of eight steps"
+    )
+    second: Literal["none", "critic", "propose_again"] = Field(
+        default="none", description="who makes the second candidate"
+    )
+    second_sees_first: bool = Field(
+        default=True, description="whether the second call knows the first one's result"
+    )
+    evidence: Evidence = Field(default="none", description="behaviour the critic is shown")
+    trace_steps: int = Field(
+        default=60, ge=4, description="most steps of a trace that are written out"
+    )
+    thinning: Thinning = Field(
+        default="turns",
+        description="steps of a long trace that are kept: where the action changes, or both ends",
+    )
+    allow_no_change: bool = Field(
+        default=False, description="whether the second candidate may equal an earlier one"
+    )
+    gate: Literal["off", "advise", "skip", "limit"] = Field(
+        default="off",
+        description="from the threshold on: say so, skip the revision, or limit its size",
+    )
+    gate_at: Literal["default", "half", "learned"] | float = Field(
+        default="default", description="threshold: the task's, half of it, learned, or a number"
+    )
+    max_edit: float = Field(
+        default=1.0, gt=0, description="largest change of a number under gate=limit"
+    )
+    select: Literal["single", "keep_best", "always_second", "race"] = Field(
+        default="single",
+        description="which candidate counts; race plays both again while they look alike",
+    )
+    ties_to_second: bool = Field(default=False, description="whether an equal revision wins")
+    keeps_losers: bool = Field(
+        default=True, description="whether the history also holds the candidate that lost"
+    )
+    rollouts: int = Field(default=20, ge=1, description="episodes per candidate")
+    common_seeds: bool = Field(
+        default=True, description="whether candidates of an iteration meet the same starts"
+    )
+    confirm: int = Field(
+        default=20, ge=0, description="episodes a candidate needs to become the incumbent; 0: none"
+    )
+    clip_actions: bool = Field(
+        default=True, description="whether continuous actions are cut to their range first"
+    )
+    report: Literal["selected", "all_candidates", "better_of_two", "incumbent"] = Field(
+        default="all_candidates", description="candidates whose mean is the headline"
+    )
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        if not _VIEW.fullmatch(self.history_view):
+            raise ValueError(
+                f'history_view="{self.history_view}" is not full, best:K, recent:K or '
+                "best+recent:K."
+            )
+        if self.proposer == "none" and self.second != "none":
+            raise ValueError("proposer=none makes one candidate, so second must be none.")
+        return self
+
+    @property
+    def asks_a_model(self) -> bool:
+        """Whether these choices need a language model."""
+        return self.proposer in ("llm", "hybrid", "none")
+
+    @property
+    def evaluations(self) -> int:
+        """Candidates evaluated per iteration, where a model proposes."""
+        return self.candidates + (self.second != "none")
 
 
 class SearchConfig(Config):

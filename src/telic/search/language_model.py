@@ -32,7 +32,7 @@ from telic.llm import (
     connect,
 )
 from telic.llm.client import StopCheck
-from telic.search.methods import Switches
+from telic.search.config import Switches
 from telic.search.policies import PolicyFamily, Space
 from telic.search.proposers import (
     Climb,

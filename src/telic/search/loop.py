@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from telic.core.stats import paired_greater
-from telic.search.methods import Switches
+from telic.search.config import Switches
 from telic.search.plan import SearchPlan
 from telic.search.proposers import PolicyDraft, PolicyProposal, View
 from telic.search.records import (

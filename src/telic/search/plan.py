@@ -1,26 +1,182 @@
-"""From a request to everything that all runs of a search share."""
+"""Methods of policy search as values of independent choices, and the plan of a request.
+
+A method also has terms: cap, warm-up and goal as its task or its published set-up has them. The
+plan is everything that all runs of a search share.
+"""
 
 from __future__ import annotations
 
 from importlib.metadata import version
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from telic import __version__
+from telic.core.config import Record
 from telic.core.plugins import load_plugin, plugin_names
 from telic.core.seeds import derive
 from telic.errors import ConfigError, UnknownName
-from telic.search.methods import (
-    METHODS,
-    PROPOSERS,
-    Switches,
-    Terms,
-    switches_of,
-    terms_of,
-)
+from telic.search.config import NUMERIC, PROPOSERS, SearchConfig, Switches
 from telic.search.policies import WITH_RANDOM_PARTS, PolicyFamily, make_policy
-from telic.search.records import NO_MODEL, SearchConfig, SearchProtocol
+from telic.search.records import NO_MODEL, SearchProtocol
 from telic.search.task import Player, SearchTask
 from telic.search.worlds import find_task, make_world
+
+_REVISED: dict[str, Any] = {
+    "second": "critic",
+    "evidence": "mean_trace",
+    "select": "keep_best",
+    "excerpts": 5,
+}
+_METHODS: dict[str, dict[str, Any]] = {
+    "props": {},
+    "props+": {"context": ("history", "env_text", "trajectories")},
+    "r2po": {
+        "second": "critic",
+        "evidence": "stats+median",
+        "allow_no_change": True,
+        "gate": "skip",
+        "select": "keep_best",
+    },
+    "reptraj": _REVISED,
+    "alwayscritic": {**_REVISED, "select": "always_second"},
+    "threetraj": {**_REVISED, "evidence": "three_traces", "excerpts": 0},
+    "criticonly": {
+        "proposer": "none",
+        "context": ("history", "env_text"),
+        "evidence": "last_trace",
+        "excerpts": 5,
+    },
+    "actorsecondpass": {"second": "propose_again", "select": "keep_best"},
+    "puresearch": {"second": "propose_again", "second_sees_first": False, "select": "keep_best"},
+    "hybrid": {"proposer": "hybrid", "select": "race"},
+    **{name: {"proposer": name, "select": "race"} for name in NUMERIC},
+}
+
+METHODS = tuple(_METHODS)
+PUBLISHED = METHODS[:9]
+"""the methods of the literature, all of which ask a model"""
+
+_AS_PUBLISHED: dict[str, Any] = {
+    "history_view": "full",
+    "uncertainty": False,
+    "trace_steps": 100_000,
+    "thinning": "ends",
+    "ties_to_second": True,
+    "keeps_losers": False,
+    "common_seeds": False,
+    "confirm": 0,
+    "report": "selected",
+}
+_CLIPPING = ("props", "props+", "r2po")
+
+
+def method_names() -> list[str]:
+    """Return every method: ours, then the proposers that packages bring."""
+    return [*METHODS, *plugin_names("proposers", METHODS)]
+
+
+def switches_of(method: str, *, is_faithful: bool = False) -> Switches:
+    """Return the choices that a method stands for; raises UnknownName.
+
+    Faithful ones repeat what the published runs did, quirks included: the whole history without
+    uncertainty, the loser forgotten, ties to the revision, independent noise, actions clipped by
+    some methods only, and a threshold that is a sentence in the prompt and nothing more.
+    """
+    name = method.lower()
+    values: dict[str, Any]
+    if name in _METHODS:
+        values = dict(_METHODS[name])
+    elif name in (others := plugin_names("proposers", METHODS)):
+        values = {"proposer": name, "select": "race"}
+    else:
+        raise UnknownName("method", method, [*METHODS, *others], see="telic presets --search")
+    if is_faithful:
+        clips = name not in PUBLISHED or name in _CLIPPING
+        values |= {**_AS_PUBLISHED, "clip_actions": clips}
+        if name not in PUBLISHED:  # the best of a population is more than the better of two
+            values["report"] = "better_of_two"
+        if name == "r2po":
+            values["gate"] = "advise"
+        if name == "threetraj":
+            values["trace_steps"] = 50
+    return Switches.parse(values)
+
+
+_STATED = 400
+_CAP = 1000
+_PUBLISHED_GOOD = {"InvertedDoublePendulum-v5": 450.0, "Swimmer-v5": 230.0, "FrozenLake-v1": 0.85}
+_PUBLISHED_STEP = {"InvertedDoublePendulum-v5": 0.1, "Swimmer-v5": 0.1}
+"""where they differ from the task's"""
+
+
+class Terms(Record):
+    """What a run takes from its task, or from the published set-up of its method."""
+
+    cap: int | None = None
+    """steps after which an episode is cut, if sooner than the task's own limit"""
+    warmup: int
+    target: float
+    good: float
+    """return from which a policy is left alone or nearly so (the threshold of the gate)"""
+    solved: float
+    """return from which one episode counts as a success"""
+    step_size: float
+    """largest change of a number that a revision should make"""
+    stated_iterations: int | None = None
+    """number of iterations told to a model; None is the true one"""
+
+
+def terms_of(task: SearchTask, method: str, *, is_faithful: bool) -> Terms:
+    """Return the terms of a run.
+
+    By default they are the task's, for every method. The published runs differed between methods in
+    cap, warm-up and stated goal, and had thresholds, steps and a rule of success of their own, some
+    of which no policy can meet; faithful ones repeat that.
+    """
+    if not is_faithful:
+        return Terms(
+            cap=task.cap,
+            warmup=task.warmup,
+            target=task.target,
+            good=task.good,
+            solved=task.solved,
+            step_size=task.step_size,
+        )
+    target = _published_target(task, method)
+    values: dict[str, Any] = {
+        "cap": _CAP,
+        "warmup": 20,
+        "target": target,
+        "good": _PUBLISHED_GOOD.get(task.id, task.good),
+        # An episode succeeds at the stated goal, or a thousandth of it below.
+        "solved": target - max(1e-6, 0.001 * max(1.0, abs(target))),
+        "step_size": _PUBLISHED_STEP.get(task.id, task.step_size),
+    }
+    later = method in ("props+", "r2po", "threetraj")
+    if later and task.id in ("Nim-v0", "FrozenLake-v1", "MountainCar-v0"):
+        values["warmup"] = 0
+    if task.id == "MountainCarContinuous-v0" and method in ("props+", "threetraj"):
+        values["warmup"] = 0
+    if task.id == "Swimmer-v5" and method in ("props+", "r2po"):
+        values["warmup"] = 100
+    if task.id == "Maze-v0":
+        values["cap"] = 20 if later else 100
+    values["stated_iterations"] = None if method == "r2po" else _STATED
+    return Terms(**values)
+
+
+def _published_target(task: SearchTask, method: str) -> float:
+    if task.id == "InvertedDoublePendulum-v5":
+        return {"r2po": 500.0, "threetraj": 200.0}.get(method, 10_000.0)
+    if task.id == "Maze-v0":
+        return 0.9 if method in ("props+", "r2po", "threetraj") else 1.0
+    stated = {
+        "MountainCar-v0": -120.0,
+        "MountainCarContinuous-v0": 100.0,
+        "Swimmer-v5": 250.0,
+        "FrozenLake-v1": 1.0,
+    }
+    return stated.get(task.id, task.target)
+
 
 TRAINED = "sb3:"
 """prefix of the networks that earlier versions trained as baselines"""

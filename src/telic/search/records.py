@@ -27,7 +27,7 @@ import numpy as np
 from telic.core.config import Record
 from telic.core.events import Event
 from telic.search.config import SearchConfig as SearchConfig
-from telic.search.methods import Switches
+from telic.search.config import Switches
 from telic.storage.files import as_record, read_json_lines
 from telic.storage.layout import Below, WorkFolder, holders_of
 from telic.storage.locks import RunLock

@@ -11,8 +11,8 @@ from telic.core.plugins import load_plugin
 from telic.core.seeds import derive
 from telic.errors import ConfigError
 from telic.llm import ModelAnswerError, Models
+from telic.search.config import Switches
 from telic.search.language_model import Asker, Hybrid, ModelProposer, objection
-from telic.search.methods import Switches
 from telic.search.plan import SearchPlan
 from telic.search.policies import Space
 from telic.search.proposers import (

@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from telic.llm import prompt_hash, render
-from telic.search.methods import Switches, Terms, Thinning
-from telic.search.plan import SearchPlan
+from telic.search.config import Switches, Thinning
+from telic.search.plan import SearchPlan, Terms
 from telic.search.policies import Space
 from telic.search.proposers import View
 from telic.search.records import Entry, History, PolicyCandidate

@@ -18,7 +18,7 @@ from telic.core.tensors import norm
 from telic.tracking.config import TrackingConfig
 from telic.tracking.tokens import LOSSES, TokenNetworks
 from telic.training.loop import collecting
-from telic.training.networks import Pull
+from telic.training.networks import OutputGradients
 from telic.training.ppo import adam_step
 from telic.training.rollout import by_member
 from telic.training.setup import Setup
@@ -115,7 +115,9 @@ def _learn(setup: Setup, iteration: int, phase: str, *, normalises: bool) -> Ten
     return networks.latest.clone()
 
 
-def _no_reward(outputs: Tensor, values: Tensor) -> tuple[Pull, None]:
+def _no_reward(outputs: Tensor, values: Tensor) -> tuple[OutputGradients, None]:
     """Return gradients of no reward."""
     deviation = outputs.new_zeros(outputs.shape[0], outputs.shape[-1])
-    return Pull(torch.zeros_like(outputs), deviation, torch.zeros_like(values).unsqueeze(-1)), None
+    return OutputGradients(
+        torch.zeros_like(outputs), deviation, torch.zeros_like(values).unsqueeze(-1)
+    ), None

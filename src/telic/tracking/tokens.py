@@ -18,7 +18,7 @@ from torch import Tensor
 
 from telic.core.quantiser import Quantiser
 from telic.core.tensors import split
-from telic.training.networks import InputMask, Judge, Layer, Networks, Result, Shape, Views
+from telic.training.networks import InputMask, Layer, LossFn, Networks, Result, Shape, Views
 
 Distance = Literal["mse", "l1", "huber", "cosine"]
 
@@ -291,7 +291,7 @@ class TokenNetworks:
             self._constant, self._share, self._learns[1] = usual
 
     def descend(
-        self, views: Views, out: Views, seen: Tensor, inputs: Tensor, judge: Judge[Result]
+        self, views: Views, out: Views, seen: Tensor, inputs: Tensor, loss: LossFn[Result]
     ) -> Result:
         """Write the gradient of policy, value and token losses; see `PolicyNetworks.descend`."""
         with torch.enable_grad():
@@ -309,17 +309,17 @@ class TokenNetworks:
             else:
                 losses = torch.cat((losses, torch.zeros_like(losses[:1])))
             extra = (self.weights.unsqueeze(1) * losses).sum()
-        pull, result = judge(outputs.detach(), values.detach().squeeze(-1))
+        gradients, result = loss(outputs.detach(), values.detach().squeeze(-1))
         leaves = [part for layer in (*actor, *critic) for part in layer]
         grads = _gradients(
             (outputs, values, extra) if extra.requires_grad else (outputs, values),
             leaves,
-            (pull.outputs, pull.values, torch.ones_like(extra))[: 2 + extra.requires_grad],
+            (gradients.outputs, gradients.values, torch.ones_like(extra))[: 2 + extra.requires_grad],
         )
         places = [part for layer in (*out.actor, *out.critic) for part in layer]
         for place, grad in zip(places, grads, strict=True):
             place.copy_(torch.zeros_like(place) if grad is None else grad)
-        out.log_std.copy_(pull.log_std)
+        out.log_std.copy_(gradients.log_std)
         if self.latest is None:
             self.latest = torch.zeros_like(losses)
         self.latest.copy_(losses.detach())

@@ -53,16 +53,15 @@ from telic.tracking.token_phases import warm_up
 from telic.tracking.tokens import LOSSES, TokenNetworks
 from telic.training import loop
 from telic.training.folder import create, find_unfinished, new_run, set_status, working_on
-from telic.training.group import Nccl, SharedMemory, TrainingGroup, process_seed
+from telic.training.group import SharedMemory, TrainingGroup, process_seed
 from telic.training.health import Health
 from telic.training.job import Member, RewardSource, TrainJob, member_groups
 from telic.training.population import Actor, Population
 from telic.training.ppo import PpoLearner
 from telic.training.recorder import summarise
 from telic.training.results import RunKeeper
-from telic.training.rollout import Batch, Collector, EpisodeTracker
+from telic.training.rollout import Batch, Collector, EpisodeTracker, Group, Scoring
 from telic.training.run import Run, prepare_folders
-from telic.training.scoring import Group, Scoring
 from telic.training.setup import Setup
 
 CONFIG = "tracking.json"
@@ -507,10 +506,8 @@ def _train_as(
     while_waiting: Callable[[], None],
 ) -> Run:
     """Train as one of several processes that meet in a folder; on GPUs, each has its own."""
-    size, sums = config.trainer.processes, None
-    if options.device.startswith("cuda"):
-        sums = Nccl(meeting / "group", rank, size, options.device)
-    group = TrainingGroup(rank, size, sums or SharedMemory(meeting, rank, size, while_waiting))
+    size = config.trainer.processes
+    group = TrainingGroup(rank, size, SharedMemory(meeting, rank, size, while_waiting))
     try:
         return train_tracker(config, runs_dir, options._replace(group=group))
     finally:

@@ -18,8 +18,7 @@ from telic.training.job import TrainJob
 from telic.training.networks import PolicyNetworks
 from telic.training.population import Actor
 from telic.training.results import EvaluationRecord
-from telic.training.rollout import ActionMap
-from telic.training.scoring import Scoring
+from telic.training.rollout import ActionMap, Scoring
 
 LABELS = {"p10": 0.1, "median": 0.5, "p90": 0.9}
 _PIECE = 20

@@ -2,7 +2,6 @@
 
     TrainingGroup     sums numbers of all processes
       SharedMemory    through memory of one machine that they all see
-      Nccl            through the connections between GPUs
 
 Gradients, losses and KL are means over processes, so every process takes the same step; statistics
 of inputs, returns and advantages are those of all samples (`Population.join`). So several processes
@@ -15,9 +14,8 @@ import mmap
 import os
 import select
 from collections.abc import Callable
-from datetime import timedelta
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -37,22 +35,10 @@ _SLAB = 1 << 20
 """bytes of a process that are exchanged at once"""
 
 
-class Sums(Protocol):
-    """A way to sum numbers over processes."""
-
-    def sum_(self, numbers: Tensor, channel: int) -> None:
-        """Replace numbers by their sum; every process ends with the same bits."""
-        ...
-
-    def close(self) -> None:
-        """Leave the others."""
-        ...
-
-
 class TrainingGroup:
     """Processes that train together; the first of them keeps the run."""
 
-    def __init__(self, rank: int, size: int, sums: Sums) -> None:
+    def __init__(self, rank: int, size: int, sums: SharedMemory) -> None:
         self.rank, self.size = rank, size
         self._sums = sums
 
@@ -114,9 +100,6 @@ def spread_of(samples: Tensor, group: TrainingGroup | None) -> SampleSpread:
 def process_seed(seed: int, rank: int) -> int:
     """Return the seed of a member's noise, shuffles and starts in one of the processes."""
     return derive(seed, "process", rank) if rank else seed
-
-
-# ------------------------------------------------------------------ ways to sum
 
 
 class SharedMemory:
@@ -223,35 +206,6 @@ class SharedMemory:
             for inbox in inboxes:
                 os.close(inbox)
         self._inboxes = []
-
-
-class Nccl:
-    """Sums by NCCL, between GPUs of which every process has one of its own."""
-
-    def __init__(self, meeting: Path, rank: int, size: int, device: str) -> None:
-        """Meet the other processes in a file that all of them can write."""
-        self._device = device
-        self._distributed: Any = torch.distributed
-        patience = timedelta(seconds=_PATIENCE_S)
-        self._distributed.init_process_group(
-            "nccl",
-            init_method=f"file://{meeting.absolute()}",
-            rank=rank,
-            world_size=size,
-            timeout=patience,
-        )
-        self._groups = [None, self._distributed.new_group(timeout=patience)]
-
-    def sum_(self, numbers: Tensor, channel: int) -> None:
-        """Replace numbers by their sum; what lies elsewhere goes by the GPU."""
-        there = numbers.to(self._device)
-        self._distributed.all_reduce(there, group=self._groups[channel])
-        if there is not numbers:
-            numbers.copy_(there)
-
-    def close(self) -> None:
-        """Leave the others."""
-        self._distributed.destroy_process_group()
 
 
 _NUMBERS = "numbers"

@@ -222,7 +222,7 @@ class Views(NamedTuple):
         return torch.cat([*weights, *biases, self.log_std], dim=1)
 
 
-class Pull(NamedTuple):
+class OutputGradients(NamedTuple):
     """The loss's gradient at what the networks give."""
 
     outputs: Tensor
@@ -234,8 +234,8 @@ class Pull(NamedTuple):
 
 
 Result = TypeVar("Result")
-Judge = Callable[[Tensor, Tensor], tuple[Pull, Result]]
-"""outputs (P, B, outputs) and values (P, B) -> which way they should go, and what came of it"""
+LossFn = Callable[[Tensor, Tensor], tuple[OutputGradients, Result]]
+"""outputs (P, B, outputs) and values (P, B) -> gradients at both, and a result"""
 
 
 class PolicyNetworks(Protocol):
@@ -271,16 +271,16 @@ class PolicyNetworks(Protocol):
         ...
 
     def descend(
-        self, views: Views, out: Views, seen: Tensor, inputs: Tensor, judge: Judge[Result]
+        self, views: Views, out: Views, seen: Tensor, inputs: Tensor, loss: LossFn[Result]
     ) -> Result:
-        """Write the gradient of every parameter to `out`; returns what `judge` said.
+        """Write the gradient of every parameter to `out`; return the result of `loss`.
 
         Args:
             views: the weights.
             out: where the gradients go; all of it is overwritten.
             seen: what the actors see, (P, B, actor inputs).
             inputs: what the critics see, (P, B, critic inputs).
-            judge: says which way outputs and values should go.
+            loss: returns the gradients at outputs and values, and a result.
         """
         ...
 
@@ -482,7 +482,7 @@ class Networks:
         return None
 
     def descend(
-        self, views: Views, out: Views, seen: Tensor, inputs: Tensor, judge: Judge[Result]
+        self, views: Views, out: Views, seen: Tensor, inputs: Tensor, loss: LossFn[Result]
     ) -> Result:
         """Carry the gradient back through both stacks; see `PolicyNetworks.descend`."""
         shared = self.shape.shared_value
@@ -492,11 +492,11 @@ class Networks:
             if shared
             else self.forward(views.critic, inputs)
         )
-        pull, result = judge(acted[-1], judged[-1].squeeze(-1))
-        hidden_from_value = self.backward(views.critic, out.critic, judged, pull.values)
+        gradients, result = loss(acted[-1], judged[-1].squeeze(-1))
+        hidden_from_value = self.backward(views.critic, out.critic, judged, gradients.values)
         extra = hidden_from_value if shared else None
-        self.backward(views.actor, out.actor, acted, pull.outputs, extra)
-        out.log_std.copy_(pull.log_std)
+        self.backward(views.actor, out.actor, acted, gradients.outputs, extra)
+        out.log_std.copy_(gradients.log_std)
         return result
 
     def _hidden(self, layers: list[Layer], x: Tensor) -> Tensor:

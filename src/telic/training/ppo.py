@@ -24,7 +24,7 @@ from torch import Tensor
 from telic.core.tensors import norm, split
 from telic.sim.cuda_graph import GraphedCallable
 from telic.training.group import spread_of
-from telic.training.networks import Pull
+from telic.training.networks import OutputGradients
 from telic.training.population import Actor, Population
 from telic.training.rollout import Batch, by_member
 
@@ -296,7 +296,7 @@ def gradient(population: Population, actor: Actor, samples: Samples) -> tuple[Te
 
 def toward_outputs(
     population: Population, samples: Samples, outputs: Tensor, values: Tensor
-) -> tuple[Pull, Losses]:
+) -> tuple[OutputGradients, Losses]:
     """Return the loss's gradient at what the networks gave, and the losses.
 
     It is written out: the networks are small, so recording operations for automatic differentiation
@@ -332,7 +332,7 @@ def toward_outputs(
     )
     # d/dV value_coef * mean (V - R)^2 = 2 value_coef (V - R) / B
     toward_value = (error * (population.value_coef * (2.0 / B))).unsqueeze(-1)
-    return Pull(toward.outputs, toward.log_std, toward_value), losses
+    return OutputGradients(toward.outputs, toward.log_std, toward_value), losses
 
 
 def adam_step(

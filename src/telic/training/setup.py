@@ -21,8 +21,7 @@ from telic.training.job import TrainJob
 from telic.training.networks import Shape
 from telic.training.population import Population
 from telic.training.ppo import PpoLearner
-from telic.training.rollout import Collector, EpisodeTracker
-from telic.training.scoring import Group, Scoring
+from telic.training.rollout import Collector, EpisodeTracker, Group, Scoring
 
 PROBE_ENVS = 8
 

@@ -95,7 +95,8 @@ class SearchMethods(Wrapped):
 @verb(VerbRequest)
 def search_methods(request: VerbRequest) -> SearchMethods:
     """List the methods of policy search with their switches."""
-    from telic.search import methods
+    from telic.search.config import Switches
+    from telic.search.plan import method_names, switches_of
 
-    found = {name: methods.switches_of(name).model_dump() for name in methods.method_names()}
-    return SearchMethods(found, methods.Switches().model_dump())
+    found = {name: switches_of(name).model_dump() for name in method_names()}
+    return SearchMethods(found, Switches().model_dump())

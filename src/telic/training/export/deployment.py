@@ -37,8 +37,7 @@ from telic.storage.files import json_text, write_text
 from telic.storage.reading import read_text
 from telic.storage.trajectories import Environment
 from telic.training.export.files import export_checked
-from telic.training.memory import MemoryLaw, memory_law
-from telic.training.policy import Policy
+from telic.training.policy import MemoryLaw, Policy, memory_law
 
 COMMANDS = ("forward", "sideways", "turn")
 Row = tuple[float, ...]

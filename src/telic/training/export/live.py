@@ -45,8 +45,7 @@ from telic.robots.terrain import (
 from telic.storage.trajectories import Environment, TrajectoryFacts
 from telic.training.export.deployment import Deployment, describe, nominal
 from telic.training.export.files import export_checked
-from telic.training.memory import MemoryLaw, PolicyWithMemory, memory_law
-from telic.training.policy import Policy
+from telic.training.policy import MemoryLaw, Policy, PolicyWithMemory, memory_law
 
 Array = np.ndarray[Any, np.dtype[Any]]
 Applied = Literal["none", "sin", "cos"]
