@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from telic.motions.checks import FilterLimits, measure, slide_of
+from telic.motions.checks import FilterLimits, measure
 from telic.motions.clip import MotionClip
 from telic.motions.generate import make_clip
 from telic.motions.robot import motion_robot
@@ -73,14 +73,3 @@ def test_what_is_spoiled_is_the_reason(good: MotionClip, spoil, word: str) -> No
     limits = FilterLimits(balance_m=0.02)
     assert limits.reasons(measure(ROBOT, good)) == []
     assert any(word in reason for reason in limits.reasons(measure(ROBOT, spoil(good))))
-
-
-def test_slides_are_measured_in_metres_a_second(good: MotionClip) -> None:
-    assert slide_of(ROBOT, _slid(good)) == pytest.approx(0.5, abs=0.01)
-    assert measure(ROBOT, _sunk(good)).sunk_m == pytest.approx(0.1, abs=0.005)
-    assert slide_of(ROBOT, _lifted(good)) is None
-
-
-def test_torques_of_a_squat_are_those_that_hold_the_body(good: MotionClip) -> None:
-    share = measure(ROBOT, good).torque_share
-    assert share is not None and 0.1 < share < 0.8

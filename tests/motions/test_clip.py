@@ -4,16 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from telic.core.rotations import (
-    angular_velocity,
-    from_rotation_vector,
-    multiply,
-    unit,
-)
 from telic.errors import BadFile
 from telic.motions.robot import motion_robot
 from tests.motions.quick import wavy
@@ -67,13 +60,3 @@ def test_resampling_there_and_back_is_the_same_motion(fps: float, frames: int) -
         axis=1,
     )
     assert np.abs(other.joint_pos - wanted).max() < 1e-4 * max(1.0, float(steps) * fps)
-
-
-def test_velocities_are_those_of_a_known_motion() -> None:
-    time = torch.arange(60) / 100.0
-    spin = torch.tensor([0.3, -1.2, 2.0])
-    start = unit(torch.randn(4, generator=torch.Generator().manual_seed(1)))
-    quat = multiply(from_rotation_vector(time[:, None] * spin), start.expand(60, 4))
-    assert torch.allclose(angular_velocity(quat, 100.0), spin.expand(60, 3), atol=1e-3)
-    clip = CLIP.replace(joint_pos=np.arange(40)[:, None] * np.ones(6) * 0.02)
-    assert np.allclose(clip.velocities().joints, 1.0, atol=1e-4)

@@ -229,14 +229,6 @@ def test_a_faithful_gate_is_a_sentence_and_the_critic_is_asked_all_the_same(tmp_
     assert list(first.candidates[1].params) == BAD, "nothing limits the edit"
 
 
-def test_the_gate_limits_an_edit(tmp_path):
-    switches = {"gate": "limit", "gate_at": 50, "max_edit": 0.5}
-    last = _run(tmp_path, small(episodes=8, switches=switches), _good_then_bad)[-1]
-    first, second = (np.array(each.params) for each in last.candidates)
-    assert np.abs(first - second).max() == 0.5
-    assert "cut" in last.candidates[1].warnings[-1]
-
-
 def test_prompts_hold_what_the_switches_say(tmp_path):
     asked = {}
 
@@ -267,12 +259,6 @@ def test_prompts_hold_what_the_switches_say(tmp_path):
         )[2],
     )
     assert "one of its episodes" in asked["last"] and "Ten sticks" in asked["last"]
-
-
-def test_hybrid_candidates_say_who_made_them(tmp_path):
-    found = search(runs_dir=tmp_path, **small(method="hybrid", model="scripted", episodes=60))
-    origins = [each.origin for each in log(found)[-1].candidates]
-    assert origins[0] == "llm" and set(origins[1:]) == {"cma"}
 
 
 def test_the_call_budget_is_hard_and_a_larger_one_goes_on(tmp_path):

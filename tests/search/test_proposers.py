@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 
 from telic.search.policies import Space, make_policy
-from telic.search.proposers import Ars, Climb, Cma, Random, TabularModel, View
+from telic.search.proposers import Ars, Climb, Cma, Random, View
 from telic.search.records import History, PolicyCandidate, TrialEpisodes
-from telic.search.task import BatchRecording, generator
 from telic.search.worlds import find_task
 from telic.verbs.search import search
 
@@ -97,38 +96,6 @@ def test_cma_leaves_a_hill_that_is_not_high_enough_and_stays_on_one_that_is():
     assert restarts(4.0, 40)[0] == 0 < restarts(9.0, 40)[0]
     count, best = restarts(9.0, 120)
     assert count >= 1 and best > 9
-
-
-def test_proposals_lie_within_the_bounds():
-    for proposer in (Cma(POLICY.space, 2), Ars(POLICY.space, 2), Random(POLICY)):
-        params = np.array([d.params for d in proposer.propose(view(1)).drafts])
-        assert np.abs(params).max() <= 6.0
-
-
-def test_the_model_of_a_small_world_finds_the_way_and_improves_a_table():
-    task = find_task("Maze-v0")
-    model = TabularModel(task)
-    rng = generator(0, "walk")
-    from telic.search.worlds import maze
-
-    world, steps = maze(), []
-    state = 0
-    for _ in range(400):
-        action = int(rng.integers(4))
-        following = int(world.following[state, action, 0])
-        done = bool(world.ending[following])
-        steps.append(
-            tuple(
-                np.array([each])
-                for each in (0, state, action, world.reward[following], following, done)
-            )
-        )
-        state = 0 if done else following
-    model.learn(BatchRecording(steps, 0, 1))
-    table = model.best_table(generator(0, "x"))
-    assert [table[s] for s in (0, 3, 6, 7)] == [1, 1, 2, 2]
-    before = (1.0, 0, 0, 1.0, 0, 0, 2.0, 3.0, 0)  # right but for the last step
-    assert model.improve(before)[7] == 2
 
 
 @pytest.mark.parametrize(

@@ -45,10 +45,6 @@ def test_dead_and_dominant_terms_are_found_by_name():
     assert names(watch(reward_term_b=0.0)) == ["dominant_term:a", "dead_term:b"]
 
 
-def test_a_plateau_is_found_on_the_scale_of_the_returns():
-    assert names(watch(episodic_return=lambda step: min(step, 30) * 1e-6)) == ["plateau"]
-
-
 def test_findings_survive_saving():
     health, other = watch(policy_std=0.001), Health(["a", "b"], 0.02)
     other.load_state_dict(health.state_dict())

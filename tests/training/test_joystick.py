@@ -1,8 +1,5 @@
 """Steering by hand: keys become commands, and the robot is told them instead of what it drew."""
 
-import os
-import pty
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +16,6 @@ from telic.robots.record import guessed
 from telic.training.joystick import (
     Joystick,
     Steering,
-    TerminalKeys,
     always_told,
     read_command,
 )
@@ -105,20 +101,6 @@ def test_the_robot_is_told_what_the_keys_say_and_seen_meanwhile(dog):
     seen = list(episode.facts.obs_names).index("command_forward")
     assert np.allclose(episode["next_obs"][:, seen], ahead)
     assert "of +0.25 m/s" in shown[-1] and shown[0].count("\n") == LINES + 2
-
-
-def test_keys_of_a_terminal_are_read_without_waiting(monkeypatch):
-    master, slave = pty.openpty()
-    with os.fdopen(slave, "r") as terminal:
-        monkeypatch.setattr(sys, "stdin", terminal)
-        with TerminalKeys() as keys:
-            assert keys() == ""
-            os.write(master, b"ww")
-            typed = ""
-            while len(typed) < 2:
-                typed += keys()
-            assert typed == "ww" and keys() == ""
-    os.close(master)
 
 
 def test_one_of_joystick_and_command():

@@ -13,7 +13,7 @@ from telic.sandbox import host
 from telic.storage.files import read_json, read_json_lines, write_json
 from telic.storage.layout import RunFolder
 from telic.training.folder import create, status_of
-from telic.training.job import RewardSource, TrainJob, member_groups, processes, program_of
+from telic.training.job import RewardSource, TrainJob, member_groups, program_of
 from telic.training.run import execute
 from tests.session.quick import _work_here
 from tests.training.small import CONTROL, SPEED, small_job, train_here
@@ -75,20 +75,6 @@ def test_only_rewards_that_are_one_program_but_for_its_weights_share_a_process()
     ]
     assert len({of(source) for source in [SPEED, *others]}) == len(others) + 1
     assert of(SPEED, ours=True) == of(CONTROL, ours=True) == of(None)
-
-
-def test_what_telic_wrote_shares_a_process_and_only_the_job_says_so():
-    assert processes(three(seeds=(1, 2))) == [
-        ["reward_seed_1", "reward_seed_2"],
-        ["reward2_seed_1", "reward2_seed_2"],
-        ["default_seed_1", "default_seed_2"],
-    ]
-    assert len(processes(three(ours=True))) == 1
-    assert len(processes(three(), confined=False)) == 1
-    assert len(processes(three().model_copy(update={"device": "cuda"}))) == 1
-    claims = SPEED + "\nours = True\n"
-    assert not small_job(reward=claims).rewards[0].ours
-    assert three(ours=True).key == three().key
 
 
 @pytest.mark.slow

@@ -23,6 +23,7 @@ from telic.envs.mujoco import MujocoEnv
 from telic.envs.task import Outcome, Task, TaskArguments
 from telic.errors import UsageError
 from telic.motions.clip import Split
+from telic.motions.generate import generated_library
 from telic.motions.library import MotionLibrary
 from telic.motions.robot import motion_robot
 from telic.sim import Simulation, simulate
@@ -420,8 +421,6 @@ def open_motions(config: TrackingConfig) -> MotionLibrary:
                 hint="Retarget them: telic motions import.",
             )
         return library
-    from telic.motions.generate import generated_library
-
     return generated_library(
         robot,
         group.generated,

@@ -309,17 +309,17 @@ class TokenNetworks:
             else:
                 losses = torch.cat((losses, torch.zeros_like(losses[:1])))
             extra = (self.weights.unsqueeze(1) * losses).sum()
-        gradients, result = loss(outputs.detach(), values.detach().squeeze(-1))
+        given, result = loss(outputs.detach(), values.detach().squeeze(-1))
         leaves = [part for layer in (*actor, *critic) for part in layer]
         grads = _gradients(
             (outputs, values, extra) if extra.requires_grad else (outputs, values),
             leaves,
-            (gradients.outputs, gradients.values, torch.ones_like(extra))[: 2 + extra.requires_grad],
+            (given.outputs, given.values, torch.ones_like(extra))[: 2 + extra.requires_grad],
         )
         places = [part for layer in (*out.actor, *out.critic) for part in layer]
         for place, grad in zip(places, grads, strict=True):
             place.copy_(torch.zeros_like(place) if grad is None else grad)
-        out.log_std.copy_(gradients.log_std)
+        out.log_std.copy_(given.log_std)
         if self.latest is None:
             self.latest = torch.zeros_like(losses)
         self.latest.copy_(losses.detach())

@@ -71,12 +71,6 @@ def test_what_was_not_measured_is_said_to_be_so(run):
     assert "time of the run | not measured" in section(text, "Training")
 
 
-def test_the_command_and_the_versions_are_there_to_repeat_it(run):
-    text = section(write_card(run), "Reproduce")
-    assert "```sh\ntelic train X\n```" in text
-    assert re.search(r"\| mujoco \| 4\.", text)
-
-
 @pytest.mark.parametrize(
     ("env", "expected"),
     [

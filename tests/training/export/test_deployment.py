@@ -22,7 +22,6 @@ from telic.training.export import deployment
 from telic.training.export.bundle import export_run
 from telic.training.export.deployment import (
     nominal,
-    observed_blocks,
     read_deployment,
     write_deployment,
 )
@@ -197,11 +196,6 @@ def test_a_damaged_description_is_refused_by_the_name_of_what_is_wrong(deployed)
     for cut in ("", "{", text[: len(text) // 2]):
         with pytest.raises(BadFile, match=r"deploy\.json"):
             read_deployment(cut)
-
-
-def test_what_no_robot_measures_is_refused_by_name():
-    with pytest.raises(UsageError, match="height_scan_3"):
-        observed_blocks(("gyro_x", "height_scan_3"), 1)
 
 
 # ------------------------------------------------------------------------------- telic export

@@ -122,14 +122,6 @@ def test_a_wrong_choice_of_a_discrete_action_is_refused(tmp_path, monkeypatch):
         export_policy(policy, tmp_path / "policy.npz")
 
 
-def test_actions_that_are_not_numbers_are_refused(tmp_path, monkeypatch):
-    kind = files._FORMATS[".npz"]
-    broken = kind._replace(load=lambda path: lambda obs: np.full((len(obs), 3), np.nan))
-    monkeypatch.setitem(files._FORMATS, ".npz", broken)
-    with pytest.raises(TelicError, match="deviate"):
-        export_policy(make_policy(), tmp_path / "policy.npz")
-
-
 def test_an_unknown_format_names_the_known_ones(tmp_path):
     with pytest.raises(UsageError) as caught:
         export_policy(make_policy(), tmp_path / "policy.h5")
