@@ -12,7 +12,7 @@ import functools
 import math
 import tomllib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -176,24 +176,14 @@ def pendulum(balance: np.ndarray, height_m: float) -> np.ndarray:
 def cut(plan: MotionPlan, first: int, last: int) -> MotionPlan:
     """Return the frames of a plan from `first` up to, and without, `last`."""
     part = slice(first, last)
+    names = ("balance", "root", "yaw", "height", "pitch", "roll", "twist")
     feet: dict[Side, FootPath] = {
         side: FootPath(path.place[part], path.yaw[part], path.stands[part])
         for side, path in plan.feet.items()
     }
     hands: dict[Side, np.ndarray] = {side: way[part] for side, way in plan.hands.items()}
-    return MotionPlan(
-        frames=last - first,
-        feet=feet,
-        balance=plan.balance[part],
-        root=plan.root[part],
-        yaw=plan.yaw[part],
-        height=plan.height[part],
-        pitch=plan.pitch[part],
-        roll=plan.roll[part],
-        twist=plan.twist[part],
-        hands=hands,
-        is_slow=plan.is_slow,
-    )
+    rows: dict[str, Any] = {name: getattr(plan, name)[part] for name in names}
+    return replace(plan, frames=last - first, feet=feet, hands=hands, **rows)
 
 
 interpolate: Any = _interpolate  # it comes without types

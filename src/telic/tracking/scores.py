@@ -59,60 +59,24 @@ def angle(one: Tensor, other: Tensor) -> Tensor:
     return norm(rotation_vector(multiply(conjugate(one), other)))
 
 
-# ---- squared errors that earn exp(-error / sigma^2)
-
-
-def _anchor_place(t: Tracked) -> Tensor:
-    return (t.target.pos[:, 0] - t.bodies.pos[:, 0]).square().sum(-1)
-
-
-def _anchor_turn(t: Tracked) -> Tensor:
-    return angle(t.target.quat[:, 0], t.bodies.quat[:, 0]).square()
-
-
-def _body_places(t: Tracked) -> Tensor:
-    return (t.relative.pos - t.bodies.pos).square().sum(-1).mean(-1)
-
-
-def _body_turns(t: Tracked) -> Tensor:
-    return angle(t.relative.quat, t.bodies.quat).square().mean(-1)
-
-
-def _body_velocities(t: Tracked) -> Tensor:
-    return (t.target.lin_vel - t.bodies.lin_vel).square().sum(-1).mean(-1)
-
-
-def _body_spins(t: Tracked) -> Tensor:
-    return (t.target.ang_vel - t.bodies.ang_vel).square().sum(-1).mean(-1)
-
-
-def _points(t: Tracked) -> Tensor:
-    off = local_points(t.target, t.parts) - local_points(t.bodies, t.parts)
-    return off.square().sum(-1).mean(-1)
-
-
-def _point_turns(t: Tracked) -> Tensor:
-    own, wanted = (point_turns(bodies, t.parts) for bodies in (t.bodies, t.target))
-    return angle(own, wanted).square().mean(-1)
-
-
 ERRORS: dict[str, Callable[[Tracked], Tensor]] = {
-    "anchor_place": _anchor_place,
-    "anchor_turn": _anchor_turn,
-    "body_places": _body_places,
-    "body_turns": _body_turns,
-    "body_velocities": _body_velocities,
-    "body_spins": _body_spins,
-    "points": _points,
-    "point_turns": _point_turns,
+    "anchor_place": lambda t: (t.target.pos[:, 0] - t.bodies.pos[:, 0]).square().sum(-1),
+    "anchor_turn": lambda t: angle(t.target.quat[:, 0], t.bodies.quat[:, 0]).square(),
+    "body_places": lambda t: (t.relative.pos - t.bodies.pos).square().sum(-1).mean(-1),
+    "body_turns": lambda t: angle(t.relative.quat, t.bodies.quat).square().mean(-1),
+    "body_velocities": lambda t: (t.target.lin_vel - t.bodies.lin_vel).square().sum(-1).mean(-1),
+    "body_spins": lambda t: (t.target.ang_vel - t.bodies.ang_vel).square().sum(-1).mean(-1),
+    "points": lambda t: (
+        (local_points(t.target, t.parts) - local_points(t.bodies, t.parts))
+        .square()
+        .sum(-1)
+        .mean(-1)
+    ),
+    "point_turns": lambda t: (
+        angle(point_turns(t.bodies, t.parts), point_turns(t.target, t.parts)).square().mean(-1)
+    ),
 }
-
-
-# ---- what is charged as it is
-
-
-def _action_rate(t: Tracked, limit: float) -> Tensor:
-    return (t.action - t.last_action).square().sum(-1)
+"""squared errors that earn exp(-error / sigma^2)"""
 
 
 def _joint_limits(t: Tracked, limit: float) -> Tensor:
@@ -121,26 +85,19 @@ def _joint_limits(t: Tracked, limit: float) -> Tensor:
     return torch.where(half.isfinite(), beyond, 0.0).sum(-1)
 
 
-def _contacts(t: Tracked, limit: float) -> Tensor:
-    return (t.contact > limit).to(t.contact.dtype).sum(-1)
-
-
 def _shaking(t: Tracked, limit: float) -> Tensor:
     ends = t.bodies.ang_vel[:, t.parts.ends]
     return (norm(ends) - limit).clamp_min(0.0).square().mean(-1)
 
 
-def _foot_acceleration(t: Tracked, limit: float) -> Tensor:
-    return t.joint_acc[:, t.parts.foot_joints].square().sum(-1)
-
-
 CHARGES: dict[str, Callable[[Tracked, float], Tensor]] = {
-    "action_rate": _action_rate,
+    "action_rate": lambda t, _: (t.action - t.last_action).square().sum(-1),
     "joint_limits": _joint_limits,
-    "contacts": _contacts,
+    "contacts": lambda t, limit: (t.contact > limit).to(t.contact.dtype).sum(-1),
     "shaking": _shaking,
-    "foot_acceleration": _foot_acceleration,
+    "foot_acceleration": lambda t, _: t.joint_acc[:, t.parts.foot_joints].square().sum(-1),
 }
+"""penalties, with what is free of charge"""
 
 
 def check_rewards(terms: dict[str, TrackingReward]) -> None:

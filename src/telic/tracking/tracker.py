@@ -222,6 +222,7 @@ class _Graph(OnnxGraph):
         return self.op("Gather", x, self.constant(np.array(places, dtype=np.int64)), axis=1)
 
 
+@torch.no_grad()
 def export_tracker(tracker: Tracker, folder: Path) -> TrackerExport:
     """Write all files of a tracker and prove that they act as it does.
 
@@ -229,72 +230,56 @@ def export_tracker(tracker: Tracker, folder: Path) -> TrackerExport:
     """
     tracker = tracker.to("cpu")
     folder.mkdir(parents=True, exist_ok=True)
-    facts = _facts(tracker)
-    trials = _trials(tracker)
-    shape = tracker.shape
-    files = [
-        _write(
-            folder / f"encoder_{file_name(each.name)}.onnx",
-            _encoder(tracker, each.name),
-            facts,
-            trials,
-        )
-        for each in shape.encoders
-    ]
-    files.append(_write(folder / "decoder.onnx", _decoder(tracker), facts, trials))
-    files.append(_write(folder / "tracker.onnx", _whole(tracker), facts, trials))
-    done = TrackerExport(folder=str(folder), files=tuple(files))
+    facts, trials = _facts(tracker), _trials(tracker)
+    made = {
+        f"encoder_{file_name(each.name)}.onnx": _encoder(tracker, trials, place)
+        for place, each in enumerate(tracker.shape.encoders)
+    }
+    made |= {"decoder.onnx": _decoder(tracker, trials), "tracker.onnx": _whole(tracker, trials)}
+    files = tuple(_write(folder / name, each, facts) for name, each in made.items())
     write_json(folder / "tracker.json", {**facts, "files": [f.model_dump() for f in files]})
-    return done
+    return TrackerExport(folder=str(folder), files=files)
 
 
-class _Trials:
-    """Rows to compare files on, and which of them lie on the edge of a level."""
+class _Trials(NamedTuple):
+    """Rows to compare files on, as seen in training, in which every encoder drives in turn."""
 
-    def __init__(self, rows: torch.Tensor, tracker: Tracker) -> None:
-        self.rows, self.tracker = rows, tracker
-        seen = tracker.actor.part(tracker.actor.scaling.apply(rows.unsqueeze(0)))
-        self.seen = seen
-        nets, views = tracker.networks, tracker.actor.views
-        self.tokens: dict[str, torch.Tensor] = {}
-        self.clear: dict[str, torch.Tensor] = {}
-        for each in tracker.shape.encoders:
-            latent = nets.encode(views, seen, each.name)[0]
-            self.tokens[each.name] = nets.quantiser(latent)
-            y = nets.quantiser.bound(latent)
-            self.clear[each.name] = ((y - y.floor() - 0.5).abs() > _EDGE).all(1)
+    rows: Tensor
+    seen: Tensor
+    """the same, normalised"""
+    tokens: list[Tensor]
+    """by encoder"""
+    clear: list[Tensor]
+    """by encoder, rows in which no number lies on the edge of a level"""
 
 
 def _trials(tracker: Tracker) -> _Trials:
-    """Return rows as seen in training, in which everybody drives in turn."""
-    generator = torch.Generator().manual_seed(0)
-    scaling, shape = tracker.actor.scaling, tracker.shape
-    spread = 1.0 / scaling.scale[0]
-    rows = scaling.shift[0] + spread * torch.randn(_TRIALS, shape.inputs, generator=generator)
-    drives = torch.arange(_TRIALS) % len(shape.encoders)
-    one_hot = torch.nn.functional.one_hot(drives, len(shape.encoders)).float()
-    rows[:, slice(*shape.driving)] = one_hot
+    scaling, shape, encoders = tracker.actor.scaling, tracker.shape, tracker.shape.encoders
+    noise = torch.randn(_TRIALS, shape.inputs, generator=torch.Generator().manual_seed(0))
+    rows = scaling.shift[0] + noise / scaling.scale[0]
+    drives = torch.arange(_TRIALS) % len(encoders)
+    rows[:, slice(*shape.driving)] = torch.nn.functional.one_hot(drives, len(encoders)).float()
     rows[:, slice(*shape.available)] = 1.0
-    return _Trials(rows[:, : shape.actor_inputs].contiguous(), _prefix(tracker))
-
-
-def _prefix(tracker: Tracker) -> Tracker:
-    """Return the tracker with a normaliser of what the policy sees alone."""
-    scaling = tracker.actor.scaling
-    seen = tracker.shape.actor_inputs
-    cut = type(scaling)(scaling.shift[..., :seen], scaling.scale[..., :seen])
-    narrow = tracker.to("cpu")
-    narrow.actor = narrow.actor._replace(scaling=cut)
-    return narrow
+    rows = rows[:, : shape.actor_inputs].contiguous()
+    narrow = Scaling(*(part[..., : shape.actor_inputs] for part in scaling))
+    seen = narrow.apply(rows.unsqueeze(0))
+    nets, views = tracker.networks, tracker.actor.views
+    latents = [nets.encode(views, seen, each.name)[0] for each in encoders]
+    levels = [nets.quantiser.bound(latent) for latent in latents]
+    clear = [((y - y.floor() - 0.5).abs() > _EDGE).all(1) for y in levels]
+    return _Trials(rows, seen, [nets.quantiser(latent) for latent in latents], clear)
 
 
 class _Made(NamedTuple):
-    """A graph with its inputs and its output: what gives it, its name and its columns."""
+    """A graph, what to feed it, and what should come of it."""
 
     graph: _Graph
-    inputs: dict[str, int]
     output: tuple[str, str, int]
-    encoder: str | None
+    """what gives it, its name and its columns"""
+    feed: dict[str, Tensor]
+    expected: Tensor
+    clear: Tensor | None = None
+    """(n,) bool, rows that can be compared; None: all"""
 
 
 def _scales(tracker: Tracker, places: Sequence[int]) -> tuple[Array, Array]:
@@ -306,72 +291,56 @@ def _stack(tracker: Tracker, name: str) -> list[Layer]:
     return tracker.networks.layers(tracker.actor.views, name)
 
 
-def _encoder(tracker: Tracker, name: str) -> _Made:
+def _encoder(tracker: Tracker, trials: _Trials, place: int) -> _Made:
     graph, shape = _Graph(_WRITING), tracker.shape
-    own = next(each for each in shape.encoders if each.name == name)
+    own = shape.encoders[place]
     x = graph.normalised("told", *_scales(tracker, own.columns))
-    token = graph.quantised(graph.layers(x, _stack(tracker, name)), shape.levels)
-    return _Made(graph, {"told": len(own.columns)}, (token, "token", shape.width), name)
+    token = graph.quantised(graph.layers(x, _stack(tracker, own.name)), shape.levels)
+    feed = {"told": trials.rows[:, list(own.columns)]}
+    output = (token, "token", shape.width)
+    return _Made(graph, output, feed, trials.tokens[place], trials.clear[place])
 
 
-def _decoder(tracker: Tracker) -> _Made:
-    graph, shape = _Graph(_WRITING), tracker.shape
+def _decoder(tracker: Tracker, trials: _Trials) -> _Made:
+    graph, shape, token = _Graph(_WRITING), tracker.shape, trials.tokens[0]
     senses = graph.normalised("senses", *_scales(tracker, range(*shape.senses)))
     x = graph.op("Concat", "token", senses, axis=1)
     action = graph.clipped(graph.layers(x, _stack(tracker, "control")), 1.0)
-    inputs = {"token": shape.width, "senses": shape.senses[1] - shape.senses[0]}
-    return _Made(graph, inputs, (action, "action", shape.outputs), None)
+    felt = trials.seen[..., slice(*shape.senses)]
+    wanted = tracker.networks.decode(tracker.actor.views, token.unsqueeze(0), felt)[0]
+    feed = {"token": token, "senses": trials.rows[:, slice(*shape.senses)]}
+    return _Made(graph, (action, "action", shape.outputs), feed, wanted.clamp(-1.0, 1.0))
 
 
-def _whole(tracker: Tracker) -> _Made:
+def _whole(tracker: Tracker, trials: _Trials) -> _Made:
     graph, shape = _Graph(_WRITING), tracker.shape
     rows = graph.normalised("rows", *_scales(tracker, range(shape.actor_inputs)))
-    latent = None
+    latent = ""
     for place, each in enumerate(shape.encoders):
         own = graph.layers(graph.columns(rows, each.columns), _stack(tracker, each.name))
-        if latent is None:
-            latent = own
-            continue
-        drives = graph.columns(rows, [shape.driving[0] + place])
-        chosen = graph.op("Greater", drives, graph.constant(np.float32(0.5)))
-        latent = graph.op("Where", chosen, own, latent)
-    assert latent is not None
+        if place:
+            drives = graph.columns(rows, [shape.driving[0] + place])
+            chosen = graph.op("Greater", drives, graph.constant(np.float32(0.5)))
+            own = graph.op("Where", chosen, own, latent)
+        latent = own
     token = graph.quantised(latent, shape.levels)
     x = graph.op("Concat", token, graph.columns(rows, range(*shape.senses)), axis=1)
     action = graph.clipped(graph.layers(x, _stack(tracker, "control")), 1.0)
-    return _Made(graph, {"rows": shape.actor_inputs}, (action, "action", shape.outputs), None)
+    wanted = tracker.networks.act(tracker.actor.views, trials.seen)[0].clamp(-1.0, 1.0)
+    drives = trials.rows[:, slice(*shape.driving)] > 0.5
+    clear = (torch.stack(trials.clear, dim=1) | ~drives).all(1)
+    return _Made(graph, (action, "action", shape.outputs), {"rows": trials.rows}, wanted, clear)
 
 
-def _expected(made: _Made, trials: _Trials) -> tuple[dict[str, Array], Array, Array]:
-    """Return what to feed, what should come, and which rows can be compared."""
-    rows, tracker = trials.rows, trials.tracker
-    shape = tracker.shape
-    everyone = torch.ones(len(rows), dtype=torch.bool)
-    if "told" in made.inputs:
-        own = next(each for each in shape.encoders if each.name == made.encoder)
-        feed = {"told": rows[:, list(own.columns)].numpy()}
-        return feed, trials.tokens[own.name].numpy(), trials.clear[own.name].numpy()
-    if "token" in made.inputs:
-        token = trials.tokens[shape.encoders[0].name]
-        senses = trials.seen[..., slice(*shape.senses)]
-        action = tracker.networks.decode(tracker.actor.views, token.unsqueeze(0), senses)[0]
-        raw = rows[:, slice(*shape.senses)]
-        feed = {"token": token.numpy(), "senses": raw.numpy()}
-        return feed, action.clamp(-1.0, 1.0).numpy(), everyone.numpy()
-    drives = rows[:, slice(*shape.driving)] > 0.5
-    clear = torch.stack([trials.clear[each.name] for each in shape.encoders], dim=1)
-    feed = {"rows": rows.numpy()}
-    return feed, tracker.act(rows).numpy(), (clear | ~drives).all(1).numpy()
-
-
-def _write(path: Path, made: _Made, facts: dict[str, str], trials: _Trials) -> ExportedFile:
-    output = made.output[1]
-    with replacing(path) as temporary, torch.no_grad():
-        about = {**facts, "inputs": json.dumps(made.inputs)}
-        temporary.write_bytes(made.graph.model(made.inputs, made.output, about))
-        feed, expected, clear = _expected(made, trials)
-        got = _run(temporary, feed)
-        worst = float(np.abs(got - expected)[clear].max()) if clear.any() else float("nan")
+def _write(path: Path, made: _Made, facts: dict[str, str]) -> ExportedFile:
+    _, output, width = made.output
+    inputs = {name: rows.shape[1] for name, rows in made.feed.items()}
+    clear = np.ones(_TRIALS, bool) if made.clear is None else made.clear.numpy()
+    with replacing(path) as temporary:
+        about = {**facts, "inputs": json.dumps(inputs)}
+        temporary.write_bytes(made.graph.model(inputs, made.output, about))
+        off = np.abs(_run(temporary, made.feed) - made.expected.numpy())[clear]
+        worst = float(off.max()) if clear.any() else float("nan")
         if not worst <= TOLERANCE:  # so that NaN fails too
             raise TelicError(
                 f"{path.name} was not written: it deviates from the tracker by {worst:.2g}, more "
@@ -380,22 +349,22 @@ def _write(path: Path, made: _Made, facts: dict[str, str], trials: _Trials) -> E
             )
     return ExportedFile(
         name=path.name,
-        inputs=made.inputs,
-        outputs={output: made.output[2]},
+        inputs=inputs,
+        outputs={output: width},
         deviation=worst,
         compared=int(clear.sum()),
         on_edge=int((~clear).sum()),
     )
 
 
-def _run(path: Path, feed: dict[str, Array]) -> Array:
+def _run(path: Path, feed: dict[str, Tensor]) -> Array:
     try:
         import onnxruntime
     except ImportError:
         raise MissingExtra("onnxruntime", "export", "Checking a tracker written as ONNX") from None
     runtime: Any = onnxruntime
     session = runtime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
-    return np.asarray(session.run(None, {k: v.astype(np.float32) for k, v in feed.items()})[0])
+    return np.asarray(session.run(None, {k: v.numpy() for k, v in feed.items()})[0])
 
 
 def _facts(tracker: Tracker) -> dict[str, str]:

@@ -22,7 +22,7 @@ from telic.storage.facts import (
     WorkStatus,
 )
 from telic.storage.files import TEMPORARY_MARK, read_facts, require_free, write_json, write_text
-from telic.storage.layout import DAMAGED, MemberFolder, RunFolder, changed_at, check_name
+from telic.storage.layout import MemberFolder, RunFolder, changed_at, check_name
 from telic.storage.locks import RunLock, lock_holder
 from telic.storage.workspace import Workspace
 from telic.training.job import TrainJob, is_shared, processes
@@ -197,19 +197,6 @@ def describe(folder: RunFolder) -> dict[str, Any]:
         "members": len(folder.members()),
         "updated": max(map(changed_at, folder.path.iterdir())),
         **{name: summary.get(name) for name in _RESULTS},
-    }
-
-
-def describe_damaged(folder: RunFolder, error: TelicError) -> dict[str, Any]:
-    """Return what a list says of a run whose files cannot be read: that it is there, and why."""
-    known = {"run": folder.name, "path": str(folder.path), "status": DAMAGED}
-    return {
-        **known,
-        "env": None,
-        "error": error.message,
-        "members": None,
-        "updated": changed_at(folder.path),
-        **dict.fromkeys(_RESULTS),
     }
 
 
