@@ -161,7 +161,7 @@ TAMPERED = {
     ("tamper", "why"), TAMPERED.items(), ids=lambda x: getattr(x, "__name__", "")
 )
 def test_whatever_was_changed_after_the_trial_proves_nothing(copy, monkeypatch, tamper, why):
-    monkeypatch.setattr(certificate, "_mutants", lambda *_: ((), []))
+    monkeypatch.setattr(certificate._Certifier, "_mutants", lambda *_: ((), []))
     tamper(copy)
     doubts = copy.doubts()
     assert any(why in doubt for doubt in doubts), doubts
@@ -204,17 +204,12 @@ def test_a_frozen_robot_passes_only_where_the_composer_passes_the_same_one(
 ):
     written, reference = object(), object()
     scores = {id(written): ours, id(reference): theirs}
-
-    def judged(work, iteration, by, episodes):
-        return [SimpleNamespace(score=score) for score in scores[id(by)]]
-
-    monkeypatch.setattr(certificate, "_judged", judged)
+    case = certificate._Certifier.__new__(certificate._Certifier)
+    case._written, case._threshold, case._trial = written, 0.8, SimpleNamespace(fine=())
+    case._work = SimpleNamespace(brief=SimpleNamespace(spec=None))
+    case._judged = lambda by, episodes: [SimpleNamespace(score=each) for each in scores[id(by)]]
     monkeypatch.setattr(certificate, "mutants_of", lambda *_: {certificate.FROZEN: None})
-    settings = SimpleNamespace(threshold=0.8)
-    work = SimpleNamespace(config=settings, brief=SimpleNamespace(spec=None))
-    episodes = [SimpleNamespace(trajectory=None)] * 3
-    trial = SimpleNamespace(fine=())
-    assert certificate._may_freeze(work, written, None, trial, episodes, reference) is may
+    assert case._may_freeze([SimpleNamespace(trajectory=None)] * 3, reference) is may
 
 
 # ------------------------------------------------------- records changed between stop and resume

@@ -59,7 +59,7 @@ class RewardCandidate(Record):
     variants: tuple[Variant, ...] = Field(default=(Variant(),), min_length=1)
     """tried for a short while each; the best one is trained in full"""
     rungs: tuple[float, ...] = ()
-    """shares of the steps after which the worse half of the variants is left; empty: one trial"""
+    """of earlier versions"""
     env_args: dict[str, Any]
     settings: dict[str, Any] = Field(default={}, description="changes of the trainer's settings")
     steps: int
@@ -108,17 +108,6 @@ class Selection(Record):
 
     schema_version: Literal[1] = 1
     kept: int
-    members: tuple[MemberScore, ...]
-    training_s: float
-    judging_s: float
-
-
-class Rung(Record):
-    """How one of several short trials in a row went."""
-
-    schema_version: Literal[1] = 1
-    kept: tuple[int, ...]
-    """variants that go on, the best first"""
     members: tuple[MemberScore, ...]
     training_s: float
     judging_s: float

@@ -3,8 +3,7 @@
 What to try next is decided by what failed. The best iteration so far is the parent. It is tried
 again (longer where its score still rose), with other weights against its worst failures, and with
 other structures: terms that serve what failed, or that pay for it otherwise. Screening runs on the
-judge's score choose among them. Once no structure is left and the score is near, the weights are
-tuned by numbers (`telic.authors.ranking`). Nothing is tried twice.
+judge's score choose among them. Nothing is tried twice.
 """
 
 from __future__ import annotations
@@ -29,14 +28,11 @@ from telic.authors.candidate import (
     worth,
 )
 from telic.authors.ranking import (
-    RUNGS,
     StructureSearch,
     TriedReward,
     draw_weights,
-    next_generation,
     played_episodes,
     ranked,
-    scored_weights,
 )
 from telic.composer.compose import compose
 from telic.composer.notes import Wish, read_wish
@@ -143,15 +139,8 @@ def next_candidate(
         structure=base.variants[parent.variant].structure,
     )
     seed = derive("weights", len(history), parent.number)
-    rungs: tuple[float, ...] = ()
-    if kept.warm and not evidence.structures and len(start) > 1 and len(history) > 1:
-        tried = scored_weights(history, candidates, program_text(text))
-        sets = next_generation(start, tried, seed)
-        variants = [kept, *(kept.model_copy(update={"weights": each}) for each in sets)]
-        words, rungs = [f"weights tuned on the judge's score, {len(variants)} sets"], RUNGS
-    else:
-        stuck_on = _persistent(history, parent)
-        variants, words = _beside(parent, text, kept, candidates, evidence, seed, stuck_on)
+    stuck_on = _persistent(history, parent)
+    variants, words = _beside(parent, text, kept, candidates, evidence, seed, stuck_on)
     env_args, more = _lengthened(parent, base.env_args, evidence)
     longer = LONGEST if evidence.rises else LONGER
     words += [more] if more else []
@@ -160,7 +149,7 @@ def next_candidate(
         update={
             "reward": text,
             "variants": tuple(variants),
-            "rungs": rungs,
+            "rungs": (),
             "env_args": env_args,
             "steps": int(base.steps * longer),
             "parent": parent.number,

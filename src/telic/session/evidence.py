@@ -151,7 +151,6 @@ class SessionJournal:
         for number in self._folder.iterations():
             files = self._folder.iteration(number)
             paths += [files.path / name for name in _STEPS_OF_ITERATION]
-            paths += sorted(files.path.glob("rung_*.json"))
         return [path for path in paths if path.exists()]
 
     def doubts(self) -> Iterator[str]:

@@ -22,7 +22,6 @@ from telic.authors.candidate import (
     SHORT,
     MemberScore,
     RewardCandidate,
-    Rung,
     Selection,
     SessionIteration,
     reward_text,
@@ -71,19 +70,16 @@ def train(work: SessionWork, number: int, candidate: RewardCandidate) -> Trained
         run = _run(work, number, candidate, [0], 1.0, starts)
         return TrainedCandidate(candidate, 0, run, None, _proof(work, number))
     files = work.folder.iteration(number)
-    choosing = partial(_select, work, number, candidate)
-    selection = work.records.step(files.selection, Selection, choosing)
+    selecting = partial(_select, work, number, candidate)
+    selection = work.records.step(files.selection, Selection, selecting)
     write_text(files.reward, structure_text(candidate, selection.kept))
-    shares = candidate.rungs or (SHORT,)
-    last = files.path / _trial_name(len(shares))
-    members = _last_rung(files, candidate, selection)
     starts = {
         (0, score.seed): policy
-        for score in members
+        for score in selection.members
         if score.variant == selection.kept
-        and (policy := newest_policy(MemberFolder(last / score.member)))
+        and (policy := newest_policy(MemberFolder(files.path / _TRIAL / score.member)))
     }
-    run = _run(work, number, candidate, [selection.kept], 1.0 - shares[-1], starts)
+    run = _run(work, number, candidate, [selection.kept], 1.0 - SHORT, starts)
     return TrainedCandidate(candidate, selection.kept, run, selection, _proof(work, number))
 
 
@@ -93,58 +89,21 @@ def _proof(work: SessionWork, number: int) -> Proof | None:
 
 
 def _select(work: SessionWork, number: int, candidate: RewardCandidate) -> Selection:
-    """Train all variants for a short while and say which one is worth going on with.
-
-    With several rungs the better half goes on from each to the next; what was decided on a rung
-    stands, so that an interrupted session goes on with the same variants.
-    """
-    files = work.folder.iteration(number)
-    count = len(candidate.rungs)
-    if not count:
-        rungs = [_rung(work, number, candidate, 1)]
-    else:
-        rungs = [
-            work.records.step(
-                files.rung(place), Rung, partial(_rung, work, number, candidate, place)
-            )
-            for place in range(1, count + 1)
-        ]
-    everyone, kept = range(len(candidate.variants)), rungs[-1].kept[0]
-    means = tuple(_mean_of(rungs[0].members, variant) for variant in everyone)
+    """Train all variants for a short while, and choose the one to train further."""
+    variants = list(range(len(candidate.variants)))
+    starts = _parents(work, candidate, variants)
+    run = _run(work, number, candidate, variants, SHORT, starts, name=_TRIAL)
+    began, policies = time.monotonic(), newest(RunFolder(run.path))
+    verdicts = play(work, number, candidate, policies, "trial", CHOOSING)
+    members = [score_of(policy, own) for policy, own in zip(policies, verdicts, strict=True)]
+    kept = better_first(members, variants)[0]
+    means = tuple(
+        mean_score([score for score in members if score.variant == variant]) for variant in variants
+    )
     work.tell(SessionSelected(number=number, kept=kept, scores=means))
     return Selection(
         kept=kept,
-        members=rungs[0].members,
-        training_s=sum(rung.training_s for rung in rungs),
-        judging_s=sum(rung.judging_s for rung in rungs),
-    )
-
-
-def _rung(work: SessionWork, number: int, candidate: RewardCandidate, place: int) -> Rung:
-    """Train the variants that are left up to a rung, and say which of them go on."""
-    files, shares = work.folder.iteration(number), candidate.rungs or (SHORT,)
-    before = read_record(files.rung(place - 1), Rung) if place > 1 else None
-    left = list(range(len(candidate.variants))) if before is None else list(before.kept)
-    if before is None:
-        starts, share = _parents(work, candidate, left), shares[0]
-    else:
-        folder, share = files.path / _trial_name(place - 1), shares[place - 1] - shares[place - 2]
-        starts = {
-            (left.index(score.variant), score.seed): policy
-            for score in before.members
-            if score.variant in left
-            and (policy := newest_policy(MemberFolder(folder / score.member)))
-        }
-    run = _run(work, number, candidate, left, share, starts, name=_trial_name(place))
-    began, policies = time.monotonic(), newest(RunFolder(run.path))
-    moment = (place,) if place > 1 else ()
-    verdicts = play(work, number, candidate, policies, "trial", CHOOSING, moment)
-    scores = [score_of(policy, own) for policy, own in zip(policies, verdicts, strict=True)]
-    members = tuple(score.model_copy(update={"variant": left[score.variant]}) for score in scores)
-    order = better_first(members, left)
-    return Rung(
-        kept=order[: 1 if place == len(shares) else -(-len(left) // 2)],
-        members=members,
+        members=tuple(members),
         training_s=run.summary["training_time_s"],
         judging_s=time.monotonic() - began,
     )
@@ -179,23 +138,6 @@ def _nearness(members: Sequence[MemberScore]) -> float:
         math.tanh(((leaf.value or 0.0) - leaf.zero) / (leaf.goal - leaf.zero)) for leaf in leaves
     ]
     return sum(near) / len(near) if near else 0.0
-
-
-def _mean_of(members: Sequence[MemberScore], variant: int) -> float | None:
-    return mean_score([score for score in members if score.variant == variant])
-
-
-def _last_rung(
-    files: IterationFolder, candidate: RewardCandidate, selection: Selection
-) -> Sequence[MemberScore]:
-    """Return the policies of the last short trial."""
-    count = len(candidate.rungs)
-    return read_record(files.rung(count), Rung).members if count else selection.members
-
-
-def _trial_name(place: int) -> str:
-    """Return the folder of a rung's training; the first has the name that it had before others."""
-    return _TRIAL if place == 1 else f"{_TRIAL}_{place}"
 
 
 def _run(

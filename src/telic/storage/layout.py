@@ -219,10 +219,6 @@ class IterationFolder:
         """Return the files of its training."""
         return RunFolder(self.path / "train")
 
-    def rung(self, place: int) -> Path:
-        """Return where it is kept how a rung of short trials went, from 1."""
-        return self.path / f"rung_{place}.json"
-
     def episode(self, member: str, index: int) -> Path:
         """Return where a judged episode goes."""
         return self.judged_dir / member / f"episode_{index:02d}.npz"

@@ -1,19 +1,12 @@
 """Several rewards in one iteration: the better go on, and what was decided stands."""
 
-import shutil
-
 import pytest
 
 from telic.authors import ranking
 from telic.authors.candidate import (
     RewardCandidate,
-    Rung,
-    Selection,
-    SessionIteration,
-    Variant,
     reward_text,
 )
-from telic.authors.model import ModelAuthor
 from telic.judges.criteria import leaf, require, total
 from telic.judges.payment import pay_for
 from telic.judges.verdict import judged, together
@@ -21,59 +14,7 @@ from telic.session.loop import run
 from telic.session.training import better_first
 from telic.storage.files import read_record
 from telic.storage.layout import RunFolder, SessionFolder
-from tests.session.quick import VARYING, results
 from tests.session.test_loop import score
-from tests.training.small import SPEED
-
-SHARES = (0.25, 0.5)
-FLAT = SPEED.replace("(action**2).sum(-1)", "action.abs().sum(-1)")
-
-
-@pytest.fixture
-def tuning(home):
-    """Let revisions have three sets of weights and another structure, and two rungs."""
-    propose = ModelAuthor.revise
-
-    def revise(author, history, notes):
-        made = propose(author, history, notes)
-        weights = [Variant(weights={"speed": speed}) for speed in (1.0, 2.0, 4.0)]
-        other = Variant(reward=FLAT, structure=("flat",))
-        return made.model_copy(
-            update={"variants": (*weights, other), "rungs": SHARES, "reward": SPEED}
-        )
-
-    home.setattr(ModelAuthor, "revise", revise)
-
-
-@pytest.mark.slow
-def test_the_worse_half_is_left_at_every_rung_and_a_rerun_goes_on_from_there(tuning, asking):
-    session, _ = asking.run(VARYING, iterations=2, steps=512, seeds=(1,))
-    files = asking.folder.iteration(2)
-    first, second = (read_record(files.rung(place), Rung) for place in (1, 2))
-    assert [len(first.kept), len(second.kept)] == [2, 1] and set(second.kept) <= set(first.kept)
-    assert {each.variant for each in first.members} == {0, 1, 2, 3}
-    assert {each.variant for each in second.members} == set(first.kept)
-    selection = read_record(files.selection, Selection)
-    assert selection.kept == second.kept[0] and selection.members == first.members
-    judged = read_record(files.judgment, SessionIteration)
-    assert judged.variant == selection.kept and judged.trials == first.members
-    texts = {path.parent.name: path.read_text() for path in files.path.glob("trial/*/reward_fn.py")}
-    assert len(texts) == 4 and sum("abs()" in text for text in texts.values()) == 1
-    is_other = selection.kept == 3
-    assert files.reward.read_text() == (FLAT if is_other else SPEED)
-    whole = results(session)
-    # As if it had been killed after the first rung.
-    journal = asking.folder.journal
-    lines = journal.read_text().splitlines(keepends=True)
-    place = next(row for row, line in enumerate(lines) if '"iter_2/rung_1.json"' in line)
-    journal.write_text("".join(lines[: place + 1]))
-    for path in (files.rung(2), files.selection, files.judgment, asking.folder.summary):
-        path.unlink()
-    for name in ("trial_2", "train", "judged"):
-        shutil.rmtree(files.path / name, ignore_errors=True)
-    again, asked = asking.run(VARYING, iterations=2, steps=512, seeds=(1,))
-    assert results(again) == whole and read_record(files.rung(1), Rung) == first
-    assert "reviser" not in asked
 
 
 @pytest.mark.long  # tests/authors/test_structures.py has quick ones
