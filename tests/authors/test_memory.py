@@ -1,9 +1,9 @@
 """Lessons of earlier sessions: found by robot and intent, and the same when a session goes on."""
 
 from telic.authors.candidate import Lesson, RewardCandidate
-from telic.authors.history import Memory, recall
+from telic.authors.history import recall
 from telic.authors.request import SessionConfig
-from telic.storage.files import once, write_json
+from telic.storage.files import write_json
 from tests.session.sessions import make_session
 
 CONFIG = SessionConfig(intent="run backward fast", env="HalfCheetah-v5")
@@ -32,14 +32,3 @@ def test_the_most_similar_intent_comes_first_and_what_was_found_wrong_is_left_ou
     found = recall(own, CONFIG.env, CONFIG.intent)
     assert [each.lesson.text for each in found.lessons] == ["cap the speed", "hop first"]
     assert "- cap the speed (from “run backward”)" in found.text()
-
-
-def test_what_others_learn_meanwhile_does_not_change_a_session(tmp_path):
-    own = make_session(tmp_path, "session_own")
-
-    def look_up():
-        return recall(own, CONFIG.env, CONFIG.intent)
-
-    assert once(own.memory, Memory, look_up).text() == ""
-    learned(tmp_path, "later", Lesson(text="too late"))
-    assert once(own.memory, Memory, look_up).lessons == () and look_up().lessons

@@ -11,7 +11,6 @@ import telic
 import telic.authors.scene as scene_module
 from telic.authors.scene import own_facts, own_scene, scene
 from telic.envs import make
-from telic.envs.tasks import TASKS
 from telic.judges.code import JudgeCode
 from telic.judges.episode import RecordedEpisode
 from telic.quantities import QUANTITIES
@@ -56,7 +55,7 @@ def test_angles_that_are_not_wrapped_are_named_with_the_sign_of_a_turn():
     assert "quaternion" in facts("Ant-v5") and "quaternion" not in told
 
 
-@pytest.mark.parametrize("name", [*sorted(TASKS), "CartPole-v1"])
+@pytest.mark.parametrize("name", ["Ant-v5", "Pusher-v5", "CartPole-v1"])
 def test_what_is_said_to_be_recorded_is_what_a_judge_can_use(name):
     told = facts(name)
     columns = told.partition("after every step: `")[2].partition("`")[0].split()
@@ -76,7 +75,7 @@ def _facts(env):
     return TrajectoryFacts(env_id=env.spec.id, dt_s=env.spec.dt_s)
 
 
-@pytest.mark.parametrize("name", sorted(TASKS))
+@pytest.mark.parametrize("name", ["Ant-v5", "Walker2d-v5"])
 def test_the_memory_of_every_quantity_is_told_and_is_the_one_it_needs(name):
     env = make(name, num_envs=2, seed=1)
     env.reset()

@@ -1,7 +1,5 @@
 """Stable-Baselines3 on our environments (benchmarks/sb3.py): same steps, same policy."""
 
-import inspect
-
 import numpy as np
 import pytest
 import torch
@@ -9,7 +7,6 @@ from stable_baselines3 import PPO
 from stable_baselines3.common.vec_env import VecNormalize
 
 import telic
-from telic.training.job import PpoSettings
 from telic.training.plan import plan
 from telic.training.policy import load_policy, save_policy
 from telic.training.setup import build, load_rewards, make_env
@@ -23,20 +20,6 @@ UPRIGHT = """
 def reward_fn(obs, action, next_obs, info):
     upright, effort = 2.0 - abs(next_obs[1]), -0.1 * float(action[0]) ** 2
     return upright + effort, {"upright": upright, "effort": effort}
-"""
-COUNTING = """
-import torch
-from telic import RewardFunction
-
-
-class Reward(RewardFunction):
-    memory = {"steps": 0.0}
-    memory_to = "actor"
-    terms = {"steps": "how long it lasts"}
-
-    def compute(self, obs, action, next_obs, info):
-        self.memory["steps"] = self.memory["steps"] + 1.0
-        return self.memory["steps"], {"steps": self.memory["steps"]}
 """
 
 
@@ -100,86 +83,7 @@ def test_a_converted_policy_acts_as_stable_baselines3_predicts(env, native, norm
     assert np.abs(got - expected).max() <= 1e-5 * reach
 
 
-def test_values_and_noise_are_converted_too():
-    job = small_job(rewards=[None])
-    setup, batched = parts(job, native=True)
-    settings = job.members[0].settings
-    model = PPO(
-        "MlpPolicy", sb3.normalised(batched, settings), device="cpu", **sb3.ppo_arguments(settings)
-    )
-    sb3.adopt(setup.population, model)
-    population, views = setup.population, setup.population.networks.views(setup.population.flat)
-    obs = torch.randn(10, 4)
-    seen = model.env.normalize_obs(obs.numpy())
-    expected = model.policy.predict_values(torch.as_tensor(seen))[:, 0]
-    scaled = population.actor().scaling.apply(obs.unsqueeze(0))
-    got = population.networks.value(views, scaled)[0]
-    assert torch.allclose(got, expected, atol=1e-5)
-    # one deviation of 0.6 in a range of half width 3
-    assert views.log_std.exp().item() == pytest.approx(np.exp(settings.log_std) / 3.0)
-
-
 # ---------------------------------------------------------------------------- settings
-
-
-def test_our_words_for_its_defaults_are_its_defaults():
-    its = {k: p.default for k, p in inspect.signature(PPO.__init__).parameters.items()}
-    ours = sb3.ppo_arguments(sb3.DEFAULTS)
-    shape = ours.pop("policy_kwargs")
-    unlimited = ours.pop("target_kl")
-    assert ours == {name: its[name] for name in ours}
-    assert its["target_kl"] is None
-    assert unlimited >= 1e9
-    assert shape["net_arch"] == {"pi": [64, 64], "vf": [64, 64]}
-    assert (shape["activation_fn"], shape["log_std_init"]) == (torch.nn.Tanh, 0.0)
-
-
-def test_settings_reach_the_model():
-    settings = PpoSettings(
-        num_envs=2,
-        horizon=16,
-        minibatch_size=8,
-        epochs=3,
-        learning_rate=2e-3,
-        gamma=0.9,
-        gae_lambda=0.8,
-        clip=0.3,
-        entropy_coef=0.01,
-        value_coef=0.7,
-        max_grad_norm=0.4,
-        target_kl=0.05,
-        hidden=(12, 6),
-        activation="relu",
-        log_std=-1.0,
-        schedule="linear",
-    )
-    _, batched = parts(small_job(rewards=[None]))
-    model = PPO(
-        "MlpPolicy", sb3.normalised(batched, settings), device="cpu", **sb3.ppo_arguments(settings)
-    )
-    names = (
-        "n_steps",
-        "batch_size",
-        "n_epochs",
-        "gamma",
-        "gae_lambda",
-        "ent_coef",
-        "vf_coef",
-        "max_grad_norm",
-        "target_kl",
-    )
-    assert [getattr(model, each) for each in names] == [16, 8, 3, 0.9, 0.8, 0.01, 0.7, 0.4, 0.05]
-    assert model.clip_range(1.0) == 0.3
-    assert [model.lr_schedule(left) for left in (1.0, 0.5, 0.0)] == [2e-3, 1e-3, 0.0]
-    assert model.policy.log_std.tolist() == [-1.0]
-    assert [type(each).__name__ for each in model.policy.mlp_extractor.policy_net] == [
-        "Linear",
-        "ReLU",
-        "Linear",
-        "ReLU",
-    ]
-    normaliser = model.get_vec_normalize_env()
-    assert (normaliser.gamma, normaliser.clip_obs, normaliser.epsilon) == (0.9, 10.0, 1e-8)
 
 
 # ---------------------------------------------------------------------------- environments
@@ -215,19 +119,6 @@ def test_the_adapter_gives_the_same_steps_as_the_environment_and_its_reward():
     assert ends == [True] * 4
     assert setup.tracker.finished == [4]
     assert [each.length for each in setup.tracker.recent[0]] == [5] * 4
-
-
-def test_a_policy_may_see_the_rewards_memory():
-    _, batched = parts(small_job(rewards=[COUNTING], env_args={"max_episode_steps": 3}))
-    assert batched.observation_space.shape == (5,)
-    assert batched.reset()[:, 4].tolist() == [0.0, 0.0]
-    action = np.zeros((2, 1), dtype=np.float32)
-    assert batched.step(action)[0][:, 4].tolist() == [1.0, 1.0]
-    batched.step(action)
-    seen, _, dones, infos = batched.step(action)
-    assert dones.all()
-    assert infos[0]["terminal_observation"][4] == 3.0
-    assert seen[:, 4].tolist() == [0.0, 0.0]
 
 
 def test_a_training_writes_a_policy_and_says_how_good_it_is(tmp_path):

@@ -18,11 +18,9 @@ from telic.llm import (
     ModelUnavailable,
     Outage,
     RawReply,
-    RequestRejected,
     Scripted,
     Tokens,
 )
-from telic.llm.events import ModelRejected
 
 from .conftest import FAST, GOOD, Plan, question
 
@@ -71,31 +69,6 @@ Models(Scripted([GOOD]), pathlib.Path(sys.argv[1]), on_event=die).ask(question()
     assert subprocess.run(command, cwd=ROOT).returncode == -signal.SIGKILL
     reply = models(Scripted([])).ask(question())
     assert reply.answer == GOOD and reply.cached
-
-
-def test_a_crash_before_the_repair_pays_only_the_repair(models, tmp_path):
-    stop = []
-
-    def should_stop():
-        return bool(stop)
-
-    def notice(event):
-        if isinstance(event, ModelRejected):
-            stop.append(True)
-
-    bad = PRICED.model_copy(update={"text": "{}"})
-    with pytest.raises(Cancelled):
-        models(Scripted([bad]), on_event=notice, should_stop=should_stop).ask(question())
-    second = Scripted([PRICED])
-    reply = models(second).ask(question())
-    assert len(second.requests) == 1 and "not accepted" in second.requests[0].prompt
-    assert reply.price_usd == pytest.approx(0.02) and not reply.cached
-
-
-def test_samples_of_the_same_question_are_separate(models):
-    path = models(Scripted([Plan(title="a"), Plan(title="b")]))
-    titles = [path.ask(question(sample=n)).answer.title for n in (0, 1, 0)]
-    assert titles == ["a", "b", "a"]
 
 
 def test_a_wrong_answer_is_repaired_once_with_the_reason(models, events):
@@ -225,18 +198,6 @@ def test_the_trace_has_prompt_answer_tokens_price_and_latency(models, events):
     assert reply["tokens"]["reasoning"] == 5 and reply["price_usd"] == 0.01
     assert reply["latency_s"] >= 0 and reply["cached"] is False
     json.dumps(events)
-
-
-def test_a_request_that_will_never_be_taken_is_not_repeated(models):
-    class Strict(Scripted):
-        async def complete(self, request, deadline_s):
-            self.requests.append(request)
-            raise RequestRejected("no such model")
-
-    provider = Strict([])
-    with pytest.raises(RequestRejected):
-        models(provider).ask(question())
-    assert len(provider.requests) == 1
 
 
 def test_a_broken_provider_is_an_error_never_an_answer(models):

@@ -6,7 +6,7 @@ from typing import get_args
 import pytest
 
 from telic.bench.report import WORDS
-from telic.bench.results import Outcome as CaseOutcome
+from telic.bench.results import CaseOutcome
 from telic.cli.views import OUTCOMES as SHOWN
 from telic.session.outcome import (
     ENDED,
@@ -16,12 +16,12 @@ from telic.session.outcome import (
     exit_code,
     outcome_words,
 )
-from telic.session.records import State
+from telic.session.records import SessionState
 
 
 def test_every_outcome_has_words_and_is_known_wherever_outcomes_are():
     assert len({outcome_words(outcome) for outcome in OUTCOMES}) == len(OUTCOMES)
-    assert set(OUTCOMES) <= set(get_args(State))
+    assert set(OUTCOMES) <= set(get_args(SessionState))
     assert set(OUTCOMES) <= set(get_args(CaseOutcome)) == set(WORDS) == set(SHOWN)
     assert set(ENDED) == set(OUTCOMES) - {"stopped"}
 

@@ -141,9 +141,3 @@ def test_a_veto_is_sealed_and_not_undone_by_the_files_of_before(session):
     for path, content in before.items():
         path.write_bytes(content)
     assert state_of(session) == "unproven"
-
-
-def test_what_is_no_evidence_may_change(session):
-    session.report.write_text("a report that was written again")
-    (session.path / "labels.jsonl").write_text("")
-    assert state_of(session) == "passed"

@@ -83,8 +83,9 @@ ERRORS = [
 ]
 
 
-@pytest.mark.parametrize("error", ERRORS, ids=lambda error: type(error).__name__)
-@pytest.mark.parametrize("debug", [[], ["--debug"], ["--json"]], ids=["plain", "debug", "json"])
+@pytest.mark.parametrize(
+    ("error", "debug"), zip(ERRORS, ([], ["--debug"], ["--json"], ["--debug"]), strict=True)
+)
 def test_errors_of_a_provider_lose_the_key(asking, error, debug):
     asking.connect(raising(error))
     request = ["run", "run", "--model", "scripted", "--runs-dir", str(asking.runs_dir), *debug]

@@ -111,15 +111,6 @@ def test_a_script_that_needs_telic_fails(played, tmp_path, module):
         play_bundle(fake, starts, tmp_path)
 
 
-def test_a_bundle_without_one_of_its_files_says_which(played, tmp_path):
-    folder, starts, _ = played
-    for name in ("policy.onnx", "deploy.json", "scene.xml"):
-        broken = shutil.copytree(folder, tmp_path / name / "deploy")
-        (broken / name).unlink()
-        with pytest.raises(TelicError, match=name.replace(".", r"\.")):
-            play_bundle(broken, starts, tmp_path)
-
-
 def test_agreement_is_told_with_what_is_unknown():
     whole = sim_to_sim.agreement([0.9, 0.9, None], [0.8, 0.94, 0.9], 0.8, 0.0)
     assert (whole.episodes, whole.unjudged) == (3, 1)

@@ -15,7 +15,7 @@ from telic.core.config import Record
 from telic.judges.criteria import Criterion, Motion
 from telic.robots.terrain import TerrainKind
 
-Number = float | int | bool | str
+_Setting = float | int | bool | str
 
 OTHERS = (
     "whole files that go about it in another way (another structure, not other weights), tried "
@@ -56,7 +56,7 @@ class WrittenReward(Record):
     reasoning: str = Field(description="what an optimiser would do with it, in a few sentences")
     source: str = Field(description="the whole Python file")
     steps: int = Field(ge=10_000, le=20_000_000, description="environment steps per policy")
-    settings: dict[str, Number] = Field(default={}, description=SETTINGS)
+    settings: dict[str, _Setting] = Field(default={}, description=SETTINGS)
     others: tuple[str, ...] = Field(default=(), max_length=2, description=OTHERS)
 
 
@@ -102,7 +102,7 @@ class Revision(Record):
         "empty: those in the file",
     )
     others: tuple[str, ...] = Field(default=(), max_length=2, description=OTHERS)
-    settings: dict[str, Number] = Field(default={}, description=SETTINGS)
+    settings: dict[str, _Setting] = Field(default={}, description=SETTINGS)
     steps: int | None = Field(default=None, ge=10_000, le=20_000_000, description="None: as before")
     seconds: float | None = Field(
         default=None, ge=0.5, le=60, description="length of an episode; None: as before"

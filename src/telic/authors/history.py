@@ -343,7 +343,7 @@ class RememberedLesson(Record):
     lesson: Lesson
 
 
-class Memory(Record):
+class LessonMemory(Record):
     """Lessons of other sessions, those of the most similar intents first."""
 
     schema_version: Literal[1] = 1
@@ -361,7 +361,7 @@ class Memory(Record):
         return "\n".join([head, "", *lines])
 
 
-def recall(folder: SessionFolder, env: str, intent: str) -> Memory:
+def recall(folder: SessionFolder, env: str, intent: str) -> LessonMemory:
     """Look up what finished sessions beside this one learned in the same environment.
 
     It is looked up once and recorded: other sessions go on meanwhile, and a question that changes
@@ -377,7 +377,7 @@ def recall(folder: SessionFolder, env: str, intent: str) -> Memory:
                     best[remembered.lesson.text] = likeness, remembered
     ranked = sorted(best.values(), key=lambda pair: -pair[0])
     valid = [remembered for _, remembered in ranked if remembered.lesson.tier != "retired"]
-    return Memory(lessons=tuple(valid[:_MOST]))
+    return LessonMemory(lessons=tuple(valid[:_MOST]))
 
 
 def _lessons_of(folder: SessionFolder, env: str) -> list[RememberedLesson]:

@@ -35,7 +35,7 @@ from telic.authors.candidate import (
     weights_in,
 )
 from telic.authors.cast import Cast
-from telic.authors.history import Memory, SessionHistory, recall
+from telic.authors.history import LessonMemory, SessionHistory, recall
 from telic.authors.ranking import StructureSearch, TriedReward
 from telic.authors.scene import criterion_words, listed, own_scene, problem_text, scene, table
 from telic.authors.vision import VisionJudge
@@ -282,7 +282,7 @@ class ModelAuthor:
     def _lessons(self) -> str:
         """Return what earlier sessions learned, as it was when this one began."""
         look_up = partial(recall, self._folder, self._config.env, self._config.intent)
-        return once(self._folder.memory, Memory, look_up).text()
+        return once(self._folder.memory, LessonMemory, look_up).text()
 
     def _env_args(self, elicited: Elicited) -> dict[str, object]:
         arguments: dict[str, object] = {"max_episode_steps": self._steps(elicited.seconds)}

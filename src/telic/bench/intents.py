@@ -28,9 +28,9 @@ from telic.bench.results import (
     BenchConfig,
     BenchFolder,
     Case,
+    CaseOutcome,
     CaseResult,
     CriterionResult,
-    Outcome,
     Suite,
     Tally,
     open_folder,
@@ -196,7 +196,7 @@ def judged(case: Case, session: Session, folder: BenchFolder, seconds: float) ->
         None if number is None else read_record(files.iteration(number).judgment, SessionIteration)
     )
     member = best.best_member if best else None
-    outcome: Outcome = summary.outcome
+    outcome: CaseOutcome = summary.outcome
     if outcome == "stopped" and summary.out_of_budget:
         outcome = "not_passed"  # going on would stop again
     checks: dict[str, float] = {}
@@ -232,7 +232,7 @@ def judged(case: Case, session: Session, folder: BenchFolder, seconds: float) ->
 
 
 def _without_score(
-    case: Case, outcome: Outcome, reason: str, folder: BenchFolder, seconds: float
+    case: Case, outcome: CaseOutcome, reason: str, folder: BenchFolder, seconds: float
 ) -> CaseResult:
     """Return the result of a case that crashed, or whose author said no."""
     return CaseResult(
@@ -250,7 +250,7 @@ def _named(error: Exception) -> str:
 
 
 def _reason(
-    outcome: Outcome,
+    outcome: CaseOutcome,
     config: SessionConfig,
     summary: SessionSummary,
     best: SessionIteration | None,

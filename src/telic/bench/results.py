@@ -26,8 +26,7 @@ from telic.core.config import Config, Record
 from telic.core.events import Event
 from telic.core.stats import wilson
 from telic.errors import BadFile, ConfigError, UnknownName
-from telic.session.outcome import ENDED
-from telic.session.outcome import Outcome as SessionEnd
+from telic.session.outcome import ENDED, Outcome
 from telic.storage.files import read_record, write_json
 from telic.storage.layout import Below, new_name
 from telic.storage.reading import parse_toml, read_text
@@ -36,9 +35,9 @@ SUITES = Path(__file__).parent / "suites"
 
 Difficulty = Literal["easy", "medium", "hard"]
 DIFFICULTIES: tuple[str, ...] = get_args(Difficulty)
-Outcome = Literal[SessionEnd, "unconfirmed", "refused", "error"]
+CaseOutcome = Literal[Outcome, "unconfirmed", "refused", "error"]
 """unconfirmed: its own judge passed it, the suite's checks did not. stopped: not finished"""
-FINAL: tuple[Outcome, ...] = (*ENDED, "unconfirmed", "refused")
+FINAL: tuple[CaseOutcome, ...] = (*ENDED, "unconfirmed", "refused")
 """outcomes that are not tried again; an error is"""
 
 
@@ -181,7 +180,7 @@ class CaseResult(Event):
 
     schema_version: Literal[1] = 1
     case: Case
-    outcome: Outcome
+    outcome: CaseOutcome
     reason: str | None = None
     """why it did not pass"""
     tags: tuple[str, ...] = ()
@@ -314,7 +313,7 @@ def tally(
         by_difficulty=_groups(ended, lambda each: each.case.difficulty, DIFFICULTIES),
         by_category=_groups(ended, lambda each: each.case.category),
         by_env=_groups(ended, lambda each: each.case.env),
-        outcomes={name: counts[name] for name in get_args(Outcome) if counts[name]},
+        outcomes={name: counts[name] for name in get_args(CaseOutcome) if counts[name]},
         median_seconds_to_pass=_median([each.seconds for each in passes]),
         median_steps_to_pass=_median([each.env_steps for each in passes]),
         seconds=sum(each.seconds for each in ended),

@@ -33,7 +33,7 @@ _REJECTED, _REASON = ".rejected.json", ".rejected.txt"
 HOST_DEADLINE_S = 7 * 24 * 3600.0
 _POLL_S = 0.2
 _SETTLED_S = 1.0
-State = Literal["open", "rejected", "answered"]
+OrderState = Literal["open", "rejected", "answered"]
 
 
 class WorkOrder(Record):
@@ -59,7 +59,7 @@ class WorkOrderLine(Record):
 
     key: str
     role: str
-    state: State
+    state: OrderState
     reason: str | None = None
     """why the last answer was not accepted"""
 
@@ -219,7 +219,7 @@ def _look(path: Path) -> tuple[int, int] | None:
 
 def _line(folder: Path, order: WorkOrder) -> WorkOrderLine:
     reason_file, reason = folder / f"{order.key}{_REASON}", None
-    state: State = "open"
+    state: OrderState = "open"
     if answer_path(folder, order.key).exists():
         state = "answered"
     elif reason_file.exists():

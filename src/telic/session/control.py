@@ -16,7 +16,7 @@ import getpass
 import os
 import secrets
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -29,6 +29,7 @@ from telic.core.config import Record
 from telic.core.events import Event, Listener, SessionPaused, SessionResumed, SessionWaiting
 from telic.errors import TelicError, UsageError
 from telic.judges.criteria import Criterion
+from telic.llm.client import StopCheck
 from telic.session.evidence import SessionJournal
 from telic.session.records import Reason, Waiting
 from telic.storage.files import JsonLines, as_record, read_json_lines, read_record, write_json
@@ -40,7 +41,6 @@ if TYPE_CHECKING:
     from telic.authors.author import Author, Brief
     from telic.session.budget import SessionAccount
 
-StopCheck = Callable[[], bool]
 _POLL_S = 0.2
 
 

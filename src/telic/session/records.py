@@ -16,7 +16,7 @@ from telic.storage.layout import SessionFolder, WorkFolder
 from telic.storage.locks import lock_holder
 
 Reason = Literal["pause", "approval", "cores"]
-State = Literal[
+SessionState = Literal[
     "running",
     "pausing",
     "paused",
@@ -25,7 +25,7 @@ State = Literal[
     "interrupted",
     Outcome,
 ]
-_WAITS: dict[Reason, State] = {
+_WAITS: dict[Reason, SessionState] = {
     "pause": "paused",
     "approval": "waiting for approval",
     "cores": "waiting for cores",
@@ -87,7 +87,7 @@ class Waiting(Record):
     message: str
 
 
-def state_of(folder: SessionFolder) -> State:
+def state_of(folder: SessionFolder) -> SessionState:
     """Return what a session is doing now, or how it ended."""
     if lock_holder(folder.lock) is not None:
         with suppress(BadFile):  # it may go on at any moment

@@ -30,7 +30,8 @@ from telic.authors.candidate import (
 from telic.core.events import Listener, SessionSelected
 from telic.core.stats import Interval
 from telic.envs.spec import EnvSpec
-from telic.session.control import SessionControl, SessionStopped, SessionWork, StopCheck
+from telic.llm.client import StopCheck
+from telic.session.control import SessionControl, SessionStopped, SessionWork
 from telic.session.forecast import need_of
 from telic.session.judgement import (
     CHOOSING,
