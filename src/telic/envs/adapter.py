@@ -133,7 +133,15 @@ class GymnasiumEnv(VecEnv):
             self._clock[done] = self._age[done] = 0
             del self._actions[: len(self._actions) - int(self._age.max())]
         self._fresh = done
-        return self._give(obs, final, reward, terminated, truncated, info)
+        self.exact_final_obs = self._tensor(final)
+        self.exact_obs = self.exact_final_obs if obs is final else self._tensor(obs)
+        single = self.exact_final_obs.float()
+        after = single if obs is final else self.exact_obs.float()
+        ends = self._tensor(terminated), self._tensor(truncated)
+        return Step(after, self._tensor(reward).float(), *ends, info, single)
+
+    def _tensor(self, array: np.ndarray) -> Tensor:
+        return from_numpy(array).to(self.device)
 
     def present(self) -> Info:
         """Refuse: an environment behind Gymnasium's interface shows its state only in a step."""
@@ -214,25 +222,6 @@ class GymnasiumEnv(VecEnv):
         self.exact_obs = self.exact_final_obs = from_numpy(obs).to(self.device)
         return self.exact_obs.float()
 
-    def _give(
-        self,
-        obs: np.ndarray,
-        final: np.ndarray,
-        reward: np.ndarray,
-        terminated: np.ndarray,
-        truncated: np.ndarray,
-        info: Info,
-    ) -> Step:
-        def tensor(array: np.ndarray) -> Tensor:
-            return from_numpy(array).to(self.device)
-
-        self.exact_final_obs = tensor(final)
-        self.exact_obs = self.exact_final_obs if obs is final else tensor(obs)
-        single = self.exact_final_obs.float()
-        after = single if obs is final else self.exact_obs.float()
-        reward_single = tensor(reward).float()
-        return Step(after, reward_single, tensor(terminated), tensor(truncated), info, single)
-
     # ---- info
 
     def _value(
@@ -249,13 +238,13 @@ class GymnasiumEnv(VecEnv):
         if name == "action":
             return action.detach().clone()
         if name == "env_reward":
-            return from_numpy(reward.copy()).to(self.device)
+            return self._tensor(reward.copy())
         if name == "episode_start":
-            return from_numpy(fresh.copy()).to(self.device)
+            return self._tensor(fresh.copy())
         if name == "dt":
-            return from_numpy(np.full(self.num_envs, self.dt)).to(self.device)
+            return self._tensor(np.full(self.num_envs, self.dt))
         if name == "time" and name not in self._probe.readers:
-            return from_numpy(clock * np.float64(self.dt or 0.0)).to(self.device)
+            return self._tensor(clock * np.float64(self.dt or 0.0))
         shape = self._probe.own_keys.get(name)
         if shape is not None:
             missing = np.full(shape, np.nan)  # not given this time

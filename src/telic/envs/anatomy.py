@@ -7,6 +7,7 @@ an actuator does to its joint. The few names that cannot be are in the tables at
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import mujoco
 import numpy as np
@@ -396,6 +397,18 @@ def _sole(
         if distances.max() > away:
             tip, away = ends[int(distances.argmax())], float(distances.max())
     return low, tip
+
+
+def robot_fields(model: mujoco.MjModel, robot: Robot) -> dict[str, Any]:
+    """Return the fields of an `EnvSpec` that describe a robot."""
+    names = body_names(model)
+    return {
+        "body_names": names,
+        "joints": joints(model),
+        "torso": None if robot.torso is None else names[robot.torso],
+        "feet": tuple(names[foot] for foot in robot.feet),
+        "robot": robot,
+    }
 
 
 # ---- names

@@ -226,11 +226,11 @@ class RobotTask(TravelTask, ActuatedTask):
 
     def _ground_height(self, read: Read) -> Tensor:
         x, y = read("qpos")[:, 0], read("qpos")[:, 1]
-        return torch.zeros_like(x) if self.board is None else self.board.below.height(x, y)
+        return torch.zeros_like(x) if self.board is None else self.board.height(x, y)
 
     def _ground_step(self, read: Read) -> Tensor:
         x, y = read("qpos")[:, 0], read("qpos")[:, 1]
-        return torch.zeros_like(x) if self.board is None else self.board.below.size(x, y)
+        return torch.zeros_like(x) if self.board is None else self.board.size(x, y)
 
     def control(self, action: Tensor) -> Tensor:
         """Drive by this action, or by the last one where it is late; encoders may be off."""
@@ -361,13 +361,15 @@ def _blocks(arguments: RobotArguments, actuators: tuple[str, ...]) -> dict[str, 
 # ---- the ground below the robot
 
 
-class GroundBelow:
-    """The height of the ground, and the size of its fields, at places: what a judge measures."""
+class Board:
+    """The fields of a ground: how high it is, and who begins where by how the last episode went."""
 
-    def __init__(self, board: Terrain, like: Tensor) -> None:
+    def __init__(self, board: Terrain, like: Tensor, starts_at_foot: bool) -> None:
         self._heights = like.new_tensor(board.heights).flatten()
         self._sizes = like.new_tensor(board.sizes).flatten()
         self._points = board.heights.shape
+        self._at_foot = starts_at_foot
+        self._starts = like.new_tensor(board.feet if starts_at_foot else board.starts)
 
     def height(self, x: Tensor, y: Tensor) -> Tensor:
         """Return the height of the ground, m, level between its four nearest points by share."""
@@ -389,15 +391,6 @@ class GroundBelow:
         row = (x / FIELD_M + ROWS / 2.0).floor().clamp(0, ROWS - 1).long()
         column = (y / FIELD_M + COLUMNS / 2.0).floor().clamp(0, COLUMNS - 1).long()
         return self._sizes[row * COLUMNS + column]
-
-
-class Board:
-    """The fields of a ground: who begins where, by how the last episode went."""
-
-    def __init__(self, board: Terrain, like: Tensor, starts_at_foot: bool) -> None:
-        self.below = GroundBelow(board, like)
-        self._at_foot = starts_at_foot
-        self._starts = like.new_tensor(board.feet if starts_at_foot else board.starts)
 
     def next_row(self, row: Tensor, origin: Tensor, place: Tensor, chance: Tensor) -> Tensor:
         """Return the row of fields to start on: the first is any, later ones go by the last.

@@ -24,9 +24,8 @@ from torch import Tensor
 from telic.core.text import is_row
 from telic.envs.anatomy import (
     action_names,
-    body_names,
-    joints,
     position_names,
+    robot_fields,
     robot_of,
     velocity_names,
 )
@@ -158,6 +157,10 @@ def examine(
     own_keys = _try(env_id, env, observation.flatten, observation.size)
     model = getattr(core, "model", None)
     model = model if isinstance(model, mujoco.MjModel) else None
+    body: dict[str, Any] = {}
+    if model is not None:
+        rest = getattr(core, "init_qpos", None)
+        body = robot_fields(model, robot_of(model, rest, env_id.rpartition("-v")[0]))
     readers = _readers(core, model)
     is_repeatable = _is_repeatable(build, observation.flatten)
     dt = _seconds_per_step(core)
@@ -190,7 +193,7 @@ def examine(
         solved_return=registered.reward_threshold if registered else None,
         notes=tuple(notes),
         arguments=dict(arguments),
-        **(_anatomy(env_id, core, model) if model is not None else {}),
+        **body,
     )
     env.close()
     return Probe(spec, observation.flatten, action.native, own_keys, readers, is_repeatable)
@@ -295,67 +298,38 @@ def _mujoco_names(model: mujoco.MjModel, plain: tuple[str, ...]) -> tuple[str, .
     return position_names(model)[hidden:] + velocity_names(model)
 
 
-def _anatomy(env_id: str, core: Any, model: mujoco.MjModel) -> dict[str, Any]:
-    robot = robot_of(model, getattr(core, "init_qpos", None), env_id.rpartition("-v")[0])
-    names = body_names(model)
-    return {
-        "body_names": names,
-        "joints": joints(model),
-        "torso": None if robot.torso is None else names[robot.torso],
-        "feet": tuple(names[foot] for foot in robot.feet),
-        "robot": robot,
-    }
-
-
 # ---- packages
-# Some are known to Gymnasium only after their package was imported: FetchReach-v4 works as soon as
-# Gymnasium-Robotics is installed.
 
-
-class EnvironmentPackage(NamedTuple):
-    """A package, and what the ids of its environments begin with."""
-
-    module: str
-    install: str
-    ids: str
-
-
-PACKAGES = (
-    EnvironmentPackage(
-        "gymnasium_robotics",
-        "telic[robotics]",
-        r"Fetch|Hand|AdroitHand|FrankaKitchen|PointMaze|AntMaze|MaMuJoCo",
-    ),
-)
+_ROBOTICS = "gymnasium_robotics"
+_ROBOTICS_IDS = r"Fetch|Hand|AdroitHand|FrankaKitchen|PointMaze|AntMaze|MaMuJoCo"
 
 
 def register_package(env_id: str) -> None:
-    """Import the package that an id belongs to, so that Gymnasium knows the id.
+    """Import Gymnasium-Robotics for an id of it, so that Gymnasium knows the id.
 
     Raises:
-        BadEnvironment: it belongs to a package that is not installed.
+        BadEnvironment: it is not installed, or lacks a package of its own.
     """
     name = env_id.rpartition(":")[2]
-    for package in PACKAGES:
-        if not re.match(package.ids, name):
-            continue
-        if importlib.util.find_spec(package.module) is None:
+    if not re.match(_ROBOTICS_IDS, name):
+        return
+    if importlib.util.find_spec(_ROBOTICS) is None:
+        raise BadEnvironment(
+            f"{name} belongs to the package {_ROBOTICS}, which is not installed.",
+            hint="Install it with: pip install 'telic[robotics]'",
+        )
+    with warnings.catch_warnings(), contextlib.redirect_stderr(io.StringIO()):
+        warnings.simplefilter("ignore")  # remarks on versions
+        try:
+            module = importlib.import_module(_ROBOTICS)
+        except ModuleNotFoundError as error:  # unpacked without what it needs: glfw, pettingzoo
             raise BadEnvironment(
-                f"{name} belongs to the package {package.module}, which is not installed.",
-                hint=f"Install it with: pip install '{package.install}'",
-            )
-        with warnings.catch_warnings(), contextlib.redirect_stderr(io.StringIO()):
-            warnings.simplefilter("ignore")  # remarks on versions that nobody asked for
-            try:
-                module = importlib.import_module(package.module)
-            except ModuleNotFoundError as error:  # unpacked without what it needs: glfw, pettingzoo
-                raise BadEnvironment(
-                    f"{name} belongs to the package {package.module}, which needs {error.name}, "
-                    "and that is not installed.",
-                    hint=f"Install it with: pip install {error.name}",
-                ) from error
-        gymnasium.register_envs(module)
-        _compare_numbers(f"{package.module}.utils.mujoco_utils")
+                f"{name} belongs to the package {_ROBOTICS}, which needs {error.name}, "
+                "and that is not installed.",
+                hint=f"Install it with: pip install {error.name}",
+            ) from error
+    gymnasium.register_envs(module)
+    _compare_numbers(f"{_ROBOTICS}.utils.mujoco_utils")
 
 
 def _compare_numbers(name: str) -> None:

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from telic.core.seeds import uniform
 from telic.core.tensors import split
-from telic.envs.anatomy import action_names, body_names, joints, robot_of
+from telic.envs.anatomy import action_names, robot_fields, robot_of
 from telic.envs.models import is_position
 from telic.envs.spec import EnvSpec
 from telic.envs.task import AnyTask, LatestTransition, offered
@@ -266,7 +266,6 @@ class MujocoEnv(VecEnv):
 
     def _describe(self) -> EnvSpec:
         task, model = self.task, self.model
-        names = body_names(model)
         # An actuator without limits takes any number; ±1 is where learning may start from.
         limited = model.actuator_ctrllimited[:, None].astype(bool)
         limits = np.where(limited, model.actuator_ctrlrange, (-1.0, 1.0))
@@ -285,13 +284,9 @@ class MujocoEnv(VecEnv):
             dt_s=task.dt,
             max_episode_steps=task.arguments.max_episode_steps,
             info_keys={**task.info_meanings, **offered(model)},
-            body_names=names,
-            joints=joints(model),
-            torso=None if self.robot.torso is None else names[self.robot.torso],
-            feet=tuple(names[foot] for foot in self.robot.feet),
-            robot=self.robot,
             notes=(*task.notes, *self.sim.notes),
             arguments=task.arguments.model_dump(mode="json"),
+            **robot_fields(model, self.robot),
         )
 
 

@@ -238,7 +238,7 @@ def ground_below(env: MujocoEnv) -> Below | None:
     board = env.task.board if isinstance(env.task, RobotTask) else None
     if board is None:
         return None
-    return lambda x, y: board.below.height(torch.tensor(x), torch.tensor(y)).numpy()
+    return lambda x, y: board.height(torch.tensor(x), torch.tensor(y)).numpy()
 
 
 def set_down(env: MujocoEnv, pose: np.ndarray | None) -> np.ndarray | None:

@@ -92,11 +92,6 @@ def draw_text(picture: np.ndarray, text: str, left: int, top: int, size: int = 1
     stamp(picture, _word(text, size), left, top)
 
 
-def text_width(text: str, size: int = 15) -> int:
-    """Return how many pixels wide `draw_text` draws a text."""
-    return _word(text, size).shape[1] if text else 0
-
-
 def font_size(height: int) -> int:
     """Return the size of letters that suits pictures of this height."""
     return 15 if height < 600 else 30
