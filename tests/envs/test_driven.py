@@ -13,7 +13,6 @@ from telic.envs.commands import Commander, VelocityCommands
 from telic.envs.domain_randomization import RANDOMIZATIONS
 from telic.errors import ConfigError
 from telic.rendering.look import load_dressed
-from telic.rendering.replay import ground_of
 from telic.robots.build import build
 from telic.robots.record import guessed
 from telic.robots.terrain import (
@@ -30,7 +29,6 @@ from telic.robots.terrain import (
     terrain,
 )
 from telic.sim import simulate
-from telic.storage.trajectories import TrajectoryFacts
 
 DOG = Path(bench.__file__).parent / "suites" / "robots" / "dog.xml"
 EVERYTHING = {"commands": {}, "variation": "full", "history": 3, "sees_velocity": True}
@@ -373,10 +371,8 @@ def test_the_height_of_a_robot_is_that_above_the_ground_below_it(dog):
 def test_the_ground_of_an_episode_is_drawn_too(dog):
     plain, hilly = (load_dressed(Path(dog), ground=Ground(kind)) for kind in ("flat", "slopes"))
     assert (plain.nhfield, hilly.nhfield) == (0, 1)
-    facts = TrajectoryFacts(env_id=dog, env_kwargs={"terrain": "slopes"}, dt_s=0.02)
-    assert ground_of(facts) == Ground("slopes")
-    hostile = facts.model_copy(update={"env_kwargs": {"terrain": ["/etc/passwd"]}})
-    assert ground_of(hostile) == Ground()
+    assert ground_in({"terrain": "slopes"}) == Ground("slopes")
+    assert ground_in({"terrain": ["/etc/passwd"]}) == Ground()
 
 
 def test_a_robot_that_starts_fallen_lies_anyhow_and_above_the_ground(dog):

@@ -7,12 +7,11 @@ If other observations come out, or it cannot draw itself, its recorded observati
 
 from __future__ import annotations
 
-import contextlib
 import importlib
 import importlib.util
 import re
 import time
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -80,11 +79,10 @@ def draw(stage: Stage, job: RenderJob, progress: Progress) -> Rendering:
         try:
             rendering = make(stage, job, trajectory, progress)
         except BadEnvironment:
-            if stage.charts or model_file(trajectory.facts) is not None:
+            if model_file(trajectory.facts) is not None:
                 raise
             # It cannot draw itself, or not what was recorded: then what was recorded, as a chart.
-            with stage.charting():
-                rendering = make(stage, job, trajectory, progress)
+            rendering = make(stage, job, trajectory, progress, as_chart=True)
     except PainterBroken:
         raise
     except Exception as error:  # the job boundary: the next job may well be fine
@@ -94,14 +92,18 @@ def draw(stage: Stage, job: RenderJob, progress: Progress) -> Rendering:
 
 
 def _make_video(
-    stage: Stage, job: RenderJob, trajectory: Trajectory, progress: Progress
+    stage: Stage,
+    job: RenderJob,
+    trajectory: Trajectory,
+    progress: Progress,
+    as_chart: bool = False,
 ) -> Rendering:
     if trajectory.facts.dt_s is None:
         shown = Pace(np.arange(len(trajectory)), min(job.fps, _CLOCKLESS_FPS))
     else:
         shown = pace(len(trajectory), trajectory.facts.dt_s, job.fps)
     width = _WIDTH.get(stage.backend, _USUAL_WIDTH)
-    drawn_by, frames = _frames(stage, job, trajectory, shown.rows, 1 / shown.fps, width)
+    drawn_by, frames = _frames(stage, job, trajectory, shown.rows, 1 / shown.fps, width, as_chart)
 
     def counted() -> Iterator[np.ndarray]:
         for i, frame in enumerate(frames):
@@ -114,11 +116,15 @@ def _make_video(
 
 
 def _make_strip(
-    stage: Stage, job: RenderJob, trajectory: Trajectory, progress: Progress
+    stage: Stage,
+    job: RenderJob,
+    trajectory: Trajectory,
+    progress: Progress,
+    as_chart: bool = False,
 ) -> Rendering:
     rows = spread(len(trajectory), job.frames, trajectory.facts.dt_s, job.between_s, job.shift)
     # Still pictures are far apart in time: nothing to smooth between them.
-    drawn_by, frames = _frames(stage, job, trajectory, rows, 1e3, _STRIP_WIDTH)
+    drawn_by, frames = _frames(stage, job, trajectory, rows, 1e3, _STRIP_WIDTH, as_chart)
     pictures = list(frames)
     progress(len(pictures), len(rows))
     write_png(job.output, tiled(pictures, job.columns or len(pictures), _STRIP_GAP))
@@ -132,11 +138,14 @@ def _frames(
     rows: np.ndarray,
     frame_s: float,
     width: int,
+    as_chart: bool,
 ) -> tuple[str, Iterator[np.ndarray]]:
-    """Return who draws the frames, and the frames."""
+    """Return what draws the frames, and the frames."""
     if model_file(trajectory.facts) is None:
-        if stage.charts or trajectory.facts.env_id.rpartition("-v")[0] in DRAWINGS:
-            return "sketch", sketched_frames(trajectory, rows, job)
+        if as_chart or trajectory.facts.env_id.rpartition("-v")[0] in DRAWINGS:
+            paint = Sketcher(trajectory).paint
+            frames = (_captioned(paint(row), trajectory, row, job) for row in rows.tolist())
+            return "sketch", frames
         return "gymnasium", own_frames(trajectory, rows, job)
     return stage.backend, stage.frames(trajectory, rows, frame_s, job, width)
 
@@ -146,8 +155,6 @@ class Stage:
 
     def __init__(self, backend: str) -> None:
         self.backend = backend
-        self.charts = False
-        """whether to draw the observations of what has no model, not the environment's picture"""
         self._key: tuple[object, ...] | None = None
         self._model: mujoco.MjModel | None = None
         self._painter: Painter | None = None
@@ -165,7 +172,7 @@ class Stage:
             raise BadEnvironment(f"{trajectory.facts.env_id} has no MuJoCo model to draw.")
         width = job.width or size
         height = job.height or width * 3 // 4
-        ground = ground_of(trajectory.facts)
+        ground = ground_in(trajectory.facts.env_kwargs)
         model, painter = self._prepare(path, ground, width, height, job.fine)
         poses = _finite(_checked_poses(trajectory, model, path)[rows])
         cameras = place_cameras(model, poses, frame_s, job.view, width / height, near=job.near)
@@ -182,15 +189,6 @@ class Stage:
             if job.caption:
                 draw_caption(picture, caption(trajectory, row, job.caption == "time"))
             yield picture
-
-    @contextlib.contextmanager
-    def charting(self) -> Generator[None]:
-        """Draw observations meanwhile."""
-        self.charts = True
-        try:
-            yield
-        finally:
-            self.charts = False
 
     def try_out(self) -> None:
         """Draw something small; raises PainterBroken if that does not work."""
@@ -268,15 +266,6 @@ def _update(model: mujoco.MjModel, data: mujoco.MjData) -> None:
     mujoco.mj_camlight(model, data)
     mujoco.mj_flex(model, data)
     mujoco.mj_tendon(model, data)
-
-
-def sketched_frames(
-    trajectory: Trajectory, rows: np.ndarray, job: RenderJob
-) -> Iterator[np.ndarray]:
-    """Yield a simple drawing of each of `rows`; see `telic.rendering.sketch`."""
-    sketcher = Sketcher(trajectory)
-    for row in rows:
-        yield _captioned(sketcher.paint(int(row)), trajectory, int(row), job)
 
 
 def _captioned(picture: np.ndarray, trajectory: Trajectory, row: int, job: RenderJob) -> np.ndarray:
@@ -369,11 +358,6 @@ def model_file(facts: TrajectoryFacts) -> Path | None:
     files = {path.stem.replace("_", ""): path for path in assets_dir().glob("*.xml")}
     name = match[1].lower()
     return files.get(f"{name}v{match[2]}") or files.get(name)
-
-
-def ground_of(facts: TrajectoryFacts) -> Ground:
-    """Return the ground that an episode went over."""
-    return ground_in(facts.env_kwargs)
 
 
 def assets_dir() -> Path:

@@ -20,8 +20,9 @@ from telic.core.config import Record
 from telic.errors import TelicError, UsageError
 from telic.judges.verdict import Verdict
 from telic.rendering.look import load_dressed
-from telic.rendering.replay import assets_dir, ground_of, model_file
+from telic.rendering.replay import assets_dir, model_file
 from telic.robots import robot_path
+from telic.robots.terrain import ground_in
 from telic.storage.files import read_record
 from telic.storage.trajectories import (
     COMMANDS,
@@ -288,7 +289,7 @@ class DrawnModels:
             raise UsageError(
                 f"{env} has no MuJoCo model to draw.", hint="Watch its videos instead."
             )
-        ground = ground_of(facts)
+        ground = ground_in(facts.env_kwargs)
         with self._turn:
             key = (path, ground)
             if key not in self._models:
