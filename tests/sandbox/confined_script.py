@@ -40,7 +40,7 @@ def doors():
 
 def plain():
     report = confine(RULES)
-    return {"report": report.as_dict(), **doors()}
+    return {"report": report.model_dump(), **doors()}
 
 
 def ordinary_user():

@@ -68,7 +68,7 @@ def assert_closed(found: dict) -> None:
 def test_files_network_processes_and_memory_are_closed(act):
     found = act("plain")
     assert_closed(found)
-    report = ConfinementReport.from_dict(found["report"])
+    report = ConfinementReport.model_validate(found["report"])
     assert report.is_complete
     assert [part.name for part in report.parts] == [
         "environment",
@@ -125,7 +125,7 @@ def test_older_versions_of_landlock_close_the_files_too(act, version):
 
 def test_without_kernel_support_limits_remain_and_the_report_says_what_is_missing(act):
     found = act("without_kernel_support")
-    report = ConfinementReport.from_dict(found["report"])
+    report = ConfinementReport.model_validate(found["report"])
     assert {part.name for part in report.missing} >= {"files", "system calls"}
     assert "no Landlock" in report.missing[0].message
     assert report.is_active("limits")

@@ -13,21 +13,20 @@ the process was given by its caller. It is one wall of several, not a virtual ma
 from __future__ import annotations
 
 import importlib.util
-import json
 import os
 import resource
 import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
+from telic.core.config import Record
 from telic.errors import Refused
 from telic.sandbox import kernel
+from telic.sandbox.limits import GIBIBYTE
 
-GIBIBYTE = 1 << 30
 _DRIVER_THREADS = ("cuda",)
 
 # What a confined interpreter may read of the system besides its own code and libraries.
@@ -78,8 +77,7 @@ class Confinement:
     """processor time after which the kernel ends it; None for no limit"""
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
+class Part(Record):
     """One part of the confinement."""
 
     name: str
@@ -88,8 +86,7 @@ class Part:
     """what it does, or why it is not active"""
 
 
-@dataclass(frozen=True, slots=True)
-class ConfinementReport:
+class ConfinementReport(Record):
     """Every part of the confinement of one process."""
 
     parts: tuple[Part, ...]
@@ -99,7 +96,7 @@ class ConfinementReport:
     @property
     def is_complete(self) -> bool:
         """Say whether every part is in force."""
-        return all(part.active for part in self.parts)
+        return not self.missing
 
     @property
     def missing(self) -> tuple[Part, ...]:
@@ -109,16 +106,6 @@ class ConfinementReport:
     def is_active(self, name: str) -> bool:
         """Say whether the part of this name is in force."""
         return any(part.active for part in self.parts if part.name == name)
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return the report as plain data."""
-        return asdict(self)
-
-    @classmethod
-    def from_dict(cls, data: dict[str, Any]) -> ConfinementReport:
-        """Build a report from what `as_dict` gave."""
-        parts = tuple(Part(**each) for each in data["parts"])
-        return cls(parts=parts, landlock_abi=int(data["landlock_abi"]))
 
 
 def confine(rules: Confinement) -> ConfinementReport:
@@ -140,7 +127,7 @@ def confine(rules: Confinement) -> ConfinementReport:
             hint="Confine first, then start thread pools and simulations.",
         )
     removed = scrub_environment()
-    parts = [Part("environment", True, f"{len(removed)} variables removed")]
+    parts = [Part(name="environment", active=True, message=f"{len(removed)} variables removed")]
     parts.append(_attempt("limits", lambda: _limit(rules)))
     parts.append(_attempt("privileges", _give_up_privileges))
     files = _attempt("files", lambda: _restrict_files(rules, version))
@@ -157,9 +144,9 @@ def confine(rules: Confinement) -> ConfinementReport:
 def _attempt(name: str, step: Callable[[], str]) -> Part:
     """Take one step; a kernel that cannot do it is reported, not hidden."""
     try:
-        return Part(name, True, step())
+        return Part(name=name, active=True, message=step())
     except (OSError, ValueError, NotImplementedError) as error:
-        return Part(name, False, str(error))
+        return Part(name=name, active=False, message=str(error))
 
 
 def _limit(rules: Confinement) -> str:
@@ -327,11 +314,13 @@ def available(timeout_s: float = 60.0) -> ConfinementReport:
             check=False,
         )
     try:
-        return ConfinementReport.from_dict(json.loads(trial.stdout))
-    except (ValueError, KeyError, TypeError):
+        return ConfinementReport.model_validate_json(trial.stdout)
+    except ValueError:
         reason = (trial.stderr.strip().splitlines() or ["no output"])[-1]
         failed = f"the trial ended with {trial.returncode}: {reason}"
-        return ConfinementReport(parts=(Part("trial", False, failed),), landlock_abi=0)
+        return ConfinementReport(
+            parts=(Part(name="trial", active=False, message=failed),), landlock_abi=0
+        )
 
 
 def _trial(folder: str, outside: str) -> None:
@@ -347,16 +336,16 @@ def _trial(folder: str, outside: str) -> None:
         _try("signalling the parent", lambda: os.kill(os.getppid(), 0)),
     ]
     Path(folder, "inside").write_text("still allowed")
-    whole = ConfinementReport((*report.parts, *doors), report.landlock_abi)
-    sys.stdout.write(json.dumps(whole.as_dict()))
+    whole = ConfinementReport(parts=(*report.parts, *doors), landlock_abi=report.landlock_abi)
+    sys.stdout.write(whole.model_dump_json())
 
 
 def _try(name: str, act: Callable[[], object]) -> Part:
     try:
         act()
     except OSError as error:
-        return Part(name, True, f"stopped: {error.strerror}")
-    return Part(name, False, "not stopped on this system")
+        return Part(name=name, active=True, message=f"stopped: {error.strerror}")
+    return Part(name=name, active=False, message="not stopped on this system")
 
 
 def _fork() -> None:

@@ -239,7 +239,10 @@ class Worker:
             case {"kind": "confined", "report": report} if self.report is None and is_record(
                 report
             ):
-                self.report = ConfinementReport.from_dict(report)
+                try:
+                    self.report = ConfinementReport.model_validate(report)
+                except ValueError as error:
+                    raise garbled(error) from error
                 self._doing = "it was running"
             case {"kind": "result", "body": body} if is_record(body):
                 return body

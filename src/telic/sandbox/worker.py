@@ -126,7 +126,7 @@ def _serve(start: Message, channel: HostChannel) -> dict[str, Any]:
     payload = start["payload"]
     state = entry.prepare(payload, channel)
     report = confine(_confinement(start["confinement"]))
-    channel.post("confined", report=report.as_dict())
+    channel.post("confined", report=report.model_dump())
     return entry.run(state, payload, channel)
 
 
