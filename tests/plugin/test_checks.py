@@ -2,7 +2,7 @@
 
 import pytest
 
-from telic.plugin.checks import second_paths
+from tests.plugin.checks import second_paths
 
 
 def test_there_is_one_way_to_launch():

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from telic.plugin import checks, package
 from telic.plugin.package import (
     HOME,
     differences,
@@ -15,6 +14,7 @@ from telic.plugin.package import (
     split_front_matter,
     write_package,
 )
+from tests.plugin import checks
 
 ROOT = Path(__file__).parents[2]
 
@@ -57,82 +57,22 @@ def test_both_hosts_read_the_same_name_and_version():
 
 
 BAD_PAGES = {
-    "a command that does not exist": (
-        "```sh\ntelic study lauch c-1\n```",
-        "no command telic study",
-    ),
-    "an option that does not exist": ("```sh\ntelic study run c-1 --fast\n```", "--fast"),
-    "a missing argument": ("Use `telic study audit`.", "Missing"),
-    "a value of the wrong kind": ("```sh\ntelic study run c-1 --seed one\n```", "integer"),
-    "a launch": (
-        "```sh\ntelic study run c-1 --confirm RUN_CANDIDATE\n```",
-        "only telic-run",
-    ),
-    "a stop": ("`telic study run --stop r-1`", "only telic-run"),
+    "a command that does not exist": ("`telic study lauch c-1`", "no command telic study"),
+    "an option that does not exist": ("`telic study run c-1 --fast`", "--fast"),
+    "a launch": ("`telic study run c-1 --confirm RUN_CANDIDATE`", "only telic-run"),
     "a training beside the gate": ("```sh\npython train.py\n```", "one command at a time"),
-    "two commands": ("```sh\ntelic study next && python train.py\n```", "one command at a time"),
-    "a hidden command": ('```sh\ntelic study report --root "$(python t.py)"\n```', "one command"),
-    "a training by telic itself": ("`telic train HalfCheetah-v5`", "only commands of telic study"),
     "a block that could be run": ("```python\nimport train\n```", "could be run"),
-    "a block without a language": ("```\npython train.py\n```", "could be run"),
-    "a skill that does not exist": ("See `telic-make-coffee`.", "no skill telic-make-coffee"),
-    "a link to nowhere": ("[more](more.md)", "there is no more.md"),
-    "too long": ("line\n" * 80, "fewer than 80"),
 }
 
 
 @pytest.mark.parametrize("what", BAD_PAGES)
-def test_a_page_that_would_mislead_is_found(what, tmp_path, tree, monkeypatch):
+def test_a_page_that_would_mislead_is_found(what, tmp_path, tree):
     text, complaint = BAD_PAGES[what]
-    name = f"{HOME}/skills/telic-audit/SKILL.md"
-    files = package_files()
-    files[name] = files[name].replace("## Always", f"{text}\n\n## Always")
-    found = _found(files, tmp_path, tree, monkeypatch)
+    write_package(tmp_path)
+    page = tmp_path / HOME / "skills/telic-audit/SKILL.md"
+    page.write_text(page.read_text().replace("## Always", f"{text}\n\n## Always"))
+    found = checks.problems(tmp_path, tree)
     assert len(found) == 1 and complaint in found[0], found
-
-
-def test_only_the_loop_launches_and_only_with_both_words(tmp_path, tree, monkeypatch):
-    files = package_files()
-    name = f"{HOME}/skills/telic-run/SKILL.md"
-    assert "--confirm RUN_CANDIDATE" in files[name]
-    files[name] = files[name].replace(" --confirm RUN_CANDIDATE", " --confirm YES", 1)
-    found = _found(files, tmp_path, tree, monkeypatch)
-    assert len(found) == 1 and "a launch is written" in found[0]
-
-
-@pytest.mark.parametrize(
-    ("name", "old", "new", "complaint"),
-    [
-        ("hooks/hooks.json", "hook before-shell", "build", "not one of our hooks"),
-        ("hooks/hooks.json", "telic plugin hook at-stop", "sh stop.sh", "not one of our hooks"),
-        (".codex-plugin/plugin.json", '"version": "', '"version": "9', "version"),
-        (".claude-plugin/plugin.json", '"name": "telic"', '"name": "other"', "name"),
-        ("agents/metrics-analyst.md", "tools:", "model:", "not every host knows model"),
-        (
-            "skills/telic-adapter/SKILL.md",
-            "description:",
-            'argument-hint: "x"\ndescription:',
-            "not every host knows argument-hint",
-        ),
-        ("skills/telic-adapter/SKILL.md", "name: telic-adapter", "name: other", "its folder's"),
-        (".mcp.json", '"command": "telic"', '"command": "python"', "not telic"),
-        (".mcp.json", '"serve"', '"swerve"', "no command telic mcp swerve"),
-        (".mcp.json", '"serve"', '"serve", "--allow-launch"', "for the person to say"),
-    ],
-)
-def test_wrong_wiring_is_found(name, old, new, complaint, tmp_path, tree, monkeypatch):
-    files = package_files()
-    assert old in files[f"{HOME}/{name}"]
-    files[f"{HOME}/{name}"] = files[f"{HOME}/{name}"].replace(old, new)
-    found = _found(files, tmp_path, tree, monkeypatch)
-    assert len(found) == 1 and complaint in found[0], found
-
-
-def test_a_file_that_could_be_executed_is_found(tmp_path, tree, monkeypatch):
-    found = _found(
-        {**package_files(), f"{HOME}/bin/go.sh": "python t.py"}, tmp_path, tree, monkeypatch
-    )
-    assert found == ["bin/go.sh: only plain Markdown and JSON files belong into the package"]
 
 
 def test_front_matter_is_plain_lines():
@@ -145,14 +85,3 @@ def test_front_matter_is_plain_lines():
 def test_nothing_of_a_machine_is_in_the_package():
     for name, text in package_files().items():
         assert not re.search(r"/(?:home|work|tmp|Users)/|localhost", text), name
-
-
-def _found(files, root, tree, monkeypatch):
-    """Return what the checks say of a package that was tampered with."""
-    for name, text in files.items():
-        path = root / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
-    monkeypatch.setattr(package, "package_files", lambda source=None: files)
-    monkeypatch.setattr(checks, "second_paths", list)
-    return checks.problems(root, tree)

@@ -8,7 +8,6 @@ from pydantic import TypeAdapter
 from ruamel.yaml import YAML
 
 from telic.core.text import pairs
-from telic.plugin.checks import commands, program_words
 from telic.plugin.package import read_source
 from telic.studies.administration import create_study
 from telic.studies.contract import draft_contract
@@ -18,6 +17,7 @@ from telic.studies.documents.metrics import MetricSpec, Protocol
 from telic.studies.evidence.curriculum import curriculum_problems
 from telic.studies.evidence.probes import ProbeResult
 from telic.verbs.study_candidates import CandidateDraft
+from tests.plugin.checks import commands, program_words
 
 HASH = "a" * 64
 PAGES = {page.name: page.text for page in read_source().skills}

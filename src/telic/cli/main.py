@@ -305,8 +305,6 @@ def _inner(
         out["on_step"] = stack.enter_context(console.status("working")).update
     if "command" in names:
         out["command"] = shlex.join(["telic", *sys.argv[1:]])
-    if "commands" in names:
-        out["commands"] = get_command(app)
     return out
 
 

@@ -7,23 +7,21 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from telic.core.events import LogMessage
 from telic.core.request import (
     PlacedRequest,
     VerbRequest,
     argument,
-    inner,
     option,
     place,
     read_options,
 )
 from telic.core.text import names
 from telic.core.verb import Wrapped, verb
-from telic.plugin.checks import problems
 from telic.plugin.hooks import answer
-from telic.plugin.package import HOME, write_package
+from telic.plugin.package import HOME, differences, write_package
 from telic.training.machine import examine
 from telic.verbs.elsewhere import SessionsElsewhere
 from telic.verbs.search import SearchTasks, search_tasks
@@ -141,27 +139,26 @@ class PluginRequest(VerbRequest):
     """The package for coding agents."""
 
     root: Path | str = place("Folder that holds the catalogues.", "--root", default=Path())
-    check: bool = option("Check the package instead: formats, links, commands.", default=False)
-    commands: Any = inner("The command line as a tree.", default=None)
+    check: bool = option("List stale files instead of writing them.", default=False)
 
 
 class PluginFiles(NamedTuple):
-    """The package for coding agents: files that were written, or problems that were found."""
+    """The package for coding agents: files that were written, or that are stale."""
 
     plugin: str
     changed: list[str]
-    problems: list[str]
+    stale: list[str]
 
 
-@verb(PluginRequest, exit_code=lambda found: 4 if found.problems else 0)
+@verb(PluginRequest, exit_code=lambda found: 4 if found.stale else 0)
 def build(request: PluginRequest) -> PluginFiles:
     """Write catalogues, manifests, skills, agents and hooks for coding agents.
 
-    Exit code 4 when --check finds a problem.
+    Exit code 4 when --check finds a stale file.
     """
     root = Path(request.root)
     if request.check:
-        return PluginFiles(str(root / HOME), [], problems(root, request.commands))
+        return PluginFiles(str(root / HOME), [], differences(root))
     return PluginFiles(str(root / HOME), write_package(root), [])
 
 

@@ -8,7 +8,7 @@ import pytest
 from telic.studies.administration import create_study
 from telic.studies.report import NOTES_END, NOTES_START, kept_notes, write_report
 from telic.studies.report.evidence import over_seeds
-from telic.studies.report.facts import gather
+from telic.studies.report.facts import StudyFacts
 from tests.studies.candidates.small_study import HUMAN
 from tests.studies.fresh import FreshStudy
 from tests.studies.report.told_study import ACTION
@@ -115,7 +115,7 @@ def test_an_empty_study_has_a_report_too(tmp_path, monkeypatch):
 
 
 def test_the_newest_audit_is_the_last_one(study):
-    assert gather(study).last_audit.candidate == "c-0004-tracking-weight"
+    assert StudyFacts(study).last_audit.candidate == "c-0004-tracking-weight"
 
 
 def test_curves_are_averaged_at_common_places():

@@ -13,10 +13,11 @@ from telic.report.html import render_page
 from telic.report.markdown import render_markdown
 from telic.storage.files import write_text
 from telic.storage.reading import read_text
+from telic.studies.evidence.monitor import entered_alerts
 from telic.studies.folder import StudyFolder
 from telic.studies.next import NextAction
 from telic.studies.report import evidence
-from telic.studies.report.facts import CandidateFacts, StudyFacts, gather
+from telic.studies.report.facts import CandidateFacts, StudyFacts
 from telic.studies.state import Incumbent
 from telic.studies.study import Study
 
@@ -51,7 +52,7 @@ def write_report(study: Study, action: NextAction | None = None) -> StudyFolder:
 
     The same ledger, files and next action give the same bytes. Nothing is entered in the ledger.
     """
-    report, folder = build_report(gather(study, action)), study.folder
+    report, folder = build_report(StudyFacts(study, action)), study.folder
     write_text(folder.report, _text(report, folder))
     write_text(folder.report_page, render_page(report, folder.path))
     return folder
@@ -59,7 +60,7 @@ def write_report(study: Study, action: NextAction | None = None) -> StudyFolder:
 
 def report_text(study: Study, action: NextAction | None = None) -> str:
     """Return what report.md would say; nothing is written."""
-    return _text(build_report(gather(study, action)), study.folder)
+    return _text(build_report(StudyFacts(study, action)), study.folder)
 
 
 def _text(report: doc.Report, folder: StudyFolder) -> str:
@@ -160,10 +161,11 @@ def _candidates(facts: StudyFacts) -> Blocks:
 def _candidate(candidate: CandidateFacts) -> tuple[doc.Cell, ...]:
     stats = candidate.audit.stats if candidate.audit else None
     status = candidate.state.status.value
-    kind = f"{candidate.state.kind.replace('_', ' ')}, {candidate.phase}"
+    phase, record = (candidate.state.phase or MISSING).replace("_", " "), candidate.record
+    kind = f"{candidate.state.kind.replace('_', ' ')}, {phase}"
     return (
         doc.Stack((candidate.name, doc.Soft(kind))),
-        candidate.statement,
+        " ".join(record.hypothesis.statement.split()) if record else MISSING,
         _badge(status),
         candidate.verdict,
         signed(stats and stats.delta),
@@ -251,14 +253,17 @@ def _budget(facts: StudyFacts) -> Blocks:
 
 
 def _incumbents(facts: StudyFacts) -> Blocks:
-    rows = [(at, before or MISSING, after) for at, before, after in facts.moved]
+    rows = [
+        (event.at, str(event.data.get("from") or MISSING), str(event.data.get("to") or ""))
+        for event in facts.study.events_of("incumbent.changed")
+    ]
     return [doc.Table(("at", "from", "to"), rows)] if rows else []
 
 
 def _alerts(facts: StudyFacts) -> Blocks:
     rows = [
         (alert.run, alert.signature, alert.severity, "open" if alert.is_open else "over")
-        for alert in facts.alerts
+        for alert in entered_alerts(facts.study.events_of("monitor.alert"))
     ]
     return [doc.Table(("run", "signature", "severity", "state"), rows)] if rows else []
 

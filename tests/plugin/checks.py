@@ -1,4 +1,4 @@
-"""Everything that has to hold of the package before it is given to anybody."""
+"""What has to hold of the committed package and of the code that may start runs."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from typing import Any, NamedTuple
 
 from typer.exceptions import TyperException
 
+import telic
 from telic.errors import ConfigError
 from telic.plugin.hooks import HOOKS
-from telic.plugin.package import CATALOGUES, HOME, differences, read_front_matter
+from telic.plugin.package import CATALOGUES, HOME, read_front_matter
 from telic.plugin.shell import simple_commands
 
 _BLOCK = re.compile(r"^([ ]*)```(\w*)\n(.*?)^\1```\s*$", re.DOTALL | re.MULTILINE)
@@ -21,7 +22,7 @@ _CODE = re.compile(r"(?<!`)`([^`\n]+)`(?!`)")
 _ASSIGNMENT = re.compile(r"[A-Z_]+=\S*")
 _LINK = re.compile(r"\]\(([^)\s]+)\)")
 _SKILL = re.compile(r"telic-[a-z]+(?:-[a-z]+)*")
-PACKAGE = Path(__file__).parents[1]
+PACKAGE = Path(telic.__file__).parent
 GATE = "telic.studies.launch.launch"
 _USERS = ("verbs/study_runs.py", "verbs/study_server.py", "studies/drive.py", "studies/smoke.py")
 """who may pass the gate: the verbs that start runs, and smoke runs"""
@@ -48,11 +49,6 @@ def problems(root: Path, tree: Any) -> list[str]:
         root: folder that holds the catalogues.
         tree: the whole command line, against which the commands in the pages are held.
     """
-    stale = [
-        f"{name}: not what the source makes; run telic plugin build" for name in differences(root)
-    ]
-    if stale:
-        return stale
     home = root / HOME
     return [
         *_manifest_problems(root),
@@ -63,7 +59,6 @@ def problems(root: Path, tree: Any) -> list[str]:
             for path in sorted(home.rglob("*.md"))
             for problem in _page_problems(path, home, tree)
         ),
-        *second_paths(),
     ]
 
 
