@@ -13,7 +13,7 @@ from telic.studies.documents.base import Document, read_document
 from telic.studies.documents.candidate import Candidate, EvidenceKind
 from telic.studies.documents.contract import Contract
 from telic.studies.documents.metrics import MetricSpec
-from telic.studies.evidence.claims import Audit
+from telic.studies.evidence.audit import Audit
 from telic.studies.evidence.measurement import Measurement
 from telic.studies.evidence.probes import ProbeSummary
 from telic.studies.evidence.reflection import Reflection
