@@ -1,7 +1,5 @@
 """Notes are followed where the composer understands them, and refused where it does not."""
 
-from functools import lru_cache
-
 import pytest
 
 from telic.authors.candidate import RewardCandidate, Variant, weights_in
@@ -13,6 +11,7 @@ from telic.errors import NotUnderstood
 from telic.rewards.load import load_reward
 from telic.rewards.probe import probe
 from telic.session.control import require_heeded
+from tests.composer.specs import spec_of
 from tests.session.sessions import make_session
 
 HEEDED = [
@@ -40,16 +39,9 @@ UNREAD = [
 ]
 
 
-@lru_cache
-def spec_of(robot):
-    env = make(f"{robot}-v5", num_envs=1)
-    env.close()
-    return env.spec
-
-
 @pytest.mark.parametrize(("robot", "intent", "note", "tag"), HEEDED, ids=[e[2] for e in HEEDED])
 def test_a_note_is_read_by_the_grammar_of_intents(robot, intent, note, tag):
-    assert tag in read_wish(note, intent, spec_of(robot)).tags
+    assert tag in read_wish(note, intent, spec_of(f"{robot}-v5")).tags
 
 
 @pytest.mark.parametrize(("robot", "intent", "note", "why"), UNREAD, ids=[e[2] for e in UNREAD])
@@ -57,12 +49,12 @@ def test_a_note_that_nothing_can_be_made_of_is_refused_with_what_is_heeded(
     robot, intent, note, why
 ):
     with pytest.raises(NotUnderstood, match=why) as caught:
-        read_wish(note, intent, spec_of(robot))
+        read_wish(note, intent, spec_of(f"{robot}-v5"))
     assert "It can follow: faster" in str(caught.value)
 
 
 def revised(robot, intent, note):
-    made = compose(intent, spec_of(robot))
+    made = compose(intent, spec_of(f"{robot}-v5"))
     own = weights_in(made.reward)
     before = RewardCandidate(
         reward=made.reward,
@@ -71,7 +63,8 @@ def revised(robot, intent, note):
         variants=(Variant(weights=own, warm=True),),
         change="the same for longer",
     )
-    return before, apply_wishes(before, [read_wish(note, intent, spec_of(robot))], [f"as {note}"])
+    wish = read_wish(note, intent, spec_of(f"{robot}-v5"))
+    return before, apply_wishes(before, [wish], [f"as {note}"])
 
 
 def test_a_note_adds_terms_and_the_reward_still_runs():

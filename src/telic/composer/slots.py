@@ -150,7 +150,7 @@ class Slots:
             part=self.part.name if self.part else None,
             bodies=self.part.bodies if self.part else (),
             postures=self._postures(),
-            styles=tuple(style for style in Style if style in self._used("style")),
+            styles=self._styles(),
             phase=self.sketch.phase,
         )
 
@@ -325,6 +325,10 @@ class Slots:
         found = [item for item in self.sketch.items if item.slot == "until_end"]
         self.claims += [("until_end", item, None) for item in found]
         return bool(found or (self.sketch.says.get("until_end") and not timed))
+
+    def _styles(self) -> tuple[Style, ...]:
+        found = self._used("style")
+        return tuple(style for style in Style if style in found)
 
     def _postures(self) -> tuple[Posture, ...]:
         more = [sense.says.get("postures", ()) for _, sense in self._senses("posture")]
