@@ -77,7 +77,7 @@ def take_step(study: Study, said: NextAction, actor: StudyActor) -> None:
 
 # ---------------------------------------------------------------------------- one by one
 
-Step = Callable[[Study, dict[str, Any], StudyActor, str], Any]
+_Step = Callable[[Study, dict[str, Any], StudyActor, str], Any]
 
 
 def _launch(study: Study, args: dict[str, Any], actor: StudyActor, why: str) -> None:
@@ -117,7 +117,7 @@ def _decide(study: Study, args: dict[str, Any], actor: StudyActor, why: str) -> 
     )
 
 
-_STEPS: dict[str, Step] = {
+_STEPS: dict[str, _Step] = {
     "agree": lambda study, args, actor, why: amend(study, actor, "first version"),
     "reconcile": lambda study, args, actor, why: reconcile(study, processes=True),
     "ingest": lambda study, args, actor, why: ingest(study, args["run"], actor),

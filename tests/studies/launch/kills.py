@@ -32,8 +32,8 @@ from tests.studies.launch.toy_study import (
 )
 
 SEEDS = tuple(range(1, 31))
-LONGEST_S = 2.0
-AIMED = 0.6
+LONGEST_S = 1.0
+AIMED = 0.8
 """share of the kills that come shortly after a launch was announced, where most can go wrong"""
 AIMED_S = 0.25
 TWO_AT_ONCE = 0.25
@@ -109,7 +109,7 @@ def trial(study: FreshStudy, luck: random.Random) -> dict:
 
 def wait_for_intent(study: FreshStudy) -> None:
     """Wait until the ledger has grown by the announcement of a launch."""
-    known, deadline = study.ledger.path.stat().st_size, time.monotonic() + 4 * LONGEST_S
+    known, deadline = study.ledger.path.stat().st_size, time.monotonic() + 8 * LONGEST_S
     while time.monotonic() < deadline:
         with study.ledger.path.open("rb") as file:
             file.seek(known)

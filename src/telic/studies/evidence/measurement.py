@@ -1,4 +1,4 @@
-"""From the files of a run to its numbers: its score, its guardrails and its curves.
+"""Measure a run by its files: its score, its guardrails and its curves.
 
 The score is that of the evaluator that the contract names, on seeds that no training saw, or else
 of the training's own log.
@@ -10,6 +10,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from statistics import fmean
 from typing import TYPE_CHECKING, NamedTuple
 
 from pydantic import Field
@@ -25,7 +26,7 @@ from telic.studies.documents.candidate import Evidence
 from telic.studies.documents.metrics import MetricSpec
 from telic.studies.errors import BrokenIntegrity, StudyError
 from telic.studies.evidence.artefacts import require_unaltered
-from telic.studies.evidence.logs import Row, read_rows, to_series
+from telic.studies.evidence.logs import read_rows, to_series
 from telic.studies.evidence.statistics import Series, aggregate
 from telic.studies.evidence.store import add_evidence
 from telic.studies.folder import StudyFolder
@@ -159,7 +160,7 @@ def measure_run(
         phase=state.phase,
         seed=state.seed,
         kind=state.kind,
-        primary=math.fsum(scores.values()) / len(scores) if scores else None,
+        primary=fmean(scores.values()) if scores else None,
         scores=scores,
         guardrails=found.guardrails,
         perturbed=found.perturbed,
@@ -183,30 +184,43 @@ def measure_run(
 # ---------------------------------------------------------------------------- reading
 
 
-def _read_log(study: Study, run: str, path: Path) -> _Numbers:
-    """Return the numbers of one log; raises BrokenIntegrity E_ARTEFACTS if it was changed."""
-    spec, adapter = study.metric_spec, study.adapter
-    require_unaltered(study, run, path)
+def _read_log(spec: MetricSpec, adapter: Adapter, path: Path) -> _Numbers:
+    """Return the numbers of one log, under logged and canonical names."""
     rows, axis = read_rows(spec.extractor.kind, path, _pattern(spec)), _axis(spec, adapter)
     series = _named(to_series(rows, axis), spec, adapter)
-    guardrails = {
-        rule.key: value
+    parts: dict[str, Series | None] = {"": series.get(spec.primary.key)}
+    if spec.strata is not None:
+        logged, field = spec.primary.source or spec.primary.key, spec.strata.field
+        parts = {
+            stratum: to_series([row for row in rows if row.get(field) == stratum], axis).get(logged)
+            for stratum in spec.strata.values
+        }
+    how = spec.primary.aggregate
+    scores = {name: aggregate(part, how) for name, part in parts.items() if part is not None}
+    rails = {
+        rule.key: aggregate(series[rule.key], "mean")
         for rule in spec.guardrails
-        if rule.key in series and (value := aggregate(series[rule.key], "mean")) is not None
+        if rule.key in series
     }
-    scores = _score_strata(rows, series, spec, axis)
-    return _Numbers(scores, guardrails, files=(path,), series=series)
+    return _Numbers(
+        {name: normalised(value, spec) for name, value in scores.items() if value is not None},
+        {name: value for name, value in rails.items() if value is not None},
+        files=(path,),
+        series=series,
+    )
 
 
 def _read_training(study: Study, run: str) -> _Numbers:
-    """Return the numbers that a training logged itself."""
+    """Return the numbers that a training logged itself.
+
+    Raises BrokenIntegrity E_ARTEFACTS if the log was changed after the run ended.
+    """
     spec = study.metric_spec
     path = _log_path(study.folder, run, spec)
+    require_unaltered(study, run, path)
     files = (path,) if path.is_file() else tuple(files_below(path))
     try:
-        found = _read_log(study, run, path)
-    except BrokenIntegrity:
-        raise
+        found = _read_log(spec, study.adapter, path)
     except TelicError as error:
         return _Numbers(problem=error.message, files=files)
     wanted = [spec.primary.key, *(rule.key for rule in spec.guardrails)]
@@ -218,7 +232,7 @@ def _read_evaluations(study: Study, run: str, state: RunState) -> _Numbers | Non
     """Return the means over the evaluations of a run; None when its training log has the numbers.
 
     A missing or unreadable evaluation leaves the run unmeasured: a mean over the others would be
-    another number.
+    another number. Raises as `_read_training`.
     """
     names = expected_names(study.protocol, state.phase)
     if not names:
@@ -227,15 +241,14 @@ def _read_evaluations(study: Study, run: str, state: RunState) -> _Numbers | Non
     worlds, problem = dict[str, list[_Numbers]](), ""
     for name in names:
         path = inside / name / spec.extractor.path
+        require_unaltered(study, run, path)
         try:
             if not path.resolve().is_relative_to((inside / name).resolve()):
                 raise TelicError(f"The extractor path {spec.extractor.path} leaves the evaluation.")
-            found = _read_log(study, run, path)
+            found = _read_log(spec, study.adapter, path)
             if not found.scores:
                 raise TelicError(f"{spec.primary.key} is not in what the evaluator wrote.")
             worlds.setdefault(name.rpartition("/")[0], []).append(found)
-        except BrokenIntegrity:
-            raise
         except TelicError as error:
             problem = problem or f"the evaluation {name}: {error.message}"
     series = read_run_log(study.folder, run).series
@@ -248,7 +261,10 @@ def _read_evaluations(study: Study, run: str, state: RunState) -> _Numbers | Non
     return _Numbers(
         _means([each.scores for each in nominal]),
         _means([each.guardrails for each in nominal]),
-        {world: _overall([each.scores for each in found]) for world, found in worlds.items()},
+        {
+            world: fmean(fmean(each.scores.values()) for each in found)
+            for world, found in worlds.items()
+        },
         missing,
         "",
         files,
@@ -259,12 +275,7 @@ def _read_evaluations(study: Study, run: str, state: RunState) -> _Numbers | Non
 def _means(tables: Sequence[dict[str, float]]) -> dict[str, float]:
     """Return the mean by key, of the keys that every table has."""
     keys = [key for key in tables[0] if all(key in each for each in tables)] if tables else []
-    return {key: math.fsum(each[key] for each in tables) / len(tables) for key in keys}
-
-
-def _overall(scores: Sequence[dict[str, float]]) -> float:
-    means = [math.fsum(each.values()) / len(each) for each in scores]
-    return math.fsum(means) / len(means)
+    return {key: fmean(each[key] for each in tables) for key in keys}
 
 
 def read_run_log(folder: StudyFolder, run: str) -> RunLog:
@@ -274,8 +285,9 @@ def read_run_log(folder: StudyFolder, run: str) -> RunLog:
     names; where two have the same name the first one counts. What cannot be read is named.
     """
     spec, adapter = folder.read_metric_spec(), folder.read_adapter()
-    inside = folder.run(run)
-    places = [(spec.extractor.kind, _log_path(folder, run, spec), _pattern(spec))]
+    inside, axis = folder.run(run), _axis(spec, adapter)
+    declared = _log_path(folder, run, spec)
+    places = [(spec.extractor.kind, declared, _pattern(spec))]
     places.append(("jsonl", inside / "metrics.jsonl", None))
     places += [
         (kind, path, None)
@@ -284,13 +296,12 @@ def read_run_log(folder: StudyFolder, run: str) -> RunLog:
     ]
     series: dict[str, Series] = {}
     problems: list[str] = []
-    axis = _axis(spec, adapter)
     for kind, path, pattern in places:
         if not path.exists():
             continue
         try:
-            declared = axis if path == places[0][1] else None
-            series = {**to_series(read_rows(kind, path, pattern), declared), **series}
+            rows = read_rows(kind, path, pattern)
+            series = {**to_series(rows, axis if path == declared else None), **series}
         except TelicError as error:
             problems.append(str(error))
     return RunLog(_named(series, spec, adapter), tuple(problems))
@@ -309,24 +320,19 @@ def _source_path(source: LogSource, inside: Path) -> Path | None:
         return inside / "stdout.log"
     if source.path_template is None:
         return None
-    artefacts = inside / ARTEFACTS
-    path = Path(source.path_template.replace("{run_dir}", str(artefacts)))
-    path = path if path.is_absolute() else artefacts / path
+    path = inside / ARTEFACTS / source.path_template.replace("{run_dir}", str(inside / ARTEFACTS))
     return path if path.resolve().is_relative_to(inside.resolve()) else None
 
 
 def _log_path(folder: StudyFolder, run: str, spec: MetricSpec) -> Path:
     """Return where the extractor reads: in the run's artefacts, else in its own folder."""
     inside = folder.run(run)
-    for base in (inside / ARTEFACTS, inside):
-        path = base / spec.extractor.path
-        if not path.resolve().is_relative_to(inside.resolve()):
-            raise StudyError(
-                "E_EXTRACTOR_PATH", f"The extractor path {spec.extractor.path} leaves the run."
-            )
-        if path.exists():
-            return path
-    return inside / ARTEFACTS / spec.extractor.path
+    paths = [base / spec.extractor.path for base in (inside / ARTEFACTS, inside)]
+    if any(not path.resolve().is_relative_to(inside.resolve()) for path in paths):
+        raise StudyError(
+            "E_EXTRACTOR_PATH", f"The extractor path {spec.extractor.path} leaves the run."
+        )
+    return next((path for path in paths if path.exists()), paths[0])
 
 
 def _axis(spec: MetricSpec, adapter: Adapter) -> str | None:
@@ -343,24 +349,6 @@ def _named(series: dict[str, Series], spec: MetricSpec, adapter: Adapter) -> dic
     own = {spec.primary.key: spec.primary.source} if spec.primary.source else {}
     names = {**adapter.metrics.map, **own}
     return {**series, **{new: series[old] for new, old in names.items() if old in series}}
-
-
-def _score_strata(
-    rows: Sequence[Row], series: Mapping[str, Series], spec: MetricSpec, axis: str | None
-) -> dict[str, float]:
-    """Return the primary metric by stratum, normalised where the metric spec says how."""
-    key, how = spec.primary.key, spec.primary.aggregate
-    parts: dict[str, Series | None] = {"": series.get(key)}
-    if spec.strata is not None:
-        logged = spec.primary.source or key
-        parts = {
-            value: to_series(
-                (row for row in rows if row.get(spec.strata.field) == value), axis
-            ).get(logged)
-            for value in spec.strata.values
-        }
-    values = {name: aggregate(part, how) for name, part in parts.items() if part is not None}
-    return {name: normalised(value, spec) for name, value in values.items() if value is not None}
 
 
 def normalised(value: float, spec: MetricSpec) -> float:
@@ -454,22 +442,21 @@ class SampleCheck(DocumentPart):
 
 def check_sample(folder: StudyFolder, sample: Path) -> SampleCheck:
     """Read a sample log by the metric spec, before it is agreed on; writes nothing."""
-    spec, adapter = folder.read_metric_spec(), folder.read_adapter()
-    rows, axis = read_rows(spec.extractor.kind, sample, _pattern(spec)), _axis(spec, adapter)
-    series = _named(to_series(rows, axis), spec, adapter)
+    spec = folder.read_metric_spec()
+    found = _read_log(spec, folder.read_adapter(), sample)
     roles = {spec.primary.key: "primary"}
     roles |= {rail.key: "guardrail" for rail in spec.guardrails}
     roles |= {component.key: "component" for component in spec.components}
     roles |= {diagnostic.key: "diagnostic" for diagnostic in spec.diagnostics}
     keys: list[SampledKey] = []
     for key, role in roles.items():
-        logged = series.get(key)
+        logged = found.series.get(key)
         how = spec.primary.aggregate if role == "primary" else "mean"
         points, value = (len(logged.values), aggregate(logged, how)) if logged else (0, None)
         keys.append(SampledKey(key=key, role=role, points=points, value=value))
     return SampleCheck(
         keys=tuple(keys),
         missing=tuple(key.key for key in keys if not key.points and key.role != "diagnostic"),
-        logged=tuple(sorted(series)),
-        scores=_score_strata(rows, series, spec, axis),
+        logged=tuple(sorted(found.series)),
+        scores=found.scores,
     )
