@@ -12,6 +12,7 @@ import math
 import os
 import pickle
 import random
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -22,7 +23,7 @@ from telic.judges.code import OFFERED as JUDGE_OFFERED
 from telic.judges.criteria import score
 from telic.judges.episode import RecordedEpisode
 from telic.judges.failure_modes import failure_modes
-from telic.rewards._runners import PrivateInfo, RowReader, private_schema
+from telic.rewards._runners import PrivateInfo, private_schema, row_infos
 from telic.rewards.contract import RewardFunction
 from telic.rewards.load import _provided
 from telic.rewards.recording import collect
@@ -90,7 +91,7 @@ def handed_out() -> dict[str, object]:
     moment = collect(env, 4).transitions[-1]
     env.close()
     info = PrivateInfo(moment.info, private_schema(moment.info.schema))
-    row = RowReader(None).read(moment.info, 4)[0]
+    row = row_infos(moment.info, 4, None)[0]
     examples = failure_modes(ENV, {})
     episode = RecordedEpisode(examples.trajectory(examples.names[0]), examples.spec)
     start = {
@@ -121,8 +122,9 @@ def inside(path: str, value: object) -> list[tuple[str, object]]:
         return [(f"{path}[{key!r:.40}]", each) for key, each in value.items()]
     if isinstance(value, (list, tuple, set)):
         return [(f"{path}[{i}]", each) for i, each in enumerate(itertools.islice(value, 20))]
-    if isinstance(value, PrivateInfo):
-        return [(f"{path}[{name!r}]", value[name]) for name in value]
+    if isinstance(value, Mapping):
+        names = [*value, *(name for name in ("mj_data", "mj_model") if name in value)]
+        return [(f"{path}[{name!r}]", value[name]) for name in names]
     return []
 
 

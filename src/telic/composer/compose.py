@@ -120,9 +120,14 @@ def compose(
     if is_observed(intent, spec):
         return compose_observed(intent, spec, criteria)
     parsed = parse(intent, spec)
-    require_possible(parsed, _scene(parsed, spec))
-    build = partial(_compose, spec=spec, reference=reference)
-    return _scoped(parsed, build, spec, criteria)
+    scene = _scene(parsed, spec)
+    if not arrange(parsed):
+        raise not_understood(parsed, (), spec, able(scene))
+    try:
+        require_possible(parsed, scene)
+        return _scoped(parsed, partial(_compose, spec=spec, reference=reference), spec, criteria)
+    except BadEnvironment as error:
+        raise BadEnvironment(error.message, hint=error.hint or _can(scene)) from None
 
 
 def reshaped(
@@ -147,22 +152,25 @@ def _compose(
     """Compose what was read, whatever words of it carry nothing."""
     phases = arrange(parsed)
     scene = _scene(parsed, spec)._replace(reference=reference)
-    _refuse(parsed, phases, scene)
-    try:
-        require_sizes([frame for phase in phases for frame in phase], scene)
-        drafts = _drafts(phases, scene, shapes)
-        always = drafts[0] if len(drafts) == 1 else Draft()
-        for index, phase in enumerate(phases):
-            if any(map(comes_home, phase)):
-                come_home(scene, always, index)
-        for limit in limits_of(parsed):
-            respect(limit, scene, always)
-        if scene.has("effort"):
-            be_quiet(always)
-        if reference is None:
-            carry_oneself([frame for phase in phases for frame in phase], scene, always)
-    except BadEnvironment as error:
-        raise BadEnvironment(error.message, hint=_can(scene)) from None
+    if not 0 < len(phases) <= len(ORDINALS):
+        raise Refused(
+            f"The composer cannot teach {len(phases)} movements one after another.",
+            hint=f"Ask for at most {len(ORDINALS)} in a row.",
+        )
+    frames = [frame for phase in phases for frame in phase]
+    require_alone(frames)
+    require_sizes(frames, scene)
+    drafts = _drafts(phases, scene, shapes)
+    always = drafts[0] if len(drafts) == 1 else Draft()
+    for index, phase in enumerate(phases):
+        if any(map(comes_home, phase)):
+            come_home(scene, always, index)
+    for limit in limits_of(parsed):
+        respect(limit, scene, always)
+    if scene.has("effort"):
+        be_quiet(always)
+    if reference is None:
+        carry_oneself(frames, scene, always)
     everything = drafts
     if len(drafts) > 1:
         put_in_order(drafts, always)
@@ -291,17 +299,6 @@ def _composition(
         doubts=tuple(doubts),
         not_understood=parsed.unread,
     )
-
-
-def _refuse(parsed: ParsedIntent, phases: Sequence[Sequence[Frame]], scene: Scene) -> None:
-    if not phases:
-        raise not_understood(parsed, (), scene.spec, able(scene))
-    if len(phases) > len(ORDINALS):
-        raise Refused(
-            f"The composer cannot teach {len(phases)} movements one after another.",
-            hint=f"Ask for at most {len(ORDINALS)} in a row.",
-        )
-    require_alone([frame for phase in phases for frame in phase])
 
 
 def _can(scene: Scene) -> str:

@@ -54,10 +54,25 @@ class Metric:
 
     def later(self, args: Sequence[Any], named: Mapping[str, Any], digits: int | None = 4) -> Any:
         """Return the `Measure` of a call, its numbers rounded as they are written."""
-        given = inspect.signature(self.function).bind(None, *args, **named)
-        given.apply_defaults()
-        values = list(given.arguments.items())[1:]
-        return Measure(self, tuple((name, shortened(value, digits)) for name, value in values))
+        given = {**self.defaults, **dict(zip(self.defaults, args, strict=False)), **named}
+        if inspect.Parameter.empty in given.values() or len(given) > len(self.defaults):
+            raise TypeError(
+                f"{self.function.__name__} takes {', '.join(self.defaults)}, not {args}"
+            )
+        return Measure(
+            self, tuple((name, shortened(value, digits)) for name, value in given.items())
+        )
+
+    @functools.cached_property
+    def defaults(self) -> dict[str, Any]:
+        """What it takes besides the episode, with defaults."""
+        found = list(inspect.signature(self.function).parameters.values())[1:]
+        return {each.name: each.default for each in found}
+
+    @functools.cached_property
+    def template(self) -> str:
+        """What it measures, in words with places for arguments."""
+        return (inspect.getdoc(self.function) or "").splitlines()[0].rstrip(".")
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,10 +89,9 @@ class Measure:
 
     def __str__(self) -> str:
         """Return the code of the call."""
-        given, defaults = ["episode"], inspect.signature(self.metric.function).parameters
-        by_place = True
+        given, by_place = ["episode"], True
         for name, value in self.arguments:
-            if value == defaults[name].default and not isinstance(value, Measure):
+            if value == self.metric.defaults[name] and not isinstance(value, Measure):
                 by_place = False
                 continue
             given.append(_code(value) if by_place else f"{name}={_code(value)}")
@@ -97,8 +111,7 @@ class Measure:
             return f"minus {track}" if said.get("sign", 1) < 0 else track
         if said.get("aside"):
             said["direction"] = f"{said['direction']} and {said['aside']}"
-        text = (inspect.getdoc(self.metric.function) or "").splitlines()[0].rstrip(".")
-        text = text.format_map({name: _said(value) for name, value in said.items()})
+        text = self.metric.template.format_map({name: _said(value) for name, value in said.items()})
         return text[:1].lower() + text[1:] if text[1:2].islower() else text
 
     @property

@@ -39,7 +39,6 @@ class RunnerChoice:
     term_names: tuple[str, ...]
     is_stateful: bool = False
     is_resumable: bool = True
-    whole_info: bool = False
     parts_are_all: bool = False
     """of the environment's own reward: whether its parts in info sum to it"""
     findings: tuple[RewardFinding, ...] = ()
@@ -130,12 +129,10 @@ class _Attempt:
         self._refuse_chance(outcome, replay(self._looped(is_stateful), self.recording))
         names = tuple(dict.fromkeys((*outcome.terms, *self.source.terms)))
         mapped = VmapRunner(self.definition, self.weights, names)
-        if not is_stateful and not self.source.reads_simulator and self._is_same(mapped, outcome):
+        if not is_stateful and self._is_same(mapped, outcome):
             cost = {"vmap": microseconds(mapped, self.recording)}
             return RunnerChoice("vmap", names, microseconds=cost, outcome=outcome)
-        # Are the info names found in the source all that the reward reads?
-        whole_info = not self._is_same(self._looped(is_stateful, whole_info=False), outcome)
-        looped = self._looped(is_stateful, whole_info=whole_info, names=names)
+        looped = self._looped(is_stateful, names)
         cost = {"looped": microseconds(looped, self.recording)}
         findings = [self._slow(cost["looped"], kept)]
         lost = self._why_not_resumable() if is_stateful else None
@@ -151,7 +148,6 @@ class _Attempt:
             names,
             is_stateful=is_stateful,
             is_resumable=lost is None,
-            whole_info=whole_info,
             findings=tuple(findings),
             microseconds=cost,
             outcome=outcome,
@@ -160,12 +156,8 @@ class _Attempt:
     def _batched(self, names: tuple[str, ...] | None = None) -> BatchedRunner:
         return BatchedRunner(self.definition, self.weights, names)
 
-    def _looped(
-        self, is_stateful: bool, *, whole_info: bool = True, names: tuple[str, ...] | None = None
-    ) -> LoopedRunner:
-        return LoopedRunner(
-            self.definition, self.weights, names, is_stateful=is_stateful, whole_info=whole_info
-        )
+    def _looped(self, is_stateful: bool, names: tuple[str, ...] | None = None) -> LoopedRunner:
+        return LoopedRunner(self.definition, self.weights, names, is_stateful=is_stateful)
 
     def _kept(self, used: Instance) -> list[str]:
         """Return the names of what an instance changed of itself, outside its memory."""
@@ -175,11 +167,10 @@ class _Attempt:
         except CannotCapture as error:
             return [str(error).partition(" is a ")[0]]
 
-    def _is_same(self, runner: VmapRunner | LoopedRunner, expected: ReplayResult) -> bool:
+    def _is_same(self, runner: VmapRunner, expected: ReplayResult) -> bool:
         """Return whether another way to run it gives the same."""
-        tolerance = _EQUAL if isinstance(runner, VmapRunner) else self.repeated
         try:
-            return difference(expected, replay(runner, self.recording), tolerance) is None
+            return difference(expected, replay(runner, self.recording), _EQUAL) is None
         except RewardError:
             return False
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping
-from typing import Any, Literal, cast
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, ClassVar, Literal, cast
 
 import numpy as np
 import torch
@@ -15,7 +15,7 @@ from telic.core.text import is_dict
 from telic.envs.vector import Info, InfoSchema
 from telic.errors import RewardError
 from telic.rewards._mistakes import Circumstances, explain, place, wrong_value
-from telic.rewards._simulator_view import DataView, model_view
+from telic.rewards._simulator_view import DataView, ModelView
 from telic.rewards._source import Definition, Instance, Source
 from telic.rewards._state import CannotCapture, capture, restore
 from telic.rewards.contract import Device, RewardFunction, RewardStep, initial_memory, reset_memory
@@ -301,7 +301,6 @@ class LoopedRunner(Runner):
         term_names: tuple[str, ...] | None,
         *,
         is_stateful: bool,
-        whole_info: bool = False,
         raises: bool = False,
     ) -> None:
         """Prepare; nothing is executed before `start`.
@@ -311,7 +310,6 @@ class LoopedRunner(Runner):
             weights: values that replace the reward's own.
             term_names: the terms to return; None: those of each step.
             is_stateful: whether environments need instances of their own.
-            whole_info: pass every info value, not only those whose names are in the source.
             raises: make numpy raise where a number stops being finite, to find the line.
         """
         self._definition = definition
@@ -319,7 +317,7 @@ class LoopedRunner(Runner):
         self._source = definition.source
         self._term_names = term_names
         self._is_stateful = is_stateful
-        self._reader = RowReader(None if whole_info else definition.source)
+        self._model: ModelView | None = None
         self._on_bad_number: Literal["raise", "ignore"] = "raise" if raises else "ignore"
         self.instances: list[Instance] = []
         self._device: Device = "cpu"
@@ -339,7 +337,7 @@ class LoopedRunner(Runner):
             _rows(obs),
             actions,
             _rows(next_obs),
-            self._reader.read(info, len(obs)),
+            row_infos(info, len(obs), self._simulator_model(info)),
             strict=True,
         )
         results: list[Any] = []
@@ -381,6 +379,11 @@ class LoopedRunner(Runner):
         for instance, data in zip(self.instances, state.get("instances", ()), strict=False):
             restore(instance, data)
 
+    def _simulator_model(self, info: Info) -> ModelView | None:
+        if self._model is None and info.spec is not None and "qpos" in info:
+            self._model = ModelView(info, info.spec)
+        return self._model
+
     def _create(self) -> Instance:
         return self._definition.create(self._weights)
 
@@ -405,41 +408,54 @@ def _rows(batch: Tensor) -> np.ndarray:
     return batch.detach().to("cpu", torch.float64, copy=True).numpy()
 
 
-class RowReader:
-    """Cuts infos into one plain dictionary per environment, of the names a source mentions."""
+class _Columns:
+    """The info of one step, cut into rows on demand; everything is a copy."""
 
-    def __init__(self, source: Source | None) -> None:
-        """Read the names that are in a source; None: all names."""
-        self._source = source
-        self._model: Any = None
+    def __init__(self, info: Info, model: ModelView | None) -> None:
+        self.info = info
+        self._model = model
+        self._cut: dict[str, Any] = {}
 
-    def read(self, info: Info, num_envs: int) -> list[dict[str, Any]]:
-        """Return the info of each environment."""
-        arrays: dict[str, np.ndarray] = {}
+    def value(self, name: str, row: int) -> Any:
+        """Return a value of one environment: a number, or an array."""
+        if name == "mj_model" and self._model is not None:
+            return self._model
+        if name == "mj_data" and "qpos" in self.info:
+            return DataView(self.info, lambda of: self._rows(of)[row])
+        if name not in self.info:
+            raise KeyError(name)
+        return self._rows(name)[row]
 
-        def column(name: str) -> np.ndarray:
-            if name not in arrays:
-                arrays[name] = info.exact(name).detach().cpu().numpy().copy()
-            return arrays[name]
+    def _rows(self, name: str) -> Any:
+        if name not in self._cut:
+            values = self.info.exact(name).detach().cpu().numpy().copy()
+            self._cut[name] = values.tolist() if values.ndim == 1 else values
+        return self._cut[name]
 
-        source = self._source
-        rows: list[dict[str, Any]] = [{} for _ in range(num_envs)]
-        for name in (*info, "_episode_start"):
-            if name not in info or (source is not None and name not in source.strings):
-                continue
-            values = column(name)
-            cut: list[Any] = values.tolist() if values.ndim == 1 else list(values)
-            for row, value in zip(rows, cut, strict=True):
-                row[name] = value
-        if "qpos" in info and (source is None or source.reads_simulator):
-            self._model = self._model or model_view(info)
-            for index, row in enumerate(rows):
 
-                def read(name: str, index: int = index) -> Any:
-                    return column(name)[index]
+class _RowInfo(Mapping[str, Any]):
+    """The info of one environment as a per-environment reward sees it."""
 
-                row.update(mj_model=self._model, mj_data=DataView(info, read))
-        return rows
+    __offered__: ClassVar[str] = "info"
+    __slots__ = ("_columns", "_row")
+
+    def __init__(self, columns: _Columns, row: int) -> None:
+        self._columns, self._row = columns, row
+
+    def __getitem__(self, name: str) -> Any:
+        return self._columns.value(name, self._row)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._columns.info)
+
+    def __len__(self) -> int:
+        return len(self._columns.info)
+
+
+def row_infos(info: Info, num_envs: int, model: ModelView | None) -> list[Mapping[str, Any]]:
+    """Return the info of each environment."""
+    columns = _Columns(info, model)
+    return [_RowInfo(columns, row) for row in range(num_envs)]
 
 
 # ---- the environment's own reward

@@ -6,7 +6,6 @@ fields without giving them the simulation.
 
 from __future__ import annotations
 
-import copy
 import types
 from collections.abc import Callable
 from typing import Any, ClassVar, cast
@@ -38,8 +37,7 @@ class DataView:
         if name.startswith("_") or name not in self._info:
             offered = ", ".join(each for each in self._info if "reward" not in each)
             raise AttributeError(f"mj_data has no {name} here; there are: {offered}")
-        value = self._read(name)
-        return value if value.ndim else value.item()
+        return self._read(name)
 
     def body(self, name: str | int) -> BodyView:
         """Return one body, by name or number."""
@@ -121,14 +119,6 @@ class ModelView:
 
     def __getattr__(self, name: str) -> Any:
         raise AttributeError(f"mj_model has no {name} here; it has body, joint, body_mass, opt, …")
-
-
-def model_view(info: Info) -> Any:
-    """Return a copy of the model of an info's environment, or a view of its description."""
-    model = getattr(info.schema, "model", None)
-    if model is not None:
-        return copy.copy(model)
-    return ModelView(info, info.spec) if info.spec else None
 
 
 def _body_row(info: Info, name: str | int) -> int:

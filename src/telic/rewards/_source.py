@@ -63,11 +63,6 @@ class Source:
             if isinstance(each, ast.Constant) and isinstance(each.value, str)
         )
         """every string constant: info values are named by some of these"""
-        parameters = {each.arg for each in self._nodes if isinstance(each, ast.arg)}
-        signatures = [each for each in self._nodes if isinstance(each, ast.arguments)]
-        self.reads_simulator = bool({"mj_data", "mj_model"} & (self.strings | parameters)) or any(
-            len(each.args) >= 6 for each in signatures
-        )
         self.is_batched = any(map(_is_batched, self._nodes))
         """whether something shows that the author meant all environments at once"""
         self.keys: dict[str, int] = {}

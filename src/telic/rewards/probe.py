@@ -142,10 +142,7 @@ def _check_finite(
             BatchedRunner(definition, weights, None)
             if decision.mode == "batched"
             else LoopedRunner(
-                *(definition, weights, None),
-                is_stateful=decision.is_stateful,
-                whole_info=True,
-                raises=True,
+                definition, weights, None, is_stateful=decision.is_stateful, raises=True
             )
         )
         found = blame(runner, source, recording, step)

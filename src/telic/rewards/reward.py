@@ -26,7 +26,7 @@ from telic.rewards._source import Definition, describe
 from telic.rewards.contract import Device, RewardSpec, RewardStep
 from telic.rewards.recording import TransitionRecording
 
-_SAVED = ("mode", "term_names", "is_stateful", "is_resumable", "whole_info", "parts_are_all")
+_SAVED = ("mode", "term_names", "is_stateful", "is_resumable", "parts_are_all")
 """what a resumed run must know of the decision"""
 
 
@@ -251,18 +251,12 @@ class Reward:
             return BatchedRunner(definition, weights, names)
         if decision.mode == "vmap":
             return VmapRunner(definition, weights, names)
-        return LoopedRunner(
-            definition,
-            weights,
-            names,
-            is_stateful=decision.is_stateful,
-            whole_info=decision.whole_info,
-        )
+        return LoopedRunner(definition, weights, names, is_stateful=decision.is_stateful)
 
 
 def _saved_choice(saved: dict[str, Any]) -> RunnerChoice:
     """Read a decision from a checkpoint; earlier versions had another mode instead of vmap."""
-    fields: dict[str, Any] = {**saved, "term_names": tuple(saved["term_names"])}
-    if saved["mode"] in ("lifted", "vectorised"):
-        fields.update(mode="looped", whole_info=True)
+    fields: dict[str, Any] = {name: saved[name] for name in _SAVED}
+    mode = "looped" if saved["mode"] in ("lifted", "vectorised") else saved["mode"]
+    fields |= {"mode": mode, "term_names": tuple(saved["term_names"])}
     return RunnerChoice(**fields)
