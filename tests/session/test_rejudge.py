@@ -82,7 +82,8 @@ def session(tmp_path, monkeypatch):
 
 def again(work, history):
     written = read_record(work.folder.author, Composition)
-    return reconsidered(work, len(history) + 1, written, history)
+    found = reconsidered(work, len(history) + 1, written, history)
+    return SimpleNamespace(written=found[0], history=found[1])
 
 
 def test_a_judge_that_is_contradicted_twice_is_replaced_and_old_episodes_are_scored_anew(session):

@@ -20,6 +20,7 @@ from collections.abc import Generator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import AliasChoices, Field
@@ -215,11 +216,16 @@ def add_note(folder: SessionFolder, text: str, author: str | None = None) -> Not
     if not text.strip():
         raise UsageError("The note is empty.", hint='For example: telic note "less bouncing"')
     note = Note(id=secrets.token_hex(4), time=now(), author=author or somebody(), text=text.strip())
-    # Opening cuts off a torn last line, which must not be the one another process is writing.
-    with taking_turns(folder.path / "notes.lock"), JsonLines(folder.notes) as lines:
-        lines.append(note.model_dump())
-        lines.sync()
+    append_line(folder.notes, note)
     return note
+
+
+def append_line(path: Path, record: Record) -> None:
+    """Append a record to a file that several processes write to."""
+    # Opening cuts off a torn last line, which must not be the one another process is writing.
+    with taking_turns(path.with_suffix(".lock")), JsonLines(path) as lines:
+        lines.append(record.model_dump(mode="json"))
+        lines.sync()
 
 
 def require_heeded(folder: SessionFolder, text: str) -> None:

@@ -315,7 +315,7 @@ def watched(work: SessionWork, files: IterationFolder, score: MemberScore) -> Me
         return score  # it fails anyway: looking would cost and change nothing
     verdicts = list(score.judgement.verdicts)
     paths = [files.episode(score.member, index) for index in range(len(verdicts))]
-    return _with_verdicts(score, work.author.watch(paths, verdicts), work.config.threshold)
+    return with_verdicts(score, work.author.watch(paths, verdicts), work.config.threshold)
 
 
 def _failure_watched(
@@ -334,7 +334,7 @@ def _failure_watched(
     (seen,) = work.author.watch([files.episode(best.member, middle)], [own])
     kept = {name: getattr(seen, name) for name in ("seen", "spread", "by_judge", "disagreements")}
     verdicts[middle] = own.model_copy(update=kept)
-    seen_too = _with_verdicts(best, verdicts, work.config.threshold)
+    seen_too = with_verdicts(best, verdicts, work.config.threshold)
     return [seen_too if score is best else score for score in scores]
 
 
@@ -342,12 +342,10 @@ def as_people_ask(score: MemberScore, people: PersonCalibration) -> MemberScore:
     """Lower the scores of a judge whose bar lies too low by people's labels."""
     if not people.shift:
         return score
-    return _with_verdicts(score, lowered(score.judgement.verdicts, people), people.threshold)
+    return with_verdicts(score, lowered(score.judgement.verdicts, people), people.threshold)
 
 
-def _with_verdicts(
-    score: MemberScore, verdicts: Sequence[Verdict], threshold: float
-) -> MemberScore:
+def with_verdicts(score: MemberScore, verdicts: Sequence[Verdict], threshold: float) -> MemberScore:
     """Return a policy's score with other verdicts on the same episodes, as sure as before."""
     alpha = ALPHA if score.judgement.alpha is None else score.judgement.alpha
     judgement = together(verdicts, alpha=alpha, threshold=threshold)

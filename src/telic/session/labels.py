@@ -23,12 +23,11 @@ from telic.authors.request import SessionConfig
 from telic.core.config import Record
 from telic.errors import BadFile, UnknownName, UsageError
 from telic.judges.verdict import LabelledScore, PersonCalibration, Verdict, calibrate
-from telic.session.control import now, somebody
+from telic.session.control import append_line, now, somebody
 from telic.session.evidence import reseal
 from telic.session.outcome import Outcome, outcome_words
 from telic.session.records import SessionSummary
 from telic.storage.files import (
-    JsonLines,
     as_record,
     json_text,
     read_json_lines,
@@ -36,7 +35,7 @@ from telic.storage.files import (
     write_text,
 )
 from telic.storage.layout import SessionFolder, list_sessions
-from telic.storage.locks import RunLock, taking_turns
+from telic.storage.locks import RunLock
 from telic.storage.reading import read_text
 
 Speaker = Literal["person", "agent"]
@@ -144,7 +143,7 @@ def add_label(
         vision=_of(verdict, "vision"),
         threshold=read_record(folder.config, SessionConfig).threshold,
     )
-    _append(folder.labels, label)
+    append_line(folder.labels, label)
     return label
 
 
@@ -259,7 +258,7 @@ def add_veto(
         text = json_text(changed)
         reseal(folder, text)
         write_text(folder.summary, text)
-        _append(folder.vetoes, veto)
+        append_line(folder.vetoes, veto)
     return veto
 
 
@@ -283,13 +282,6 @@ def vetoed_before(folder: SessionFolder) -> tuple[str, ...]:
                 if veto.judge == own and veto.by == "person"
             ]
     return tuple(said)
-
-
-def _append(path: Path, record: Record) -> None:
-    # Opening cuts off a torn last line, which must not be the one another process is writing.
-    with taking_turns(path.with_suffix(".lock")), JsonLines(path) as lines:
-        lines.append(record.model_dump(mode="json"))
-        lines.sync()
 
 
 def _judged(folder: SessionFolder, iteration: int | None) -> SessionIteration:

@@ -1,37 +1,30 @@
-"""A judge that is persistently contradicted is revised, tried anew, and old episodes scored again.
+"""Revise a judge that is persistently contradicted, and score recorded episodes again.
 
 Pictures contradict a judge's code in one iteration after another, or people's labels do. Then its
-author is asked for another one, if it can write one. The new judge meets the same trial as the
-first; one that does not is not taken. Episodes recorded so far are scored by it, so that what comes
-next starts from scores of one kind. An iteration can lose a pass by that and never gain one: its
-episodes are not fresh for a judge that was written after them.
+author is asked for another one, if it can write one. The new judge must pass the same validation as
+the first. Episodes recorded so far are scored by it, so that what comes next starts from scores of
+one kind. An iteration can lose a pass by that and never gain one: its episodes are not fresh for a
+judge that was written after them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 from telic.authors.author import try_written
-from telic.authors.candidate import (
-    MemberScore,
-    RewardCandidate,
-    SessionIteration,
-    read_candidates,
-)
-from telic.core.confidence import ALPHA
+from telic.authors.candidate import MemberScore, RewardCandidate, SessionIteration, read_candidates
 from telic.core.config import Record
 from telic.core.events import LogMessage
 from telic.judges.code import judge_files
 from telic.judges.criteria import Composition
 from telic.judges.recorder import RecordedFile, is_unchanged
-from telic.judges.verdict import HANDFUL, Verdict, together, unknown
+from telic.judges.verdict import HANDFUL, unknown
 from telic.session.control import SessionWork
-from telic.session.judgement import decide
+from telic.session.judgement import decide, with_verdicts
 from telic.session.labels import calibration_of
 from telic.storage.files import read_record, write_text
-from telic.storage.layout import IterationFolder
 
 _PERSISTENT = 2
 """iterations in a row whose pictures contradict the judge"""
@@ -46,52 +39,45 @@ class JudgeReviser(Protocol):
     """An author that can write another judge for the same criteria."""
 
     def revise_judge(self, written: Composition, problems: Sequence[str]) -> str | None:
-        """Return the text of a judge that heeds what contradicts this one; None: leave it."""
+        """Return the text of a judge that answers what contradicts this one; None: leave it."""
         ...
 
 
 class JudgeRevision(Record):
-    """What came of doubts about the judge, before an iteration."""
+    """The outcome of doubts about the judge, before an iteration."""
 
     schema_version: int = 1
     doubts: tuple[str, ...]
     taken: bool
     """whether there is another judge now"""
     problems: tuple[str, ...] = ()
-    """what the trial found wrong with the new one"""
-
-
-class Reconsidered(NamedTuple):
-    """What is written, and what was tried, as it counts from now on."""
-
-    written: Composition
-    history: list[SessionIteration]
+    """what the validation found wrong with the new one"""
 
 
 def reconsidered(
     work: SessionWork, number: int, written: Composition, history: list[SessionIteration]
-) -> Reconsidered:
-    """Let a doubted judge be revised before an iteration begins."""
+) -> tuple[Composition, list[SessionIteration]]:
+    """Return what is written and what was tried, after a doubted judge was revised."""
     files = work.folder.iteration(number)
-    if files.candidate.exists() and not files.judge_revision.exists():
-        return Reconsidered(written, history)  # begun before
     if not files.judge_revision.exists():
-        doubts = doubts_about(work, history)
-        if not doubts or not isinstance(work.author, JudgeReviser) or _revised(work) >= _REVISIONS:
-            return Reconsidered(written, history)
+        doubts = _doubts_about(work, history)
+        is_begun = files.candidate.exists()
+        if is_begun or not doubts or not isinstance(work.author, JudgeReviser):
+            return written, history
+        if _revisions(work) >= _REVISIONS:
+            return written, history
         revise = partial(_revise, work, work.author, written, history, doubts)
         work.records.step(files.judge_revision, JudgeRevision, revise)
     again = [
         read_record(work.folder.iteration(iteration.number).judgment, SessionIteration)
         for iteration in history
     ]
-    return Reconsidered(read_record(work.folder.author, Composition), again)
+    return read_record(work.folder.author, Composition), again
 
 
-def doubts_about(work: SessionWork, history: Sequence[SessionIteration]) -> tuple[str, ...]:
+def _doubts_about(work: SessionWork, history: Sequence[SessionIteration]) -> tuple[str, ...]:
     """Return what persistently contradicts the judge: pictures, people, or nothing."""
-    latest = [iteration.judge_doubted for iteration in history[-_PERSISTENT:]]
-    seen = [doubt for doubt in latest if doubt]
+    seen = [each.judge_doubted for each in history[-_PERSISTENT:] if each.judge_doubted]
     doubts = seen[-1:] if len(seen) == _PERSISTENT else []
     people = calibration_of(work.folder, work.config.threshold)
     if people.labels >= HANDFUL and people.agreeing < _AGREEING * people.labels:
@@ -99,8 +85,7 @@ def doubts_about(work: SessionWork, history: Sequence[SessionIteration]) -> tupl
     return tuple(doubts)
 
 
-def _revised(work: SessionWork) -> int:
-    """Return how often the judge was changed."""
+def _revisions(work: SessionWork) -> int:
     paths = [work.folder.iteration(number).judge_revision for number in work.folder.iterations()]
     return sum(read_record(path, JudgeRevision).taken for path in paths if path.exists())
 
@@ -112,7 +97,7 @@ def _revise(
     history: list[SessionIteration],
     doubts: tuple[str, ...],
 ) -> JudgeRevision:
-    """Ask for another judge, try it, and score what was recorded by it."""
+    """Ask for another judge, validate it, and score what was recorded by it."""
     text = author.revise_judge(written, doubts)
     if text is None or text == written.judge:
         return JudgeRevision(doubts=doubts, taken=False)
@@ -125,17 +110,14 @@ def _revise(
     for iteration in history:
         again = _scored_again(work, iteration, candidates[iteration.number], text)
         work.records.write(work.folder.iteration(iteration.number).judgment, again)
-        work.tell(LogMessage(message=_words(iteration, again)))
+        old, new = ("unknown" if x.score is None else f"{x.score:.2f}" for x in (iteration, again))
+        words = f"iteration {iteration.number} by the revised judge: score {new}, was {old}"
+        work.tell(LogMessage(message=words))
     work.records.write(work.folder.trial, trial)
     write_text(work.folder.judge, text)
-    # Last: whoever is killed before begins anew with the judge as it was.
+    # Last: a session that is killed before starts again with the judge as it was.
     work.records.write(work.folder.author, better)
     return JudgeRevision(doubts=doubts, taken=True)
-
-
-def _words(before: SessionIteration, after: SessionIteration) -> str:
-    old, new = ("unknown" if x.score is None else f"{x.score:.2f}" for x in (before, after))
-    return f"iteration {before.number} by the revised judge: score {new}, was {old}"
 
 
 def _scored_again(
@@ -144,8 +126,7 @@ def _scored_again(
     """Return an iteration with its recorded episodes scored by another judge."""
     if not iteration.members:
         return iteration
-    files = work.folder.iteration(iteration.number)
-    scores = [_member_again(work, files, candidate, judge, each) for each in iteration.members]
+    scores = [_member_again(work, iteration, candidate, judge, each) for each in iteration.members]
     decided = decide(work.config, iteration.number, candidate, scores, 0.0, 0.0)
     kept = ("score", "scores", "best", "tags", "members")
     changes = {name: getattr(decided, name) for name in kept}
@@ -156,12 +137,12 @@ def _scored_again(
 
 def _member_again(
     work: SessionWork,
-    files: IterationFolder,
+    iteration: SessionIteration,
     candidate: RewardCandidate,
     judge: str,
     score: MemberScore,
 ) -> MemberScore:
-    old = score.judgement.verdicts
+    files, old = work.folder.iteration(iteration.number), score.judgement.verdicts
     paths = [files.episode(score.member, index) for index in range(len(old))]
     whole = [
         path
@@ -169,14 +150,12 @@ def _member_again(
         if verdict.recording and is_unchanged(RecordedFile(path, verdict.recording))
     ]
     where = (work.config.env, candidate.env_args)
-    folder = files.judged_dir / "judge"
-    found = dict(zip(whole, judge_files(judge, whole, folder, where), strict=True))
-    verdicts: list[Verdict] = [
+    again = judge_files(judge, whole, files.judged_dir / "judge", where)
+    found = dict(zip(whole, again, strict=True))
+    verdicts = [
         found[path].model_copy(update={"recording": verdict.recording})
         if path in found
         else unknown("code", f"{path.name} is not what its recorder wrote")
         for path, verdict in zip(paths, old, strict=True)
     ]
-    alpha = ALPHA if score.judgement.alpha is None else score.judgement.alpha
-    judgement = together(verdicts, alpha=alpha, threshold=work.config.threshold)
-    return score.model_copy(update={"judgement": judgement})
+    return with_verdicts(score, verdicts, work.config.threshold)
