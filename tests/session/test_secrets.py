@@ -84,7 +84,7 @@ ERRORS = [
 
 
 @pytest.mark.parametrize(
-    ("error", "debug"), zip(ERRORS, ([], ["--debug"], ["--json"], ["--debug"]), strict=True)
+    ("error", "debug"), list(zip(ERRORS, ([], ["--debug"], ["--json"], ["--debug"]), strict=True))
 )
 def test_errors_of_a_provider_lose_the_key(asking, error, debug):
     asking.connect(raising(error))
