@@ -9,7 +9,7 @@ from telic.bench.results import SUITES
 from telic.envs import make
 from telic.envs.anatomy import body_names, joint_names, robot_of
 from telic.envs.models import read_model
-from telic.envs.own_robot import told
+from telic.envs.own_robot import assumption_notes
 from telic.envs.robot_facts import robot_facts
 from telic.errors import BadEnvironment
 from telic.robots.record import guessed
@@ -111,7 +111,7 @@ def test_the_moon_a_slope_and_weightlessness_are_fine(tmp_path, gravity):
 def notes(tmp_path, text, **arguments):
     env = make(str(written(tmp_path, text)), num_envs=1, **arguments)
     env.close()
-    return " ".join(told(env.spec))
+    return " ".join(assumption_notes(env.spec))
 
 
 def test_a_robot_that_faces_elsewhere_by_its_names_is_told_so(tmp_path):
@@ -188,5 +188,5 @@ def test_a_robot_that_nothing_holds_up_is_told_of_position_drives(tmp_path, stif
     )
     env = make(str(folder / "mine.xml"), num_envs=1)
     env.close()
-    notes = [note for note in told(env.spec) if "telic robots FILE --describe" in note]
+    notes = [note for note in assumption_notes(env.spec) if "telic robots FILE --describe" in note]
     assert bool(notes) == sinks and all("0.17" in note for note in notes)

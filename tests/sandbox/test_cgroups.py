@@ -8,7 +8,7 @@ import pytest
 
 from telic.errors import ResourceError
 from telic.sandbox import cgroups, host
-from telic.sandbox.cgroups import GroupHome, WorkerGroup, find_home, group_for, sweep
+from telic.sandbox.cgroups import GroupHome, WorkerGroup, find_home, group_for, remove_stale_groups
 from telic.sandbox.host import run_worker
 from telic.sandbox.limits import MEBIBYTE, Limits
 from telic.training.machine import examine
@@ -102,7 +102,7 @@ def test_a_process_that_is_alone_in_its_group_moves_into_a_leaf(tmp_path):
     assert (leaf / "cgroup.procs").read_text() == str(os.getpid())
     asked = (fake.top / "cgroup.subtree_control").read_text().split()
     assert sorted(asked) == ["+memory", "+pids"]
-    assert sweep(fake.top) == [], "its owner lives"
+    assert remove_stale_groups(fake.top) == [], "its owner lives"
 
 
 def test_why_there_are_no_groups_is_said(tmp_path):

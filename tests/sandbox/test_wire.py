@@ -4,7 +4,7 @@ import pytest
 
 from telic.errors import RefusedCode, RewardError, TelicError, UnknownName, WorkerDied
 from telic.sandbox import wire
-from telic.sandbox.wire import LineBuffer, decode, encode, pack_error, printable, unpack_error
+from telic.sandbox.wire import LineBuffer, bounded_text, decode, encode, pack_error, unpack_error
 
 
 @pytest.mark.parametrize("line", [b"garbage", b"[1]", b"{}", b'{"kind": 3}', b"[" * 100_000])
@@ -61,7 +61,7 @@ def test_an_error_that_cannot_be_read_is_a_dead_worker(data):
 
 
 def test_text_from_the_worker_cannot_steer_a_terminal():
-    assert printable("a\x1b[2Jb\n\x07") == "a?[2Jb\n?"
-    assert len(printable("x" * 10**6)) == wire.MAX_TEXT
+    assert bounded_text("a\x1b[2Jb\n\x07") == "a?[2Jb\n?"
+    assert len(bounded_text("x" * 10**6)) == wire.MAX_TEXT
     error = unpack_error({"class": "TelicError", "fields": {"message": "\x1b]0;x"}})
     assert error.message == "?]0;x"

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from telic.core.seeds import derive, uniform
 from telic.core.tensors import from_numpy
-from telic.envs.foreign import Probe, builder, examine
+from telic.envs.foreign import Probe, builder, examine_env
 from telic.envs.spaces import stack
 from telic.envs.vector import Info, Step, VecEnv, seed_rows
 from telic.errors import ConfigError, UsageError
@@ -55,7 +55,7 @@ def make_gymnasium(
             hint='Use device="cpu"; MuJoCo tasks and model files also run on a GPU.',
         )
     build = builder(env_id, arguments)
-    probe = examine(env_id, build, max_episode_steps, arguments)
+    probe = examine_env(env_id, build, max_episode_steps, arguments)
     envs = [build() for _ in range(num_envs)]
     return GymnasiumEnv(envs, probe, seed=seed, device=torch.device(device))
 

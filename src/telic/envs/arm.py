@@ -19,7 +19,7 @@ from telic.core.rotations import element
 from telic.core.seeds import uniform
 from telic.core.tensors import norm
 from telic.envs.own_robot import OWN_REWARD, ActuatedTask, CustomArguments
-from telic.envs.task import Outcome
+from telic.envs.task import StepOutcome
 from telic.errors import ConfigError
 from telic.robots.arm import BLOCK, HALF_M, HAND, TARGET, Box, bench_of, has_gripper
 from telic.robots.structure import GOAL, annotated_numbers
@@ -46,7 +46,7 @@ class ReachArguments(CustomArguments):
     )
 
 
-def reaches(model: mujoco.MjModel) -> bool:
+def is_reaching_arm(model: mujoco.MjModel) -> bool:
     """Return whether telic gave the arm of a model a target."""
     return annotated_numbers(model, GOAL) is not None
 
@@ -103,11 +103,13 @@ class ReachTask(ActuatedTask):
         rates = self.qvel[:, self._rates]
         return torch.cat((joints, rates, self._hand, self._target, way), dim=1)
 
-    def outcome(self, action: Tensor, moved: Tensor) -> Outcome:
+    def outcome(self, action: Tensor, moved: Tensor) -> StepOutcome:
         """Charge distance and effort."""
         distance = -norm(self._target - self._hand)
         control = self.effort_cost(action)
-        return Outcome(distance + control, None, {"reward_dist": distance, "reward_ctrl": control})
+        return StepOutcome(
+            distance + control, None, {"reward_dist": distance, "reward_ctrl": control}
+        )
 
 
 class BlockTask(ReachTask):
@@ -185,10 +187,10 @@ class BlockTask(ReachTask):
         )
         return torch.cat(parts, dim=1)
 
-    def outcome(self, action: Tensor, moved: Tensor) -> Outcome:
+    def outcome(self, action: Tensor, moved: Tensor) -> StepOutcome:
         """Charge what is left of the way, and effort."""
         control = self.effort_cost(action)
         distance = -norm(self._target - self._block)
         near = -0.5 * norm(self._block - self._hand)
         values = {"reward_dist": distance, "reward_near": near, "reward_ctrl": control}
-        return Outcome(distance + near + control, None, values)
+        return StepOutcome(distance + near + control, None, values)

@@ -17,7 +17,7 @@ from torch import Tensor
 from telic.robots.structure import ancestors
 from telic.sim import Simulation
 
-Level = Literal["none", "light", "full"]
+RandomizationLevel = Literal["none", "light", "full"]
 
 
 class Randomization(NamedTuple):
@@ -42,7 +42,7 @@ class Randomization(NamedTuple):
     """probability that the actions of an episode are delayed by one control step"""
 
 
-RANDOMIZATIONS: dict[Level, Randomization] = {
+RANDOMIZATIONS: dict[RandomizationLevel, Randomization] = {
     "light": Randomization(
         (0.7, 1.3), (0.9, 1.1), 0.03, (0.9, 1.1), (0.95, 1.05), 0.01, 0.5, 0.1, 0.0
     ),

@@ -23,9 +23,9 @@ from telic.core.seeds import uniform
 from telic.core.tensors import norm, split
 from telic.envs.anatomy import illegal_bodies
 from telic.envs.commands import NAMES, Commander, VelocityCommands
-from telic.envs.domain_randomization import RANDOMIZATIONS, Level, RandomizedModel
+from telic.envs.domain_randomization import RANDOMIZATIONS, RandomizationLevel, RandomizedModel
 from telic.envs.own_robot import ActuatedTask, CustomArguments, TravelTask
-from telic.envs.task import Outcome, Read
+from telic.envs.task import Read, StepOutcome
 from telic.robots.structure import DRIVEN, model_text
 from telic.robots.terrain import (
     COLUMNS,
@@ -71,7 +71,7 @@ class RobotArguments(CustomArguments):
     commands: VelocityCommands | None = Field(
         None, description="what it is commanded, drawn anew every few seconds; None: nothing"
     )
-    variation: Level = Field(
+    variation: RandomizationLevel = Field(
         "none", description="how far friction, masses, drives, sensors and pushes differ"
     )
     sees_velocity: bool = Field(
@@ -297,7 +297,7 @@ class RobotTask(TravelTask, ActuatedTask):
         yaw = torch.atan2(element(quaternion, 1, 0), element(quaternion, 0, 0))
         return self._commander.at(self._drawn(_COMMANDS), time, yaw)
 
-    def outcome(self, action: Tensor, moved: Tensor) -> Outcome:
+    def outcome(self, action: Tensor, moved: Tensor) -> StepOutcome:
         """Reward obeying the command, or speed where there is none; charge effort."""
         speed = super().outcome(action, moved)
         ends = None
@@ -309,7 +309,7 @@ class RobotTask(TravelTask, ActuatedTask):
                 ends = ends | (pressed > self.robot.contact_threshold**2).any(1)
         if self._commander is None:
             none = {f"command_{name}": torch.zeros_like(moved[:, 0]) for name in NAMES}
-            return Outcome(speed.reward, ends, {**speed.values, **none})
+            return StepOutcome(speed.reward, ends, {**speed.values, **none})
         command = self._command(self._time - self.dt)  # the one that was in force
         quaternion = self.qpos[:, self._turned : self._turned + 4]
         velocity = rotate(conjugate(quaternion), self.qvel[:, :3])[:, :2]
@@ -319,7 +319,7 @@ class RobotTask(TravelTask, ActuatedTask):
         turns = torch.exp(-(turning - command[:, 2]).square() / _TRACKING)
         reward = obeys + 0.5 * turns + speed.values["reward_ctrl"]
         commands = {f"command_{name}": command[:, i].clone() for i, name in enumerate(NAMES)}
-        return Outcome(reward, ends, {**speed.values, **commands, "reward_forward": obeys})
+        return StepOutcome(reward, ends, {**speed.values, **commands, "reward_forward": obeys})
 
     # ---- what was drawn
 

@@ -36,8 +36,8 @@ from telic.envs.task import FIELDS
 from telic.errors import BadEnvironment, UnknownName
 from telic.sim.cpu import library
 
-Build = Callable[[], gymnasium.Env]
-Reader = Callable[[Any], Any]
+_Build = Callable[[], gymnasium.Env]
+_Reader = Callable[[Any], Any]
 
 # Fields of MuJoCo that info offers where the environment is built on it.
 _OFFERED = ("qpos", "qvel", "xpos", "xquat", "cvel", "subtree_com", "cfrc_ext", "time")
@@ -52,11 +52,11 @@ class Probe(NamedTuple):
     flatten: Callable[[Any], Any]
     native: Callable[[Tensor], list[Any]]
     own_keys: dict[str, tuple[int, ...]]  # numeric values of the environment's own info: shape
-    readers: dict[str, Reader]  # values read off the environment itself
+    readers: dict[str, _Reader]  # values read off the environment itself
     resumable: bool
 
 
-def builder(env_id: str, arguments: Mapping[str, Any]) -> Build:
+def builder(env_id: str, arguments: Mapping[str, Any]) -> _Build:
     """Return a function that makes one environment, without a time limit of its own."""
     if ":" in env_id:
         made_by = _import(env_id)
@@ -143,9 +143,9 @@ def _call(env_id: str, make: Callable[..., Any], arguments: Mapping[str, Any]) -
     return env
 
 
-def examine(
+def examine_env(
     env_id: str,
-    build: Build,
+    build: _Build,
     max_episode_steps: int | Literal["registered"] | None,
     arguments: Mapping[str, Any],
 ) -> Probe:
@@ -230,7 +230,7 @@ def _try(
     return shapes
 
 
-def _is_repeatable(build: Build, flatten: Callable[[Any], Any]) -> bool:
+def _is_repeatable(build: _Build, flatten: Callable[[Any], Any]) -> bool:
     """Say whether equal seeds and actions give equal episodes: a resumed run plays them again."""
     seen: list[list[bytes]] = []
     for env in (build(), build()):
@@ -246,7 +246,7 @@ def _is_repeatable(build: Build, flatten: Callable[[Any], Any]) -> bool:
     return seen[0] == seen[1]
 
 
-def _readers(core: Any, model: mujoco.MjModel | None) -> dict[str, Reader]:
+def _readers(core: Any, model: mujoco.MjModel | None) -> dict[str, _Reader]:
     if model is not None:
         return {
             **{name: lambda env, name=name: getattr(env.data, name) for name in _FIELDS},
@@ -258,7 +258,7 @@ def _readers(core: Any, model: mujoco.MjModel | None) -> dict[str, Reader]:
 
 
 def _meanings(
-    own_keys: Mapping[str, Any], readers: Mapping[str, Reader], dt: float | None
+    own_keys: Mapping[str, Any], readers: Mapping[str, _Reader], dt: float | None
 ) -> dict[str, str]:
     meanings = dict.fromkeys(own_keys, "as the environment gives it")
     words = {

@@ -9,7 +9,7 @@ from typing import Any
 
 from telic.core.plugins import load_plugin
 from telic.envs.anatomy import robot_of
-from telic.envs.arm import BlockTask, ReachArguments, ReachTask, reaches
+from telic.envs.arm import BlockTask, ReachArguments, ReachTask, is_reaching_arm
 from telic.envs.driven import RobotArguments, RobotTask, is_driven
 from telic.envs.models import read_model
 from telic.envs.mujoco import MujocoEnv
@@ -132,7 +132,7 @@ def make_mjcf(
     given = {**arguments, "xml_file": path, "frame_skip": skip}
     if root.kind == "free" and is_driven(model):
         task = RobotTask(RobotArguments.parse(given), sim, notes)
-    elif reaches(model):
+    elif is_reaching_arm(model):
         arm = ReachArguments.parse(given)
         task = (ReachTask if arm.task == "reach" else BlockTask)(arm, sim, notes)
     else:

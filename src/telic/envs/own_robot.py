@@ -19,7 +19,7 @@ from telic.core.tensors import norm
 from telic.envs.anatomy import action_names, body_names, position_names, robot_of, velocity_names
 from telic.envs.models import action_limits, is_position
 from telic.envs.spec import EnvSpec, Robot
-from telic.envs.task import Outcome, Task, TaskArguments, between
+from telic.envs.task import StepOutcome, Task, TaskArguments, strictly_within
 from telic.errors import ConfigError, UnknownName
 from telic.robots.structure import BALL, FREE, HINGE, SLIDE, at_rest, driven_trees, unused_name
 from telic.sim import Simulation
@@ -114,9 +114,9 @@ class CustomTask(Task[CustomArguments]):
             parts.append(self._sensors)
         return torch.cat(parts, dim=1)
 
-    def outcome(self, action: Tensor, moved: Tensor) -> Outcome:
+    def outcome(self, action: Tensor, moved: Tensor) -> StepOutcome:
         """Reward nothing."""
-        return Outcome(torch.zeros_like(self.qpos[:, 0]), None, {})
+        return StepOutcome(torch.zeros_like(self.qpos[:, 0]), None, {})
 
 
 class ActuatedTask(CustomTask):
@@ -166,7 +166,7 @@ class TravelTask(CustomTask):
         """Follow x."""
         return self.qpos[:, self._forward.qpos : self._forward.qpos + 1].clone()
 
-    def outcome(self, action: Tensor, moved: Tensor) -> Outcome:
+    def outcome(self, action: Tensor, moved: Tensor) -> StepOutcome:
         """Reward speed and standing, charge effort."""
         velocity = self._forward.sign * moved[:, 0] / self.dt
         forward = self.arguments.forward_reward_weight * velocity
@@ -178,14 +178,14 @@ class TravelTask(CustomTask):
             "reward_ctrl": control,
             "reward_survive": survive,
         }
-        return Outcome(forward + control + survive, terminated, values)
+        return StepOutcome(forward + control + survive, terminated, values)
 
     def _health(self) -> tuple[Tensor, Tensor | None]:
         """Return the reward for being healthy, and who is not if that ends the episode."""
         bounds, height = self.arguments.healthy_z_range, self._height
         if bounds is None or height is None:
             return torch.zeros_like(self.qpos[:, 0]), None
-        healthy = between(height.offset + height.sign * self.qpos[:, height.qpos], bounds)
+        healthy = strictly_within(height.offset + height.sign * self.qpos[:, height.qpos], bounds)
         ends = ~healthy if self.arguments.terminate_when_unhealthy else None
         return self.where(healthy, self.arguments.healthy_reward), ends
 
@@ -279,7 +279,7 @@ _SINKS, _ALONE_S = 0.6, 1.0
 _UPRIGHT = ("home", "stand", "standing", "default", "nominal")
 
 
-def told(spec: EnvSpec) -> list[str]:
+def assumption_notes(spec: EnvSpec) -> list[str]:
     """Return what a session on this robot tells at its start."""
     return [note for note in spec.notes if not note.startswith(OWN_REWARD)]
 

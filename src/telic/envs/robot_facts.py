@@ -10,7 +10,7 @@ from pydantic import Field
 
 from telic.core.config import Record
 from telic.envs.anatomy import body_names, illegal_bodies, robot_of
-from telic.envs.arm import reaches
+from telic.envs.arm import is_reaching_arm
 from telic.envs.models import action_limits, read_model
 from telic.envs.own_robot import start_pose
 from telic.envs.spec import Robot
@@ -63,7 +63,7 @@ def robot_facts(path: Path) -> RobotFacts:
         feet=tuple(names[foot] for foot in robot.feet),
         illegal_contacts=tuple(names[body] for body in illegal),
         imu=_imu(model),
-        hand=HAND if reaches(model) else None,
+        hand=HAND if is_reaching_arm(model) else None,
         goal=_goal(model),
         action_scales={model.actuator(i).name: round(float(half[i]), 4) for i in range(model.nu)},
     )

@@ -53,7 +53,7 @@ CLASSIC = {
 }
 
 
-class Observation(NamedTuple):
+class ObservationCodec(NamedTuple):
     """How to flatten an observation."""
 
     size: int
@@ -61,7 +61,7 @@ class Observation(NamedTuple):
     flatten: Callable[[Any], Any]
 
 
-def observation_codec(space: AnySpace, env_id: str) -> Observation:
+def observation_codec(space: AnySpace, env_id: str) -> ObservationCodec:
     """Return how the observations of a space become one row of numbers, with a name for each."""
     _refuse_images(space, env_id)
     names = _names(space, "obs")
@@ -71,7 +71,7 @@ def observation_codec(space: AnySpace, env_id: str) -> Observation:
     classic = CLASSIC.get(env_id.rpartition("-v")[0])
     if classic is not None and len(classic.obs_names) == len(names):
         names = classic.obs_names
-    return Observation(len(names), names, flatten)
+    return ObservationCodec(len(names), names, flatten)
 
 
 def _parts(space: Any) -> dict[str, AnySpace]:
@@ -123,7 +123,7 @@ _LARGEST = 1e6
 """an action range wider than this is none"""
 
 
-class Action(NamedTuple):
+class ActionCodec(NamedTuple):
     """How an action of the contract becomes the environment's own."""
 
     names: tuple[str, ...]
@@ -134,7 +134,7 @@ class Action(NamedTuple):
     native: Callable[[Tensor], list[Any]]  # batch -> one native action per environment
 
 
-def action_codec(space: AnySpace, env_id: str) -> Action:
+def action_codec(space: AnySpace, env_id: str) -> ActionCodec:
     """Return how to give actions to an environment."""
     if isinstance(space, spaces.Discrete):
         first, count = _choices(space)
@@ -142,7 +142,7 @@ def action_codec(space: AnySpace, env_id: str) -> Action:
         def choose(action: Tensor) -> list[int]:
             return integers(action.cpu() + first)
 
-        return Action(("action",), (0.0,), (count - 1.0,), count, False, choose)
+        return ActionCodec(("action",), (0.0,), (count - 1.0,), count, False, choose)
     if not isinstance(space, spaces.Box):
         raise BadEnvironment(
             f"{env_id} takes actions of a {_kind(space)} space; "
@@ -160,7 +160,7 @@ def action_codec(space: AnySpace, env_id: str) -> Action:
     unbounded = bool(is_open.any())
     low, high = np.where(is_open, -1.0, low), np.where(is_open, 1.0, high)
     names = _names(cast("AnySpace", space), "action")
-    return Action(names, tuple(low.tolist()), tuple(high.tolist()), None, unbounded, hand_over)
+    return ActionCodec(names, tuple(low.tolist()), tuple(high.tolist()), None, unbounded, hand_over)
 
 
 def _limits(space: Any) -> tuple[np.ndarray, np.ndarray]:

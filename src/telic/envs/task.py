@@ -40,7 +40,7 @@ class TaskArguments(Config):
 ArgumentsT = TypeVar("ArgumentsT", bound=TaskArguments)
 
 
-class Outcome(NamedTuple):
+class StepOutcome(NamedTuple):
     """What a transition was worth."""
 
     reward: Tensor  # (N,)
@@ -121,7 +121,7 @@ class Task(Generic[ArgumentsT]):
         """Return a copy of the positions whose change over a step is the velocity, (N, k)."""
         return self.qpos[:, :0]
 
-    def outcome(self, action: Tensor, moved: Tensor) -> Outcome:
+    def outcome(self, action: Tensor, moved: Tensor) -> StepOutcome:
         """Judge the step that led to the present state.
 
         Args:
@@ -138,7 +138,7 @@ class Task(Generic[ArgumentsT]):
         return condition * self._amounts[amount]
 
 
-def between(value: Tensor, bounds: tuple[float, float]) -> Tensor:
+def strictly_within(value: Tensor, bounds: tuple[float, float]) -> Tensor:
     """Tell where a value lies strictly within bounds."""
     return (value > bounds[0]) & (value < bounds[1])
 
@@ -148,7 +148,7 @@ AnyTask = Task[Any]
 
 # ---- the latest transition
 
-Reader = Callable[[Read], Tensor]
+_Reader = Callable[[Read], Tensor]
 
 _DIVERGED = [
     mujoco.mjtWarning.mjWARN_BADQPOS.value,
@@ -194,7 +194,7 @@ class LatestTransition:
     """
 
     def __init__(
-        self, sim: Simulation, substeps: int, readers: Mapping[str, Reader], dt: float
+        self, sim: Simulation, substeps: int, readers: Mapping[str, _Reader], dt: float
     ) -> None:
         """Read from a simulation that makes `substeps` per step of `dt` seconds.
 
@@ -207,7 +207,7 @@ class LatestTransition:
         self._sim = sim
         self._substeps = substeps
         self._serial = 0  # grows with every step and reset; tells an info that it is of the past
-        self._readers: dict[str, Reader] = {name: partial(_field, name) for name in FIELDS}
+        self._readers: dict[str, _Reader] = {name: partial(_field, name) for name in FIELDS}
         self._readers |= {
             "action": lambda read: read("action").to(sim.field("qpos").dtype),
             "episode_start": partial(_field, "episode_start"),

@@ -13,7 +13,7 @@ from torch import Tensor
 from telic.core.seeds import uniform
 from telic.core.tensors import norm
 from telic.envs.anatomy import body_names, position_names, velocity_names
-from telic.envs.task import Outcome, Read, Task, TaskArguments, between
+from telic.envs.task import Read, StepOutcome, Task, TaskArguments, strictly_within
 from telic.errors import BadEnvironment, UnknownName
 from telic.sim import Simulation
 
@@ -149,7 +149,7 @@ class Locomotion(GymnasiumTask):
         """Return minus the cost of contact, (N,); None: it is not charged."""
         return None
 
-    def outcome(self, action: Tensor, moved: Tensor) -> Outcome:
+    def outcome(self, action: Tensor, moved: Tensor) -> StepOutcome:
         """Reward speed and health, charge effort and contact."""
         arguments = self.arguments
         velocities = (moved / self.dt).unbind(1)
@@ -166,7 +166,7 @@ class Locomotion(GymnasiumTask):
         if contact is not None:
             values["reward_contact"] = contact
             reward = reward + contact
-        return Outcome(reward, ends, values)
+        return StepOutcome(reward, ends, values)
 
     def read_height(self, column: int, sim: Simulation) -> None:
         """Offer the height above the default, which is a column of qpos."""
@@ -230,8 +230,8 @@ class Walker2d(Locomotion):
 
     def is_healthy(self) -> Tensor:
         """Return which robots stand, (N,) bool."""
-        is_up = between(self._height, self.arguments.healthy_z_range)
-        return is_up & between(self._angle, self.arguments.healthy_angle_range)
+        is_up = strictly_within(self._height, self.arguments.healthy_z_range)
+        return is_up & strictly_within(self._angle, self.arguments.healthy_angle_range)
 
 
 class Hopper(Walker2d):
@@ -256,7 +256,9 @@ class Hopper(Walker2d):
     def is_healthy(self) -> Tensor:
         """Return which robots stand and move within bounds, (N,) bool."""
         state = torch.cat((self.qpos[:, 2:], self.qvel), dim=1)
-        return super().is_healthy() & between(state, self.arguments.healthy_state_range).all(1)
+        return super().is_healthy() & strictly_within(
+            state, self.arguments.healthy_state_range
+        ).all(1)
 
 
 class Ant(Locomotion):
@@ -404,7 +406,7 @@ class Humanoid(_Person):
 
     def is_healthy(self) -> Tensor:
         """Return which robots stand, (N,) bool."""
-        return between(self._height, self.arguments.healthy_z_range)
+        return strictly_within(self._height, self.arguments.healthy_z_range)
 
     def contact_cost(self) -> Tensor:
         """Return minus the weighted squared contact forces, the sum clipped."""
@@ -440,14 +442,14 @@ class HumanoidStandup(_Person):
         self.tracked = self.qpos[:, :0]
         self.read_height(2, sim)
 
-    def outcome(self, action: Tensor, moved: Tensor) -> Outcome:
+    def outcome(self, action: Tensor, moved: Tensor) -> StepOutcome:
         """Reward height, charge effort and impact."""
         arguments = self.arguments
         height = self.qpos[:, 2] / self._timestep
         control = action.square().sum(1) * -arguments.ctrl_cost_weight
         impact = self.clipped_contact(arguments.impact_cost_weight, arguments.impact_cost_range)
         values = {"reward_linup": height, "reward_quadctrl": control, "reward_impact": impact}
-        return Outcome(height + control + impact + 1.0, None, values)
+        return StepOutcome(height + control + impact + 1.0, None, values)
 
 
 class InvertedPendulum(GymnasiumTask):
@@ -469,13 +471,13 @@ class InvertedPendulum(GymnasiumTask):
         """Observe positions and velocities of cart and pole."""
         return torch.cat((self.qpos, self.qvel), dim=1)
 
-    def outcome(self, action: Tensor, moved: Tensor) -> Outcome:
+    def outcome(self, action: Tensor, moved: Tensor) -> StepOutcome:
         """Reward a standing pole."""
         finite = (self.qpos.sum(1) + self.qvel.sum(1)).isfinite()
         healthy = (self.qpos[:, 1].abs() <= 0.2) & finite
         reward = healthy.to(self.qpos.dtype)
         ends = ~healthy if self.arguments.terminate_when_unhealthy else None
-        return Outcome(reward, ends, {"reward_survive": reward})
+        return StepOutcome(reward, ends, {"reward_survive": reward})
 
 
 class InvertedDoublePendulum(GymnasiumTask):
@@ -514,7 +516,7 @@ class InvertedDoublePendulum(GymnasiumTask):
         force = self._constraint.clamp(-10.0, 10.0)
         return torch.cat((self.qpos[:, :1], angles.sin(), angles.cos(), speeds, force), dim=1)
 
-    def outcome(self, action: Tensor, moved: Tensor) -> Outcome:
+    def outcome(self, action: Tensor, moved: Tensor) -> StepOutcome:
         """Reward standing, charge distance and velocity."""
         x, y = self._tip[:, 0], self._tip[:, 2]
         fallen = y <= 1.0
@@ -527,7 +529,7 @@ class InvertedDoublePendulum(GymnasiumTask):
             "velocity_penalty": velocity,
         }
         ends = fallen if self.arguments.terminate_when_unhealthy else None
-        return Outcome(survive + distance + velocity, ends, values)
+        return StepOutcome(survive + distance + velocity, ends, values)
 
 
 class Reacher(GymnasiumTask):
@@ -584,12 +586,12 @@ class Reacher(GymnasiumTask):
             (angles.cos(), angles.sin(), self.qpos[:, 2:], self.qvel[:, :2], way), dim=1
         )
 
-    def outcome(self, action: Tensor, moved: Tensor) -> Outcome:
+    def outcome(self, action: Tensor, moved: Tensor) -> StepOutcome:
         """Charge distance and effort."""
         distance = norm(self._fingertip - self._target) * -self.arguments.reward_dist_weight
         control = action.square().sum(1) * -self.arguments.reward_control_weight
         values = {"reward_dist": distance, "reward_ctrl": control}
-        return Outcome(distance + control, None, values)
+        return StepOutcome(distance + control, None, values)
 
 
 _ALL: tuple[type[GymnasiumTask], ...] = (

@@ -34,7 +34,7 @@ from telic.judges.episode import MeasuredTogether, RecordedEpisode
 from telic.judges.metrics import every_metric
 from telic.judges.verdict import Verdict, judged, unknown
 from telic.sandbox.source import compile_source, namespace
-from telic.sandbox.wire import printable
+from telic.sandbox.wire import bounded_text
 from telic.sim.cpu import usable_cpus
 from telic.storage.trajectories import (
     Environment,
@@ -254,12 +254,12 @@ def _believed(answer: object) -> Verdict:
     try:
         told = Verdict.model_validate(answer)
         if told.score is None:
-            return unknown("code", printable(told.reason or "the judge gave no reason", 500))
+            return unknown("code", bounded_text(told.reason or "the judge gave no reason", 500))
         if not all(map(is_consistent, told.leaves)):
             return unknown("code", "a leaf claims more than its measured value earns")
         return judged(told.leaves, total(told.leaves))
     except (ValidationError, UsageError) as error:
-        return unknown("code", f"the verdict cannot be read: {printable(error, 300)}")
+        return unknown("code", f"the verdict cannot be read: {bounded_text(error, 300)}")
 
 
 def judge_here(

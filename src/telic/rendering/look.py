@@ -15,25 +15,25 @@ from telic.errors import BadEnvironment
 from telic.rendering.camera import first_box, radius_m
 from telic.robots.terrain import Ground, lay
 
-Colour = tuple[float, float, float]
+_Colour = tuple[float, float, float]
 
-HORIZON: Colour = (0.90, 0.93, 0.96)
-ZENITH: Colour = (0.38, 0.58, 0.82)
-FLOOR_DARK: Colour = (0.62, 0.68, 0.73)
-FLOOR_LIGHT: Colour = (0.74, 0.79, 0.83)
-FLOOR_LINE: Colour = (0.84, 0.88, 0.91)
-FLOOR_SHADOW: Colour = (0.44, 0.49, 0.54)
+HORIZON: _Colour = (0.90, 0.93, 0.96)
+ZENITH: _Colour = (0.38, 0.58, 0.82)
+FLOOR_DARK: _Colour = (0.62, 0.68, 0.73)
+FLOOR_LIGHT: _Colour = (0.74, 0.79, 0.83)
+FLOOR_LINE: _Colour = (0.84, 0.88, 0.91)
+FLOOR_SHADOW: _Colour = (0.44, 0.49, 0.54)
 FLOOR_REACH = 80.0  # how far the floor is seen, in radii of the robot
 LIGHT_DIRECTION = np.array([0.35, 0.55, -1.0])
 LIGHT_AMBIENT = 0.44
 LIGHT_DIFFUSE = 0.62
 
 _FLAT = Ground()
-_BODY: Colour = (0.92, 0.93, 0.94)
-_STILL: Colour = (0.50, 0.55, 0.60)
-_LEFT: Colour = (0.18, 0.50, 0.77)
-_RIGHT: Colour = (0.95, 0.49, 0.20)
-_BRANCHES: tuple[Colour, ...] = (_RIGHT, _LEFT, (0.27, 0.64, 0.42), (0.60, 0.42, 0.74))
+_BODY: _Colour = (0.92, 0.93, 0.94)
+_STILL: _Colour = (0.50, 0.55, 0.60)
+_LEFT: _Colour = (0.18, 0.50, 0.77)
+_RIGHT: _Colour = (0.95, 0.49, 0.20)
+_BRANCHES: tuple[_Colour, ...] = (_RIGHT, _LEFT, (0.27, 0.64, 0.42), (0.60, 0.42, 0.74))
 _DEFAULT_GREY = (0.5, 0.5, 0.5, 1.0)
 _GYMNASIUM_TAN = (0.8, 0.6, 0.4, 1.0)
 _HIDDEN = 3  # first group of geoms that is not drawn
@@ -195,7 +195,7 @@ def _is_solid(geom: mujoco.MjsGeom) -> bool:
 
 
 def _paint(
-    body: mujoco.MjsBody, colour: Colour, repaint: bool, is_chain: bool, level: int = 0
+    body: mujoco.MjsBody, colour: _Colour, repaint: bool, is_chain: bool, level: int = 0
 ) -> None:
     """Colour a body and what hangs on it, so that limbs, and left and right, can be told apart.
 
@@ -234,7 +234,7 @@ def _branches(body: mujoco.MjsBody) -> bool:
     return len(children) > 1 or any(_branches(child) for child in children)
 
 
-def _colour(geom: mujoco.MjsGeom, colour: Colour) -> None:
+def _colour(geom: mujoco.MjsGeom, colour: _Colour) -> None:
     geom.rgba = (*colour, 1)
     geom.material = ""
 
@@ -246,7 +246,7 @@ def _is_plain(geom: mujoco.MjsGeom) -> bool:
     return not geom.material and rgba == _DEFAULT_GREY
 
 
-def _side(name: str, otherwise: Colour) -> Colour:
+def _side(name: str, otherwise: _Colour) -> _Colour:
     lowered = name.lower()
     if "left" in lowered:
         return _LEFT

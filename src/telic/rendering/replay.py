@@ -46,7 +46,7 @@ from telic.storage.trajectories import (
 )
 
 _TOLERANCE = 1e-4
-Progress = Callable[[int, int], None]
+_Progress = Callable[[int, int], None]
 _WIDTH = {"rays": 320}  # else the usual one
 _USUAL_WIDTH = 480
 _STRIP_WIDTH = 240
@@ -65,7 +65,7 @@ def import_environments(jobs: Sequence[RenderJob]) -> None:
             return
 
 
-def draw(stage: Stage, job: RenderJob, progress: Progress) -> Rendering:
+def draw(stage: Stage, job: RenderJob, progress: _Progress) -> Rendering:
     """Carry out one job and say what became of it; raises PainterBroken when the backend fails."""
     start = time.monotonic()
     try:
@@ -95,7 +95,7 @@ def _make_video(
     stage: Stage,
     job: RenderJob,
     trajectory: Trajectory,
-    progress: Progress,
+    progress: _Progress,
     as_chart: bool = False,
 ) -> Rendering:
     if trajectory.facts.dt_s is None:
@@ -119,7 +119,7 @@ def _make_strip(
     stage: Stage,
     job: RenderJob,
     trajectory: Trajectory,
-    progress: Progress,
+    progress: _Progress,
     as_chart: bool = False,
 ) -> Rendering:
     rows = spread(len(trajectory), job.frames, trajectory.facts.dt_s, job.between_s, job.shift)

@@ -22,17 +22,17 @@ _BLUE, _ORANGE, _GREEN = (64, 140, 214), (242, 130, 60), (88, 176, 116)
 _MOST_ROWS = 8
 _NAME_WIDTH = 132
 
-Colour = tuple[int, int, int]
-Point = tuple[float, float]
+_Colour = tuple[int, int, int]
+_Point = tuple[float, float]
 
 
 class Stroke(NamedTuple):
     """A thick line between two points; equal points are a disc. Metres, y upwards."""
 
-    start: Point
-    end: Point
+    start: _Point
+    end: _Point
     width: float
-    colour: Colour
+    colour: _Colour
 
 
 def _cart(obs: np.ndarray) -> list[Stroke]:
@@ -83,7 +83,7 @@ class Drawing(NamedTuple):
 
     strokes: Callable[[np.ndarray], list[Stroke]]
     metres: float
-    centre: Point
+    centre: _Point
 
 
 DRAWINGS: dict[str, Drawing] = {

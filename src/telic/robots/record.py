@@ -31,7 +31,7 @@ from telic.robots.structure import (
     steadying_stiffness,
 )
 from telic.robots.trim import (
-    RootKind,
+    BaseMount,
     base_of,
     fitting,
     leave_out,
@@ -65,14 +65,14 @@ def _checked_pattern(text: str) -> str:
     return text
 
 
-Pattern = Annotated[str, AfterValidator(_checked_pattern)]
+_Pattern = Annotated[str, AfterValidator(_checked_pattern)]
 """a regular expression that fits a whole name"""
 
 
 class Drive(Config):
     """A position controller of one or more joints; what is left out follows from the inertia."""
 
-    joints: Pattern = Field(description="pattern of joint names")
+    joints: _Pattern = Field(description="pattern of joint names")
     effort: float = Field(gt=0, description="largest torque or force, N m or N")
     armature: float = Field(default=0.0, ge=0, description="inertia of its rotor behind the gear")
     stiffness: float | None = Field(default=None, gt=0, description="N m/rad; None: by inertia")
@@ -95,7 +95,7 @@ class RobotRecord(Config):
     """A robot: an untouched model, and how it stands and is driven."""
 
     model: str = Field(description="MJCF or URDF file; relative to this one")
-    pose: dict[Pattern, float] = Field(
+    pose: dict[_Pattern, float] = Field(
         default={}, description="joints by pattern; the others are as in the model's default pose"
     )
     height: float | None = Field(
@@ -108,22 +108,22 @@ class RobotRecord(Config):
         default="built", description="position drives on its joints, or the model's own actuators"
     )
     base: str | None = Field(default=None, description="body that carries the rest; None: guessed")
-    root: RootKind | None = Field(
+    root: BaseMount | None = Field(
         default=None, description="base: on a free joint, fixed, or as in the model; None: guessed"
     )
     facing_deg: float = Field(
         default=0.0, description="where the model faces, from x towards y; it is turned to face x"
     )
-    leave_out: tuple[Pattern, ...] = Field(
+    leave_out: tuple[_Pattern, ...] = Field(
         default=(), description="bodies and geoms of the model that are not the robot, by pattern"
     )
-    locked: tuple[Pattern, ...] = Field(
+    locked: tuple[_Pattern, ...] = Field(
         default=(), description="joints by pattern that stay as the pose has them"
     )
-    feet: tuple[Pattern, ...] | None = Field(
+    feet: tuple[_Pattern, ...] | None = Field(
         default=None, description="bodies by pattern; None: the limbs' last ones that stand lowest"
     )
-    illegal_contacts: tuple[Pattern, ...] | None = Field(
+    illegal_contacts: tuple[_Pattern, ...] | None = Field(
         default=None,
         description="bodies by pattern that may not touch the ground; None: all but the legs",
     )

@@ -27,7 +27,7 @@ from telic.robots.structure import (
 )
 
 _STRAIGHT = 1e-6
-RootKind = Literal["model", "free", "fixed"]
+BaseMount = Literal["model", "free", "fixed"]
 
 
 def fitting(pattern: str, names: Sequence[str], what: str, of: str) -> list[str]:
@@ -66,7 +66,7 @@ def leave_out(spec: mujoco.MjSpec, patterns: Sequence[str], of: str) -> None:
                     spec.delete(element)
 
 
-def root_kind(model: mujoco.MjModel) -> RootKind:
+def root_kind(model: mujoco.MjModel) -> BaseMount:
     """Return what becomes of a base: one on three rails and three hinges, undriven, is free."""
     joints = joints_of(model, base_of(model))
     kinds = sorted(int(model.jnt_type[joint]) for joint in joints)
@@ -82,7 +82,7 @@ def base_of(model: mujoco.MjModel) -> int:
     return max(roots, key=lambda body: (body in driven, joints.count(body)), default=0)
 
 
-def set_root(spec: mujoco.MjSpec, kind: RootKind, name: str | None) -> None:
+def set_root(spec: mujoco.MjSpec, kind: BaseMount, name: str | None) -> None:
     """Put the base of a robot, a body by its name, on a free joint, or on none."""
     if kind == "model":
         return

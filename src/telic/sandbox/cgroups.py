@@ -93,7 +93,7 @@ def group_for(pid: int, limits: Limits, home: GroupHome | None = None) -> Worker
     home = home or find_home()
     if home.path is None:
         return None
-    sweep(home.path)
+    remove_stale_groups(home.path)
     name = f"{_MARK}{os.getpid()}-{_start_of(os.getpid())}-{next(_numbers)}"
     try:
         group = WorkerGroup(home.path / name, limits)
@@ -107,7 +107,7 @@ def group_for(pid: int, limits: Limits, home: GroupHome | None = None) -> Worker
     return group
 
 
-def sweep(home: Path) -> list[Path]:
+def remove_stale_groups(home: Path) -> list[Path]:
     """Remove the groups of hosts that are gone and return them; others are left alone."""
     left = [path for path in home.glob(f"{_MARK}*") if path.is_dir() and not _has_owner(path.name)]
     return [path for path in left if _removed(path)]

@@ -77,7 +77,7 @@ class Confinement:
     """processor time after which the kernel ends it; None for no limit"""
 
 
-class Part(Record):
+class ConfinementPart(Record):
     """One part of the confinement."""
 
     name: str
@@ -89,7 +89,7 @@ class Part(Record):
 class ConfinementReport(Record):
     """Every part of the confinement of one process."""
 
-    parts: tuple[Part, ...]
+    parts: tuple[ConfinementPart, ...]
     landlock_abi: int
     """version of the kernel's file rules, 0 for none"""
 
@@ -99,7 +99,7 @@ class ConfinementReport(Record):
         return not self.missing
 
     @property
-    def missing(self) -> tuple[Part, ...]:
+    def missing(self) -> tuple[ConfinementPart, ...]:
         """Return the parts that are not in force."""
         return tuple(part for part in self.parts if not part.active)
 
@@ -127,7 +127,11 @@ def confine(rules: Confinement) -> ConfinementReport:
             hint="Confine first, then start thread pools and simulations.",
         )
     removed = scrub_environment()
-    parts = [Part(name="environment", active=True, message=f"{len(removed)} variables removed")]
+    parts = [
+        ConfinementPart(
+            name="environment", active=True, message=f"{len(removed)} variables removed"
+        )
+    ]
     parts.append(_attempt("limits", lambda: _limit(rules)))
     parts.append(_attempt("privileges", _give_up_privileges))
     files = _attempt("files", lambda: _restrict_files(rules, version))
@@ -141,12 +145,12 @@ def confine(rules: Confinement) -> ConfinementReport:
     return ConfinementReport(parts=tuple(parts), landlock_abi=version)
 
 
-def _attempt(name: str, step: Callable[[], str]) -> Part:
+def _attempt(name: str, step: Callable[[], str]) -> ConfinementPart:
     """Take one step; a kernel that cannot do it is reported, not hidden."""
     try:
-        return Part(name=name, active=True, message=step())
+        return ConfinementPart(name=name, active=True, message=step())
     except (OSError, ValueError, NotImplementedError) as error:
-        return Part(name=name, active=False, message=str(error))
+        return ConfinementPart(name=name, active=False, message=str(error))
 
 
 def _limit(rules: Confinement) -> str:
@@ -319,7 +323,7 @@ def available(timeout_s: float = 60.0) -> ConfinementReport:
         reason = (trial.stderr.strip().splitlines() or ["no output"])[-1]
         failed = f"the trial ended with {trial.returncode}: {reason}"
         return ConfinementReport(
-            parts=(Part(name="trial", active=False, message=failed),), landlock_abi=0
+            parts=(ConfinementPart(name="trial", active=False, message=failed),), landlock_abi=0
         )
 
 
@@ -340,12 +344,12 @@ def _trial(folder: str, outside: str) -> None:
     sys.stdout.write(whole.model_dump_json())
 
 
-def _try(name: str, act: Callable[[], object]) -> Part:
+def _try(name: str, act: Callable[[], object]) -> ConfinementPart:
     try:
         act()
     except OSError as error:
-        return Part(name=name, active=True, message=f"stopped: {error.strerror}")
-    return Part(name=name, active=False, message="not stopped on this system")
+        return ConfinementPart(name=name, active=True, message=f"stopped: {error.strerror}")
+    return ConfinementPart(name=name, active=False, message="not stopped on this system")
 
 
 def _fork() -> None:

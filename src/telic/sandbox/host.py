@@ -40,7 +40,7 @@ POLL_S = 0.05
 LAST_WORDS_S = 5.0
 
 
-Listener = Callable[[Message], Message | None]
+MessageListener = Callable[[Message], Message | None]
 """hears what a worker sends; what it returns is the answer to one that asked"""
 Check = Callable[[], bool]
 
@@ -75,7 +75,7 @@ def run_worker(
     payload: dict[str, Any],
     *,
     writable: Sequence[Path],
-    on_message: Listener = ignore,
+    on_message: MessageListener = ignore,
     should_stop: Check | None = None,
     should_wait: Check | None = None,
     **options: Unpack[WorkerOptions],
@@ -149,7 +149,7 @@ class Worker:
 
     def run(
         self,
-        on_message: Listener = ignore,
+        on_message: MessageListener = ignore,
         should_stop: Check | None = None,
         should_wait: Check | None = None,
     ) -> dict[str, Any]:
@@ -190,7 +190,7 @@ class Worker:
     def _converse(
         self,
         conversation: Conversation,
-        on_message: Listener,
+        on_message: MessageListener,
         should_stop: Check | None,
         should_wait: Check | None,
         log_start: int,
@@ -225,7 +225,11 @@ class Worker:
                 raise silent(self._patience_s, self._doing)
 
     def _hear(
-        self, message: Message, conversation: Conversation, on_message: Listener, log_start: int
+        self,
+        message: Message,
+        conversation: Conversation,
+        on_message: MessageListener,
+        log_start: int,
     ) -> dict[str, Any] | None:
         """Act on one message; return the result when it is the last one."""
         match message:

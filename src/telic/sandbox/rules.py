@@ -30,7 +30,7 @@ CALL_ONLY = frozenset({"getattr", "hasattr", "super"})
 METHODS = frozenset({"__init__", "__call__"})
 
 
-class Refusal(NamedTuple):
+class RefusedConstruct(NamedTuple):
     """One refused construct: where, what, and what to write instead."""
 
     line: int
@@ -51,7 +51,7 @@ def why_not_offered(name: str) -> str:
     return f"Did you mean {' or '.join(near)}?" if near else "No object here offers it: remove it."
 
 
-def inspect(tree: ast.Module, modules: Mapping[str, Collection[str]]) -> list[Refusal]:
+def inspect(tree: ast.Module, modules: Mapping[str, Collection[str]]) -> list[RefusedConstruct]:
     """Return every refused construct of a parsed source, in the order of its lines."""
     inspector = Inspector(gather(tree, frozenset(modules)), modules)
     inspector.visit(tree, LexicalScope())
@@ -64,13 +64,13 @@ class Inspector:
     def __init__(self, bound: Bindings, modules: Mapping[str, Collection[str]]) -> None:
         self.bound = bound
         self.modules = modules
-        self.refusals: list[Refusal] = []
+        self.refusals: list[RefusedConstruct] = []
         self._excused: set[int] = set()
         self._called: set[int] = set()
 
     def refuse(self, node: ast.AST, what: str, fix: str) -> None:
         """Note a refusal at the line of `node`."""
-        self.refusals.append(Refusal(getattr(node, "lineno", 1), what, fix))
+        self.refusals.append(RefusedConstruct(getattr(node, "lineno", 1), what, fix))
 
     def visit(self, node: ast.AST, scope: LexicalScope) -> None:
         """Check one node, then its children."""

@@ -30,7 +30,7 @@ from telic.sandbox.allowed import (
     modules_with,
 )
 from telic.sandbox.guard import ASK, MODULE_NAME, ask, guarded, module_names
-from telic.sandbox.rules import Refusal, inspect
+from telic.sandbox.rules import RefusedConstruct, inspect
 
 MAX_CHARACTERS = 100_000
 MAX_NODES = 20_000
@@ -128,9 +128,9 @@ def _parse(source: str, filename: str, extra_modules: Provided) -> ast.Module:
     return tree
 
 
-def _sizes(tree: ast.Module) -> list[Refusal]:
+def _sizes(tree: ast.Module) -> list[RefusedConstruct]:
     """Return what exceeds the limits on nodes, nesting and literals."""
-    literals: list[Refusal] = []
+    literals: list[RefusedConstruct] = []
     level: list[ast.AST] = [tree]
     count = depth = 0
     while level:
@@ -138,9 +138,13 @@ def _sizes(tree: ast.Module) -> list[Refusal]:
         count += len(level)
         line = next((node.lineno for node in level if isinstance(node, ast.expr | ast.stmt)), 1)
         if depth > MAX_DEPTH:
-            return [Refusal(line, f"more than {MAX_DEPTH} levels of nesting", "Split it up.")]
+            return [
+                RefusedConstruct(line, f"more than {MAX_DEPTH} levels of nesting", "Split it up.")
+            ]
         if count > MAX_NODES:
-            return [Refusal(line, f"more than {MAX_NODES:,} syntax elements", "Shorten it.")]
+            return [
+                RefusedConstruct(line, f"more than {MAX_NODES:,} syntax elements", "Shorten it.")
+            ]
         literals += [
             each for node in level if isinstance(node, ast.Constant) for each in _size(node)
         ]
@@ -148,16 +152,20 @@ def _sizes(tree: ast.Module) -> list[Refusal]:
     return literals
 
 
-def _size(node: ast.Constant) -> list[Refusal]:
+def _size(node: ast.Constant) -> list[RefusedConstruct]:
     value = node.value
     if isinstance(value, int) and value.bit_length() > MAX_INTEGER_BITS:
-        return [Refusal(node.lineno, "an integer of more than 64 bits", "Write it as a float.")]
+        return [
+            RefusedConstruct(node.lineno, "an integer of more than 64 bits", "Write it as a float.")
+        ]
     if isinstance(value, str | bytes) and len(value) > MAX_STRING:
-        return [Refusal(node.lineno, f"a text of {len(value):,} characters", "Shorten it.")]
+        return [
+            RefusedConstruct(node.lineno, f"a text of {len(value):,} characters", "Shorten it.")
+        ]
     return []
 
 
-def _refused(refusals: list[Refusal], filename: str) -> RefusedCode:
+def _refused(refusals: list[RefusedConstruct], filename: str) -> RefusedCode:
     """Put the first refusals into one error."""
     first = refusals[0]
     if len(refusals) == 1:

@@ -75,7 +75,7 @@ class LineBuffer:
         return [line for line in whole if line]
 
 
-def printable(text: object, limit: int = MAX_TEXT) -> str:
+def bounded_text(text: object, limit: int = MAX_TEXT) -> str:
     """Return text without control characters, which could fool a terminal, and not too long."""
     shown = str(text)[:limit]
     return "".join(each if each.isprintable() or each in "\n\t" else "?" for each in shown)
@@ -95,12 +95,12 @@ def cleaned(message: Message, most_values: int) -> Message:
         if left < 0:
             raise ValueError(f"more than {most_values:,} values in one message")
         if isinstance(value, str):
-            return printable(value)
+            return bounded_text(value)
         if isinstance(value, float):
             return value if math.isfinite(value) else None
         if isinstance(value, dict):
             items = cast("Message", value).items()
-            return {printable(name, _MAX_NAME): clean(item) for name, item in items}
+            return {bounded_text(name, _MAX_NAME): clean(item) for name, item in items}
         if isinstance(value, list):
             return [clean(item) for item in cast("list[Any]", value)]
         return value
@@ -128,7 +128,7 @@ def unpack_error(data: dict[str, Any]) -> TelicError:
     if issubclass(cls, errors.BudgetExceeded):  # it has no money, and would end a session with it
         return WorkerDied("The confined process reported an error that it cannot have.")
     clean = {
-        str(name): printable(value) if isinstance(value, str) else value
+        str(name): bounded_text(value) if isinstance(value, str) else value
         for name, value in fields.items()
         if value is None or isinstance(value, str | int | float)
     }
@@ -153,8 +153,9 @@ _SIGNALS = {
 
 def silent(seconds: float, doing: str) -> WorkerDied:
     """Describe a worker that was ended because it gave no sign of life."""
+    during = bounded_text(doing, 200)
     return WorkerDied(
-        f"The worker was ended: no sign of life for {seconds:g} s while {printable(doing, 200)}.",
+        f"The worker was ended: no sign of life for {seconds:g} s while {during}.",
         hint="An endless or very slow loop is the usual cause: bound every loop and compute with "
         "arrays.",
     )
@@ -163,14 +164,14 @@ def silent(seconds: float, doing: str) -> WorkerDied:
 def garbled(reason: object) -> WorkerDied:
     """Describe a worker that was ended because it broke the protocol."""
     return WorkerDied(
-        f"The worker was ended: what it sent is not a message ({printable(reason, 200)}).",
+        f"The worker was ended: what it sent is not a message ({bounded_text(reason, 200)}).",
         hint="Foreign code that writes to the worker's pipe does that; read the reward.",
     )
 
 
 def crashed(message: Message, log: Path, tail: str) -> TelicError:
     """Describe an exception that left the worker's entry."""
-    kind, text = printable(message.get("type"), 100), printable(message.get("text"), 2000)
+    kind, text = bounded_text(message.get("type"), 100), bounded_text(message.get("text"), 2000)
     if kind == "MemoryError":
         return ResourceError(
             f"The worker ran out of its memory limit. {text}".rstrip(),
@@ -207,7 +208,7 @@ def read_tail(log: Path, start: int) -> str:
         with log.open("rb") as file:
             size = file.seek(0, 2)
             file.seek(max(start, size - LOG_TAIL))
-            return printable(file.read().decode(errors="replace")).strip()
+            return bounded_text(file.read().decode(errors="replace")).strip()
     except OSError:
         return ""
 

@@ -31,7 +31,7 @@ from telic.core.events import (
 )
 from telic.envs import make
 from telic.envs.access import located
-from telic.envs.own_robot import told as assumed
+from telic.envs.own_robot import assumption_notes as assumed
 from telic.errors import Refused, RewardError, TelicError, TrainingFailed, UsageError
 from telic.judges.code import find_judge
 from telic.judges.criteria import Composition

@@ -12,7 +12,7 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from telic.core.config import Config
-from telic.envs.domain_randomization import Level
+from telic.envs.domain_randomization import RandomizationLevel
 from telic.errors import UnknownName
 from telic.tracking.tokens import Distance, LossWeights
 from telic.training.job import PpoSettings
@@ -181,7 +181,7 @@ class TerminationsGroup(Config):
 class EventsGroup(Config):
     """What nobody knows exactly."""
 
-    variation: Level = Field(
+    variation: RandomizationLevel = Field(
         default="none", description="how far masses, friction, drives and zeros vary"
     )
     push_every_s: float = Field(default=5.0, gt=0, description="seconds between pushes")

@@ -20,7 +20,7 @@ from telic.core.seeds import uniform
 from telic.core.tensors import cross, norm, split
 from telic.envs.domain_randomization import RANDOMIZATIONS, RandomizedModel
 from telic.envs.mujoco import MujocoEnv
-from telic.envs.task import Outcome, Task, TaskArguments
+from telic.envs.task import StepOutcome, Task, TaskArguments
 from telic.errors import UsageError
 from telic.motions.clip import Split
 from telic.motions.generate import generated_library
@@ -319,7 +319,7 @@ class TrackingTask(Task[TaskArguments]):
         quat = self._fields["xquat"][:, self._bodies].float()
         return BodyFrames(pos, quat, linear + cross(spin, pos - centre), spin)
 
-    def outcome(self, action: Tensor, moved: Tensor) -> Outcome:
+    def outcome(self, action: Tensor, moved: Tensor) -> StepOutcome:
         """Compare robot and reference, count who failed where, and say who is at an end."""
         memory, frame = self.memory, self._frame()
         clip = memory["clip"]
@@ -343,7 +343,7 @@ class TrackingTask(Task[TaskArguments]):
                 "joint_error": (pose.joint_pos - tracked.joint_pos).abs().mean(-1),
                 "turn_error": scores.angle(tracked.target.quat[:, 0], tracked.bodies.quat[:, 0]),
             }
-        return Outcome(reward, failed, values, finished & ~failed)
+        return StepOutcome(reward, failed, values, finished & ~failed)
 
     def _tracked(self, clip: Tensor, frame: Tensor) -> scores.Tracked:
         bodies = self.robot_bodies()

@@ -25,7 +25,7 @@ from telic.core.events import (
 )
 from telic.errors import WorkerDied
 from telic.rewards.contract import RewardSpec
-from telic.sandbox.wire import cleaned, printable
+from telic.sandbox.wire import bounded_text, cleaned
 from telic.storage.files import JsonLines, write_json
 from telic.storage.layout import MemberFolder, RunFolder
 from telic.training.health import Finding
@@ -232,6 +232,6 @@ class RunKeeper:
 def _refuse(why: object) -> NoReturn:
     said = why.errors()[0]["msg"] if isinstance(why, ValidationError) else why
     raise WorkerDied(
-        f"The confined process broke the protocol: {printable(said, 300)}.",
+        f"The confined process broke the protocol: {bounded_text(said, 300)}.",
         hint="Foreign code that writes to the worker's pipe does that; read the reward.",
     )
