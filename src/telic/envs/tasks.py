@@ -123,6 +123,7 @@ class Locomotion(GymnasiumTask):
 
     place: ClassVar[int] = 1
     """first columns of qpos, which say where it is"""
+    height_column: ClassVar[int] = 2
 
     def __init__(self, arguments: Any, sim: Simulation) -> None:
         super().__init__(arguments, sim)
@@ -131,7 +132,13 @@ class Locomotion(GymnasiumTask):
         self.blocks = [self.qpos[:, hidden:], self.qvel]
         self.tracked = self.qpos[:, : self.place]
         self.obs_names = position_names(sim.model)[hidden:] + velocity_names(sim.model)
-        self.readers = {name: _READERS[name] for name in self.meanings if name in _READERS}
+        column, default = self.height_column, float(sim.model.qpos0[self.height_column])
+        self._height = self.qpos[:, column]
+        known = {
+            **_READERS,
+            "z_distance_from_origin": lambda read: read("qpos")[:, column] - default,
+        }
+        self.readers = {name: known[name] for name in self.meanings if name in known}
 
     def observe(self) -> Tensor:
         """Observe positions, velocities, and what else the task shows."""
@@ -168,12 +175,6 @@ class Locomotion(GymnasiumTask):
             reward = reward + contact
         return StepOutcome(reward, ends, values)
 
-    def read_height(self, column: int, sim: Simulation) -> None:
-        """Offer the height above the default, which is a column of qpos."""
-        default = float(sim.model.qpos0[column])
-        name = "z_distance_from_origin"
-        self.readers = {**self.readers, name: lambda read: read("qpos")[:, column] - default}
-
 
 class HalfCheetah(Locomotion):
     """A running robot in a plane."""
@@ -208,6 +209,7 @@ class Walker2d(Locomotion):
 
     id = "Walker2d-v5"
     description = "Two legs in the vertical plane; its own task is to walk forward without falling."
+    height_column = 1
     rules = Rules(
         _FORWARD + " + healthy_reward" + _EFFORT,
         _UNHEALTHY + "torso height or angle outside healthy_z_range or healthy_angle_range",
@@ -221,8 +223,7 @@ class Walker2d(Locomotion):
 
     def __init__(self, arguments: Any, sim: Simulation) -> None:
         super().__init__(arguments, sim)
-        self._height, self._angle = self.qpos[:, 1], self.qpos[:, 2]
-        self.read_height(1, sim)
+        self._angle = self.qpos[:, 2]
 
     def observe(self) -> Tensor:
         """Observe positions and clipped velocities."""
@@ -294,7 +295,6 @@ class Ant(Locomotion):
     def __init__(self, arguments: Any, sim: Simulation) -> None:
         super().__init__(arguments, sim)
         bodies = body_names(sim.model)
-        self._height = self.qpos[:, 2]
         self._forces = sim.field("cfrc_ext").flatten(1)
         # Gymnasium's velocity is that of the body frame, which lags qpos by one substep.
         self.tracked = sim.field("xpos")[:, _row(arguments.main_body, bodies), :2]
@@ -400,7 +400,6 @@ class Humanoid(_Person):
 
     def __init__(self, arguments: Any, sim: Simulation) -> None:
         super().__init__(arguments, sim)
-        self._height = self.qpos[:, 2]
         # Row 0, the world's subtree, has the centre of mass of all; it lags qpos by one substep.
         self.tracked = sim.field("subtree_com")[:, 0, :2]
 
@@ -440,7 +439,6 @@ class HumanoidStandup(_Person):
         super().__init__(arguments, sim)
         self._timestep = sim.model.opt.timestep
         self.tracked = self.qpos[:, :0]
-        self.read_height(2, sim)
 
     def outcome(self, action: Tensor, moved: Tensor) -> StepOutcome:
         """Reward height, charge effort and impact."""
