@@ -48,7 +48,6 @@ def test_people_get_tables(tmp_path):
         ([*CARTPOLE, "--policy", "deep"], "No policy named"),
         ([*CARTPOLE, "--episodes", "3"], "no room for one iteration"),
         ([*CARTPOLE, "--method", "cma", "--episodes", "30"], "10 candidates of 5 episodes"),
-        ([*CARTPOLE, "--model", "scripted:broken"], "fault of the scripted model"),
     ],
 )
 def test_a_mistake_gets_a_paragraph(words, complaint, tmp_path):

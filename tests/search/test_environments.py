@@ -58,30 +58,6 @@ def test_the_frozen_lake_has_gymnasiums_transitions():
                     assert ours.ending[following] == terminated
 
 
-def test_nim_is_won_by_the_right_table_and_lost_by_a_wrong_first_move():
-    plays, _ = player("Nim-v0")
-    right = [1, 1, 1, 2, 3, 1, 1, 2, 3, 1, 1]
-    wrong = [*right[:10], 2]
-    seeds = np.stack([rollout_seeds(1, 200)] * 2)
-    (rollouts,) = plays.play([PolicyTrial(np.array([right, wrong], dtype=float), seeds)])
-    assert rollouts.returns[0].min() == 1.0
-    assert rollouts.returns[1].max() == -1.0
-
-
-def test_pong_allows_three_returns_at_the_steps_that_timing_allows():
-    plays, policy = player("Pong-v0")
-    # Follow the ball: up when it is above the paddle's centre, down when it is below.
-    params = np.zeros((1, policy.space.rank))
-    params[0, [0, 1]] = 6, -6  # own paddle: up, down
-    params[0, [6, 7]] = -6, 6  # ball
-    trial = PolicyTrial(params, SEEDS[None, :], is_recorded=True)
-    (rollouts,) = plays.play([trial])
-    assert rollouts.returns[0].max() == 3.0
-    row = int(rollouts.returns[0].argmax())
-    hits = np.flatnonzero(rollouts.trace(0, row).reward) + 1
-    assert list(hits) in ([78, 386, 694], [230, 538, 846])
-
-
 def test_physics_plays_the_episodes_that_telic_make_plays():
     task = find_task("InvertedPendulum-v5")
     world = make_world(task)
@@ -113,18 +89,6 @@ def test_an_episode_is_the_same_in_whatever_company(name):
     alone = [plays.play([PolicyTrial(params[i : i + 1], seeds[i : i + 1])])[0] for i in range(5)]
     assert np.array_equal(together.returns, np.concatenate([each.returns for each in alone]))
     assert np.array_equal(together.lengths, np.concatenate([each.lengths for each in alone]))
-
-
-def test_continuous_actions_are_charged_as_clipped_or_as_given():
-    params = np.array([[0.0, 0.0, 3.0]])
-    clipped, raw = (
-        player("MountainCarContinuous-v0", clips=clips)[0].play(
-            [PolicyTrial(params, SEEDS[None, :1])]
-        )[0]
-        for clips in (True, False)
-    )
-    assert clipped.returns[0, 0] == pytest.approx(-99.9)
-    assert raw.returns[0, 0] == pytest.approx(-899.1)
 
 
 def test_an_unknown_task_is_named_with_the_closest():

@@ -22,7 +22,7 @@ RECORDED = sorted((Path(__file__).parent / "recorded").glob("*.json"))
 def search_again(recorded, provider, runs_dir, monkeypatch):
     """Run a recorded request with another provider in the place of the host."""
     monkeypatch.setattr(
-        runner, "connect_model", lambda name, folder, **more: Models(provider, folder, **more)
+        runner, "connect", lambda name, folder, **more: Models(provider, folder, **more)
     )
     asked = {name: recorded[name] for name in ("env", "method", "switches", "episodes", "seed")}
     return search(runs_dir=runs_dir, model="host", **asked)

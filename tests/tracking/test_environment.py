@@ -145,11 +145,3 @@ def test_a_saved_state_goes_on_bit_for_bit():
     other.load_state_dict(state)
     second = [other.step(action).obs for action in actions[10:]]
     assert all(torch.equal(a, b) for a, b in zip(first, second, strict=True))
-
-
-def test_members_do_not_influence_each_others_episodes():
-    both, alone = make(6, seeds=(1, 2)), make(3, seeds=(2,))
-    assert torch.equal(both.reset()[3:], alone.reset())
-    for _ in range(25):
-        a, b = both.step(torch.zeros(6, 6)), alone.step(torch.zeros(3, 6))
-        torch.testing.assert_close(a.obs[3:], b.obs, atol=1e-5, rtol=1e-5)

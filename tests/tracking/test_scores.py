@@ -75,22 +75,6 @@ def test_an_error_of_one_sigma_earns_one_part_in_e():
         assert earned == pytest.approx(math.exp(-1.0), rel=1e-3), name
 
 
-def test_where_the_robot_is_and_faces_does_not_matter_to_the_motion():
-    robot = bodies()
-    facing = turn(2, 1.1).expand(1, B, 4)
-    from telic.core.rotations import multiply, rotate
-
-    moved = robot._replace(
-        pos=rotate(facing, robot.pos) + torch.tensor([5.0, -3.0, 0.0]),
-        quat=multiply(facing, robot.quat),
-    )
-    near = relative(robot, moved)
-    torch.testing.assert_close(near.pos, robot.pos, atol=1e-5, rtol=1e-5)
-    terms = {name: TrackingReward(weight=1.0, sigma=0.1) for name in ("body_places", "body_turns")}
-    for value in rewards(tracked(robot, moved), terms, 1.0).values():
-        assert float(value) == pytest.approx(1.0, abs=1e-4)
-
-
 GROUP = TerminationsGroup(
     anchor_height_m=0.15,
     anchor_turn_rad=0.4,

@@ -32,7 +32,6 @@ def test_the_default_preset_depends_on_the_device(pretend):
     on_gpu = plan("HalfCheetah-v5", device="cuda").settings
     assert on_gpu.num_envs == 8192 and not on_gpu.overlap
     assert plan("HalfCheetah-v5").settings.num_envs == 64
-    assert plan("HalfCheetah-v5", preset="zoo", device="cuda").settings.num_envs == 1
 
 
 @pytest.mark.parametrize("members", [1, 2, 3, 8, 48, 500])

@@ -1,7 +1,7 @@
 """Policies from a language model: who asks for them, and how numbers are read out of an answer.
 
 Exactly the right numbers are read, or it is told what is wrong with them; without a valid answer in
-the end a step of hill climbing takes its place. The scripted model is for tests.
+the end a step of hill climbing takes its place.
 """
 
 from __future__ import annotations
@@ -9,29 +9,18 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable
-from functools import partial
-from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
 from pydantic import Field, field_validator
 
 from telic.core.config import Record
-from telic.core.events import Listener
 from telic.core.text import is_dict, is_row
-from telic.errors import UnknownName
 from telic.llm import (
-    Budget,
-    CallLimits,
-    Fault,
     ModelAnswerError,
     Models,
-    RawReply,
     Request,
-    Scripted,
-    connect,
 )
-from telic.llm.client import StopCheck
 from telic.search.config import Switches
 from telic.search.policies import PolicyFamily, Space
 from telic.search.proposers import (
@@ -44,7 +33,7 @@ from telic.search.proposers import (
     View,
 )
 from telic.search.records import Candidates, History, ModelQuestion, PolicyCandidate
-from telic.search.task import BatchRecording, generator
+from telic.search.task import BatchRecording
 from telic.search.writer import SYSTEM, Memories, Prompt, Writer
 
 Numbers = tuple[float, ...]
@@ -53,8 +42,6 @@ Objection = Callable[[Numbers], str | None]
 _INDEXED = re.compile(r"params\s*\[\s*(\d+)\s*\]\s*[:=]\s*([^;,\n]*)")
 _LISTED = 6
 _ASKED = ("llm", "fallback:climb")
-SCRIPTED = "scripted"
-FAULTS = ("malformed", "truncated", "out_of_range", "incomplete", "failing", "slow")
 
 
 class PolicyAnswer(Record):
@@ -327,69 +314,3 @@ def _check_choices(numbers: list[float], choices: tuple[int, ...]) -> None:
 def _some(names: list[str]) -> str:
     more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
     return f"{', '.join(names[:_LISTED])}{more}"
-
-
-def connect_model(
-    name: str, folder: Path, *, budget: Budget, on_event: Listener, should_stop: StopCheck
-) -> Models:
-    """Return the call path to a model, the scripted one for tests included."""
-    if name == SCRIPTED or name.startswith(f"{SCRIPTED}:"):
-        path = partial(
-            Models,
-            Scripted(_script(name.partition(":")[2]), name),
-            limits=CallLimits(attempts=2, first_wait_s=0.0),
-        )
-    else:
-        path = partial(connect, name)
-    return path(folder, budget=budget, on_event=on_event, should_stop=should_stop)
-
-
-def _script(fault: str) -> Callable[[Request[Any]], Any]:
-    """Return a function that answers like a model without knowledge; every third time wrongly."""
-    if fault and fault not in FAULTS:
-        raise UnknownName("fault of the scripted model", fault, list(FAULTS))
-
-    def answer(request: Request[Any]) -> Any:
-        rng = generator(request.key(SCRIPTED))
-        is_repair = "not accepted" in request.prompt
-        if fault and not is_repair and rng.random() < 1 / 3:
-            return _faulty(fault, request, rng)
-        return _policies(request, rng, 1.0)
-
-    return answer
-
-
-def _policies(request: Request[Any], rng: Any, spread: float) -> dict[str, Any]:
-    record: Any = request.answer
-    field = record.model_fields.get("candidates")
-    if field is None:
-        return _policy(record.space, rng, spread)
-    kind = field.annotation.__args__[0]
-    count = next(rule.min_length for rule in field.metadata if hasattr(rule, "min_length"))
-    return {"candidates": [_policy(kind.space, rng, spread) for _ in range(count)]}
-
-
-def _policy(space: Space, rng: Any, spread: float) -> dict[str, Any]:
-    if space.choices is not None:
-        params = rng.choice(space.choices, space.rank).tolist()
-    else:
-        params = rng.uniform(space.low * spread, space.high * spread, space.rank)
-        params = params.round(space.decimals).tolist()
-    return {"params": params, "explanation": "scripted: drawn at random, for tests only"}
-
-
-def _faulty(fault: str, request: Request[Any], rng: Any) -> Any:
-    whole = _policies(request, rng, 1.0)
-    match fault:
-        case "truncated":
-            return Fault(kind="truncated", answer=whole)
-        case "out_of_range":
-            return _policies(request, rng, 5.0)
-        case "incomplete":
-            return {**whole, "params": whole.get("params", [])[:-1]}
-        case "failing":
-            return RawReply(text="I would rather not.", finish="refusal")
-        case "slow":
-            return Fault(kind="slow", answer=whole, seconds=0.05)
-        case _:
-            return Fault(kind="malformed")

@@ -25,8 +25,7 @@ from telic.core.seeds import derive
 from telic.core.stats import bootstrap
 from telic.errors import ConfigError, UsageError, WorkerDied
 from telic.jobs.process import spawn_pool
-from telic.llm import Budget, Cancelled, Models
-from telic.search.language_model import connect_model
+from telic.llm import Budget, Cancelled, Models, connect
 from telic.search.loop import Plays, search_policy
 from telic.search.plan import TRAINED, SearchPlan, make_plan, versions
 from telic.search.records import (
@@ -171,7 +170,7 @@ def _do_search(work: _SearchWork, jobs: int | None) -> SearchSummary:
     )
     if config.model is not None:
         budget = Budget(usd=config.max_usd, calls=config.max_calls)
-        models = connect_model(
+        models = connect(
             config.model, folder.path, budget=budget, on_event=emit, should_stop=should_stop
         )
         calls = config.runs * SearchRun(plan, 1, models).expected_calls

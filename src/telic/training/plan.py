@@ -249,35 +249,6 @@ _DEFAULT: dict[str, tuple[int, dict[str, Any]]] = {
     "InvertedDoublePendulum-v5": (150_000, {"normalise_obs": False}),
 }
 
-# RL Baselines3 Zoo's settings, as published for one environment at a time.
-_ZOO_COMMON: dict[str, Any] = {
-    "num_envs": 1,
-    "horizon": 512,
-    "minibatch_size": 64,
-    "log_std": 0.0,
-    "hidden": (256, 256),
-    "activation": "relu",
-    "stagger": False,
-    "overlap": False,
-    "target_kl": 1e6,
-}
-_ZOO_FIELDS = (
-    *("learning_rate", "gamma", "gae_lambda", "epochs"),
-    *("clip", "entropy_coef", "value_coef", "max_grad_norm"),
-)
-_ZOO_VALUES: dict[str, tuple[float, ...]] = {
-    "HalfCheetah-v5": (2.0633e-5, 0.98, 0.92, 20, 0.1, 4.01762e-4, 0.58096, 0.8),
-    "Ant-v5": (1.90609e-5, 0.98, 0.8, 10, 0.1, 4.9646e-7, 0.677239, 0.6),
-    "Hopper-v5": (9.80828e-5, 0.999, 0.99, 5, 0.2, 2.29519e-3, 0.835671, 0.7),
-    "Walker2d-v5": (5.05041e-5, 0.99, 0.95, 20, 0.1, 5.85045e-4, 0.871923, 1.0),
-    "Humanoid-v5": (3.56987e-5, 0.95, 0.9, 5, 0.3, 2.38306e-3, 0.431892, 2.0),
-    "HumanoidStandup-v5": (2.55673e-5, 0.99, 0.9, 20, 0.3, 3.62109e-6, 0.430793, 0.7),
-}
-_ZOO: dict[str, tuple[int, dict[str, Any]]] = {
-    env: (1_000_000, {**_ZOO_COMMON, **dict(zip(_ZOO_FIELDS, values, strict=True))})
-    for env, values in _ZOO_VALUES.items()
-}
-
 # On a GPU. One policy: many environments, short batches, few passes.
 _GPU_COMMON: dict[str, Any] = {
     "num_envs": 8_192,
@@ -311,11 +282,10 @@ _FEWEST_ENVS, _MOST_ENVS = 256, 4_096
 _SHARED_MINIBATCHES = 8
 _GPU: dict[str, tuple[int, dict[str, Any]]] = dict.fromkeys(_DEFAULT, (50_000_000, _GPU_COMMON))
 
-PRESETS = {"default": _DEFAULT, "gpu": _GPU, "zoo": _ZOO}
+PRESETS = {"default": _DEFAULT, "gpu": _GPU}
 _COMMON_TO: dict[str, tuple[int, dict[str, Any]]] = {
     "default": (1_000_000, {}),
     "gpu": (50_000_000, _GPU_COMMON),
-    "zoo": (1_000_000, {}),
 }
 
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from telic.core.events import Event, Listener, LogMessage, TrainProgress, TrainStart
+from telic.core.events import Listener, LogMessage, TrainProgress, TrainStart
 from telic.core.tensors import flags, table
 from telic.storage.files import replacing
 from telic.storage.layout import MemberFolder, RunFolder
@@ -56,7 +56,7 @@ class Recorder:
         self.step = 0
         self.seconds = 0.0
         self._setup = setup
-        self._emit = emit
+        self.emit = emit
         self.folders = member_folders(job, run)
         self._scalars = [ScalarLog(folder.scalars) for folder in self.folders]
         self._boards: list[TensorBoardLog] = []
@@ -78,18 +78,14 @@ class Recorder:
                 TensorBoardLog(folder.tensorboard_dir, read_rows(folder.scalars, "train"))
                 for folder in self.folders
             ]
-        self.announce(self.job.device, resumed=progress.iteration > 0)
-
-    def announce(self, device: str, *, resumed: bool) -> None:
-        """Tell that training begins, or goes on."""
         self.emit(
             TrainStart(
                 run=self.run.name,
                 members=tuple(member.name for member in self.job.members),
                 step=self.step,
                 total_steps=self.total_steps,
-                device=device,
-                resumed=resumed,
+                device=self.job.device,
+                resumed=progress.iteration > 0,
             )
         )
 
@@ -97,10 +93,6 @@ class Recorder:
     def total_steps(self) -> int:
         """Environment steps per member when done."""
         return self.job.iterations * self.job.settings.batch_size
-
-    def emit(self, event: Event) -> None:
-        """Report to whoever listens."""
-        self._emit(event)
 
     # ------------------------------------------------------------------ each iteration
 
