@@ -208,7 +208,7 @@ def test_a_run_whose_process_dies_says_so_and_goes_on_to_the_same_end(tmp_path, 
     workers.ends_after = 1
     with pytest.raises(WorkerDied, match=r"Process 2 of 2 .* ended by SIGKILL") as death:
         execute(job, tmp_path / "part", name="run")
-    assert "goes on from the last save" in (death.value.hint or "")
+    assert "resumes from the last save" in (death.value.hint or "")
     run = RunFolder(tmp_path / "part" / "run")
     assert run.state.exists() and not run.summary.exists()
     workers.ends_after = None
@@ -288,7 +288,7 @@ def test_a_confined_process_that_is_killed_ends_all_and_the_run_goes_on(
     monkeypatch.setattr(host, "Worker", Noted)
     with pytest.raises(WorkerDied, match=rf"Process {victim + 1} of 2 .*SIGKILL"):
         execute(job, tmp_path / "part", name="run", on_event=kill_one)
-    assert all(worker._process.poll() is not None for worker in started)
+    assert all(worker._process.wait(20.0) is not None for worker in started)
     again = execute(job, tmp_path / "part", name="run")
     (one,), (other,) = whole.members(), RunFolder(again.path).members()
     assert torch.equal(weights(one), weights(other)) and numbers(one) == numbers(other)
