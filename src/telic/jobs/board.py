@@ -41,11 +41,6 @@ class JobLine(Record):
     created: float
 
 
-def is_driven(record: JobRecord) -> bool:
-    """Say whether a process looks after a job."""
-    return not record.is_over and record.driver.is_alive
-
-
 class JobBoard:
     """The jobs of a folder of runs."""
 
@@ -65,7 +60,7 @@ class JobBoard:
         with taking_turns(self.path / "door"):
             known = self._known(spec)
             if known is not None:
-                if is_driven(known) and known.driver != ProcessId.own():
+                if known.is_driven and known.driver != ProcessId.own():
                     raise Refused(
                         f"{known.name} is being done by process {known.driver.pid}.",
                         hint=f"Wait for it, or stop it: telic jobs {known.name} --stop",
@@ -126,7 +121,7 @@ class JobBoard:
         """Ask a job to save and end; one that nobody drives is over at once."""
         folder = self.find(name)
         record = read_record(folder.record, JobRecord)
-        if is_driven(record):
+        if record.is_driven:
             folder.stop.touch()
         elif not record.is_over:
             stopped = {"state": "stopped", "reason": "asked to stop"}
@@ -152,7 +147,7 @@ def _line(folder: JobFolder) -> JobLine:
     if node is None and last is not None and folder.beat(last.number).exists():
         node = read_record(folder.beat(last.number), JobBeat).node
     running_s = time.time() - last.started if last and last.seconds is None else 0.0
-    is_lost = not record.is_over and not is_driven(record)
+    is_lost = not record.is_over and not record.is_driven
     return JobLine(
         job=record.name,
         place=record.place,

@@ -147,6 +147,11 @@ class JobRecord(Record):
         return self.state in ("done", "failed", "stopped")
 
     @property
+    def is_driven(self) -> bool:
+        """Whether a process looks after it."""
+        return not self.is_over and self.driver.is_alive
+
+    @property
     def seconds(self) -> float:
         """What all attempts took."""
         return sum(attempt.seconds or 0.0 for attempt in self.attempts)

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from telic.core.request import RunsRequest, WatchedRequest, argument, option
 from telic.core.verb import Wrapped, verb
 from telic.errors import Refused, UsageError
-from telic.jobs.board import JobBoard, JobLine, chosen_job, is_driven
+from telic.jobs.board import JobBoard, JobLine, chosen_job
 from telic.jobs.launcher import read_place
 from telic.jobs.pool import JobPool
 from telic.jobs.spec import JobRecord, JobSpec
@@ -105,7 +105,7 @@ def _refuse_local(request: JobsRequest, command: str) -> None:
 def _retry(request: JobsRequest, name: str) -> JobRecord:
     folder = request.board.find(name)
     record = read_record(folder.record, JobRecord)
-    if is_driven(record):
+    if record.is_driven:
         raise Refused(f"{record.name} is running.", hint=f"See: telic jobs {record.name} --logs")
     if record.state == "done" and record.code == 0:
         raise Refused(

@@ -1,4 +1,4 @@
-"""Commands are filled in exactly, run inside the tree, and never meet a shell."""
+"""Commands are filled in exactly; a run has no shell, no network and no keys of its own accord."""
 
 from pathlib import Path
 
@@ -6,7 +6,18 @@ import pytest
 
 from telic.studies.documents.adapter import Adapter, CommandSpec
 from telic.studies.errors import InvalidDocument
-from telic.studies.launch.command import Values, build_command, shell_problems
+from telic.studies.launch.command import (
+    OFFLINE,
+    REDACTED,
+    Values,
+    build_command,
+    has_secret,
+    is_secret_name,
+    redact_environment,
+    redact_text,
+    run_environment,
+    shell_problems,
+)
 from tests.studies.launch.toy_study import ADAPTER
 
 
@@ -98,30 +109,119 @@ def test_a_file_of_variables_is_read_and_a_script_refused(tmp_path):
         build(["python"], tmp=tmp_path, activate=activate)
 
 
-@pytest.mark.parametrize(
-    "argv",
-    [
+def test_what_hopes_for_a_shell_or_shows_a_secret_is_named():
+    for argv in (
         ("bash", "-c", "x"),
         ("/bin/sh", "-ec", "x"),
         ("python", "a", "&&", "b"),
         ("python", "a", ">", "log"),
         ("python", "a\nb"),
         ("python", "--key=sk-" + "a1B2c3D4" * 4),
-    ],
+    ):
+        assert shell_problems(argv), argv
+    for words in (
+        "python t.py ++a.b=${c.d}",
+        "python t.py x=[1,2]",
+        "bash run.sh",
+        "python t.py a|b",
+    ):
+        assert shell_problems(tuple(words.split())) == [], words
+
+
+# ---------------------------------------------------------------------------- secrets
+
+RANDOM = "q7Rk2LpZx9TfW4bN8sVd3HyJ"
+SECRET_NAMES = (
+    *("WANDB_API_KEY", "GITHUB_TOKEN", "DB_PASSWORD", "AWS_SECRET_ACCESS_KEY", "MY_AUTH"),
+    *("SENTRY_DSN", "secret_key"),
 )
-def test_what_hopes_for_a_shell_or_shows_a_secret_is_named(argv):
-    assert shell_problems(argv)
+PLAIN_NAMES = ("PATH", "PWD", "OLDPWD", "AUTHOR", "KEYBOARD", "TOKENIZERS_PARALLELISM")
+
+
+def test_secrets_are_known_by_their_names():
+    assert all(map(is_secret_name, SECRET_NAMES)) and not any(map(is_secret_name, PLAIN_NAMES))
 
 
 @pytest.mark.parametrize(
-    "argv",
+    "secret",
     [
-        ("python", "t.py", "++a.b=${c.d}"),
-        ("python", "t.py", "x=[1,2]"),
-        ("bash", "run.sh"),
-        ("python", "-c", "print(1)"),
-        ("python", "t.py", "a|b"),
+        "sk-" + "a1b2c3d4" * 4,
+        "ghp_" + "Ab3dEf6h" * 4,
+        "hf_" + "abcdEFGH" * 3,
+        "AKIA" + "ABCD1234" * 2,
+        "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0In0.c2lnbmF0dXJl",
+        RANDOM,
+        "deadbeef" * 5,
+        "-----BEGIN RSA PRIVATE KEY-----\nabc\ndef",
     ],
 )
-def test_what_needs_no_shell_is_fine(argv):
-    assert shell_problems(argv) == []
+def test_a_secret_is_hidden_wherever_it_stands(secret):
+    hidden = redact_text(f"url=https://x/{secret} more words")
+    assert secret not in hidden and REDACTED in hidden and hidden.startswith("url=https://x/")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "/usr/local/lib/python3.11/site-packages/gymnasium/envs/mujoco",
+        "train.reward.terms.tracking_velocity.weight=1.25",
+        "/data/.telic/tasks/walk/studies/first/runs/r-20260722T101500Z-k3f9qa/artefacts",
+        "Mozilla/5.0 compatible",
+    ],
+)
+def test_ordinary_text_stays(text):
+    assert redact_text(text) == text and not has_secret(text)
+
+
+def test_an_environment_hides_named_secrets_of_any_shape_and_passwords_in_addresses():
+    given = {"Z": "1", "MY_TOKEN": "short", "A": f"x {RANDOM}", "U": "http://ada:pw@host:80/x"}
+    assert redact_environment(given) == {
+        "A": f"x {REDACTED}",
+        "MY_TOKEN": REDACTED,
+        "U": f"http://{REDACTED}@host:80/x",
+        "Z": "1",
+    }
+    assert redact_text("e" * 40 + "1") == REDACTED
+    assert not has_secret("--weights-sha=" + "ab12" * 16), "a digest is allowed in a command"
+
+
+# ---------------------------------------------------------------------------- the network
+
+BASE = {"PATH": "/bin", "WANDB_API_KEY": "k", "WANDB_MODE": "online", "HOME": "/home/ada"}
+
+
+def environment(**changes):
+    given = {"declared": {}, "offline_choices": {}, "own": {}, "network_approved": False}
+    return run_environment(BASE, **given | changes)
+
+
+def test_without_approval_everything_is_told_to_stay_offline():
+    found = environment(own={"TELIC_RUN": "r-1"})
+    assert found.is_offline and found.variables.items() >= OFFLINE.items()
+    assert found.variables["https_proxy"] == found.variables["HTTPS_PROXY"] == "http://127.0.0.1:9"
+    assert found.withheld == ("WANDB_API_KEY",) and "WANDB_API_KEY" not in found.variables
+    assert found.variables["HOME"] == "/home/ada" and found.variables["TELIC_RUN"] == "r-1"
+    assert "HOME" not in found.changed and found.problems == ()
+
+
+def test_with_approval_the_environment_is_the_callers():
+    found = environment(network_approved=True, declared={"A": "1"})
+    assert not found.is_offline and found.variables == {**BASE, "A": "1"}
+    assert found.changed == {"A": "1"}
+
+
+def test_a_tracker_may_keep_local_files():
+    found = environment(offline_choices={"WANDB_MODE": "offline", "WANDB_DIR": "logs"})
+    assert found.variables["WANDB_MODE"] == "offline" and found.variables["WANDB_DIR"] == "logs"
+
+
+@pytest.mark.parametrize("asked", [{"WANDB_MODE": "online"}, {"https_proxy": "http://proxy"}])
+def test_a_command_that_asks_for_the_network_is_named_and_does_not_get_it(asked):
+    found = environment(declared=asked)
+    (name,) = asked
+    assert found.problems == (f"{name}={asked[name]} would open the network",)
+    assert found.variables[name] == OFFLINE[name]
+
+
+def test_entering_an_environment_puts_its_folder_first():
+    assert environment(declared={"PATH": "/venv/bin:$PATH"}).variables["PATH"] == "/venv/bin:/bin"

@@ -20,7 +20,7 @@ from telic.studies.evidence.review import review_candidate
 from telic.studies.evidence.store import add_evidence
 from telic.studies.launch.attempt import TOKEN, LaunchAttempt, LaunchRequest
 from telic.studies.launch.isolation import prepare_tree
-from telic.studies.rules.gates import GATES, evaluate, refusal, shut
+from telic.studies.rules.gates import GATES, evaluate, refusal, shut, word_problems
 from tests.studies.launch.toy_study import (
     AGENT,
     HUMAN,
@@ -80,10 +80,11 @@ def enter_run(study, candidate, *, phase="smoke", seed=1, end=None, **facts):
     return run
 
 
-@pytest.mark.parametrize("code", GATES)
-def test_every_gate_is_open_for_a_sound_launch(study, candidate, code):
-    found = gate(study, candidate, code)
-    assert found.passed, found.why
+def test_every_gate_is_open_for_a_sound_launch(study, candidate):
+    results = evaluate(situation(study, candidate))
+    assert [each.id for each in results] == [*GATES] == [f"G{n:02d}" for n in range(1, 25)]
+    assert [each.why for each in results if not each.passed] == []
+    assert len(json.loads(json.dumps([each.as_data() for each in results]))) == 24
 
 
 def test_g01_needs_the_exact_token(study, candidate):
@@ -378,25 +379,18 @@ def test_g22_wants_generated_code_allowed_confined_and_reviewed(study):
     assert "wants it confined" in gate(study, name, "G22").why
 
 
-@pytest.mark.parametrize(
-    "argv",
-    [
-        ["python", "train.py", "--overwrite"],
-        ["rm", "-rf", "x"],
-        ["pip", "install", "gym"],
-        ["python", "-m", "pip", "install", "gym"],
-        ["python", "train.py", "--clear-logs=true"],
-    ],
-)
-def test_g23_refuses_commands_that_delete_or_install(study, candidate, argv):
-    adapt(study, {"commands": {"train": {"argv": argv}}})
+def test_g23_refuses_commands_that_delete_or_install(study, candidate):
+    adapt(study, {"commands": {"train": {"argv": ["python", "train.py", "--overwrite"]}}})
     assert not gate(study, candidate, "G23").passed
-
-
-@pytest.mark.parametrize("argv", [["python", "train.py", "--overwrite=false"], ["python", "x.py"]])
-def test_g23_lets_harmless_commands_pass(study, candidate, argv):
-    adapt(study, {"commands": {"train": {"argv": argv}}})
-    assert gate(study, candidate, "G23").passed
+    for words in (
+        "rm -rf x",
+        "pip install gym",
+        "python -m pip install gym",
+        "t --clear-logs=true",
+    ):
+        assert word_problems(tuple(words.split())), words
+    for words in ("python train.py --overwrite=false", "python x.py"):
+        assert word_problems(tuple(words.split())) == [], words
 
 
 def test_g23_wants_its_own_approval_for_hardware_that_moves(study, candidate):
@@ -413,26 +407,18 @@ def test_g24_wants_a_launcher_that_starts_one_run(study, candidate):
     assert "--array is not a directive" in gate(study, candidate, "G24").why
 
 
-@pytest.mark.parametrize(
-    ("codes", "kind", "exit_code"),
-    [
+def test_the_exit_code_follows_from_which_gates_are_shut(study, candidate):
+    results = evaluate(situation(study, candidate))
+    for codes, kind, exit_code in (
         (["G05"], GateRefused, 3),
         (["G14"], StudyBudgetExceeded, 7),
         (["G17"], EnvironmentBlocked, 8),
         (["G03", "G05"], BrokenIntegrity, 5),
         (["G08"], InvalidDocument, 4),
         (["G14", "G17"], GateRefused, 3),
-    ],
-)
-def test_the_exit_code_follows_from_which_gates_are_shut(study, candidate, codes, kind, exit_code):
-    s = situation(study, candidate)
-    results = [each.model_copy(update={"passed": each.id not in codes}) for each in evaluate(s)]
-    assert [each.id for each in shut(results)] == codes
-    error = refusal(shut(results))
-    assert type(error) is kind and error.exit_code == exit_code
-    assert all(code in error.message for code in codes)
-
-
-def test_results_are_plain_data(study, candidate):
-    results = evaluate(situation(study, candidate))
-    assert len(json.loads(json.dumps([each.as_data() for each in results]))) == 24
+    ):
+        found = [each.model_copy(update={"passed": each.id not in codes}) for each in results]
+        error = refusal(shut(found))
+        assert [each.id for each in shut(found)] == codes
+        assert type(error) is kind and error.exit_code == exit_code
+        assert all(code in error.message for code in codes)

@@ -51,6 +51,7 @@ def _has_namespaces() -> bool:
     return tried.returncode == 0
 
 
+@pytest.mark.slow
 def test_what_starts_nothing_needs_no_network(tmp_path):
     if not _has_namespaces():
         pytest.skip("this machine lets nobody make a namespace without network (unshare -rn)")
