@@ -8,12 +8,12 @@ from dataclasses import dataclass, replace
 from typing import cast
 
 from telic.composer.frames import Amount, Rule, Unit
-from telic.composer.lexicon import Reader, Token, determiners, lexicon, table
+from telic.composer.lexicon import Reader, Sense, Token, determiners, lexicon, table
 
 _BEFORE = ("at", "for", "by", "of", "in", "from")
 _EVERY = ("every", "each")
 _PER = ("per", "a", "an", "every", "each")
-_RATES: dict[Unit, Unit] = {"m": "m/s", "rad": "rad/s", "turns": "rad/s", "times": "times"}
+_RATES = {"m": "m/s", "rad": "rad/s", "turns": "rad/s", "times": "times"}
 _TURN = 2.0 * math.pi
 FOOT_M = 0.3048
 
@@ -44,29 +44,29 @@ class Reading:
 
 def read_amount(tokens: Sequence[Token], start: int) -> Reading | None:
     """Return the number that begins at a place, with all that belongs to it."""
-    counts = table("numbers")["counts"]
-    if _word(tokens, start) in counts:
-        return _read_times(tokens, start, counts[tokens[start].word])
     if _word(tokens, start) in _EVERY:
         return _read_period(tokens, start)
-    before, place, rule = _read_rule(tokens, start)
-    is_strict = rule is not None and _is_strict(tokens[start:place])
-    if rule is not None and _word(tokens, place) in counts:
+    numbers = table("numbers")
+    before, place, said = _read_rule(tokens, start)
+    rule, is_strict = cast("Rule | None", said and said.value), bool(said and said.says)
+    count = numbers["counts"].get(_word(tokens, place))
+    if count is not None and (rule is not None or place == start):  # "twice"
+        value, spread, kind, factor = float(count), 0.0, "times", 1.0
         at = tuple(range(start, place + 1))
-        return Reading(at, count=counts[tokens[place].word], rule=rule, is_strict=is_strict)
-    if rule is None and _word(tokens, _skip(tokens, place)) in table("numbers")["vague"]["words"]:
-        rule = "at_least"  # "several", "a few"
-    numbered = _read_range(tokens, place) or _read_article(tokens, start, place)
-    if numbered is None:
-        return None
-    value, spread, place = numbered
-    unit = lexicon().find(tokens, _skip(tokens, place, ("of",)), "unit")
-    if unit is None:
-        found = _bare(tokens, start, place, value, rule)
-        return replace(found, spread=spread, is_strict=is_strict)
-    at = (*range(start, place), *unit.at)
-    kind, factor = cast("Unit", unit.senses[0].value), unit.senses[0].says["factor"]
-    per = _read_per(tokens, unit.end, _PER) if kind in _RATES else None
+    else:
+        if rule is None and _word(tokens, _skip(tokens, place)) in numbers["vague"]["words"]:
+            rule = "at_least"  # "several", "a few"
+        numbered = _read_range(tokens, place) or _read_article(tokens, start, place)
+        if numbered is None:
+            return None
+        value, spread, place = numbered
+        unit = lexicon().find(tokens, _skip(tokens, place, ("of",)), "unit")
+        if unit is None:
+            found = _bare(tokens, start, place, value, rule)
+            return replace(found, spread=spread, is_strict=is_strict)
+        at = (*range(start, place), *unit.at)
+        kind, factor = unit.senses[0].value, unit.senses[0].says["factor"]
+    per = _read_per(tokens, at[-1] + 1, _PER) if kind in _RATES else None
     if per is not None and per[1] == "s":
         seconds, at = per[0], (*at, *per[2])
         if kind == "times":  # "three times a second"
@@ -75,7 +75,7 @@ def read_amount(tokens: Sequence[Token], start: int) -> Reading | None:
     after = lexicon().find(tokens, at[-1] + 1, "after") if rule is None else None
     if after is not None:
         at, rule = (*at, *after.at), cast("Rule", after.senses[0].value)
-    found = _with_unit(at, round(value * factor, 9), kind, rule, before)
+    found = _with_unit(at, round(value * factor, 9), cast("Unit", kind), rule, before)
     return replace(found, spread=round(spread * factor, 9), is_strict=is_strict)
 
 
@@ -100,15 +100,6 @@ def _word(tokens: Sequence[Token], place: int) -> str:
     return tokens[place].word if 0 <= place < len(tokens) else ""
 
 
-def _is_strict(said: Sequence[Token]) -> bool:
-    """Return whether a rule leaves the number itself out: "more than", not "no more than"."""
-    words = [token.word for token in said]
-    if {"no", "not", "never", "without"} & set(words):
-        return False
-    text = f" {' '.join(words)} "
-    return any(f" {each} " in text for each in table("numbers")["strict"]["words"])
-
-
 def _read_per(
     tokens: Sequence[Token], place: int, words: Sequence[str]
 ) -> tuple[float, str, tuple[int, ...]] | None:
@@ -121,14 +112,6 @@ def _read_per(
         return None
     sense = unit.senses[0]
     return value * sense.says["factor"], sense.value, (*range(place, after), *unit.at)
-
-
-def _read_times(tokens: Sequence[Token], start: int, count: int) -> Reading:
-    """Read "twice", and "twice per second" as once in half a second."""
-    per = _read_per(tokens, start + 1, _PER)
-    if per is None or per[1] != "s":
-        return Reading((start,), count=count)
-    return Reading((start, *per[2]), period_s=round(per[0] / count, 6))
 
 
 def _read_period(tokens: Sequence[Token], start: int) -> Reading | None:
@@ -165,14 +148,14 @@ def _bare(
     return Reading(at, bare=value, rule=rule)
 
 
-def _read_rule(tokens: Sequence[Token], place: int) -> tuple[set[str], int, Rule | None]:
+def _read_rule(tokens: Sequence[Token], place: int) -> tuple[set[str], int, Sense | None]:
     """Read "for at least about": the prepositions, the place after them all, and the rule."""
     before: set[str] = set()
-    rule: Rule | None = None
+    rule: Sense | None = None
     while place < len(tokens):
         found = lexicon().find(tokens, place, "rule")
         if found is not None:
-            rule = rule or cast("Rule", found.senses[0].value)
+            rule = rule or found.senses[0]
             place = found.end
         elif tokens[place].word in _BEFORE:
             before.add(tokens[place].word)

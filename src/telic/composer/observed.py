@@ -85,19 +85,12 @@ class Want(NamedTuple):
     """another observable that leads to it, with its value at the start and at the goal"""
 
 
-class Phrase(NamedTuple):
-    """Phrases that mean something in one family of environments."""
-
-    words: tuple[str, ...]
-    wants: tuple[Want, ...]
-    example: str
-
-
 class Family(NamedTuple):
     """Facts about environments of one kind."""
 
     observables: tuple[Observable, ...] = ()
-    phrases: tuple[Phrase, ...] = ()
+    phrases: tuple[Mapping[str, Any], ...] = ()
+    """rows of the table: words, wants and an example"""
     learns: int = _USUAL_STEPS
     """steps that it takes to learn"""
 
@@ -107,13 +100,10 @@ class Family(NamedTuple):
 
 def family_of(spec: EnvSpec) -> Family:
     """Return what is known of an environment besides its columns."""
-    known = known_family(spec.id.rpartition("-v")[0])
-    brought, distance = _brought(spec), _goal_distance(spec)
-    goals = [*brought, *([(distance, *_phrases(table("observed")["goal"]))] if distance else [])]
-    for observable, phrase in goals[::-1]:
-        known = Family(
-            (observable, *known.observables), (phrase, *known.phrases), learns=_GOAL_STEPS
-        )
+    known, distance = known_family(spec.id.rpartition("-v")[0]), _goal_distance(spec)
+    goal = [(distance, row) for row in table("observed")["goal"]["phrases"] if distance]
+    for observable, row in (*goal, *_brought(spec)):
+        known = Family((observable, *known.observables), (row, *known.phrases), _GOAL_STEPS)
     return known
 
 
@@ -123,22 +113,14 @@ def known_family(name: str) -> Family:
     row = families.get(name, {})
     row = families.get(row.get("same"), {}) | row
     observables = tuple(Observable(**_tuples(each)) for each in row.get("observables", ()))
-    return Family(observables, _phrases(row), row.get("learns", _USUAL_STEPS))
-
-
-def _phrases(family: Mapping[str, Any]) -> tuple[Phrase, ...]:
-    found: list[Phrase] = []
-    for row in family.get("phrases", ()):
-        wants = tuple(Want(**_tuples(each)) for each in row["wants"])
-        found.append(Phrase(tuple(row["words"]), wants, row["example"]))
-    return tuple(found)
+    return Family(observables, tuple(row.get("phrases", ())), row.get("learns", _USUAL_STEPS))
 
 
 def _tuples(row: Mapping[str, Any]) -> dict[str, Any]:
     return {key: tuple(said) if isinstance(said, list) else said for key, said in row.items()}
 
 
-def _brought(spec: EnvSpec) -> list[tuple[Observable, Phrase]]:
+def _brought(spec: EnvSpec) -> list[tuple[Observable, Mapping[str, Any]]]:
     """Return what can be brought to a goal: things that are observed by name, as the goal is.
 
     Names are those of a Dict or of columns: puck_0 and puck_1, or puck_x and puck_y.
@@ -148,17 +130,18 @@ def _brought(spec: EnvSpec) -> list[tuple[Observable, Phrase]]:
         if match := re.fullmatch(r"(.+)_(?:\d|[xyz])", name.lower()):
             stems.setdefault(match[1], []).append(index)
     goal = next((stems[stem] for stem in _GOALS if stem in stems), [])
-    found: list[tuple[Observable, Phrase]] = []
+    found: list[tuple[Observable, Mapping[str, Any]]] = []
     for stem, columns in stems.items():
         if stem in _GOALS or re.search(_NO_PLACE, stem) or len(columns) != len(goal):
             continue
         thing = re.sub(r"_(?:pos|position|place|xy|xyz)$", "", stem).replace("_", " ")
         name = f"distance of the {thing} to the goal"
-        want = Want("near", name, 0.0, 0.05, f"brings the {thing} within 0.05 of the goal")
-        words = tuple(each.replace("{}", thing) for each in table("observed")["brought"]["words"])
-        phrase = Phrase(words, (want,), f"push the {thing} to the goal")
-        distance = Observable(name, (*columns, *goal), "distance", near=0.05, span=0.5, is_far=True)
-        found.append((distance, phrase))
+        title = f"brings the {thing} within 0.05 of the goal"
+        want = {"kind": "near", "what": name, "value": 0.0, "tolerance": 0.05, "title": title}
+        words = [each.replace("{}", thing) for each in table("observed")["brought"]["words"]]
+        row = {"words": words, "wants": [want], "example": f"push the {thing} to the goal"}
+        both = (*columns, *goal)
+        found.append((Observable(name, both, "distance", near=0.05, span=0.5, is_far=True), row))
     return found
 
 
@@ -243,9 +226,9 @@ class _Reading:
     def _phrases(self) -> Lexicon:
         data = table("observed")
         entries = [(each, Sense("phrase", "", {"wants": None})) for each in data["opposite"]]
-        for phrase in family_of(self._spec).phrases:
-            sense = Sense("phrase", "", {"wants": phrase.wants})
-            entries += [(each, sense) for each in phrase.words]
+        for row in family_of(self._spec).phrases:
+            wants = tuple(Want(**_tuples(each)) for each in row["wants"])
+            entries += [(each, Sense("phrase", "", {"wants": wants})) for each in row["words"]]
         columns = {k: v for k, v in data["columns"].items() if k != "parts"}
         returns = data["returns"] if "env_reward" in self._spec.info_keys else {}
         for slot, rows in (("column", columns), ("return", returns)):
@@ -329,14 +312,14 @@ def what_can_be_said(spec: EnvSpec) -> str:
     """Return what can be asked of an environment, by example."""
     known = family_of(spec)
     names = [each.name for each in observables(spec)]
-    examples = [f'"{phrase.example}"' for phrase in known.phrases]
+    examples = [f'"{phrase["example"]}"' for phrase in known.phrases]
     examples.append(f'"keep {names[0]} near 0 within 0.1"')
     examples.append(f'"keep obs {len(spec.obs_names) - 1} below 1"')
     is_solved = spec.solved_return is not None
     examples.append('"get a high return"' if is_solved else '"get a return of at least 100"')
     listed = ", ".join(dict.fromkeys(names[:12])) + (", ..." if len(names) > 12 else "")
     missing = ""
-    if not any("goal" in phrase.example for phrase in known.phrases):
+    if not any("goal" in phrase["example"] for phrase in known.phrases):
         missing = (
             " To bring something somewhere, both must be observed by name: a Dict with puck and "
             "goal, say."

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from typing import Any
 
 from telic.composer.amounts import Reading
 from telic.composer.frames import (
@@ -14,7 +14,6 @@ from telic.composer.frames import (
     Direction,
     Frame,
     Posture,
-    Rule,
     Style,
     Unit,
 )
@@ -49,57 +48,6 @@ _BESIDES = (Direction.UP, Direction.IN_PLACE)
 """directions that another one goes before"""
 
 
-@dataclass(slots=True)
-class _Numbers:
-    """The numbers of a frame: at most one of each kind."""
-
-    amount: Amount | None = None
-    count: int | None = None
-    count_rule: Rule = "about"
-    duration_s: float | None = None
-    period_s: float | None = None
-    bounds: list[Amount] = field(default_factory=list[Amount])
-    """both ends of a range: "at least 1 m/s and at most 3 m/s"; the amount is its middle"""
-
-    def take(self, reading: Reading, amount: Amount | None, count: int | None) -> str | None:
-        """Take a number if all of it is new; return the slot that it fills, else None."""
-        if amount is not None and self._bounds_more(amount):
-            return "amount"
-        said = {
-            "period_s": reading.period_s,
-            "duration_s": reading.duration_s,
-            "count": count,
-            "amount": amount,
-        }
-        said = {name: new for name, new in said.items() if new is not None}
-        if not said or any(getattr(self, name) is not None for name in said):
-            return None
-        for name, new in said.items():
-            setattr(self, name, new)
-        if amount is not None and reading.spread > 0.0:
-            low, high = amount.value - reading.spread, amount.value + reading.spread
-            self.bounds = [
-                Amount(value=low, unit=amount.unit, rule="at_least"),
-                Amount(value=high, unit=amount.unit, rule="at_most"),
-            ]
-        if count is not None and reading.rule is not None:
-            # Of times, one more or less is what comes next.
-            step = {"at_least": 1, "at_most": -1, "about": 0}[reading.rule] * reading.is_strict
-            self.count, self.count_rule = max(1, count + step), reading.rule
-        return next(iter(said)).removesuffix("_s")
-
-    def _bounds_more(self, amount: Amount) -> bool:
-        """Take the other bound of an amount that is known already; return whether it is one."""
-        first = self.amount
-        if first is None or self.bounds or amount.unit != first.unit:
-            return False
-        if {first.rule, amount.rule} != {"at_least", "at_most"}:
-            return False
-        self.bounds = [first, amount]
-        self.amount = Amount(value=(first.value + amount.value) / 2, unit=first.unit, rule="about")
-        return True
-
-
 class Slots:
     """The items of one sketch, taken slot by slot."""
 
@@ -118,9 +66,9 @@ class Slots:
         direction = self._direction()
         ground, hardest, direction = self._ground(direction)
         degree, dimension = self._degree()
-        number = self._number(dimension)
-        amount, turns = number.amount, says.get("turns")
-        if amount is None and turns is not None and number.count is None:
+        numbers = self._numbers(dimension)
+        amount, turns = numbers.pop("amount", None), says.get("turns")
+        if amount is None and turns is not None and "count" not in numbers:
             amount = Amount(value=turns, unit="turns", rule="about")
         if amount is None and degree is None:
             dimension = None
@@ -139,12 +87,7 @@ class Slots:
             degree=degree,
             dimension=self._dimension(degree, dimension, amount, direction),
             amount=amount,
-            bounds=tuple(number.bounds),
-            count=number.count,
-            count_rule=number.count_rule,
-            duration_s=number.duration_s,
-            period_s=number.period_s,
-            until_end=self._until_end(timed=number.duration_s is not None),
+            until_end=self._until_end(timed="duration_s" in numbers),
             ground=ground,
             hardest=hardest,
             part=self.part.name if self.part else None,
@@ -152,6 +95,7 @@ class Slots:
             postures=self._postures(),
             styles=self._styles(),
             phase=self.sketch.phase,
+            **numbers,
         )
 
     def _senses(self, slot: str) -> Iterator[tuple[Item, Sense]]:
@@ -270,9 +214,9 @@ class Slots:
                 return sense.slot == "style" or posed
         return False
 
-    def _number(self, dimension: str | None) -> _Numbers:
-        """Return the amount, count and duration; a second one of a kind stays unused."""
-        found = _Numbers()
+    def _numbers(self, dimension: str | None) -> dict[str, Any]:
+        """Return the numbers of the frame by slot; a second one of a kind stays unused."""
+        found: dict[str, Any] = {}
         for item in self.sketch.items:
             reading = item.reading
             if reading is None or dimension == "energy":
@@ -282,9 +226,29 @@ class Slots:
                 # "speed 2" is one; of "two quick jumps" it is how many.
                 is_named = any(self._senses("dimension")) or 0 < reading.bare < 1
                 amount, count = self._bare(reading, dimension if is_named else None)
-            slot = found.take(reading, amount, count)
-            if slot is not None:
-                self._use(slot, item)
+            said = {
+                "period_s": reading.period_s,
+                "duration_s": reading.duration_s,
+                "count": count,
+                "amount": amount,
+            }
+            said = {name: new for name, new in said.items() if new is not None}
+            first = found.get("amount")
+            middle = _middle(first, amount)
+            if middle is not None and "bounds" not in found:
+                found |= {"amount": middle, "bounds": (first, amount)}
+            elif not said or found.keys() & said.keys():
+                continue
+            else:
+                found |= said
+                if amount is not None and reading.spread > 0.0:
+                    found["bounds"] = _ends(amount, reading.spread)
+                if count is not None and reading.rule is not None:
+                    # Of times, one more or less is what comes next.
+                    step = {"at_least": 1, "at_most": -1, "about": 0}[reading.rule]
+                    found["count"] = max(1, count + step * reading.is_strict)
+                    found["count_rule"] = reading.rule
+            self._use(next(iter(said)).removesuffix("_s"), item)
         return found
 
     def _bare(self, reading: Reading, dimension: str | None) -> tuple[Amount | None, int | None]:
@@ -340,6 +304,23 @@ class Slots:
             found.add(Posture.HIGH)
         found |= self._used("posture")
         return tuple(each for each in Posture if each in found)
+
+
+def _middle(first: Amount | None, other: Amount | None) -> Amount | None:
+    """Return the middle of two ends: "at least 1 m/s and at most 3 m/s"; None: they are none."""
+    if first is None or other is None or first.unit != other.unit:
+        return None
+    if {first.rule, other.rule} != {"at_least", "at_most"}:
+        return None
+    return Amount(value=(first.value + other.value) / 2, unit=first.unit, rule="about")
+
+
+def _ends(middle: Amount, spread: float) -> tuple[Amount, Amount]:
+    low, high = middle.value - spread, middle.value + spread
+    return (
+        Amount(value=low, unit=middle.unit, rule="at_least"),
+        Amount(value=high, unit=middle.unit, rule="at_most"),
+    )
 
 
 def _combined(values: list[str]) -> Degree | None:
