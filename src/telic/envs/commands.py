@@ -1,7 +1,7 @@
-"""Commands that change within an episode, so that one policy obeys a joystick.
+"""Velocity commands that change within an episode, so that one policy follows a joystick.
 
 A command is a forward and a sideways speed and a turning rate, all as the robot sees them. It is
-drawn anew every few seconds; some commands are to stand still, and some give a heading instead of a
+redrawn every few seconds; some commands are to stand still, and some give a heading instead of a
 turning rate: then the rate follows from how far the robot is turned away from it.
 """
 

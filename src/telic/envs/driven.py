@@ -69,32 +69,35 @@ class RobotArguments(CustomArguments):
     """Arguments of a robot whose drives telic built."""
 
     commands: VelocityCommands | None = Field(
-        None, description="what it is commanded, drawn anew every few seconds; None: nothing"
+        None, description="velocity commands, redrawn every few seconds; None: no commands"
     )
     variation: RandomizationLevel = Field(
-        "none", description="how far friction, masses, drives, sensors and pushes differ"
+        "none",
+        description="domain randomization of friction, masses, actuators, sensors and pushes",
     )
     sees_velocity: bool = Field(
-        False, description="show how fast the trunk moves, as an estimator on the robot would"
+        False, description="observe the velocity of the trunk, as a state estimator would give it"
     )
     terrain: TerrainKind = Field(
-        "flat", description="the ground; harder fields for episodes that got away from theirs"
+        "flat",
+        description="kind of terrain; episodes that cross their field continue on harder ones",
     )
     terrain_hardest: float = Field(
-        1.0, gt=0, le=1, description="how hard the hardest fields are, in parts of what there is"
+        1.0, gt=0, le=1, description="difficulty of the hardest fields, relative to the maximum"
     )
-    terrain_seed: int = Field(0, ge=0, lt=2**31, description="what the ground is drawn from")
+    terrain_seed: int = Field(0, ge=0, lt=2**31, description="seed of the terrain")
     terrain_start: Literal["top", "foot"] = Field(
-        "top", description="where on a field: in its middle, or before the way up"
+        "top", description="start on a field: in its middle, or before the way up"
     )
     starts: Literal["standing", "fallen"] = Field(
-        "standing", description="how episodes begin; fallen: dropped in any attitude, limbs anyhow"
+        "standing",
+        description="initial states; fallen: dropped in a random attitude and joint pose",
     )
-    history: PositiveInt = Field(1, description="how many of the latest observations are seen")
+    history: PositiveInt = Field(1, description="number of stacked observations")
     terminate_when_unhealthy: bool = Field(
         False,
         description="end the episode when it has fallen: tilted by more than 70 degrees, or with a "
-        "body on the ground that has no business there (illegal_contacts)",
+        "forbidden body on the ground (illegal_contacts)",
     )
 
 
@@ -104,7 +107,7 @@ def is_driven(model: mujoco.MjModel) -> bool:
 
 
 class RobotTask(TravelTask, ActuatedTask):
-    """A driven robot on a free base; rewards speed, or obeying its commands."""
+    """A driven robot on a free base; rewards speed, or tracking commanded velocities."""
 
     Arguments = RobotArguments
     arguments: RobotArguments
@@ -170,7 +173,7 @@ class RobotTask(TravelTask, ActuatedTask):
     def reward_note(self) -> str:
         """Say what the default reward is."""
         if self.arguments.commands is not None:
-            return "Default reward: obeying the commanded speeds and turning rate."
+            return "Default reward: tracking the commanded velocity and turning rate."
         return super().reward_note()
 
     # ---- episodes
@@ -298,7 +301,7 @@ class RobotTask(TravelTask, ActuatedTask):
         return self._commander.at(self._drawn(_COMMANDS), time, yaw)
 
     def outcome(self, action: Tensor, moved: Tensor) -> StepOutcome:
-        """Reward obeying the command, or speed where there is none; charge effort."""
+        """Reward tracking the command, or speed without one; charge effort."""
         speed = super().outcome(action, moved)
         ends = None
         if self.arguments.terminate_when_unhealthy:
@@ -395,8 +398,8 @@ class Board:
     def next_row(self, row: Tensor, origin: Tensor, place: Tensor, chance: Tensor) -> Tensor:
         """Return the row of fields to start on: the first is any, later ones go by the last.
 
-        Who got half a field away, or from the foot to the top, goes on to a harder one, who hardly
-        moved to an easier one, and who is through with the hardest to any.
+        An episode that got half a field away, or from the foot to the top, is followed by a harder
+        field, one that hardly moved by an easier one, and the hardest one done by any.
 
         Args:
             row: of the last episode, (N,); negative: there was none.

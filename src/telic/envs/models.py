@@ -113,20 +113,20 @@ def _with_floor(
 def _limit(model: mujoco.MjModel, notes: list[str]) -> None:
     """Limit the controls that have no limits, by what follows from the model."""
     names = action_names(model)
-    told: dict[str, list[str]] = {}
+    limited: dict[str, list[str]] = {}
     for i in np.flatnonzero(model.actuator_ctrllimited == 0):
         low, high, why = _sensible_range(model, int(i))
         model.actuator_ctrlrange[i] = (low, high)
         model.actuator_ctrllimited[i] = 1
-        told.setdefault(f"[{low:.3g}, {high:.3g}] ({why})", []).append(names[i])
-    for limits, which in told.items():
+        limited.setdefault(f"[{low:.3g}, {high:.3g}] ({why})", []).append(names[i])
+    for limits, which in limited.items():
         notes.append(
             f"No ctrlrange in the model for {', '.join(which)}: controls are limited to {limits}."
         )
 
 
 def _sensible_range(model: mujoco.MjModel, i: int) -> tuple[float, float, str]:
-    """Return what an actuator without limits may be told, and why."""
+    """Return a control range for an actuator without limits, and the reason."""
     gain = float(abs(model.actuator_gainprm[i, 0])) or 1.0
     gear = float(abs(model.actuator_gear[i, 0])) or 1.0
     joint = int(model.actuator_trnid[i, 0])
@@ -151,7 +151,7 @@ def _sensible_range(model: mujoco.MjModel, i: int) -> tuple[float, float, str]:
 
 
 def is_position(model: mujoco.MjModel, i: int) -> bool:
-    """Say whether an actuator is told a position: its force pulls back to it."""
+    """Say whether an actuator is a position servo: its force pulls towards the control."""
     affine = model.actuator_biastype[i] == int(mujoco.mjtBias.mjBIAS_AFFINE)
     fixed = model.actuator_gaintype[i] == int(mujoco.mjtGain.mjGAIN_FIXED)
     pulls = model.actuator_biasprm[i, 1] < 0.0 < model.actuator_gainprm[i, 0]

@@ -43,7 +43,7 @@ class MujocoEnv(VecEnv):
     A simulation in which the engine gives up (out of memory, a singular model) is cut off: its
     transition is marked truncated and it starts a new episode; should that fail at its first step,
     an error is raised. A simulation that diverges (NaN or huge numbers) is put back to its default
-    pose by MuJoCo itself, as in Gymnasium, and its episode goes on; `info["diverged"]` tells.
+    pose by MuJoCo itself, as in Gymnasium, and its episode continues; `info["diverged"]` tells.
     """
 
     def __init__(
@@ -138,7 +138,7 @@ class MujocoEnv(VecEnv):
             self._left = (left * self.max_episode_steps).ceil().long()
 
     def state_dict(self) -> dict[str, Any]:
-        """Return everything needed to go on bit for bit; the tensors are copies."""
+        """Return everything needed to resume bit for bit; the tensors are copies."""
         return {
             "id": self.spec.id,
             "simulation": self.sim.state(),
@@ -198,7 +198,7 @@ class MujocoEnv(VecEnv):
         return self.sim.complaints()
 
     def close(self) -> None:
-        """Free threads and memory, as far as nobody holds a field of the simulation."""
+        """Free threads and memory, unless a field of the simulation is still in use."""
         self._transition.forget()
         self._blocks = self._foreseen = None
         del self.sim, self.task, self._transition
@@ -233,7 +233,7 @@ class MujocoEnv(VecEnv):
     def _ending(
         self, terminated: Tensor | None, cut: Tensor | None
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """Return who is terminated, truncated and done, by task, time limit or engine failure."""
+        """Return what is terminated, truncated and done, by task, time limit or engine failure."""
         self._left = self._left - 1
         truncated = self._left <= 0
         if cut is not None:

@@ -181,7 +181,7 @@ class TravelTask(CustomTask):
         return StepOutcome(forward + control + survive, terminated, values)
 
     def _health(self) -> tuple[Tensor, Tensor | None]:
-        """Return the reward for being healthy, and who is not if that ends the episode."""
+        """Return the reward for health, and where its lack ends the episode."""
         bounds, height = self.arguments.healthy_z_range, self._height
         if bounds is None or height is None:
             return torch.zeros_like(self.qpos[:, 0]), None

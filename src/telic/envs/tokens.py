@@ -2,7 +2,7 @@
 
 A tracker that follows motions has a decoder from a token and the robot's own senses to targets of
 its joints. `telic track export --tokens` writes that decoder beside a copy of the robot's model,
-whose text names the file; whoever makes an environment of that model gets one whose actions are
+whose text names the file; an environment made of that model has actions that are
 tokens before they are rounded, each number between the values that motions were seen to use.
 """
 

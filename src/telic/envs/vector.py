@@ -64,7 +64,7 @@ class Info(Mapping[str, Tensor]):
         """Read values through `compute`.
 
         Args:
-            compute: gives the exact value of a name, (N, ...), in memory nobody else writes.
+            compute: gives the exact value of a name, (N, ...), in memory of its own.
             schema: the names, and what they mean.
             values: exact values known already; taken over.
         """
@@ -133,7 +133,7 @@ class Info(Mapping[str, Tensor]):
 
 
 class _Rows(Info):
-    """Some rows of another info, copied at first ask: a write to them reaches nobody else."""
+    """Some rows of another info, copied at first ask: writing to them affects nothing else."""
 
     __slots__ = ("_parent", "_rows")
 

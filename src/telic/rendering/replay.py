@@ -286,7 +286,7 @@ def own_frames(trajectory: Trajectory, rows: np.ndarray, job: RenderJob) -> Iter
     from telic.envs.foreign import builder
 
     facts = trajectory.facts
-    # The time limit is ours; whoever made the environment need not know of it.
+    # The time limit is ours; the environment need not know of it.
     own = {name: value for name, value in facts.env_kwargs.items() if name != "max_episode_steps"}
     env: Any = builder(facts.env_id, {**own, "render_mode": "rgb_array"})()
     repeats = np.bincount(rows, minlength=len(trajectory))

@@ -77,7 +77,7 @@ def build(record: RobotRecord, folder: Path, name: str) -> Path:
     made = folder / "made" / _digest("\n".join(made_from))
     if made.is_file():
         target = folder / made.read_text(errors="replace").strip() / f"{name}.xml"
-        # One that was changed since is not what its folder is called after, and is made anew.
+        # One that was changed since is not what its folder is called after, and is rebuilt.
         if target.is_file() and _digest(target.read_text(errors="replace")) == target.parent.name:
             return target
     text = driven(guessed(Path(record.model), record.model_dump(exclude={"model"})))

@@ -2,7 +2,7 @@
 
 The files lie in packages of the public index. They are downloaded without being installed, compared
 with a hash on record, and unpacked into the user's cache; nothing of them is in this package. What
-was changed there since is fetched anew.
+was changed there since is fetched again.
 """
 
 from __future__ import annotations
@@ -130,7 +130,7 @@ def is_fetched(robot: NamedRobot) -> bool:
 
 
 def fetch(robot: NamedRobot) -> Path:
-    """Return the model of a robot, downloaded at the first need, and anew where it was changed.
+    """Return the model of a robot, downloaded at the first need, and again if it was changed.
 
     Raises:
         ResourceError: the package cannot be downloaded.
@@ -172,7 +172,7 @@ def _is_as_recorded(robot: NamedRobot, home: Path) -> bool:
 
 
 def content_of(robot: NamedRobot, home: Path) -> str:
-    """Return the hash of a robot's files and their names, whoever else has files there."""
+    """Return the hash of a robot's files and their names, independent of other files there."""
     total = hashlib.sha256()
     for part in sorted(robot.parts):
         files = files_below(home / part) if (home / part).is_dir() else [home / part]

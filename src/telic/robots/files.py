@@ -57,7 +57,7 @@ def model_documents(model: Path) -> list[ModelDocument]:
         try:
             root = ElementTree.parse(path).getroot()
         except (OSError, ElementTree.ParseError):
-            continue  # whoever builds the model says what is wrong with it
+            continue  # building the model reports the error
         documents[path, home] = ModelDocument(path, home, root)
         for tag, name in _names(root):
             # MuJoCo reads what a model includes relative to the model itself, older versions beside

@@ -1,4 +1,4 @@
-"""What a robot is beside its model: pose, drives, feet; guessed where nobody said, in one file.
+"""What a robot is beside its model: pose, drives, feet; guessed where unspecified, in one file.
 
 A drive is a position controller. Its stiffness follows from the inertia of the rotor behind the
 gear as the joint feels it (armature) at a natural frequency of 10 Hz, twice critically damped, as

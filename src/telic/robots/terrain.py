@@ -87,7 +87,7 @@ def ground_in(arguments: Mapping[str, Any]) -> Ground:
 
 
 def on_fresh_ground(arguments: dict[str, Any]) -> dict[str, Any]:
-    """Return the arguments of an environment like it, whose ground nobody was trained on."""
+    """Return the arguments of an environment like it, on terrain that was not used in training."""
     ground = ground_in(arguments)
     if ground.kind == "flat":
         return arguments

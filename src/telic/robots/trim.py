@@ -2,7 +2,7 @@
 
 Models come as scenes, with balls, walls and targets beside the robot; with a base on six rails
 where others have a free joint; with a base that is fixed because a library adds the joint; with
-joints that nobody drives. The file stays as it is: this changes the model that was read from it.
+joints without actuators. The file stays as it is: this changes the model that was read from it.
 """
 
 from __future__ import annotations
@@ -152,7 +152,7 @@ def _delete_joint(spec: mujoco.MjSpec, joint: mujoco.MjsJoint) -> None:
 def straighten(spec: mujoco.MjSpec, name: str | None, facing_deg: float) -> mujoco.MjSpec:
     """Return the model with the frame of its free base upright and ahead along x, as it rests.
 
-    What a robot senses, and where it is told to go, is told in that frame. The robot itself is
+    Sensors and commands of a robot are expressed in that frame. The robot itself is
     turned about the vertical so that it faces along x; its parts stay where they are on it.
     """
     base = spec.body(name or "")

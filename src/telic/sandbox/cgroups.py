@@ -145,7 +145,7 @@ def find_home(
 
 
 def has_limits(group: Path) -> bool:
-    """Say whether somebody limits memory or processors of a group."""
+    """Say whether memory or CPU of a group is limited."""
     memory, share = _read(group / "memory.max").strip(), _read(group / "cpu.max").split()
     cores = _read(group / "cpuset.cpus").strip()
     return memory not in ("", "max") or (bool(share) and share[0] != "max") or bool(cores)

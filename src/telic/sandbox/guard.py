@@ -1,6 +1,6 @@
 """The guard on attributes: foreign code asks an object only for what its kind offers.
 
-Whether `x.parse` is harmless depends on what x is, which nobody knows before the code runs. So the
+Whether `x.parse` is harmless depends on what x is, which is not known before the code runs. So the
 code is rewritten: every `x.name` that is not a member of a module, nor of the code's own `self`,
 becomes a call of `ask(x, "name")`, under a name that no Python text can spell. What `ask` allows is
 the list in `offered`, and whatever belongs to objects of the foreign code's own classes.

@@ -220,7 +220,7 @@ class Worker:
                 raise ended(code, self._limits.cpu_s, self.log, tail)
             watch.check()
             if is_held:
-                heard_at = running_clock(pid)  # who must stand still has nothing to say
+                heard_at = running_clock(pid)  # a paused worker cannot send
             if running_clock(pid) - heard_at > self._patience_s:
                 raise silent(self._patience_s, self._doing)
 

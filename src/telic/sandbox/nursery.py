@@ -1,8 +1,8 @@
 """A process that has imported everything and runs nothing: workers are forks of it.
 
 Importing takes longer than most of what a worker does. While `prewarmed` is in force a nursery
-imports once, next to whatever else goes on, and every worker begins as a fork of it. It never sees
-a request: a fork reads its first message from a pipe of its own, as a worker that was started anew
+imports once, in the background, and every worker begins as a fork of it. It never sees
+a request: a fork reads its first message from a pipe of its own, as a newly started worker
 does, and from there on it is the same worker, confined in the same way, serving once.
 
 The nursery ends when its socket closes, so with its host however that dies, and the kernel ends its
@@ -41,7 +41,7 @@ _ORDER_BYTES = 1 << 16
 def loading() -> Generator[None]:
     """Import in this block without looking for garbage: what is loaded stays.
 
-    Nobody looks through it later either, here and in forks; and so these go on sharing its memory.
+    Later collections skip it as well, here and in forks, so that forks keep sharing its memory.
     """
     gc.disable()
     try:
@@ -148,7 +148,7 @@ def prewarmed(modules: Sequence[str]) -> Generator[None]:
 
 
 def fork_worker(folder: Path | None, *, stderr: int) -> ForkedProcess | None:
-    """Fork a worker where there is a nursery; None: start one anew."""
+    """Fork a worker where there is a nursery; None: there is none."""
     nursery = _shared.nursery
     return None if nursery is None else nursery.fork(folder, stderr=stderr)
 
@@ -157,7 +157,7 @@ def fork_worker(folder: Path | None, *, stderr: int) -> ForkedProcess | None:
 
 
 def serve(connection: socket.socket) -> None:
-    """Fork a worker for each order until nobody is left to order."""
+    """Fork a worker for each order until the host closes the connection."""
     children: dict[int, int] = {}
     waker, wake = os.pipe()
     os.set_blocking(wake, False)
@@ -191,7 +191,7 @@ def _reap(children: dict[int, int]) -> None:
         ended, status = os.waitpid(pid, os.WNOHANG)
         if ended:
             told = children.pop(pid)
-            with contextlib.suppress(BrokenPipeError):  # nobody wants to know any more
+            with contextlib.suppress(BrokenPipeError):  # the host no longer listens
                 os.write(told, str(os.waitstatus_to_exitcode(status)).encode())
             os.close(told)
 

@@ -61,7 +61,7 @@ class HostChannel:
                     raise EOFError("The host is gone.")
 
     def heartbeat(self, seconds: float, doing: str = "") -> None:
-        """Ask to be ended if nothing more is heard for this long; `doing` says what goes on."""
+        """Ask to be ended if nothing more is sent for this long; `doing` describes the work."""
         self.post("beat", seconds=seconds, doing=doing)
 
     def should_stop(self) -> bool:

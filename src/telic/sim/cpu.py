@@ -157,7 +157,7 @@ class CpuSimulation(Simulation):
             self._run_after_step()
 
     def reset(self, mask: Tensor, qpos: Tensor, qvel: Tensor) -> None:
-        """Start anew where `mask`; see `Simulation.reset`."""
+        """Start again where `mask`; see `Simulation.reset`."""
         ids = mask.nonzero().to(torch.int32)
         if len(ids) == 0:
             return

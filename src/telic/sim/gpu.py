@@ -8,7 +8,7 @@ What is done differently from the CPU:
   3 to 4 % faster, equal at convergence.
 - Numbers are float32, and the solver's tolerance is 1e-6 instead of 1e-8.
 - A simulation that diverges keeps its last sound state and is truncated; the CPU puts it back to
-  the default pose and goes on.
+  the default pose and continues.
 
 docs/explanation/gpu.md has the measured effect on each environment.
 """
@@ -45,7 +45,7 @@ _COMPUTED_BY = {
     "subtree_angmom": "subtree_vel",
 }
 
-# What must be computed anew after a reset before fields describe the new state, cheapest first.
+# What must be recomputed after a reset before fields describe the new state, cheapest first.
 # The rest of the forward dynamics would cost as much as a whole substep.
 _PLACES = ("kinematics", "com_pos")
 _MOTION = (*_PLACES, "com_vel")
@@ -212,7 +212,7 @@ class GpuSimulation(Simulation):
         self._guard()
 
     def reset(self, mask: Tensor, qpos: Tensor, qvel: Tensor) -> None:
-        """Start anew where `mask`; see `Simulation.reset`."""
+        """Start again where `mask`; see `Simulation.reset`."""
         rows = mask[:, None]
         self._qpos.copy_(torch.where(rows, qpos.to(self._qpos.dtype), self._qpos))
         self._qvel.copy_(torch.where(rows, qvel.to(self._qvel.dtype), self._qvel))

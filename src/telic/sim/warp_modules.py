@@ -2,7 +2,7 @@
 
 Warp compiles a module when the first of its kernels is launched, one after another: a minute for a
 new robot. Which modules a call needs is found out by making it with nothing launched. Processes
-that share a folder then take one after another of them; whoever comes later finds them in the
+that share a folder then take one after another of them; later processes find them in the
 cache. (Threads were tried: eight of them took 26 s where one took 30.)
 """
 
@@ -32,7 +32,7 @@ def load_modules(call: Callable[[], object], shared: Path | None = None) -> int:
 
 
 def _take(path: Path) -> bool:
-    """Say whether nobody was here before."""
+    """Create a marker file; return whether it is new."""
     try:
         path.touch(exist_ok=False)
     except FileExistsError:

@@ -112,7 +112,7 @@ class SimulatorEnv(VecEnv):
     """N environments in simulator processes."""
 
     resumable = False
-    """a simulator's state is its own: a resumed run goes on with new episodes"""
+    """a simulator's state is its own: a resumed run continues with new episodes"""
 
     def __init__(
         self,

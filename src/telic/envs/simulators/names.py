@@ -1,6 +1,6 @@
 """The names of simulated environments, "mjlab:TASK", and what is known of the simulators.
 
-Light: whoever asks whether an environment is one of these loads nothing else.
+Light: asking whether an environment is one of these loads nothing else.
 """
 
 from __future__ import annotations
@@ -55,14 +55,14 @@ class SimulatedTask(NamedTuple):
 def simulated(env: str) -> SimulatedTask | None:
     """Return what a name like "mjlab:TASK" means; None: it is another environment.
 
-    The task may be missing: whoever starts the simulator says which there are.
+    The task may be missing: starting the simulator then lists the known ones.
     """
     simulator, colon, task = env.partition(":")
     return SimulatedTask(simulator, task) if colon and simulator in ADAPTERS else None
 
 
 def with_python(env: str, python: str | None) -> str:
-    """Return the environment that is meant by a name and the Python that it shall run in."""
+    """Return the environment that is meant by a name and the Python to run it in."""
     return env if python is None or simulated(env) else f"vector:{env}"
 
 

@@ -37,7 +37,7 @@ def _make(order: dict[str, Any]) -> Any:
     place, colon, name = task.rpartition(":")
     if colon and (place.endswith(".py") or not _is_registered(task)):
         return _of_class(getattr(_module(place), name), count, arguments)
-    if "vectorization_mode" in arguments:  # whoever chooses one chooses its settings, too
+    if "vectorization_mode" in arguments:  # with its settings
         return gymnasium.make_vec(task, num_envs=count, **arguments)
     same_step = {"autoreset_mode": vector.AutoresetMode.SAME_STEP}
     return gymnasium.make_vec(
@@ -130,7 +130,7 @@ class VectorSimulator:
         }
 
     def reset(self, seeds: list[int]) -> None:
-        """Start new episodes; the environments go on by their own generators afterwards."""
+        """Start new episodes; afterwards the environments use their own generators."""
         obs, _ = self._env.reset(seed=seeds)
         self.arrays["obs"][:] = _rows(self._obs_space, obs)
 
