@@ -1,11 +1,6 @@
-"""Step our environments and Gymnasium's side by side from the same states with the same actions.
-
-Run as a program to see the table:  python -m tests.envs.parity [steps]
-"""
+"""Step our environments and Gymnasium's side by side from the same states with the same actions."""
 
 from __future__ import annotations
-
-import sys
 
 import gymnasium
 import mujoco
@@ -14,7 +9,6 @@ import torch
 
 from telic.envs import make
 from telic.envs.mujoco import MujocoEnv
-from telic.envs.tasks import TASKS
 
 FIELDS = ("qpos", "qvel", "xpos", "xquat", "xipos", "cvel", "subtree_com", "cfrc_ext", "time")
 
@@ -82,18 +76,3 @@ def _place(single: gymnasium.Env, ours: MujocoEnv, row: int) -> np.ndarray:
     mujoco.mj_resetData(inner.model, inner.data)
     inner.set_state(*(ours.sim.field(name)[row].numpy().copy() for name in ("qpos", "qvel")))
     return inner._get_obs()
-
-
-def main(steps: int = 1000) -> None:
-    """Print the largest deviations of all ten tasks."""
-    print(f"{steps} steps in each of 2 environments; largest deviation from Gymnasium (float64)\n")
-    for name in TASKS:
-        found = compare(name, steps)
-        gap, where = found.worst
-        print(f"{name:28s} {found.episodes:4d} episodes ended   largest {gap:.1e} ({where})")
-        for key, each in found.largest.items():
-            print(f"    {key:32s} {each:.1e}")
-
-
-if __name__ == "__main__":
-    main(*map(int, sys.argv[1:2]))

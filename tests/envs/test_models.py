@@ -54,18 +54,6 @@ def test_a_bare_motor_without_limits_is_strong_enough_for_its_arm(tmp_path):
     assert any("against gravity" in note for note in env.spec.notes)
 
 
-def test_effort_is_a_share_of_full_force_whatever_the_motors(tmp_path):
-    for limit in (0.4, 1.0, 35.0):
-        motor = f'<motor joint="j" ctrlrange="-{limit} {limit}"/>'
-        path = written(tmp_path, ARM.format(actuator=motor, joint=""), f"arm{limit}.xml")
-        env = make(path, num_envs=2)
-        env.reset()
-        info = env.step(torch.tensor([[limit], [-0.5 * limit]])).info
-        assert q.effort(info).tolist() == pytest.approx([1.0, 0.25])
-        assert q.control_effort(info).tolist() == pytest.approx([1.0, 0.25])
-        assert q.action_strength(info)[:, 0].tolist() == pytest.approx([1.0, -0.5])
-
-
 def test_a_robot_driven_by_positions_holds_its_keyframe_by_doing_nothing(tmp_path):
     arm = ARM.format(actuator='<position joint="j" kp="90" kv="9" ctrlrange="-2 2"/>', joint="")
     arm = arm.replace("</mujoco>", '<keyframe><key qpos="-1.0"/></keyframe></mujoco>')

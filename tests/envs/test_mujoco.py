@@ -71,13 +71,6 @@ def test_arguments_have_gymnasiums_names_and_defaults():
             assert getattr(ours, key) == parameter.default, (name, key)
 
 
-def test_an_unknown_argument_is_refused_with_the_closest_names():
-    with pytest.raises(ConfigError, match="ctrl_cost_weight"):
-        make("HalfCheetah-v5", num_envs=1, control_cost_weight=0.2)
-    with pytest.raises(ConfigError, match="frame_skip"):
-        make("HalfCheetah-v5", num_envs=1, frame_skip=0)
-
-
 def test_gradients_and_inference_mode_stay_outside():
     with torch.inference_mode():
         env = make("Hopper-v5", num_envs=3, max_episode_steps=2)

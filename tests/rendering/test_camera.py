@@ -37,12 +37,6 @@ def test_what_cannot_travel_is_seen_whole_from_a_fixed_place():
     assert half_width > 1.1
 
 
-def test_what_moves_in_a_plane_is_seen_from_the_top_unless_asked_otherwise():
-    reacher = model("Reacher")
-    assert place_cameras(reacher, reacher.qpos0[None], 0.02)[0].elevation_deg < -89
-    assert place_cameras(reacher, reacher.qpos0[None], 0.02, "side")[0].elevation_deg > -20
-
-
 def corners_seen(robot, poses, camera_list, pixels=180, aspect=4 / 3):
     """Return where the corners of the box around the robot are, in half heights of the picture."""
     half = np.tan(np.radians(22.5))

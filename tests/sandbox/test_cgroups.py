@@ -8,7 +8,7 @@ import pytest
 
 from telic.errors import ResourceError
 from telic.sandbox import cgroups, host
-from telic.sandbox.cgroups import GroupHome, WorkerGroup, find_home, group_for, remove_stale_groups
+from telic.sandbox.cgroups import GroupHome, find_home, group_for, remove_stale_groups
 from telic.sandbox.host import run_worker
 from telic.sandbox.limits import MEBIBYTE, Limits
 from telic.training.machine import examine
@@ -69,15 +69,6 @@ def test_groups_are_made_beside_the_own_one_where_the_parent_is_divided(tmp_path
     fake.group("user.slice/app.slice", divided="memory pids")
     fake.own.joinpath("cgroup.procs").write_text("1\n2\n")
     assert fake.find() == GroupHome(fake.top / "user.slice" / "app.slice", "")
-
-
-def test_only_what_is_mounted_is_looked_at(tmp_path):
-    fake = FakeHierarchy(tmp_path, "/docker/abc/inner", root="/docker/abc")
-    fake.group(".", divided="memory pids")
-    assert fake.find().path == fake.top
-    outside = FakeHierarchy(tmp_path / "other", "/docker/abc", root="/docker/abc")
-    (outside.proc / "self" / "cgroup").write_text("0::/elsewhere\n")
-    assert "in no cgroup" in outside.find().why
 
 
 @pytest.mark.parametrize(
@@ -143,17 +134,6 @@ def test_groups_of_hosts_that_are_gone_are_swept_and_those_of_living_ones_are_no
     assert again is not None
     left = {path.name for path in tmp_path.iterdir()}
     assert left == {mine.path.name, again.path.name, "somebody"}
-
-
-def test_where_the_kernel_refuses_the_worker_runs_without_a_group(tmp_path, monkeypatch):
-    assert group_for(1, LIMITS, GroupHome(tmp_path / "missing", "")) is None
-
-    def refuse(self, pid):
-        raise PermissionError(1, "Operation not permitted")
-
-    monkeypatch.setattr(WorkerGroup, "admit", refuse)
-    assert group_for(1, LIMITS, GroupHome(tmp_path, "")) is None
-    assert not list(tmp_path.iterdir())
 
 
 def test_an_end_for_lack_of_memory_is_told_as_the_watch_tells_it(tmp_path, monkeypatch):

@@ -63,7 +63,7 @@ def catalogue() -> list[EnvSummary]:
     """Return one line per environment; looks inside only those that are cheap to build."""
     about = "Brought by an installed package."
     return [
-        *(_summary_of_task(name) for name in TASKS),
+        *(_summary_of_task(describe(name)) for name in TASKS),
         *(_summary(name) for name in _registered()),
         *(
             EnvSummary(id=name, description=about, fast=False, max_episode_steps=None)
@@ -77,10 +77,9 @@ def _brought() -> list[str]:
     return plugin_names("environments", {*TASKS, *gymnasium.registry})
 
 
-def _summary_of_task(name: str) -> EnvSummary:
-    spec = describe(name)
+def _summary_of_task(spec: EnvSpec) -> EnvSummary:
     return EnvSummary(
-        id=name,
+        id=spec.id,
         description=spec.description,
         fast=True,
         max_episode_steps=spec.max_episode_steps,

@@ -1,4 +1,4 @@
-"""One door to every environment: by id, by class or by model file."""
+"""Make any environment: by id, by class or by model file."""
 
 from __future__ import annotations
 
@@ -58,10 +58,14 @@ def make(
         )
     name = str(robot_path(name) or name)
     if name in TASKS:
-        return make_task(name, num_envs=num_envs, device=device, seed=seed, **arguments)
+        kind, num_threads = TASKS[name], arguments.pop("num_threads", None)
+        checked = kind.Arguments.parse(arguments)
+        model = load_model(checked.xml_file)
+        sim = simulate(model, num_envs, device=device, num_threads=num_threads)
+        return MujocoEnv(sim, kind(checked, sim), seed=seed)
     if name.endswith((".xml", ".mjcf", ".mjb", ".urdf")):
         return make_mjcf(name, num_envs=num_envs, device=device, seed=seed, **arguments)
-    build = None if ":" in name else other_environment(name)
+    build = None if ":" in name else _plugin(name)
     if build is not None:
         env = build(num_envs=num_envs, device=device, seed=seed, **arguments)
         env.spec = env.spec.model_copy(update={"id": name})  # however it was made, this is its name
@@ -71,29 +75,12 @@ def make(
     return make_gymnasium(name, num_envs=num_envs, device=device, seed=seed, **arguments)
 
 
-def other_environment(name: str) -> Callable[..., VecEnv] | None:
-    """Return what builds an environment that a package brings; None for those telic knows."""
+def _plugin(name: str) -> Callable[..., VecEnv] | None:
+    """Return what builds an environment of an installed package; None for those telic knows."""
     import gymnasium
 
     own = {*TASKS, *gymnasium.registry}
     return None if name in own else load_plugin("environments", name, own)
-
-
-def make_task(
-    name: str,
-    *,
-    num_envs: int = 64,
-    device: str = "cpu",
-    seed: int | Sequence[int] = 0,
-    num_threads: int | None = None,
-    **arguments: Any,
-) -> MujocoEnv:
-    """Return N environments of one of the ten MuJoCo tasks."""
-    kind = TASKS[name]
-    checked = kind.Arguments.parse(arguments)
-    model = load_model(checked.xml_file)
-    sim = simulate(model, num_envs, device=device, num_threads=num_threads)
-    return MujocoEnv(sim, kind(checked, sim), seed=seed)
 
 
 _CONTROL_STEP_S = 0.02  # least time between decisions; walking robots use 0.02 to 0.05
