@@ -25,6 +25,7 @@ from telic.authors.candidate import (
     weights_in,
     worth,
 )
+from telic.authors.request import SessionConfig
 from telic.authors.scene import table
 from telic.core.config import Record
 from telic.envs import make
@@ -32,8 +33,7 @@ from telic.errors import TelicError, UsageError
 from telic.judges.episode import RecordedEpisode
 from telic.judges.validation import Trial
 from telic.judges.verdict import WHOLE, Disagreement
-from telic.storage.facts import SessionRequestFacts
-from telic.storage.files import read_facts, read_record
+from telic.storage.files import read_record
 from telic.storage.layout import MemberFolder, SessionFolder, list_sessions
 from telic.storage.scalars import read_rows
 from telic.storage.trajectories import read_trajectory
@@ -221,7 +221,7 @@ class SessionHistory(NamedTuple):
         member = self._best_of(iteration)
         path = self.folder.iteration(iteration.number).episode(member.member, member.median_episode)
         asked = (
-            read_facts(self.folder.config, SessionRequestFacts)["env"],
+            read_record(self.folder.config, SessionConfig).env,
             self.candidates[iteration.number].env_args,
         )
         trajectory = read_trajectory(path, asked)
@@ -381,13 +381,13 @@ def recall(folder: SessionFolder, env: str, intent: str) -> LessonMemory:
 
 
 def _lessons_of(folder: SessionFolder, env: str) -> list[RememberedLesson]:
-    request = read_facts(folder.config, SessionRequestFacts)
-    if request["env"] != env or not folder.summary.exists():
+    request = read_record(folder.config, SessionConfig)
+    if request.env != env or not folder.summary.exists():
         return []
     files = [folder.iteration(number).candidate for number in folder.iterations()]
     candidates = [read_record(path, RewardCandidate) for path in files if path.exists()]
     return [
-        RememberedLesson(session=folder.name, intent=request["intent"], lesson=lesson)
+        RememberedLesson(session=folder.name, intent=request.intent, lesson=lesson)
         for lesson in latest_lessons(candidates)
     ]
 

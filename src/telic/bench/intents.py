@@ -36,21 +36,19 @@ from telic.bench.results import (
     open_folder,
     session_options,
     tally,
+    total_usd,
 )
 from telic.core.events import BenchCase, BenchEvent, Event, Listener, ignore
 from telic.errors import BadEnvironment, NotUnderstood, Refused, TelicError
 from telic.judges.code import judge_files
-from telic.llm.client import REPLIES
 from telic.report.html import render_page
-from telic.session.budget import steps_taken
+from telic.session.budget import paid, steps_taken
 from telic.session.loop import Session
 from telic.session.loop import run as run_a_session
 from telic.session.records import SessionSummary, read_summary
-from telic.storage.facts import PaidFacts
 from telic.storage.files import (
     JsonLines,
     as_record,
-    read_facts,
     read_json_lines,
     read_record,
     write_json,
@@ -288,11 +286,7 @@ def _criteria(member: MemberScore) -> tuple[CriterionResult, ...]:
 
 def _usd(sessions: Path) -> float | None:
     """Return what models cost in all sessions of a case; None when a part is unknown."""
-    # A killed writer may have left an unfinished file; its name starts with a dot.
-    paths = [path for path in sessions.glob(f"*/{REPLIES}/*.json") if path.name[0] != "."]
-    prices = [read_facts(path, PaidFacts)["charge"]["usd"] for path in sorted(paths)]
-    known = [price for price in prices if price is not None]
-    return float(sum(known)) if len(known) == len(prices) else None
+    return total_usd([paid(each)[0] for each in list_sessions(sessions)])
 
 
 def _seen_from(folder: Path, *paths: Path) -> str | None:

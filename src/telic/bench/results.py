@@ -66,11 +66,9 @@ class Suite(Config):
     @field_validator("case")
     @classmethod
     def _distinct(cls, cases: tuple[Case, ...]) -> tuple[Case, ...]:
-        seen: set[str] = set()
-        for case in cases:
-            if case.id in seen:
-                raise ValueError(f'Two cases have the id "{case.id}".')
-            seen.add(case.id)
+        for name, times in Counter(case.id for case in cases).items():
+            if times > 1:
+                raise ValueError(f'Two cases have the id "{name}".')
         return cases
 
     def select(
@@ -317,7 +315,7 @@ def tally(
         median_seconds_to_pass=_median([each.seconds for each in passes]),
         median_steps_to_pass=_median([each.env_steps for each in passes]),
         seconds=sum(each.seconds for each in ended),
-        usd=_sum([each.usd for each in ended]),
+        usd=total_usd([each.usd for each in ended]),
         results=tuple(ended),
     )
 
@@ -361,6 +359,7 @@ def _median(values: Sequence[float | None]) -> float | None:
     return median(numbers) if numbers else None
 
 
-def _sum(values: Sequence[float | None]) -> float | None:
+def total_usd(values: Sequence[float | None]) -> float | None:
+    """Return a sum of dollars; None when a part is unknown."""
     numbers = [value for value in values if value is not None]
     return sum(numbers) if len(numbers) == len(values) else None

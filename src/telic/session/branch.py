@@ -63,7 +63,8 @@ def branch(
         raise UsageError(_no_such(origin, iteration))
     config = read_record(origin.config, SessionConfig).replace(**changes)
     folder = new_session(runs_dir or origin.path.parent)
-    require_free(folder.path.parent, _size(source.path), "A branch")
+    size = sum(path.stat().st_size for path in source.path.rglob("*") if path.is_file())
+    require_free(folder.path.parent, size, "A branch")
     # Built under another name, and a session only once its request is there: a copy that was killed
     # must not look like one.
     building = SessionFolder(folder.path.with_name(f"{TEMPORARY_MARK}{os.getpid()}-{folder.name}"))
@@ -119,7 +120,3 @@ def _no_such(origin: SessionFolder, iteration: int) -> str:
     ]
     there = ", ".join(map(str, judged)) or "none yet"
     return f"{origin.name} has no judged iteration {iteration}; it has: {there}."
-
-
-def _size(folder: Path) -> int:
-    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())

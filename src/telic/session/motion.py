@@ -49,7 +49,7 @@ def chosen(config: SessionConfig, spec: EnvSpec) -> Reference | None:
     intent, env, asked = config.intent, config.env, config.motion
     if asked == NONE or config.model is not None:
         return None
-    if asked is None and not _is_driven(spec):
+    if asked is None and "commands" not in spec.arguments:
         return None
     wish = _wish(intent, spec)
     if asked is None:
@@ -65,10 +65,6 @@ def chosen(config: SessionConfig, spec: EnvSpec) -> Reference | None:
     if os.sep in asked or os.path.isdir(place):
         return _found(robot, place, intent, wish)
     return _made(robot, wish, asked)
-
-
-def _is_driven(spec: EnvSpec) -> bool:
-    return "commands" in spec.arguments
 
 
 def _wish(intent: str, spec: EnvSpec) -> MotionWish | None:

@@ -202,18 +202,6 @@ class StepFacts(TypedDict):
     global_step: int
 
 
-class ChargeFacts(TypedDict):
-    """What a reply cost."""
-
-    usd: float | None
-
-
-class PaidFacts(TypedDict):
-    """A reply of a model."""
-
-    charge: ChargeFacts
-
-
 class SessionResultFacts(TypedDict):
     """summary.json of a session."""
 
