@@ -144,10 +144,13 @@ def test_what_cannot_be_seen_is_unknown(watching, episodes):
     assert verdict.score is None and "cannot be seen" in (verdict.reason or "")
 
 
-@pytest.mark.parametrize("role", ["vision_criteria", "vision_judge"])
 @pytest.mark.parametrize(
-    ("fault", "reason"),
-    [("down", "is down"), ("refusing", "declined"), ("malformed", "no valid")],
+    ("role", "fault", "reason"),
+    [
+        ("vision_criteria", "down", "is down"),
+        ("vision_judge", "refusing", "declined"),
+        ("vision_judge", "malformed", "no valid"),
+    ],
 )
 def test_a_model_that_does_not_answer_is_unknown_never_zero(
     watching, episodes, role, fault, reason

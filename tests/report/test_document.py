@@ -21,13 +21,13 @@ from telic.report.charts import (
     RowChart,
     Shares,
     Tree,
+    draw,
     in_characters,
     short,
     ticks,
 )
 from telic.report.html import LARGEST_INLINE, render_page
 from telic.report.markdown import plain, render_markdown
-from telic.report.svg import draw
 from tests.report.reader import Reader
 
 EVIL = "<script>alert(1)</script>\"'><img src=x onerror=alert(1)>|`**[x](javascript:1)"

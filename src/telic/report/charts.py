@@ -1,17 +1,24 @@
-"""Charts as records: what each shows, and the same in characters where nothing can be drawn."""
+"""Charts as records, drawn as SVG or written in characters.
+
+Inside a page colours come from its style; a picture that stands alone brings its own.
+"""
 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from importlib.resources import files
 from typing import Literal, NamedTuple
 
 from telic.core.text import figure, percent, sparkline
+from telic.report.markup import Markup, join, tag
 
 Tone = Literal["", "good", "middling", "bad"]
 _SLACK = 0.03
 """share of a step by which data may stick out: 2,010 does not need an axis up to 2,500"""
+_BOX_WIDTH, _BOX_HEIGHT, _GAP_X, _GAP_Y = 116, 48, 36, 14
 COLOURS = 6
 """after so many lines or pieces colours begin anew"""
 
@@ -202,3 +209,370 @@ def _branches(nodes: Sequence[Node]) -> Iterator[str]:
                 yield from below(node.key, depth + 1)
 
     return below(None, 0)
+
+
+# ---------------------------------------------------------------------------------------- drawn
+
+
+class _Frame(NamedTuple):
+    """The size of a picture, and the room for what stands around the lines."""
+
+    width: float = 360
+    height: float = 210
+    left: float = 44
+    right: float = 12
+    top: float = 10
+    bottom: float = 34
+
+
+def draw(chart: Chart | Bar | Gauge) -> Markup:
+    """Return a chart as SVG."""
+    match chart:
+        case LineChart():
+            return _svg(*_Frame()[:2], chart.label, _draw_lines(chart, _Frame()), class_="chart")
+        case RowChart():
+            return _rows(chart)
+        case Tree():
+            return _tree(chart)
+        case ColumnChart():
+            return _column_chart(chart)
+        case Shares():
+            return _shares(chart)
+        case Bar():
+            return _bar(chart)
+        case Gauge():
+            return _interval(chart)
+
+
+def picture(chart: LineChart, title: str) -> str:
+    """Return a chart as a file with a title and a legend, light or dark as its viewer."""
+    legend_rows = len(chart.lines)
+    frame = _Frame(760, 340, 72, 24, 48 + 18 * legend_rows, 50)
+    parts = [
+        tag("style", Markup(_picture_style())),
+        tag("rect", width=frame.width, height=frame.height, rx=8, class_="paper"),
+        tag("text", title, x=frame.left, y=26, class_="title"),
+    ]
+    for index, line in enumerate(chart.lines):
+        y = 45 + 18 * index
+        key = tag("path", d=f"M{frame.left} {y}h22", class_="line")
+        name = tag("text", line.name, x=frame.left + 30, y=y + 4)
+        parts.append(tag("g", key, name, class_=f"key c{index % COLOURS + 1}"))
+    size = {"xmlns": "http://www.w3.org/2000/svg", "width": frame.width, "height": frame.height}
+    drawn = _draw_lines(chart, frame)
+    return _svg(frame.width, frame.height, title, *parts, drawn, **size) + "\n"
+
+
+def _picture_style() -> str:
+    """Return the style of a picture that stands alone: some viewers know no variables of CSS."""
+    here = files("telic.report")
+    rules = here.joinpath("picture.css").read_text()
+    for line in re.findall(r"^.*cN.*$", rules, re.MULTILINE):
+        each_colour = (line.replace("cN", f"c{index + 1}") for index in range(COLOURS))
+        rules = rules.replace(line, "\n".join(each_colour))
+    light, dark = (
+        dict(re.findall(r"--([\w-]+): (#\w+)", part))
+        for part in here.joinpath("colours.css").read_text().split("@media")
+    )
+    plain, shaded = (
+        re.sub(r"var\(--([\w-]+)\)", lambda name, of=palette: of[name[1]], rules)
+        for palette in (light, dark)
+    )
+    return f"{plain}@media (prefers-color-scheme: dark) {{\n{shaded}}}\n"
+
+
+def _svg(width: float, height: float, label: str, /, *parts: object, **kind: object) -> Markup:
+    """Return a picture that says what it shows."""
+    box = {"viewBox": f"0 0 {width:g} {height:g}", "role": "img", "aria_label": label}
+    return tag("svg", *parts, **box, **kind)
+
+
+def _draw_lines(chart: LineChart, frame: _Frame) -> Markup:
+    """Return axes and lines, without the picture around them."""
+    points = [point for line in chart.lines for point in (*line.points, *line.marks)]
+    points = points or [Point(0.0, 0.0, 0.0, 1.0)]  # axes without lines
+    xs = [point.x for point in points] + ([0.0] if chart.from_zero else [])
+    ys = [y for point in points for y in (point.low, point.high)]
+    across, up = ticks(min(xs), max(xs), 5), ticks(min(ys), max(ys), 4)
+    left, right = min(xs), max(*xs, min(xs) + 1e-9)
+
+    def place(x: float, y: float) -> tuple[float, float]:
+        inside_x = frame.width - frame.left - frame.right
+        inside_y = frame.height - frame.top - frame.bottom
+        return (
+            frame.left + inside_x * (x - left) / (right - left),
+            frame.top + inside_y * (1 - (y - up[0]) / (up[-1] - up[0])),
+        )
+
+    marks = [(x, place(x, up[0])[0]) for x in across if left <= x <= right]
+    drawn = [
+        _grid([(y, place(left, y)[1]) for y in up], chart.y_name, frame),
+        _foot(marks, chart.x_name, frame),
+    ]
+    for index, line in enumerate(chart.lines):
+        above = [place(point.x, point.high) for point in line.points]
+        below = [place(point.x, point.low) for point in reversed(line.points)]
+        middle = [place(point.x, point.y) for point in line.points]
+        parts = [tag("path", d=_path(above + below) + "Z", class_="band")] if above else []
+        parts += [tag("path", d=_path(middle), class_="line")] if middle else []
+        for mark in line.marks:
+            (x, y), (_, top), (_, end) = (place(mark.x, v) for v in (mark.y, mark.high, mark.low))
+            if mark.high > mark.low:
+                whisker = f"M{x:.1f} {end:.1f}V{top:.1f}M{x - 4:.1f} {end:.1f}h8M{x - 4:.1f} "
+                parts.append(tag("path", d=f"{whisker}{top:.1f}h8", class_="whisker"))
+            parts.append(tag("circle", cx=_at(x), cy=_at(y), r=3, class_="mark"))
+        drawn.append(tag("g", *parts, class_=f"c{index % COLOURS + 1}"))
+    if chart.peak is not None:
+        x, y = place(chart.peak.x, chart.peak.high)
+        side = {"x": _at(x + 5), "class_": "peak end"} if x > frame.width / 2 else {}
+        side = side or {"x": _at(x - 5), "class_": "peak"}
+        drawn.append(tag("text", _axis_number(chart.peak.y), y=_at(y - 10), **side))
+    return join(drawn)
+
+
+def _grid(rows: Sequence[tuple[float, float]], name: str, frame: _Frame) -> Markup:
+    parts = [
+        part
+        for value, y in rows
+        for part in (
+            tag("line", x1=frame.left, x2=frame.width - frame.right, y1=_at(y), y2=_at(y)),
+            tag("text", _axis_number(value), x=frame.left - 6, y=_at(y + 4), class_="end"),
+        )
+    ]
+    middle = (frame.top + frame.height - frame.bottom) / 2
+    x = frame.left - 33
+    turned = f"rotate(-90 {x:g} {middle:g})"
+    title = tag("text", name, x=f"{x:g}", y=f"{middle:g}", transform=turned, class_="middle name")
+    return tag("g", *parts, title, class_="grid")
+
+
+def _foot(columns: Sequence[tuple[float, float]], name: str, frame: _Frame) -> Markup:
+    y = frame.height - frame.bottom + 15
+    parts = [
+        tag("text", _axis_number(value), x=_at(x), y=y, class_="middle") for value, x in columns
+    ]
+    middle = (frame.left + frame.width - frame.right) / 2
+    title = tag("text", name, x=middle, y=y + 15, class_="middle name")
+    return tag("g", *parts, title, class_="grid")
+
+
+class _Scale:
+    """Places values from left to right between the names and the notes of rows."""
+
+    def __init__(self, chart: RowChart) -> None:
+        self.name, self.width, self.row = (146, 380, 26) if chart.are_shares else (190, 860, 34)
+        self.right = 94 if chart.are_shares else 14
+        self.height = len(chart.rows) * self.row
+        values = [v for row in chart.rows for v in (*row.dots, *(row.interval or ()))]
+        values += [v for row in chart.rows for v in (row.middle, row.least) if v is not None]
+        values += [v for v in (chart.target, 0.0 if chart.zero else None) if v is not None]
+        self.marks = [0.0, 1.0] if chart.are_shares else ticks(min(values), max(values), 6)
+
+    def x(self, value: float) -> float:
+        """Return where a value stands."""
+        low, high = self.marks[0], self.marks[-1]
+        return self.name + (self.width - self.name - self.right) * (value - low) / (high - low)
+
+
+def _rows(chart: RowChart) -> Markup:
+    scale = _Scale(chart)
+    parts: list[Markup] = []
+    for value in () if chart.are_shares else scale.marks:
+        x = _at(scale.x(value))
+        parts.append(tag("line", x1=x, x2=x, y1=0, y2=_at(scale.height)))
+        parts.append(tag("text", _axis_number(value), x=x, y=scale.height + 17, class_="middle"))
+    parts = [tag("g", *parts, class_="grid")]
+    if chart.target is not None:
+        parts.append(_upright(scale, chart.target, "target", f"target {short(chart.target)}"))
+    if chart.zero:
+        parts.append(_upright(scale, 0.0, "zero", chart.zero))
+    for index, row in enumerate(chart.rows):
+        y = index * scale.row + scale.row / 2
+        inside = _share_row(row, y, scale) if chart.are_shares else _interval_row(row, y, scale)
+        kind = f"row {row.tone} {'chosen' if row.is_chosen else ''}"
+        parts.append(tag("g", *inside, class_=" ".join(kind.split())))
+    foot = 0 if chart.are_shares else 26
+    kind = "rows shares" if chart.are_shares else "rows"
+    return _svg(scale.width, max(scale.height, 1) + foot, chart.label, *parts, class_=kind)
+
+
+def _interval_row(row: Row, y: float, scale: _Scale) -> list[Markup]:
+    shown = row.name if len(row.name) <= 27 else f"{row.name[:26]}…"
+    parts = [tag("text", tag("title", row.name), shown, x=0, y=_at(y + 4), class_="name")]
+    if row.least:
+        start, end = sorted((scale.x(0.0), scale.x(row.least)))
+        size = {"x": _at(start), "width": _at(end - start), "height": scale.row - 6}
+        says = tag("title", f"{short(row.least)} would count")
+        parts.append(tag("rect", says, y=_at(y - scale.row / 2 + 3), **size, class_="too-small"))
+    if row.interval is not None:
+        start, end = (scale.x(value) for value in row.interval)
+        size = {"x": _at(start), "width": _at(max(end - start, 1.5)), "height": 8, "rx": 4}
+        parts.append(tag("rect", y=_at(y - 4), **size, class_="range"))
+    for dot in row.dots:
+        says = tag("title", short(dot))
+        parts.append(tag("circle", says, cx=_at(scale.x(dot)), cy=_at(y), r=4, class_="run"))
+    if row.middle is not None and row.dots:
+        parts.append(
+            tag("path", d=f"M{_at(scale.x(row.middle))} {_at(y - 9)}v18", class_="middle-tick")
+        )
+    elif row.middle is not None:
+        ends = f" ({short(row.interval[0])} to {short(row.interval[1])})" if row.interval else ""
+        says = tag("title", f"{row.middle:+.4g}{ends}")
+        place = {"cx": _at(scale.x(row.middle)), "cy": _at(y), "r": 6}
+        parts.append(tag("circle", says, **place, class_="delta"))
+    return parts
+
+
+def _share_row(row: Row, y: float, scale: _Scale) -> list[Markup]:
+    left, whole = scale.x(0.0), scale.x(1.0) - scale.x(0.0)
+    size = {"x": _at(left), "y": _at(y - 6), "height": 12, "rx": 3}
+    end = {"class_": "end", "y": _at(y + 4)}
+    parts = [
+        tag("text", row.name, x=0, y=_at(y + 4), class_="name"),
+        tag("rect", **size, width=_at(whole), class_="track"),
+        tag("rect", **size, width=_at(whole * (row.middle or 0.0)), class_="fill"),
+        tag("text", percent(row.middle), x=scale.width - 46, **end),
+        tag("text", row.note, x=scale.width, **end),
+    ]
+    if row.interval is not None:
+        low, high = (scale.x(value) for value in row.interval)
+        path = f"M{low:.1f} {y:g}H{high:.1f}M{low:.1f} {y - 4:g}v8M{high:.1f} {y - 4:g}v8"
+        says = tag("title", " to ".join(map(percent, row.interval)))
+        parts.append(tag("path", says, d=path, class_="whisker"))
+    return parts
+
+
+def _upright(scale: _Scale, value: float, kind: str, says: str) -> Markup:
+    x = _at(scale.x(value))
+    return tag("line", tag("title", says), x1=x, x2=x, y1=0, y2=_at(scale.height), class_=kind)
+
+
+def _tree(chart: Tree) -> Markup:
+    places = _places(chart.nodes)
+    width = max(x for x, _ in places.values()) + _BOX_WIDTH + 4
+    height = max(y for _, y in places.values()) + _BOX_HEIGHT + 4
+    edges = [
+        _edge(places[node.parent], places[node.key])
+        for node in chart.nodes
+        if node.parent is not None and node.parent in places
+    ]
+    boxes = [_box(node, *places[node.key]) for node in chart.nodes]
+    size = f"width:{width}px;height:{height}px"
+    return _svg(width, height, chart.label, *edges, *boxes, class_="tree", style=size)
+
+
+def _places(nodes: Sequence[Node]) -> dict[int, tuple[float, float]]:
+    """Give every node a column by its depth and a row: the first child stays in its parent's.
+
+    A parent comes before its children; what says otherwise, or comes twice, would go on for ever.
+    """
+    children: dict[int | None, list[int]] = {}
+    seen: set[int] = set()
+    for node in nodes:
+        if node.key not in seen:
+            children.setdefault(node.parent if node.parent in seen else None, []).append(node.key)
+            seen.add(node.key)
+    places: dict[int, tuple[float, float]] = {}
+    rows = 0
+    waiting = [(key, 0, True) for key in reversed(children.get(None, []))]
+    while waiting:
+        key, depth, opens_row = waiting.pop()
+        rows += opens_row
+        places[key] = (2 + depth * (_BOX_WIDTH + _GAP_X), 2 + (rows - 1) * (_BOX_HEIGHT + _GAP_Y))
+        own = children.get(key, [])
+        waiting += [(child, depth + 1, child != own[0]) for child in reversed(own)]
+    return places
+
+
+def _box(node: Node, x: float, y: float) -> Markup:
+    inner = _BOX_WIDTH - 20
+    parts = [
+        tag("title", node.hint) if node.hint else Markup(),
+        tag("rect", x=x, y=y, width=_BOX_WIDTH, height=_BOX_HEIGHT, rx=8, class_="box"),
+        tag("text", node.title, x=x + 10, y=y + 18, class_="title"),
+        tag("text", node.note, x=x + _BOX_WIDTH - 10, y=y + 18, class_="note"),
+    ]
+    if node.share is not None:
+        place = {"x": x + 10, "y": y + 30, "height": 6, "rx": 3}
+        parts.append(tag("rect", **place, width=inner, class_="track"))
+        parts.append(tag("rect", **place, width=_at(inner * node.share), class_="fill"))
+    return tag("g", *parts, class_="node chosen" if node.is_chosen else "node")
+
+
+def _edge(start: tuple[float, float], end: tuple[float, float]) -> Markup:
+    x1, y1 = start[0] + _BOX_WIDTH, start[1] + _BOX_HEIGHT / 2
+    x2, y2 = end[0], end[1] + _BOX_HEIGHT / 2
+    middle = (x1 + x2) / 2
+    return tag("path", d=f"M{x1} {y1}C{middle} {y1} {middle} {y2} {x2} {y2}", class_="edge")
+
+
+def _column_chart(chart: ColumnChart) -> Markup:
+    width, height = 360, 120
+    step = width / max(len(chart.values), 1)
+    parts: list[Markup] = []
+    for index, value in enumerate(chart.values):
+        tall = max(2.0, height * _inside(value))
+        place = {"x": _at(index * step + 1), "width": _at(max(step - 2, 1)), "height": _at(tall)}
+        kind = "fill chosen" if index in chart.chosen else "fill"
+        parts.append(tag("rect", **place, y=_at(height - tall), class_=kind))
+    needed = _at(height * (1 - chart.threshold))
+    parts.append(tag("line", x1=0, x2=width, y1=needed, y2=needed, class_="threshold"))
+    return _svg(width, height, chart.label, *parts, class_="columns", preserveAspectRatio="none")
+
+
+def _shares(chart: Shares) -> Markup:
+    width, height, left = 860, 22, 0.0
+    parts: list[Markup] = []
+    for index, (name, share) in enumerate(chart.pieces):
+        place = {"x": _at(left), "y": 0, "width": _at(max(width * share - 2, 0.5))}
+        kind = f"piece c{index % COLOURS + 1}"
+        says = tag("title", f"{name}: {percent(share)}")
+        parts.append(tag("rect", says, **place, height=height, class_=kind))
+        left += width * share
+    stretch = {"preserveAspectRatio": "none"}
+    return _svg(width, height, chart.label, *parts, class_="stack", **stretch)
+
+
+def _bar(bar: Bar) -> Markup:
+    track = tag("rect", width=100, height=8, class_="track")
+    fill = tag("rect", width=_at(100 * _inside(bar.share)), height=8, class_="fill")
+    kind = f"bar {bar.tone}".strip()
+    return _svg(100, 8, bar.text, track, fill, class_=kind, preserveAspectRatio="none")
+
+
+def _interval(value: Gauge) -> Markup:
+    width, y, margin = 160, 9, 5
+    low, middle, high, zero, one, needed = (
+        _at(margin + (width - 2 * margin) * _inside(number))
+        for number in (value.low, value.middle, value.high, 0, 1, value.threshold or 0)
+    )
+    is_met = value.threshold is None or value.low >= value.threshold
+    mark = None
+    if value.threshold is not None:
+        mark = tag("line", x1=needed, x2=needed, y1=2, y2=16, class_="threshold")
+    return _svg(
+        width,
+        18,
+        value.text if value.threshold is None else f"{value.text}, {value.threshold:g} needed",
+        tag("line", x1=zero, x2=one, y1=y, y2=y, class_="track"),
+        mark,
+        tag("line", x1=low, x2=high, y1=y, y2=y, class_="range"),
+        tag("circle", cx=middle, cy=y, r=4, class_="dot"),
+        class_="interval" if is_met else "interval short",
+    )
+
+
+def _inside(share: float) -> float:
+    return min(max(share, 0.0), 1.0)
+
+
+def _axis_number(value: float) -> str:
+    return short(value).replace("-", "−")
+
+
+def _at(value: float) -> str:
+    return f"{value:.1f}"
+
+
+def _path(points: Sequence[tuple[float, float]]) -> str:
+    return "M" + "L".join(f"{x:.1f} {y:.1f}" for x, y in points)

@@ -12,9 +12,8 @@ from pathlib import Path
 
 from telic.core.text import percent
 from telic.report import document as doc
-from telic.report.charts import COLOURS, Bar, Chart, Gauge, LineChart, RowChart, Shares, Tree
+from telic.report.charts import COLOURS, Bar, Chart, Gauge, LineChart, RowChart, Shares, Tree, draw
 from telic.report.markup import Markup, join, tag
-from telic.report.svg import draw
 from telic.storage.reading import read_bytes
 
 LARGEST_INLINE = 1_500_000

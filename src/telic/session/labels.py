@@ -22,6 +22,7 @@ from telic.authors.candidate import MemberScore, SessionIteration
 from telic.authors.request import SessionConfig
 from telic.core.config import Record
 from telic.errors import BadFile, UnknownName, UsageError
+from telic.judges.criteria import Composition
 from telic.judges.verdict import LabelledScore, PersonCalibration, Verdict, calibrate
 from telic.session.control import append_line, now, somebody
 from telic.session.evidence import reseal
@@ -219,8 +220,6 @@ def label_rows(folders: Sequence[SessionFolder]) -> Iterator[dict[str, Any]]:
 
 
 def _criteria(folder: SessionFolder) -> list[dict[str, Any]]:
-    from telic.judges.criteria import Composition
-
     written = read_record(folder.author, Composition)
     return [criterion.model_dump(mode="json") for criterion in written.criteria]
 

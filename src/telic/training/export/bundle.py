@@ -13,8 +13,7 @@ from typing import Any, NamedTuple
 
 from telic import __version__
 from telic.errors import UsageError
-from telic.report.charts import ChartLine, LineChart, Point
-from telic.report.svg import picture
+from telic.report.charts import ChartLine, LineChart, Point, picture
 from telic.storage.facts import (
     ExportListFacts,
     ManifestFacts,
