@@ -1,10 +1,10 @@
 """What a scripted host does with a study: set it up, then do what next_step says."""
 
 import asyncio
+import shlex
 from typing import NamedTuple
 
-from telic.studies.documents.adapter import Adapter, confirm_field
-from telic.studies.documents.base import read_document, rewrite_yaml
+from telic.studies.documents.base import put_at, read_yaml, write_yaml
 from tests.mcp import toy as blink
 from tests.studies.toy import making as point_mass
 from tests.studies.toy.driver import IDEAS
@@ -56,10 +56,15 @@ async def set_up(call, subject: Subject = BLINK) -> None:
     """From an empty repository to an approved contract and a drafted baseline."""
     await call("init_study", task=subject.task, study=subject.study, says="reach the goal")
     path = call.root / f".telic/tasks/{subject.task}/adapter.yaml"
-    adapter = read_document(path, Adapter)
+    adapter = read_yaml(path)
     for field, value in subject.fields.items():
-        adapter = confirm_field(adapter, field, value)
-    rewrite_yaml(path, adapter)
+        section = field if field.startswith("commands.") else field.partition(".")[0]
+        adapter["provenance"][section] = {"status": "confirmed"}
+        if isinstance(value, str) and field.startswith("commands."):
+            value = {"argv": shlex.split(value)}
+        if value is not None:
+            put_at(adapter, field, value)
+    write_yaml(path, adapter)
     assert (await call("check_adapter"))["check"]["ok"]
     protocol = {"schema": "telic.eval_protocol/1", **subject.protocol}
     checked = await call(

@@ -12,7 +12,7 @@ from telic.errors import TelicError
 from telic.storage.reading import LARGEST_TEXT, check_file
 from telic.studies.approvals import Consent
 from telic.studies.canonical import content_hash
-from telic.studies.documents.adapter import FIELDS, Adapter, CommandSpec, confirm_field
+from telic.studies.documents.adapter import FIELDS, Adapter, CommandSpec
 from telic.studies.documents.base import Sha, rewrite_yaml, value_at
 from telic.studies.draft import OpenQuestion, stand_ins
 from telic.studies.errors import GateRefused
@@ -155,10 +155,11 @@ def confirm_all(study: Study, consent: Consent, seen: Sha) -> tuple[str, ...]:
     """Confirm all that a person was shown; raises GateRefused E_CHANGED if it changed since."""
     if unconfirmed_hash(study.refresh()) != seen:
         raise GateRefused("E_CHANGED", "adapter.yaml changed while you were asked.")
-    fields, adapter = tuple(unconfirmed(study)), study.adapter
+    fields, data = tuple(unconfirmed(study)), study.adapter.as_data()
     for field in fields:
-        adapter = confirm_field(adapter, field)
-    rewrite_yaml(study.folder.adapter, adapter)
+        held = data["provenance"].get(field, {"evidence": []})
+        data["provenance"][field] = {**held, "status": "confirmed", "confidence": 1.0}
+    rewrite_yaml(study.folder.adapter, Adapter.parse(data, "adapter"))
     note = {"text": f"{consent.actor.label} confirmed {', '.join(fields)} of adapter.yaml"}
     study.refresh().append("note.added", None, {**note, "fields": list(fields)}, consent.actor)
     return fields

@@ -7,7 +7,7 @@ coding agent: `telic study adapter` checks it, and a smoke run proves it.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple, cast
 
@@ -34,7 +34,7 @@ from telic.studies.documents.adapter import (
 )
 from telic.studies.documents.base import put_at, rewrite_yaml, value_at, yaml_text
 from telic.studies.folder import StudyFolder
-from telic.studies.source_facts import Cited, DocumentedCommand, PythonFile, SourceTree
+from telic.studies.source_facts import MAIN, DocumentedCommand, ScriptOptions, SourceTree
 
 _MOST_SCRIPTS = 400
 _MOST_SHOWN = 5
@@ -43,9 +43,8 @@ _MOST_SHOWN = 5
 
 _TRAINS = re.compile(r"(?:^|[_-])(?:pre)?train(?:er|ing)?(?:[_-]|$)|^learn$|^fit$", re.IGNORECASE)
 _EVALUATES = re.compile(r"(?:^|[_-])(?:eval\w*|play|enjoy|rollout)(?:[_-]|$)", re.IGNORECASE)
-_LEARNS = re.compile(r"\.(?:learn|fit|backward|apply_gradients)$|(?:^|\.)optim\w*\.step$")
+_LEARNS = re.compile(r"\.(?:learn|fit|backward|apply_gradients)\(|\boptim\w*\.step\(")
 _NOT_SCRIPTS = re.compile(r"(?:^|/)(?:tests?|docs?|conftest\.py|setup\.py|test_[^/]*)(?:/|$)")
-_FLAG = re.compile(r"--?[A-Za-z][\w.-]*")
 _ROLES = {
     "seed": re.compile(r"(?:random[-_]|rng[-_]|global[-_])?seed"),
     # not n_steps or num_steps: in many trainers that is the length of a rollout
@@ -81,11 +80,20 @@ _TRACKERS = {
     "clearml": {"CLEARML_OFFLINE_MODE": "1"},
 }
 _TENSORBOARD = re.compile(r"(?:.*\.)?tensorboard(?:X|\.SummaryWriter)?|rsl_rl.*|rl_games.*|skrl.*")
-_DOWNLOADS = re.compile(
-    r".*(?:urlretrieve|urlopen|hf_hub_download|snapshot_download|load_dataset|wget\.download)$"
-    r"|requests\.(?:get|post)"
+_STARTS = r"\b(?:system|run|call|check_call|Popen)\([^)\n]*"
+_HAZARDS = (
+    (
+        "network_by_default",
+        r"urlretrieve\(|urlopen\(|hf_hub_download\(|snapshot_download\(|load_dataset\("
+        r"|wget\.download\(|requests\.(?:get|post)\(",
+    ),
+    ("installs_packages_at_runtime", _STARTS + r"pip(?:\s|['\"],\s*['\"])install"),
+    (
+        "deletes_results",
+        r"rmtree\([^)\n]*(?:log|run|out|result|save|ckpt|checkpoint|exp)"
+        rf"|{_STARTS}\brm -\w*r",
+    ),
 )
-_RESULTS = re.compile(r"log|run|out|result|save|ckpt|checkpoint|exp", re.IGNORECASE)
 _CHECKPOINT = re.compile(
     r"[^/]*\.(?:pt|pth|ckpt|safetensors|onnx)|(?:policy|checkpoint|model|agent)[^/]*\.(?:json|npz|pkl|zip)"
 )
@@ -182,21 +190,14 @@ class _Script(NamedTuple):
         return " ".join(self.words)
 
 
-class _Options(NamedTuple):
-    """What a script takes on its command line."""
-
-    flags: dict[str, str]
-    """option to place; positional arguments have no dashes"""
-    required: frozenset[str]
-
-    def of(self, role: str) -> tuple[str, str] | None:
-        """Return the one option of a role with its place; None if there are none or several."""
-        fits = {
-            flag: place
-            for flag, place in self.flags.items()
-            if _ROLES[role].fullmatch(flag.lstrip("-").rstrip("="))
-        }
-        return next(iter(fits.items())) if len(fits) == 1 else None
+def _option_of(options: ScriptOptions, role: str) -> tuple[str, str] | None:
+    """Return the one option of a role with its place; None if there are none or several."""
+    fits = {
+        flag: place
+        for flag, place in options.flags.items()
+        if _ROLES[role].fullmatch(flag.lstrip("-").rstrip("="))
+    }
+    return next(iter(fits.items())) if len(fits) == 1 else None
 
 
 class _Draft:
@@ -212,7 +213,7 @@ class _Draft:
         train = self._choose("commands.train", _TRAINS)
         evaluate = self._choose("commands.eval", _EVALUATES)
         reach = [] if train is None else self.tree.reachable(train.path)
-        options = _Options({}, frozenset()) if train is None else _options(self.tree, reach)
+        options = self.tree.options(reach) if reach else ScriptOptions({}, frozenset())
         adapter = Adapter(
             commands=Commands(
                 train=self._command("commands.train", train, ("seed", "steps", "run_dir")),
@@ -271,11 +272,11 @@ class _Draft:
     ) -> CommandSpec | None:
         if script is None:
             return None
-        options = _options(self.tree, self.tree.reachable(script.path))
+        options = self.tree.options(self.tree.reachable(script.path))
         words, places = list(script.words), [script.place]
         given = {word.partition("=")[0] for word in words}
         for role in roles:
-            found = options.of(role)
+            found = _option_of(options, role)
             if found is not None:
                 _place(words, found[0], role)
                 given.add(found[0])
@@ -293,9 +294,9 @@ class _Draft:
 
     # ------------------------------------------------------------------ settings and results
 
-    def _config(self, reach: Sequence[PythonFile]) -> ConfigSpec:
+    def _config(self, reach: Sequence[str]) -> ConfigSpec:
         for package, (system, style) in _SYSTEMS.items():
-            place = _imported(reach, re.compile(rf"{package}(?:\..*)?"))
+            place = _imported(self.tree, reach, re.compile(rf"{package}(?:\..*)?"))
             if place is not None:
                 self._cite("config", place)
                 roots = self._config_files() if system in ("hydra", "gin") else ()
@@ -309,19 +310,19 @@ class _Draft:
         }
         return tuple(sorted(folders, key=lambda name: (name.count("/"), name))[:_MOST_SHOWN])
 
-    def _seeds(self, options: _Options) -> Seeds:
-        found = options.of("seed")
+    def _seeds(self, options: ScriptOptions) -> Seeds:
+        found = _option_of(options, "seed")
         if found is None:
             return Seeds()
         self._cite("seeds", found[1])
         return Seeds(flag=found[0], controllable=True)
 
-    def _logs(self, reach: Sequence[PythonFile], options: _Options) -> Iterator[LogSource]:
+    def _logs(self, reach: Sequence[str], options: ScriptOptions) -> Iterator[LogSource]:
         switch = next(
             (f for f in options.flags if re.fullmatch(r"--(?:use[-_])?(?:track|wandb)", f)), None
         )
         for package, offline in _TRACKERS.items():
-            place = _imported(reach, re.compile(rf"{package}(?:\..*)?"))
+            place = _imported(self.tree, reach, re.compile(rf"{package}(?:\..*)?"))
             if place is not None:
                 self._cite("logging", place)
                 yield LogSource(
@@ -331,24 +332,25 @@ class _Draft:
                     offline_env=offline,
                     network=True,
                 )
-        if place := _imported(reach, _TENSORBOARD):
+        if place := _imported(self.tree, reach, _TENSORBOARD):
             self._cite("logging", place)
             yield LogSource(kind="tensorboard")
         for end, kind in ((".jsonl", "json"), (".csv", "csv")):
-            named = next((s for file in reach for s in file.strings if s.text.endswith(end)), None)
-            if named is not None:
-                self._cite("logging", named.place)
-                name = PurePosixPath(named.text).name
+            pattern = rf"[\"']([^\"'\n]*{re.escape(end)})[\"']"
+            found = (each for path in reach for each in self.tree.find(path, pattern))
+            if named := next(found, None):
+                self._cite("logging", named[1])
+                name = PurePosixPath(named[0][1]).name
                 template = None if name == end else name
                 yield LogSource(kind=cast("Any", kind), path_template=template)
 
-    def _checkpoints(self, reach: Sequence[PythonFile]) -> str | None:
+    def _checkpoints(self, reach: Sequence[str]) -> str | None:
         found: dict[str, str] = {}
-        for file in reach:
-            for string in file.strings:
-                name = PurePosixPath(string.text).name
-                if _CHECKPOINT.fullmatch(name) and " " not in name:
-                    found.setdefault(re.sub(r"\{[^}]*\}|%\w", "*", name), string.place)
+        for path in reach:
+            for match, place in self.tree.find(path, r"[\"']([^\"'\s]+)[\"']"):
+                name = PurePosixPath(match[1]).name
+                if _CHECKPOINT.fullmatch(name):
+                    found.setdefault(re.sub(r"\{[^}]*\}|%\w", "*", name), place)
         if len(found) != 1:
             return None
         name, place = next(iter(found.items()))
@@ -371,24 +373,16 @@ class _Draft:
 
     # ------------------------------------------------------------------ risks and questions
 
-    def _hazards(self, reach: Sequence[PythonFile]) -> Iterator[Hazard]:
+    def _hazards(self, reach: Sequence[str]) -> Iterator[Hazard]:
         for path, place in list(self.excluded.items())[:1]:
             yield Hazard(id="actuates_hardware", detail=f"{path} drives hardware", evidence=place)
         for package in _TRACKERS:
-            if place := _imported(reach, re.compile(rf"{package}(?:\..*)?")):
+            if place := _imported(self.tree, reach, re.compile(rf"{package}(?:\..*)?")):
                 yield Hazard(id="network_by_default", detail=f"uses {package}", evidence=place)
-        for call in (call for file in reach for call in file.calls):
-            if _DOWNLOADS.fullmatch(call.name):
-                yield Hazard(
-                    id="network_by_default", detail=f"{call.name} downloads", evidence=call.place
-                )
-            if "pip install" in call.source or "'pip', 'install'" in call.source:
-                detail = "installs packages while it runs"
-                yield Hazard(id="installs_packages_at_runtime", detail=detail, evidence=call.place)
-            deletes = call.name.endswith("rmtree") and _RESULTS.search(call.source)
-            if deletes or re.search(r"\brm -\w*r", call.source):
-                detail = f"deletes {call.source[:60]}"
-                yield Hazard(id="deletes_results", detail=detail, evidence=call.place)
+        for name, pattern in _HAZARDS:
+            for path in reach:
+                for match, place in self.tree.find(path, pattern):
+                    yield Hazard(id=name, detail=match[0][:60], evidence=place)
 
     def _ask_about(self, adapter: Adapter) -> None:
         train, evaluate = adapter.commands.train, adapter.commands.eval
@@ -414,29 +408,35 @@ def _scripts(tree: SourceTree, name: re.Pattern[str]) -> Iterator[_Script]:
         if command.target is not None and _is_usable(command.words):
             documented.setdefault(command.target, command)
     installed = {
-        tree.module(script.text): (word, script) for word, script in tree.console_scripts.items()
+        tree.module(module): (word, place) for word, (module, place) in tree.console_scripts.items()
     }
-    paths = [path for path in tree.paths if path.endswith(".py") and not _NOT_SCRIPTS.search(path)]
-    paths.sort(key=lambda path: (not _role_name(path, name), path.count("/"), path))
-    for path in paths[:_MOST_SCRIPTS]:
-        file = tree.python(path)
-        command, (word, script) = documented.get(path), installed.get(path, ("", Cited("", "")))
-        if file is None or (file.main is None and command is None and not word):
+    for path in _python_files(tree, name):
+        text, command = tree.text(path), documented.get(path)
+        word, installed_at = installed.get(path, ("", ""))
+        if not MAIN.search(text) and command is None and not word:
             continue
         is_named = _role_name(path, name) or bool(name.search(word))
         is_other = _role_name(path, other) or bool(other.search(word))
-        reach = tree.reachable(path) if command is not None else [file]
-        calls = (call.name for each in reach for call in each.calls)
-        learns = name is _TRAINS and any(map(_LEARNS.search, calls))
+        reach = tree.reachable(path) if command is not None else [path]
+        learns = name is _TRAINS and any(_LEARNS.search(tree.text(each)) for each in reach)
         if is_other or not (is_named or learns):
             continue
         score = 4 * (command is not None) + 2 * is_named + 2 * bool(word) + learns
-        words, place = ("python", path), file.main or f"{path}:1"
+        main = next((place for _, place in tree.find(path, MAIN)), f"{path}:1")
+        words, place = ("python", path), main
         if word:
-            words, place = (word,), script.place
+            words, place = (word,), installed_at
         if command is not None:
             words, place = command.words, command.place
         yield _Script(words, path, place, 4 * score - min(path.count("/"), 3))
+
+
+def _python_files(tree: SourceTree, name: re.Pattern[str] | None = None) -> list[str]:
+    """Return the files that may be scripts, those with a name of the role first, up to a limit."""
+    paths = [path for path in tree.paths if path.endswith(".py") and not _NOT_SCRIPTS.search(path)]
+    if name is not None:
+        paths.sort(key=lambda path: (not _role_name(path, name), path.count("/"), path))
+    return paths[:_MOST_SCRIPTS]
 
 
 def _role_name(path: str, name: re.Pattern[str]) -> bool:
@@ -482,60 +482,12 @@ def _free_words(words: Sequence[str]) -> list[int]:
     return [i for i in rest if not words[i].startswith("-") and not words[i - 1].startswith("--")]
 
 
-# ---------------------------------------------------------------------------- facts
-
-
-def _options(tree: SourceTree, reach: Sequence[PythonFile]) -> _Options:
-    """Return the options of a script: argparse, click, absl, tyro fields, keys of hydra."""
-    flags: dict[str, str] = {}
-    required: set[str] = set()
-    for file in (file for file in reach if file is reach[0] or file.main is None):
-        for call in file.calls:
-            method = call.name.rpartition(".")[2]
-            names = [each for each in call.args if isinstance(each, str)]
-            if method in ("add_argument", "option", "argument", "Option") and names:
-                flag = next((n for n in names if n.startswith("--")), names[0])
-                flags.setdefault(flag, call.place)
-                is_optional = call.keywords.get("nargs") in ("?", "*")
-                if call.keywords.get("required") is True or not (
-                    flag.startswith("-") or is_optional
-                ):
-                    required.add(flag)
-            elif method.startswith("DEFINE_") and names:
-                flags.setdefault(f"--{names[0]}", call.place)
-            elif call.name == "tyro.cli":
-                for name, field in _class_fields(reach, call.source).items():
-                    flags.setdefault(f"--{name.replace('_', '-')}", field.place)
-                    required |= {f"--{name.replace('_', '-')}"} if field.text else set[str]()
-            elif call.name == "hydra.main":
-                flags |= _hydra_keys(tree, file.path, call.keywords)
-        for string in file.strings:  # lists of options that a helper hands to a parser
-            if _FLAG.fullmatch(string.text) and string.text.startswith("--"):
-                flags.setdefault(string.text, string.place)
-    return _Options(flags, frozenset(required))
-
-
-def _class_fields(reach: Sequence[PythonFile], name: str) -> Mapping[str, Cited]:
-    found = (file.fields[name] for file in reach if name in file.fields)
-    return next(found, dict[str, Cited]())
-
-
-def _hydra_keys(tree: SourceTree, path: str, keywords: Mapping[str, Any]) -> dict[str, str]:
-    folder, name = keywords.get("config_path"), keywords.get("config_name")
-    if not isinstance(name, str):
-        return {}
-    home = PurePosixPath(path).parent / (folder if isinstance(folder, str) else "")
-    config = f"{str(home).removesuffix('/.')}/{name.removesuffix('.yaml')}.yaml".removeprefix("./")
-    lines = [(re.match(r"(\w+):", line.text), line.place) for line in tree.lines(config)]
-    return {f"{match[1]}=": place for match, place in lines if match}
-
-
-def _imported(reach: Sequence[PythonFile], pattern: re.Pattern[str]) -> str | None:
+def _imported(tree: SourceTree, reach: Sequence[str], pattern: re.Pattern[str]) -> str | None:
     return next(
         (
             place
-            for file in reach
-            for name, place in file.imports.items()
+            for path in reach
+            for name, place in tree.imports(path).items()
             if pattern.fullmatch(name)
         ),
         None,
@@ -544,18 +496,16 @@ def _imported(reach: Sequence[PythonFile], pattern: re.Pattern[str]) -> str | No
 
 def _hardware(tree: SourceTree) -> Iterator[tuple[str, str]]:
     """Yield files from which a driver of hardware is reached, with the place of its import."""
-    paths = [path for path in tree.paths if path.endswith(".py") and not _NOT_SCRIPTS.search(path)]
+    paths = _python_files(tree)
     drivers: dict[str, str] = {}
-    for path in paths[:_MOST_SCRIPTS]:
-        file = tree.python(path)
-        for name, place in file.imports.items() if file else ():
+    for path in paths:
+        for name, place in tree.imports(path).items():
             if _HARDWARE.fullmatch(name.partition(".")[0]) and tree.module(name) is None:
                 drivers.setdefault(path, place)
-    for path in paths[:_MOST_SCRIPTS] if drivers else ():
-        for file in tree.reachable(path):
-            if file.path in drivers:
-                yield path, drivers[file.path]
-                break
+    for path in paths if drivers else ():
+        driver = next((near for near in tree.reachable(path) if near in drivers), None)
+        if driver is not None:
+            yield path, drivers[driver]
 
 
 def _notebooks(tree: SourceTree) -> list[str]:

@@ -1,22 +1,20 @@
-"""Read a repository within fixed bounds: file names, commands in its texts, facts of Python files.
+"""Search a repository within fixed bounds: file names, imports, options, documented commands.
 
-Nothing is imported or run. Links, pipes and binary files are never opened, large files are skipped,
-and the number of files and bytes is limited, so that reading ends within seconds on any tree.
+Nothing is imported or run. Links, pipes and binary files are never opened, large files and long
+lines are skipped, and the number of files and bytes is limited, so that reading ends within seconds
+on any tree.
 """
 
 from __future__ import annotations
 
-import ast
 import os
 import re
 import shlex
 import stat
-import tomllib
-import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from pathlib import Path, PurePosixPath
-from typing import Any, NamedTuple, cast
+from typing import NamedTuple
 
 _MOST_FILES, _MOST_DEPTH = 20_000, 8
 _MOST_BYTES, _MOST_TOTAL = 150_000, 6_000_000
@@ -28,45 +26,20 @@ _SKIPPED = frozenset(
         *("build", "dist", "venv", "env", "wandb", "mlruns"),
     }
 )
-_CONSOLE = re.compile(r"([\w.-]+)\s*=\s*([\w.]+):\w+")
+_CONSOLE = re.compile(r"([\w.-]+)[\"']?\s*=\s*[\"']?([\w.]+):\w+")
 _PROMPT = re.compile(r"^(?:[$>]\s+)?(?:[A-Z_][A-Z0-9_]*=\S*\s+)*")
 _RUNNERS = (("uv", "run"), ("poetry", "run"), ("pipenv", "run"), ("pdm", "run"))
-_SHOWN = ("rmtree", "cli", "system", "run", "call", "check_call", "Popen")
 _PYTHONS = re.compile(r"python[\d.]*|torchrun|accelerate")
-
-
-class Cited(NamedTuple):
-    """A text of the repository and where it is written."""
-
-    text: str
-    place: str
-    """path:line"""
-
-
-class Call(NamedTuple):
-    """A call in a Python file; only constant arguments are kept."""
-
-    name: str
-    """dotted, as written: parser.add_argument"""
-    place: str
-    args: tuple[Any, ...]
-    keywords: dict[str, Any]
-    source: str
-    """first argument as written, for calls whose argument matters"""
-
-
-class PythonFile(NamedTuple):
-    """What one look at a Python file gives."""
-
-    path: str
-    imports: dict[str, str]
-    """dotted module name to place; relative imports begin with dots"""
-    calls: tuple[Call, ...]
-    strings: tuple[Cited, ...]
-    fields: dict[str, dict[str, Cited]]
-    """annotated fields by class; the text says "required" where a field has no default"""
-    main: str | None
-    """place of the `__main__` guard"""
+_IMPORT = re.compile(
+    r"^[ \t]*(?:from[ \t]+([.\w]+)[ \t]+import[ \t]+(?:\(([^)]*)\)|([^\n(#]+))"
+    r"|import[ \t]+([^\n#]+))",
+    re.MULTILINE,
+)
+MAIN = re.compile(r"^if\s+__name__\s*==", re.MULTILINE)
+_ARGUMENT = re.compile(r"(?:add_argument|[.@](?:option|argument)|\bOption)\(([^)]*)")
+_NAMES = re.compile(r"\s*((?:[\"'][^\"'\n]*[\"']\s*,?\s*)+)")
+_QUOTED = re.compile(r"[\"']([^\"'\n]+)[\"']")
+_FLAG = re.compile(r"[\"'](--[A-Za-z][\w.-]*)[\"']")
 
 
 class DocumentedCommand(NamedTuple):
@@ -78,6 +51,14 @@ class DocumentedCommand(NamedTuple):
     """the Python file that it starts; None if the repository has no such file"""
 
 
+class ScriptOptions(NamedTuple):
+    """What a script takes on its command line."""
+
+    flags: dict[str, str]
+    """option to place (path:line); positional arguments have no dashes"""
+    required: frozenset[str]
+
+
 class SourceTree:
     """The files of a repository; texts are read on demand, within the bounds."""
 
@@ -85,54 +66,58 @@ class SourceTree:
         self.root = root
         self.paths = tuple(_listed(root))
         self._left = _MOST_TOTAL
-        self._texts: dict[str, str | None] = {}
-        self._files: dict[str, PythonFile | None] = {}
+        self._texts: dict[str, str] = {}
+        self._imports: dict[str, dict[str, str]] = {}
         self._names = set(self.paths)
 
-    def text(self, path: str) -> str | None:
-        """Return the text of a file; None if it is missing, binary, too large or not a file."""
+    def text(self, path: str) -> str:
+        """Return the text of a file; empty if it is missing, binary, too large or not a file."""
         if path not in self._texts:
-            self._texts[path] = self._read(path) if path in self._names else None
+            self._texts[path] = self._read(path) if path in self._names else ""
         return self._texts[path]
 
-    def _read(self, path: str) -> str | None:
+    def _read(self, path: str) -> str:
         try:
             found = (self.root / path).lstat()
             if not stat.S_ISREG(found.st_mode) or found.st_size > min(_MOST_BYTES, self._left):
-                return None
+                return ""
             content = (self.root / path).read_bytes()
         except OSError:
-            return None
+            return ""
         self._left -= len(content)
-        return None if b"\0" in content else content.decode("utf-8", errors="replace")
+        lines = content.decode("utf-8", errors="replace").split("\n")
+        kept = (line if len(line) <= _LONGEST_LINE else "" for line in lines)
+        return "" if b"\0" in content else "\n".join(kept)
 
-    def python(self, path: str) -> PythonFile | None:
-        """Return the facts of a Python file; None if it cannot be read or parsed."""
-        if path not in self._files:
-            text = self.text(path)
-            self._files[path] = None if text is None else _parsed(path, text)
-        return self._files[path]
+    def find(
+        self, path: str, pattern: str | re.Pattern[str]
+    ) -> Iterator[tuple[re.Match[str], str]]:
+        """Yield the matches of a pattern in a file, each with its place (path:line)."""
+        text = self.text(path)
+        for match in re.finditer(pattern, text):
+            yield match, f"{path}:{text.count(chr(10), 0, match.start()) + 1}"
 
-    def lines(self, path: str) -> Iterator[Cited]:
-        """Yield the lines of a file, without those that are too long to be written by hand."""
-        for number, line in enumerate((self.text(path) or "").splitlines(), start=1):
-            if len(line) <= _LONGEST_LINE:
-                yield Cited(line, f"{path}:{number}")
+    def imports(self, path: str) -> dict[str, str]:
+        """Return the modules and names that a file imports, dotted, to their places."""
+        if path not in self._imports:
+            found: dict[str, str] = {}
+            for match, place in self.find(path, _IMPORT):
+                base, inside, rest, plain = match.groups()
+                names = [x.split()[0] for x in (inside or rest or plain).split(",") if x.split()]
+                joint = "" if base is None or base.endswith(".") else "."
+                found |= {base: place} if base and base.strip(".") else {}
+                found |= {f"{base or ''}{joint}{name}": place for name in names}
+            self._imports[path] = found
+        return self._imports[path]
 
-    def reachable(self, path: str, most: int = 60) -> list[PythonFile]:
+    def reachable(self, path: str, most: int = 60) -> list[str]:
         """Return a script and the files of the repository that it imports, nearest first."""
-        found: list[PythonFile] = []
-        waiting, seen = [path], {path}
-        while waiting and len(found) < most:
-            file = self.python(waiting.pop(0))
-            if file is None:
-                continue
-            found.append(file)
-            for name in file.imports:
-                near = self.module(name, file.path)
-                if near is not None and near not in seen:
-                    seen.add(near)
-                    waiting.append(near)
+        found = [path]
+        for near in found:  # grows meanwhile
+            for name in self.imports(near):
+                module = self.module(name, near)
+                if module is not None and module not in found and len(found) < most:
+                    found.append(module)
         return found
 
     def module(self, name: str, importer: str = "") -> str | None:
@@ -152,54 +137,89 @@ class SourceTree:
                     return place + end
         return None
 
+    def options(self, reach: Sequence[str]) -> ScriptOptions:
+        """Return the options of a script: argparse, click, absl, tyro fields, keys of hydra."""
+        flags, required = dict[str, str](), set[str]()
+        for path in (x for x in reach if x == reach[0] or not MAIN.search(self.text(x))):
+            for match, place in self.find(path, _ARGUMENT):
+                names = _QUOTED.findall(named[1] if (named := _NAMES.match(match[1])) else "")
+                flag = next((n for n in names if n.startswith("--")), names[0] if names else None)
+                if flag is None:
+                    continue
+                flags.setdefault(flag, place)
+                is_optional = flag.startswith("-") or re.search(r"nargs=[\"'][?*]", match[1])
+                if re.search(r"required\s*=\s*True", match[1]) or not is_optional:
+                    required.add(flag)
+            for match, place in self.find(path, r"\bDEFINE_\w+\(\s*[\"'](\w+)"):
+                flags.setdefault(f"--{match[1]}", place)
+            for match, _ in self.find(path, r"tyro\.cli\(\s*(\w+)"):
+                required |= self._class_fields(reach, match[1], flags)
+            for match, _ in self.find(path, r"hydra\.main\(([^)]*)"):
+                self._hydra_keys(path, match[1], flags)
+            for match, place in self.find(path, _FLAG):  # lists that a helper hands to a parser
+                flags.setdefault(match[1], place)
+        return ScriptOptions(flags, frozenset(required))
+
+    def _class_fields(self, reach: Sequence[str], name: str, flags: dict[str, str]) -> set[str]:
+        """Add the annotated fields of a class; return those without a default."""
+        required = set[str]()
+        for path in reach:
+            for body, _ in self.find(path, rf"(?m)^class {name}\b[^\n]*\n((?:[ \t]+[^\n]*\n|\n)*)"):
+                for match, place in self.find(path, r"(?m)^[ \t]+(\w+)[ \t]*:[^=\n]+(=)?"):
+                    if body.start() < match.start() < body.end():
+                        flag = f"--{match[1].replace('_', '-')}"
+                        flags.setdefault(flag, place)
+                        required |= set[str]() if match[2] else {flag}
+        return required
+
+    def _hydra_keys(self, path: str, arguments: str, flags: dict[str, str]) -> None:
+        given = dict(re.findall(r"(config_\w+)\s*=\s*[\"']([^\"']*)", arguments))
+        home = PurePosixPath(path).parent / given.get("config_path", "")
+        name = given.get("config_name", "").removesuffix(".yaml")
+        for match, place in self.find(str(home / f"{name}.yaml"), r"(?m)^(\w+):"):
+            flags.setdefault(f"{match[1]}=", place)
+
     # ------------------------------------------------------------------ declared and documented
 
     @cached_property
-    def console_scripts(self) -> dict[str, Cited]:
-        """Installed commands: name to module, from pyproject.toml, setup.cfg or setup.py."""
-        found: dict[str, Cited] = {}
-        for name, target in _project_scripts(self.text("pyproject.toml") or ""):
-            place = self._place_of("pyproject.toml", name)
-            found[name] = Cited(str(target).partition(":")[0], place)
-        for path in ("setup.cfg", "setup.py"):
-            if "console_scripts" not in (self.text(path) or ""):
-                continue
-            for line in self.lines(path):
-                for name, target in _CONSOLE.findall(line.text):
-                    found.setdefault(name, Cited(target, line.place))
+    def console_scripts(self) -> dict[str, tuple[str, str]]:
+        """Installed commands: name to module and place."""
+        sections = {
+            "pyproject.toml": r"(?m)^\[(?:project|tool\.poetry)\.scripts\](?:\n[^\[\n]*)*",
+            "setup.cfg": r"console_scripts[^\[]*",
+            "setup.py": r"console_scripts[^\]]*",
+        }
+        found: dict[str, tuple[str, str]] = {}
+        for path, pattern in sections.items():
+            for section, _ in self.find(path, pattern):
+                for match, place in self.find(path, _CONSOLE):
+                    if section.start() <= match.start() < section.end():
+                        found.setdefault(match[1], (match[2], place))
         return found
 
-    def _place_of(self, path: str, word: str) -> str:
-        return next((line.place for line in self.lines(path) if word in line.text), path)
-
     @cached_property
-    def pages(self) -> tuple[str, ...]:
-        """README, pages of documentation and Makefiles, those at the top first."""
+    def documented(self) -> tuple[DocumentedCommand, ...]:
+        """Commands of README, pages and Makefiles that start Python files; top folders first."""
         pages = [
             path
             for path in self.paths
             if re.fullmatch(r"(?:.*/)?(?:readme[^/]*|makefile)", path, re.IGNORECASE)
             or re.fullmatch(r"docs?/[^/]+\.(?:md|rst)", path)
         ]
-        return tuple(sorted(pages, key=lambda path: (path.count("/"), path))[:_MOST_PAGES])
-
-    @cached_property
-    def documented(self) -> tuple[DocumentedCommand, ...]:
-        """Commands in the texts that start Python files of this repository, in their order."""
-        return tuple(command for page in self.pages for command in self._commands(page))
+        pages.sort(key=lambda path: (path.count("/"), path))
+        return tuple(command for page in pages[:_MOST_PAGES] for command in self._commands(page))
 
     def _commands(self, page: str) -> Iterator[DocumentedCommand]:
         held = ""
-        for line in self.lines(page):
-            text = held + line.text.strip()
+        for number, line in enumerate(self.text(page).split("\n"), start=1):
+            text = held + line.strip()
             if text.endswith("\\") and len(text) < _LONGEST_LINE:
                 held = text[:-1]
                 continue
             held = ""
-            quoted = re.findall(r"`([^`]+)`", text)
-            for part in (*quoted, *(() if quoted else (text,))):
+            for part in re.findall(r"`([^`]+)`", text) or [text]:
                 if words := self._words(part):
-                    yield DocumentedCommand(words, line.place, self.target_of(words))
+                    yield DocumentedCommand(words, f"{page}:{number}", self._target_of(words))
 
     def _words(self, text: str) -> tuple[str, ...]:
         """Return the words of a command that starts Python; empty for any other text."""
@@ -207,15 +227,14 @@ class SourceTree:
             words = shlex.split(_PROMPT.sub("", text.strip()), comments=True)
         except ValueError:
             return ()
-        start = next((2 for runner in _RUNNERS if tuple(words[:2]) == runner), 0)
-        if len(words) <= start:
+        start = 2 if tuple(words[:2]) in _RUNNERS else 0
+        if len(words) <= start + 1:
             return ()
         program = words[start]
-        is_script = program in self.console_scripts and len(words) > start + 1
-        starts_python = bool(_PYTHONS.fullmatch(program)) and len(words) > start + 1
-        return tuple(words) if is_script or starts_python else ()
+        is_command = program in self.console_scripts or bool(_PYTHONS.fullmatch(program))
+        return tuple(words) if is_command else ()
 
-    def target_of(self, words: tuple[str, ...]) -> str | None:
+    def _target_of(self, words: tuple[str, ...]) -> str | None:
         """Return the Python file that a command starts; None if the repository has none."""
         for place, word in enumerate(words):
             if word == "-m" and place + 1 < len(words) and not words[place + 1].startswith("-"):
@@ -224,7 +243,7 @@ class SourceTree:
                 path = os.path.normpath(word).replace(os.sep, "/")
                 return path if path in self._names else None
             if word in self.console_scripts and place <= 2:
-                return self.module(self.console_scripts[word].text)
+                return self.module(self.console_scripts[word][0])
         return None
 
 
@@ -240,80 +259,3 @@ def _listed(root: Path) -> Iterator[str]:
             if count > _MOST_FILES:
                 return
             yield (inside / name).as_posix()
-
-
-def _project_scripts(text: str) -> list[tuple[str, Any]]:
-    try:
-        data: Any = tomllib.loads(text)
-    except (tomllib.TOMLDecodeError, RecursionError):
-        return []
-    scripts = (_section(data, "project", "scripts"), _section(data, "tool", "poetry", "scripts"))
-    return [item for table in scripts for item in table.items()]
-
-
-def _section(data: Any, *names: str) -> dict[str, Any]:
-    for name in names:
-        data = cast("dict[str, Any]", data).get(name) if isinstance(data, dict) else None
-    return cast("dict[str, Any]", data) if isinstance(data, dict) else {}
-
-
-# ---------------------------------------------------------------------------- Python files
-
-
-def _parsed(path: str, text: str) -> PythonFile | None:
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            nodes = list(ast.walk(ast.parse(text)))
-        return _facts(path, nodes)
-    except (SyntaxError, ValueError, RecursionError, MemoryError, SystemError):
-        return None
-
-
-def _facts(path: str, nodes: list[ast.AST]) -> PythonFile:
-    imports: dict[str, str] = {}
-    calls: list[Call] = []
-    strings: list[Cited] = []
-    fields: dict[str, dict[str, Cited]] = {}
-    main: str | None = None
-    for node in nodes:
-        place = f"{path}:{getattr(node, 'lineno', 1)}"
-        match node:
-            case ast.Import(names=names):
-                imports |= {name.name: place for name in names}
-            case ast.ImportFrom(module=module, names=names, level=level):
-                base = "." * level + (module or "")
-                joint = "" if base.endswith(".") or not base else "."
-                imports |= {base: place} if module else {}
-                imports |= {f"{base}{joint}{name.name}": place for name in names}
-            case ast.Call():
-                calls.append(_call(node, place))
-            case ast.Constant(value=str(value)) if len(value) <= _LONGEST_LINE:
-                strings.append(Cited(value, place))
-            case ast.ClassDef(name=name, body=body):
-                fields[name] = dict(_annotated(path, body))
-            case ast.If(test=ast.Compare(left=ast.Name(id="__name__"))):
-                main = place
-            case _:
-                pass
-    return PythonFile(path, imports, tuple(calls), tuple(strings), fields, main)
-
-
-def _call(node: ast.Call, place: str) -> Call:
-    name = ast.unparse(node.func) if isinstance(node.func, ast.Name | ast.Attribute) else ""
-    args = tuple(arg.value for arg in node.args if isinstance(arg, ast.Constant))
-    keywords = {
-        word.arg: word.value.value if isinstance(word.value, ast.Constant) else ...
-        for word in node.keywords
-        if word.arg is not None
-    }
-    is_shown = name.rpartition(".")[2] in _SHOWN and bool(node.args)
-    source = ast.unparse(node.args[0]) if is_shown else ""
-    return Call(name, place, args, keywords, source[:_LONGEST_LINE])
-
-
-def _annotated(path: str, body: list[ast.stmt]) -> Iterator[tuple[str, Cited]]:
-    for each in body:
-        if isinstance(each, ast.AnnAssign) and isinstance(each.target, ast.Name):
-            text = "required" if each.value is None else ""
-            yield each.target.id, Cited(text, f"{path}:{each.lineno}")

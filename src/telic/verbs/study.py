@@ -19,7 +19,7 @@ from telic.studies.adapter_check import (
     unconfirmed,
     unconfirmed_hash,
 )
-from telic.studies.administration import create_study
+from telic.studies.administration import create_study, write_templates
 from telic.studies.approvals import (
     Consent,
     Standing,
@@ -47,7 +47,6 @@ from telic.studies.launch.attempt import check_words
 from telic.studies.offline import offline
 from telic.studies.smoke import SmokeProof, prove_adapter
 from telic.studies.study import Study
-from telic.studies.templates import write_templates
 
 CANDIDATE = "Candidate, e.g. c-0003-more-tracking."
 RUN = "Run, e.g. r-20260801T090000Z-k3f9qa."

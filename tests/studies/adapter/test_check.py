@@ -6,10 +6,7 @@ import pytest
 from typer.testing import CliRunner
 
 from telic.cli.main import app
-from telic.errors import UnknownName
-from telic.studies.documents.adapter import Adapter, confirm_field
 from telic.studies.documents.base import read_yaml, write_yaml
-from telic.studies.errors import InvalidDocument
 from telic.studies.folder import StudyFolder
 
 TRAIN = (
@@ -80,15 +77,3 @@ def test_citations_of_earlier_versions_are_read(folder):
     old = {"status": "inferred", "confidence": 0.7}
     change(folder, provenance__seeds={**old, "evidence": [{"path": "train.py", "line": 4}]})
     assert folder.read_adapter().provenance["seeds"].evidence == ("train.py:4",)
-
-
-def test_a_correction_confirms_a_field(folder):
-    adapter = confirm_field(folder.read_adapter(), "seeds.flag", "--random-seed")
-    assert adapter.seeds.flag == "--random-seed"
-    assert adapter.provenance["seeds"].status == "confirmed"
-    gone = confirm_field(adapter, "commands.train", "null")
-    assert gone.commands.train is None and Adapter.parse(gone.as_data()) == gone
-    with pytest.raises(UnknownName):
-        confirm_field(adapter, "seeds.flagg", "x")
-    with pytest.raises(InvalidDocument, match="placeholder"):
-        confirm_field(adapter, "commands.train", "python x.py {oops}")

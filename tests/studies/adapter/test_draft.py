@@ -186,8 +186,7 @@ def test_two_thousand_files_are_read_within_the_bounds(tmp_path):
 
 def test_a_redraft_keeps_confirmed_fields_and_comments(tmp_path):
     from telic.studies.administration import create_study
-    from telic.studies.documents.adapter import confirm_field
-    from telic.studies.documents.base import StudyActor, rewrite_yaml
+    from telic.studies.documents.base import StudyActor, update_yaml
     from telic.studies.draft import write_draft
 
     root = make(tmp_path / "repo", {"train.py": "if __name__ == '__main__':\n    m.learn()\n"})
@@ -196,8 +195,9 @@ def test_a_redraft_keeps_confirmed_fields_and_comments(tmp_path):
     write_draft(folder)
     text = folder.adapter.read_text()
     assert "# How seeds are set; null is unknown.\nseeds:" in text
-    mended = confirm_field(folder.read_adapter(), "commands.train", "python train.py --seed {seed}")
-    rewrite_yaml(folder.adapter, mended)
+    train = {"argv": ["python", "train.py", "--seed", "{seed}"]}
+    confirmed = {"commands.train": {"status": "confirmed"}}
+    update_yaml(folder.adapter, {"commands": {"train": train}, "provenance": confirmed})
     folder.adapter.write_text(folder.adapter.read_text().replace("seeds:\n", "seeds:  # ask Ada\n"))
     write_draft(folder)
     again = read_yaml(folder.adapter)

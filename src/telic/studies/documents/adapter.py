@@ -1,13 +1,11 @@
 """adapter.yaml: how a repository trains, evaluates and logs, with a source for every value."""
 
 import re
-import shlex
 from typing import Annotated, Any, Literal, cast
 
 from pydantic import AfterValidator, BeforeValidator, Field, field_validator
 
 from telic.core.plugins import plugin_names
-from telic.errors import UnknownName
 from telic.jobs.launcher import KINDS
 from telic.studies.documents.base import Document, DocumentPart
 
@@ -230,40 +228,3 @@ FIELDS = (
     "files.evaluator",
 )
 """parts of an adapter that a person confirms as a unit"""
-
-
-def confirm_field(adapter: Adapter, name: str, value: Any = None) -> Adapter:
-    """Return the adapter with a field confirmed, and changed if a value is given.
-
-    `name` is one of FIELDS or a detail of one, such as seeds.flag; confirming a detail confirms the
-    whole field. A command may be given as one line. Raises UnknownName, or InvalidDocument if the
-    value does not fit.
-    """
-    field = next((each for each in FIELDS if name == each or name.startswith(f"{each}.")), None)
-    if field is None:
-        raise UnknownName("adapter field", name, list(FIELDS))
-    data = adapter.as_data()
-    if value is not None:
-        _put(data, name, _as_command(value) if name in _COMMANDS else value)
-    held = data["provenance"].get(field, {"evidence": []})
-    data["provenance"][field] = {**held, "status": "confirmed", "confidence": 1.0}
-    return Adapter.parse(data, "adapter")
-
-
-def _as_command(value: Any) -> Any:
-    if value == "null":
-        return None
-    return {"argv": shlex.split(value)} if isinstance(value, str) else value
-
-
-def _put(data: dict[str, Any], name: str, value: Any) -> None:
-    *path, last = name.split(".")
-    for each in path:
-        inner = data.get(each)
-        if not isinstance(inner, dict):
-            raise UnknownName("adapter field", name, [key for key in data if key != "schema"])
-        data = cast("dict[str, Any]", inner)
-    is_map = bool(path) and path[-1] in {"map", "options", "env", "offline_env"}
-    if last not in data and not is_map:
-        raise UnknownName("adapter field", name, list(data))
-    data[last] = value

@@ -6,7 +6,6 @@ conditions come to, is written down.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Literal
 
 from telic.core.config import Record
@@ -156,13 +155,47 @@ def check_stops(state: StudyState, facts: StopFacts) -> list[Stop]:
         rules.setdefault(name, StopRule(rule=name))
     stops: list[Stop] = []
     for name, rule in rules.items():
-        if why := _CHECKS[name](rule, state, facts):
+        if why := _why(rule, state, facts):
             effect = rule.action or _EFFECTS.get(name, "stop")
             stops.append(Stop(rule=name, effect=effect, why=why, kill_running=rule.kill_running))
     return stops
 
 
-def _target(rule: StopRule, state: StudyState, facts: StopFacts) -> str | None:
+def _why(rule: StopRule, state: StudyState, facts: StopFacts) -> str | None:
+    """Return why a rule holds now; None when it does not."""
+    match rule.rule:
+        case "target_reached":
+            return _target_reached(rule, state, facts)
+        case "budget_exhausted":
+            gone = exhausted(state)
+            return f"nothing is left of {', '.join(gone)}" if gone else None
+        case "max_candidates":
+            count = sum(each.kind != "baseline" for each in state.candidates.values())
+            return _many("candidates", count, rule.value)
+        case "max_iterations":
+            return _many("decisions", len(_final(state)), rule.value)
+        case "no_progress":
+            return _no_progress(rule, state) or _small_gain(rule, state)
+        case "wallclock_deadline":
+            is_over = rule.at is not None and moment(facts.now) >= moment(rule.at)
+            return f"the deadline {rule.at} has passed" if is_over else None
+        case "failure_streak":
+            return _failure_streak(rule, state)
+        case "guardrail_breach":
+            broken = ", ".join(facts.guardrail_breaches)
+            return f"the incumbent breaks {broken}; consider a revert" if broken else None
+        case "hacking_high":
+            is_high = facts.hacking_levels[-2:] == ("high",) * 2
+            return "two reflections in a row say high" if is_high else None
+        case "integrity":
+            return "; ".join(facts.integrity) or None
+        case "human_stop":
+            is_paused = state.study_status == "paused"
+            said = "the study is paused" if is_paused else "there is a file named STOP"
+            return said if is_paused or facts.stop_file else None
+
+
+def _target_reached(rule: StopRule, state: StudyState, facts: StopFacts) -> str | None:
     target = rule.value if rule.value is not None else facts.target
     held = state.incumbent
     if target is None or held is None or held.ci is None:
@@ -173,31 +206,16 @@ def _target(rule: StopRule, state: StudyState, facts: StopFacts) -> str | None:
     return f"{held.candidate} holds {worst:g}, the target is {target:g}" if reached else None
 
 
-def _budget(rule: StopRule, state: StudyState, facts: StopFacts) -> str | None:
-    gone = exhausted(state)
-    return f"nothing is left of {', '.join(gone)}" if gone else None
-
-
-def _candidates(rule: StopRule, state: StudyState, facts: StopFacts) -> str | None:
-    count = sum(each.kind != "baseline" for each in state.candidates.values())
-    return _many("candidates", count, rule.value)
-
-
-def _iterations(rule: StopRule, state: StudyState, facts: StopFacts) -> str | None:
-    return _many("decisions", len(_final(state)), rule.value)
-
-
-def _progress(rule: StopRule, state: StudyState, facts: StopFacts) -> str | None:
+def _no_progress(rule: StopRule, state: StudyState) -> str | None:
     most = rule.k or _PROMOTIONS_WITHOUT_GAIN
-    tried = [each for each in _final(state) if each.phase == "promotion"]
-    recent = tried[-most:]
+    recent = [each for each in _final(state) if each.phase == "promotion"][-most:]
     if len(recent) == most and all(each.to != CandidateStatus.ACCEPTED for each in recent):
         return f"the last {most} promotions were not accepted"
-    return _small_gain(rule, state)
+    return None
 
 
 def _small_gain(rule: StopRule, state: StudyState) -> str | None:
-    """Look at the incumbents' metric over the last m accepts."""
+    """Compare the incumbents' metric over the last m accepts."""
     m = rule.m or _ACCEPTS_LOOKED_AT
     values = [
         each.incumbent.iqm
@@ -212,61 +230,19 @@ def _small_gain(rule: StopRule, state: StudyState) -> str | None:
     return f"the last {m} accepts gained {gain:.2%} together" if gain < least else None
 
 
-def _deadline(rule: StopRule, state: StudyState, facts: StopFacts) -> str | None:
-    if rule.at is None or moment(facts.now) < moment(rule.at):
-        return None
-    return f"the deadline {rule.at} has passed"
-
-
-def _failures(rule: StopRule, state: StudyState, facts: StopFacts) -> str | None:
+def _failure_streak(rule: StopRule, state: StudyState) -> str | None:
     most = rule.k or _FAILURES
-    latest = sorted(
-        (
-            each
-            for each in state.candidates.values()
-            if each.status in _ENDED and each.since_seq >= state.opened_seq
-        ),
-        key=lambda each: each.since_seq,
-    )[-most:]
+    ended = [
+        each
+        for each in state.candidates.values()
+        if each.status in _ENDED and each.since_seq >= state.opened_seq
+    ]
+    latest = sorted(ended, key=lambda each: each.since_seq)[-most:]
     if len(latest) == most and all(each.status == CandidateStatus.DEBUG for each in latest):
         return f"the last {most} candidates all ended in debug"
     return None
 
 
-def _guardrails(rule: StopRule, state: StudyState, facts: StopFacts) -> str | None:
-    broken = facts.guardrail_breaches
-    return f"the incumbent breaks {', '.join(broken)}; consider a revert" if broken else None
-
-
-def _hacking(rule: StopRule, state: StudyState, facts: StopFacts) -> str | None:
-    return (
-        "two reflections in a row say high" if facts.hacking_levels[-2:] == ("high",) * 2 else None
-    )
-
-
-def _integrity(rule: StopRule, state: StudyState, facts: StopFacts) -> str | None:
-    return "; ".join(facts.integrity) or None
-
-
-def _human(rule: StopRule, state: StudyState, facts: StopFacts) -> str | None:
-    if state.study_status == "paused":
-        return "the study is paused"
-    return "there is a file named STOP" if facts.stop_file else None
-
-
-_CHECKS: dict[StopName, Callable[[StopRule, StudyState, StopFacts], str | None]] = {
-    "target_reached": _target,
-    "budget_exhausted": _budget,
-    "max_candidates": _candidates,
-    "max_iterations": _iterations,
-    "no_progress": _progress,
-    "wallclock_deadline": _deadline,
-    "failure_streak": _failures,
-    "guardrail_breach": _guardrails,
-    "hacking_high": _hacking,
-    "integrity": _integrity,
-    "human_stop": _human,
-}
 _ENDED = frozenset(
     {
         CandidateStatus.ACCEPTED,
@@ -283,9 +259,8 @@ def _final(state: StudyState) -> list[DecisionState]:
 
 
 def _many(what: str, count: int, most: float | None) -> str | None:
-    return (
-        f"{count} {what} are all that were planned" if most is not None and count >= most else None
-    )
+    is_over = most is not None and count >= most
+    return f"{count} {what} are all that were planned" if is_over else None
 
 
 # ---------------------------------------------------------------------------- written down
