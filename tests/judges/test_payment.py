@@ -87,7 +87,7 @@ def test_numbers_of_a_confined_process_are_believed_if_they_are_some(told):
 def test_the_worker_pays_every_order(episodes, tmp_path, monkeypatch):
     def here(entry, payload, **_):
         channel = SimpleNamespace(heartbeat=lambda *_: None)
-        return payment.run(payment.prepare(payload, channel), payload, channel)
+        return payment.run(None, payload, channel)
 
     monkeypatch.setattr(host, "run_worker", here)
     both = pay_for(SPEED, [episodes, episodes], tmp_path)

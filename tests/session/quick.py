@@ -64,7 +64,8 @@ def at_home() -> Iterator[pytest.MonkeyPatch]:
 def _work_here(entry, payload, *, on_message=lambda message: None, should_stop=None, **_):
     module = import_module(entry)
     channel = HomeChannel(on_message, should_stop or (lambda: False))
-    return module.run(module.prepare(payload, channel), payload, channel)
+    prepare = getattr(module, "prepare", lambda *_: None)
+    return module.run(prepare(payload, channel), payload, channel)
 
 
 class HomeChannel(LocalChannel):

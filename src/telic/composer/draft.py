@@ -10,7 +10,7 @@ from torch import Tensor
 
 from telic.composer.frames import Frame
 from telic.errors import UnknownName, UsageError
-from telic.judges.criteria import Criterion, Kind
+from telic.judges.criteria import Criterion, CriterionKind
 from telic.judges.tracks import Measure, shortened
 from telic.rewards.node import Expression, Term
 
@@ -70,7 +70,7 @@ class JudgePart:
     best_source: str = ""
 
     @property
-    def kind(self) -> Kind:
+    def kind(self) -> CriterionKind:
         """Whether it is held over time, about what the episode comes to, or ends a phase."""
         if self.value is None:
             return "phased"

@@ -71,7 +71,7 @@ _ONLY = {
 }
 """commands ahead and aside where a direction was said, in parts of the largest ones"""
 _EVERY_WAY = ((-1.0, 1.0), (-1.0, 1.0))
-Span = tuple[float, float]
+_Span = tuple[float, float]
 
 
 class CommandRange(NamedTuple):
@@ -80,7 +80,7 @@ class CommandRange(NamedTuple):
     ahead: float
     aside: float
     turn: float
-    spans: tuple[Span, Span, Span]
+    spans: tuple[_Span, _Span, _Span]
 
     @property
     def most(self) -> tuple[float, float, float]:
@@ -212,7 +212,7 @@ def _judge(most: CommandRange, draft: Draft) -> None:
     draft.require("stands when it is told to", value, _MOVES, _RESTS, tag="drifts")
 
 
-def _words(span: Span) -> str:
+def _words(span: _Span) -> str:
     low, high = span
     return f"up to {high:g}" if low == -high else f"{low:g} to {high:g}"
 

@@ -311,10 +311,6 @@ def _judge_some(source: str, trajectories: Sequence[Trajectory]) -> list[Verdict
 # ---------------------------------------------- the confined side: entry of the sandbox worker
 
 
-def prepare(payload: dict[str, Any], channel: Any) -> None:
-    """Nothing to open: episodes are read confined."""
-
-
 def run(state: None, payload: dict[str, Any], channel: Any) -> dict[str, Any]:
     """Judge every episode."""
     use_one_thread()

@@ -18,8 +18,8 @@ from pydantic import Field, FiniteFloat
 from telic.core.config import Record
 from telic.errors import UsageError
 
-Kind = Literal["sustained", "cumulative", "phased"]
-Way = Literal["at_least", "at_most", "about"]
+CriterionKind = Literal["sustained", "cumulative", "phased"]
+_Way = Literal["at_least", "at_most", "about"]
 
 
 class Criterion(Record):
@@ -27,11 +27,11 @@ class Criterion(Record):
 
     title: str = Field(min_length=1, description="short and plain; the judge's leaf has the same")
     quantity: str = Field(description="what is measured, in words or names of quantities")
-    kind: Kind = Field(
+    kind: CriterionKind = Field(
         default="sustained",
         description="held over time, added up over the episode, or the end of a phase",
     )
-    direction: Way = Field(default="at_least", description="which side of the goal is right")
+    direction: _Way = Field(default="at_least", description="which side of the goal is right")
     zero: float | None = Field(
         default=None, description="value that earns nothing; None: only the judge's code says it"
     )

@@ -52,7 +52,7 @@ _PLANE, _SPHERE, _CAPSULE = (
 _LOOK_S = 0.3
 """on ground that is not flat, the torso rises so early for what is to come"""
 
-Below = Callable[[np.ndarray, np.ndarray], np.ndarray]
+_Below = Callable[[np.ndarray, np.ndarray], np.ndarray]
 """from places, x and y, to the height of the ground there"""
 _POSES = 13
 """of a stance and of a swing, ends included"""
@@ -129,7 +129,7 @@ def demonstrate(
     steps = length_of(look)
     rest = _standing(_posed(env_id, {**env_args, "max_episode_steps": MOST_STEPS}, 1))
     rest, below = set_down(look, rest), ground_below(look)
-    solved: Solved = {}
+    solved: _Solved = {}
     poses = [
         lead(
             *(look.model, look.robot, motion, look.dt or 1.0, steps, rest, solved, below),
@@ -233,7 +233,7 @@ def _standing(env: MujocoEnv) -> np.ndarray | None:
     return info.exact("qpos")[0].numpy() if is_at_rest and is_up else None
 
 
-def ground_below(env: MujocoEnv) -> Below | None:
+def ground_below(env: MujocoEnv) -> _Below | None:
     """Return the ground of an environment where it is not flat."""
     board = env.task.board if isinstance(env.task, RobotTask) else None
     if board is None:
@@ -325,8 +325,8 @@ def lead(
     dt: float,
     steps: int,
     rest: np.ndarray | None = None,
-    solved: Solved | None = None,
-    below: Below | None = None,
+    solved: _Solved | None = None,
+    below: _Below | None = None,
     joints: Sequence[JointCourse] = (),
 ) -> Poses:
     """Return `steps` poses, one per control step, of a robot led through motions one by one.
@@ -461,7 +461,7 @@ def _put_on_ground(
     root: Root,
     poses: np.ndarray,
     lift: np.ndarray,
-    below: Below | None,
+    below: _Below | None,
     look: int,
 ) -> None:
     """Shift every pose up or down until its lowest point is `lift` above the ground.
@@ -528,7 +528,7 @@ def foot_times(motion: Motion, phase: np.ndarray) -> FootTimes:
     return FootTimes(down > 0, np.clip(part, 0.0, 1.0))
 
 
-Solved = dict[tuple[int, tuple[float, ...]], tuple[np.ndarray, np.ndarray]]
+_Solved = dict[tuple[int, tuple[float, ...]], tuple[np.ndarray, np.ndarray]]
 """by foot and sweep, the joint angles of a stance and of a swing"""
 
 
@@ -538,7 +538,7 @@ def step(
     robot: Robot,
     motion: Motion,
     phase: np.ndarray,
-    solved: Solved | None = None,
+    solved: _Solved | None = None,
 ) -> None:
     """Set the joints of the legs in poses (T, nq) at rest, as the gait has them at each phase."""
     times = foot_times(motion, phase)

@@ -79,15 +79,15 @@ _AT_MOST = 10.0
 _SAME_RAD = 0.02
 """poses that differ by less than this, on average, are one"""
 
-Act = Callable[[int], Tensor]
+_Act = Callable[[int], Tensor]
 """from the step to an action: (act_dim,) in [-1, 1], NaN for that of rest, or a choice, ()"""
-Pose = tuple[Tensor, Tensor]
+_Pose = tuple[Tensor, Tensor]
 
 
 def failure_modes(env_id: str, env_args: dict[str, Any]) -> Examples:
     """Return what optimisers fall into on this environment, really simulated."""
     look = open_env(env_id, env_args, 1)
-    starts: list[Pose] = []
+    starts: list[_Pose] = []
     if look.num_actions is None:
         acting = _efforts(look)
         if isinstance(look, MujocoEnv):
@@ -103,7 +103,7 @@ def failure_modes(env_id: str, env_args: dict[str, Any]) -> Examples:
 
 
 def _played(
-    env_id: str, env_args: dict[str, Any], acting: dict[str, Act], starts: Sequence[Pose]
+    env_id: str, env_args: dict[str, Any], acting: dict[str, _Act], starts: Sequence[_Pose]
 ) -> Examples:
     """Play every habit in a row of its own; `starts` are poses, where there are any."""
     names = tuple(acting)
@@ -139,7 +139,7 @@ def _action(env: VecEnv, wanted: Tensor) -> Tensor:
     return torch.where(wanted.isnan(), rest, 0.5 * (low + high) + 0.5 * (high - low) * wanted)
 
 
-def _efforts(env: VecEnv) -> dict[str, Act]:
+def _efforts(env: VecEnv) -> dict[str, _Act]:
     """Return bad habits of continuous actions."""
     width = env.act_dim
     random = np.random.default_rng(derive("habits", env.spec.id))
@@ -160,15 +160,15 @@ def _efforts(env: VecEnv) -> dict[str, Act]:
     }
 
 
-def _choices(env: VecEnv, count: int) -> dict[str, Act]:
+def _choices(env: VecEnv, count: int) -> dict[str, _Act]:
     """Return bad habits of choices."""
     random = np.random.default_rng(derive("habits", env.spec.id))
     drawn = torch.tensor(random.integers(count, size=MOST_STEPS))
 
-    def held(choice: int) -> Act:
+    def held(choice: int) -> _Act:
         return lambda t: torch.tensor(choice)
 
-    acting: dict[str, Act] = {
+    acting: dict[str, _Act] = {
         "holds its first choice": held(0),
         "holds its middle choice": held(count // 2),
         "holds its last choice": held(count - 1),
@@ -181,7 +181,7 @@ def _choices(env: VecEnv, count: int) -> dict[str, Act]:
     return acting
 
 
-def _fallen(env: MujocoEnv) -> dict[str, Pose]:
+def _fallen(env: MujocoEnv) -> dict[str, _Pose]:
     """Return starts from which the robot topples or lies, as far as it can turn over."""
     turns = env.robot.root.turns
     if env.robot.root.slide("z") is None or not ("y" in turns or "x" in turns):
@@ -196,7 +196,7 @@ def _fallen(env: MujocoEnv) -> dict[str, Pose]:
         "lies on its back": (turning(first, 0.5), Motion(seconds=1.0)),
         "topples over": (turning(first, 0.1), turning(1.0, 1.0, forward_mps=2.0)),
     }
-    starts: dict[str, Pose] = {}
+    starts: dict[str, _Pose] = {}
     rest, below = set_down(env, None), ground_below(env)
     for name, motion in motions.items():
         poses = lead(env.model, env.robot, motion, env.dt or 1.0, 2, rest=rest, below=below)

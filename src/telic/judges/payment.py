@@ -8,18 +8,18 @@ was recorded is left out. The reward is foreign code: that happens in a confined
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
+from pydantic import ConfigDict, FiniteFloat, ValidationError
 from torch import Tensor
 
 from telic.core.config import Record
 from telic.core.tensors import use_one_thread
-from telic.core.text import is_mapping, is_row
+from telic.core.text import is_row
 from telic.envs import make
 from telic.envs.access import env_access
 from telic.errors import WorkerDied
@@ -40,14 +40,18 @@ class PaidOrder(Record):
     paths: tuple[str, ...]
 
 
-class Pay(NamedTuple):
+class EpisodePay(Record):
     """What a reward pays for one episode."""
 
-    total: float
-    terms: dict[str, float]
+    model_config = ConfigDict(strict=True)
+
+    total: FiniteFloat
+    terms: dict[str, FiniteFloat]
 
 
-def pay_for(reward: str, orders: Sequence[PaidOrder], folder: Path) -> list[list[Pay | None]]:
+def pay_for(
+    reward: str, orders: Sequence[PaidOrder], folder: Path
+) -> list[list[EpisodePay | None]]:
     """Return what a reward pays for recorded episodes; None: it cannot be said.
 
     Args:
@@ -77,27 +81,15 @@ def pay_for(reward: str, orders: Sequence[PaidOrder], folder: Path) -> list[list
     return [[_believed(each) for each in row] for row in told if is_row(row)]
 
 
-def _believed(told: object) -> Pay | None:
+def _believed(told: object) -> EpisodePay | None:
     """Return numbers that came from foreign code, if they are finite."""
-    if not is_mapping(told):
+    try:
+        return EpisodePay.model_validate(told)
+    except ValidationError:
         return None
-    total, terms = told.get("total"), told.get("terms")
-    if not is_mapping(terms) or not all(map(_is_number, (total, *terms.values()))):
-        return None
-    return Pay(float(str(total)), {str(name): float(str(value)) for name, value in terms.items()})
-
-
-def _is_number(value: object) -> bool:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return False
-    return math.isfinite(value)
 
 
 # ---------------------------------------------- the confined side: entry of the sandbox worker
-
-
-def prepare(payload: dict[str, Any], channel: Any) -> None:
-    """Nothing to open: episodes are read confined."""
 
 
 def run(state: None, payload: dict[str, Any], channel: Any) -> dict[str, Any]:
@@ -109,11 +101,11 @@ def run(state: None, payload: dict[str, Any], channel: Any) -> dict[str, Any]:
     for order in orders:
         channel.heartbeat(_PAYING_S, "paying recorded episodes")
         found = pay_here(reward, order)
-        pays.append([None if each is None else each._asdict() for each in found])
+        pays.append([None if each is None else each.model_dump() for each in found])
     return {"pays": pays}
 
 
-def pay_here(reward: Reward, order: PaidOrder) -> list[Pay | None]:
+def pay_here(reward: Reward, order: PaidOrder) -> list[EpisodePay | None]:
     """Play the episodes of a policy again in this process, and return what each is paid."""
     tapes = [read_trajectory(Path(path), (order.env, order.env_args)) for path in order.paths]
     seed = tapes[0].facts.seed
@@ -139,14 +131,13 @@ def pay_here(reward: Reward, order: PaidOrder) -> list[Pay | None]:
     return [_pay(sums, row, last[row], tape) for row, tape in enumerate(tapes)]
 
 
-def _pay(sums: Mapping[str, Tensor], row: int, last: Tensor, tape: Trajectory) -> Pay | None:
+def _pay(sums: Mapping[str, Tensor], row: int, last: Tensor, tape: Trajectory) -> EpisodePay | None:
     """Return what an episode was paid; None if it did not come out as it was recorded."""
     wanted = torch.tensor(np.array(tape["next_obs"][-1], dtype=np.float32))
     if not torch.allclose(last, wanted, rtol=_SAME, atol=_SAME):
         return None
     terms = {name: float(value[row]) for name, value in sums.items()}
-    total = terms.pop("")
-    return Pay(total, terms) if all(map(math.isfinite, (total, *terms.values()))) else None
+    return _believed({"total": terms.pop(""), "terms": terms})
 
 
 def _padded(tapes: Sequence[Trajectory]) -> Tensor:

@@ -52,7 +52,7 @@ _WRITERS = 4
 _LARGEST = 1e6
 """numbers of memory beyond this are cut: no honest reward counts so far"""
 
-Act = Callable[..., Any]
+_Act = Callable[..., Any]
 """a policy: (obs) -> action, or (obs, memory) -> action"""
 
 
@@ -288,10 +288,6 @@ def _bounded_number(value: object) -> float:
 # ------------------------------------------------------ the confined side: entry of both workers
 
 
-def prepare(payload: dict[str, Any], channel: HostChannel) -> None:
-    """Nothing to open before the worker confines itself."""
-
-
 def run(state: None, payload: dict[str, Any], channel: HostChannel) -> dict[str, Any]:
     """Record episodes, or run a reward along the actions of a process that does."""
     channel.heartbeat(_PLAYING_S, "playing episodes")
@@ -366,7 +362,7 @@ def _open(order: PlayOrder) -> tuple[VecEnv, Disturbed]:
     return env, Disturbed(env, order.disturbance, order.seed)
 
 
-def play(policy: Act, order: PlayOrder, memory: _RemoteMemory | None = None) -> None:
+def play(policy: _Act, order: PlayOrder, memory: _RemoteMemory | None = None) -> None:
     """Play one episode per path with the most likely actions, and write them.
 
     Args:
@@ -402,7 +398,7 @@ def play(policy: Act, order: PlayOrder, memory: _RemoteMemory | None = None) -> 
 
 
 def _tape(
-    policy: Act,
+    policy: _Act,
     env: VecEnv,
     memory: _RemoteMemory | None,
     disturbed: Disturbed,

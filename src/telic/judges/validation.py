@@ -535,10 +535,6 @@ def failure(error: TelicError) -> Trial:
 # ---------------------------------------------- the confined side: entry of the sandbox worker
 
 
-def prepare(payload: dict[str, Any], channel: Any) -> None:
-    """Nothing to open: examples are simulated confined."""
-
-
 def run(state: None, payload: dict[str, Any], channel: Any) -> dict[str, Any]:
     """Make the examples, reward and judge them."""
     use_one_thread()

@@ -34,11 +34,11 @@ from telic.quantities.quantity import (
     turns_about,
 )
 
-Update = tuple[Tensor, Tensor]
+_Update = tuple[Tensor, Tensor]
 TURN = 1.0 / (2.0 * math.pi)
 
 
-def _turned(state: Tensor, info: Fields, axis: int, *, world: bool = False) -> Update:
+def _turned(state: Tensor, info: Fields, axis: int, *, world: bool = False) -> _Update:
     """Add up the turn of each step; memory: seen, total, last angle or orientation (4)."""
     hinge = robot_in(info).root.hinge
     if hinge is not None:
@@ -66,7 +66,7 @@ def _register(name: str, axis: int, about: str, sign: str, unit: str) -> None:
     """Register the rotation about an axis since the start, in radians or in turns."""
     is_turns, world = unit == "turns", name == "heading"
 
-    def update(state: Tensor, info: Fields) -> Update:
+    def update(state: Tensor, info: Fields) -> _Update:
         state, angle = _turned(state, info, axis, world=world)
         return state, angle * TURN if is_turns else angle
 
@@ -85,7 +85,7 @@ for _unit in ("rad", "turns"):
 
 
 @accumulated(unit="m", latex=r"x_t - x_1", need=moves_along("x"), width=2)
-def displacement(state: Tensor, info: Fields) -> Update:
+def displacement(state: Tensor, info: Fields) -> _Update:
     """Way made along x since the start; backward is negative."""
     # memory: seen, x at the start
     x = position(info, "x")
@@ -94,7 +94,7 @@ def displacement(state: Tensor, info: Fields) -> Update:
 
 
 @accumulated(unit="m", latex=r"\sum_t \|p_t - p_{t-1}\|_{xy}", need=moves_along("x"), width=4)
-def distance_travelled(state: Tensor, info: Fields) -> Update:
+def distance_travelled(state: Tensor, info: Fields) -> _Update:
     """Length of the path over the ground since the start, detours counted."""
     # memory: seen, total, last x, last y
     x = position(info, "x")
@@ -115,7 +115,7 @@ def _num_feet(spec: EnvSpec) -> int:
     width=lambda spec: 1 + _num_feet(spec),
     per="foot",
 )
-def foot_duty_factor(state: Tensor, info: Fields) -> Update:
+def foot_duty_factor(state: Tensor, info: Fields) -> _Update:
     """Share of the episode so far in which each foot was on the ground."""
     # memory: steps, steps on the ground per foot
     steps = state[..., :1] + 1.0
@@ -126,7 +126,7 @@ def foot_duty_factor(state: Tensor, info: Fields) -> Update:
 @accumulated(
     unit="1", latex=r"\frac{1}{t\,n}\sum_{s \le t}\sum_i \text{contact}_i(s)", need=FEET, width=2
 )
-def duty_factor(state: Tensor, info: Fields) -> Update:
+def duty_factor(state: Tensor, info: Fields) -> _Update:
     """Share of the episode so far in which a foot was on the ground, averaged over the feet."""
     # memory: steps, steps on the ground
     steps = state[..., 0] + 1.0
@@ -135,7 +135,7 @@ def duty_factor(state: Tensor, info: Fields) -> Update:
 
 
 @accumulated(unit="s", latex=r"t - t_\text{last contact}", need=FEET, width=1)
-def air_time(state: Tensor, info: Fields) -> Update:
+def air_time(state: Tensor, info: Fields) -> _Update:
     """Time since all feet left the ground; 0 while any touches."""
     airborne = (foot_contact.function(info).amax(-1) == 0).to(state.dtype)
     clock = (state[..., 0] + time_step(info)) * airborne
@@ -148,7 +148,7 @@ def air_time(state: Tensor, info: Fields) -> Update:
     need=SIDES,
     width=5,
 )
-def stride_alternation(state: Tensor, info: Fields) -> Update:
+def stride_alternation(state: Tensor, info: Fields) -> _Update:
     """Share of touchdowns that follow one of the other side: 1 walking, 0 hopping.
 
     Sides are left and right, or back and front where a robot in the vertical plane has no others.
@@ -172,7 +172,7 @@ def stride_alternation(state: Tensor, info: Fields) -> Update:
 
 
 @accumulated(unit="J", latex=r"\sum_t \sum_j |\tau_j \dot q_j|\,\Delta t", need=MOTORS, width=1)
-def energy(state: Tensor, info: Fields) -> Update:
+def energy(state: Tensor, info: Fields) -> _Update:
     """Mechanical work of all motors since the start, braking counted as work."""
     total = state[..., 0] + power.function(info) * time_step(info)
     return total.unsqueeze(-1), total
@@ -190,7 +190,7 @@ def _action_change(state: Tensor, info: Fields) -> Tensor:
     need=CONTINUOUS,
     width=lambda spec: 1 + spec.act_dim,
 )
-def action_change(state: Tensor, info: Fields) -> Update:
+def action_change(state: Tensor, info: Fields) -> _Update:
     """Mean squared change of the action, scaled to [-1, 1], since the last step; 0 at the first."""
     # memory: seen, last action
     change = _action_change(state, info)
@@ -203,7 +203,7 @@ def action_change(state: Tensor, info: Fields) -> Update:
     need=CONTINUOUS,
     width=lambda spec: 3 + spec.act_dim,
 )
-def action_smoothness(state: Tensor, info: Fields) -> Update:
+def action_smoothness(state: Tensor, info: Fields) -> _Update:
     """Mean squared change of the action, scaled to [-1, 1], over the episode so far."""
     # memory: seen, last action, changes, sum
     changes = state[..., -2] + state[..., 0]
@@ -224,7 +224,7 @@ def _num_limits(spec: EnvSpec) -> int:
     need=LIMITS,
     width=lambda spec: 1 + 2 * _num_limits(spec),
 )
-def joint_range_use(state: Tensor, info: Fields) -> Update:
+def joint_range_use(state: Tensor, info: Fields) -> _Update:
     """Share of their range the joints have used in the episode so far, averaged over the joints."""
     # memory: seen, lowest and highest position of each joint
     qpos = info["qpos"]

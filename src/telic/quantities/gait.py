@@ -42,13 +42,13 @@ _TURN = 2.0 * math.pi
 TWO_FEET = Need(
     "two feet or more", lambda spec: spec.robot is not None and len(spec.robot.feet) > 1
 )
-Update = tuple[Tensor, Tensor]
+_Update = tuple[Tensor, Tensor]
 
 
 @accumulated(
     unit="1", latex=r"\frac{1}{t}\sum_{s \le t} [\max_b \|f_b\| \le 0.01\, m g]", need=FEET, width=2
 )
-def flight_share(state: Tensor, info: Fields) -> Update:
+def flight_share(state: Tensor, info: Fields) -> _Update:
     """Share of the episode so far in which nothing of the robot touched anything.
 
     A robot that slides on its shins has no foot on the ground either, and does not fly.
@@ -69,12 +69,12 @@ def _own_bodies(robot: Robot) -> tuple[int, ...]:
     need=TWO_FEET,
     width=2,
 )
-def double_support_share(state: Tensor, info: Fields) -> Update:
+def double_support_share(state: Tensor, info: Fields) -> _Update:
     """Share of the episode so far in which two feet or more were on the ground."""
     return _share(state, foot_contact.function(info).sum(-1) >= 2)
 
 
-def _share(state: Tensor, holds: Tensor) -> Update:
+def _share(state: Tensor, holds: Tensor) -> _Update:
     """Count steps in which something held; memory: steps, steps that held."""
     steps, held = state[..., 0] + 1.0, state[..., 1] + holds.to(state.dtype)
     return torch.stack((steps, held), -1), held / steps
@@ -117,7 +117,7 @@ def foot_slip(info: Fields) -> Tensor:
     width=lambda spec: _feet(spec),
     per="foot",
 )
-def foot_air_time(state: Tensor, info: Fields) -> Update:
+def foot_air_time(state: Tensor, info: Fields) -> _Update:
     """Time since each foot left the ground; 0 while it touches."""
     off = (foot_contact.function(info) == 0).to(state.dtype)
     clock = (state + time_step(info)) * off
@@ -135,7 +135,7 @@ def _foot_roots(robot: Robot) -> tuple[int, ...]:
     need=LEGS,
     width=lambda spec: 5 + 3 * _feet(spec),
 )
-def slide_share(state: Tensor, info: Fields) -> Update:
+def slide_share(state: Tensor, info: Fields) -> _Update:
     """Share of the way so far that every foot on the ground made together with the body.
 
     Who walks stands on a foot that stays where it is; who slides, on none. In the air nobody does.
@@ -206,7 +206,7 @@ def _landing(memory: Tensor, info: Fields) -> tuple[Tensor, Tensor]:
     need=FEET,
     width=lambda spec: 2 + _PER_FOOT * _feet(spec),
 )
-def stance_share(state: Tensor, info: Fields) -> Update:
+def stance_share(state: Tensor, info: Fields) -> _Update:
     """Share of the episode so far in which a foot did not swing, averaged over the feet.
 
     `duty_factor` counts contacts; a foot that bounces a little on the ground stands as well.
@@ -227,7 +227,7 @@ def stance_share(state: Tensor, info: Fields) -> Update:
     need=FEET,
     width=lambda spec: 2 + _PER_FOOT * _feet(spec),
 )
-def stride_frequency(state: Tensor, info: Fields) -> Update:
+def stride_frequency(state: Tensor, info: Fields) -> _Update:
     """Touchdowns of a foot per second over the episode so far, averaged over the feet."""
     # memory: seconds, touchdowns, and that of landings
     dt = time_step(info)
@@ -271,7 +271,7 @@ def _cycles(state: Tensor, info: Fields) -> tuple[Tensor, Tensor, Tensor, Tensor
     width=_phase_width,
     per="foot",
 )
-def foot_phase(state: Tensor, info: Fields) -> Update:
+def foot_phase(state: Tensor, info: Fields) -> _Update:
     """When each foot lands in the cycle of the first foot: 0 with it, 0.5 half a cycle later.
 
     The circular mean over all cycles so far, in [0, 1); 0 before the first cycle is over.
@@ -287,7 +287,7 @@ def foot_phase(state: Tensor, info: Fields) -> Update:
     width=_phase_width,
     per="foot",
 )
-def foot_phase_lock(state: Tensor, info: Fields) -> Update:
+def foot_phase_lock(state: Tensor, info: Fields) -> _Update:
     """How regularly each foot lands in the cycle of the first: 1 always at the same phase.
 
     The length of the mean direction of its phases; 0 before the first cycle is over.

@@ -47,7 +47,7 @@ class QuantityDescription(Record):
     )
 
 
-def describe(quantity: Quantity, spec: EnvSpec | None = None) -> QuantityDescription:
+def _describe(quantity: Quantity, spec: EnvSpec | None = None) -> QuantityDescription:
     """Return the description of one quantity, as it is on an environment if one is given."""
     arguments = "".join(f", {each}" for each in quantity.arguments)
     call = f"quantities.{quantity.name}(info{arguments})"
@@ -89,7 +89,7 @@ def ordered() -> list[Quantity]:
 
 def describe_quantities(spec: EnvSpec | None = None) -> list[QuantityDescription]:
     """Return the quantities an environment has, or all, in the order of the reference page."""
-    return [describe(each, spec) for each in ordered() if spec is None or each.available(spec)]
+    return [_describe(each, spec) for each in ordered() if spec is None or each.available(spec)]
 
 
 def environment_page(env: str | EnvSpec) -> str:
@@ -117,7 +117,7 @@ def quantities_page() -> str:
 
 
 def _row(quantity: Quantity, specs: Mapping[str, EnvSpec]) -> str:
-    told = describe(quantity)
+    told = _describe(quantity)
     have = [name for name, spec in specs.items() if quantity.available(spec)]
     call = told.name + (f"(info, {', '.join(quantity.arguments)})" if quantity.arguments else "")
     # A bar would end the table's cell.

@@ -33,9 +33,9 @@ from telic.quantities.quantity import Accumulated
 
 P = ParamSpec("P")
 T = TypeVar("T")
-Slots = Mapping[str, int | None]
+_Slots = Mapping[str, int | None]
 """memory by name: how many numbers, None for a single one"""
-Memory = Slots | Callable[[Mapping[str, Any]], Slots]
+_Memory = _Slots | Callable[[Mapping[str, Any]], _Slots]
 _WORDS = "words"
 _SYMBOLS: dict[Any, str] = {
     "action_change": r"\Delta a^2",
@@ -136,7 +136,7 @@ class Recipe:
     function: Callable[..., Any]
     kind: type[Expression]
     latex: str
-    memory: Memory
+    memory: _Memory
     digits: int
 
     @cached_property
@@ -280,7 +280,7 @@ class Program:
 
 
 def signal(
-    latex: str = "x", *, memory: Memory | None = None, digits: int = 4
+    latex: str = "x", *, memory: _Memory | None = None, digits: int = 4
 ) -> Callable[[Callable[Concatenate[StepView, P], T]], Callable[P, T]]:
     """Make a function of a step and numbers a signal.
 
@@ -293,14 +293,14 @@ def signal(
 
 
 def term(
-    latex: str = "{x}", *, memory: Memory | None = None, digits: int = 4
+    latex: str = "{x}", *, memory: _Memory | None = None, digits: int = 4
 ) -> Callable[[Callable[P, Tensor]], Callable[P, Term]]:
     """Make a function of measured values and numbers a term; see `signal`."""
     return lambda function: cast("Any", Recipe(function, Term, latex, memory or {}, digits))
 
 
 def step_term(
-    latex: str = "{x}", *, memory: Memory | None = None, digits: int = 4
+    latex: str = "{x}", *, memory: _Memory | None = None, digits: int = 4
 ) -> Callable[[Callable[Concatenate[StepView, P], Tensor]], Callable[P, Term]]:
     """Make a function of a step, measured values and numbers a term; see `signal`."""
     return lambda function: cast("Any", Recipe(function, Term, latex, memory or {}, digits))

@@ -3,7 +3,7 @@
 Started by `host` as: python -m telic.sandbox.worker PARENT_PID. A line on standard input says what
 to do. The entry module it names has two functions:
 
-    prepare(payload, channel) -> state          unconfined: imports, model files, devices
+    prepare(payload, channel) -> state          optional, unconfined: model files, devices
     run(state, payload, channel) -> dict        confined for good: foreign code may run here
 
 `prepare` must not start threads or execute foreign code.
@@ -124,7 +124,8 @@ def _serve(start: Message, channel: HostChannel) -> dict[str, Any]:
     sys.path[:0] = start["python_path"]
     entry = importlib.import_module(start["entry"])
     payload = start["payload"]
-    state = entry.prepare(payload, channel)
+    prepare = getattr(entry, "prepare", None)
+    state = None if prepare is None else prepare(payload, channel)
     report = confine(_confinement(start["confinement"]))
     channel.post("confined", report=report.model_dump())
     return entry.run(state, payload, channel)
