@@ -40,7 +40,7 @@ test-all: $(STAMP)
 check: $(STAMP)
 	$(BIN)/ruff format --check src tests examples benchmarks scripts
 	$(BIN)/ruff check src tests examples benchmarks scripts
-	$(BIN)/pyright
+	$(BIN)/pyrefly check
 	$(BIN)/python scripts/shape.py --check
 
 bench: $(STAMP)

@@ -50,12 +50,12 @@ def program() -> None:
     """
     try:
         main()
-        code: object = 0
+        code: int | str | None = 0
     except SystemExit as leaving:
         code = leaving.code or 0
     if not isinstance(code, int) or threading.active_count() > 1:
         sys.exit(code)  # words to print, or somebody to wait for
-    atexit._run_exitfuncs()  # pyright: ignore[reportPrivateUsage]
+    atexit._run_exitfuncs()
     try:
         sys.stdout.flush()
         sys.stderr.flush()

@@ -187,6 +187,7 @@ def _options(verb: Verb[Any, Any]) -> list[Any]:
     def command() -> None:
         """Carry a signature for typer to read."""
 
+    # pyrefly: ignore[missing-attribute]
     command.__signature__ = inspect.Signature(parameters)
     app = typer.Typer(add_completion=False)
     app.command()(command)

@@ -181,9 +181,10 @@ def _robot(spec: EnvSpec) -> str | None:
 @lru_cache(maxsize=16)
 def _table_rows(robot: str) -> Rows:
     rows: Mapping[str, list[str]] = table("parts")["robots"][robot]
+    nouns: list[str] = sorted(table("parts")["nouns"], key=len, reverse=True)
     found: list[tuple[frozenset[str], tuple[str, ...]]] = []
     for key, bodies in rows.items():
-        noun = next(n for n in sorted(table("parts")["nouns"], key=len)[::-1] if key.endswith(n))
+        noun = next(each for each in nouns if key.endswith(each))
         found.append((frozenset((*key.removesuffix(noun).split(), noun)), tuple(bodies)))
     return tuple(found)
 

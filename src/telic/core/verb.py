@@ -95,7 +95,7 @@ class Verb(Generic[Asked, Result]):
         )
 
     @property
-    def __doc__(self) -> str:  # pyright: ignore[reportIncompatibleVariableOverride]
+    def __doc__(self) -> str:  # pyrefly: ignore[bad-override]
         lines = [f"    {field.name}: {field.help}" for field in self.fields]
         return "\n".join([self.help, "", "Args:", *lines])
 

@@ -59,6 +59,7 @@ class ReachTask(ActuatedTask):
     """Reward is minus the distance of the hand to the target and a little effort; never ends."""
 
     Arguments = ReachArguments
+    # pyrefly: ignore[bad-override-mutable-attribute]
     arguments: ReachArguments
     meanings: ClassVar[Mapping[str, str]] = {
         "reward_dist": "minus the distance to the target",

@@ -110,6 +110,7 @@ class RobotTask(TravelTask, ActuatedTask):
     """A driven robot on a free base; rewards speed, or tracking commanded velocities."""
 
     Arguments = RobotArguments
+    # pyrefly: ignore[bad-override-mutable-attribute]
     arguments: RobotArguments
     meanings: ClassVar[Mapping[str, str]] = {
         **TravelTask.meanings,

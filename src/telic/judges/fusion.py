@@ -158,9 +158,9 @@ def extend(code: Sequence[Verdict], fused: Mapping[int, Verdict]) -> list[Verdic
     looks right to the code cannot pass on the episodes nobody watched.
     """
     lost = sorted(
-        (own.score, own.score - verdict.score)
+        (score, score - verdict.score)
         for index, verdict in fused.items()
-        if (own := code[index]).score is not None and verdict.score is not None
+        if (score := code[index].score) is not None and verdict.score is not None
     )
     # Of episodes with one and the same code score, the mean.
     losses = [

@@ -364,6 +364,7 @@ def _signed(
     function.__name__ = function.__qualname__ = name
     function.__doc__ = help
     function.__annotations__ = {"call": Call, **fields, "return": returns}
+    # pyrefly: ignore[missing-attribute]
     function.__signature__ = inspect.Signature([call, *rest], return_annotation=returns)
     return function
 

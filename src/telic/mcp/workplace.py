@@ -183,7 +183,8 @@ def ask(call: Call, question: Question) -> Elicit[Typed] | NoForm:
 
 def can_show_forms(call: Call) -> bool:
     """Say whether the client declared that it shows forms to a person."""
-    declared = call.client_capabilities and call.client_capabilities.elicitation
+    client = call.client_capabilities
+    declared = None if client is None else client.elicitation
     return bool(declared is not None and (declared.form is not None or declared.url is None))
 
 

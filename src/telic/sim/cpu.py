@@ -77,7 +77,7 @@ class _Memory:
             return from_numpy(np.empty(shape, kind))
         count = int(np.prod(shape))
         buffer = (ctypes.c_byte * (count * kind.itemsize)).from_address(where)
-        buffer.owner = self  # pyright: ignore[reportAttributeAccessIssue]
+        buffer.owner = self  # pyrefly: ignore[missing-attribute]
         array = np.frombuffer(memoryview(buffer), kind).reshape(shape)
         with torch.inference_mode(False):  # a view made within could not be written outside
             return from_numpy(array)

@@ -7,8 +7,6 @@ Pyramidal friction depends on it: Ant, whose legs stand steep, got other forces 
 """
 
 # Without the future import: Warp reads the annotations.
-# pyright: reportArgumentType=false, reportCallIssue=false, reportUnknownVariableType=false
-# pyright: reportUnknownArgumentType=false, reportUnknownMemberType=false
 import warp as wp
 from mujoco_warp._src import collision_primitive, collision_primitive_core
 
@@ -33,6 +31,7 @@ def plane_capsule(  # noqa: ANN201 - Warp infers what it returns
     else:
         along = wp.vec3(1.0, 0.0, 0.0)
     across = wp.cross(plane_normal, along)
+    # pyrefly: ignore[bad-argument-type]
     frame = wp.matrix_from_rows(plane_normal, along, across)
     end = capsule_axis * capsule_half_length
     dist1, pos1 = _plane_sphere(plane_normal, plane_pos, capsule_pos + end, capsule_radius)

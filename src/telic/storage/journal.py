@@ -162,7 +162,9 @@ class Journal:
     def recorded(self, kind: str, record: type[_Kind], subject: str | None = None) -> _Kind | None:
         """Return the latest record of a kind about a subject; None when there is none yet."""
         entry = self.find(kind, subject)
-        return entry and as_record(entry.data, record, f"{self.path}, line {entry.seq}")
+        if entry is None:
+            return None
+        return as_record(entry.data, record, f"{self.path}, line {entry.seq}")
 
     def verify(self) -> JournalCheck:
         """Read every byte again and check chain, signatures and the noted head."""

@@ -118,7 +118,7 @@ def downsample(
         known = [(x, y) for x, y in zip(xs, ys, strict=True) if y is not None]
         series = np.array(known, dtype=np.float64).reshape(-1, 2).T
     if series.shape[1] > points:
-        series = series[:, _largest_triangles(*series, points)]
+        series = series[:, _largest_triangles(series[0], series[1], points)]
     return series[0].tolist(), series[1].tolist()
 
 

@@ -6,6 +6,7 @@ Nothing is changed or started here: the action holds the exact command and the r
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 from telic.errors import TelicError
 from telic.studies.canonical import moment, utc_now
@@ -182,7 +183,11 @@ def _stopped(study: Study, effects: tuple[str, ...]) -> Iterator[NextAction]:
     if not stops:
         return
     stop, others = stops[0], tuple(f"{each.rule}: {each.why}" for each in stops)
-    args = {"rule": stop.rule, "effect": stop.effect, "kill_running": stop.kill_running}
+    args: dict[str, Any] = {
+        "rule": stop.rule,
+        "effect": stop.effect,
+        "kill_running": stop.kill_running,
+    }
     kills = any(each.kill_running for each in stops)
     if kills and (runs := _unasked(study)):
         end = f"telic study run --stop {runs[0]}"

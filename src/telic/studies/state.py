@@ -335,7 +335,8 @@ class LedgerReplay:
         key, candidate = data["key"], data.get("candidate")
         self._approvals[f"{key}:{candidate}" if candidate else key] = Approval(
             key=key,
-            status=_APPROVAL[name],  # pyright: ignore[reportArgumentType]
+            # pyrefly: ignore[bad-argument-type]
+            status=_APPROVAL[name],
             by=data.get("by", actor_of(entry).label),
             at=data.get("at", entry.at),
             method=data.get("method"),

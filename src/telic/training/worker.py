@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, Protocol
 
 # Everything heavy is imported here, before the process confines itself.
 # pydantic is loaded at the first event.
-import pydantic.type_adapter  # noqa: F401  # pyright: ignore[reportUnusedImport]
+import pydantic.type_adapter  # noqa: F401
 import torch
 
 from telic.core.events import Event, LogMessage, encode

@@ -181,11 +181,11 @@ def read_job(runs_dir: Path, job: str) -> StartedJob:
         verb=request.verb,
         command=request.command,
         state=state,
-        thing=progress and progress.thing,
-        exit_code=progress and progress.exit_code,
-        error=progress and progress.error,
-        hint=progress and progress.hint,
-        pid=progress and progress.pid,
+        thing=None if progress is None else progress.thing,
+        exit_code=None if progress is None else progress.exit_code,
+        error=None if progress is None else progress.error,
+        hint=None if progress is None else progress.hint,
+        pid=None if progress is None else progress.pid,
         created=changed_at(known[job]),
     )
 

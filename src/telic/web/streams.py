@@ -36,9 +36,11 @@ def _record_of(name: str, home: str) -> type[BaseModel]:
     """Return a model of an event as it lies on disk: its name, the time and its fields."""
     module, _, kind = home.partition(":")
     event: type[Event] = getattr(import_module(module), kind)
+    # pyrefly: ignore[not-a-type]
     made: dict[str, Any] = {"event": (Literal[name], ...), "time": (float | None, None)}
     for field, info in event.model_fields.items():
         if field not in event.OMITTED:
+            # pyrefly: ignore[invalid-annotation]
             made[field] = (Optional[cast("Any", info.annotation)], None)  # noqa: UP045
     title = "".join(part.capitalize() for part in name.split("."))
     return create_model(title, __doc__=event.__doc__, **made)
@@ -51,6 +53,7 @@ class OtherEvent(BaseModel):
 
 
 EVENT_RECORDS = tuple(_record_of(name, home) for name, home in EVENTS.items())
+# pyrefly: ignore[not-a-type]
 EventData = Union[(*EVENT_RECORDS, OtherEvent)]
 
 

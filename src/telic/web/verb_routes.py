@@ -226,6 +226,7 @@ def _endpoint(place: WebPlace, route: VerbRoute, verb: Verb[Any, Any]) -> Callab
         parameters.append(
             inspect.Parameter(variable, keyword, annotation=Annotated[str, PathPart()])
         )
+    # pyrefly: ignore[missing-attribute]
     do.__signature__ = inspect.Signature(parameters)
     do.__name__ = _operation(route)
     return do
@@ -297,6 +298,7 @@ def document_type(kind: Any) -> Any:
         return None
     origin = get_origin(kind)
     if origin in (Union, UnionType):
+        # pyrefly: ignore[invalid-annotation]
         return Union[tuple(document_type(part) for part in get_args(kind))]  # noqa: UP007
     if origin is Literal or kind is Any:
         return kind
@@ -310,6 +312,7 @@ def _container(origin: Any, parts: tuple[Any, ...]) -> Any:
     if inspect.isclass(origin) and issubclass(origin, collections.abc.Mapping):
         return dict[str, inner[1]]
     if origin is tuple and Ellipsis not in inner:
+        # pyrefly: ignore[not-a-type]
         return tuple[inner]
     return list[inner[0]]
 

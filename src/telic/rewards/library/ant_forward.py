@@ -1,7 +1,6 @@
 """Walk straight forward on four legs. For Ant."""
 
 # ruff: noqa: ANN001, ANN201, D102, RUF012
-# pyright: basic
 
 from telic import RewardFunction, quantities
 

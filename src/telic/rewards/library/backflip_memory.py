@@ -1,7 +1,6 @@
 """One backflip, then stand. For HalfCheetah; shows a reward with memory."""
 
 # ruff: noqa: ANN001, ANN201, D102, RUF012
-# pyright: basic
 
 import torch
 

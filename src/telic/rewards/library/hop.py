@@ -1,7 +1,6 @@
 """Hop forward on one leg, leaving the ground at every step. For Hopper."""
 
 # ruff: noqa: ANN001, ANN201, D102, RUF012
-# pyright: basic
 
 import torch
 

@@ -9,7 +9,6 @@ is told to stand.
 """
 
 # ruff: noqa: ANN001, ANN201, D102, RUF012
-# pyright: basic
 
 import math
 

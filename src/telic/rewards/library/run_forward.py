@@ -1,7 +1,6 @@
 """Run forward, fast and the right way up. For HalfCheetah, Walker2d and Hopper."""
 
 # ruff: noqa: ANN001, ANN201, D102, RUF012
-# pyright: basic
 
 from telic import RewardFunction, quantities
 

@@ -1,7 +1,6 @@
 """Get up from the ground and stay up. For HumanoidStandup and Humanoid."""
 
 # ruff: noqa: ANN001, ANN201, D102, RUF012
-# pyright: basic
 
 import torch
 

@@ -25,6 +25,7 @@ NOTES_START = "<!-- notes -->"
 NOTES_END = "<!-- /notes -->"
 _EMPTY_NOTES = "\nWrite here; this block stays when the report is made again.\n"
 _NOTES = re.compile(re.escape(NOTES_START) + "(.*?)" + re.escape(NOTES_END), re.DOTALL)
+# pyrefly: ignore[bad-assignment]
 _TONES: dict[str, Tone] = {
     **dict.fromkeys(("accepted", "good", "low", "approved"), "good"),
     **dict.fromkeys(("rejected", "reverted", "debug", "poor", "high"), "bad"),
@@ -168,9 +169,9 @@ def _candidate(candidate: CandidateFacts) -> tuple[doc.Cell, ...]:
         " ".join(record.hypothesis.statement.split()) if record else MISSING,
         _badge(status),
         candidate.verdict,
-        signed(stats and stats.delta),
-        span(stats and stats.ci),
-        percent(stats and stats.poi),
+        signed(stats.delta if stats else None),
+        span(stats.ci if stats else None),
+        percent(stats.poi if stats else None),
     )
 
 
