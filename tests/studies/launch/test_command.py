@@ -100,15 +100,6 @@ def test_a_venv_is_entered_without_a_shell(tmp_path):
     assert found.env["PATH"] == f"{tmp_path}/.venv/bin:$PATH"
 
 
-def test_a_file_of_variables_is_read_and_a_script_refused(tmp_path):
-    (tmp_path / "env.sh").write_text("# comment\nexport A=1\nB='two words'\n")
-    activate = {"kind": "source_file", "path": "env.sh"}
-    assert build(["python"], tmp=tmp_path, activate=activate).env == {"A": "1", "B": "two words"}
-    (tmp_path / "env.sh").write_text("export A=$(date)\n")
-    with pytest.raises(InvalidDocument, match="line 1, does more than set a variable"):
-        build(["python"], tmp=tmp_path, activate=activate)
-
-
 def test_what_hopes_for_a_shell_or_shows_a_secret_is_named():
     for argv in (
         ("bash", "-c", "x"),

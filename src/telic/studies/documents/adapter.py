@@ -33,8 +33,8 @@ OverrideStyle = Literal["k=v", "--k v", "--k=v", "file", "source_edit"]
 class Activate(DocumentPart):
     """The environment to enter before a command."""
 
-    kind: Literal["venv", "conda", "source_file"] = Field(description="What to enter.")
-    path: str = Field(description="Its folder or file, relative to the repository.")
+    kind: Literal["venv", "conda"] = Field(description="What to enter.")
+    path: str = Field(description="Its folder, relative to the repository.")
 
 
 class CommandSpec(DocumentPart):

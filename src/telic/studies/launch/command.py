@@ -15,7 +15,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from telic.storage.reading import read_text
 from telic.studies.canonical import content_hash
 from telic.studies.documents.adapter import Activate, Adapter, CommandSpec
 from telic.studies.errors import InvalidDocument
@@ -187,7 +186,6 @@ OVERRIDES_FILE = "overrides.json"
 _PLACEHOLDER = re.compile(r"\{([a-z_]+)\}")
 _SHELLS = frozenset({"sh", "bash", "zsh", "dash", "ksh", "fish", "csh", "tcsh", "cmd", "pwsh"})
 _SHELL_WORDS = frozenset({"&&", "||", "|", ";", "&", ">", ">>", "<", "<<", "2>", "2>&1"})
-_ASSIGNMENT = re.compile(r"(?:export\s+)?([A-Za-z_]\w*)=(\"[^\"$`\\]*\"|'[^']*'|[^\s\"'$`\\;&|]*)")
 
 
 class Command(NamedTuple):
@@ -313,28 +311,5 @@ def _activation(activate: Activate | None, root: Path) -> dict[str, str]:
     if activate is None:
         return {}
     path = (root / activate.path).expanduser()
-    match activate.kind:
-        case "venv":
-            return {"VIRTUAL_ENV": str(path), "PATH": f"{path / 'bin'}:$PATH"}
-        case "conda":
-            return {"CONDA_PREFIX": str(path), "PATH": f"{path / 'bin'}:$PATH"}
-        case "source_file":
-            return _assignments(path)
-
-
-def _assignments(path: Path) -> dict[str, str]:
-    """Read a file of plain `export NAME=value` lines; anything that needs a shell is refused."""
-    variables: dict[str, str] = {}
-    for number, line in enumerate(read_text(path).splitlines(), start=1):
-        line = line.strip()
-        if not line or line.startswith("#"):
-            continue
-        match = _ASSIGNMENT.fullmatch(line)
-        if match is None:
-            raise InvalidDocument(
-                "E_COMMAND",
-                f"{path}, line {number}, does more than set a variable, and no shell will run it.",
-                hint="Put what it does into the adapter's env, or use a venv or conda environment.",
-            )
-        variables[match[1]] = match[2].strip("\"'")
-    return variables
+    name = "VIRTUAL_ENV" if activate.kind == "venv" else "CONDA_PREFIX"
+    return {name: str(path), "PATH": f"{path / 'bin'}:$PATH"}

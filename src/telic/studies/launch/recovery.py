@@ -15,7 +15,7 @@ from typing import Any, Literal, NamedTuple
 
 from telic.core.config import Record
 from telic.errors import UnknownName
-from telic.jobs.spec import JOB_FILE, JobRecord
+from telic.jobs.spec import JobRecord
 from telic.storage.files import read_record
 from telic.studies import lifecycle
 from telic.studies.canonical import existing_key, moment, utc_now
@@ -142,11 +142,16 @@ class _Case:
 
     def _end(self, identity: dict[str, Any], ended: dict[str, Any]) -> RecoveredRun:
         self._enter_start(identity)
-        return self._found("ended", settle(self.study, self.name, ended))
+        return self._found("ended", _settle(self.study, self.name, ended))
 
     def _lose(self, identity: dict[str, Any], why: str) -> RecoveredRun:
+        """Record a run that left no exit record; it is charged up to its last sign of life."""
         self._enter_start(identity)
-        settle_lost(self.study, self.name, why)
+        beat = self.process.heartbeat or {}
+        actual = _amounts(self.state, beat.get("wall_s", 0.0), None)
+        facts = {"run": self.name, "why": why, "last_seen": beat.get("at")}
+        facts["actual"] = actual.model_dump(exclude_none=True)
+        self.study.append("run.lost", self.name, facts, RUNNER)
         return self._found("lost", why)
 
     def _abort(self, why: str) -> RecoveredRun:
@@ -171,44 +176,28 @@ def record_start(study: Study, run: str, nonce: str, identity: dict[str, Any]) -
         study.append("launch.started", candidate, facts, RUNNER)
 
 
-def settle(study: Study, name: str, ended: dict[str, Any]) -> str:
-    """Enter the end of a run from its exit record; return what it came to in words."""
+def _settle(study: Study, name: str, ended: dict[str, Any]) -> str:
+    """Record the end of a run from its exit record; return what it came to in words."""
     run, folder = study.state.runs[name], study.folder.run(name)
-    kind, facts = _sealed_ending(study, run, ended, folder)
+    # By the ledger: what lies in the folder of a run may be the training's own.
+    intents = study.events_of("launch.intent", about=(run.candidate,))
+    is_remote = any(x.data["run"] == name and x.data["launcher"] != "local" for x in intents)
+    key, why = existing_key(study.root), "the key that its seal was made from is gone"
+    if key is not None:
+        why = why_unsealed(ended, folder, seal_key(key, str(run.nonce)))
+    kind, facts = _ending(ended, folder, study.adapter.outputs, is_remote=is_remote)
+    if run.is_sealed and why is not None:
+        kind, facts = "failed", dict[str, Any](why=f"its end is not proven: {why}")
     wall_s, cpu_s = ended.get("wall_s"), ended.get("cpu_s")
-    jobs = [read_record(path, JobRecord) for path in folder.glob("jobs/*/job.json")]
-    if jobs:  # on another machine: the time in its queue is not charged, and its cores are unknown
-        wall_s, cpu_s = sum(job.seconds for job in jobs), None
+    if is_remote:  # the time in a queue is not charged, and the cores of its machine are unknown
+        jobs = [read_record(path, JobRecord) for path in folder.glob("jobs/*/job.json")]
+        wall_s, cpu_s = min(wall_s or 0.0, sum(job.seconds for job in jobs)), None
     actual = _amounts(run, wall_s, cpu_s)
     exit_facts = {key: ended.get(key) for key in ("code", "signal", "ended_by", "error")}
     facts |= {"run": name, "actual": actual.model_dump(exclude_none=True), "exit": exit_facts}
     facts["artefacts"] = ended.get("artefacts")
     study.append(f"run.{kind}", name, facts, RUNNER)
     return f"{kind}: {facts['why']}" if facts.get("why") else kind
-
-
-def _sealed_ending(
-    study: Study, run: RunState, ended: dict[str, Any], folder: Path
-) -> tuple[str, dict[str, Any]]:
-    """Return what kind of end it was, by a record that is the supervisor's own."""
-    if run.is_sealed:
-        key = existing_key(study.root)
-        why = "the key that its seal was made from is gone"
-        if key is not None:
-            why = why_unsealed(ended, folder, seal_key(key, str(run.nonce)))
-        if why is not None:
-            return "failed", {"why": f"its end is not proven: {why}"}
-    return _ending(ended, folder, study.adapter.outputs)
-
-
-def settle_lost(study: Study, name: str, why: str) -> None:
-    """Enter a run that left no word; it is charged up to its last sign of life."""
-    run = study.state.runs[name]
-    beat = RunProcess(study.folder.run(name)).heartbeat or {}
-    actual = _amounts(run, beat.get("wall_s", 0.0), None)
-    facts = {"run": name, "why": why, "last_seen": beat.get("at")}
-    facts["actual"] = actual.model_dump(exclude_none=True)
-    study.append("run.lost", name, facts, RUNNER)
 
 
 class DueMove(NamedTuple):
@@ -247,12 +236,11 @@ def due_move(study: Study, name: str) -> DueMove | None:
 
 
 def _ending(
-    ended: dict[str, Any], folder: Path, outputs: RepositoryOutputs
+    ended: dict[str, Any], folder: Path, outputs: RepositoryOutputs, *, is_remote: bool
 ) -> tuple[str, dict[str, Any]]:
     """Return what kind of end it was: an exit code alone never proves success."""
     asked = RunProcess(folder).stop_request or {}
     codes = {ended.get("code"), *(each["code"] for each in ended.get("evaluations") or ())}
-    is_remote = (folder / JOB_FILE).is_file()
     if ended.get("ended_by") == "timeout" or (is_remote and _TIMED_OUT in codes):
         return "killed", {"by": "budget", "why": "its time was over"}
     if ended.get("ended_by") == "signal" or (is_remote and os.EX_TEMPFAIL in codes):
