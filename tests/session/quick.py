@@ -71,8 +71,15 @@ def _work_here(entry, payload, *, on_message=lambda message: None, should_stop=N
 class HomeChannel(LocalChannel):
     """Answers what a worker asks, too."""
 
+    def send(self, message):
+        self._answer = self._receive(json.loads(json.dumps(message)))
+
+    def reply(self):
+        return self._answer
+
     def ask(self, message):
-        return self._receive(json.loads(json.dumps(message)))
+        self.send(message)
+        return self.reply()
 
 
 def _draw_nothing(jobs, **_):
