@@ -20,7 +20,7 @@ from telic.core.events import Event, Listener
 from telic.errors import ResourceError
 from telic.llm.answers import Replies
 from telic.llm.client import REPLIES
-from telic.storage.facts import RunRequestFacts, RunResultFacts, StepFacts
+from telic.storage.facts import EvaluationFacts, RunRequestFacts, RunResultFacts
 from telic.storage.files import as_facts, read_facts, read_record, write_json
 from telic.storage.layout import IterationFolder, RunFolder, SessionFolder, is_run
 from telic.storage.reading import check_file, parse_json
@@ -217,4 +217,6 @@ def last_step(scalars: Path) -> int:
         rows = file.read().split(b"\n")[:-1]
     if not rows:
         return 0
-    return as_facts(parse_json(rows[-1], str(scalars)), StepFacts, str(scalars))["global_step"]
+    return as_facts(parse_json(rows[-1], str(scalars)), EvaluationFacts, str(scalars))[
+        "global_step"
+    ]

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 from telic.authors.candidate import SHORT
 from telic.authors.composer import LONGEST, VARIANTS
@@ -23,8 +24,8 @@ from telic.errors import BadFile
 from telic.llm.answers import Replies
 from telic.llm.budget import is_metered, price_usd
 from telic.llm.client import REPLIES
-from telic.storage.facts import ManifestFacts, RunResultFacts, TrainedJobFacts
-from telic.storage.files import read_facts
+from telic.storage.facts import ManifestFacts, RunResultFacts
+from telic.storage.files import read_facts, read_fields
 from telic.storage.layout import RunFolder, changed_at, is_run, list_runs, list_sessions
 from telic.storage.resources import ResourceNeed, usable_cores
 from telic.training.job import TrainJob
@@ -158,7 +159,7 @@ def measured_rates(runs_dir: Path, env: str, device: str, members: int) -> list[
         if number >= _LOOKED_AT:
             break
         with suppress(BadFile):  # a damaged run says nothing about the next
-            job = read_facts(run.config, TrainedJobFacts)
+            job = read_fields(run.config, env=str, device=str | None, members=list[Any])
             summary = read_facts(run.summary, RunResultFacts)
             manifest = read_facts(run.manifest, ManifestFacts)
             is_like = job["env"] == env and job.get("device") == device and job["members"]

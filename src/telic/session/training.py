@@ -45,11 +45,11 @@ from telic.session.judgement import (
     score_of,
 )
 from telic.session.looks import CheckpointJudge
-from telic.storage.facts import FinishedRunFacts, ManifestFacts, RunRequestFacts
+from telic.storage.facts import ManifestFacts, RunRequestFacts
 from telic.storage.files import read_facts, read_json_lines, read_record, write_text
 from telic.storage.layout import IterationFolder, MemberFolder, RunFolder
 from telic.storage.scalars import read_rows
-from telic.training.folder import set_status, status_of
+from telic.training.folder import read_result, set_status, status_of
 from telic.training.job import TrainJob
 from telic.training.plan import plan
 from telic.training.run import Run, execute
@@ -246,7 +246,7 @@ def _finished(job: TrainJob, files: RunFolder) -> Run | None:
     if not files.config.exists() or read_facts(files.manifest, ManifestFacts).get("key") != job.key:
         return None
     is_done = status_of(files) == "completed"
-    return Run(files.path, dict(read_facts(files.summary, FinishedRunFacts))) if is_done else None
+    return Run(files.path, read_result(files)) if is_done else None
 
 
 def _parents(

@@ -14,20 +14,6 @@ from typing_extensions import TypedDict  # pydantic asks for it before Python 3.
 Numbers = dict[str, float | None]
 
 
-class WorkStatus(TypedDict):
-    """status.json of a run."""
-
-    status: str
-    error: NotRequired[str | None]
-    videos: NotRequired[str | None]
-
-
-class WorkOutcome(TypedDict):
-    """summary.json of a session or a search."""
-
-    outcome: str
-
-
 class RunRequestFacts(TypedDict):
     """config.json of a run."""
 
@@ -35,14 +21,6 @@ class RunRequestFacts(TypedDict):
     env_args: NotRequired[dict[str, Any]]
     steps: int
     evaluations: NotRequired[int]
-
-
-class TrainedJobFacts(TypedDict):
-    """config.json of a run, for what it says about another one."""
-
-    env: str
-    device: NotRequired[str]
-    members: list[Any]
 
 
 class MemberRequestFacts(TypedDict):
@@ -72,34 +50,6 @@ class ManifestFacts(TypedDict):
     python: NotRequired[str | None]
 
 
-class ExportListFacts(TypedDict):
-    """The list of files in an export."""
-
-    files: dict[str, Any]
-
-
-class CommandFacts(TypedDict):
-    """cmd.json of a study's run."""
-
-    launcher: str
-    argv: NotRequired[list[str]]
-    launcher_options: NotRequired[dict[str, Any]]
-
-
-class GpuFacts(TypedDict):
-    """A GPU of a machine."""
-
-    name: str
-
-
-class HardwareFacts(TypedDict):
-    """hw.json of a study's run."""
-
-    gpus: NotRequired[list[GpuFacts] | None]
-    precision_flags: NotRequired[dict[str, Any]]
-    platform: NotRequired[str | None]
-
-
 class RunResultFacts(TypedDict):
     """summary.json of a run."""
 
@@ -109,17 +59,6 @@ class RunResultFacts(TypedDict):
     steps_per_second: NotRequired[float | None]
     best_member: NotRequired[str | None]
     best_return: NotRequired[float | None]
-
-
-class FinishedRunFacts(TypedDict):
-    """summary.json of a run that is complete."""
-
-    status: str
-    total_timesteps: int
-    training_time_s: float
-    steps_per_second: float | None
-    best_member: str | None
-    best_return: float | None
 
 
 class EvaluationFacts(TypedDict):
@@ -169,20 +108,6 @@ class RewardFacts(TypedDict):
     terms: NotRequired[list[TermFacts]]
 
 
-class SessionRequestFacts(TypedDict):
-    """session.json, or search.json without an intent."""
-
-    intent: str
-    env: str
-
-
-class SearchRequestFacts(TypedDict):
-    """search.json."""
-
-    method: str
-    env: str
-
-
 class JudgedFacts(TypedDict):
     """judgment.json of an iteration."""
 
@@ -194,18 +119,3 @@ class JudgedFacts(TypedDict):
     tags: NotRequired[list[str] | None]
     steps: NotRequired[int | None]
     failure: NotRequired[str | None]
-
-
-class StepFacts(TypedDict):
-    """A row of a metric file."""
-
-    global_step: int
-
-
-class SessionResultFacts(TypedDict):
-    """summary.json of a session."""
-
-    outcome: str
-    best_member: NotRequired[str | None]
-    best_iteration: NotRequired[int | None]
-    best_step: NotRequired[int | None]

@@ -16,7 +16,7 @@ import sys
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, TypeVar, cast
+from typing import TYPE_CHECKING, Any, NotRequired, Self, TypeVar, cast, get_args
 
 from telic.core.text import is_dict, is_mapping, is_row
 from telic.errors import BadFile, ResourceError, UsageError
@@ -138,6 +138,25 @@ def read_facts(path: Path, facts: type[Facts]) -> Facts:
     What else the file holds is kept as it is. Raises BadFile that names the file and the field.
     """
     return as_facts(read_json(path), facts, str(path))
+
+
+def read_fields(path: Path, **kinds: Any) -> dict[str, Any]:
+    """Return a JSON file of which the named fields are checked.
+
+    A field whose type admits None may be missing and is None then. What else the file holds is
+    kept. Raises BadFile that names the file and the field.
+    """
+    facts = _fields_of(path.stem, tuple(kinds.items()))
+    return {**dict.fromkeys(kinds), **as_facts(read_json(path), facts, str(path))}
+
+
+@functools.cache
+def _fields_of(name: str, kinds: tuple[tuple[str, Any], ...]) -> Any:
+    import typing_extensions  # whose TypedDict pydantic asks for before Python 3.12
+
+    optional, make = cast("Any", NotRequired), cast("Any", typing_extensions.TypedDict)
+    fields = {n: optional[kind] if type(None) in get_args(kind) else kind for n, kind in kinds}
+    return make(name, fields)
 
 
 def as_facts(value: Any, facts: type[Facts], where: str) -> Facts:

@@ -21,8 +21,7 @@ from pathlib import Path
 from typing import Literal
 
 from telic.errors import Refused, TelicError, UnknownName, UsageError
-from telic.storage.facts import WorkOutcome, WorkStatus
-from telic.storage.files import read_facts
+from telic.storage.files import read_fields
 from telic.storage.layout import LATEST, RunFolder, SessionFolder, changed_at, is_run
 from telic.storage.locks import lock_holder
 
@@ -82,9 +81,9 @@ class Thing:
         """Whether it came to its end, so that there is nothing to go on with."""
         if self.kind == "run":
             status = self.path / "status.json"
-            return status.exists() and read_facts(status, WorkStatus)["status"] == "completed"
+            return status.exists() and read_fields(status, status=str)["status"] == "completed"
         summary = self.path / "summary.json"
-        return summary.exists() and read_facts(summary, WorkOutcome)["outcome"] != "stopped"
+        return summary.exists() and read_fields(summary, outcome=str)["outcome"] != "stopped"
 
 
 def kind_of(path: Path) -> Kind | None:

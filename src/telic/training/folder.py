@@ -19,9 +19,15 @@ from telic.storage.facts import (
     MemberResultFacts,
     RunRequestFacts,
     RunResultFacts,
-    WorkStatus,
 )
-from telic.storage.files import TEMPORARY_MARK, read_facts, require_free, write_json, write_text
+from telic.storage.files import (
+    TEMPORARY_MARK,
+    read_facts,
+    read_fields,
+    require_free,
+    write_json,
+    write_text,
+)
 from telic.storage.layout import MemberFolder, RunFolder, changed_at, check_name
 from telic.storage.locks import RunLock, lock_holder
 from telic.storage.workspace import Workspace
@@ -169,10 +175,23 @@ def status_of(folder: RunFolder) -> str:
     """Return the run's state; a "running" one that nobody holds was interrupted."""
     if not folder.status.exists():
         return "interrupted"
-    status = read_facts(folder.status, WorkStatus)["status"]
+    status = read_fields(folder.status, status=str)["status"]
     if status == "running" and lock_holder(folder.lock) is None:
         return "interrupted"
     return status
+
+
+def read_result(folder: RunFolder) -> dict[str, Any]:
+    """Return the summary of a finished run."""
+    return read_fields(
+        folder.summary,
+        status=str,
+        total_timesteps=int,
+        training_time_s=float,
+        steps_per_second=float | None,
+        best_member=str | None,
+        best_return=float | None,
+    )
 
 
 def is_resumable(folder: RunFolder) -> bool:
@@ -187,7 +206,7 @@ def describe(folder: RunFolder) -> dict[str, Any]:
         summary = read_facts(folder.summary, RunResultFacts)
     status: Mapping[str, Any] = {}
     if folder.status.exists():
-        status = read_facts(folder.status, WorkStatus)
+        status = read_fields(folder.status, status=str, error=str | None)
     return {
         "run": folder.name,
         "path": str(folder.path),

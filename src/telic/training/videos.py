@@ -10,10 +10,17 @@ from typing import Any
 
 from telic.core.events import Listener, LogMessage, ignore
 from telic.errors import TelicError, UnknownName, UsageError
-from telic.storage.facts import FinishedRunFacts, ManifestFacts, WorkStatus
-from telic.storage.files import read_facts
+from telic.storage.facts import ManifestFacts
+from telic.storage.files import read_facts, read_fields
 from telic.storage.layout import MemberFolder, RunFolder, list_runs
-from telic.training.folder import best_member, best_step, environment_of, set_status, status_of
+from telic.training.folder import (
+    best_member,
+    best_step,
+    environment_of,
+    read_result,
+    set_status,
+    status_of,
+)
 from telic.training.run import Run
 
 _LABELS = ("median", "p10", "p90")
@@ -21,7 +28,7 @@ _LABELS = ("median", "p10", "p90")
 
 def owed(run: RunFolder) -> str | None:
     """Return which videos of a complete run were asked for and are not drawn yet; None: none."""
-    return read_facts(run.status, WorkStatus).get("videos") if run.status.exists() else None
+    return read_fields(run.status, videos=str | None)["videos"] if run.status.exists() else None
 
 
 def find_undrawn(key: str, runs_dir: Path, name: str | None) -> RunFolder | None:
@@ -48,7 +55,7 @@ def draw_run(run: Run, which: str, on_event: Listener, should_stop: Callable[[],
 
 def finished_run(folder: RunFolder) -> Run:
     """Return a run that is complete."""
-    return Run(folder.path, dict(read_facts(folder.summary, FinishedRunFacts)))
+    return Run(folder.path, read_result(folder))
 
 
 def render_run(

@@ -13,8 +13,8 @@ from telic.core.request import RunsRequest, argument, inner, option, place
 from telic.core.verb import Wrapped, verb
 from telic.errors import TelicError, UsageError
 from telic.session.records import is_running, read_summary
-from telic.storage.facts import ManifestFacts, MemberResultFacts, RewardFacts, SessionResultFacts
-from telic.storage.files import read_facts
+from telic.storage.facts import ManifestFacts, MemberResultFacts, RewardFacts
+from telic.storage.files import read_facts, read_fields
 from telic.storage.layout import DAMAGED, MemberFolder, RunFolder, SessionFolder
 from telic.storage.scalars import columns_of, is_evaluation, read_rows
 from telic.storage.workspace import WORK, Kind, Thing, Workspace, has_begun
@@ -83,12 +83,10 @@ class PolicyRequest(MemberRequest):
 
     def _judged(self, thing: Thing) -> PolicyPlace:
         folder = SessionFolder(thing.path)
-        summary: SessionResultFacts | None = None
-        if folder.summary.exists():
-            summary = read_facts(folder.summary, SessionResultFacts)
-        member = None if summary is None else summary.get("best_member")
-        iteration = None if summary is None else summary.get("best_iteration")
-        if summary is None or member is None or iteration is None:
+        best = {"best_iteration": int | None, "best_step": int | None, "best_member": str | None}
+        summary = read_fields(folder.summary, **best) if folder.summary.exists() else {}
+        member, iteration = summary.get("best_member"), summary.get("best_iteration")
+        if member is None or iteration is None:
             raise UsageError(
                 f"{thing.name} has no judged policy yet.",
                 hint="It has one when it ends or is stopped after its first judgement.",

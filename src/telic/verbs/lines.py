@@ -8,8 +8,8 @@ from pathlib import Path
 from telic.core.config import Record
 from telic.errors import TelicError
 from telic.session.records import state_of as session_state
-from telic.storage.facts import JudgedFacts, SearchRequestFacts, SessionRequestFacts, WorkOutcome
-from telic.storage.files import read_facts
+from telic.storage.facts import JudgedFacts
+from telic.storage.files import read_facts, read_fields
 from telic.storage.layout import DAMAGED, RunFolder, SessionFolder
 from telic.storage.workspace import Kind, Thing
 
@@ -81,7 +81,7 @@ def judged_facts(folder: SessionFolder) -> list[JudgedFacts]:
 
 def _session(thing: Thing) -> ThingLine:
     folder = SessionFolder(thing.path)
-    request = read_facts(folder.config, SessionRequestFacts)
+    request = read_fields(folder.config, intent=str, env=str)
     judged = judged_facts(folder)
     origin = labels = None
     if folder.origin.exists():  # few have one; only then is its reader loaded
@@ -157,11 +157,11 @@ def state_of(thing: Thing) -> str:
     if thing.is_running:
         return "running"
     summary = thing.path / "summary.json"
-    return read_facts(summary, WorkOutcome)["outcome"] if summary.exists() else "interrupted"
+    return read_fields(summary, outcome=str)["outcome"] if summary.exists() else "interrupted"
 
 
 def _search(thing: Thing) -> ThingLine:
-    request = read_facts(thing.path / "search.json", SearchRequestFacts)
+    request = read_fields(thing.path / "search.json", method=str, env=str)
     return ThingLine(
         id=thing.name,
         kind="search",

@@ -16,7 +16,7 @@ from fastapi import APIRouter, Query
 from pydantic import Field
 
 from telic.authors.candidate import SessionIteration
-from telic.core.config import Record
+from telic.core.config import Record, dotted
 from telic.core.stats import (
     bootstrap,
     holm,
@@ -211,16 +211,6 @@ def _named(row: ComparedThing) -> str:
     return f'"{row.title}" ({row.thing.rpartition("_")[2]})'
 
 
-def bands_of(place: WebPlace, files: MetricFiles, names: Sequence[str], metric: str) -> Any:
-    """Put things side by side; raises UsageError where one has trained nothing."""
-    compared = tuple(_compared(place, files, name, metric) for name in names)
-    return BandSet(
-        name=metric,
-        things=compared,
-        settings=_settings(place, names),
-    )
-
-
 def _compared(place: WebPlace, files: MetricFiles, name: str, metric: str) -> BandedThing:
     run = place.run(name)
     entry = place.index.entry(name)
@@ -269,12 +259,12 @@ def _band(curves: list[StepValues]) -> SeedBand:
 
 
 def _settings(place: WebPlace, names: Sequence[str]) -> tuple[SettingRow, ...]:
-    asked = [_flat(_request(place.run(name))) for name in names]
+    asked = [dotted(_request(place.run(name))) for name in names]
     rows: list[SettingRow] = []
     for name in sorted({key for each in asked for key in each}):
         values = [each.get(name) for each in asked]
         if any(value != values[0] for value in values):
-            rows.append(SettingRow(name=name, values=tuple(values)))
+            rows.append(SettingRow(name=name, values=tuple(map(_short, values))))
     return tuple(rows[:_MOST_ROWS])
 
 
@@ -288,17 +278,11 @@ def _request(run: RunFolder) -> dict[str, Any]:
     return {**found, "settings": first.get("settings", {})}
 
 
-def _flat(value: Any, name: str = "") -> dict[str, Any]:
-    """Return settings by dotted name; texts of files are too long to compare here."""
-    if is_dict(value):
-        parts = [_flat(item, f"{name}.{key}" if name else str(key)) for key, item in value.items()]
-        return {key: item for part in parts for key, item in part.items()}
+def _short(value: Any) -> Any:
+    """Return a setting as it is shown: texts of files and long lists are cut."""
     if is_row(value):
-        parts = [_flat(item, f"{name}.{place}") for place, item in enumerate(value[:20])]
-        is_plain = all(not is_dict(item) and not is_row(item) for item in value)
-        flat = {key: item for part in parts for key, item in part.items()}
-        return {name: list(value[:20])} if is_plain else flat
-    return {name: f"{value[:200]}…" if isinstance(value, str) and len(value) > 200 else value}
+        return [_short(item) for item in value[:20]]
+    return f"{value[:200]}…" if isinstance(value, str) and len(value) > 200 else value
 
 
 def routes(place: WebPlace) -> APIRouter:
@@ -312,12 +296,14 @@ def routes(place: WebPlace) -> APIRouter:
         """Compare two to six runs or sessions: values, intervals, and what can be said."""
         return compare_things(place, thing)
 
-    @router.get("/bands", response_model=BandSet, tags=["series"])
+    @router.get("/bands", tags=["series"])
     def read_bands(
         thing: Annotated[list[_Name], Query(min_length=1, max_length=_MOST_BANDS)],
         name: _Name = "episodic_return",
-    ) -> Any:
+    ) -> BandSet:
         """Return curves of runs and sessions over their seeds, and the settings that differ."""
-        return bands_of(place, files, list(dict.fromkeys(thing)), name)
+        names = list(dict.fromkeys(thing))
+        compared = tuple(_compared(place, files, each, name) for each in names)
+        return BandSet(name=name, things=compared, settings=_settings(place, names))
 
     return router

@@ -189,21 +189,13 @@ def _iteration(folder: SessionFolder, number: int, reader: PatientReader) -> Ite
     judged = None
     if files.judgment.exists():
         judged = reader.tried(lambda: read_facts(files.judgment, JudgedFacts))
-    known: dict[str, Any] = dict(judged or {})
-    return IterationLine(
-        number=number,
-        parent=known.get("parent", candidate and candidate.parent),
-        change=known.get("change") or (candidate.change if candidate else ""),
-        is_judged=judged is not None,
-        passed=known.get("passed"),
-        score=known.get("score"),
-        best=known.get("best"),
-        tags=tuple(known.get("tags") or ()),
-        steps=known.get("steps"),
-        training_s=known.get("training_s"),
-        judging_s=known.get("judging_s"),
-        failure=known.get("failure"),
-    )
+    known: dict[str, Any] = {"parent": None, "change": "", **(judged or {})}
+    if candidate is not None and judged is None:
+        known["parent"] = candidate.parent
+    known["change"] = known["change"] or (candidate.change if candidate else "")
+    known |= {"number": number, "is_judged": judged is not None, "tags": known.get("tags") or ()}
+    shown = {name: known[name] for name in IterationLine.model_fields if name in known}
+    return IterationLine.model_validate(shown)
 
 
 def _run(thing: Thing, line: ThingLine, reader: PatientReader) -> RunDetail:

@@ -16,8 +16,7 @@ from fastapi import APIRouter, Query, Response
 from telic.core.config import Record
 from telic.errors import UnknownName
 from telic.robots.terrain import TerrainKind
-from telic.storage.facts import SessionResultFacts
-from telic.storage.files import read_facts
+from telic.storage.files import read_fields
 from telic.storage.layout import MemberFolder, RunFolder, SessionFolder
 from telic.storage.reading import read_text
 from telic.training.export.live import LivePolicy, live_policy
@@ -94,12 +93,13 @@ def _chosen(
     """Return the policy that a session hands out; of others, the one that evaluated best."""
     thing = place.thing(name, "run", "session")
     if thing.kind == "session" and iteration is None:
-        summary = SessionFolder(thing.path).summary
-        facts = read_facts(summary, SessionResultFacts) if summary.exists() else None
-        number = None if facts is None else facts.get("best_iteration")
-        if facts is not None and number is not None:
-            run = place.iteration(name, number).run
-            return run, facts.get("best_member"), facts.get("best_step")
+        summary, number = SessionFolder(thing.path).summary, int | None
+        if summary.exists():
+            best = {"best_iteration": number, "best_step": number, "best_member": str | None}
+            facts = read_fields(summary, **best)
+            if facts["best_iteration"] is not None:
+                run = place.iteration(name, facts["best_iteration"]).run
+                return run, facts["best_member"], facts["best_step"]
     return place.run(name, iteration), None, None
 
 

@@ -16,7 +16,6 @@ from telic.core.config import Record
 from telic.core.events import SessionIterationStart, decode
 from telic.errors import TelicError, UnknownName, UsageError
 from telic.llm.events import ModelFailed, ModelRejected, ModelReply, ModelRetry, ModelSent
-from telic.llm.records import Tokens
 from telic.llm.work_orders import ORDERS, WorkOrder, WorkOrderLine, answer_order, list_orders
 from telic.llm.work_orders import read_order as find_order
 from telic.storage.files import json_text, read_json_lines
@@ -89,95 +88,73 @@ class AnswerGiven(Record):
     order: str
 
 
-class _Call:
-    """A question as its events tell it."""
-
-    def __init__(self, number: int, iteration: int | None, sent: ModelSent) -> None:
-        self.number, self.iteration, self.sent = number, iteration, sent
-        self.reply: ModelReply | None = None
-        self.failure: ModelFailed | None = None
-        self.rejections: list[ModelRejected] = []
-        self.attempts = 1
-
-    def line(self) -> AskedModelLine:
-        reply, failure = self.reply, self.failure
-        tokens = reply.tokens if reply else Tokens()
-        state = "answered" if reply else "failed" if failure else "waiting"
-        return AskedModelLine(
-            number=self.number,
-            iteration=self.iteration,
-            key=self.sent.key,
-            role=self.sent.role,
-            model=self.sent.model,
-            state=state,
-            prompt=self.sent.prompt[:_SHOWN],
-            answer=reply.answer[:_SHOWN] if reply else None,
-            attempts=reply.attempts if reply else self.attempts,
-            rejected=len(self.rejections),
-            tokens_in=tokens.input,
-            tokens_out=tokens.output,
-            tokens_reasoning=tokens.reasoning,
-            price_usd=reply.price_usd if reply else None,
-            latency_s=reply.latency_s if reply else None,
-            is_cached=reply.cached if reply else False,
-            error=failure.error if failure else None,
-        )
-
-    def whole(self) -> AskedModel:
-        return AskedModel(
-            line=self.line(),
-            system=self.sent.system,
-            prompt=self.sent.prompt,
-            answer=self.reply.answer if self.reply else None,
-            effort=self.sent.effort,
-            pictures=len(self.sent.images),
-            rejected=tuple(each.error for each in self.rejections),
-        )
-
-
-def _calls(log: Path) -> list[_Call]:
-    """Put the questions together that a log tells of."""
-    calls, by_key, iteration = list[_Call](), dict[str, _Call](), None
+def _calls(log: Path) -> list[AskedModel]:
+    """Return the questions in a log, each with what became of it."""
+    calls, by_key, iteration = list[dict[str, Any]](), dict[str, dict[str, Any]](), None
     for event in _model_events(log):
         if isinstance(event, SessionIterationStart):
             iteration = event.number
-        elif isinstance(event, ModelSent):
-            known = by_key.get(event.key)
-            if known is not None and known.reply is None and known.failure is None:
-                known.attempts = max(known.attempts, event.attempt)
-                continue
-            by_key[event.key] = _Call(len(calls) + 1, iteration, event)
-            calls.append(by_key[event.key])
-        elif event.key in by_key:
-            _add(by_key[event.key], event)
-    return calls
+            continue
+        call = by_key.get(event.key)
+        match event:
+            case ModelSent() if call is not None and call["state"] == "waiting":
+                call["attempts"] = max(call["attempts"], event.attempt)
+            case ModelSent():
+                call = by_key[event.key] = _asked(event, len(calls) + 1, iteration)
+                calls.append(call)
+            case ModelReply() if call is not None:
+                call |= _replied(event)
+            case ModelFailed() if call is not None:
+                call |= {"state": "failed", "error": event.error}
+            case ModelRejected() if call is not None:
+                call["rejections"].append(event.error)
+            case ModelRetry() if call is not None:
+                call["attempts"] = event.failures + 1
+            case _:
+                pass
+    return [_whole(call) for call in calls]
 
 
-def _add(call: _Call, event: ModelReply | ModelFailed | ModelRejected | ModelRetry) -> None:
-    if isinstance(event, ModelReply):
-        call.reply = event
-    elif isinstance(event, ModelFailed):
-        call.failure = event
-    elif isinstance(event, ModelRejected):
-        call.rejections.append(event)
-    else:
-        call.attempts = event.failures + 1
+def _asked(sent: ModelSent, number: int, iteration: int | None) -> dict[str, Any]:
+    about = sent.model_dump(include={"key", "role", "model", "prompt", "system", "effort"})
+    facts = {"number": number, "iteration": iteration, "pictures": len(sent.images)}
+    start: dict[str, Any] = {"state": "waiting", "attempts": 1, "is_cached": False}
+    return {**start, "rejections": [], **about, **facts}
+
+
+def _replied(reply: ModelReply) -> dict[str, Any]:
+    tokens = reply.tokens
+    return {
+        "state": "answered",
+        **reply.model_dump(include={"answer", "attempts", "price_usd", "latency_s"}),
+        "tokens_in": tokens.input,
+        "tokens_out": tokens.output,
+        "tokens_reasoning": tokens.reasoning,
+        "is_cached": reply.cached,
+    }
+
+
+def _whole(call: dict[str, Any]) -> AskedModel:
+    answer, rejections = call.get("answer"), tuple(call["rejections"])
+    known: dict[str, Any] = {name: call.get(name) for name in AskedModelLine.model_fields}
+    known["prompt"], known["answer"] = call["prompt"][:_SHOWN], answer and answer[:_SHOWN]
+    return AskedModel(
+        line=AskedModelLine.model_validate({**known, "rejected": len(rejections)}),
+        answer=answer,
+        rejected=rejections,
+        **{name: call[name] for name in ("system", "prompt", "effort", "pictures")},
+    )
 
 
 _EVENTS = (
-    "model.sent",
-    "model.reply",
-    "model.failed",
-    "model.rejected",
-    "model.retry",
+    *("model.sent", "model.reply", "model.failed", "model.rejected", "model.retry"),
     "session.iteration",
 )
 
 
 def _model_events(log: Path) -> Iterator[Any]:
     for row in read_json_lines(log):
-        name = row.get("event")
-        if isinstance(name, str) and (name.startswith("model.") or name == "session.iteration"):
+        if row.get("event") in _EVENTS:
             try:
                 yield decode(row, _EVENTS)
             except ValueError:  # of another version
@@ -186,8 +163,7 @@ def _model_events(log: Path) -> Iterator[Any]:
 
 def read_trace(log: Path, after: int, limit: int) -> ModelTrace:
     """Return questions behind a number."""
-    calls = _calls(log)
-    lines = [call.line() for call in calls]
+    lines = [call.line for call in _calls(log)]
     page = lines[after : after + limit]
     prices = [line.price_usd for line in lines if line.price_usd is not None]
     answered = sum(line.state == "answered" for line in lines)
@@ -238,7 +214,7 @@ def routes(place: WebPlace) -> APIRouter:
         calls = _calls(place.thing(thing, "session", "search").path / "events.jsonl")
         if not 1 <= number <= len(calls):
             raise UnknownName("question", str(number)[:40], [])
-        return calls[number - 1].whole()
+        return calls[number - 1]
 
     @router.get("/things/{thing}/orders")
     def list_open(thing: str) -> list[WorkOrderLine]:

@@ -11,13 +11,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import fmean
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pydantic import Field
 
 from telic.errors import TelicError
-from telic.storage.facts import HardwareFacts
-from telic.storage.files import read_facts
+from telic.storage.files import read_fields
 from telic.storage.reading import file_hash, files_below
 from telic.studies.canonical import content_hash
 from telic.studies.documents.adapter import Adapter, LogSource, RepositoryOutputs
@@ -391,9 +390,10 @@ def _hardware_class(path: Path) -> str | None:
     """Return kind of processor, GPUs and precision settings in one line; None if not recorded."""
     if not path.is_file():
         return None
-    facts = read_facts(path, HardwareFacts)
-    gpus = sorted({gpu["name"] for gpu in facts.get("gpus") or ()})
-    flags = [f"{name}={value}" for name, value in sorted(facts.get("precision_flags", {}).items())]
+    kinds = {"precision_flags": dict[str, Any] | None, "platform": str | None}
+    facts = read_fields(path, gpus=list[dict[str, Any]] | None, **kinds)
+    gpus = sorted({str(gpu.get("name")) for gpu in facts["gpus"] or ()})
+    flags = [f"{name}={value}" for name, value in sorted((facts["precision_flags"] or {}).items())]
     machine = str(facts.get("platform", "")).split(" ")[-1]
     return "; ".join([machine, *(gpus or ["cpu"]), *flags])
 

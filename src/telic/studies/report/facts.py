@@ -7,8 +7,7 @@ from typing import NamedTuple, TypeVar
 
 from telic.core.text import MISSING
 from telic.errors import TelicError
-from telic.storage.facts import CommandFacts
-from telic.storage.files import as_record, read_facts
+from telic.storage.files import as_record, read_fields
 from telic.studies.documents.base import Document, read_document
 from telic.studies.documents.candidate import Candidate, EvidenceKind
 from telic.studies.documents.contract import Contract
@@ -134,7 +133,7 @@ class StudyFacts:
         runs = self.state.runs_of(self.trusted) if self.trusted else ()
         files = {run: self.folder.run(run) / "cmd.json" for run in runs}
         return {
-            run: read_facts(path, CommandFacts).get("argv", [])
+            run: read_fields(path, argv=list[str] | None)["argv"] or []
             for run, path in files.items()
             if path.is_file()
         }

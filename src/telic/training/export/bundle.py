@@ -15,13 +15,19 @@ from telic import __version__
 from telic.errors import UsageError
 from telic.report.charts import ChartLine, LineChart, Point, picture
 from telic.storage.facts import (
-    ExportListFacts,
     ManifestFacts,
     MemberRequestFacts,
     MemberResultFacts,
     RewardFacts,
 )
-from telic.storage.files import TEMPORARY_MARK, read_facts, replacing, write_json, write_text
+from telic.storage.files import (
+    TEMPORARY_MARK,
+    read_facts,
+    read_fields,
+    replacing,
+    write_json,
+    write_text,
+)
 from telic.storage.layout import MemberFolder, RunFolder
 from telic.storage.locks import RunLock
 from telic.storage.reading import read_text
@@ -245,7 +251,7 @@ class _Bundle:
         earlier = self.path / _LIST
         known: dict[str, Any] = {}
         if earlier.exists():
-            known = read_facts(earlier, ExportListFacts)["files"]
+            known = read_fields(earlier, files=dict[str, Any])["files"]
         for name in known.keys() - files.keys():
             if self._is_inside(name):  # whatever the list says, nothing outside is removed
                 (self.path / name).unlink(missing_ok=True)
