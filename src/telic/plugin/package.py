@@ -105,15 +105,6 @@ def split_front_matter(text: str, where: str) -> tuple[dict[str, str], str]:
     return values, body.lstrip("\n")
 
 
-def read_front_matter(text: str, where: str) -> dict[str, str]:
-    """Return the front matter of a page of the package, where values are quoted as in JSON."""
-    head, _ = split_front_matter(text, where)
-    try:
-        return {key: value if key == "name" else json.loads(value) for key, value in head.items()}
-    except ValueError as error:
-        raise ConfigError(f"{where}: a value of the front matter is not quoted: {error}") from None
-
-
 def package_files(source: PluginSource | None = None) -> dict[str, str]:
     """Return every file of the plugin: path below the root of the catalogue to its text."""
     source = source or read_source()
