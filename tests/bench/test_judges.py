@@ -2,17 +2,13 @@
 
 import pytest
 
+from telic.bench.judges import PASS, Pair, bench_judges, examples
 from telic.composer.compose import compose
 from telic.errors import ConfigError
 from telic.judges.criteria import Motion
 from telic.judges.demonstrations import demonstration
 from telic.storage.files import read_json
 from telic.storage.trajectories import write_trajectory
-from tests.bench.test_speed_scripts import script
-
-judges = script("judges")
-PASS, Pair, bench_judges = judges.PASS, judges.Pair, judges.bench_judges
-examples, load_pairs = judges.examples, judges.load_pairs
 
 FORWARD = (Motion(seconds=8, forward_mps=5.0, stride_hz=3),)
 BACKWARD = (Motion(seconds=8, forward_mps=-5.0, stride_hz=3),)
@@ -59,7 +55,7 @@ def judge_by(monkeypatch, code):
     def other(intent, spec):
         return compose(intent, spec).model_copy(update={"judge": code})
 
-    monkeypatch.setattr(judges, "compose", other)
+    monkeypatch.setattr("telic.bench.judges.compose", other)
 
 
 @pytest.mark.slow
@@ -70,7 +66,9 @@ def test_a_judge_that_likes_everything_is_found_out(monkeypatch):
         "    return [leaf('lasts', 1.0, zero=0.0, goal=1.0)]\n",
     )
     report = bench_judges([RUN])
-    assert "run: backward" in report.false_passes and "run: does nothing" in report.habit_passes
+    assert (
+        "run: backward" in report.false_passes and "run: does nothing" in report.failure_mode_passes
+    )
     assert report.missed == () and report.agreement.share < 0.2
 
 

@@ -18,6 +18,7 @@ from telic.storage.layout import RunFolder, SessionFolder
 
 if TYPE_CHECKING:
     from telic.bench.intents import Benchmark
+    from telic.bench.judges import JudgeReport
     from telic.bench.results import CaseGroup, Rate
     from telic.llm.work_orders import WorkOrder
     from telic.search.records import SearchSummary
@@ -514,3 +515,31 @@ def _rate(rate: Rate) -> str:
         return "0 of 0"
     interval = f"{rate.low:.0%} to {rate.high:.0%} with 95 % confidence"
     return f"{rate.passed} of {rate.total} ({rate.share:.0%}; {interval})"
+
+
+@view
+def show_judges(report: JudgeReport) -> None:
+    """Print where judges agree with the truth, and every disagreement."""
+    rows: list[tuple[str | int, ...]] = []
+    for pair in dict.fromkeys(example.pair for example in report.examples):
+        own = [example for example in report.examples if example.pair == pair]
+        wrong = [example.name for example in own if not example.agrees]
+        rows.append((pair, own[0].env, len(own) - len(wrong), len(own), ", ".join(wrong)))
+    print_rows(["pair", "robot", "agrees", "of", "disagrees on"], rows)
+    for example in (example for example in report.examples if not example.agrees):
+        truth = "right" if example.is_right else "wrong"
+        console.print(
+            f"\n[yellow]{escape(example.pair)}[/]: {escape(example.name)} ({example.kind}) is "
+            f"{truth}, but scores {number(example.score, 2)}\n  [dim]{escape(example.why)}[/]",
+            soft_wrap=True,
+        )
+    for name, why in report.refused.items():
+        console.print(f"\n[blue]{escape(name)}[/] was refused: {escape(why)}", soft_wrap=True)
+    print_facts(
+        {
+            "agreement": _rate(report.agreement),
+            "demonstrations recognized": _rate(report.recognised),
+            "wrong episodes rejected": _rate(report.rejected),
+            "failure modes that pass": len(report.failure_mode_passes),
+        }
+    )

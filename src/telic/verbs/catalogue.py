@@ -47,8 +47,8 @@ def _source(module: str) -> str:
 
 
 _BENCH = VerbGroup(
-    "Benchmarks: intents run as sessions.",
-    {"intents": "machine:intents"},
+    "Benchmarks: intents run as sessions, judges on episodes of known truth.",
+    {"intents": "machine:intents", "judges": "machine:judges"},
 )
 _TRACK = VerbGroup(
     "Train, evaluate and export policies that track reference motions.",

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 from telic.core.events import LogMessage
 from telic.core.request import (
     PlacedRequest,
+    RunsRequest,
     VerbRequest,
     argument,
     option,
@@ -20,6 +21,7 @@ from telic.core.request import (
 )
 from telic.core.text import names
 from telic.core.verb import Wrapped, verb
+from telic.errors import UnknownName
 from telic.plugin.hooks import answer
 from telic.plugin.package import HOME, differences, write_package
 from telic.training.machine import examine
@@ -29,6 +31,7 @@ from telic.verbs.session import IntentRequest
 
 if TYPE_CHECKING:
     from telic.bench.intents import Benchmark
+    from telic.bench.judges import JudgeReport
     from telic.envs.catalogue import EnvSummary
     from telic.envs.spec import EnvSpec
     from telic.quantities.reference import QuantityDescription
@@ -240,3 +243,25 @@ def intents(request: IntentsRequest) -> Benchmark:
     with SessionsElsewhere(request) as elsewhere:
         jobs = request.jobs if request.jobs > 1 else elsewhere.room
         return bench(jobs=jobs, run_session=elsewhere.run_session)
+
+
+class JudgesRequest(RunsRequest):
+    """Episodes of known truth."""
+
+    only: Sequence[str] = option("Pairs by id: a,b.", default=(), read=names)
+    labelled: Path | None = option("Folder of trajectories with a labels.toml.", default=None)
+
+
+@verb(JudgesRequest)
+def judges(request: JudgesRequest) -> JudgeReport:
+    """Score episodes of known truth with the composer's judges; print where they disagree."""
+    from telic.bench.judges import bench_judges, load_pairs
+
+    known = {pair.id: pair for pair in load_pairs()}
+    if unknown := [name for name in request.only if name not in known]:
+        raise UnknownName("pair", unknown[0], list(known))
+    return bench_judges(
+        [known[name] for name in request.only or known],
+        labelled=request.labelled,
+        output=Path(request.runs_dir) / "bench_judges" / "results.json",
+    )

@@ -1,14 +1,10 @@
 """Measure how well the composer's judges judge, on episodes whose truth is known.
 
-    python benchmarks/judges.py                      all pairs of judge_pairs.toml
-    python benchmarks/judges.py --only a,b           some of them
-    python benchmarks/judges.py --labelled FOLDER    also recorded episodes with labels
-
 A score of at least 0.8 claims that an episode does what was asked. A judge agrees with the truth
 when it claims exactly what is true; a score it cannot give agrees with nothing.
 
-The truth is known by construction (judge_pairs.toml: intents with scripted demonstrations that do
-what is asked, and look-alikes), or from labels of recorded episodes (labels.toml beside them):
+The truth is known by construction (pairs.toml: intents with scripted demonstrations that do
+what is asked, and look-alikes), or from labels of recorded episodes (labels.toml next to them):
 
     [[episode]]
     file = "good_run.npz"
@@ -18,7 +14,6 @@ what is asked, and look-alikes), or from labels of recorded episodes (labels.tom
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from pathlib import Path
@@ -41,9 +36,9 @@ from telic.storage.files import write_json
 from telic.storage.reading import parse_toml, read_text
 from telic.storage.trajectories import Trajectory, read_trajectory, require_registered
 
-_PAIRS = Path(__file__).with_name("judge_pairs.toml")
+_PAIRS = Path(__file__).with_name("pairs.toml")
 GOOD = "good example"
-Kind = Literal["good", "look-alike", "other intent", "bad habit", "labelled"]
+Kind = Literal["good", "look-alike", "other intent", "failure mode", "labelled"]
 LABELS = "labels.toml"
 PASS = 0.8
 """score that claims success; the threshold of a session"""
@@ -57,8 +52,10 @@ class Pair(Config):
     intent: str = Field(description="what the robot should do")
     good: tuple[Motion, ...] = Field(default=(), description="motions that do it")
     wrong: dict[str, tuple[Motion, ...]] = Field(default={}, description="look-alikes")
-    right: tuple[str, ...] = Field(default=(), description="bad habits that do what is asked")
-    undecided: tuple[str, ...] = Field(default=(), description="habits and intents to leave out")
+    right: tuple[str, ...] = Field(default=(), description="failure modes that do what is asked")
+    undecided: tuple[str, ...] = Field(
+        default=(), description="failure modes and intents to leave out"
+    )
 
 
 class JudgeSet(Config):
@@ -124,8 +121,8 @@ class JudgeReport(Record):
     """wrong examples that do not"""
     false_passes: tuple[str, ...]
     """wrong examples that score as passes, "pair: example" """
-    habit_passes: tuple[str, ...]
-    """those of them that are bad habits"""
+    failure_mode_passes: tuple[str, ...]
+    """those of them that are failure modes"""
     missed: tuple[str, ...]
     """right examples that do not"""
     unknown: tuple[str, ...]
@@ -227,7 +224,7 @@ def _report(scored: Sequence[ScoredExample], refused: dict[str, str]) -> JudgeRe
         recognised=agreement(lambda each: each.is_right),
         rejected=agreement(lambda each: not each.is_right),
         false_passes=named(lambda each: each.is_false_pass),
-        habit_passes=named(lambda each: each.kind == "bad habit" and each.is_false_pass),
+        failure_mode_passes=named(lambda each: each.kind == "failure mode" and each.is_false_pass),
         missed=named(lambda each: each.is_right and not each.agrees and each.score is not None),
         unknown=named(lambda each: each.score is None),
         refused=refused,
@@ -244,7 +241,7 @@ def load_pairs(path: Path = _PAIRS) -> tuple[Pair, ...]:
 
 
 def examples(pair: Pair, others: tuple[Pair, ...], env_args: dict[str, Any]) -> Iterator[Example]:
-    """Yield every example of a pair: good, look-alikes, other intents' good ones, bad habits.
+    """Yield every example of a pair: good, look-alikes, other intents' good ones, failure modes.
 
     Args:
         pair: the pair.
@@ -268,7 +265,7 @@ def examples(pair: Pair, others: tuple[Pair, ...], env_args: dict[str, Any]) -> 
     for name in habits.names:
         if name not in pair.undecided:
             right = name in pair.right
-            yield Example(name, "bad habit", right, habits.trajectory(name), habits.spec)
+            yield Example(name, "failure mode", right, habits.trajectory(name), habits.spec)
 
 
 @cache
@@ -299,29 +296,3 @@ def read_labels(folder: Path) -> tuple[Label, ...]:
     if missing:
         raise ConfigError(f"{path} names files that do not exist: {', '.join(missing)}.")
     return labels
-
-
-def main() -> None:
-    """Print where judges are right and wrong, and write the report."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--only", default="", help="pairs by id: a,b")
-    parser.add_argument("--labelled", type=Path, help="folder of trajectories with a labels.toml")
-    parser.add_argument("--output", type=Path, default=Path("runs/bench_judges/results.json"))
-    given = parser.parse_args()
-    only = [name for name in given.only.split(",") if name]
-    chosen = [pair for pair in load_pairs() if not only or pair.id in only]
-    report = bench_judges(chosen, labelled=given.labelled, output=given.output, on_pair=print)
-    for each in (each for each in report.examples if not each.agrees):
-        truth = "right" if each.is_right else "wrong"
-        print(f"\n{each.pair}: {each.name} ({each.kind}) is {truth}, scores {each.score}")
-        print(f"  {each.why}")
-    for name, why in report.refused.items():
-        print(f"\n{name} was refused: {why}")
-    for name in ("agreement", "recognised", "rejected"):
-        found: Rate = getattr(report, name)
-        print(f"{name}: {found.passed} of {found.total}")
-    print(f"failure modes that pass: {len(report.habit_passes)}\ndetails: {given.output}")
-
-
-if __name__ == "__main__":
-    main()
