@@ -35,9 +35,8 @@ from telic.sim import load_model
 from telic.sim.gpu import GpuSimulation
 from telic.storage.layout import RunFolder
 from telic.storage.scalars import read_rows
-from telic.training.health import Finding
 from telic.training.plan import plan
-from telic.training.results import EvalDone
+from telic.training.results import EvalDone, Finding
 from telic.training.run import execute
 
 MODELS = {

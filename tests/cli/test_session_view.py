@@ -8,7 +8,7 @@ from telic.llm.events import ModelFailed, ModelSent
 from telic.rewards.contract import RewardFinding
 from telic.rewards.probe import ProbeReport
 from telic.session.forecast import Forecast, MeasuredForecast
-from telic.training.health import Finding
+from telic.training.results import Finding
 from tests.session.sessions import asked
 
 

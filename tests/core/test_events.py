@@ -20,7 +20,7 @@ from telic.core.events import (
 )
 from telic.session.budget import Spending
 from telic.session.control import DeliveredNotes, Note
-from telic.training.health import Finding
+from telic.training.results import Finding
 
 
 def test_the_reference_page_is_current():

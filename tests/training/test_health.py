@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from telic.training.health import Health
+from telic.training.results import Health
 
 
 def row(step: int, **changes: Any) -> dict[str, Any]:

@@ -24,7 +24,7 @@ from telic.storage.layout import SessionFolder
 if TYPE_CHECKING:
     from telic.rewards.contract import RewardFinding
     from telic.session.budget import AllowanceLeft
-    from telic.training.health import Finding
+    from telic.training.results import Finding
 
 OUTCOMES = {
     "passed": "[green]✓ passed[/]",

@@ -40,7 +40,7 @@ EVENTS: dict[str, str] = {
     "video.progress": "telic.core.events:VideoProgress",
     "train.start": "telic.core.events:TrainStart",
     "train.progress": "telic.core.events:TrainProgress",
-    "train.finding": "telic.training.health:Finding",
+    "train.finding": "telic.training.results:Finding",
     "train.end": "telic.training.results:RunSummary",
     "eval.done": "telic.training.results:EvalDone",
     "probe.done": "telic.rewards.probe:ProbeReport",

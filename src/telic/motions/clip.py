@@ -113,8 +113,8 @@ class MotionClip:
         values: Any = np.asarray(getattr(self, column))
         if values.dtype.kind not in "fiub" or values.ndim != 2 or values.shape[1] != width:
             raise BadFile(
-                f"{column} of {self.name} is {_described(values)}; "
-                f"numbers of the shape (frames, {width}) were expected."
+                f"{column} of {self.name} is an array of {values.dtype} and the shape "
+                f"{values.shape}; numbers of the shape (frames, {width}) were expected."
             )
         if not _LEAST_FRAMES <= len(values) <= _MOST_FRAMES:
             raise BadFile(f"{self.name} has {len(values):,} frames; at least two are a motion.")
@@ -236,10 +236,6 @@ class MotionClip:
         for column in (self.root_pos, self.root_quat, self.joint_pos):
             digest.update(column.tobytes())
         return digest.hexdigest()[:16]
-
-
-def _described(values: Any) -> str:
-    return f"an array of {values.dtype} and the shape {values.shape}"
 
 
 def _blend(values: np.ndarray, low: np.ndarray, share: np.ndarray) -> np.ndarray:

@@ -21,7 +21,7 @@ from telic.core.tensors import from_numpy
 from telic.errors import BadEnvironment, UsageError
 from telic.judges.criteria import JointCourse
 from telic.motions.clip import MotionClip
-from telic.motions.figure import SIDES, RobotFigure, Side
+from telic.motions.figure import SIDES, RobotFigure, Side, other_side
 from telic.motions.mirror import symmetry
 from telic.motions.robot import MotionRobot
 
@@ -194,7 +194,7 @@ def _hand(robot: MotionRobot, core: MotionClip, side: Side) -> HandCourse | None
     figure = RobotFigure(robot)
     if not figure.has_arms:
         return None
-    own, other = (figure.points[f"{each}_hand"].body for each in (side, _other(side)))
+    own, other = (figure.points[f"{each}_hand"].body for each in (side, other_side(side)))
     names = robot.body_names
     columns = (from_numpy(each) for each in (core.root_pos, core.root_quat, core.joint_pos))
     places, _ = robot.kinematics().poses(*columns)
@@ -214,10 +214,6 @@ def _hand(robot: MotionRobot, core: MotionClip, side: Side) -> HandCourse | None
         high_m=round(float(seen[:, 2].mean()), 4),
         swing_m=round(swing, 4),
     )
-
-
-def _other(side: Side) -> Side:
-    return "right" if side == "left" else "left"
 
 
 def _mirrored_arms(

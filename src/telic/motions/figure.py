@@ -162,7 +162,7 @@ class RobotFigure:
 
     def _leg(self, side: Side) -> dict[str, BodyPoint]:
         foot = self.feet[side]
-        chain = [b for b in self.chain(foot) if b not in self.chain(self.feet[_other(side)])]
+        chain = [b for b in self.chain(foot) if b not in self.chain(self.feet[other_side(side)])]
         joints = self._joints(chain)
         hip = self._data.xanchor[joints[0]] if joints else self._data.xpos[chain[0]]
         sole = self._world_sole(side)
@@ -210,7 +210,7 @@ class RobotFigure:
     def _between_hips(self) -> np.ndarray:
         firsts: list[np.ndarray] = []
         for side in SIDES:
-            other = self.chain(self.feet[_other(side)])
+            other = self.chain(self.feet[other_side(side)])
             joints = self._joints([b for b in self.chain(self.feet[side]) if b not in other])
             firsts.append(self._data.xanchor[joints[0]])
         return np.mean(firsts, axis=0)
@@ -310,7 +310,8 @@ class RobotFigure:
         return BodyPoint(self._place[body], (float(own[0]), float(own[1]), float(own[2])))
 
 
-def _other(side: Side) -> Side:
+def other_side(side: Side) -> Side:
+    """Return the opposite side."""
     return "right" if side == "left" else "left"
 
 

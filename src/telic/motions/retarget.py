@@ -119,17 +119,14 @@ def _person(track: SkeletonTrack, figure: RobotFigure) -> _Person:
     ]
     scale = figure.leg_length / max(float(np.sum(legs)) / 2, 1e-3)
     feet = np.stack([points[f"{side}_ankle"][:, 2] for side in SIDES])
-    floor = float(np.percentile(np.minimum(feet, _toes(points)), 3))
+    toes = np.stack([points[f"{side}_toe"][:, 2] for side in SIDES])
+    floor = float(np.percentile(np.minimum(feet, toes), 3))
     ankle = float(np.percentile(feet.min(axis=0), 10)) - floor
     original = {name: way - [0, 0, floor] for name, way in points.items()}
     sized = {name: way * scale for name, way in original.items()}
     person = _Person(sized, quat, ankle * scale, {}, original)
     person.stands = {side: _stands(person, side, scale) for side in SIDES}
     return person
-
-
-def _toes(points: dict[str, np.ndarray]) -> np.ndarray:
-    return np.stack([points[f"{side}_toe"][:, 2] for side in SIDES])
 
 
 def _stands(person: _Person, side: Side, scale: float) -> np.ndarray:

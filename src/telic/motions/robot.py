@@ -145,7 +145,8 @@ class MotionRobot:
         return quat.expand(*like.shape[:-1], 4)
 
     def _columns(self, kind: Literal["qpos", "dof"], device: torch.device) -> Tensor:
-        return _places(tuple(getattr(limb, kind) for limb in self.facts.limbs), device)
+        places = tuple(getattr(limb, kind) for limb in self.facts.limbs)
+        return _placed(places, device, torch.long)
 
     def _turned(self, root_quat: Tensor, hinge: Coordinate) -> Tensor:
         """Return the angle about the root's only axis that comes nearest to a rotation."""
@@ -163,10 +164,6 @@ def _placed(values: tuple[float, ...], device: torch.device, dtype: torch.dtype)
 
 def _constant(values: tuple[float, ...], like: Tensor) -> Tensor:
     return _placed(values, like.device, like.dtype)
-
-
-def _places(values: tuple[int, ...], device: torch.device) -> Tensor:
-    return _placed(values, device, torch.long)
 
 
 def motion_robot(name: str) -> MotionRobot:

@@ -184,7 +184,7 @@ class ClipPlayer:
             tapes.append(tape)
             wanted = min(len(pairs), len(self.pairs) - len(results))
             results += [self._result(tape, row, pairs[row]) for row in range(wanted)]
-        places = [place for place, pair in enumerate(self.pairs) if self._has(*pair)]
+        places = [place for place, pair in enumerate(self.pairs) if self.task.available[pair] > 0]
         kept = [results[place] for place in places]
         by = {name: [r for r in kept if r.encoder == name] for name in self.encoders}
         codes = {name: torch.cat([tape.codes[name] for tape in tapes]) for name in self.encoders}
@@ -237,10 +237,6 @@ class ClipPlayer:
         states = {"qpos": tape.qpos[:played, row], REFERENCE: wanted}
         columns = {name: state.numpy().astype(np.float32) for name, state in states.items()}
         return Trajectory(columns, facts)
-
-    def _has(self, clip: int, encoder: int) -> bool:
-        """Say whether an encoder has anything to see of a clip."""
-        return bool(self.task.available[clip, encoder] > 0)
 
     def _result(self, tape: PlayTape, row: int, pair: tuple[int, int]) -> ClipResult:
         played = int(tape.played[:, row].sum())

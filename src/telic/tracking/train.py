@@ -54,12 +54,11 @@ from telic.tracking.tokens import LOSSES, TokenNetworks
 from telic.training import loop
 from telic.training.folder import create, find_unfinished, new_run, set_status, working_on
 from telic.training.group import SharedMemory, TrainingGroup, process_seed
-from telic.training.health import Health
 from telic.training.job import Member, RewardSource, TrainJob, member_groups
 from telic.training.population import Actor, Population
 from telic.training.ppo import PpoLearner
 from telic.training.recorder import summarise
-from telic.training.results import RunKeeper
+from telic.training.results import Health, RunKeeper
 from telic.training.rollout import Batch, Collector, EpisodeTracker, Group, Scoring
 from telic.training.run import Run, prepare_folders
 from telic.training.setup import Setup

@@ -15,13 +15,13 @@ from telic.storage.layout import MemberFolder, RunFolder
 from telic.storage.scalars import ScalarLog, read_rows
 from telic.storage.trajectories import write_trajectory
 from telic.training.evaluate import Evaluation
-from telic.training.health import Finding
 from telic.training.job import TrainJob
 from telic.training.policy import save_policy
 from telic.training.ppo import LearningResult
 from telic.training.results import (
     EvalDone,
     EvaluationRecord,
+    Finding,
     MemberSummary,
     RunSummary,
     member_folders,

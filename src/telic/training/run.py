@@ -171,7 +171,8 @@ def _train_groups(
     failures = [one for results in by_device for one in results if isinstance(one, TelicError)]
     done = [one for part in parts for one in part]
     is_whole = len(done) == len(groups) and all(part.status == "completed" for part in done)
-    best = max((one for one in done if one.best_return is not None), key=_best, default=None)
+    evaluated = [one for one in done if one.best_return is not None]
+    best = max(evaluated, key=lambda one: one.best_return or 0.0, default=None)
     steps = sum(one.total_timesteps for one in done)
     seconds = max(sum(one.training_time_s for one in part) for part in parts)
     whole = RunSummary(
@@ -192,10 +193,6 @@ def _train_groups(
     if failures:
         raise failures[0]
     return whole
-
-
-def _best(summary: RunSummary) -> float:
-    return summary.best_return or 0.0
 
 
 def _group_result(

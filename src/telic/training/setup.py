@@ -16,11 +16,11 @@ from telic.rewards.load import load_reward
 from telic.rewards.reward import Reward
 from telic.training.evaluate import Evaluator
 from telic.training.group import TrainingGroup, process_seed
-from telic.training.health import Health
 from telic.training.job import TrainJob
 from telic.training.networks import Shape
 from telic.training.population import Population
 from telic.training.ppo import PpoLearner
+from telic.training.results import Health
 from telic.training.rollout import Collector, EpisodeTracker, Group, Scoring
 
 PROBE_ENVS = 8
