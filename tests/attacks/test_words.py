@@ -26,7 +26,7 @@ WORKS = (
         "telic.training.videos.play_run",
     ),
     *("telic.session.loop.run", "telic.session.loop.carry_on", "telic.search.runner.run_search"),
-    "telic.bench.intents.bench_intents",
+    *("telic.bench.intents.bench_intents", "telic.bench.judges.bench_judges"),
     *("telic.studies.launch.launch.launch", "telic.training.export.bundle.export_run"),
     *("telic.verbs.study.prove_adapter", "telic.verbs._track.train_tracker"),
 )

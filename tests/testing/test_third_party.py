@@ -52,9 +52,9 @@ def test_its_environment_is_described_and_trained_in_the_confined_worker(install
     assert "Bounce-v0" in call("-m", "telic", "envs", "Bounce-v0", cwd=tmp_path, path=installed)
     reward = "def reward_fn(obs, action, next_obs, info):\n    high = next_obs[:, 0]\n"
     (tmp_path / "high.py").write_text(reward + '    return high, {"high": high}\n')
-    train = ["-m", "telic", "train", "--reward", "high.py", "--env", "Bounce-v0", "--json"]
+    train = ["-m", "telic", "train", "Bounce-v0", "--reward", "high.py", "--json"]
     train += ["--steps", 512, "--seeds", 1, "--videos", "none"]
-    train += ["--set", "num_envs=8", "--set", "horizon=16", "--set", "minibatch_size=64"]
+    train += ["num_envs=8", "horizon=16", "minibatch_size=64"]
     summary = json.loads(call(*train, cwd=tmp_path, path=installed))
     assert "Bounce-v0" in json.dumps(summary)
 
@@ -65,7 +65,7 @@ def test_its_proposer_searches_and_its_model_is_asked(installed, tmp_path):
     words += ["--fresh-episodes", 3, "--jobs", 1, "--switch", "rollouts=2"]
     found = json.loads(call(*words, "--method", "halving", cwd=tmp_path, path=installed))
     assert found["label"] == "halving rollouts=2 (no language model used)"
-    methods = call("-m", "telic", "search", "methods", cwd=tmp_path, path=installed)
+    methods = call("-m", "telic", "presets", "--search", cwd=tmp_path, path=installed)
     assert "halving" in methods
     asked = [*words, "--method", "props", "--model", "dice:6"]
     found = json.loads(call(*asked, cwd=tmp_path, path=installed))

@@ -34,11 +34,11 @@ _ROUNDING = 1e-9
 
 
 def proven_mean(scores: Sequence[float], alpha: float = ALPHA) -> float:
-    """Return what the mean of scores is at least, wrong with a chance of alpha at most.
+    """Return the lower confidence bound of a mean score, wrong with probability alpha at most.
 
     Args:
         scores: independent, in [0, 1].
-        alpha: the chance that it is wrong.
+        alpha: the error probability.
     """
     data = _checked(scores)
     if not data.any():

@@ -66,7 +66,7 @@ def catalogue() -> list[EnvSummary]:
         *(_summary_of_task(describe(name)) for name in TASKS),
         *(_summary(name) for name in _registered()),
         *(
-            EnvSummary(id=name, description=about, fast=False, max_episode_steps=None)
+            EnvSummary(id=name, description=about, fast=True, max_episode_steps=None)
             for name in _brought()
         ),
     ]
