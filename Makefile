@@ -42,6 +42,7 @@ check: $(STAMP)
 	$(BIN)/ruff check src tests examples benchmarks scripts
 	$(BIN)/pyrefly check
 	$(BIN)/python scripts/shape.py --check
+	$(BIN)/python scripts/language.py --check
 
 bench: $(STAMP)
 	$(BIN)/python benchmarks/cpu.py
