@@ -81,7 +81,7 @@ LINES: dict[tuple[str, ...], Limit] = {
     ("session", "bench"): Limit(5_000, 6_710),
     ("search",): Limit(4_000, 4_420),
     ("tracking", "motions"): Limit(9_500, 10_310),
-    ("studies", "plugin"): Limit(11_000, 16_550),
+    ("studies", "plugin"): Limit(11_000, 16_560),
     ("verbs", "cli", "mcp", "web", "connections"): Limit(10_000, 13_140),
     ("report",): Limit(1_500, 1_430),
 }

@@ -80,13 +80,11 @@ def look(folder: Path, *, at_gpus: bool) -> Machine:
 def _gpus() -> tuple[Gpu, ...] | None:
     if shutil.which("nvidia-smi") is None:
         return None
-    asked = subprocess.run(
-        ["nvidia-smi", f"--query-gpu={','.join(_FIELDS)}", "--format=csv,noheader,nounits"],
-        capture_output=True,
-        text=True,
-        timeout=_ASK_S,
-        check=False,
-    )
+    words = ["nvidia-smi", f"--query-gpu={','.join(_FIELDS)}", "--format=csv,noheader,nounits"]
+    try:
+        asked = subprocess.run(words, capture_output=True, text=True, timeout=_ASK_S, check=False)
+    except subprocess.TimeoutExpired:
+        return None
     return read_gpus(asked.stdout) if asked.returncode == 0 else None
 
 
