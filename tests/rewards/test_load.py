@@ -146,3 +146,13 @@ def test_the_library_is_loaded_by_name():
         library_names()
     )
     assert load_reward("run_forward").name == "RunForward"
+
+
+def test_a_class_that_is_only_imported_is_not_the_reward():
+    own = "class Own(RewardFunction):\n    def compute(self, obs, action, next_obs, info):\n"
+    own += '        return action.sum(-1), {"sum": action.sum(-1)}\n'
+    head = "from telic import RewardFunction\n"
+    other = "from telic.rewards.composed import ComposedReward\n"
+    for code in (head + other + own, head + own + other):
+        definition = load_reward(code).definition
+        assert definition.name == "Own" and not definition.notes

@@ -259,7 +259,7 @@ class Definition:
         kinds = {name: value for name, value in own.items() if isinstance(value, type)}
         derived = [name for name, kind in kinds.items() if issubclass(kind, RewardFunction)]
         if derived:
-            return self._last(derived)
+            return self._last([name for name in derived if name not in self._imported] or derived)
         if "reward_fn" in own:
             return "reward_fn"
         similar = [name for name, kind in kinds.items() if callable(getattr(kind, "compute", None))]
