@@ -40,6 +40,11 @@ def render_block(block: doc.Block, folder: Path = Path()) -> str:
     return "\n\n".join(filter(None, _block(block, folder)))
 
 
+def render_section(section: doc.Section, folder: Path = Path()) -> str:
+    """Return one section as Markdown."""
+    return "\n\n".join(_section(section, folder))
+
+
 def _section(section: doc.Section, folder: Path) -> Iterator[str]:
     if section.title:
         place = "" if section.number is None else f"{section.number}. "
@@ -73,11 +78,11 @@ def _block(block: doc.Block, folder: Path) -> Iterator[str]:
         case doc.FactSheet():
             yield _table(block.heads, block.rows)
         case doc.Code():
-            yield _fenced(block.source, block.language)
+            yield fenced(block.source, block.language)
         case doc.ShellLine():
-            yield _fenced(block.line, "sh")
+            yield fenced(block.line, "sh")
         case doc.Formula():
-            yield _formula(block.latex)
+            yield formula(block.latex)
         case _:
             yield from _picture(block, folder)
 
@@ -111,7 +116,7 @@ def _picture(block: doc.Block, folder: Path) -> Iterator[str]:
 
 def _chart(chart: Chart, *, is_named: bool = False) -> str:
     label = () if is_named else (chart.label, "")
-    return _fenced("\n".join((*label, *in_characters(chart))), "text")
+    return fenced("\n".join((*label, *in_characters(chart))), "text")
 
 
 def _card(card: doc.Card, folder: Path) -> Iterator[str]:
@@ -169,18 +174,18 @@ def _table(heads: Sequence[str], rows: Iterable[Sequence[doc.Cell]]) -> str:
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
-def _fenced(source: str, language: str) -> str:
+def fenced(source: str, language: str) -> str:
     """Fence code with more backticks than it holds in a row, so that it cannot break out."""
     longest = max(map(len, re.findall(r"`+", source)), default=0)
     fence = "`" * max(3, longest + 1)
     return f"{fence}{language}\n{source.rstrip()}\n{fence}"
 
 
-def _formula(latex: str) -> str:
+def formula(latex: str) -> str:
     """Return a formula as mathematics; as code when it holds what would end that."""
     source = latex.strip()
     if re.search(r"\$|\n\s*\n|<[a-z/!]", source, re.IGNORECASE):
-        return _fenced(source, "latex")
+        return fenced(source, "latex")
     return f"$$\n{source}\n$$"
 
 
