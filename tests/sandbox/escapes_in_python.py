@@ -47,7 +47,7 @@ ATTEMPTS = [
     refused("import_the_evaluator", "import telic.training.evaluate", "telic.training.evaluate"),
     refused("import_the_sandbox", "from telic.sandbox import confine", "telic.sandbox"),
     refused("import_shadowing_a_module", "import torch as np\nimport numpy as np", "two modules"),
-    refused("import_as_self", "from math import sin as self", 'the name "self"'),
+    refused("import_as_self", "from math import sin as self", 'an import as "self"'),
     refused("dunder_import", "__import__('os')", '"__import__"'),
     refused("import_unknown_quantity", "from telic.quantities import cheat", "quantities.cheat"),
     refused("import_in_lambda", "(lambda: __import__('os').system('id'))()", '"__import__"'),

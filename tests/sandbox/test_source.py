@@ -1,9 +1,11 @@
 """The allow-list: what rewards need passes, what they must not use is refused with line and fix."""
 
+import numpy as np
 import pytest
 
 from telic.errors import RefusedCode
-from telic.sandbox.source import check_source, compile_source
+from telic.sandbox.allowed import BUILTINS, MODULES
+from telic.sandbox.source import check_source, compile_source, namespace
 
 CLOSURE = r'''
 """Reward with LaTeX: r = v_x - 0.1 \|a\|^2 \cdot \alpha
@@ -180,3 +182,58 @@ def test_known_quantities_are_checked_by_name():
     check_source("x = quantities.anything", "mine.py")
     with pytest.raises(RefusedCode, match=r"telic\.quantities\.forward_velocity"):
         check_source("x = quantities.foward_velocity", "mine.py", extra_modules=offered)
+
+
+BINDINGS = (
+    "from numpy import {member} as {name}",
+    "import {module} as {name}",
+    "{name} = {module}.{member}",
+    "def {name}(x):\n    return x",
+    "class {name}:\n    pass",
+    "for {name} in (1,):\n    pass",
+    "[{name} for {name} in (1,)]",
+    "({name} := 1)",
+    "with np.errstate() as {name}:\n    pass",
+    "try:\n    pass\nexcept ValueError as {name}:\n    pass",
+    "match 1:\n    case {name}:\n        pass",
+    "def f({name}):\n    return 0",
+    "def f(*, {name}=1):\n    return 0",
+    "f = lambda *{name}: 0",
+    "class A:\n    def {name}(self):\n        return 0",
+    "class A:\n    {name} = 1",
+)
+
+
+@pytest.mark.parametrize("name", sorted(BUILTINS))
+def test_no_binding_gives_a_builtin_another_meaning(name):
+    for binding in BINDINGS:
+        source = binding.format(name=name, module="numpy", member="vectorize")
+        with pytest.raises(RefusedCode, match="Choose another name"):
+            check_source(f"import numpy\nimport numpy as np\n{source}\n", "reward.py")
+
+
+DECORATED = """
+from {module} import {member} as wrap
+class Reward:
+    @wrap
+    def leak(self):
+        return self.__class__
+def reward_fn(obs, action, next_obs, info):
+    return Reward().leak
+"""
+
+
+@pytest.mark.parametrize("module", ["numpy", "torch", "math", "numpy.linalg", "torch.special"])
+def test_no_member_of_a_module_decorates(module):
+    for member in MODULES[module]:
+        with pytest.raises(RefusedCode, match="this decorator"):
+            check_source(DECORATED.format(module=module, member=member), "reward.py")
+
+
+def test_a_method_refuses_a_self_of_another_class():
+    source = "class Reward:\n    def leak(self):\n        return self.shape\n"
+    scope = namespace()
+    exec(compile_source(source, "reward.py"), scope)
+    with pytest.raises(TypeError, match="as its self"):
+        scope["Reward"].leak(np.zeros(3))
+    assert not hasattr(scope["Reward"](), "shape")

@@ -19,6 +19,8 @@ from telic.sandbox.rules import gather, parameters
 
 ASK = "the guard"
 """the name of `ask` in the globals of foreign code; with a space, so that no code can name it"""
+OWN = "the guard of self"
+"""the name of `require_own` in them"""
 MODULE_NAME = "reward"
 """the `__module__` of every class that foreign code defines"""
 _SUBMODULES = frozenset({"fft", "functional", "linalg", "nn", "quantities", "special"})
@@ -49,6 +51,16 @@ def ask(owner: object, name: str) -> Any:
 def is_own(cls: type) -> bool:
     """Say whether a class was defined by foreign code itself."""
     return cls.__module__ == MODULE_NAME
+
+
+def require_own(owner: object) -> None:
+    """Raise TypeError unless an object is of a class that foreign code defined.
+
+    Every method begins with it: `self` is exempt from `ask`, and a decorator or a function that
+    takes functions could otherwise pass another object as `self`.
+    """
+    if not is_own(type(owner)):
+        raise TypeError(f"A method was called with a {type(owner).__name__} as its self.")
 
 
 def _inherited(owner: object, name: str) -> Any:
@@ -150,6 +162,10 @@ class _Rewriter(ast.NodeTransformer):
         self._within = _Surroundings(own)
         node.body = [self.visit(each) for each in node.body]
         self._within = outer
+        if outer.in_class and own is not None:
+            check = ast.Call(ast.Name(OWN, ast.Load()), [ast.Name(own, ast.Load())], [])
+            place = 1 if ast.get_docstring(node, clean=False) is not None else 0
+            node.body.insert(place, ast.Expr(check))
         return node
 
     def visit_Lambda(self, node: ast.Lambda) -> ast.AST:

@@ -16,9 +16,8 @@ from pathlib import Path
 from typing import Any, TypedDict, Unpack
 
 from telic.jobs.process import PIPE, Process
-from telic.sandbox.cgroups import WorkerGroup, group_for
 from telic.sandbox.confine import ConfinementReport, clean_environment
-from telic.sandbox.limits import Limits, Watch, running_clock, too_much_memory
+from telic.sandbox.limits import Limits, Watch, running_clock
 from telic.sandbox.nursery import OPTIONS, PACKAGE, fork_worker
 from telic.sandbox.wire import (
     LOG_FLAGS,
@@ -140,7 +139,6 @@ class Worker:
         self._fresh = options.get("fresh", False)
         self._doing = "it was starting"
         self._process: Process | None = None
-        self._group: WorkerGroup | None = None
 
     def kill(self) -> None:
         """End the worker now, and everything it may have started before it was confined."""
@@ -172,8 +170,6 @@ class Worker:
         finally:
             self.kill()
             conversation.close()
-            if self._group is not None:
-                self._group.remove()
 
     def _launch(self) -> Process:
         log = os.open(self.log, LOG_FLAGS, 0o644)
@@ -183,8 +179,6 @@ class Worker:
             self._process = forked or start_interpreter(folder, stderr=log)
         finally:
             os.close(log)
-        # It waits for its first message: nothing foreign runs before it is in its group.
-        self._group = group_for(self._process.pid, self._limits)
         return self._process
 
     def _converse(
@@ -212,12 +206,8 @@ class Worker:
                     return last_word
                 heard_at = running_clock(pid)  # what its listener took is not the worker's silence
             if conversation.is_over:
-                code = conversation.exit_code()
-                if self._group is not None and self._group.was_out_of_memory:
-                    allowed = self._limits.memory_bytes
-                    raise too_much_memory(self._group.peak_bytes or allowed, allowed)
                 tail = read_tail(self.log, log_start)
-                raise ended(code, self._limits.cpu_s, self.log, tail)
+                raise ended(conversation.exit_code(), self._limits.cpu_s, self.log, tail)
             watch.check()
             if is_held:
                 heard_at = running_clock(pid)  # a paused worker cannot send

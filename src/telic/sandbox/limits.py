@@ -39,17 +39,6 @@ class Limits:
     """processor time, summed over threads; None for no limit"""
     wall_s: float | None = None
     """time from start to end; None for no limit"""
-    processors: float | None = None
-    """processors it may keep busy, where there are control groups; None for no limit"""
-
-
-def too_much_memory(used: int, allowed: int) -> ResourceError:
-    """Describe a worker that was ended for its memory, by the watch or by the kernel."""
-    return ResourceError(
-        f"The worker was ended: it used {used / MEBIBYTE:,.0f} MiB of memory, more "
-        f"than the {allowed / MEBIBYTE:,.0f} MiB allowed.",
-        hint="Look for lists and tensors that grow with every step, or raise the limit.",
-    )
 
 
 class Watch:
@@ -90,7 +79,11 @@ class Watch:
         measured = self._measure()
         resident = measured.get("VmRSS", 0) * 1024
         if resident > self._limits.memory_bytes:
-            raise too_much_memory(resident, self._limits.memory_bytes)
+            raise ResourceError(
+                f"The worker was ended: it used {resident / MEBIBYTE:,.0f} MiB of memory, more "
+                f"than the {self._limits.memory_bytes / MEBIBYTE:,.0f} MiB allowed.",
+                hint="Look for lists and tensors that grow with every step, or raise the limit.",
+            )
         threads = measured.get("Threads", 0)
         if threads > self._limits.threads:
             raise ResourceError(

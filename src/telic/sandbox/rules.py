@@ -118,6 +118,8 @@ class Inspector:
         is_method = isinstance(node, ast.FunctionDef) and scope.methods is not None
         if is_dunder(name) and not (is_method and name in METHODS):
             self.refuse(node, f'the name "{name}"', "Choose a name without double underscores.")
+        elif name in BUILTINS:
+            self.refuse(node, f'a new value for the builtin "{name}"', "Choose another name.")
         elif name in self.bound.modules:
             self.refuse(node, f'a new value for the module "{name}"', "Choose another name.")
         elif name == scope.self_name:
@@ -142,7 +144,7 @@ class Inspector:
                 self.refuse(node, f'the class "{name}" as a value', f"Make an object: {name}(...).")
         elif name in CALL_ONLY and id(node) not in self._called:
             self.refuse(node, f'"{name}" as a value', f"Call it: {name}(...).")
-        elif name in DECORATORS - self.bound.names and id(node) not in self._excused:
+        elif name in DECORATORS and id(node) not in self._excused:
             self.refuse(node, f'"{name}" as a value', f"Write @{name} above the method.")
         elif not is_defined and name not in BUILTINS and name != "__name__":
             self.refuse_unknown(node)
@@ -187,8 +189,9 @@ class Inspector:
         """Check that a module is offered, and that nothing gets a name it must not have."""
         for alias in node.names:
             bound = alias.asname or alias.name.partition(".")[0]
-            if bound == "self" or (is_dunder(bound) and path != "__future__"):
-                self.refuse(node, f'the name "{bound}"', "Choose another name.")
+            is_taken = bound == "self" or bound in BUILTINS
+            if is_taken or (is_dunder(bound) and path != "__future__"):
+                self.refuse(node, f'an import as "{bound}"', "Choose another name.")
             elif bound in self.bound.modules and bound in self.bound.names:
                 self.refuse(node, f'"{bound}" as a module and as a value', "Choose another name.")
         if path in self.modules:
@@ -344,9 +347,7 @@ class Inspector:
     def check_decorators(self, node: ast.ClassDef | ast.FunctionDef) -> None:
         """Allow property, staticmethod and classmethod on functions, nothing on classes."""
         for decorator in node.decorator_list:
-            is_plain = (
-                isinstance(decorator, ast.Name) and decorator.id in DECORATORS - self.bound.names
-            )
+            is_plain = isinstance(decorator, ast.Name) and decorator.id in DECORATORS
             if not is_plain or isinstance(node, ast.ClassDef):
                 fix = "Only @property, @staticmethod and @classmethod: call the function instead."
                 self.refuse(decorator, "this decorator", fix)
@@ -381,8 +382,9 @@ class Inspector:
         """Check parameters and defaults, and return the scope of the body."""
         names = [parameter.arg for parameter in parameters(node)]
         for parameter in parameters(node):
-            if is_dunder(parameter.arg) or parameter.arg in self.bound.modules:
-                self.refuse(parameter, f'the parameter "{parameter.arg}"', "Choose another name.")
+            name = parameter.arg
+            if is_dunder(name) or name in BUILTINS or name in self.bound.modules:
+                self.refuse(parameter, f'the parameter "{name}"', "Choose another name.")
         self.visit_all([*node.args.defaults, *node.args.kw_defaults], scope)
         return LexicalScope(None if scope.self_name in names else scope.self_name)
 

@@ -29,7 +29,15 @@ from telic.sandbox.allowed import (
     flatten,
     modules_with,
 )
-from telic.sandbox.guard import ASK, MODULE_NAME, ask, guarded, module_names
+from telic.sandbox.guard import (
+    ASK,
+    MODULE_NAME,
+    OWN,
+    ask,
+    guarded,
+    module_names,
+    require_own,
+)
 from telic.sandbox.rules import RefusedConstruct, inspect
 
 MAX_CHARACTERS = 100_000
@@ -238,7 +246,7 @@ def namespace(provided: Provided | None = None) -> dict[str, Any]:
     scope |= extra.get("telic", {})
     scope["__builtins__"] = _builtins(modules)
     scope["__name__"] = MODULE_NAME
-    scope[ASK] = ask
+    scope[ASK], scope[OWN] = ask, require_own
     return scope
 
 

@@ -80,7 +80,6 @@ def examine() -> list[MachineCheck]:
             (_ok if part.active else _note)(f"confinement: {part.name}", part.message)
             for part in available().parts
         ),
-        _limits(),
         *(_extra(name, modules) for name, modules in _EXTRAS.items()),
     ]
 
@@ -123,16 +122,6 @@ def _ffmpeg() -> MachineCheck:
         fix = "pip install imageio-ffmpeg, or name one in IMAGEIO_FFMPEG_EXE."
         return MachineCheck(name="ffmpeg", state="bad", message=f"no videos: {error}", fix=fix)
     return _ok("ffmpeg", f"{words[2] if len(words) > 2 else 'of an unknown version'}, {path}")
-
-
-def _limits() -> MachineCheck:
-    """Say which limits a worker runs under, and why not under the other."""
-    from telic.sandbox.cgroups import find_home
-
-    home = find_home(may_move=False)
-    if home.path is None:
-        return _note("limits", f"rlimits and a watch from outside; no control groups: {home.why}")
-    return _ok("limits", f"control groups below {home.path} (memory, threads), and rlimits")
 
 
 def _graphics_card() -> MachineCheck:
