@@ -88,12 +88,15 @@ def _template() -> jinja2.Template:
     def shown(value: float | None, missing: str = _MISSING) -> str:
         return number(value, missing=missing)
 
+    def mono(text: str) -> str:
+        return words(doc.Mono(text))
+
     def interval(ends: Sequence[float] | None) -> str:
         return f"{number(ends[0])} … {number(ends[1])}" if ends else _MISSING
 
     environment.filters |= {
         **{"plain": plain, "fenced": fenced, "formula": formula},
-        **{"number": shown, "interval": interval, "mono": lambda text: words(doc.Mono(text))},
+        **{"number": shown, "interval": interval, "mono": mono},
     }
     return environment.get_template("card.md.j2")
 
