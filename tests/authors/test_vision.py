@@ -14,7 +14,7 @@ from telic.authors.vision import VisionJudge
 from telic.errors import TelicError
 from telic.judges.criteria import score, total
 from telic.judges.verdict import WHOLE, judged
-from telic.llm import CallLimits, Cancelled, Fault, Models, Scripted
+from telic.llm import CallLimits, Cancelled, Models, Outage, RawReply, Scripted
 from telic.llm.records import VIDEO
 from telic.rendering.job import Rendering
 from telic.storage.trajectories import Trajectory, TrajectoryFacts, write_trajectory
@@ -147,15 +147,15 @@ def test_what_cannot_be_seen_is_unknown(watching, episodes):
 @pytest.mark.parametrize(
     ("role", "fault", "reason"),
     [
-        ("vision_criteria", "down", "is down"),
-        ("vision_judge", "refusing", "declined"),
-        ("vision_judge", "malformed", "no valid"),
+        ("vision_criteria", Outage("The service is down."), "is down"),
+        ("vision_judge", RawReply(text="I am sorry.", finish="refusal"), "declined"),
+        ("vision_judge", "{1,,}", "no valid"),
     ],
 )
 def test_a_model_that_does_not_answer_is_unknown_never_zero(
     watching, episodes, role, fault, reason
 ):
-    provider = Scripted(script(sightings(8, 10, 7)) | {role: Fault(kind=fault)})
+    provider = Scripted(script(sightings(8, 10, 7)) | {role: fault})
     (verdict,) = watching(provider, episodes[:1])
     assert verdict.source == "vision" and verdict.score is None
     assert reason in (verdict.reason or "")

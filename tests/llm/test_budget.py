@@ -9,13 +9,13 @@ from .conftest import GOOD, question
 
 def test_what_others_have_reserved_is_not_there_for_me():
     budget = Budget(usd=1.0)
-    with budget.reserved(Charge(usd=0.6)) as held:
+    with budget.reserved(Charge(usd=0.6)) as settle:
         with (
-            pytest.raises(BudgetExceeded, match=r"may cost 0\.6000 USD.*only 0\.4000 are left"),
+            pytest.raises(BudgetExceeded, match=r"may cost 0\.6000 USD; 0\.4000 of the budget"),
             budget.reserved(Charge(usd=0.6)),
         ):
             pass
-        held.settle(Charge(usd=0.1, tokens=5))
+        settle(Charge(usd=0.1, tokens=5))
     with budget.reserved(Charge(usd=0.6)):
         pass  # given back
     assert budget.spent.usd == pytest.approx(0.1)
@@ -27,8 +27,8 @@ def test_a_budget_in_dollars_refuses_what_has_no_price():
     unpriced = pytest.raises(BudgetExceeded, match="price of this model is unknown")
     with unpriced, budget.reserved(Charge()):
         pass
-    with budget.reserved(Charge(usd=0.3)) as held:
-        assert held.settle(Charge(usd=None)).usd == 0.3, "a limit holds"
+    with budget.reserved(Charge(usd=0.3)) as settle:
+        assert settle(Charge(usd=None)).usd == 0.3, "a limit holds"
 
 
 def test_nothing_is_sent_when_the_budget_is_short(models):

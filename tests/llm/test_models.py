@@ -1,3 +1,4 @@
+import asyncio
 import json
 import random
 import signal
@@ -13,7 +14,6 @@ from telic.llm import (
     Budget,
     CallLimits,
     Cancelled,
-    Fault,
     ModelAnswerError,
     ModelUnavailable,
     Outage,
@@ -30,6 +30,23 @@ PRICED = RawReply(
     tokens=Tokens(input=100, output=20, reasoning=5, cached=50),
     price_usd=0.01,
 )
+
+
+MALFORMED = 'Sure! Here is the answer: {"value": 1,,}'
+
+
+class Slow:
+    """A script whose first answer takes its time, or every answer if there is no other."""
+
+    def __init__(self, seconds, *later):
+        self.seconds, self.later = seconds, list(later)
+        self.asked = 0
+
+    async def __call__(self, request):
+        self.asked += 1
+        if self.asked == 1 or not self.later:
+            await asyncio.sleep(self.seconds)
+        return GOOD
 
 
 def names(events):
@@ -84,12 +101,12 @@ def test_a_wrong_answer_is_repaired_once_with_the_reason(models, events):
 @pytest.mark.parametrize(
     ("fault", "reason"),
     [
-        (Fault(kind="malformed"), "Invalid JSON"),
-        (Fault(kind="truncated", answer=GOOD), "cut off"),
-        (Fault(kind="refusing"), "declined"),
-        (Fault(kind="over_long"), "most that is read is 1,000,000"),
+        (MALFORMED, "Invalid JSON"),
+        (RawReply(text=GOOD.model_dump_json()[:9], finish="length"), "cut off"),
+        (RawReply(text="I am sorry.", finish="refusal"), "declined"),
+        ('"' + "a" * 1_000_000 + '"', "most that is read is 1,000,000"),
     ],
-    ids=lambda each: getattr(each, "kind", ""),
+    ids=["malformed", "truncated", "refused", "too long"],
 )
 def test_bad_answers_are_repaired_or_fail_with_the_reason(models, fault, reason):
     assert models(Scripted([fault, GOOD])).ask(question("one")).answer == GOOD
@@ -107,9 +124,9 @@ def test_an_answer_that_never_became_valid_is_asked_for_again_but_stays_in_the_a
         assert budget.spent.usd == pytest.approx(paid)
 
 
-@pytest.mark.parametrize("kind", ["rate_limited", "connection_error"])
-def test_what_may_pass_is_tried_again(models, events, kind):
-    provider = Scripted([Fault(kind=kind), Fault(kind=kind), GOOD])
+@pytest.mark.parametrize("error", [Outage("busy", retry_after_s=0), ConnectionError("reset")])
+def test_temporary_failures_are_retried(models, events, error):
+    provider = Scripted([error, error, GOOD])
     reply = models(provider).ask(question())
     assert reply.attempts == 3 and len(provider.requests) == 3
     assert names(events).count("model.retry") == 2
@@ -117,11 +134,11 @@ def test_what_may_pass_is_tried_again(models, events, kind):
 
 def test_a_wait_beyond_the_deadline_is_not_begun(models):
     with pytest.raises(ModelUnavailable, match="Too many requests"):
-        models(Scripted([Fault(kind="rate_limited", seconds=3600), GOOD])).ask(question())
+        models(Scripted([Outage("Too many requests.", retry_after_s=3600), GOOD])).ask(question())
 
 
 def test_an_outage_is_an_error_after_all_attempts_and_costs_nothing(models, events, tmp_path):
-    provider = Scripted([Fault(kind="down")])
+    provider = Scripted([Outage("The service is down.")] * 3)
     path = models(provider)
     with pytest.raises(ModelUnavailable, match=r"after 3 attempts.*is down"):
         path.ask(question())
@@ -141,13 +158,13 @@ def test_waits_grow_with_full_jitter():
 
 
 def test_a_slow_attempt_is_given_up_and_tried_again(models):
-    provider = Scripted([Fault(kind="slow", seconds=60), GOOD])
+    provider = Scripted(Slow(60, GOOD))
     limits = FAST.replace(attempt_s=0.2)
     assert models(provider, limits=limits).ask(question()).attempts == 2
 
 
 def test_a_lost_call_to_a_metered_model_is_counted_also_after_a_restart(models):
-    provider = Scripted([Fault(kind="slow", seconds=60), GOOD], name="openai:unheard-of")
+    provider = Scripted(Slow(60, GOOD), name="openai:unheard-of")
     budget = Budget()
     limits = FAST.replace(attempt_s=0.2)
     models(provider, budget=budget, limits=limits).ask(question())
@@ -167,10 +184,10 @@ def test_an_outage_after_a_call_was_sent_is_counted(models):
     assert path.budget.spent.calls == 1 and path.budget.spent.tokens > 0
 
 
-@pytest.mark.parametrize("fault", [{"kind": "slow"}, {"kind": "rate_limited"}])
-def test_stopping_does_not_wait_for_the_answer(models, fault):
+@pytest.mark.parametrize("is_slow", [True, False], ids=["slow answer", "wait to retry"])
+def test_stopping_does_not_wait_for_the_answer(models, is_slow):
     asked = time.monotonic() + 0.3
-    provider = Scripted([Fault(seconds=1e6, **fault)])
+    provider = Scripted(Slow(1e6, GOOD) if is_slow else [Outage("busy", retry_after_s=1e6)])
     limits = CallLimits(deadline_s=1e8, attempt_s=1e8)
     with pytest.raises(Cancelled):
         models(provider, limits=limits, should_stop=lambda: time.monotonic() > asked).ask(
@@ -179,7 +196,7 @@ def test_stopping_does_not_wait_for_the_answer(models, fault):
 
 
 def test_two_threads_with_the_same_question_pay_once(models):
-    provider = Scripted(lambda request: Fault(kind="slow", seconds=0.2, answer=GOOD))
+    provider = Scripted(Slow(0.2))
     path = models(provider)
     threads = [threading.Thread(target=path.ask, args=(question(),)) for _ in range(4)]
     for each in threads:

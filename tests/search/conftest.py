@@ -1,13 +1,15 @@
 """A model for tests that answers at random, and every third time wrongly if it is told how."""
 
+import json
+
 import pytest
 
 from telic.errors import UnknownName
-from telic.llm import CallLimits, Fault, Models, RawReply, Scripted, connect
+from telic.llm import CallLimits, Models, RawReply, Scripted, connect
 from telic.search import runner
 from telic.search.task import generator
 
-FAULTS = ("malformed", "truncated", "out_of_range", "incomplete", "failing", "slow")
+FAULTS = ("malformed", "truncated", "out_of_range", "incomplete", "failing")
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -64,14 +66,13 @@ def _faulty(fault, request, rng):
     whole = _policies(request, rng, 1.0)
     match fault:
         case "truncated":
-            return Fault(kind="truncated", answer=whole)
+            text = json.dumps(whole)
+            return RawReply(text=text[: len(text) // 2], finish="length")
         case "out_of_range":
             return _policies(request, rng, 5.0)
         case "incomplete":
             return {**whole, "params": whole.get("params", [])[:-1]}
         case "failing":
             return RawReply(text="I would rather not.", finish="refusal")
-        case "slow":
-            return Fault(kind="slow", answer=whole, seconds=0.05)
         case _:
-            return Fault(kind="malformed")
+            return '{"value": 1,,}'

@@ -19,7 +19,7 @@ from telic.search.worlds import TASKS
 from telic.storage.files import read_json, read_json_lines
 from telic.verbs.search import search
 
-FAULTS = ("", ":malformed", ":truncated", ":out_of_range", ":incomplete", ":failing", ":slow")
+FAULTS = ("", ":malformed", ":truncated", ":out_of_range", ":incomplete", ":failing")
 
 
 @pytest.fixture(autouse=True)

@@ -1,6 +1,7 @@
 """Whatever fails, nothing is lost, scored 0 by mistake or paid twice, and people are told why."""
 
 import errno
+import json
 import os
 import shutil
 import signal
@@ -16,7 +17,7 @@ from telic.cli.main import app
 from telic.errors import ResourceError, RewardError, TelicError, TrainingFailed
 from telic.judges.validation import Trial
 from telic.judges.verdict import Verdict, judged, unknown
-from telic.llm import Fault, ModelAnswerError, ModelUnavailable
+from telic.llm import ModelAnswerError, ModelUnavailable, RawReply
 from telic.sandbox import host
 from telic.session import budget, judgement, loop, pictures, training
 from telic.session.records import state_of
@@ -25,7 +26,7 @@ from telic.storage.files import read_json
 from tests.authors.scripts import JUDGE, REVISION, REWARD, SCRIPT
 from tests.session.quick import FAILING, PASSING, VARYING, results
 
-DOWN = Fault(kind="connection_error")
+DOWN = ConnectionError("connection reset by peer")
 WRITERS = ("elicitor", "reward_author", "judge_author", "reviewer")
 
 
@@ -67,7 +68,8 @@ def test_without_a_reviser_what_was_trained_is_kept(asking):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "fault", [DOWN, pytest.param(Fault(kind="refusing"), marks=pytest.mark.slow)]
+    "fault",
+    [DOWN, pytest.param(RawReply(text="I am sorry.", finish="refusal"), marks=pytest.mark.slow)],
 )
 def test_without_eyes_the_code_judge_stands_alone_and_says_so(asking, fault):
     session, _ = asking.run({**PASSING, "vision_criteria": fault}, vision=True)
@@ -104,11 +106,11 @@ def test_without_an_analyst_there_is_a_report(asking):
 # ----------------------------------------------------------------------- answers that are garbage
 
 GARBAGE = {
-    "not JSON": Fault(kind="malformed"),
+    "not JSON": "Sure! {1,,}",
     "another schema": {"criteria": "many", "seconds": "long"},
-    "cut off": Fault(kind="truncated", answer=SCRIPT["elicitor"]),
-    "a refusal": Fault(kind="refusing"),
-    "too long": Fault(kind="over_long"),
+    "cut off": RawReply(text=json.dumps(SCRIPT["elicitor"])[:99], finish="length"),
+    "a refusal": RawReply(text="I am sorry.", finish="refusal"),
+    "too long": '"' + "a" * 1_000_000 + '"',
 }
 
 
@@ -254,7 +256,7 @@ def test_when_the_steps_are_used_up_the_best_is_kept(asking):
     [
         (FAILING, ["--max-calls", "4"], 3, "budget of 4 model calls is used up"),
         ({**PASSING, "elicitor": DOWN}, [], 1, "is not available after 2 attempts"),
-        ({**PASSING, "reviewer": Fault(kind="malformed")}, [], 1, "no valid Review"),
+        ({**PASSING, "reviewer": "Sure! {1,,}"}, [], 1, "no valid Review"),
     ],
     ids=["over budget", "down", "garbage"],
 )

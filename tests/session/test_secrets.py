@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from telic.cli.main import app
 from telic.errors import RewardError, TelicError
-from telic.llm import Fault, Outage
+from telic.llm import Outage
 from telic.llm.keys import KEY_NAMES, REMOVED
 from tests.authors.scripts import REWARD
 from tests.llm.test_hosted import server  # noqa: F401
@@ -105,7 +105,7 @@ def test_an_outage_in_the_middle_tells_no_key(asking):
         raise Outage(f"no eyes for {KEY}", may_be_paid=True)
 
     def answer(request):
-        script = {**PASSING, "analyst": Fault(kind="connection_error")}
+        script = {**PASSING, "analyst": ConnectionError("reset")}
         return watch(request) if request.role == "vision_criteria" else script[request.role]
 
     session, _ = asking.run(answer, vision=True)

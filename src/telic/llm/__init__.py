@@ -1,4 +1,4 @@
-"""Language and vision models: one call path with budget, retries, cache, checks and trace."""
+"""Language and vision models: one call path with budget, retries, cache, validation and trace."""
 
 from telic.errors import BudgetExceeded
 from telic.llm.answers import InvalidAnswer, read_answer
@@ -22,15 +22,8 @@ from telic.llm.records import (
     prompt_hash,
     render,
 )
-from telic.llm.stand_ins import Fault, Replay, Scripted
-from telic.llm.work_orders import (
-    Host,
-    WorkOrder,
-    WorkOrderLine,
-    answer_order,
-    list_orders,
-    read_order,
-)
+from telic.llm.stand_ins import Replay, Scripted
+from telic.llm.work_orders import Host, WorkOrder, answer_order, list_orders, read_order
 
 __all__ = [
     "Budget",
@@ -39,7 +32,6 @@ __all__ = [
     "Cancelled",
     "Charge",
     "Effort",
-    "Fault",
     "Host",
     "Hosted",
     "Image",
@@ -57,7 +49,6 @@ __all__ = [
     "Scripted",
     "Tokens",
     "WorkOrder",
-    "WorkOrderLine",
     "answer_order",
     "choose",
     "connect",

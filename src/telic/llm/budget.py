@@ -1,7 +1,7 @@
-"""What calls to a model cost: prices, and a budget in dollars and calls.
+"""Prices of model calls, and a budget in dollars and calls.
 
-The most that a request may cost is reserved before it is sent, refused when short, and settled
-once its price is known.
+The most that a request may cost is reserved before it is sent, and replaced by the actual cost
+once that is known.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import importlib
 import importlib.util
 import ipaddress
 import threading
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from typing import Any
 from urllib.parse import urlsplit
@@ -23,14 +23,14 @@ from telic.errors import BudgetExceeded
 from telic.llm.names import CLOUD, COMPATIBLE, PROVIDERS
 from telic.llm.records import VIDEO, Request
 
-# Deliberately on the high side: a reservation that is too large is given back a moment later.
+# Deliberately high: a reservation that is too large is returned a moment later.
 _CHARACTERS_PER_TOKEN = 3
 _TOKENS_PER_IMAGE = 3_000
 _TOKENS_PER_VIDEO = 60_000  # twenty seconds at FRAMES_PER_SECOND, about 300 a frame
 
 
 class Charge(Record):
-    """What one or more calls cost, or may cost at most."""
+    """The cost, or maximum cost, of one or more calls."""
 
     usd: float | None = Field(default=None, ge=0)
     """dollars; None is unknown"""
@@ -45,71 +45,53 @@ class Charge(Record):
             calls=self.calls + other.calls,
         )
 
-    def __sub__(self, other: Charge) -> Charge:
-        """Return the difference, at least zero: sums of floats may end a hair below."""
-        return Charge(
-            usd=max(0.0, (self.usd or 0.0) - (other.usd or 0.0)),
-            tokens=self.tokens - other.tokens,
-            calls=self.calls - other.calls,
-        )
-
-
-_NOTHING = Charge(usd=0.0, calls=0)
-
-
-class Reservation:
-    """The most that a call may cost, until it is settled."""
-
-    def __init__(self, most: Charge) -> None:
-        self.most = most
-        self.counted: Charge | None = None
-
-    def settle(self, actual: Charge) -> Charge:
-        """Count what the call cost; an unknown price counts as reserved, so that a limit holds."""
-        usd = self.most.usd if actual.usd is None else actual.usd
-        self.counted = actual.model_copy(update={"usd": usd})
-        return self.counted
-
 
 class Budget:
     """Limits shared by everything that holds the object, in any thread; None is no limit.
 
-    A call whose price cannot be forecast does not fit into a limit in dollars.
+    A call whose price is unknown in advance does not fit into a limit in dollars.
     """
 
     def __init__(self, *, usd: float | None = None, calls: int | None = None) -> None:
-        self.usd = usd
-        self.calls = calls
-        self.spent = _NOTHING
+        self.usd, self.calls = usd, calls
+        self.spent = Charge(usd=0.0, calls=0)
         """what has been settled so far; a lower bound where prices are unknown"""
-        self._reserved = _NOTHING
+        self._reserved: dict[object, Charge] = {}
         self._lock = threading.Lock()
 
     @contextmanager
-    def reserved(self, most: Charge) -> Generator[Reservation]:
-        """Set the most that a call may cost aside for the block; raises BudgetExceeded.
+    def reserved(self, most: Charge) -> Generator[Callable[[Charge], Charge]]:
+        """Reserve the most that a call may cost for the block; raises BudgetExceeded.
 
-        What the block does not settle is given back.
+        Yields a function that counts the actual cost and returns it, an unknown price as the
+        reserved one so that a limit holds. Without a call to it nothing is counted.
         """
+        mine = object()
+
+        def settle(actual: Charge) -> Charge:
+            usd = most.usd if actual.usd is None else actual.usd
+            counted = actual.model_copy(update={"usd": usd})
+            with self._lock:
+                self._reserved.pop(mine, None)
+                self.spent += counted
+            return counted
+
         with self._lock:
             self._check(most)
-            self._reserved += most
-        held = Reservation(most)
+            self._reserved[mine] = most
         try:
-            yield held
+            yield settle
         finally:
             with self._lock:
-                self._reserved -= most
-                if held.counted is not None:
-                    self.spent += held.counted
+                self._reserved.pop(mine, None)
 
     def count(self, earlier: Charge) -> None:
-        """Add what was spent before this process started."""
+        """Add the cost of calls before this process started."""
         with self._lock:
             self.spent += earlier
 
     def _check(self, most: Charge) -> None:
-        taken = self.spent + self._reserved
+        taken = sum(self._reserved.values(), start=self.spent)
         if self.calls is not None and taken.calls + most.calls > self.calls:
             raise BudgetExceeded(
                 f"The budget of {self.calls} model calls is used up.", hint="Raise the limit."
@@ -118,35 +100,40 @@ class Budget:
             return
         if most.usd is None:
             raise BudgetExceeded(
-                f"The price of this model is unknown; a budget of {self.usd:g} USD cannot be held.",
+                f"The price of this model is unknown, so a budget of {self.usd:g} USD cannot be "
+                "enforced.",
                 hint="Limit the number of calls instead.",
             )
         left = self.usd - (taken.usd or 0.0)
         if most.usd > left + 1e-9:
             raise BudgetExceeded(
-                f"The next model call may cost {most.usd:.4f} USD, and of the budget of "
-                f"{self.usd:g} USD only {max(0.0, left):.4f} are left.",
-                hint="Raise the limit, allow shorter answers (max_tokens) or take a cheaper model.",
+                f"The next model call may cost {most.usd:.4f} USD; {max(0.0, left):.4f} of the "
+                f"budget of {self.usd:g} USD are left.",
+                hint="Raise the limit, allow shorter answers (max_tokens) or use a cheaper model.",
             )
 
 
 def is_metered(model: str) -> bool:
     """Return whether calls to this model may be billed."""
     provider, _, rest = model.partition(":")
-    if provider in CLOUD:
-        return True
     if provider == COMPATIBLE:
-        return not _is_own_machine(rest)
-    # The provider of a package may be billed, at prices that are not known beforehand.
-    return provider not in PROVIDERS and provider in plugin_names("providers", PROVIDERS)
+        host = urlsplit(rest).hostname or ""
+        try:
+            return not ipaddress.ip_address(host).is_private
+        except ValueError:
+            return host != "localhost"
+    if provider in PROVIDERS:
+        return provider in CLOUD
+    # The provider of a package may be billed, at prices that are unknown in advance.
+    return provider in plugin_names("providers", PROVIDERS)
 
 
 def most_charge(model: str, request: Request[Any]) -> Charge:
     """Return the most one call may cost; `usd` is None where no price is known."""
     text = len(request.prompt) + len(request.system) + len(str(request.answer_schema))
-    seen = [image.media_type == VIDEO for image in request.images]
     tokens_in = text // _CHARACTERS_PER_TOKEN + sum(
-        _TOKENS_PER_VIDEO if is_video else _TOKENS_PER_IMAGE for is_video in seen
+        _TOKENS_PER_VIDEO if image.media_type == VIDEO else _TOKENS_PER_IMAGE
+        for image in request.images
     )
     usd = price_usd(model, tokens_in, request.max_tokens) if is_metered(model) else 0.0
     return Charge(usd=usd, tokens=tokens_in + request.max_tokens)
@@ -163,11 +150,3 @@ def price_usd(model: str, tokens_in: int, tokens_out: int) -> float | None:
         return float(prices.calc_price(usage, name, provider_id=provider).total_price)
     except LookupError:
         return None
-
-
-def _is_own_machine(url: str) -> bool:
-    host = urlsplit(url).hostname or ""
-    try:
-        return ipaddress.ip_address(host).is_private
-    except ValueError:
-        return host == "localhost"

@@ -1,7 +1,7 @@
 """Anthropic, OpenAI, Google, OpenRouter and every OpenAI-compatible server, through pydantic-ai.
 
-pydantic-ai speaks each service's language; retries, budget, cache and checks stay ours, so its own
-are switched off. It is imported at the first call.
+Retries, budget, cache and validation are done by `Models`, so those of pydantic-ai are disabled.
+It is imported at the first call.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ from telic.llm.records import (
     FRAMES_PER_SECOND,
     VIDEO,
     Finish,
-    Image,
     ModelUnavailable,
     Outage,
     RawReply,
@@ -32,77 +31,9 @@ from telic.llm.records import (
 if TYPE_CHECKING:
     from pydantic_ai.messages import ModelRequest, ModelResponse
     from pydantic_ai.models import Model, ModelRequestParameters
-    from pydantic_ai.settings import ModelSettings
 
-_PASSING = frozenset({408, 409, 425, 429})
-_ANSWER_TOOL = "answer"
+_TEMPORARY = frozenset({408, 409, 425, 429})
 _NO_KEY = "no-key-needed"
-
-
-def read_response(response: ModelResponse) -> RawReply:
-    """Return what pydantic-ai received as our raw reply."""
-    from pydantic_ai.messages import TextPart, ToolCallPart
-
-    calls = [part.args_as_json_str() for part in response.parts if isinstance(part, ToolCallPart)]
-    texts = [part.content for part in response.parts if isinstance(part, TextPart)]
-    endings: dict[str | None, Finish] = {"length": "length", "content_filter": "refusal"}
-    return RawReply(
-        text=calls[0] if calls else "".join(texts),
-        tokens=_tokens(response),
-        price_usd=_price_usd(response),
-        finish=endings.get(response.finish_reason, "complete"),
-    )
-
-
-def _tokens(response: ModelResponse) -> Tokens:
-    usage = response.usage
-    if usage.unmeasured_requests or not usage.has_values():
-        return Tokens()
-    return Tokens(
-        input=usage.input_tokens,
-        output=usage.output_tokens,
-        reasoning=usage.output_reasoning_tokens,
-        cached=usage.cache_read_tokens,
-    )
-
-
-def _price_usd(response: ModelResponse) -> float | None:
-    if response.usage.cost is not None:
-        return float(response.usage.cost)
-    try:
-        return float(response.cost().total_price)
-    except (LookupError, ValueError, AssertionError):
-        return None
-
-
-def translate(error: Exception, address: Address) -> TelicError:
-    """Return our error for one of pydantic-ai's: passing or permanent, and what to do."""
-    from pydantic_ai import exceptions as theirs
-
-    message = f"{address.name}: {error}"
-    if isinstance(error, TelicError):
-        return error
-    if isinstance(error, theirs.ModelAuthenticationError):
-        names = " or ".join(KEY_NAMES[address.provider])
-        return RequestRejected(message, hint=f"Check the key in {names}.")
-    if isinstance(error, theirs.ModelRequestRejectedError | theirs.UserError):
-        return RequestRejected(message, hint="Check the model's name and what it can take.")
-    if isinstance(error, theirs.ModelQuotaExceededError):
-        return ModelUnavailable(message, hint="The account has no credit or quota left.")
-    if isinstance(error, theirs.ModelHTTPError) and not _may_pass(error.status_code):
-        return RequestRejected(message)
-    if isinstance(error, theirs.ModelAPIError):
-        lost = isinstance(error, theirs.ModelConnectionError) and error.phase in ("write", "read")
-        return Outage(message, retry_after_s=error.retry_after, may_be_paid=lost)
-    if isinstance(error, theirs.UnexpectedModelBehavior):
-        return Outage(message, may_be_paid=True)
-    if isinstance(error, ConnectionError | TimeoutError):
-        return Outage(message)
-    return ModelUnavailable(f"{message} ({type(error).__name__})")
-
-
-def _may_pass(status: int) -> bool:
-    return status >= 500 or status in _PASSING
 
 
 class Hosted:
@@ -112,11 +43,7 @@ class Hosted:
         if importlib.util.find_spec("pydantic_ai") is None:
             raise MissingExtra("pydantic-ai-slim", "llm", f"The model {address.name}")
         self.address = address
-
-    @property
-    def name(self) -> str:
-        """Return the model's full name."""
-        return self.address.name
+        self.name = address.name
 
     def __repr__(self) -> str:
         return f"Hosted({self.name!r})"
@@ -124,22 +51,26 @@ class Hosted:
     async def complete(self, request: Request[Any], deadline_s: float) -> RawReply:
         """Send the request once; raises Outage, RequestRejected or UsageError (no key)."""
         key = find_key(self.address.provider)
-        # Imports take seconds; in a thread they do not hold up a request to stop.
+        # Imports take seconds; in a thread they do not delay a request to stop.
         await asyncio.to_thread(_load, self.address.provider)
         from pydantic_ai.direct import model_request
         from pydantic_ai.exceptions import ContentFilterError
+        from pydantic_ai.settings import ModelSettings
 
         service, model = _connect(self.address, key)
+        settings = ModelSettings(max_tokens=request.max_tokens, timeout=deadline_s, max_retries=0)
+        if request.effort is not None:
+            settings["thinking"] = request.effort
         failure: TelicError
         try:
             async with service:
                 response = await model_request(
                     model,
                     [_message(request)],
-                    model_settings=_settings(request, deadline_s),
+                    model_settings=settings,
                     model_request_parameters=_parameters(request, self.address),
                 )
-            return read_response(response)
+            return _read_response(response)
         except ContentFilterError:
             return RawReply(text="", finish="refusal")
         except Exception as error:
@@ -148,7 +79,7 @@ class Hosted:
 
 
 def _load(provider: str) -> None:
-    """Import what a provider needs; a missing package is reported by the call that needs it."""
+    """Import the client of a provider; a missing package is reported by the call that needs it."""
     with contextlib.suppress(ImportError):
         importlib.import_module("pydantic_ai.direct")
         family = provider if provider in CLOUD else "openai"
@@ -168,8 +99,8 @@ def _connect(address: Address, key: str | None) -> tuple[Any, Model]:
         service = cast("Any", infer_provider_class(provider))(api_key=key)
         return service, infer_model(f"{provider}:{address.model}", lambda name: service)
     if provider in ("ollama", "vllm"):
-        of_its_own = cast("Any", infer_provider_class(provider))
-        service = of_its_own(base_url=address.base_url, api_key=key)
+        own_class = cast("Any", infer_provider_class(provider))
+        service = own_class(base_url=address.base_url, api_key=key)
     else:
         service = OpenAICompatibleProvider(provider, base_url=address.base_url, api_key=key)
     return service, OpenAIChatModel(address.model, provider=service)
@@ -178,29 +109,23 @@ def _connect(address: Address, key: str | None) -> tuple[Any, Model]:
 def _message(request: Request[Any]) -> ModelRequest:
     from pydantic_ai.messages import BinaryContent, ModelRequest, UserPromptPart
 
-    def sent(each: Image) -> BinaryContent:
-        # Unasked, one picture a second is looked at, which shows nothing of a stride.
-        pace = {"fps": FRAMES_PER_SECOND} if each.media_type == VIDEO else None
-        return BinaryContent(data=each.data, media_type=each.media_type, vendor_metadata=pace)
-
-    images = [sent(image) for image in request.images]
+    # By default a video is sampled once a second, which shows nothing of a stride.
+    images = [
+        BinaryContent(
+            data=image.data,
+            media_type=image.media_type,
+            vendor_metadata={"fps": FRAMES_PER_SECOND} if image.media_type == VIDEO else None,
+        )
+        for image in request.images
+    ]
     content = [request.prompt, *images] if images else request.prompt
     return ModelRequest(
         parts=[UserPromptPart(content=content)], instructions=request.system or None
     )
 
 
-def _settings(request: Request[Any], deadline_s: float) -> ModelSettings:
-    from pydantic_ai.settings import ModelSettings
-
-    settings = ModelSettings(max_tokens=request.max_tokens, timeout=deadline_s, max_retries=0)
-    if request.effort is not None:
-        settings["thinking"] = request.effort
-    return settings
-
-
 def _parameters(request: Request[Any], address: Address) -> ModelRequestParameters:
-    """Ask for an answer by schema, in the way the service does it best."""
+    """Ask for an answer by schema, in the mode the service supports best."""
     from pydantic_ai.models import ModelRequestParameters
     from pydantic_ai.output import OutputObjectDefinition
     from pydantic_ai.profiles import DEFAULT_PROMPTED_OUTPUT_TEMPLATE
@@ -209,32 +134,80 @@ def _parameters(request: Request[Any], address: Address) -> ModelRequestParamete
     schema = request.answer_schema
     shape = OutputObjectDefinition(json_schema=schema, name=request.answer.__name__)
     if address.base_url is not None:
-        # Servers differ in what they enforce; showing the schema as well helps those that do not.
+        # Not every server enforces the schema; showing it in the prompt helps the others.
         return ModelRequestParameters(
             output_mode="native",
             output_object=shape,
             prompted_output_template=DEFAULT_PROMPTED_OUTPUT_TEMPLATE,
         )
-    if address.provider == "anthropic" and has_open_dictionary(schema):
+    if address.provider == "anthropic" and _has_open_dictionary(schema):
         # Anthropic's own schema mode forbids free names: a dictionary would come back empty.
         return ModelRequestParameters(output_mode="prompted", output_object=shape)
     tool = ToolDefinition(
-        name=_ANSWER_TOOL,
-        description="Give the answer.",
-        parameters_json_schema=schema,
-        kind="output",
+        name="answer", description="Give the answer.", parameters_json_schema=schema, kind="output"
     )
     return ModelRequestParameters(
         output_mode="auto", output_object=shape, output_tools=[tool], allow_text_output=False
     )
 
 
-def has_open_dictionary(schema: Any) -> bool:
+def _has_open_dictionary(schema: Any) -> bool:
     """Return whether a schema has an object with free names anywhere, e.g. dict[str, float]."""
     if is_row(schema):
-        return any(map(has_open_dictionary, schema))
+        return any(map(_has_open_dictionary, schema))
     if not is_dict(schema):
         return False
     if schema.get("type") == "object" and schema.get("additionalProperties", False) is not False:
         return True
-    return any(map(has_open_dictionary, schema.values()))
+    return any(map(_has_open_dictionary, schema.values()))
+
+
+def _read_response(response: ModelResponse) -> RawReply:
+    from pydantic_ai.messages import TextPart, ToolCallPart
+
+    calls = [part.args_as_json_str() for part in response.parts if isinstance(part, ToolCallPart)]
+    texts = [part.content for part in response.parts if isinstance(part, TextPart)]
+    endings: dict[str | None, Finish] = {"length": "length", "content_filter": "refusal"}
+    usage, tokens, price = response.usage, Tokens(), None
+    if not usage.unmeasured_requests and usage.has_values():
+        tokens = Tokens(
+            input=usage.input_tokens,
+            output=usage.output_tokens,
+            reasoning=usage.output_reasoning_tokens,
+            cached=usage.cache_read_tokens,
+        )
+    with contextlib.suppress(LookupError, ValueError, AssertionError):  # no known price
+        price = float(response.cost().total_price if usage.cost is None else usage.cost)
+    return RawReply(
+        text=calls[0] if calls else "".join(texts),
+        tokens=tokens,
+        price_usd=price,
+        finish=endings.get(response.finish_reason, "complete"),
+    )
+
+
+def translate(error: Exception, address: Address) -> TelicError:
+    """Return our error for one of pydantic-ai's: temporary or permanent, and what to do."""
+    from pydantic_ai import exceptions as theirs
+
+    message = f"{address.name}: {error}"
+    if isinstance(error, TelicError):
+        return error
+    if isinstance(error, theirs.ModelAuthenticationError):
+        names = " or ".join(KEY_NAMES[address.provider])
+        return RequestRejected(message, hint=f"Check the key in {names}.")
+    if isinstance(error, theirs.ModelRequestRejectedError | theirs.UserError):
+        return RequestRejected(message, hint="Check the model's name and the request's size.")
+    if isinstance(error, theirs.ModelQuotaExceededError):
+        return ModelUnavailable(message, hint="The account has no credit or quota left.")
+    status = error.status_code if isinstance(error, theirs.ModelHTTPError) else 500
+    if status < 500 and status not in _TEMPORARY:
+        return RequestRejected(message)
+    if isinstance(error, theirs.ModelAPIError):
+        lost = isinstance(error, theirs.ModelConnectionError) and error.phase in ("write", "read")
+        return Outage(message, retry_after_s=error.retry_after, may_be_paid=lost)
+    if isinstance(error, theirs.UnexpectedModelBehavior):
+        return Outage(message, may_be_paid=True)
+    if isinstance(error, ConnectionError | TimeoutError):
+        return Outage(message)
+    return ModelUnavailable(f"{message} ({type(error).__name__})")

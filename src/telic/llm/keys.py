@@ -1,9 +1,8 @@
-"""API keys: where they come from, and the one way out, in which everything loses them.
+"""Read API keys, and remove them from everything that is written, emitted or raised.
 
 A key is read at the moment of a call, from an environment variable or from the system's keyring
 (optional package `keyring`, service "telic"). It is never kept in an object, so it cannot appear in
-a repr or in a file. `redact` removes every known key from a text; everything this package writes,
-reports or raises passes here.
+a repr or in a file. Every file, event and error of this package passes through this module.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from telic.core.events import Listener
 from telic.core.text import is_mapping, is_row
 from telic.errors import TelicError, UsageError
 from telic.llm.events import ModelEvent
-from telic.llm.records import ModelUnavailable
+from telic.llm.records import Image, ModelUnavailable
 from telic.storage.files import plain, write_bytes, write_json, write_text
 
 KEY_NAMES: Mapping[str, tuple[str, ...]] = {
@@ -92,14 +91,14 @@ def save_text(path: Path, text: str) -> None:
     write_text(path, redact(text))
 
 
-def save_picture(path: Path, data: bytes) -> None:
+def save_image(path: Path, image: Image) -> None:
     """Write a picture by rename."""
-    write_bytes(path, data)
+    write_bytes(path, image.data)
 
 
-def report(listener: Listener, kind: type[ModelEvent], facts: dict[str, Any]) -> None:
-    """Tell a listener what happened, without keys."""
-    listener(kind.model_validate(redact_value(plain(facts))))
+def emit_redacted(listener: Listener, kind: type[ModelEvent], fields: dict[str, Any]) -> None:
+    """Emit an event without keys."""
+    listener(kind.model_validate(redact_value(plain(fields))))
 
 
 def cleaned(error: Exception) -> TelicError:

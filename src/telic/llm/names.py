@@ -1,4 +1,4 @@
-"""Model names: `provider:model`, addresses of servers, and conventions for well-known families."""
+"""Model names: `provider:model`, server addresses, and conventions for well-known families."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SERVERS: Mapping[str, str] = {
 COMPATIBLE = "openai-compatible"
 HOST, REPLAY = "host", "replay"
 PROVIDERS = (*CLOUD, *SERVERS, COMPATIBLE, HOST, REPLAY)
-FAMILIES: Mapping[str, str] = {
+_FAMILIES: Mapping[str, str] = {
     "claude": "anthropic",
     "gpt": "openai",
     "o1": "openai",
@@ -31,12 +31,12 @@ _SEE = "Write provider:model, e.g. anthropic:claude-sonnet-5-5, ollama:qwen3 or 
 
 
 def watches_video(model: str) -> bool:
-    """Return whether a model, by its full name, takes videos; the others get still pictures."""
+    """Return whether a model, by its full name, accepts videos; others get still pictures."""
     return model.startswith("google:")
 
 
 class Address(NamedTuple):
-    """Where a model is: its provider, its name there, and its server for servers of one's own."""
+    """The address of a model: its provider, its name there, and the URL of a self-hosted server."""
 
     provider: str
     model: str
@@ -51,7 +51,7 @@ class Address(NamedTuple):
 
 
 def parse_name(name: str) -> Address:
-    """Return the address that a model name means; raises UnknownName or UsageError.
+    """Return the address of a model name; raises UnknownName or UsageError.
 
     provider:model                           anthropic, openai, google, openrouter
     claude-… gpt-… o1… o3… o4… gemini-…      the same, by convention
@@ -60,10 +60,16 @@ def parse_name(name: str) -> Address:
     openai-compatible:http://HOST/v1#MODEL   any server with OpenAI's interface
     """
     provider, colon, model = name.strip().partition(":")
-    if not colon:
-        return _by_family(provider)
-    if provider not in PROVIDERS:
-        raise _unknown(provider, name)
+    family = next((each for start, each in _FAMILIES.items() if provider.startswith(start)), None)
+    if not colon and family is not None:
+        return Address(family, provider)
+    if provider not in PROVIDERS or not colon:
+        known = [*PROVIDERS, *plugin_names("providers", PROVIDERS)]
+        known += [f"{start}-…" for start in ("claude", "gpt", "gemini")]
+        error = UnknownName("model provider", provider, known)
+        tag = f" For a model that Ollama serves write ollama:{name}." if colon else ""
+        error.hint = f"{error.hint or ''} {_SEE}{tag}".strip()
+        raise error
     if not model:
         raise UsageError(f'"{name}" names no model.', hint=_SEE)
     if "://" in model:
@@ -76,13 +82,6 @@ def parse_name(name: str) -> Address:
             f'"{name}" has no address.', hint=f"Write {COMPATIBLE}:http://127.0.0.1:8080/v1#model."
         )
     return Address(provider, model)
-
-
-def _by_family(name: str) -> Address:
-    for start, provider in FAMILIES.items():
-        if name.startswith(start):
-            return Address(provider, name)
-    raise _unknown(name, name)
 
 
 def _server(provider: str, address: str) -> Address:
@@ -103,7 +102,7 @@ def _server(provider: str, address: str) -> Address:
 
 
 def _checked(url: str) -> str:
-    """Return the address; names are written down, so they may hold no password and no key."""
+    """Return the address; names are written to files, so they may hold no password and no key."""
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise UsageError("The address of a server starts with http:// or https:// and a host.")
@@ -113,12 +112,3 @@ def _checked(url: str) -> str:
             hint="Put the key into the environment, e.g. OPENAI_COMPATIBLE_API_KEY.",
         )
     return url
-
-
-def _unknown(provider: str, name: str) -> UnknownName:
-    known = [*PROVIDERS, *plugin_names("providers", PROVIDERS)]
-    known += [f"{start}-…" for start in ("claude", "gpt", "gemini")]
-    error = UnknownName("model provider", provider, known)
-    tag = f" For a model that Ollama serves write ollama:{name}." if ":" in name else ""
-    error.hint = f"{error.hint or ''} {_SEE}{tag}".strip()
-    return error

@@ -1,14 +1,14 @@
-"""What is asked of a model, who answers, what comes back, and what can go wrong.
+"""Requests to a model, its replies, the provider interface, and the errors of a call.
 
 TelicError
-├── ModelUnavailable          an outage, after all retries; never a score, never an empty answer
+├── ModelUnavailable          an outage after all retries; never a score, never an empty answer
 ├── ModelAnswerError          the model answered, and the answer never became valid
 ├── Cancelled                 a stop was requested while waiting for the model
-├── Outage                    one failed attempt; providers raise it, the call path retries it
+├── Outage                    one failed attempt; providers raise it, `Models` retries
 ├── UsageError
-│   └── RequestRejected       the service will never take this request: key, model name, size
+│   └── RequestRejected       the service will never accept this request: key, model name, size
 └── Refused › ResourceError
-    └── BudgetExceeded        the next call does not fit into what may still be spent
+    └── BudgetExceeded        the next call does not fit into the remaining budget
 """
 
 from __future__ import annotations
@@ -30,15 +30,12 @@ FRAMES_PER_SECOND = 10
 """sampling rate of a video for a model"""
 MediaType = Literal["image/png", "image/jpeg", "image/webp", "image/gif", "video/mp4"]
 Finish = Literal["complete", "length", "refusal"]
-
-_KEY_LENGTH = 32
 _QUOTED_CHARACTERS = 8_000
-_PLACE = re.compile(r"\{\{\s*([A-Za-z_]\w*)\s*\}\}")
-_HASH_LENGTH = 12
+_PLACEHOLDER = re.compile(r"\{\{\s*([A-Za-z_]\w*)\s*\}\}")
 
 
 class Image(Record):
-    """A picture, or a video where the model watches them, that goes with a prompt."""
+    """A picture, or a video for models that accept videos, sent with a prompt."""
 
     data: bytes = Field(repr=False)
     media_type: MediaType = "image/png"
@@ -53,19 +50,18 @@ class Request(Record, Generic[Answer]):
     """One question to a model, and the record its answer must become."""
 
     role: str = Field(min_length=1)
-    """who asks, e.g. "elicitor", "reward_author", "vision_judge"; shown in traces and orders"""
+    """purpose of the question, e.g. "elicitor", "reward_author"; shown in traces and orders"""
     prompt: str
     """the question, Markdown"""
     answer: type[Answer]
-    """the record that the answer must become; its JSON schema is sent along"""
+    """record of the answer; its JSON schema is sent along"""
     system: str = ""
-    """standing instructions"""
     images: tuple[Image, ...] = ()
-    """pictures, shown after the prompt"""
+    """shown after the prompt"""
     effort: Effort | None = None
-    """how hard the model should think; None leaves it to the model"""
+    """reasoning effort; None leaves it to the model"""
     max_tokens: int = Field(default=16_000, gt=0)
-    """longest answer, thinking included"""
+    """limit of the answer, reasoning included"""
     sample: int = Field(default=0, ge=0)
     """number of this answer among several independent ones to the same question"""
     prompt_hash: str | None = None
@@ -77,10 +73,10 @@ class Request(Record, Generic[Answer]):
         return self.answer.model_json_schema()
 
     def key(self, model: str) -> str:
-        """Return a hash of everything that decides the answer of `model`.
+        """Return a hash of everything that determines the answer of `model`.
 
-        Equal keys mean equal questions: caches, recordings and work orders are named by it. The
-        template's hash is left out, because only the finished prompt reaches the model.
+        Caches, recordings and work orders are named by it. The hash of the template is left out,
+        because only the finished prompt reaches the model.
         """
         parts = {
             "model": model,
@@ -96,7 +92,7 @@ class Request(Record, Generic[Answer]):
         return fingerprint(json.dumps(parts, sort_keys=True, separators=(",", ":")))
 
     def repaired(self, rejected: str, reason: str) -> Self:
-        """Return the same question again, with the answer that was not accepted and why."""
+        """Return the same question with the rejected answer and the reason appended."""
         if len(rejected) > _QUOTED_CHARACTERS:
             rejected = rejected[:_QUOTED_CHARACTERS] + "\n(cut here)"
         note = (
@@ -109,16 +105,15 @@ class Request(Record, Generic[Answer]):
 
 
 class Tokens(Record):
-    """Tokens of a reply; None where the service does not say."""
+    """Tokens of a reply; None where the service does not report them."""
 
     input: int | None = None
     """tokens read, cached ones included"""
     output: int | None = None
     """tokens written, reasoning included"""
     reasoning: int | None = None
-    """tokens of thinking"""
     cached: int | None = None
-    """input tokens that came from the service's prompt cache"""
+    """input tokens from the service's prompt cache"""
 
     @property
     def total(self) -> int | None:
@@ -126,44 +121,41 @@ class Tokens(Record):
         return None if self.input is None or self.output is None else self.input + self.output
 
     def __add__(self, other: Tokens) -> Tokens:
-        """Return the sum; what is unknown in one part is unknown in the sum."""
+        """Return the sum; a count that is unknown in one part is unknown in the sum."""
         names = Tokens.model_fields
         return Tokens(**{n: add_known(getattr(self, n), getattr(other, n)) for n in names})
 
 
 class RawReply(Record):
-    """What a provider returns: the answer's text as it came, and what it took."""
+    """The reply of a provider: the answer's text as received, and its cost."""
 
     text: str
     """the answer, JSON if the model followed its instructions"""
     tokens: Tokens = Tokens()
     price_usd: float | None = None
-    """price of this reply; None is unknown"""
+    """None: unknown"""
     finish: Finish = "complete"
-    """how it ended: "length" was cut off, "refusal" was declined or filtered"""
+    """"length": cut off; "refusal": declined or filtered"""
 
 
 class Reply(Record, Generic[Answer]):
-    """A valid answer and everything it took, repairs included."""
+    """A valid answer and its total cost, repairs included."""
 
     answer: Answer
     model: str
     tokens: Tokens
     price_usd: float | None
-    """price of all paid parts; None when any part is unknown"""
+    """None when the price of any part is unknown"""
     latency_s: float
-    """seconds the model took when it was asked, waits between retries included"""
+    """seconds until the model answered, waits between retries included"""
     attempts: int
-    """requests sent in all: 1, plus retries, plus one for a repair"""
+    """requests sent: 1, plus retries, plus a repair"""
     cached: bool
-    """whether everything came from disk and nothing was sent now"""
+    """whether everything was read from disk and nothing was sent now"""
 
 
 class Provider(Protocol):
-    """The one seam to language models: answers requests.
-
-    Everything else (budget, retries, cache, checks) is done by `Models`.
-    """
+    """The interface to a language model; `Models` adds budget, retries, cache and validation."""
 
     @property
     def name(self) -> str:
@@ -171,11 +163,11 @@ class Provider(Protocol):
         ...
 
     async def complete(self, request: Request[Any], deadline_s: float) -> RawReply:
-        """Send the request once and return what came back, valid or not.
+        """Send the request once and return the reply, valid or not.
 
         Must not block the event loop, must stop when its task is cancelled, must not retry, and
-        must not keep a key in the object. Raises Outage for a failure that may pass,
-        RequestRejected for one that will not. Never returns an empty answer to mean a failure.
+        must not keep a key in the object. Raises Outage for a temporary failure and
+        RequestRejected for a permanent one. Never returns an empty answer to mean a failure.
         """
         ...
 
@@ -185,11 +177,11 @@ class ModelUnavailable(TelicError):
 
 
 class ModelAnswerError(TelicError):
-    """The model answered, but neither its answer nor the repaired one became a valid record."""
+    """Neither the model's answer nor the repaired one became a valid record."""
 
 
 class Cancelled(TelicError):
-    """A stop was requested; what was already paid for is on disk."""
+    """A stop was requested; paid replies are on disk."""
 
 
 class RequestRejected(UsageError):
@@ -197,9 +189,9 @@ class RequestRejected(UsageError):
 
 
 class Outage(TelicError):
-    """One attempt failed in a way that may pass: overload, rate limit, lost connection.
+    """One attempt failed temporarily: overload, rate limit, lost connection.
 
-    `may_be_paid` says that the service had the request and may charge for an answer that is lost.
+    `may_be_paid` marks a request that the service received and may charge for.
     """
 
     def __init__(
@@ -217,26 +209,26 @@ class Outage(TelicError):
 
 def prompt_hash(template: str) -> str:
     """Return the version of a template: the start of its SHA-256."""
-    return fingerprint(template, _HASH_LENGTH)
+    return fingerprint(template, 12)
 
 
 def render(template: str, **values: object) -> str:
     """Return the template with every `{{name}}` replaced by its value.
 
-    Values are inserted as they are: placeholders inside a value stay text. Raises UsageError for a
-    name without a value and for a value without a place.
+    Values are inserted literally: placeholders inside a value stay text. Raises UsageError for a
+    placeholder without a value and for a value without a placeholder.
     """
-    named = set(_PLACE.findall(template))
-    if template.count("{{") != len(_PLACE.findall(template)):
+    names = _PLACEHOLDER.findall(template)
+    if template.count("{{") != len(names):
         raise UsageError("A template has a {{ that begins no {{name}}.")
-    if missing := sorted(named - set(values)):
+    if missing := sorted(set(names) - set(values)):
         raise UsageError(f"The template needs a value for {', '.join(missing)}.")
-    if unused := sorted(set(values) - named):
+    if unused := sorted(set(values) - set(names)):
         raise UsageError(f"The template has no place for: {', '.join(unused)}.")
-    return _PLACE.sub(lambda place: str(values[place[1]]), template)
+    return _PLACEHOLDER.sub(lambda place: str(values[place[1]]), template)
 
 
-def fingerprint(value: str | bytes, length: int = _KEY_LENGTH) -> str:
+def fingerprint(value: str | bytes, length: int = 32) -> str:
     """Return the first hexadecimal digits of the SHA-256 of `value`."""
     content = value.encode() if isinstance(value, str) else value
     return hashlib.sha256(content).hexdigest()[:length]

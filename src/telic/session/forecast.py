@@ -201,6 +201,7 @@ def _typical_tokens(runs_dir: Path) -> tuple[int, int]:
         reply.raw.tokens
         for session in list_sessions(runs_dir)[:_USED]
         for reply in Replies(session.path / REPLIES).kept()
+        if reply.raw is not None
     ]
     read = [each.input for each in tokens if each.input is not None]
     written = [each.output for each in tokens if each.output is not None]
