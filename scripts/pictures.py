@@ -15,7 +15,7 @@ from pathlib import Path
 from PIL import Image
 
 from telic.envs.catalogue import catalogue
-from telic.rendering.portrait import draw_portraits
+from telic.rendering import draw_portrait
 from telic.robots.catalogue import named_robot, robot_names
 from telic.web.start import PICTURES, model_of
 
@@ -31,7 +31,7 @@ def main(asked: list[str]) -> None:
     for name in names:
         with tempfile.TemporaryDirectory() as place:
             drawn = Path(place) / "portrait.png"
-            draw_portraits([model_of(name)], [drawn])
+            draw_portrait(model_of(name), drawn)
             picture = Image.open(drawn).convert("RGB").resize(SIZE, Image.Resampling.LANCZOS)
             picture.save(PICTURES / f"{name}.jpg", quality=QUALITY, optimize=True)
         sys.stdout.write(f"{name}\n")

@@ -60,9 +60,9 @@ def test_frames_show_the_recorded_states_and_reuse_the_model(cheetah):
     frames = list(drawn.frames(cheetah, np.array([0, 20, 20]), 0.05, job(caption=False), 320))
     assert [frame.shape for frame in frames] == [(48, 64, 3)] * 3
     assert (frames[0] != frames[1]).any()
-    model = drawn._model
+    kept = drawn._kept
     list(drawn.frames(cheetah, np.array([3]), 0.05, job(), 320))
-    assert drawn._model is model
+    assert drawn._kept is kept
     drawn.close()
 
 

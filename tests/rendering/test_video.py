@@ -1,12 +1,12 @@
-"""H.264 that browsers play."""
+"""Videos that browsers play, PNG files and captions."""
 
 import numpy as np
 import pytest
 
 from telic.errors import ResourceError, TelicError
 from telic.rendering import media
-from telic.rendering.media import write_video
-from tests.rendering.films import read_frames, read_video_facts
+from telic.rendering.media import draw_caption, strip_height, write_png, write_video
+from tests.rendering.films import pixels, read_frames, read_video_facts
 
 
 def gradient(count, height=48, width=64):
@@ -59,10 +59,26 @@ def test_ffmpegs_last_words_are_in_the_error(tmp_path, monkeypatch):
         return [{"libx264": "libnone"}.get(word, word) for word in real(*args)]
 
     monkeypatch.setattr(media, "_command", wrong_codec)
-    with pytest.raises(TelicError, match=r"ffmpeg said.*[Ee]ncoder"):
+    with pytest.raises(TelicError, match=r"ffmpeg:.*[Ee]ncoder"):
         write_video(tmp_path / "v.mp4", gradient(40, 480, 640), fps=10)
     say = "echo 'av_write: No space left on device' >&2; exit 1"
     monkeypatch.setattr(media, "_command", lambda *args: ["sh", "-c", say])
     with pytest.raises(ResourceError, match="disk is full"):
         write_video(tmp_path / "v.mp4", gradient(3), fps=10)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_png_holds_the_picture_bit_by_bit(tmp_path):
+    picture = np.random.default_rng(0).integers(0, 256, (5, 7, 3), dtype=np.uint8)
+    write_png(tmp_path / "p.png", picture)
+    assert np.array_equal(pixels(tmp_path / "p.png"), picture.ravel())
+
+
+def test_a_caption_darkens_its_strip_and_nothing_else():
+    picture = np.full((240, 320, 3), 200, dtype=np.uint8)
+    draw_caption(picture, ["1.00 s", "step 20", "return -3.5"])
+    top = 240 - strip_height(240)
+    assert np.all(picture[:top] == 200)
+    assert np.median(picture[top:]) == 84  # 0.42 of 200
+    for third in np.array_split(picture[top:], 3, axis=1):
+        assert third.max() > 200, "there should be a word in every third"

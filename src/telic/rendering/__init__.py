@@ -1,6 +1,6 @@
 """Pictures and videos of recorded episodes, drawn in a process of their own."""
 
 from telic.rendering.job import Rendering, RenderJob
-from telic.rendering.jobs import choose_backend, render, render_one
+from telic.rendering.jobs import choose_backend, draw_portrait, render, render_one
 
-__all__ = ["RenderJob", "Rendering", "choose_backend", "render", "render_one"]
+__all__ = ["RenderJob", "Rendering", "choose_backend", "draw_portrait", "render", "render_one"]

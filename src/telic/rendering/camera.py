@@ -1,4 +1,4 @@
-"""Where the camera stands."""
+"""Place the camera for every frame of an episode."""
 
 from __future__ import annotations
 
@@ -172,20 +172,16 @@ def _smooth(track: np.ndarray, sigma: float) -> np.ndarray:
     return np.column_stack([np.convolve(column, kernel, mode="valid") for column in padded.T])
 
 
-def _root_joints(model: mujoco.MjModel) -> np.ndarray:
-    return np.flatnonzero(model.body_parentid[model.jnt_bodyid] == 0)
-
-
 def _travels(model: mujoco.MjModel) -> bool:
-    """Say whether the base can leave its place: by a free joint, or by a slide without limits."""
-    joints = _root_joints(model)
+    """Return whether the base can travel: by a free joint, or by a slide without limits."""
+    joints = np.flatnonzero(model.body_parentid[model.jnt_bodyid] == 0)
     kinds = model.jnt_type[joints]
     endless = (kinds == mujoco.mjtJoint.mjJNT_SLIDE) & (model.jnt_limited[joints] == 0)
     return bool(np.any((kinds == mujoco.mjtJoint.mjJNT_FREE) | endless))
 
 
 def _moves_flat(model: mujoco.MjModel) -> bool:
-    """Say whether every joint keeps what it moves at its height."""
+    """Return whether every joint moves within a horizontal plane."""
     if not model.njnt:
         return False
     upright = np.abs(model.jnt_axis[:, 2])

@@ -1,4 +1,4 @@
-"""What is to be drawn of an episode, and what became of it."""
+"""Describe a picture or video of an episode, and the result of drawing it."""
 
 from __future__ import annotations
 
@@ -19,13 +19,12 @@ class RenderJob(Record):
     output: Path = Field(description=".mp4 is a video, .png a strip of still frames")
     env: str | None = Field(
         default=None,
-        description="environment that was played, as the run's config.json says; None: the file's "
-        "own word, which is taken for registered ids only",
+        description="environment of the run's config.json; None: the one named in the file, "
+        "accepted for registered ids only",
     )
     env_args: dict[str, Any] = Field(default={}, description="its constructor arguments")
     trust: bool = Field(
-        default=False,
-        description="believe the file in what to import and which model to open",
+        default=False, description="accept from the file what to import and which model to open"
     )
     width: int | None = Field(
         default=None,
@@ -37,19 +36,17 @@ class RenderJob(Record):
         default=None, ge=24, le=4096, description="pixels; by default three quarters of the width"
     )
     view: View | None = Field(
-        default=None, description="where the camera stands; by default what suits the robot"
+        default=None, description="camera position; by default what suits the robot"
     )
     caption: bool | Literal["time"] = Field(
         default=True,
-        description="draw time, step and return at the bottom; "
+        description="show time, step and return at the bottom; "
         '"time" alone for judges, who must not see the return',
     )
     fps: float = Field(
         default=30.0, gt=0, le=120, description="most frames per second; playback is real time"
     )
-    fine: bool = Field(
-        default=False, description="four pixels for one: smoother, twice the time (OpenGL only)"
-    )
+    fine: bool = Field(default=False, description="anti-aliasing: four pixels for one")
     frames: int = Field(default=6, ge=1, le=24, description="still frames in a strip")
     columns: int | None = Field(
         default=None, ge=1, description="still frames in a line; by default all in one"
@@ -61,10 +58,7 @@ class RenderJob(Record):
         default=False, description="mark heights above the floor at the left of every frame"
     )
     shift: float = Field(
-        default=0.0,
-        ge=0,
-        lt=1,
-        description="how much later than usual still frames are, in distances between two of them",
+        default=0.0, ge=0, lt=1, description="delay of still frames, in distances between two"
     )
     between_s: tuple[float, float] | None = Field(
         default=None, description="part of the episode a strip shows, in seconds; by default all"
@@ -79,15 +73,15 @@ class RenderJob(Record):
 
     @property
     def is_video(self) -> bool:
-        """Say whether a video is wanted rather than a strip of pictures."""
+        """Return whether the output is a video rather than a strip of pictures."""
         return self.output.suffix == ".mp4"
 
 
 class Rendering(Record):
-    """What became of a job; the output exists unless there is an error."""
+    """The result of a job; the output exists unless there is an error."""
 
     output: Path
-    backend: str = Field(description="what drew it: egl, osmesa, cgl, rays, or gymnasium")
+    backend: str = Field(description="egl, osmesa, cgl, rays, gymnasium or sketch")
     error: str | None = None
     frames: int | None = None
     fps: float | None = None

@@ -1,6 +1,6 @@
-"""Dress a model for the camera: sky, floor, light, and limbs that can be told apart.
+"""Dress a model for the camera: sky, floor, light, and limbs in different colours.
 
-Only what is seen changes: bodies, joints and the order of qpos stay as in the model's own file.
+Only the appearance changes: bodies, joints and the order of qpos stay as in the model's file.
 """
 
 from __future__ import annotations
@@ -69,7 +69,19 @@ def dress(spec: mujoco.MjSpec, plain: mujoco.MjModel, *, repaint: bool) -> None:
     """Give a model our sky, floor, light and colours; `plain` is the same model, compiled."""
     _hang_sky(spec)
     _lay_floor(spec, plain)
-    _set_lights(spec)
+    for light in list(spec.lights):
+        spec.delete(light)
+    headlight = spec.visual.headlight
+    headlight.ambient, headlight.diffuse = [LIGHT_AMBIENT] * 3, [0.0] * 3
+    headlight.specular = [0.0] * 3
+    spec.worldbody.add_light(
+        type=mujoco.mjtLightType.mjLIGHT_DIRECTIONAL,
+        dir=LIGHT_DIRECTION,
+        pos=(0, 0, 10),
+        diffuse=[LIGHT_DIFFUSE] * 3,
+        specular=[0.2] * 3,
+        castshadow=False,
+    )
     for geom in spec.worldbody.geoms:
         if repaint and geom.type != mujoco.mjtGeom.mjGEOM_PLANE:
             _colour(geom, _STILL)
@@ -78,8 +90,14 @@ def dress(spec: mujoco.MjSpec, plain: mujoco.MjModel, *, repaint: bool) -> None:
     _show_what_is_hidden(spec)
     for body in spec.worldbody.bodies:
         _paint(body, _BODY, repaint, is_chain=not _branches(body))
-    if repaint:
-        _drop_unused(spec)
+    if repaint:  # a software renderer compiles code for every texture, used or not
+        worn = {geom.material for geom in spec.geoms}
+        for material in [each for each in spec.materials if each.name not in worn]:
+            spec.delete(material)
+        used = {name for material in spec.materials for name in material.textures}
+        for texture in list(spec.textures):
+            if texture.name not in used and texture.type != mujoco.mjtTexture.mjTEXTURE_SKYBOX:
+                spec.delete(texture)
     spec.visual.quality.offsamples = 0
     spec.visual.quality.shadowsize = 0  # the painter lays its own shadows; a map takes long to make
     spec.visual.quality.numslices = 20
@@ -147,31 +165,15 @@ def _lay_floor(spec: mujoco.MjSpec, plain: mujoco.MjModel) -> None:
         plane.material = "telic_floor"
         plane.rgba = _DEFAULT_GREY
     if len(planes) == 1:
-        # The painter moves it along, so that a fast runner never comes to its end. Whole periods of
-        # the pattern put its lines at whole tiles from the origin.
+        # The painter moves it along with the robot. Whole periods of the pattern put its lines at
+        # whole tiles from the origin.
         period = 2 * tile_size_m(plain)
         reach = period * round(FLOOR_REACH * radius_m(plain) / period)
         planes[0].size = (reach, reach, 1)
 
 
-def _set_lights(spec: mujoco.MjSpec) -> None:
-    for light in list(spec.lights):
-        spec.delete(light)
-    headlight = spec.visual.headlight
-    headlight.ambient, headlight.diffuse = [LIGHT_AMBIENT] * 3, [0.0] * 3
-    headlight.specular = [0.0] * 3
-    spec.worldbody.add_light(
-        type=mujoco.mjtLightType.mjLIGHT_DIRECTIONAL,
-        dir=LIGHT_DIRECTION,
-        pos=(0, 0, 10),
-        diffuse=[LIGHT_DIFFUSE] * 3,
-        specular=[0.2] * 3,
-        castshadow=False,
-    )
-
-
 def _show_what_is_hidden(spec: mujoco.MjSpec) -> None:
-    """Let a robot be seen as itself: without veils of what collides, and not only as a skin.
+    """Show the robot itself: without translucent collision shapes, and not only its skin.
 
     Geoms of high groups are not drawn; where most bodies have no others, as under a skin, those
     of their lowest group are.
@@ -197,10 +199,7 @@ def _is_solid(geom: mujoco.MjsGeom) -> bool:
 def _paint(
     body: mujoco.MjsBody, colour: _Colour, repaint: bool, is_chain: bool, level: int = 0
 ) -> None:
-    """Colour a body and what hangs on it, so that limbs, and left and right, can be told apart.
-
-    A robot that is one chain has no limbs: its links differ instead.
-    """
+    """Colour a body and its children: by limb and side, or by link if the robot is one chain."""
     for geom in body.geoms:
         if (repaint and "target" not in geom.name) or _is_plain(geom):
             _colour(geom, _side(geom.name, colour))
@@ -217,18 +216,6 @@ def _paint(
         _paint(child, _side(child.name, shade), repaint, is_chain, level + 1 + i)
 
 
-def _drop_unused(spec: mujoco.MjSpec) -> None:
-    """Drop what repainted geoms wore: a software renderer compiles code for every texture."""
-    worn = {geom.material for geom in spec.geoms}
-    for material in list(spec.materials):
-        if material.name not in worn:
-            spec.delete(material)
-    used = {name for material in spec.materials for name in material.textures}
-    for texture in list(spec.textures):
-        if texture.name not in used and texture.type != mujoco.mjtTexture.mjTEXTURE_SKYBOX:
-            spec.delete(texture)
-
-
 def _branches(body: mujoco.MjsBody) -> bool:
     children = list(body.bodies)
     return len(children) > 1 or any(_branches(child) for child in children)
@@ -241,13 +228,10 @@ def _colour(geom: mujoco.MjsGeom, colour: _Colour) -> None:
 
 def _is_plain(geom: mujoco.MjsGeom) -> bool:
     rgba = tuple(np.asarray(geom.rgba, dtype=np.float64).round(3).tolist())
-    if geom.material == "geom" or rgba == _GYMNASIUM_TAN:
-        return True
-    return not geom.material and rgba == _DEFAULT_GREY
+    is_grey = not geom.material and rgba == _DEFAULT_GREY
+    return is_grey or geom.material == "geom" or rgba == _GYMNASIUM_TAN
 
 
 def _side(name: str, otherwise: _Colour) -> _Colour:
     lowered = name.lower()
-    if "left" in lowered:
-        return _LEFT
-    return _RIGHT if "right" in lowered else otherwise
+    return _LEFT if "left" in lowered else _RIGHT if "right" in lowered else otherwise

@@ -1,98 +1,74 @@
-"""Pictures of environments that cannot draw themselves: simple drawings, or charts.
+"""Draw episodes without a MuJoCo model: classic control tasks as lines, others as charts.
 
-The classic control tasks need a library of games to draw themselves. Here they are lines and discs
-of the recorded observations. Whatever else cannot be drawn is shown as its observations over
-time, by name, with what has happened so far in ink and what is to come in grey.
+A chart shows the recorded observations over time, by name, with the future greyed out. A stick
+figure in characters shows a robot in a terminal.
 """
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
 
 import numpy as np
+from PIL import Image, ImageDraw
 
-from telic.rendering.media import draw_text
 from telic.storage.trajectories import Trajectory
 
-WIDTH, HEIGHT = 480, 360
+_WIDTH, _HEIGHT = 480, 360
 _PAPER, _INK, _GREY = (28, 34, 42), (235, 238, 240), (92, 102, 112)
 _BLUE, _ORANGE, _GREEN = (64, 140, 214), (242, 130, 60), (88, 176, 116)
 _MOST_ROWS = 8
 _NAME_WIDTH = 132
 
-_Colour = tuple[int, int, int]
-_Point = tuple[float, float]
+_Stroke = tuple[Sequence[tuple[float, float]], float, tuple[int, int, int]]
+"""points of a thick line, or one for a disc, in metres with y upwards; its width; its colour"""
 
 
-class Stroke(NamedTuple):
-    """A thick line between two points; equal points are a disc. Metres, y upwards."""
-
-    start: _Point
-    end: _Point
-    width: float
-    colour: _Colour
-
-
-def _cart(obs: np.ndarray) -> list[Stroke]:
+def _cart(obs: np.ndarray) -> list[_Stroke]:
     x, angle = float(obs[0]), float(obs[2])
-    tip = (x + np.sin(angle), 0.1 + np.cos(angle))
     return [
-        Stroke((-2.4, -0.12), (2.4, -0.12), 0.02, _GREY),
-        Stroke((x - 0.2, 0.0), (x + 0.2, 0.0), 0.2, _BLUE),
-        Stroke((x, 0.1), tip, 0.07, _ORANGE),
-        Stroke((x, 0.1), (x, 0.1), 0.1, _INK),
+        ([(-2.4, -0.12), (2.4, -0.12)], 0.02, _GREY),
+        ([(x - 0.2, 0.0), (x + 0.2, 0.0)], 0.2, _BLUE),
+        ([(x, 0.1), (x + np.sin(angle), 0.1 + np.cos(angle))], 0.07, _ORANGE),
+        ([(x, 0.1)], 0.1, _INK),
     ]
 
 
-def _pendulum(obs: np.ndarray) -> list[Stroke]:
-    tip = (-float(obs[1]), float(obs[0]))
-    return [Stroke((0, 0), tip, 0.18, _ORANGE), Stroke((0, 0), (0, 0), 0.12, _INK)]
+def _pendulum(obs: np.ndarray) -> list[_Stroke]:
+    return [([(0, 0), (-float(obs[1]), float(obs[0]))], 0.18, _ORANGE), ([(0, 0)], 0.12, _INK)]
 
 
-def _acrobot(obs: np.ndarray) -> list[Stroke]:
+def _acrobot(obs: np.ndarray) -> list[_Stroke]:
     first = np.arctan2(obs[1], obs[0])
     second = first + np.arctan2(obs[3], obs[2])
     middle = (float(np.sin(first)), -float(np.cos(first)))
     end = (middle[0] + float(np.sin(second)), middle[1] - float(np.cos(second)))
     return [
-        Stroke((-2.2, 1.0), (2.2, 1.0), 0.02, _GREEN),
-        Stroke((0, 0), middle, 0.14, _BLUE),
-        Stroke(middle, end, 0.14, _ORANGE),
-        Stroke((0, 0), (0, 0), 0.12, _INK),
+        ([(-2.2, 1.0), (2.2, 1.0)], 0.02, _GREEN),
+        ([(0, 0), middle], 0.14, _BLUE),
+        ([middle, end], 0.14, _ORANGE),
+        ([(0, 0)], 0.12, _INK),
     ]
 
 
-def _valley(obs: np.ndarray) -> list[Stroke]:
-    xs = np.linspace(-1.2, 0.6, 40)
-    hill = [(float(x), 0.45 * float(np.sin(3 * x))) for x in xs]
-    x = float(obs[0])
-    car = (x, 0.45 * float(np.sin(3 * x)) + 0.06)
-    ground = [Stroke(a, b, 0.015, _GREY) for a, b in itertools.pairwise(hill)]
-    foot = (0.45, 0.45 * float(np.sin(3 * 0.45)))
-    flag = [
-        Stroke(foot, (foot[0], foot[1] + 0.2), 0.012, _INK),
-        Stroke((foot[0] + 0.03, foot[1] + 0.18), (foot[0] + 0.06, foot[1] + 0.18), 0.04, _GREEN),
+def _valley(obs: np.ndarray) -> list[_Stroke]:
+    hill = [(float(x), 0.45 * float(np.sin(3 * x))) for x in np.linspace(-1.2, 0.6, 40)]
+    x, foot = float(obs[0]), 0.45 * float(np.sin(3 * 0.45))
+    return [
+        (hill, 0.015, _GREY),
+        ([(0.45, foot), (0.45, foot + 0.2)], 0.012, _INK),
+        ([(0.48, foot + 0.18), (0.51, foot + 0.18)], 0.04, _GREEN),
+        ([(x, 0.45 * float(np.sin(3 * x)) + 0.06)], 0.08, _ORANGE),
     ]
-    return [*ground, *flag, Stroke(car, car, 0.08, _ORANGE)]
 
 
-class Drawing(NamedTuple):
-    """How a task is drawn: from an observation, and how many metres fit into the width."""
-
-    strokes: Callable[[np.ndarray], list[Stroke]]
-    metres: float
-    centre: _Point
-
-
-DRAWINGS: dict[str, Drawing] = {
-    "CartPole": Drawing(_cart, 5.2, (0.0, 0.6)),
-    "Pendulum": Drawing(_pendulum, 3.4, (0.0, 0.0)),
-    "Acrobot": Drawing(_acrobot, 5.8, (0.0, 0.0)),
-    "MountainCar": Drawing(_valley, 2.0, (-0.3, 0.15)),
-    "MountainCarContinuous": Drawing(_valley, 2.0, (-0.3, 0.15)),
+DRAWINGS: dict[str, tuple[Callable[[np.ndarray], list[_Stroke]], float, tuple[float, float]]] = {
+    "CartPole": (_cart, 5.2, (0.0, 0.6)),
+    "Pendulum": (_pendulum, 3.4, (0.0, 0.0)),
+    "Acrobot": (_acrobot, 5.8, (0.0, 0.0)),
+    "MountainCar": (_valley, 2.0, (-0.3, 0.15)),
+    "MountainCarContinuous": (_valley, 2.0, (-0.3, 0.15)),
 }
+"""by task: its strokes for an observation, metres that fit into the width, and the centre"""
 
 
 class Sketcher:
@@ -101,119 +77,84 @@ class Sketcher:
     def __init__(self, trajectory: Trajectory) -> None:
         self._seen = np.asarray(trajectory["next_obs"], dtype=float)
         self._drawing = DRAWINGS.get(trajectory.facts.env_id.rpartition("-v")[0])
-        names = trajectory.facts.obs_names
-        columns = _lively(self._seen)
-        self._columns = columns
-        self._names = [names[i] if i < len(names) else f"obs[{i}]" for i in columns]
-        self._chart = None if self._drawing else self._tracks()
+        if self._drawing is None or not np.isfinite(self._seen).all():
+            self._drawing = None
+            self._chart = _chart(self._seen, trajectory.facts.obs_names)
 
     def paint(self, row: int) -> np.ndarray:
         """Return a new (H, W, 3) uint8 picture."""
-        if self._drawing is not None and np.isfinite(self._seen[row]).all():
-            return draw_strokes(self._drawing.strokes(self._seen[row]), self._drawing)
-        if self._chart is None:
-            self._chart = self._tracks()
-        picture = self._chart.copy()
-        now = _NAME_WIDTH + round(row / max(len(self._seen) - 1, 1) * (WIDTH - _NAME_WIDTH - 8))
-        later = picture[:, now + 1 :]
-        later[:] = (later * np.float32(0.35) + np.float32(0.65) * np.array(_PAPER)).astype(np.uint8)
-        picture[:, now] = _INK
-        return picture
-
-    def _tracks(self) -> np.ndarray:
-        """Return the observations over the whole episode, one band each."""
-        picture = np.full((HEIGHT, WIDTH, 3), _PAPER, dtype=np.uint8)
-        band = (HEIGHT - 24) // max(len(self._columns), 1)
-        for place, (column, name) in enumerate(zip(self._columns, self._names, strict=True)):
-            track = np.nan_to_num(self._seen[:, column])
-            low, high = float(track.min()), float(track.max())
-            top = 4 + place * band
-            draw_text(picture, name[:16], 6, top)
-            if band > 34:
-                draw_text(picture, f"{low:.3g} .. {high:.3g}", 6, top + 16)
-            xs = np.linspace(_NAME_WIDTH, WIDTH - 9, WIDTH - 9 - _NAME_WIDTH).astype(int)
-            rows = np.linspace(0, len(track) - 1, len(xs)).round().astype(int)
-            share = (track[rows] - low) / max(high - low, 1e-9)
-            ys = (top + band - 6 - share * (band - 10)).round().astype(int)
-            colour = (_BLUE, _ORANGE, _GREEN)[place % 3]
-            for x, a, b in zip(xs, ys, np.roll(ys, 1), strict=True):
-                first, last = sorted((int(a), int(b))) if x > xs[0] else (int(a), int(a))
-                picture[first : last + 2, x] = colour
-        return picture
+        if self._drawing is None:
+            picture = self._chart.copy()
+            now = _NAME_WIDTH + row * (_WIDTH - _NAME_WIDTH - 9) // max(len(self._seen) - 1, 1)
+            picture[:, now + 1 :] = picture[:, now + 1 :] * 0.35 + 0.65 * np.array(_PAPER)
+            picture[:, now] = _INK
+            return picture
+        strokes, metres, (x, y) = self._drawing
+        image = Image.new("RGB", (2 * _WIDTH, 2 * _HEIGHT), _PAPER)
+        draw, scale = ImageDraw.Draw(image), 2 * _WIDTH / metres
+        for points, width, colour in strokes(self._seen[row]):
+            pixels = [(_WIDTH + (a - x) * scale, _HEIGHT - (b - y) * scale) for a, b in points]
+            draw.line(pixels, colour, round(width * scale), joint="curve")
+            for end in (pixels[0], pixels[-1]):
+                draw.circle(end, width * scale / 2, colour)
+        return np.array(image.reduce(2))
 
 
-def _lively(seen: np.ndarray) -> list[int]:
-    """Return the columns that are shown: the first few of those that change at all."""
-    moving = [int(i) for i in np.flatnonzero(np.nan_to_num(np.ptp(seen, axis=0)) > 1e-9)]
-    return (moving or list(range(seen.shape[1])))[:_MOST_ROWS]
-
-
-def draw_strokes(strokes: list[Stroke], drawing: Drawing) -> np.ndarray:
-    """Return a picture of lines and discs with soft edges."""
-    picture = np.full((HEIGHT, WIDTH, 3), _PAPER, dtype=np.float32)
-    scale = WIDTH / drawing.metres
-    y, x = np.mgrid[0:HEIGHT, 0:WIDTH].astype(np.float32)
-    px = (x - WIDTH / 2) / scale + np.float32(drawing.centre[0])
-    py = (HEIGHT / 2 - y) / scale + np.float32(drawing.centre[1])
-    for stroke in strokes:
-        (ax, ay), (bx, by) = stroke.start, stroke.end
-        dx, dy = bx - ax, by - ay
-        along = ((px - ax) * dx + (py - ay) * dy) / max(dx * dx + dy * dy, 1e-12)
-        along = np.clip(along, 0.0, 1.0)
-        away = np.hypot(px - ax - along * dx, py - ay - along * dy)
-        ink = np.clip((stroke.width / 2 - away) * scale + 0.5, 0.0, 1.0)[..., None]
-        picture += ink * (np.array(stroke.colour, np.float32) - picture)
-    return picture.astype(np.uint8)
+def _chart(seen: np.ndarray, names: Sequence[str]) -> np.ndarray:
+    """Return the first few observations that change, over the whole episode, one band each."""
+    moving = np.flatnonzero(np.nan_to_num(np.ptp(seen, axis=0)) > 1e-9).tolist()
+    columns = (moving or list(range(seen.shape[1])))[:_MOST_ROWS]
+    image = Image.new("RGB", (_WIDTH, _HEIGHT), _PAPER)
+    draw = ImageDraw.Draw(image)
+    band = (_HEIGHT - 24) // max(len(columns), 1)
+    for place, column in enumerate(columns):
+        track = np.nan_to_num(seen[:, column])
+        low, high = float(track.min()), float(track.max())
+        top = 4 + place * band
+        draw.text((6, top), (names[column] if column < len(names) else f"obs[{column}]")[:20], _INK)
+        if band > 34:
+            draw.text((6, top + 16), f"{low:.3g} .. {high:.3g}", _INK)
+        xs = np.linspace(_NAME_WIDTH, _WIDTH - 9, len(track))
+        ys = top + band - 6 - (track - low) / max(high - low, 1e-9) * (band - 10)
+        colour = (_BLUE, _ORANGE, _GREEN)[place % 3]
+        draw.line(list(zip(xs.tolist(), ys.tolist(), strict=True)), colour, 2)
+    return np.array(image)
 
 
 COLUMNS, LINES = 64, 14
 _ASPECT = 2.0
-"""a character is so many times as high as it is wide"""
+"""height of a character in its width"""
 _MARK_M = 0.5
-"""between two marks on the ground"""
+"""distance between two marks on the ground"""
 
 
 def stick_figure(
-    places: np.ndarray,
-    parents: Sequence[int],
-    facing: float,
-    gone_m: float,
-    width: int = COLUMNS,
-    height: int = LINES,
+    places: np.ndarray, parents: Sequence[int], facing: float, gone_m: float
 ) -> list[str]:
-    """Return lines that show the robot from its right side, and marks on the ground pass by.
+    """Return lines that show the robot from its right side over marks on the ground.
 
     Args:
-        places: where its bodies are in the world, (B, 3); the first is the world.
-        parents: the body each one hangs on.
-        facing: where it faces, rad; it looks to the right.
-        gone_m: how far it went ahead so far, which moves the marks.
-        width: characters of a line.
-        height: lines, the ground included.
+        places: positions of its bodies in the world, (B, 3); the first is the world.
+        parents: the parent of each body.
+        facing: its heading, rad; it looks to the right.
+        gone_m: distance travelled so far, which moves the marks.
     """
     own = np.asarray(places, dtype=float)[1:]
     along = own[:, 0] * np.cos(facing) + own[:, 1] * np.sin(facing)
     along = along - along.mean()
-    # As large as its height allows, with some air above it.
+    # As large as its height allows, with some space above it.
     metres = max(1.4 * float(own[:, 2].max()), 2.2 * float(np.abs(along).max()) / 4.0, 0.1)
-    per_line = metres / (height - 1)
-    canvas = [[" "] * width for _ in range(height)]
-    for column in range(width):
-        at = (column - width // 2) * per_line / _ASPECT + gone_m
-        is_mark = int(np.floor(at / _MARK_M)) != int(np.floor((at - per_line / _ASPECT) / _MARK_M))
-        canvas[-1][column] = "|" if is_mark else "_"
-    points = np.stack((width // 2 + along * _ASPECT / per_line, own[:, 2] / per_line), -1)
-    hung = list(enumerate(parents[1 : len(own) + 1]))
-    for body, parent in sorted(hung, key=lambda each: each[1] <= 0):  # the trunk is drawn last
-        start = points[parent - 1] if parent > 0 else points[body]
-        for x, z in _between(start, points[body]):
-            column, line = round(x), height - 1 - round(z)
-            if 0 <= column < width and 0 <= line < height:
-                canvas[line][column] = "o" if parent <= 0 else "#"
+    per_line = metres / (LINES - 1)
+    canvas = np.full((LINES, COLUMNS), " ")
+    ahead = (np.arange(-1, COLUMNS) - COLUMNS // 2) * per_line / _ASPECT + gone_m
+    canvas[-1] = np.where(np.diff(np.floor(ahead / _MARK_M)) != 0, "|", "_")
+    points = np.stack((COLUMNS // 2 + along * _ASPECT / per_line, own[:, 2] / per_line), -1)
+    links = enumerate(parents[1 : len(own) + 1])
+    for body, parent in sorted(links, key=lambda each: each[1] <= 0):  # the trunk is drawn last
+        start, end = points[parent - 1] if parent > 0 else points[body], points[body]
+        count = int(np.ceil(np.abs(end - start).max())) + 1
+        for x, z in start + np.linspace(0.0, 1.0, count + 1)[:, None] * (end - start):
+            column, line = round(x), LINES - 1 - round(z)
+            if 0 <= column < COLUMNS and 0 <= line < LINES:
+                canvas[line, column] = "o" if parent <= 0 else "#"
     return ["".join(line) for line in canvas]
-
-
-def _between(start: np.ndarray, end: np.ndarray) -> np.ndarray:
-    """Return points from one place to another, less than a character apart."""
-    count = int(np.ceil(np.abs(end - start).max())) + 1
-    return start + np.linspace(0.0, 1.0, count + 1)[:, None] * (end - start)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from telic.envs.robot_facts import robot_facts
 from telic.errors import UsageError
-from telic.rendering.portrait import draw_portraits
+from telic.rendering import draw_portrait
 from telic.robots import OWN, robot_path
 from telic.robots.build import build, named_record
 from telic.robots.catalogue import cache_folder, licence_texts, named_robot, robot_names
@@ -22,7 +22,7 @@ def show(name: str, output: str | None) -> RobotPage:
     picture = Path(output).expanduser() if output else path.with_suffix(".png")
     if picture.suffix != ".png":
         raise UsageError(f"{picture} does not end in .png.")
-    draw_portraits([path], [picture])
+    draw_portrait(path, picture)
     robot = named_robot(name) if name in robot_names() else None
     known = robot_facts(path).model_dump()
     facts = {key: value for key, value in known.items() if value not in (None, (), {}, [])}

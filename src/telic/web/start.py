@@ -22,7 +22,7 @@ from telic.composer.compose import compose
 from telic.core.config import Record
 from telic.envs.catalogue import describe
 from telic.errors import UsageError
-from telic.rendering.portrait import draw_portraits
+from telic.rendering import draw_portrait
 from telic.rendering.replay import model_file
 from telic.robots import robot_path
 from telic.robots.catalogue import cache_folder, is_fetched, named_robot, robot_names
@@ -99,7 +99,7 @@ def portrait(env: str) -> Path:
     with _turn:
         if not picture.exists():
             picture.parent.mkdir(parents=True, exist_ok=True)
-            draw_portraits([model], [picture])
+            draw_portrait(model, picture)
     return picture
 
 
