@@ -72,7 +72,8 @@ def render(
     """
     if not jobs:
         return []
-    first = backend or choose_backend()
+    first: Backend = backend or choose_backend()
+    tried: tuple[Backend, ...] = (first,) if first == "rays" else (first, "rays")
     processes = min(processes, len(jobs))
     results: dict[int, Rendering] = {}
     stop = threading.Event()
@@ -82,7 +83,7 @@ def render(
 
     def draw(share: range) -> None:
         reason = ""
-        for chosen in dict.fromkeys((first, "rays")):
+        for chosen in tried:
             left = {number: jobs[number] for number in share if number not in results}
             if not left or is_stopped():
                 return
