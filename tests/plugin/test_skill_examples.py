@@ -15,7 +15,6 @@ from telic.studies.documents.base import StudyActor
 from telic.studies.documents.candidate import Candidate
 from telic.studies.documents.metrics import MetricSpec, Protocol
 from telic.studies.evidence.curriculum import curriculum_problems
-from telic.studies.evidence.probes import ProbeResult
 from telic.verbs.study_candidates import CandidateDraft
 from tests.plugin.checks import commands, program_words
 
@@ -54,8 +53,9 @@ def test_the_documents_of_the_metrics_are_documents():
 
 def test_the_results_of_a_probe_are_results():
     (results,) = (data for _, data in EXAMPLES if "body.mass" in data)
-    for rows in results.values():
-        assert [ProbeResult.model_validate(row).guardrails_held for row in rows]
+    for probed in results.values():
+        assert probed["nominal"] in [setting["value"] for setting in probed["settings"]]
+        assert all(len(setting["scores"]) >= 3 for setting in probed["settings"])
 
 
 def test_the_answers_of_the_contract_are_taken(tmp_path):

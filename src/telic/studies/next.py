@@ -14,7 +14,7 @@ from telic.studies.contract import check_contract
 from telic.studies.decide import standing_audits
 from telic.studies.documents.candidate import CandidateStatus, RunStatus
 from telic.studies.errors import StudyError
-from telic.studies.evidence.artefacts import altered_artefacts
+from telic.studies.evidence.integrity import altered_artefacts
 from telic.studies.evidence.monitor import WATCH_EVERY, fatal_alerts
 from telic.studies.evidence.review import REVIEW, ask_for_review, is_unreviewed
 from telic.studies.launch.process import RunProcess

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal
 
@@ -11,17 +11,15 @@ from pydantic import Field
 
 from telic.core.config import Record
 from telic.core.request import argument, inner, option
-from telic.core.text import integers
 from telic.core.verb import Question, verb
-from telic.errors import UnknownName, UsageError
-from telic.storage.reading import file_hash
+from telic.errors import UnknownName
 from telic.studies.administration import close_study, pause_study, resume_study, why_stopped
 from telic.studies.documents.candidate import Evidence, RunStatus
 from telic.studies.drive import go
 from telic.studies.evidence.audit import audit_result
+from telic.studies.evidence.integrity import changed_files
 from telic.studies.evidence.monitor import monitor_run
-from telic.studies.evidence.probes import plan_probe, read_parameters, summarise_probe
-from telic.studies.evidence.proof import changed_files
+from telic.studies.evidence.probes import summarise_probe
 from telic.studies.evidence.reflection import reflect_run
 from telic.studies.evidence.review import review_candidate
 from telic.studies.launch.attempt import check_words, next_request
@@ -250,20 +248,9 @@ class AuditRequest(StudyRequest):
         "--unusable",
         default=False,
     )
-    parameters: Sequence[str] = option(
-        "Plan a robustness probe instead: path=nominal:low..high, with :log for a logarithmic "
-        "grid; repeatable.",
-        "--parameter",
-        default=(),
-        many=True,
-    )
-    checkpoint: Path | None = option("With --parameter: the policy.", default=None)
-    seeds: Sequence[int] = option(
-        "With --parameter: at least three, e.g. 901-903.", default=(), read=integers
-    )
-    episodes: int = option("With --parameter: per setting and seed.", default=10, minimum=10)
     results: Path | None = option(
-        "Summarize a robustness probe instead: JSON or YAML, scores per setting.", default=None
+        "Summarize a robustness probe instead: JSON or YAML with the scores per setting.",
+        default=None,
     )
     worst: float = option("With --results: score of the worst policy, e.g. random.", default=0.0)
 
@@ -291,7 +278,7 @@ def audit(request: AuditRequest) -> StudyAudit:
     monitored. The claim of a candidate is tested against the incumbent: twelve checks, intervals, a
     verdict. With --finding a reviewer's finding is entered; a review by the author is marked as a
     self-review: it counts if it finds an exploit, or after a person has approved the candidate.
-    With --parameter a one-at-a-time robustness probe is planned, with --results summarized.
+    With --results a robustness probe is summarized.
     """
     study, about, who = request.open(), request.about, request.who
     if request.finding is not None:
@@ -300,8 +287,6 @@ def audit(request: AuditRequest) -> StudyAudit:
     if request.results is not None:
         summary, sheet = summarise_probe(study, about, request.results, who, request.worst)
         return _entered("probe", sheet, summary.as_data())
-    if request.parameters:
-        return _planned_probe(request, study)
     if not about.startswith("r-"):
         claim = audit_result(study, about, who)
         audited = _entered("claim", claim.evidence, claim.audit.as_data())
@@ -317,24 +302,6 @@ def audit(request: AuditRequest) -> StudyAudit:
     reflected = reflect_run(study, about, who)
     terms = {"evidence": reflected.evidence.id, **reflected.reflection.as_data()}
     return found.model_copy(update={"reflection": terms})
-
-
-def _planned_probe(request: AuditRequest, study: Study) -> StudyAudit:
-    if request.checkpoint is None or not request.checkpoint.is_file():
-        raise UsageError(
-            f"There is no checkpoint {request.checkpoint}.",
-            hint="Plan with --checkpoint, --parameter and --seeds, or summarize with --results.",
-        )
-    plan, sheet = plan_probe(
-        study,
-        request.about,
-        file_hash(request.checkpoint),
-        read_parameters(list(request.parameters)),
-        tuple(request.seeds),
-        request.who,
-        request.episodes,
-    )
-    return _entered("probe", sheet, plan.as_data())
 
 
 def _entered(

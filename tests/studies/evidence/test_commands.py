@@ -38,26 +38,12 @@ def test_from_a_finished_run_to_a_report(study, call):
     assert "telic study decide" in Path(written["markdown"]).read_text()
 
 
-def test_a_probe_is_planned_and_summed_up(study, call, tmp_path):
-    name = study.state.incumbent.candidate
-    policy = tmp_path / "policy.pt"
-    policy.write_bytes(b"weights")
-    words = ["audit", name, "--checkpoint", str(policy), "--seeds", "901-903"]
-    plan = json.loads(call(*words, "--parameter", "mass=10:5..15", "--json"))
-    assert plan["parameters"][0]["grid"][0] == 5
-    scores = [
-        {"value": v, "scores": [1 - abs(v - 10) / 10] * 3} for v in plan["parameters"][0]["grid"]
-    ]
-    results = tmp_path / "results.json"
-    results.write_text(json.dumps({"mass": scores}))
+def test_a_probe_is_summarized(study, call, tmp_path):
+    name, results = study.state.incumbent.candidate, tmp_path / "results.json"
+    settings = [{"value": v, "scores": [1 - abs(v - 10) / 10] * 3} for v in (5, 9, 10, 11, 15)]
+    results.write_text(json.dumps({"mass": {"nominal": 10, "settings": settings}}))
     found = json.loads(call("audit", name, "--results", str(results), "--json"))
-    low, high = found["parameters"][0]["suggested_range"]
-    assert (low, high) == pytest.approx((8, 12), abs=0.01)
-    results.write_text('["nothing"]')
-    assert "E_PROBE_RESULTS" in call("audit", name, "--results", str(results), code=4)
-    assert "E_PROBE_PARAMETER" in call(*words, "--parameter", "mass=heavy", code=2)
-    assert "at least 3" in call(*words[:-1], "901", "--parameter", "mass=10:5..15", code=4)
-    assert "no checkpoint" in call("audit", name, "--parameter", "mass=10:5..15", code=2)
+    assert found["parameters"][0]["feasible"] == [9, 11]
 
 
 def test_a_sample_log_is_checked(study, call, tmp_path):

@@ -5,13 +5,13 @@ from dataclasses import replace
 
 import pytest
 
+from telic.studies.evidence.logs import Series
 from telic.studies.evidence.monitor import (
     Learning,
     Vitals,
     learning_signatures,
     vital_signatures,
 )
-from telic.studies.evidence.statistics import Series
 
 
 def line(values, steps=1000):
@@ -29,14 +29,11 @@ CLIMB = line([i + wobble(i) for i in range(100)])
 HEALTHY = {
     "return": CLIMB,
     "success": line([i / 100 for i in range(100)]),
-    "entropy": line([1.3 - i / 200 for i in range(100)]),
     "log_std": line([-i / 100 for i in range(100)]),
     "kl": line([0.02 + 0.005 * wobble(i) for i in range(100)]),
     "clip_fraction": line([0.2] * 100),
     "learning_rate": line([3e-4 * (1 - i / 100) for i in range(100)]),
     "value_loss": line([1 + 0.1 * wobble(i) for i in range(100)]),
-    "value": line([10.0] * 100),
-    "reward": line([1.0] * 100),
     "explained_variance": line([0.5] * 100),
     "termination/fell": line([0.95 - i / 200 for i in range(100)]),
     "termination/time_out": line([1.0] * 100),
@@ -50,26 +47,16 @@ def signs(changes=None, **settings):
 
 
 def test_a_healthy_run_shows_nothing():
-    assert signs() == {} and signs(discrete_actions=4) == {}
+    assert signs() == {}
 
 
-EARLY = [1.38] * 5 + [0.05] * 95
 FIRING = [
     ("nan_inf", "fatal", {"policy_loss": line([1.0, math.nan, 2.0])}, {}),
-    ("entropy_collapse", "warn", {"entropy": line(EARLY)}, {"discrete_actions": 4}),
-    (
-        "entropy_collapse",
-        "fatal",
-        {"entropy": line(EARLY), "return": line([wobble(i) for i in range(100)])},
-        {"discrete_actions": 4},
-    ),
     ("entropy_collapse", "warn", {"log_std": line([0.0] * 20 + [-3.2] * 80)}, {}),
-    ("exploration_blowup", "warn", {"log_std": line([i / 60 for i in range(100)])}, {}),
     ("kl_blowup", "warn", {"kl": line([0.02] * 97 + [0.11] * 3)}, {}),
     ("kl_blowup", "fatal", {"kl": line([0.02] * 99 + [1.1])}, {}),
     ("clip_saturation", "warn", {"clip_fraction": line([0.2] * 90 + [0.6] * 10)}, {}),
     ("value_explosion", "fatal", {"value_loss": line([1] * 90 + [40 * i for i in range(10)])}, {}),
-    ("value_explosion", "fatal", {"value": line([1.0] * 99 + [1001.0])}, {}),
     ("critic_useless", "warn", {"explained_variance": line([0.5] * 80 + [-0.1] * 20)}, {}),
     ("reward_regression", "warn", {"return": line([*range(80), *[40] * 20])}, {}),
     ("metric_divergence", "warn", {"success": line([0.01 * wobble(i) for i in range(100)])}, {}),
@@ -105,8 +92,7 @@ def test_just_short_of_trouble_is_silent(code, changes, settings):
 def test_few_points_and_unknown_progress_say_nothing():
     few = {name: Series(each.steps[:9], each.values[:9]) for name, each in HEALTHY.items()}
     few["kl"] = line([2.0] * 9)
-    assert learning_signatures(Learning(few, planned_steps=1000)) == []
-    assert signs({"entropy": line(EARLY)}, discrete_actions=4, planned_steps=None) == {}
+    assert list(learning_signatures(Learning(few, planned_steps=1000))) == []
 
 
 def test_a_metric_to_be_minimised_is_turned():
@@ -130,7 +116,6 @@ VITAL = [
     ("resource", "fatal", ENDED, {"text": "CUDA out of memory."}, {"text": "memory is fine"}),
     ("resource", "fatal", ENDED, {"exit_code": 137}, {"exit_code": 1}),
     ("resource", "fatal", WELL, {"free_disk_gb": 1.9}, {"free_disk_gb": 2.1}),
-    ("duplicate_seed", "warn", WELL, {"twins": ("r-2",)}, {"twins": ()}),
 ]
 
 
@@ -138,4 +123,4 @@ VITAL = [
 def test_vital_signs_fire_and_are_silent(code, severity, base, bad, good):
     found = {each.id: each.severity for each in vital_signatures(replace(base, **bad))}
     assert found == {code: severity}
-    assert vital_signatures(replace(base, **good)) == []
+    assert list(vital_signatures(replace(base, **good))) == []

@@ -1,20 +1,18 @@
 """Reward reflection and hacking risk: known answers, and a planted exploit."""
 
 import math
-from dataclasses import replace
 
 import pytest
 
-from telic.studies.documents.metrics import Component, Guardrail, MetricSpec
+from telic.studies.documents.metrics import Guardrail, MetricSpec
+from telic.studies.evidence.logs import Series
 from telic.studies.evidence.reflection import (
     GuardrailChange,
-    RewardLog,
     degenerate_signs,
     guardrail_change,
     hacking_risk,
     reflect,
 )
-from telic.studies.evidence.statistics import Series
 
 
 def line(values):
@@ -27,39 +25,32 @@ def wobble(i):
 
 RISE = line([i / 100 for i in range(101)])
 """the metric of a run that goes well"""
+FALL = line([1 - i / 100 for i in range(101)])
+SPEC = MetricSpec.model_validate(
+    {
+        "primary": {"key": "success", "direction": "max"},
+        "replication_unit": "training_seed",
+        "guardrails": (),
+        "extractor": {"kind": "jsonl", "path": "metrics.jsonl"},
+    }
+)
 
 
-def reward_log(terms, metric=RISE, returns=RISE, components=(), target=None, **series):
-    spec = MetricSpec.model_validate(
-        {
-            "primary": {"key": "success", "direction": "max", "target": target},
-            "replication_unit": "training_seed",
-            "components": components,
-            "guardrails": (),
-            "extractor": {"kind": "jsonl", "path": "metrics.jsonl"},
-        }
-    )
-    named = {"success": metric, "return": returns, **series}
-    return RewardLog("r", terms, {name: x for name, x in named.items() if x is not None}, spec)
-
-
-def terms_of(terms, **more):
-    found = reflect(reward_log(terms, **more))
+def terms_of(terms, metric=RISE, returns=RISE, **series):
+    named = {"success": metric, "return": returns, **series, **terms}
+    found = reflect("r", terms, {name: x for name, x in named.items() if x is not None}, SPEC)
     return {each.name: each for each in found.terms}, found
 
 
-def test_shares_by_hand():
+def test_shares_by_hand_and_two_grades_of_domination():
     terms, _ = terms_of({"a": line([6] * 101), "b": line([-3] * 101), "c": line([1] * 101)})
     assert [terms[name].share for name in "abc"] == pytest.approx([0.6, 0.3, 0.1])
     assert "dominant" not in terms["a"].flags, "0.60 itself is still fine"
-
-
-def test_domination_has_two_grades_and_needs_three_terms():
     for size, flag in ((7, "dominant"), (19, "dominant_critical")):
         terms, _ = terms_of({"a": line([size] * 101), "b": line([1] * 101), "c": line([0.5] * 101)})
         assert flag in terms["a"].flags
     terms, _ = terms_of({"a": line([99] * 101), "b": line([1] * 101)})
-    assert "dominant_critical" not in terms["a"].flags
+    assert "dominant_critical" not in terms["a"].flags, "two terms cannot be shared better"
 
 
 def test_inactive_rising_falling():
@@ -74,27 +65,6 @@ def test_inactive_rising_falling():
     assert advice == {"still": "remove", "up": "keep", "down": "reshape"}
 
 
-def test_bounded_terms_saturate_near_their_top_while_the_metric_is_short():
-    top = {"alive": line([0.5] * 80 + [0.96] * 21), "other": RISE}
-    bounded = (Component(key="alive", bounds=(0.0, 1.0)),)
-    terms, _ = terms_of(top, components=bounded, target=2.0)
-    assert terms["alive"].saturation == 1.0 and "saturated" in terms["alive"].flags
-    terms, _ = terms_of(top, components=bounded, target=0.5)
-    assert "saturated" not in terms["alive"].flags, "the target is reached"
-
-
-def test_a_cost_given_by_its_size_saturates_where_it_vanishes():
-    bounded = (Component(key="energy", bounds=(0.0, 1.0)),)
-    terms, _ = terms_of({"energy": line([-1] * 50 + [-0.01] * 51)}, components=bounded)
-    assert terms["energy"].saturation == 1.0
-
-
-def test_unbounded_terms_saturate_when_they_level_off():
-    levelled = line([min(i, 60) for i in range(101)])
-    terms, _ = terms_of({"speed": levelled, "climb": RISE})
-    assert "saturated" in terms["speed"].flags and "saturated" not in terms["climb"].flags
-
-
 def test_few_evaluations_are_insufficient():
     _, found = terms_of({"a": RISE}, metric=line(range(7)))
     assert found.insufficient_data and found.terms[0].alignment is None
@@ -104,24 +74,13 @@ def test_few_evaluations_are_insufficient():
     assert found.insufficient_data and found.hacking.level == "low"
 
 
-# ---------------------------------------------------------------------------- hacking
-
-FALL = line([1 - i / 100 for i in range(101)])
-
-
-def risk(share=0.0, guardrails=(), **log):
-    return hacking_risk(
-        reward_log({}, **{"metric": None, "returns": None, **log}), share, guardrails
-    )
-
-
 def test_the_risk_formula_by_hand():
     half_broken = [
         GuardrailChange(key="a", mean_w0=1, mean_w1=0, is_degraded=True),
         GuardrailChange(key="b", mean_w0=1, mean_w1=1, is_degraded=False),
     ]
-    log = reward_log({}, metric=FALL, returns=RISE, action_saturation=line([0.6] * 9))
-    found = hacking_risk(replace(log, is_flagged=True), 0.75, half_broken)
+    series = {"return": RISE, "action_saturation": line([0.6] * 9)}
+    found = hacking_risk(series, FALL, 0.75, half_broken, is_flagged=True)
     assert (found.A, found.C, found.D, found.E) == (1.0, 0.5, 1.0, 1.0)
     assert pytest.approx(0.5) == found.B
     wanted = 1 - (1 - 0.65) * (1 - 0.15) * (1 - 0.25) * (1 - 0.4) * (1 - 0.3)
@@ -129,15 +88,12 @@ def test_the_risk_formula_by_hand():
     assert len(found.reasons) == 5
 
 
-def test_a_rising_metric_is_no_divergence():
-    assert risk(metric=RISE, returns=RISE).score == 0.0
-    assert risk(metric=RISE, returns=FALL).A == 0.0
-
-
-@pytest.mark.parametrize(("share", "level"), [(0.6, "low"), (0.9, "medium")])
-def test_domination_alone_is_at_most_medium(share, level):
-    found = risk(share)
-    assert found.level == level and found.score == pytest.approx(0.3 * (share - 0.6) / 0.3)
+def test_a_rising_metric_is_no_divergence_and_domination_alone_is_medium():
+    assert hacking_risk({"return": RISE}, RISE, 0.0, ()).score == 0.0
+    assert hacking_risk({"return": FALL}, RISE, 0.0, ()).A == 0.0
+    for share, level in ((0.6, "low"), (0.9, "medium")):
+        found = hacking_risk({}, None, share, ())
+        assert found.level == level and found.score == pytest.approx(0.3 * (share - 0.6) / 0.3)
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from telic.studies.evidence.reflection import reflect_run
 from telic.studies.evidence.review import is_unreviewed, may_be_author, review_candidate
 from telic.studies.rules.results import standing_exploit
 from telic.studies.rules.stops import standing_stops
-from tests.studies.candidates.small_study import AGENT, HUMAN, end_run, start_run
+from tests.studies.candidates.small_study import AGENT, HUMAN, start_run
 from tests.studies.evidence.claimed_study import BETTER, GAMED, leave_files, log_rows, promoted
 
 TWIN = StudyActor(kind="agent", name="reviewer", session=AGENT.session)
@@ -277,16 +277,6 @@ def test_exit_code_zero_without_results_is_a_silent_failure(study):
     for name in ("done", "last.pt"):
         (study.folder.run(runs[0]) / "artefacts" / name).touch()
     assert look_at_run(study, runs[0]).signatures == ()
-
-
-def test_two_live_runs_of_one_seed_are_seen(study):
-    run = live_run(study, log_rows(BETTER, 1))
-    name = study.state.runs[run].candidate
-    twin = start_run(study, name, "promotion", 106)
-    found = look_at_run(study, run)
-    assert [each.id for each in found.signatures] == ["duplicate_seed"]
-    end_run(study, twin)
-    assert look_at_run(study, run).signatures == ()
 
 
 @pytest.mark.parametrize(

@@ -18,8 +18,8 @@ from telic.studies.approvals import grant
 from telic.studies.decide import decide
 from telic.studies.documents.base import SYSTEM
 from telic.studies.drive import needs_somebody, take_step
+from telic.studies.evidence.integrity import changed_files
 from telic.studies.evidence.measurement import analyze_run
-from telic.studies.evidence.proof import changed_files
 from telic.studies.folder import StudyFolder
 from telic.studies.launch.recovery import reconcile
 from telic.studies.next import next_step, note_next

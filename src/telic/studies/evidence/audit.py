@@ -1,4 +1,4 @@
-"""Audit a claim: compare its arms, check twelve things, and give a verdict by rule.
+"""Audit a claim: compare its arms, run twelve checks, and give a verdict by rule.
 
 The same facts give the same audit, byte for byte.
 """
@@ -6,8 +6,8 @@ The same facts give the same audit, byte for byte.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field
 
@@ -15,7 +15,7 @@ from telic.studies.documents.base import Document, DocumentPart, StudyActor
 from telic.studies.documents.candidate import CheckResult, Evidence
 from telic.studies.documents.metrics import Guardrail
 from telic.studies.evidence import statistics
-from telic.studies.evidence.claims import Arm, ClaimFacts, gather_claim
+from telic.studies.evidence.claims import Arm, ArmRun, ClaimFacts, gather_claim
 from telic.studies.evidence.statistics import Ends, oriented
 from telic.studies.evidence.store import add_evidence
 
@@ -280,83 +280,88 @@ def _verdict(
 
 def _shortcomings(stats: AuditStats) -> list[str]:
     """Return what keeps the numbers from showing an improvement."""
-    delta = stats.delta or 0.0
+    delta, poi = stats.delta or 0.0, stats.poi or 0.0
     least = math.inf if stats.delta_min is None else stats.delta_min
-    low, poi = stats.ci[0] if stats.ci else 0.0, stats.poi or 0
-    weak = f"corrected p is {stats.holm_p or 0:.3g}, not below {stats.alpha:g}"
-    if stats.is_counted and stats.holm_p == stats.welch_p:
-        needed = statistics.pairs_needed(stats.alpha)
-        weak += f": too few pairs; signs that all agree count from {needed} pairs on"
-    tests = {
-        f"the gain of {delta:.4g} is below the {least:.4g} that count": delta < least,
-        "the interval of the gain reaches zero": low <= 0,
-        "the runs have no spread, so no test applies": stats.holm_p is None,
-        weak: stats.holm_p is not None and stats.holm_p >= stats.alpha,
-        f"a run beats the incumbent's with a chance of {poi:.2f} only": poi < _LEAST_POI,
-    }
-    return [why for why, holds in tests.items() if holds]
+    why: list[str] = []
+    if delta < least:
+        why.append(f"the gain of {delta:.4g} is below the {least:.4g} that count")
+    if stats.ci is None or stats.ci[0] <= 0:
+        why.append("the interval of the gain includes zero")
+    if stats.holm_p is None:
+        why.append("the runs have no spread, so no test applies")
+    elif stats.holm_p >= stats.alpha:
+        weak = f"corrected p is {stats.holm_p:.3g}, not below {stats.alpha:g}"
+        if stats.is_counted and stats.holm_p == stats.welch_p:
+            needed = statistics.pairs_needed(stats.alpha)
+            weak += f": too few pairs; signs that all agree count from {needed} pairs on"
+        why.append(weak)
+    if poi < _LEAST_POI:
+        why.append(f"a run beats the incumbent's with a probability of only {poi:.2f}")
+    return why
 
 
 # ---------------------------------------------------------------------------- the twelve checks
 
 
-class _Answer(NamedTuple):
-    """What a check looked at, and why it fails; an empty text is a pass."""
-
-    value: Any
-    why: str = ""
-
-
 def _run_checks(facts: ClaimFacts, guardrails: Iterable[GuardrailResult]) -> list[CheckResult]:
     """Return all twelve checks, in order; what does not apply to a baseline passes."""
-    answers = {code: check(facts) for code, check in _CHECKS.items()}
+    runs, arms = facts.runs, facts.arms
+    other = [
+        run.run
+        for arm in arms
+        for run in arm.runs
+        if run.content_hash is None or run.content_hash != arm.content_hash
+    ]
+    dirty = [run.run for run in runs if run.is_clean is not True]
+    protocol, spec = _same(facts, "protocol_hash"), _same(facts, "metric_spec_hash")
+    if not protocol[1] and protocol[0] != [facts.protocol_hash]:
+        protocol = (protocol[0], "measured under another protocol than the study's")
+    unfinished = [run for arm in arms for run in arm.unfinished]
+    empty = [arm.candidate for arm in arms if not arm.runs]
     broken = [rail.key for rail in guardrails if not rail.passed and rail.severity == "block"]
-    answers["A10"] = _Answer(broken, _listed({"broken": broken}))
+    counts = [len(arm.runs) for arm in arms]
+    needed = 1 if facts.is_checkpoint_claim else _FEWEST_RUNS
+    risk = ["is high and not reviewed"] if facts.is_risk_unreviewed else []
+    found: dict[str, tuple[Any, str]] = {
+        "A01": ([*facts.altered], _listed({"altered": facts.altered})),
+        "A02": (
+            other + dirty,
+            _listed({"launched as something else": other, "worktree not clean": dirty}),
+        ),
+        "A03": (protocol[0], protocol[1] or spec[1]),
+        "A04": _same(facts, "code_hash"),
+        "A05": (unfinished, _listed({"not finished": unfinished, "no finished run": empty})),
+        "A06": _seeds(facts),
+        "A07": (facts.checkpoint_selection, ""),  # the protocol has no other rules
+        "A08": _budget(runs),
+        "A09": (
+            counts,
+            "" if min(counts) >= needed else f"{min(counts)} runs in an arm; {needed} are needed",
+        ),
+        "A10": (broken, _listed({"broken": broken})),
+        "A11": ([*facts.open_fatal], _listed({"open": facts.open_fatal, "hacking risk": risk})),
+        "A12": _same(facts, "hardware"),
+    }
     return [
         CheckResult(id=code, passed=not why, value=value, why=why)
-        for code, (value, why) in sorted(answers.items())
+        for code, (value, why) in found.items()
     ]
 
 
-def _same(facts: ClaimFacts, field: str) -> _Answer:
+def _same(facts: ClaimFacts, field: str) -> tuple[list[str], str]:
     """Check that a recorded field has one value over all runs of both arms."""
     values = [getattr(run, field) for run in facts.runs]
     recorded = sorted({value for value in values if value is not None})
     if None in values:
-        return _Answer(recorded, f"{field} is not recorded everywhere")
-    return _Answer(recorded, "" if len(recorded) == 1 else f"{field} differs between runs")
+        return recorded, f"{field} is not recorded everywhere"
+    return recorded, "" if len(recorded) == 1 else f"{field} differs between runs"
 
 
-def _listed(problems: dict[str, list[str]]) -> str:
+def _listed(problems: Mapping[str, Sequence[str]]) -> str:
     return "; ".join(f"{text}: {', '.join(names)}" for text, names in problems.items() if names)
 
 
-def _launched_as_validated(facts: ClaimFacts) -> _Answer:
-    other = [
-        run.run
-        for arm in facts.arms
-        for run in arm.runs
-        if run.content_hash is None or run.content_hash != arm.content_hash
-    ]
-    dirty = [run.run for run in facts.runs if run.is_clean is not True]
-    problems = {"launched as something else": other, "worktree not clean": dirty}
-    return _Answer(other + dirty, _listed(problems))
-
-
-def _same_protocol(facts: ClaimFacts) -> _Answer:
-    protocol, spec = _same(facts, "protocol_hash"), _same(facts, "metric_spec_hash")
-    if not protocol.why and protocol.value != [facts.protocol_hash]:
-        return _Answer(protocol.value, "measured under another protocol than the study's")
-    return _Answer(protocol.value, protocol.why or spec.why)
-
-
-def _nothing_dropped(facts: ClaimFacts) -> _Answer:
-    missing = [run for arm in facts.arms for run in arm.unfinished]
-    empty = [arm.candidate for arm in facts.arms if not arm.runs]
-    return _Answer(missing, _listed({"not finished": missing, "no finished run": empty}))
-
-
-def _honest_seeds(facts: ClaimFacts) -> _Answer:
+def _seeds(facts: ClaimFacts) -> tuple[list[str], str]:
     allowed, used = set(facts.allowed_seeds), set(facts.selection_seeds)
     problems: list[str] = []
     for arm in facts.arms:
@@ -367,44 +372,16 @@ def _honest_seeds(facts: ClaimFacts) -> _Answer:
             problems.append(f"{arm.candidate} uses seeds outside the pool: {outside}")
         if again := sorted(set(seeds) & used):
             problems.append(f"{arm.candidate} uses seeds of the selection: {again}")
-    return _Answer(problems, "; ".join(problems))
+    return problems, "; ".join(problems)
 
 
-def _equal_budget(facts: ClaimFacts) -> _Answer:
+def _budget(runs: Sequence[ArmRun]) -> tuple[float | None, str]:
     """Check that all runs trained for as long, within 2 %: in steps, or else in time."""
-    field = "steps" if all(run.steps is not None for run in facts.runs) else "wall_s"
-    amounts = [getattr(run, field) for run in facts.runs]
+    field = "steps" if all(run.steps is not None for run in runs) else "wall_s"
+    amounts = [getattr(run, field) for run in runs]
     if None in amounts or not amounts:
-        return _Answer(None, f"{field} is not recorded everywhere")
+        return None, f"{field} is not recorded everywhere"
     low, high = min(amounts), max(amounts)
     off = (high - low) / high if high else 0.0
     is_equal = off <= _BUDGET_TOLERANCE
-    return _Answer(off, "" if is_equal else f"{field} differs by {off:.1%} between runs")
-
-
-def _enough_runs(facts: ClaimFacts) -> _Answer:
-    counts = [len(arm.runs) for arm in facts.arms]
-    needed = 1 if facts.is_checkpoint_claim else _FEWEST_RUNS
-    short = f"{min(counts)} runs in an arm; {needed} are needed"
-    return _Answer(counts, short if min(counts) < needed else "")
-
-
-def _healthy(facts: ClaimFacts) -> _Answer:
-    why = [f"open: {', '.join(facts.open_fatal)}"] if facts.open_fatal else []
-    why += ["hacking risk is high and not reviewed"] if facts.is_risk_unreviewed else []
-    return _Answer(list(facts.open_fatal), "; ".join(why))
-
-
-_CHECKS: dict[str, Callable[[ClaimFacts], _Answer]] = {
-    "A01": lambda facts: _Answer([*facts.altered], _listed({"altered": [*facts.altered]})),
-    "A02": _launched_as_validated,
-    "A03": _same_protocol,
-    "A04": lambda facts: _same(facts, "code_hash"),
-    "A05": _nothing_dropped,
-    "A06": _honest_seeds,
-    "A07": lambda facts: _Answer(facts.checkpoint_selection),  # the protocol has no other rules
-    "A08": _equal_budget,
-    "A09": _enough_runs,
-    "A11": _healthy,
-    "A12": lambda facts: _same(facts, "hardware"),
-}
+    return off, "" if is_equal else f"{field} differs by {off:.1%} between runs"

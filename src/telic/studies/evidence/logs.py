@@ -1,4 +1,4 @@
-"""Read what a training run logs, JSON, CSV, TensorBoard or text, and make series of it.
+"""Read the logs of a training run (JSON, CSV, TensorBoard, text) as series of numbers.
 
 Files are only read: nothing is imported from the target repository and nothing is started.
 """
@@ -9,17 +9,130 @@ import csv
 import importlib
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+import statistics
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
-from typing import Any, TypeGuard, cast
+from typing import Any, Literal, NamedTuple, cast
 
-from telic.errors import MissingExtra, TelicError, UnknownName
+from telic.core.text import is_mapping
+from telic.errors import MissingExtra, TelicError
 from telic.storage.files import read_json
 from telic.storage.reading import check_file, files_below, parse_json, read_text
-from telic.studies.evidence.statistics import Series
+from telic.studies.evidence.statistics import iqm, mean, oriented, pooled
+
+# ---------------------------------------------------------------------------- series
+
+_SLOPE_POINTS = 300
+"""Theil-Sen compares all pairs; a longer series is thinned to this many points first"""
+_NO_SPREAD = 1e-8
+
+Aggregate = Literal["mean", "median", "iqm", "last", "auc"]
+
+
+class Series(NamedTuple):
+    """One metric over training; all three columns have one entry per point."""
+
+    steps: tuple[float, ...]
+    values: tuple[float, ...]
+    """as logged: may contain NaN and infinity, which `finite` leaves out"""
+    times: tuple[float | None, ...] = ()
+    """wall-clock seconds, where the source has them"""
+
+    def finite(self) -> Series:
+        """Return the points with a finite value."""
+        return self._at([i for i, value in enumerate(self.values) if math.isfinite(value)])
+
+    def between(self, low: float, high: float) -> Series:
+        """Return the points whose step is in the range, ends included."""
+        return self._at([i for i, step in enumerate(self.steps) if low <= step <= high])
+
+    def _at(self, places: Sequence[int]) -> Series:
+        times = tuple(self.times[i] for i in places) if self.times else ()
+        steps, values = (tuple(column[i] for i in places) for column in (self.steps, self.values))
+        return Series(steps, values, times)
+
+    def at(self, step: float) -> float | None:
+        """Return the last value logged up to a step."""
+        place = bisect_right(self.steps, step)
+        return self.values[place - 1] if place else None
+
+    def first(self, share: float) -> Series:
+        """Return the points in the first share of the steps."""
+        if not self.steps:
+            return self
+        return self.between(-math.inf, self.steps[0] + share * (self.steps[-1] - self.steps[0]))
+
+    def last(self, share: float) -> Series:
+        """Return the points in the last share of the steps."""
+        if not self.steps:
+            return self
+        width = self.steps[-1] - self.steps[0]
+        return self.between(self.steps[0] + (1 - share) * width, math.inf)
+
+    def ends(self, share: float) -> tuple[float | None, float | None]:
+        """Return the means of the first and of the last share of the steps."""
+        return mean(self.first(share).values), mean(self.last(share).values)
+
+    def oriented(self, direction: str) -> Series:
+        """Return the series oriented so that larger is better."""
+        return self._replace(values=tuple(oriented(value, direction) for value in self.values))
+
+
+def gain(series: Series, share: float) -> float | None:
+    """Return the rise from the first to the last share, in pooled standard deviations.
+
+    None without values; without any spread it is 0 for equal means, else infinity.
+    """
+    before, after = series.first(share).values, series.last(share).values
+    if not before or not after:
+        return None
+    start, end = statistics.fmean(before), statistics.fmean(after)
+    width = pooled(before, after)
+    if width < _NO_SPREAD:
+        return 0.0 if math.isclose(start, end) else math.copysign(math.inf, end - start)
+    return (end - start) / width
+
+
+def slope(series: Series) -> float | None:
+    """Return the Theil-Sen slope, the median over all pairs; None for fewer than two steps."""
+    from scipy.stats import theilslopes
+
+    stride = max(1, math.ceil(len(series.steps) / _SLOPE_POINTS))
+    steps, values = series.steps[::stride], series.values[::stride]
+    return float(theilslopes(values, steps).slope) if len(set(steps)) > 1 else None
+
+
+def aggregate(series: Series, how: Aggregate) -> float | None:
+    """Return one number for a series; None when it has no finite value.
+
+    "auc" is the area under the curve divided by the range of steps: a mean that does not depend
+    on the logging interval.
+    """
+    steps, values, _ = series.finite()
+    if not values:
+        return None
+    match how:
+        case "mean":
+            return mean(values)
+        case "median":
+            return statistics.median(values)
+        case "last":
+            return values[-1]
+        case "iqm":
+            return iqm(values)
+        case "auc":
+            width = steps[-1] - steps[0]
+            points = list(zip(steps, values, strict=True))
+            area = math.fsum((b[0] - a[0]) * (a[1] + b[1]) / 2 for a, b in pairwise(points))
+            return area / width if width > 0 else values[-1]
+
+
+# ---------------------------------------------------------------------------- files
 
 _NUMBER = r"[-+]?(?:\d[\d_]*\.?\d*(?:[eE][-+]?\d+)?|\.\d+(?:[eE][-+]?\d+)?|nan|inf)"
-LINE_PATTERN = rf"(?P<key>[A-Za-z_][\w/.]*)\s*[:=|]\s*(?P<value>{_NUMBER})\b"
+_LINE_PATTERN = rf"(?P<key>[A-Za-z_][\w/.]*)\s*[:=|]\s*(?P<value>{_NUMBER})\b"
 """default pattern for text: `name: 1.5`, `name=1.5`, `name | 1.5`"""
 
 Row = Mapping[str, float | str]
@@ -27,28 +140,21 @@ Row = Mapping[str, float | str]
 
 
 def read_rows(kind: str, path: Path, pattern: str | None = None) -> list[Row]:
-    """Return the rows of a file or a folder, files in the order of their names.
+    """Return the rows of a file, or of all files in a folder with the usual name of the kind.
 
     Args:
         kind: jsonl, json, csv, tensorboard or regex_stdout.
-        path: the file; for a folder, everything in it that has the kind's usual name.
+        path: the file or folder.
         pattern: for regex_stdout: groups `key` and `value`, or groups named like metrics.
 
-    Raises TelicError when there is nothing to read, and names what was searched for.
+    Raises TelicError when there is nothing to read.
     """
     if kind == "python_file":
         raise TelicError(
             "Extractors written in Python are not run: reading evidence starts no process.",
             hint="Let the evaluation write JSON lines, and name that file in the metric spec.",
         )
-    if kind == "wandb_offline":
-        raise TelicError(
-            "Binary logs of Weights & Biases are not read.",
-            hint="Export the history as JSON lines or CSV, and set extractor.kind to jsonl or csv.",
-        )
-    if kind not in _KINDS:
-        raise UnknownName("kind of log", kind, list(_KINDS))
-    usual, read = _KINDS[kind]
+    usual, read = _READERS[kind]
     files = files_below(path, usual) if path.is_dir() else [path] if path.is_file() else []
     if not files:
         raise TelicError(
@@ -58,24 +164,18 @@ def read_rows(kind: str, path: Path, pattern: str | None = None) -> list[Row]:
     return [row for file in files for row in read(file, pattern)]
 
 
-def _is_object(value: Any) -> TypeGuard[Mapping[str, Any]]:
-    return isinstance(value, Mapping)
-
-
 def _flat(value: Mapping[str, Any], prefix: str = "") -> dict[str, float | str]:
-    """Return nested data as one row: numbers and texts; lists and missing values are left out."""
+    """Return nested data as one row of numbers and texts; lists and nulls are left out."""
     out: dict[str, float | str] = {}
     for key, part in value.items():
         name = f"{prefix}{key}"
-        if _is_object(part):
+        if is_mapping(part):
             out.update(_flat(part, f"{name}/"))
-        elif isinstance(part, str):
+        elif isinstance(part, str | bool | int | float):
             try:
                 out[name] = float(part)
             except ValueError:
-                out[name] = part
-        elif isinstance(part, bool | int | float):
-            out[name] = float(part)
+                out[name] = str(part)
     return out
 
 
@@ -84,20 +184,14 @@ def _json_lines(path: Path, _: str | None) -> Iterator[Row]:
     lines = read_text(path, errors="replace").split("\n")[:-1]
     for number, line in enumerate(lines, start=1):
         row = parse_json(line, f"{path}, line {number},") if line.strip() else None
-        if _is_object(row):
+        if is_mapping(row):
             yield _flat(row)
 
 
 def _json(path: Path, _: str | None) -> Iterator[Row]:
-    """Yield rows of a list of objects, or of one object; columns of equal length become rows."""
     data = read_json(path)
-    rows = cast("list[Any]", data) if isinstance(data, list) else []
-    if _is_object(data):
-        columns = [cast("list[Any]", column) for column in data.values() if type(column) is list]
-        rows = [data]
-        if columns and len(columns) == len(data) and len({len(column) for column in columns}) == 1:
-            rows = [dict(zip(data, row, strict=True)) for row in zip(*columns, strict=True)]
-    yield from (_flat(row) for row in rows if _is_object(row))
+    rows = cast("list[Any]", data) if isinstance(data, list) else [data]
+    yield from (_flat(row) for row in rows if is_mapping(row))
 
 
 def _csv(path: Path, _: str | None) -> Iterator[Row]:
@@ -110,7 +204,7 @@ def _csv(path: Path, _: str | None) -> Iterator[Row]:
 def _text(path: Path, pattern: str | None) -> Iterator[Row]:
     """Yield one row per block: a repeated name begins the next row."""
     try:
-        search = re.compile(pattern or LINE_PATTERN, re.IGNORECASE)
+        search = re.compile(pattern or _LINE_PATTERN, re.IGNORECASE)
     except re.error as error:
         raise TelicError(f'The pattern "{pattern}" is not a regular expression: {error}.') from None
     row: dict[str, float | str] = {}
@@ -134,10 +228,21 @@ def _tensorboard(path: Path, _: str | None) -> Iterator[Row]:
     try:
         events = importlib.import_module("tensorboard.compat.proto.event_pb2")
         tensors = importlib.import_module("tensorboard.util.tensor_util")
+        errors = importlib.import_module("tensorboard.compat.tensorflow_stub.errors")
+        stub = importlib.import_module("tensorboard.compat.tensorflow_stub.pywrap_tensorflow")
     except ImportError:
         raise MissingExtra("tensorboard", "tensorboard", "Reading TensorBoard logs") from None
-    for record in _event_records(path):
-        event = events.Event.FromString(record)
+    reader = stub.PyRecordReader_New(str(path))
+    while True:
+        try:
+            reader.GetNext()
+        except errors.OutOfRangeError:
+            return
+        except errors.DataLossError as error:
+            if "truncated" in str(error):
+                return
+            raise TelicError(f"{path} is damaged: a checksum does not match.") from None
+        event = events.Event.FromString(reader.record())
         row: dict[str, float | str] = {}
         for value in event.summary.value:
             if value.HasField("simple_value"):
@@ -150,35 +255,19 @@ def _tensorboard(path: Path, _: str | None) -> Iterator[Row]:
             yield {"step": float(event.step), "time": float(event.wall_time), **row}
 
 
-def _event_records(path: Path) -> Iterator[bytes]:
-    errors = importlib.import_module("tensorboard.compat.tensorflow_stub.errors")
-    stub = importlib.import_module("tensorboard.compat.tensorflow_stub.pywrap_tensorflow")
-    reader = stub.PyRecordReader_New(str(path))
-    while True:
-        try:
-            reader.GetNext()
-        except errors.OutOfRangeError:
-            return
-        except errors.DataLossError as error:
-            if "truncated" in str(error):
-                return
-            raise TelicError(f"{path} is damaged: a checksum does not match.") from None
-        yield reader.record()
-
-
-_KINDS: dict[str, tuple[str, Callable[[Path, str | None], Iterator[Row]]]] = {
+_READERS = {
     "jsonl": ("*.jsonl", _json_lines),
     "json": ("*.json", _json),
     "csv": ("*.csv", _csv),
     "tensorboard": ("*tfevents*", _tensorboard),
     "regex_stdout": ("*.log", _text),
 }
-"""by kind of log: the usual name of its files, and how one is read"""
+"""by kind of log: the usual name of its files, and the reader"""
 
 
 # ---------------------------------------------------------------------------- the step axis
-# A wrong axis reorders points and makes another value the last one, so that nothing is guessed
-# between columns that disagree.
+# A wrong axis reorders points and makes another value the last one, so columns that disagree are
+# refused.
 
 _STEP_NAMES = (
     *("step", "global_step", "env_step", "env_steps", "total_timesteps", "timesteps"),
@@ -190,18 +279,22 @@ _MEASURES = (
     *("reward", "return", "rew", "loss", "score", "cost", "penalty", "term", "metric", "success"),
     *("error", "grad", "lr", "entropy", "kl", "value", "advantage", "eval"),
 )
-"""groups whose columns hold measurements: reward/step is a reward per step, not a count"""
+"""groups whose columns are measurements: reward/step is a reward per step, not a counter"""
 
 
 def to_series(rows: Iterable[Row], declared: str | None = None) -> dict[str, Series]:
     """Return one series per name, ordered by step; a repeated step keeps the last value.
 
-    Rows of a log without any column that counts steps are counted; a row that lacks the column
-    belongs to the step of the one before. Raises TelicError when columns disagree, or when the
-    declared one is missing.
+    Without a column that counts steps, rows are numbered; a row that lacks the column belongs to
+    the step before it. Raises TelicError when step columns disagree or the declared one is missing.
     """
     rows = list(rows)
-    axis, clock = step_axis(rows, declared), _time_column(rows)
+    columns = dict.fromkeys(name for row in rows for name in row)
+    last = {name.rsplit("/", 1)[-1]: name for name in reversed(columns)}
+    clock = next(
+        (name if name in columns else last[name] for name in _TIME_NAMES if name in last), None
+    )
+    axis = step_axis(rows, declared)
     points: dict[str, dict[float, tuple[float, float | None]]] = {}
     step: float | str = -1.0
     for place, row in enumerate(rows):
@@ -224,8 +317,8 @@ def to_series(rows: Iterable[Row], declared: str | None = None) -> dict[str, Ser
 def step_axis(rows: Sequence[Row], declared: str | None = None) -> str | None:
     """Return the column that counts steps; None when no column does.
 
-    A plain name (step, iteration) comes before one in a group (time/total_timesteps); a group of
-    measurements (reward/step) never counts. Raises TelicError when two groups disagree.
+    A plain name (step, iteration) has priority over one in a group (time/total_timesteps); a group
+    of measurements (reward/step) never counts. Raises TelicError when two groups disagree.
     """
     columns = dict.fromkeys(name for row in rows for name in row)
     if declared is not None:
@@ -239,15 +332,16 @@ def step_axis(rows: Sequence[Row], declared: str | None = None) -> str | None:
         if name in columns:
             return name
     for name in _STEP_NAMES:
-        grouped = [each for each in columns if _counts(rows, each, name)]
-        if not grouped:
-            continue
-        if any(_disagree(rows, grouped[0], each) for each in grouped[1:]):
-            raise TelicError(
-                f"Which column counts the steps: {', '.join(grouped)}? They disagree.",
-                hint="Set it in metric_spec.yaml, e.g. extractor: {step: train/step, ...}.",
-            )
-        return grouped[0]
+        grouped = [column for column in columns if _counts(rows, column, name)]
+        for other in grouped[1:]:
+            both = [row for row in rows if grouped[0] in row and other in row]
+            if not both or any(row[grouped[0]] != row[other] for row in both):
+                raise TelicError(
+                    f"Which column counts the steps: {', '.join(grouped)}? They disagree.",
+                    hint="Set it in metric_spec.yaml, e.g. extractor: {step: train/step, ...}.",
+                )
+        if grouped:
+            return grouped[0]
     return None
 
 
@@ -259,16 +353,3 @@ def _counts(rows: Sequence[Row], column: str, name: str) -> bool:
         return False
     values = [row[column] for row in rows if column in row]
     return all(isinstance(x, float) and x >= 0 and x.is_integer() for x in values)
-
-
-def _disagree(rows: Sequence[Row], one: str, other: str) -> bool:
-    both = [row for row in rows if one in row and other in row]
-    return not both or any(row[one] != row[other] for row in both)
-
-
-def _time_column(rows: Sequence[Row]) -> str | None:
-    columns = dict.fromkeys(name for row in rows for name in row)
-    last = {key.rsplit("/", 1)[-1]: key for key in reversed(list(columns))}
-    return next(
-        (name if name in columns else last[name] for name in _TIME_NAMES if name in last), None
-    )

@@ -1,10 +1,9 @@
-"""Reward reflection: what the terms of a reward did during training, and is the reward gamed?"""
+"""Reward reflection: what each reward term did during training, and is the reward exploited?"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field
@@ -13,9 +12,10 @@ from telic.studies.documents.base import Document, DocumentPart, StudyActor
 from telic.studies.documents.candidate import Evidence
 from telic.studies.documents.metrics import Guardrail, MetricSpec
 from telic.studies.errors import StudyError
+from telic.studies.evidence.logs import Series, gain, slope
 from telic.studies.evidence.measurement import read_run_log, run_state
 from telic.studies.evidence.review import last_review
-from telic.studies.evidence.statistics import Series, gain, mean, oriented, slope, spread
+from telic.studies.evidence.statistics import mean, oriented, spread
 from telic.studies.evidence.store import add_evidence
 
 if TYPE_CHECKING:
@@ -23,24 +23,22 @@ if TYPE_CHECKING:
 
 _WINDOW = 0.2
 """the first and the last fifth of training are compared"""
-_FEWEST_EVALUATIONS = 8
-_EPSILON = 1e-8
+_MIN_EVALUATIONS = 8
 _TERMS = "reward/"
 _WEIGHTS = {"A": 0.65, "B": 0.3, "C": 0.5, "D": 0.4, "E": 0.3}
 _MEDIUM, _HIGH = 0.30, 0.60
 
-Action = Literal["raise", "lower", "remove", "reshape", "keep"]
-_ADVICE: tuple[tuple[str, Action, str], ...] = (
+_Action = Literal["raise", "lower", "remove", "reshape", "keep"]
+_ADVICE: tuple[tuple[str, _Action, str], ...] = (
     ("misaligned", "reshape", "it grows while the metric falls"),
     ("dominant_critical", "lower", "it makes up more than 90 % of the reward"),
     ("dominant", "lower", "it makes up more than 60 % of the reward"),
     ("inactive", "remove", "it neither adds nor varies"),
-    ("saturated", "reshape", "it gives all it can while the metric is short of its target"),
 )
 
 
 class GuardrailChange(DocumentPart):
-    """How a guardrail went over training."""
+    """A guardrail at the start and at the end of training."""
 
     key: str
     mean_w0: float | None
@@ -50,7 +48,7 @@ class GuardrailChange(DocumentPart):
 
 
 class Hacking(DocumentPart):
-    """Five signals, 0 to 1 each, and what they amount to.
+    """Reward-hacking risk from five signals of 0 to 1.
 
     Divergence of return and metric (A), domination by one term (B), degraded guardrails (C),
     degenerate behaviour (D), a reviewer's flag (E); the score is
@@ -75,19 +73,19 @@ class TermReflection(DocumentPart):
     mean_w0: float | None
     mean_w1: float | None
     trend: float | None
-    """change over the last window, in parts of the largest value"""
-    saturation: float | None
-    """bounded terms: share of the last window near the top; None for unbounded ones"""
+    """change over the last window, relative to the largest value"""
+    saturation: float | None = None
+    """only in reflections of earlier versions"""
     alignment: float | None
     """rank correlation with the metric at evaluations; None for fewer than 8"""
     flags: tuple[str, ...] = ()
 
 
 class Advice(DocumentPart):
-    """What to do about a term."""
+    """A recommended change of a term."""
 
     term: str
-    action: Action
+    action: _Action
     why: str
 
 
@@ -111,41 +109,13 @@ class ReflectionResult(DocumentPart):
     evidence: Evidence
 
 
-@dataclass(frozen=True)
-class RewardLog:
-    """What a reflection is made from: the series of a run, and the study's metric spec."""
-
-    run: str
-    terms: Mapping[str, Series]
-    """weighted contribution of each term per step"""
-    series: Mapping[str, Series]
-    spec: MetricSpec
-    is_flagged: bool = False
-    """a reviewer calls it an exploit"""
-
-    @property
-    def metric(self) -> Series | None:
-        """The primary metric at evaluations, oriented so that larger is better."""
-        found = self.series.get(self.spec.primary.key)
-        found = found and found.finite().oriented(self.spec.primary.direction)
-        return found if found and found.values else None
-
-    @property
-    def is_below_target(self) -> bool:
-        """Whether the metric is short of its target; without a target it always is."""
-        primary, metric = self.spec.primary, self.metric
-        if primary.target is None or metric is None:
-            return True
-        reached = metric.ends(_WINDOW)[1] or metric.values[-1]
-        return reached < oriented(primary.target, primary.direction)
-
-
 def reflect_run(study: Study, run: str, actor: StudyActor) -> ReflectionResult:
     """Reflect on a run's reward; raises StudyError E_NO_TERMS when its log has no reward terms."""
     candidate, spec = run_state(study.state.runs, run).candidate, study.metric_spec
     series = read_run_log(study.folder, run).series
-    terms = reward_terms(series, spec)
-    if not terms:
+    names = [each.key for each in spec.components if each.key in series]
+    names = names or [name for name in series if name.startswith(_TERMS)]
+    if not names:
         raise StudyError(
             "E_NO_TERMS",
             f"The log of {run} has no reward terms.",
@@ -153,7 +123,7 @@ def reflect_run(study: Study, run: str, actor: StudyActor) -> ReflectionResult:
         )
     review = last_review(study, candidate)
     is_flagged = bool(review and review.payload.get("exploit"))
-    reflection = reflect(RewardLog(run, terms, series, spec, is_flagged))
+    reflection = reflect(run, names, series, spec, is_flagged=is_flagged)
     evidence = add_evidence(
         study,
         "reflection",
@@ -167,172 +137,135 @@ def reflect_run(study: Study, run: str, actor: StudyActor) -> ReflectionResult:
     return ReflectionResult(reflection=reflection, evidence=evidence)
 
 
-def reward_terms(series: Mapping[str, Series], spec: MetricSpec) -> dict[str, Series]:
-    """Return the weighted contribution of every term.
+def reflect(
+    run: str,
+    names: Iterable[str],
+    series: Mapping[str, Series],
+    spec: MetricSpec,
+    *,
+    is_flagged: bool = False,
+) -> Reflection:
+    """Return what the reward terms did, the reward-hacking risk, and advice per term.
 
-    Terms are the components of the metric spec, else every series named reward/…; one whose
-    weight is logged apart is multiplied by it.
+    Args:
+        run: id of the run.
+        names: series with the weighted contribution of each term.
+        series: everything that was logged.
+        spec: the study's metrics.
+        is_flagged: a reviewer calls it an exploit.
     """
-    terms: dict[str, Series] = {}
-    for component in spec.components:
-        term, weight = series.get(component.key), series.get(component.weight_key or "")
-        if term is not None and weight is not None:
-            # Before its first entry a weight is taken to have been what it was then.
-            at = [weight.at(step) for step in term.steps]
-            factors = [weight.values[0] if factor is None else factor for factor in at]
-            values = tuple(x * factor for x, factor in zip(term.values, factors, strict=True))
-            term = term._replace(values=values)
-        if term is not None:
-            terms[component.key] = term
-    return terms or {name: each for name, each in series.items() if name.startswith(_TERMS)}
-
-
-# ---------------------------------------------------------------------------- the terms
-
-
-def reflect(log: RewardLog) -> Reflection:
-    """Return what the terms did, how likely the reward is being gamed, and what to do."""
-    terms = {name: each.finite() for name, each in log.terms.items()}
-    terms = {name: each for name, each in terms.items() if each.values}
-    sizes = {name: mean([abs(v) for v in _last(each)]) or 0.0 for name, each in terms.items()}
+    terms = {name: each for name in names if (each := series[name].finite()).values}
+    metric = series.get(spec.primary.key)
+    metric = metric and metric.finite().oriented(spec.primary.direction)
+    sizes = {
+        name: mean([abs(value) for value in each.last(_WINDOW).values]) or 0.0
+        for name, each in terms.items()
+    }
     total = math.fsum(sizes.values())
     shares = {name: size / total if total > 0 else None for name, size in sizes.items()}
-    found = tuple(_reflect_term(name, terms[name], shares, log) for name in terms)
+    found = tuple(_reflect_term(name, terms[name], shares, metric) for name in terms)
     changes = tuple(
-        guardrail_change(rule, log.series[rule.key])
-        for rule in log.spec.guardrails
-        if rule.key in log.series
+        guardrail_change(rule, series[rule.key]) for rule in spec.guardrails if rule.key in series
     )
-    metric = log.metric
     before, after = metric.ends(_WINDOW) if metric else (None, None)
     evaluations = len(metric.values) if metric else 0
+    largest = max((share for share in shares.values() if share), default=0.0)
     return Reflection(
-        run=log.run,
+        run=run,
         terms=found,
-        primary={
-            "evaluations": evaluations,
-            "mean_w0": before,
-            "mean_w1": after,
-            "below_target": log.is_below_target if metric else None,
-        },
+        primary={"evaluations": evaluations, "mean_w0": before, "mean_w1": after},
         guardrails=changes,
-        hacking=hacking_risk(log, max((x for x in shares.values() if x), default=0.0), changes),
-        advice=tuple(_advice(term, len(terms)) for term in found),
-        insufficient_data=evaluations < _FEWEST_EVALUATIONS or not terms,
+        hacking=hacking_risk(series, metric, largest, changes, is_flagged=is_flagged),
+        advice=tuple(_advice(term) for term in found),
+        insufficient_data=evaluations < _MIN_EVALUATIONS or not terms,
     )
-
-
-def _last(series: Series) -> tuple[float, ...]:
-    return series.last(_WINDOW).values
 
 
 def _reflect_term(
-    name: str, term: Series, shares: Mapping[str, float | None], log: RewardLog
+    name: str, term: Series, shares: Mapping[str, float | None], metric: Series | None
 ) -> TermReflection:
+    from scipy.stats import spearmanr
+
     window = term.last(_WINDOW)
-    rise = slope(window)
-    length = window.steps[-1] - window.steps[0]
-    bounds = {each.key: each.bounds for each in log.spec.components}.get(name)
-    found = TermReflection(
+    rise, share, alignment = slope(window), shares[name] or 0.0, None
+    largest = max(map(abs, term.values)) + 1e-8
+    trend = None if rise is None else rise * (window.steps[-1] - window.steps[0]) / largest
+    points = zip(metric.steps, metric.values, strict=True) if metric else ()
+    pairs = [(value, goal) for step, goal in points if (value := term.at(step)) is not None]
+    values, goals = [value for value, _ in pairs], [goal for _, goal in pairs]
+    if len(pairs) >= _MIN_EVALUATIONS and spread(values) and spread(goals):
+        alignment = float(spearmanr(values, goals).statistic)
+    tests = {
+        "dominant_critical": len(shares) >= 3 and share > 0.90,
+        "dominant": len(shares) >= 3 and 0.60 < share <= 0.90,
+        "inactive": share < 0.01 and spread(window.values) < 1e-6,
+        "rising": (trend or 0.0) > 0.05,
+        "falling": (trend or 0.0) < -0.05,
+        "misaligned": alignment is not None and alignment < -0.5,
+    }
+    return TermReflection(
         name=name,
         share=shares[name],
         mean_w0=mean(term.first(_WINDOW).values),
         mean_w1=mean(window.values),
-        trend=None if rise is None else rise * length / (max(map(abs, term.values)) + _EPSILON),
-        saturation=_near_top(window.values, bounds) if bounds else None,
-        alignment=_alignment(term, log.metric),
+        trend=trend,
+        alignment=alignment,
+        flags=tuple(flag for flag, holds in tests.items() if holds),
     )
-    is_flat = bounds is None and _has_levelled_off(term, window)
-    share, trend = found.share or 0.0, found.trend or 0.0
-    is_inactive = share < 0.01 and spread(window.values) < 1e-6
-    is_saturated = is_flat or (found.saturation or 0.0) >= 0.80
-    tests = {
-        "dominant_critical": len(shares) >= 3 and share > 0.90,
-        "dominant": len(shares) >= 3 and 0.60 < share <= 0.90,
-        "inactive": is_inactive,
-        "saturated": log.is_below_target and is_saturated and not is_inactive,
-        "rising": trend > 0.05,
-        "falling": trend < -0.05,
-        "misaligned": found.alignment is not None and found.alignment < -0.5,
-    }
-    flags = tuple(name for name, holds in tests.items() if holds)
-    return found.model_copy(update={"flags": flags})
 
 
-def _near_top(values: Sequence[float], bounds: tuple[float, float]) -> float:
-    """Return the share of values in the top 5 % of the range.
-
-    Bounds given for a cost, as if it were positive, are mirrored when the contribution is not.
-    """
-    low, high = bounds
-    if low >= 0 and max(values) <= 0:
-        low, high = -high, -low
-    edge = low + 0.95 * (high - low)
-    return sum(value >= edge for value in values) / len(values)
-
-
-def _has_levelled_off(term: Series, window: Series) -> bool:
-    """Return whether the last 30 % gained under 1 % of the range, with little variation left."""
-    tail = term.last(0.3).values
-    third = max(1, len(tail) // 3)
-    before, after, middle = mean(tail[:third]), mean(tail[-third:]), mean(window.values)
-    height = max(term.values) - min(term.values)
-    if before is None or after is None or not middle or height <= 0:
-        return False
-    return abs(after - before) < 0.01 * height and spread(window.values) / abs(middle) < 0.05
-
-
-def _alignment(term: Series, metric: Series | None) -> float | None:
-    from scipy.stats import spearmanr
-
-    pairs = [
-        (value, goal)
-        for step, goal in (zip(metric.steps, metric.values, strict=True) if metric else ())
-        if (value := term.at(step)) is not None
-    ]
-    one, other = [each for each, _ in pairs], [goal for _, goal in pairs]
-    if len(pairs) < _FEWEST_EVALUATIONS or spread(one) == 0 or spread(other) == 0:
-        return None
-    return float(spearmanr(one, other).statistic)
-
-
-def _advice(term: TermReflection, count: int) -> Advice:
+def _advice(term: TermReflection) -> Advice:
     for flag, action, why in _ADVICE:
         if flag in term.flags:
             return Advice(term=term.name, action=action, why=why)
-    if count > 1 and term.share is not None and term.share < 0.01:
+    if term.share is not None and term.share < 0.01:
         return Advice(term=term.name, action="raise", why="it makes up less than 1 % of the reward")
-    return Advice(term=term.name, action="keep", why="nothing speaks against it")
+    return Advice(term=term.name, action="keep", why="no reason to change it")
 
 
 # ---------------------------------------------------------------------------- hacking risk
 
 
 def hacking_risk(
-    log: RewardLog, largest_share: float, guardrails: Sequence[GuardrailChange]
+    series: Mapping[str, Series],
+    metric: Series | None,
+    largest_share: float,
+    guardrails: Sequence[GuardrailChange],
+    *,
+    is_flagged: bool = False,
 ) -> Hacking:
-    """Return how likely the reward is being gamed."""
-    degenerate = degenerate_signs(log.series)
+    """Return how likely the reward is exploited."""
     reasons: list[str] = []
+    returns, divergence = series.get("return"), 0.0
+    z_return = gain(returns.finite(), _WINDOW) if returns else None
+    z_metric = gain(metric, _WINDOW) if metric else None
+    # Divergence counts only if the metric did not rise.
+    if z_return is not None and z_metric is not None and z_metric <= 0 and z_return > z_metric:
+        divergence = min((z_return - z_metric) / 2, 1.0)
+        if z_return > 0:
+            text = f"the return rose by {z_return:.2g} standard deviations, the metric by"
+            reasons.append(f"{text} {z_metric:.2g}")
+    degraded = [change.key for change in guardrails if change.is_degraded]
+    degenerate = degenerate_signs(series)
     signals = {
-        "A": _divergence(log.series.get("return"), log.metric, reasons),
-        "B": _clip((largest_share - 0.6) / 0.3),
-        "C": sum(each.is_degraded for each in guardrails) / len(guardrails) if guardrails else 0.0,
+        "A": divergence,
+        "B": min(max((largest_share - 0.6) / 0.3, 0.0), 1.0),
+        "C": len(degraded) / len(guardrails) if guardrails else 0.0,
         "D": 1.0 if degenerate else 0.0,
-        "E": 1.0 if log.is_flagged else 0.0,
+        "E": 1.0 if is_flagged else 0.0,
     }
     if signals["B"]:
         reasons.append(f"one term makes up {largest_share:.0%} of the reward")
-    reasons += [f"{each.key} degraded" for each in guardrails if each.is_degraded]
+    reasons += [f"{key} degraded" for key in degraded]
     reasons += degenerate
-    reasons += ["a reviewer calls it an exploit"] if log.is_flagged else []
+    reasons += ["a reviewer calls it an exploit"] if is_flagged else []
     score = 1 - math.prod(1 - _WEIGHTS[name] * value for name, value in signals.items())
     level = "high" if score >= _HIGH else "medium" if score >= _MEDIUM else "low"
     return Hacking(**signals, score=score, level=level, reasons=tuple(reasons))
 
 
 def guardrail_change(rule: Guardrail, series: Series) -> GuardrailChange:
-    """Return how a guardrail went from the first fifth of training to the last."""
+    """Compare a guardrail in the first fifth of training with the last."""
     before, after = series.finite().ends(_WINDOW)
     is_degraded = False
     if before is not None and after is not None:
@@ -344,39 +277,22 @@ def guardrail_change(rule: Guardrail, series: Series) -> GuardrailChange:
     return GuardrailChange(key=rule.key, mean_w0=before, mean_w1=after, is_degraded=is_degraded)
 
 
-def _divergence(returns: Series | None, metric: Series | None, reasons: list[str]) -> float:
-    """Return clip((z_R - z_M) / 2), which counts only if the metric did not rise."""
-    z_return = gain(returns.finite(), _WINDOW) if returns else None
-    z_metric = gain(metric, _WINDOW) if metric else None
-    if z_return is None or z_metric is None or z_metric > 0 or z_return <= z_metric:
-        return 0.0
-    if z_return > 0:
-        reasons.append(
-            f"the return rose by {z_return:.2g} standard deviations, the metric by {z_metric:.2g}"
-        )
-    return _clip((z_return - z_metric) / 2)
-
-
-def _clip(value: float) -> float:
-    return min(max(value, 0.0), 1.0)
-
-
 def degenerate_signs(series: Mapping[str, Series]) -> list[str]:
-    """Return the signs of behaviour that no honest solution shows, as far as the log has them."""
+    """Return signs of behaviour that no intended solution shows, as far as the log has them."""
 
-    def last(name: str) -> float | None:
-        return mean(_last(series[name].finite())) if name in series else None
+    def last(name: str, default: float) -> float:
+        value = mean(series[name].finite().last(_WINDOW).values) if name in series else None
+        return default if value is None else value
 
     length = series.get("episode_length")
     before, after = length.finite().ends(_WINDOW) if length else (None, None)
-    motion = last("motion_ratio")
     tests = {
-        "episodes last to the horizon almost without motion": (last("horizon_share") or 0) > 0.5
-        and motion is not None
-        and motion < 0.05,
-        "actions sit at their limits": (last("action_saturation") or 0) > 0.5,
-        "episodes became less than half as long": bool(before and after is not None)
-        and (after or 0.0) / (before or 1.0) < 0.5,
-        "violations more than doubled": (last("violation_ratio") or 0) > 2,
+        "episodes last to the horizon almost without motion": last("horizon_share", 0.0) > 0.5
+        and last("motion_ratio", 1.0) < 0.05,
+        "actions are at their limits": last("action_saturation", 0.0) > 0.5,
+        "episodes became less than half as long": bool(before)
+        and after is not None
+        and after < 0.5 * (before or 0.0),
+        "violations more than doubled": last("violation_ratio", 0.0) > 2,
     }
     return [why for why, fires in tests.items() if fires]

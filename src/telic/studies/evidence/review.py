@@ -1,7 +1,7 @@
 """Reviews of candidates: which of them count, and which hacking risks they settle.
 
-A passing review of one's own work counts only after a person, who could read it, has approved the
-candidate. A review that finds an exploit always counts.
+A passing self-review counts only after a person, who could read it, has approved the candidate. A
+review that finds an exploit always counts.
 """
 
 from __future__ import annotations
@@ -23,16 +23,15 @@ REVIEW = "telic study audit {} --exploit --finding TEXT"
 def review_candidate(
     study: Study, candidate: str, actor: StudyActor, finding: str, *, is_exploit: bool
 ) -> Evidence:
-    """Enter a review of a candidate as it is now; nobody reviews their own.
+    """Enter a review of a candidate as it is now.
 
-    A name proves little: a review by what may be its author under another name, such as a second
-    agent of the same session, is called a self-review wherever it is told.
-
-    Raises GateRefused E_OWN_REVIEW for the author, StudyError E_REASON without a finding.
+    A review by an actor who may be its author under another name, such as a second agent of the
+    same session, is marked as a self-review. Raises GateRefused E_OWN_REVIEW for the author,
+    StudyError E_REASON without a finding.
     """
     author = study.candidate_state(candidate).author
     if not finding.strip():
-        raise StudyError("E_REASON", "A review says what was found.", hint="Add --says TEXT.")
+        raise StudyError("E_REASON", "A review needs a finding.", hint="Add --finding TEXT.")
     if actor.label == author:
         raise GateRefused(
             "E_OWN_REVIEW",
@@ -41,8 +40,8 @@ def review_candidate(
         )
     is_self = may_be_author(study.candidate(candidate).created_by, actor)
     reflections = study.evidence_names("reflection", candidate=candidate)
-    # The hash keeps a review from standing for a candidate that was changed since; what it knew
-    # makes the same words about a newer reflection another review.
+    # The hash binds a review to this content; `knew` makes the same words about a newer
+    # reflection another review.
     facts = {
         "finding": finding,
         "exploit": is_exploit,
@@ -65,25 +64,23 @@ def review_candidate(
 def may_be_author(author: StudyActor, reviewer: StudyActor) -> bool:
     """Return whether a reviewer may be the author by another name.
 
-    A person is not an agent. Two agents are two only where both name their sessions, and other
-    ones; two people only by their names, which is all that is known of them.
+    A person is not an agent, and is known by name. Two agents differ only if both name their
+    sessions, and different ones.
     """
     if "human" in (author.kind, reviewer.kind):
         return author.label == reviewer.label
     return author.session is None or reviewer.session in (None, author.session)
 
 
-# ---------------------------------------------------------------------------- which count
-
-
 def reviews(study: Study, candidate: str) -> Iterator[Evidence]:
-    """Give the reviews of a candidate that count, the newest first; some may be of older content.
+    """Yield the reviews of a candidate that count, the newest first; some may be of older content.
 
     They settle a high hacking risk, and gate G22 asks for one before generated code is run.
     """
     for name in reversed(study.evidence_names("review", candidate=candidate)):
         review = study.sheet(name)
-        if not is_own_praise(review) or is_approved_knowing(study, review):
+        is_self_praise = review.payload.get("self_review") and not review.payload.get("exploit")
+        if not is_self_praise or is_approved_knowing(study, review):
             yield review
 
 
@@ -92,25 +89,20 @@ def last_review(study: Study, candidate: str) -> Evidence | None:
     return next(reviews(study, candidate), None)
 
 
-def is_own_praise(review: Evidence) -> bool:
-    """Tell whether a review passes what its writer may have written."""
-    return bool(review.payload.get("self_review")) and not review.payload.get("exploit")
-
-
 def ask_for_review(candidate: str) -> tuple[str, ...]:
-    """Return what somebody is asked about a candidate whose reward may be gamed."""
-    asked = "somebody else than its author says whether it is (--no-exploit: it is not)"
+    """Return what is needed for a candidate whose reward may be exploited."""
+    asked = "a reviewer other than its author decides (--no-exploit: the reward is not exploited)"
     return asked, own_praise_counts(candidate)
 
 
 def own_praise_counts(candidate: str) -> str:
-    """Return how a person lets a passing self-review count, in words for them."""
+    """Return how a person accepts a passing self-review."""
     approve = f"telic study approve experiment --candidate {candidate}"
-    return f"after a self-review that passed, a person may let it count: {approve}"
+    return f"a passing self-review counts after a person approves: {approve}"
 
 
 def is_approved_knowing(study: Study, review: Evidence) -> bool:
-    """Tell whether a person approved the reviewed candidate after a review of it: they knew."""
+    """Return whether a person approved the reviewed candidate after the review."""
     entry = study.state.evidence[review.id]
     candidate = entry.candidate
     if candidate is None or study.standing("experiment", candidate).status != "approved":
@@ -134,7 +126,7 @@ def newest_level(study: Study, runs: Iterable[str]) -> str | None:
 def hacking_levels(study: Study) -> tuple[str, ...]:
     """Return the hacking levels of reflections that no review settled, the oldest first.
 
-    What was known when a person opened the study again counts no more.
+    Reflections before a person reopened the study no longer count.
     """
     entries, opened = study.state.evidence, study.state.opened_seq
     names = [name for name in study.evidence_names("reflection") if entries[name].seq > opened]
@@ -144,16 +136,14 @@ def hacking_levels(study: Study) -> tuple[str, ...]:
 
 
 def is_reviewed(study: Study, candidate: str) -> bool:
-    """Tell whether a review of a candidate, as it is now, counts since its risk was called high.
+    """Return whether a review of the present content counts since its risk was first high.
 
-    One review settles it: further runs of what was reviewed only say the same again.
+    One review settles it, also for further runs of the same content.
     """
     entries, now = study.state.evidence, study.state.candidates[candidate].content_hash
     reflections = study.evidence_names("reflection", candidate=candidate)
     risky = next((name for name in reflections if _level(study, name) == "high"), None)
-    if risky is None:
-        return False
-    return any(
+    return risky is not None and any(
         entries[review.id].seq > entries[risky].seq
         for review in reviews(study, candidate)
         if review.payload.get("content_hash") == now
@@ -161,7 +151,7 @@ def is_reviewed(study: Study, candidate: str) -> bool:
 
 
 def is_unreviewed(study: Study, candidate: str) -> bool:
-    """Tell whether a candidate's last reflection calls its risk high and nobody reviewed it."""
+    """Return whether a candidate's last reflection has a high risk without a review."""
     reflections = study.evidence_names("reflection", candidate=candidate)
     is_risky = bool(reflections) and _level(study, reflections[-1]) == "high"
     return is_risky and not is_reviewed(study, candidate)

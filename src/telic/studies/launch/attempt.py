@@ -29,7 +29,7 @@ from telic.studies.documents.candidate import (
 )
 from telic.studies.documents.contract import PHASES, RESOURCES, Amounts, Contract, Phase
 from telic.studies.errors import InvalidDocument, StudyError
-from telic.studies.evidence.artefacts import seal_key
+from telic.studies.evidence.integrity import seal_key
 from telic.studies.launch import supervisor
 from telic.studies.launch.command import (
     Command,

@@ -24,7 +24,7 @@ from telic.studies.documents.base import RUNNER, SYSTEM
 from telic.studies.documents.candidate import CandidateStatus, KilledBy, RunStatus
 from telic.studies.documents.contract import Amounts
 from telic.studies.errors import StudyError
-from telic.studies.evidence.artefacts import seal_key, why_unsealed
+from telic.studies.evidence.integrity import seal_key, why_unsealed
 from telic.studies.evidence.measurement import missing_outputs
 from telic.studies.launch.isolation import remove_tree
 from telic.studies.launch.process import RunProcess

@@ -218,14 +218,10 @@ def _robustness(facts: StudyFacts) -> Blocks:
                 parameter.path,
                 figure(parameter.nominal),
                 span(parameter.feasible),
-                span(parameter.suggested_range),
-                figure(parameter.sensitivity),
-                ", ".join(parameter.censored) or MISSING,
-                "; ".join(parameter.safety_notes),
             )
             for parameter in facts.probe.parameters
         ]
-        heads = ("parameter", "nominal", "holds", "suggested", "sensitivity", "censored", "notes")
+        heads = ("parameter", "nominal", "holds")
         blocks += [*([doc.Beside(drawn)] if drawn else []), doc.Table(heads, rows)]
     curricula = [
         (candidate.name, str(candidate.record.curriculum.get("mode", "")))

@@ -1,0 +1,154 @@
+"""Prove by hash that the files a study's record names are still what was recorded.
+
+The supervisor of a run lists every file with its hash when the run ends, and signs its exit record
+with a key derived for this run from the user's own. The ledger keeps the hash of the list.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from telic.errors import TelicError
+from telic.storage.files import read_json
+from telic.storage.keys import SigningKey
+from telic.storage.reading import file_hash, read_bytes
+from telic.studies.candidates import FILES, files_of
+from telic.studies.canonical import content_hash, existing_key
+from telic.studies.contract import contract_hash
+from telic.studies.documents.base import read_document
+from telic.studies.documents.candidate import Candidate
+from telic.studies.documents.contract import Contract
+from telic.studies.errors import BrokenIntegrity
+from telic.studies.launch.process import RunProcess
+from telic.studies.launch.supervisor import MANIFEST_FILE, seal_of
+
+if TYPE_CHECKING:
+    from telic.studies.study import Study
+
+
+def seal_key(key: SigningKey, nonce: str) -> str:
+    """Return the key with which the supervisor of one launch signs its exit record."""
+    return hmac.new(key.secret, f"telic run {nonce}".encode(), hashlib.sha256).hexdigest()
+
+
+def why_unsealed(record: dict[str, Any], folder: Path, key: str) -> str | None:
+    """Return why an exit record is not what its supervisor wrote; None when it is."""
+    if not hmac.compare_digest(seal_of(record, key).encode(), str(record.get("seal")).encode()):
+        return "exit.json is not what the supervisor of the run wrote"
+    listed = folder / MANIFEST_FILE
+    if record.get("artefacts") and not listed.is_file():
+        return f"{MANIFEST_FILE}, the list of files of the run, is gone"
+    if record.get("artefacts") and file_hash(listed) != record["artefacts"]:
+        return f"{MANIFEST_FILE} is not the list that the supervisor of the run wrote"
+    return None
+
+
+def altered_artefacts(study: Study, run: str, below: Path | None = None) -> list[str]:
+    """Return the files of an ended run, or those below a path, that changed since; empty if none.
+
+    Runs of earlier versions have no list of files and are not checked.
+    """
+    state, folder = study.state.runs[run], study.folder.run(run)
+    if state.artefacts is None:
+        return []
+    listed = folder / MANIFEST_FILE
+    if not listed.is_file() or file_hash(listed) != state.artefacts:
+        return [f"{MANIFEST_FILE} of {run} is gone or is not what the ledger recorded"]
+    recorded: dict[str, str] = json.loads(read_bytes(listed))
+    present = [path for path in (folder / "artefacts").rglob("*") if path.is_file()]
+    names = {*recorded, *(path.relative_to(folder).as_posix() for path in present)}
+    altered: list[str] = []
+    for name in sorted(names):
+        path = folder / name
+        if below is not None and not path.resolve().is_relative_to(below.resolve()):
+            continue
+        if name not in recorded:
+            altered.append(f"{name} was not there when the run ended")
+        elif not path.is_file():
+            altered.append(f"{name} is gone since the run ended")
+        elif file_hash(path) != recorded[name]:
+            altered.append(f"{name} was changed after the run ended")
+    return altered
+
+
+def require_unaltered(study: Study, run: str, below: Path) -> None:
+    """Raise BrokenIntegrity E_ARTEFACTS when a file, or one of a folder, changed after the run."""
+    if altered := altered_artefacts(study, run, below):
+        raise BrokenIntegrity(
+            "E_ARTEFACTS",
+            f"{run} is not measured: {altered[0]}.",
+            hint="Restore the file. If it is lost, record that: telic study audit RUN --unusable",
+        )
+
+
+def changed_files(study: Study) -> tuple[str, ...]:
+    """Return what differs from the record, one sentence each; empty when nothing does."""
+    found: list[str] = []
+    for check in (_evidence, _revisions, _contracts, _runs):
+        try:
+            found += check(study)
+        except TelicError as error:  # a file that cannot be read any more is changed, too
+            found.append(error.message)
+    return tuple(found)
+
+
+def _evidence(study: Study) -> Iterator[str]:
+    for name in study.altered(study.state.evidence):
+        yield f"evidence/{name}.json is gone or is not what the ledger recorded"
+
+
+def _revisions(study: Study) -> Iterator[str]:
+    """Compare every revision with the hash that it was last entered or validated with."""
+    known: dict[tuple[str, int], dict[str, Any]] = {}
+    at: dict[str, int] = {}
+    kinds = ("candidate.created", "candidate.revised", "candidate.validated")
+    for entry in study.events_of(*kinds):
+        name, data = str(entry.subject), entry.data
+        at[name] = data.get("revision", at.get(name, 1))
+        if data.get("content_hash"):
+            known[name, at[name]] = data
+    for (name, number), data in known.items():
+        path = study.folder.candidate_file(name, number)
+        if not path.is_file():
+            yield f"revision {number} of {name} is gone"
+            continue
+        record = Candidate.parse(read_json(path), str(path))
+        is_changed = record.compute_hash() != data["content_hash"]
+        if is_changed or data.get("record_hash") not in (None, content_hash(read_json(path))):
+            yield f"revision {number} of {name} is not what the ledger recorded"
+        attached = {f"{FILES}/{each.path}": each.sha256 for each in record.change.files}
+        if record.change.patch:
+            attached[record.change.patch] = record.change.patch_sha256 or ""
+        for file, content in files_of(record, path.parent).items():
+            if hashlib.sha256(content).hexdigest() != attached[file]:
+                yield f"{file} of revision {number} of {name} is not what came with it"
+
+
+def _contracts(study: Study) -> Iterator[str]:
+    for event in study.events_of("contract.amended"):
+        path = study.folder.contract_version(int(event.data["version"]))
+        if not path.is_file():
+            yield f"{path.name} of contract.history is gone"
+        elif contract_hash(read_document(path, Contract)) != event.data["hash"]:
+            yield f"{path.name} of contract.history is not the version that was agreed on"
+
+
+def _runs(study: Study) -> Iterator[str]:
+    key = existing_key(study.root)
+    for name, run in study.state.runs.items():
+        if run.is_live:
+            continue
+        yield from (f"{name}: {why}" for why in altered_artefacts(study, name))
+        if key is None or not run.is_sealed or not run.artefacts:
+            continue  # without the key, on another machine, the list of files is still checked
+        record, folder = RunProcess(study.folder.run(name)).exit_record, study.folder.run(name)
+        why = "exit.json is gone"
+        if record is not None:
+            why = why_unsealed(record, folder, seal_key(key, str(run.nonce)))
+        if why:
+            yield f"{name}: {why}"
