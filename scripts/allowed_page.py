@@ -55,7 +55,7 @@ def page() -> str:
 
 
 def _titled(kind: str) -> str:
-    return f"`{kind}`" if kind in ("info", "mj_data", "mj_model") else kind.capitalize()
+    return f"`{kind}`" if kind == "info" else kind.capitalize()
 
 
 def _entry(title: str, names: Collection[str]) -> str:

@@ -47,8 +47,8 @@ def test_an_example_runs_and_says_something(example, tmp_path, monkeypatch, caps
 )
 def test_a_reward_in_the_documentation_passes_its_probe(page, code):
     import telic
-    from telic.rewards.load import load_reward
     from telic.rewards.probe import probe
+    from telic.rewards.reward import load_reward
 
     env = telic.make("HalfCheetah-v5", num_envs=8, seed=0)
     report = probe(load_reward(code), env)

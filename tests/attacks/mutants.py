@@ -17,8 +17,8 @@ from telic.envs import make
 from telic.errors import RefusedCode, RewardError, TelicError
 from telic.judges.code import JudgeCode
 from telic.judges.failure_modes import failure_modes
-from telic.rewards.load import load_reward
 from telic.rewards.recording import collect
+from telic.rewards.reward import load_reward
 from telic.sandbox.tamper import CodeSeal
 from tests.attacks.grammar import Grammar, corpus, mutate
 from tests.attacks.reach import handed_out, names_of, witnesses

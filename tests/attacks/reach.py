@@ -23,9 +23,9 @@ from telic.judges.code import OFFERED as JUDGE_OFFERED
 from telic.judges.criteria import score
 from telic.judges.episode import RecordedEpisode
 from telic.judges.failure_modes import failure_modes
-from telic.rewards._runners import PrivateInfo, private_schema, row_infos
+from telic.rewards._run import PrivateInfo, RowInfo, private_schema
 from telic.rewards.contract import RewardFunction
-from telic.rewards.load import _provided
+from telic.rewards.load import provided_names
 from telic.rewards.recording import collect
 from telic.sandbox.guard import ask
 from telic.sandbox.source import namespace
@@ -91,7 +91,7 @@ def handed_out() -> dict[str, object]:
     moment = collect(env, 4).transitions[-1]
     env.close()
     info = PrivateInfo(moment.info, private_schema(moment.info.schema))
-    row = row_infos(moment.info, 4, None)[0]
+    row = RowInfo(moment.info, {}, 0)
     examples = failure_modes(ENV, {})
     episode = RecordedEpisode(examples.trajectory(examples.names[0]), examples.spec)
     start = {
@@ -104,7 +104,7 @@ def handed_out() -> dict[str, object]:
         "an error": ValueError("x"),
         "a function": lambda x: x,
     }
-    for who, offered in (("reward", _provided()), ("judge", JUDGE_OFFERED)):
+    for who, offered in (("reward", provided_names()), ("judge", JUDGE_OFFERED)):
         for name, value in namespace(offered).items():
             if not name.startswith("__") and name != "the guard":
                 start[f"{who}'s {name}"] = value

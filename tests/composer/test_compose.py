@@ -14,8 +14,8 @@ from telic.envs.tasks import TASKS
 from telic.errors import BadEnvironment, NotUnderstood
 from telic.judges.code import judge_here
 from telic.judges.verdict import together
-from telic.rewards.load import load_reward
 from telic.rewards.probe import probe
+from telic.rewards.reward import load_reward
 from tests.judges.playing import record
 
 INTENTS = [

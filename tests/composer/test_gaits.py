@@ -14,8 +14,8 @@ from telic.errors import BadEnvironment
 from telic.judges.code import JudgeCode
 from telic.judges.criteria import Motion
 from telic.judges.demonstrations import demonstration, foot_times
-from telic.rewards.load import load_reward
 from telic.rewards.probe import probe
+from telic.rewards.reward import load_reward
 
 CHEETAH, WALKER, ANT, HOPPER = "HalfCheetah-v5", "Walker2d-v5", "Ant-v5", "Hopper-v5"
 SECONDS = 6.0

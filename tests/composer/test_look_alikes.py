@@ -12,7 +12,7 @@ from telic.judges.criteria import Motion
 from telic.judges.demonstrations import demonstration
 from telic.judges.episode import RecordedEpisode
 from telic.judges.failure_modes import failure_modes
-from telic.rewards.load import load_reward
+from telic.rewards.reward import load_reward
 
 CHEETAH, ANT, HUMANOID, SWIMMER = "HalfCheetah-v5", "Ant-v5", "Humanoid-v5", "Swimmer-v5"
 STILL = Motion(seconds=20)

@@ -8,8 +8,8 @@ from telic.composer.compose import compose
 from telic.composer.notes import read_wish
 from telic.envs import make
 from telic.errors import NotUnderstood
-from telic.rewards.load import load_reward
 from telic.rewards.probe import probe
+from telic.rewards.reward import load_reward
 from telic.session.control import require_heeded
 from tests.composer.specs import spec_of
 from tests.session.sessions import make_session

@@ -18,7 +18,7 @@ from telic.judges.episode import MeasuredTogether
 from telic.judges.failure_modes import DISOBEDIENT, look_alikes
 from telic.judges.mutants import mutants_of
 from telic.judges.validation import GOOD, judge_problems, reward_problems, try_here
-from telic.rewards.load import load_reward
+from telic.rewards.reward import load_reward
 from telic.storage.trajectories import COMMANDS, Trajectory, TrajectoryFacts
 
 

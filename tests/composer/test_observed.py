@@ -16,8 +16,8 @@ from telic.envs.spec import EnvSpec
 from telic.errors import Refused
 from telic.judges.code import JudgeCode
 from telic.quantities.observed import observed
-from telic.rewards.load import load_reward
 from telic.rewards.recording import collect
+from telic.rewards.reward import load_reward
 from telic.storage.trajectories import Trajectory, TrajectoryFacts
 
 CLASSIC = ("CartPole-v1", "Pendulum-v1", "Acrobot-v1", "MountainCar-v0", "MountainCarContinuous-v0")

@@ -14,7 +14,7 @@ from telic.envs import make
 from telic.errors import Refused, UnknownName, UsageError
 from telic.judges.criteria import JointCourse
 from telic.judges.validation import GOOD, judge_problems, reward_problems, try_here
-from telic.rewards.load import load_reward
+from telic.rewards.reward import load_reward
 from telic.session import motion
 
 BIPED, HUMANOID = "planar-biped", "Humanoid-v5"

@@ -8,7 +8,7 @@ from telic.errors import BadEnvironment
 from telic.judges.code import JudgeCode
 from telic.judges.criteria import Motion
 from telic.judges.demonstrations import demonstration
-from telic.rewards.load import load_reward
+from telic.rewards.reward import load_reward
 from tests.composer.specs import spec_of
 
 CHEETAH = "HalfCheetah-v5"

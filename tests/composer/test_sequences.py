@@ -12,8 +12,8 @@ from telic.errors import Refused
 from telic.judges.code import JudgeCode
 from telic.judges.criteria import Motion
 from telic.judges.demonstrations import GOOD, demonstrate, demonstration
-from telic.rewards.load import load_reward
 from telic.rewards.probe import probe
+from telic.rewards.reward import load_reward
 from tests.composer.specs import spec_of
 
 CHEETAH, ANT = "HalfCheetah-v5", "Ant-v5"

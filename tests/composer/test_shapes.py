@@ -10,8 +10,8 @@ from telic.composer.compose import _compose, compose, reshaped
 from telic.composer.parse import parse
 from telic.composer.shapes import SHAPES
 from telic.envs import make
-from telic.rewards.load import load_reward
 from telic.rewards.probe import probe
+from telic.rewards.reward import load_reward
 
 INTENTS = {
     "Hopper": ["hop in place", "jump as high as possible"],

@@ -13,8 +13,8 @@ from telic.envs.tasks import TASKS
 from telic.errors import BadEnvironment
 from telic.judges.code import OFFERED, JudgeCode
 from telic.judges.failure_modes import failure_modes
-from telic.rewards.load import load_reward
 from telic.rewards.probe import probe
+from telic.rewards.reward import load_reward
 from telic.sandbox.source import check_source, compile_source
 
 ASKED = {

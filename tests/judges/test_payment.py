@@ -11,8 +11,8 @@ from telic.envs import make
 from telic.judges import payment
 from telic.judges.payment import PaidOrder, pay_for, pay_here
 from telic.judges.recorder import PlayOrder, play
-from telic.rewards.load import load_reward
 from telic.rewards.recording import collect
+from telic.rewards.reward import load_reward
 from telic.sandbox import host
 from telic.storage.trajectories import Trajectory, read_trajectory, write_trajectory
 from tests.training.small import SPEED

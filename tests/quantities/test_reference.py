@@ -3,7 +3,7 @@ from pathlib import Path
 from telic import quantities as q
 from telic.envs.catalogue import describe
 from telic.quantities.reference import environment_page, quantities_page
-from telic.rewards.load import _provided
+from telic.rewards.load import provided_names
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "quantities.md"
 
@@ -46,4 +46,4 @@ def test_the_page_of_an_environment_has_its_quantities():
 
 
 def test_reward_code_is_handed_the_quantities_and_nothing_else():
-    assert _provided()["telic"]["quantities"] == dict(q.QUANTITIES)
+    assert provided_names()["telic"]["quantities"] == dict(q.QUANTITIES)

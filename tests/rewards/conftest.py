@@ -1,11 +1,8 @@
 """Recorded transitions, and a plain reading of the per-step contract to compare with."""
 
-import types
 import warnings
 from pathlib import Path
 
-import gymnasium.envs.mujoco
-import mujoco
 import numpy as np
 import pytest
 import torch
@@ -15,9 +12,6 @@ from telic.envs.vector import Info
 from telic.rewards.contract import RewardFunction
 from telic.rewards.recording import TransitionRecording, collect
 
-MODEL = mujoco.MjModel.from_xml_path(
-    str(Path(gymnasium.envs.mujoco.__file__).parent / "assets" / "half_cheetah.xml")
-)
 REFERENCE = Path(__file__).parent / "reference_style"
 
 
@@ -80,10 +74,7 @@ def plain_evaluation(text, recording):
             given = [
                 part[row].double().numpy() for part in (moment.obs, moment.action, moment.next_obs)
             ]
-            if functions[row].__code__.co_argcount == 6:
-                result = functions[row](*given, info, info["mj_data"], info["mj_model"])
-            else:
-                result = functions[row](*given, info)
+            result = functions[row](*given, info)
             totals.append(float(result[0]))
             terms.append({name: float(value) for name, value in result[1].items()})
             if moment.ended[row]:
@@ -99,18 +90,6 @@ def plain_info(info, row):
     for name in (*info, "_episode_start"):
         value = info.exact(name)[row].numpy()
         values[name] = value.copy() if value.ndim else value.item()
-    fields = {k: v for k, v in values.items() if not k.startswith(("reward", "_"))}
-    fields["ctrl"] = values["action"]
-    rows = info.schema.bodies
-    fields["body"] = lambda name: types.SimpleNamespace(
-        **{k: values[k][rows[name]] for k in ("xpos", "xquat", "cvel", "cfrc_ext")}
-    )
-    places = {joint.name: joint for joint in info.spec.joints}
-    fields["joint"] = lambda name: types.SimpleNamespace(
-        qpos=values["qpos"][places[name].qpos_address :][:1]
-    )
-    values["mj_data"] = types.SimpleNamespace(**fields)
-    values["mj_model"] = MODEL
     return values
 
 

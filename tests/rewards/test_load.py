@@ -2,8 +2,9 @@ import pytest
 import torch
 
 from telic.errors import ConfigError, RefusedCode, RewardError
-from telic.rewards.library import library_names
-from telic.rewards.load import load_reward
+from telic.rewards.reward import load_reward
+
+from .conftest import REFERENCE
 
 GOOD = """
 class Good(RewardFunction):
@@ -55,7 +56,7 @@ def test_a_file_without_a_reward_says_what_to_define():
 def test_the_last_of_several_classes_is_used_and_said_so():
     reward = load_reward(GOOD + GOOD.replace("Good", "Better"))
     assert reward.name == "Better"
-    assert "defines Good, Better; the last one is used" in reward.definition.notes[0].message
+    assert "defines Good, Better; the last one is used" in reward.code.notes[0].message
 
 
 def test_a_helper_class_with_compute_does_not_hide_the_function():
@@ -86,6 +87,10 @@ def test_weights_are_in_place_before_init_reads_them(small):
     "text, message",
     [
         ("def reward_fn(obs, action, info):\n    return 0.0, {}\n", r"takes \(obs, action, info\)"),
+        (
+            "def reward_fn(obs, action, next_obs, info, mj_data, mj_model):\n    pass\n",
+            r'Read the simulation from info, e\.g\. info\["qpos"\]',
+        ),
         ("x = 1 / 0\ndef reward_fn(obs, action, next_obs, info):\n    pass\n", "line 1: ZeroDiv"),
         (
             "class R(RewardFunction):\n  def __init__(self, k):\n    self.k = k\n",
@@ -93,6 +98,7 @@ def test_weights_are_in_place_before_init_reads_them(small):
         ),
         ("class R(RewardFunction):\n  def __init__(self):\n    {}['x']\n", 'line 3: no key "x"'),
         ("class R(RewardFunction):\n  weights = {'a': 'b'}\n", "dictionary of numbers"),
+        ("class R(RewardFunction):\n  memory = {'n': [0.0]}\n", 'The memory "n" is declared as'),
         ("class R(RewardFunction):\n  memory_to = 'all'\n", 'memory_to is "all"'),
         ("class R(RewardFunction):\n  memory_to = ('beat',)\n", "memory_to is "),
         ("class R(RewardFunction):\n  memory = {'beat': 0.0}\n  memory_to = 'beat'\n", '"beat"'),
@@ -119,7 +125,7 @@ def test_an_import_of_the_base_class_from_elsewhere_keeps_the_line_numbers():
         "        return {}['missing']\n"
     )
     reward = load_reward(text)
-    assert reward.definition.source.line(6) == "return {}['missing']"
+    assert reward.code.line(6) == "return {}['missing']"
     assert len(reward.source.splitlines()) == len(text.splitlines())
 
 
@@ -141,18 +147,42 @@ def test_what_cannot_be_read_is_refused(source, message):
         load_reward(source)
 
 
-def test_the_library_is_loaded_by_name():
-    assert {"run_forward", "hop", "ant_forward", "backflip_memory", "stand_up"} <= set(
-        library_names()
-    )
-    assert load_reward("run_forward").name == "RunForward"
-
-
 def test_a_class_that_is_only_imported_is_not_the_reward():
     own = "class Own(RewardFunction):\n    def compute(self, obs, action, next_obs, info):\n"
     own += '        return action.sum(-1), {"sum": action.sum(-1)}\n'
     head = "from telic import RewardFunction\n"
     other = "from telic.rewards.composed import ComposedReward\n"
-    for code in (head + other + own, head + own + other):
-        definition = load_reward(code).definition
-        assert definition.name == "Own" and not definition.notes
+    for text in (head + other + own, head + own + other):
+        code = load_reward(text).code
+        assert code.name == "Own" and not code.notes
+
+
+def test_every_instance_has_weights_of_its_own():
+    owners = [load_reward(GOOD).code.create({}).owner for _ in range(2)]
+    owners[0].weights["speed"] = 5.0
+    assert owners[1].weights["speed"] == 1.0
+
+
+def described(spec):
+    return {each.name: (each.description, each.latex, each.weight) for each in spec.terms}
+
+
+def test_attributes_describe_a_reward_and_a_docstring_what_they_leave_out():
+    spec = load_reward(REFERENCE / "class_with_properties.py").spec
+    assert spec.latex == r"r = v_x + e^{-\theta^2}"
+    assert spec.description == "Gallop with a level back."
+    assert described(spec)["speed"] == ("forward speed", None, None)
+    assert load_reward(REFERENCE / "forward_bare.py").spec.description == "Reward running forward."
+    spec = load_reward("run_forward", weights={"speed": 2.5}).spec
+    assert described(spec)["speed"] == ("forward velocity in m/s", None, 2.5)
+
+
+def test_terms_may_be_listed_in_several_ways():
+    text = "class R(RewardFunction):\n    terms = {}\n".format(
+        '["a", ("b", "second"), {"name": "c", "description": "third", "latex": "x"}]'
+    )
+    assert described(load_reward(text).spec) == {
+        "a": ("", None, None),
+        "b": ("second", None, None),
+        "c": ("third", "x", None),
+    }

@@ -3,8 +3,8 @@ import torch
 
 from telic.envs.vector import Info
 from telic.errors import RewardError
-from telic.rewards._runners import BatchedRunner
-from telic.rewards.load import load_reward
+from telic.rewards._run import BatchedRunner
+from telic.rewards.reward import load_reward
 
 TURNS = """
 class Turns(RewardFunction):
@@ -19,10 +19,12 @@ class Turns(RewardFunction):
 """
 
 
-def runner_of(text, num_envs=3):
-    runner = BatchedRunner(load_reward(text).definition, {}, None)
-    runner.start(num_envs, "cpu")
-    return runner
+def runner_of(text, num_envs=3, **options):
+    return BatchedRunner(load_reward(text, **options).code, {}, num_envs, "cpu")
+
+
+def memory(runner):
+    return {name: value.tolist() for name, value in runner.memory.items()}
 
 
 def inputs(num_envs=3):
@@ -41,11 +43,11 @@ def test_memory_lasts_until_its_row_is_reset():
     runner = runner_of(TURNS)
     first = runner.run(*inputs())
     assert first.terms["turns"].tolist() == [1.0, 3.0, 5.0]
-    assert runner.memory().tolist() == [[1, 1, 1, 0], [3, 1, 1, 2], [5, 1, 1, 4]]
+    assert memory(runner) == {"turns": [1, 3, 5], "start": [[1, 1]] * 3, "best": [0, 2, 4]}
     runner.reset(torch.tensor([False, True, False]))
-    assert runner.memory().tolist() == [[1, 1, 1, 0], [1, 0, 0, 0], [5, 1, 1, 4]]
-    assert sum(runner.memory_widths.values()) == 4
-    assert runner.memory().dtype is torch.float32
+    rest = {"turns": [1, 1, 5], "start": [[1, 1], [0, 0], [1, 1]], "best": [0, 0, 4]}
+    assert memory(runner) == rest
+    assert runner.memory["best"].dtype is torch.float32
 
 
 def test_a_reset_of_its_own_may_replace_the_default():
@@ -57,14 +59,13 @@ def test_a_reset_of_its_own_may_replace_the_default():
     runner = runner_of(text)
     runner.run(*inputs())
     runner.reset(torch.tensor([True, False, False]))
-    assert runner.memory()[:, 3].tolist() == [-5.0, 2.0, 4.0]
+    assert runner.memory["best"].tolist() == [-5.0, 2.0, 4.0]
 
 
 def test_nothing_a_reward_changes_reaches_the_caller():
     changes = "obs.zero_(); action.zero_(); next_obs.zero_(); info['x_velocity'].zero_()"
     line = f"{changes}; return obs[:, 0], {{}}"
-    runner = BatchedRunner(load_reward(body(line), trusted=True).definition, {}, None)
-    runner.start(3, "cpu")
+    runner = runner_of(body(line), trusted=True)
     given = inputs()
     runner.run(*given)
     for value, kept in zip(given[:3], inputs()[:3], strict=True):
@@ -74,8 +75,7 @@ def test_nothing_a_reward_changes_reaches_the_caller():
 
 def test_what_describes_the_environment_cannot_be_changed_for_others(small):
     line = "d = info.schema.bodies; d.clear(); info.spec.info_keys.clear(); return obs[:, 0], {}"
-    runner = BatchedRunner(load_reward(body(line), trusted=True).definition, {}, None)
-    runner.start(8, "cpu")
+    runner = runner_of(body(line), 8, trusted=True)
     moment = small.transitions[0]
     runner.run(moment.obs, moment.action, moment.next_obs, moment.info)
     assert moment.info.body("torso").xpos.shape == (8, 3)

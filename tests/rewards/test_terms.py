@@ -8,9 +8,9 @@ import torch
 from telic.envs import make
 from telic.errors import RefusedCode, RewardError
 from telic.rewards.composed import Phase, offered_modules
-from telic.rewards.load import load_reward
 from telic.rewards.node import Program, StepView
 from telic.rewards.probe import probe
+from telic.rewards.reward import load_reward
 from telic.rewards.signals import Above, Along, Beat, Cycles, Given, Made, Part, Size, Turns
 from telic.rewards.terms import (
     Arrive,
@@ -147,7 +147,7 @@ def test_a_sequence_goes_on_when_its_conditions_held_for_long_enough():
     env = make("HalfCheetah-v5", num_envs=3)
     reward = load_reward(FILE)
     report = probe(reward, env, transitions=24)
-    assert report.mode == "batched" and report.is_resumable
+    assert report.mode == "batched" and not report.is_stateful
     assert "kept_attribute" not in {each.name for each in report.findings}
     assert reward.term_names == ("speed_1", "still_2", "stage", "finish", "control")
     assert len(reward.seen_memory) == 4
@@ -183,7 +183,7 @@ def test_edited_files_work_and_weights_can_be_tuned():
         "x = Along('forward').arguments",
         "class Other(Ratio): pass",
         "from telic.rewards.node import Recipe",
-        "from telic.rewards.load import load_reward",
+        "from telic.rewards.reward import load_reward",
     ],
 )
 def test_a_file_cannot_look_into_terms(line):

@@ -11,8 +11,8 @@ from telic import bench
 from telic.composer.compose import compose
 from telic.envs import make
 from telic.errors import UsageError
-from telic.rewards.load import load_reward
 from telic.rewards.recording import collect
+from telic.rewards.reward import load_reward
 from telic.training.policy import MemoryLaw, PolicyWithMemory, memory_law
 
 DOG = Path(bench.__file__).parent / "suites" / "robots" / "dog.xml"

@@ -34,9 +34,8 @@ from telic.envs.access import env_access
 from telic.envs.vector import VecEnv
 from telic.errors import Refused, TelicError, UsageError, WorkerDied
 from telic.judges.disturbance import Disturbance, Disturbed, other_physics
-from telic.rewards.load import load_reward
 from telic.rewards.recording import collect
-from telic.rewards.reward import Reward
+from telic.rewards.reward import Reward, load_reward
 from telic.sandbox.host import LOG_NAME, run_worker
 from telic.sandbox.worker import HostChannel
 from telic.sim.cpu import usable_cpus

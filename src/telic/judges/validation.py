@@ -38,9 +38,8 @@ from telic.judges.demonstrations import Examples, demonstrate, open_env
 from telic.judges.episode import MeasuredTogether
 from telic.judges.failure_modes import OTHER_WAY, failure_modes, look_alikes, no_different
 from telic.judges.verdict import Verdict
-from telic.rewards.load import load_reward
 from telic.rewards.recording import TransitionRecording
-from telic.rewards.reward import Reward
+from telic.rewards.reward import Reward, load_reward
 from telic.storage.trajectories import Trajectory
 
 RECOGNISED = 0.6

@@ -1,4 +1,4 @@
-"""What a reward file defines: the base class, its memory, and the records that describe it."""
+"""The contract of a reward file: the base class, its memory, and the records that describe it."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ class RewardFunction:
         memory       named values that last for one episode, read and replaced by compute as
                      self.memory["turns"]. A number is the initial value of a tensor (N,), a
                      tuple of floats that of (N, k); ints such as (3,) are a shape: zeros (N, 3)
-        memory_to    who sees the memory beside the observation: "critic", or "actor" for both;
-                     names, as ("beat",): the policy sees these, the critic everything
+        memory_to    who sees the memory in addition to the observation: "critic", or "actor" for
+                     both; names, as ("beat",): the policy sees these, the critic everything
         terms        {name: what it rewards}
         latex        the formula
         description  one or two sentences
@@ -63,7 +63,7 @@ class RewardFunction:
         raise NotImplementedError
 
     def described_terms(self) -> Any:
-        """Return what its terms are, as `terms` may declare them."""
+        """Return the descriptions of the terms, as `terms` may declare them."""
         return self.terms
 
     def reset(self, mask: Tensor) -> None:
@@ -72,7 +72,7 @@ class RewardFunction:
 
 
 class RewardStep(NamedTuple):
-    """What one step was worth."""
+    """Rewards of one step."""
 
     total: Tensor  # (N,) float32
     terms: dict[str, Tensor]  # each (N,) float32; always the same names, in the same order
@@ -103,26 +103,26 @@ class RewardFinding(Record):
     values: dict[str, float] = Field(default_factory=dict, description="the numbers")
 
 
-def initial_memory(declared: Mapping[str, Any], device: Device) -> dict[str, Tensor]:
+def initial_memory(declared: Mapping[str, Any]) -> dict[str, Tensor]:
     """Return the initial values of declared memory, one row each: (1, ...) float32."""
-    return {name: _initial_row(name, start).to(device) for name, start in declared.items()}
+    rows: dict[str, Tensor] = {}
+    for name, start in declared.items():
+        numbers = cast("tuple[Any, ...]", start) if isinstance(start, tuple) else ()
+        if isinstance(start, int | float):
+            rows[name] = torch.tensor([float(start)])
+        elif numbers and all(type(each) is int for each in numbers):
+            rows[name] = torch.zeros(1, *numbers)
+        elif numbers and all(isinstance(each, int | float) for each in numbers):
+            rows[name] = torch.tensor([numbers], dtype=torch.float32)
+        else:
+            raise RewardError(
+                f'The memory "{name}" is declared as {start!r}.',
+                hint="Write a number, its initial value, or a shape such as (3,).",
+            )
+    return rows
 
 
 def reset_memory(memory: dict[str, Tensor], initial: dict[str, Tensor], mask: Tensor) -> None:
     """Put rows back to their initial values where `mask`, (N,) bool."""
     for name, row in initial.items():
         memory[name] = torch.where(mask.view(-1, *(1,) * (row.ndim - 1)), row, memory[name])
-
-
-def _initial_row(name: str, start: Any) -> Tensor:
-    if isinstance(start, int | float):
-        return torch.tensor([float(start)])
-    numbers = cast("tuple[Any, ...]", start) if isinstance(start, tuple) else ()
-    if numbers and all(type(each) is int for each in numbers):
-        return torch.zeros(1, *numbers)
-    if numbers and all(isinstance(each, int | float) for each in numbers):
-        return torch.tensor([numbers], dtype=torch.float32)
-    raise RewardError(
-        f'The memory "{name}" is declared as {start!r}.',
-        hint="Write a number, its initial value, or a shape such as (3,).",
-    )

@@ -1,111 +1,361 @@
-"""Read a reward from a file, a text or an object."""
+"""Load a reward: from a file, a text or a name to code that can be run, and a list of mistakes.
+
+`RewardCode` is the text of a reward: it makes instances, knows the facts that messages need, and
+turns an exception inside it into an error with line, cause and hint.
+"""
 
 from __future__ import annotations
 
 import ast
+import copy
+import inspect
 import math
 import os
+import types
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, cast
 
 import mujoco
 import numpy
 import torch
 
 from telic import quantities
-from telic.core.text import closest
-from telic.errors import BadFile, ConfigError, MissingFile, RewardError, TelicError
-from telic.rewards._mistakes import Circumstances, explain, explain_syntax
-from telic.rewards._source import Definition, Source
+from telic.core.text import closest, is_mapping, is_row
+from telic.errors import BadFile, MissingFile, RewardError, TelicError
 from telic.rewards.composed import offered_modules
-from telic.rewards.contract import RewardFunction
-from telic.rewards.library import LIBRARY, library_names
-from telic.rewards.reward import Reward
+from telic.rewards.contract import RewardFinding, RewardFunction, RewardSpec, TermSpec
+from telic.rewards.examples import EXAMPLES, example_names
 from telic.sandbox.allowed import modules_with
 from telic.sandbox.guard import guarded, module_names
 from telic.sandbox.source import check_source, namespace, source_lines
 from telic.storage.reading import read_text
 
 _LONGEST = 200_000
+Call = Callable[[Any, Any, Any, Any], Any]
+"""(obs, action, next_obs, info) -> (total, terms)"""
+_NO_FLOAT = "Values hold one number per environment, shape (N,): leave out float(...) and .item()."
+_MISTAKES = {
+    "only one element tensors can be converted": _NO_FLOAT,
+    "cannot be converted to Scalar": _NO_FLOAT,
+    "Boolean value of Tensor with more than one value": "Values hold one number per environment: "
+    "write torch.where(condition, a, b) instead of if, & instead of and, torch.maximum for max.",
+    "must match the size of tensor": "An (N,) value meets an (N, k) one: reduce it with .sum(-1), "
+    "or add a dimension with [:, None].",
+    "truth value of an array": "Compare single numbers: use np.any(...) or np.all(...).",
+    "division by zero": "Guard the division, e.g. x / max(y, 1e-6).",
+}
+"""hints by a part of Python's or torch's message"""
 
 
-def load_reward(
-    source: Any,
-    *,
-    trusted: bool = False,
-    weights: Mapping[str, float] | None = None,
-    label: str | None = None,
-) -> Reward:
-    """Return a reward, ready to be probed and started.
+class Instance(NamedTuple):
+    """One living reward: the function to call, and the object or function that keeps its state."""
 
-    Args:
-        source: a path, the text of a file, the name of a library reward such as "run_forward";
-            None or "default": the environment's own reward.
-        trusted: run a file as ordinary Python instead of checking it against the allow-list.
-        weights: new values for some of the reward's weights.
-        label: how messages call a text, e.g. "reward.py"; a file is called by its name.
+    call: Call
+    owner: Any
+
+
+class RewardCode:
+    """A reward as the text of a module; executed once to find the class or function in it."""
+
+    def __init__(self, text: str, label: str, *, trusted: bool = False) -> None:
+        """Check and execute a text.
+
+        Args:
+            text: the source code.
+            label: how messages call it, e.g. reward.py.
+            trusted: run it as ordinary Python instead of checking it against the allow-list.
+        """
+        text = without_own_imports(text)
+        self.text, self.label, self.filename = text, label, f"<{label}>"
+        self.notes: list[RewardFinding] = []
+        if not trusted:
+            check_source(text, label)
+        self.tree = tree = ast.parse(text)
+        self._names = _trusted_names() if trusted else namespace(provided=provided_names())
+        if not trusted:
+            modules = module_names(tree, frozenset(modules_with(provided_names())))
+            tree = guarded(copy.deepcopy(tree), modules)
+        self._compiled = compile(tree, self.filename, "exec", dont_inherit=True)
+        try:
+            self.name = self._choose()
+        except TelicError:
+            raise
+        except Exception as error:
+            raise self.explain(error) from error
+
+    def _execute(self) -> dict[str, Any]:
+        scope = dict(self._names)
+        exec(self._compiled, scope)
+        if "reward_fn" not in scope and callable(scope.get("_make_reward")):
+            scope["reward_fn"] = scope["_make_reward"]()
+        return scope
+
+    def _choose(self) -> str:
+        """Return the name of the reward: the last class of its own, else reward_fn."""
+        own = {k: v for k, v in self._execute().items() if self._names.get(k) is not v}
+        imported = {
+            alias.asname or alias.name.partition(".")[0]
+            for node in self.tree.body
+            if isinstance(node, ast.Import | ast.ImportFrom)
+            for alias in node.names
+        }
+        kinds = {name: kind for name, kind in own.items() if isinstance(kind, type)}
+        derived = [name for name, kind in kinds.items() if issubclass(kind, RewardFunction)]
+        similar = [name for name, kind in kinds.items() if callable(getattr(kind, "compute", None))]
+        derived = [name for name in derived if name not in imported] or derived
+        if not derived and "reward_fn" in own:
+            return "reward_fn"
+        found = derived or similar
+        if not found:
+            functions = [k for k, v in own.items() if isinstance(v, types.FunctionType)]
+            raise RewardError(
+                f"{self.label} defines no reward"
+                + (f" (only {', '.join(functions)})." if functions else "."),
+                hint="Define a class with compute(self, obs, action, next_obs, info) deriving from "
+                "RewardFunction, or a function reward_fn(obs, action, next_obs, info).",
+            )
+        if len(found) > 1:
+            message = f"{self.label} defines {', '.join(found)}; the last one is used."
+            self.notes.append(RewardFinding(name="several_rewards", message=message))
+        return found[-1]
+
+    def create(self, weights: Mapping[str, float]) -> Instance:
+        """Execute the text again: closures, globals and classes are then this instance's own."""
+        owner = self._execute()[self.name]
+        if isinstance(owner, type):
+            owner = _construct(owner, weights)
+        elif weights:
+            owner.weights = {**owner.weights, **weights}
+        function = getattr(owner, "compute", owner)
+        if not callable(function):
+            raise RewardError(f"reward_fn is {type(owner).__name__}, not a function.")
+        places = inspect.signature(function).parameters.values()
+        by_place = [p for p in places if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+        takes_more = any(p.kind is p.VAR_POSITIONAL for p in places)
+        required = sum(p.default is p.empty for p in by_place)
+        if required > 4 or (len(by_place) < 4 and not takes_more):
+            has_simulator = {"mj_data", "mj_model"} & {p.name for p in by_place}
+            raise RewardError(
+                f"{getattr(function, '__name__', 'The reward')} takes "
+                f"({', '.join(p.name for p in by_place)}).",
+                hint="It must take (obs, action, next_obs, info)."
+                + (
+                    ' Read the simulation from info, e.g. info["qpos"], info["xpos"].'
+                    if has_simulator
+                    else ""
+                ),
+                line=getattr(getattr(function, "__code__", None), "co_firstlineno", None),
+            )
+        return Instance(function, owner)
+
+    # ---- facts for messages and decisions
+
+    def line(self, number: int | None) -> str:
+        """Return one line of the text, without its indentation."""
+        lines = source_lines(self.text)
+        return lines[number - 1].strip() if number and number <= len(lines) else ""
+
+    def place(self, line: int | None, term: str = "") -> str:
+        """Return how messages name a place, e.g. reward.py line 12, term "speed"."""
+        where = self.label if line is None else f"{self.label} line {line}"
+        return f'{where}, term "{term}"' if term else where
+
+    @cached_property
+    def strings(self) -> frozenset[str]:
+        """Every string constant: info values are named by some of these."""
+        constants = (node for node in ast.walk(self.tree) if isinstance(node, ast.Constant))
+        return frozenset(each.value for each in constants if isinstance(each.value, str))
+
+    @cached_property
+    def is_batched(self) -> bool:
+        """Whether something shows that the author meant all environments at once."""
+        for node in ast.walk(self.tree):
+            match node:
+                case ast.Name(id="torch") | ast.keyword(arg="dim" | "keepdim"):
+                    return True
+                case ast.Subscript(slice=ast.Tuple(elts=[ast.Slice(None, None, None), *_])):
+                    return True
+                case ast.Subscript(slice=ast.Tuple(elts=[ast.Constant(value=value), *_])):
+                    if value is Ellipsis:
+                        return True
+                case ast.Assign(targets=[ast.Name(id="memory" | "weights")]):
+                    return True
+                case _:
+                    pass
+        return False
+
+    @cached_property
+    def term_lines(self) -> dict[str, int]:
+        """Return the line of each constant key in the dictionaries that are returned as terms."""
+        lines: dict[str, int] = {}
+        for function in ast.walk(self.tree):
+            if not isinstance(function, ast.FunctionDef):
+                continue
+            nodes = list(ast.walk(function))
+            returned = [
+                node.value.elts[1]
+                for node in nodes
+                if isinstance(node, ast.Return) and isinstance(node.value, ast.Tuple)
+                if len(node.value.elts) == 2
+            ]
+            names = {each.id for each in returned if isinstance(each, ast.Name)}
+            tables = [each for each in returned if isinstance(each, ast.Dict)]
+            for node in nodes:
+                match node:
+                    case (
+                        ast.Assign(targets=[ast.Name(id=name)], value=ast.Dict() as table)
+                        | ast.AnnAssign(target=ast.Name(id=name), value=ast.Dict() as table)
+                    ) if name in names:
+                        tables.append(table)
+                    case ast.Subscript(
+                        value=ast.Name(id=name), slice=ast.Constant(value=str() as key)
+                    ) if name in names and isinstance(node.ctx, ast.Store):
+                        lines.setdefault(key, node.lineno)
+                    case _:
+                        pass
+            for table in tables:
+                for key, value in zip(table.keys, table.values, strict=True):
+                    if isinstance(key, ast.Constant) and isinstance(key.value, str):
+                        lines.setdefault(key.value, value.lineno)
+        return lines
+
+    @cached_property
+    def kept_names(self) -> dict[str, int]:
+        """Return the names outside memory that are set while it runs, with a line of each."""
+        kept: dict[str, int] = {}
+        for function in ast.walk(self.tree):
+            if not isinstance(function, ast.FunctionDef) or function.name == "__init__":
+                continue
+            for node in ast.walk(function):
+                match node:
+                    case ast.Nonlocal() | ast.Global():
+                        kept |= dict.fromkeys(node.names, node.lineno)
+                    case ast.Attribute(value=ast.Name(id="self"), attr=name):
+                        if isinstance(node.ctx, ast.Store) and name not in ("memory", "weights"):
+                            kept[name] = node.lineno
+                    case _:
+                        pass
+        return kept
+
+    def describe(self, owner: object) -> RewardSpec:
+        """Return a reward's record: what it declares, else the first paragraph it says."""
+        weights: Mapping[str, float] = getattr(owner, "weights", None) or {}
+        described = isinstance(owner, RewardFunction)
+        declared = owner.described_terms() if described else getattr(owner, "terms", None)
+        named = [node for node in ast.walk(self.tree) if getattr(node, "name", "") == self.name]
+        texts = (ast.get_docstring(cast("Any", node)) for node in (*named, self.tree))
+        said = next(filter(None, texts), "").partition("\n\n")[0]
+        return RewardSpec(
+            latex=str(getattr(owner, "latex", "") or ""),
+            description=str(getattr(owner, "description", "") or " ".join(said.split())),
+            terms=tuple(
+                each.model_copy(update={"weight": float(weights[each.name])})
+                if each.name in weights
+                else each
+                for each in _declared_terms(declared)
+            ),
+        )
+
+    def explain(
+        self,
+        error: Exception,
+        when: str = "",
+        info_names: Iterable[str] = (),
+        sizes: str | None = None,
+    ) -> RewardError:
+        """Return the error a user should see for an exception raised inside the reward.
+
+        Args:
+            error: the exception.
+            when: the step and environment, in words.
+            info_names: the info values of the environment.
+            sizes: of the inputs, as a hint for wrong indices.
+        """
+        if isinstance(error, RewardError) and error.line is not None:
+            return error
+        line, trace = None, error.__traceback__
+        while trace is not None:
+            is_own = trace.tb_frame.f_code.co_filename == self.filename
+            line, trace = trace.tb_lineno if is_own else line, trace.tb_next
+        text, hint = self.line(line), None
+        if isinstance(error, KeyError):
+            name = str(getattr(error, "name", error.args[0] if error.args else ""))
+            what = f'no key "{name}" in the dictionary'
+            known = set(info_names)
+            # A dictionary of the reward's own may miss a key, too.
+            if known and name not in known and (isinstance(error, TelicError) or "info" in text):
+                what, hint = unknown_info(name, known)
+        elif isinstance(error, TelicError):
+            what, hint = error.message.rstrip("."), error.hint
+        else:
+            message = str(error).splitlines()[0].rstrip(".") if str(error) else "no message"
+            what = f"{type(error).__name__}: {message}"
+            hint = next((hint for part, hint in _MISTAKES.items() if part in message), None)
+            hint = sizes if isinstance(error, IndexError) else hint
+        shown = f" The line is: {text}" if text else ""
+        return RewardError(f"{self.place(line)}: {what}{when}.{shown}", hint=hint, line=line)
+
+
+def _construct(kind: Any, weights: Mapping[str, float]) -> Any:
+    """Build an instance whose weights are in place before its __init__ reads them."""
+    needed = [
+        each.name
+        for each in list(inspect.signature(kind.__init__).parameters.values())[1:]
+        if each.default is each.empty
+        and each.kind in (each.POSITIONAL_OR_KEYWORD, each.KEYWORD_ONLY)
+    ]
+    if needed:
+        raise RewardError(
+            f"{kind.__name__}.__init__ needs {', '.join(needed)}.",
+            hint="Give every argument of __init__ a default.",
+        )
+    instance = kind.__new__(kind)
+    own = getattr(kind, "weights", None)
+    if not isinstance(own, property):
+        instance.weights = {**(own or {}), **weights}
+    kind.__init__(instance)
+    return instance
+
+
+def _declared_terms(declared: Any) -> list[TermSpec]:
+    """Read terms declared as {name: text}, or as a list of names, pairs or dictionaries."""
+    if is_mapping(declared):
+        declared = [
+            {"name": name, **value} if is_mapping(value) else (name, value)
+            for name, value in declared.items()
+        ]
+    terms: list[TermSpec] = []
+    for term in declared if is_row(declared) else ():
+        if isinstance(term, str):
+            terms.append(TermSpec(name=term))
+        elif is_mapping(term):
+            known = {k: v for k, v in term.items() if k in TermSpec.model_fields}
+            terms.append(TermSpec(**known))
+        elif is_row(term) and len(term) == 2:
+            terms.append(TermSpec(name=term[0], description=str(term[1])))
+    return terms
+
+
+# ---- reading
+
+
+def read_code(source: object, *, trusted: bool = False, label: str | None = None) -> RewardCode:
+    """Return the code of a reward given by path, example name or text.
 
     Raises:
         RewardError: the source is missing, not Python, or defines no reward.
         RefusedCode: the source uses something that foreign code may not.
-        ConfigError: there is no weight of that name.
     """
-    if isinstance(source, Reward):
-        reward = source
-    elif source is None or (isinstance(source, str) and source == "default"):
-        reward = Reward(None)
-    elif isinstance(source, str | Path):
-        text, name = read_source(source)
-        reward = _first_instance(_from_text(text, label or name, trusted=trusted))
-    else:
+    if not isinstance(source, str | Path):
         raise RewardError(
             f"A {type(source).__name__} is not a reward.",
             hint="Give a path, or the text of a file.",
         )
-    if weights and reward.definition is None:
-        raise ConfigError("The environment's own reward has no weights to change.")
-    return reward.with_weights(weights) if weights else reward
-
-
-def _first_instance(definition: Definition) -> Reward:
-    try:
-        return Reward(definition)
-    except TelicError:
-        raise
-    except Exception as error:
-        raise explain(error, definition.source, Circumstances()) from error
-
-
-def read_source(source: str | Path) -> tuple[str, str]:
-    """Return the text of a reward given by path, library name or text, and how to call it.
-
-    Raises RewardError when there is no such file, or it is not text.
-    """
-    if isinstance(source, str) and "\n" in source:
-        return source, "reward"
-    path = Path(source).expanduser()
-    if isinstance(source, str) and source in library_names():
-        path = LIBRARY / f"{source}.py"
-    try:
-        return read_text(path), path.name
-    except MissingFile:
-        beside = path.parent.glob("*.py") if os.path.isdir(path.parent) else ()
-        near = closest(path.name, [each.name for each in beside] + library_names())
-        raise RewardError(
-            f'There is no reward file "{str(source)[-200:]}".',
-            hint=f"Closest: {', '.join(near)}."
-            if near
-            else f"Give a path to a Python file, or one of {', '.join(library_names())}.",
-        ) from None
-    except BadFile as error:
-        raise RewardError(
-            f"This is no reward: {error.message}", hint=error.hint or "Give a Python file."
-        ) from None
-
-
-def _from_text(text: str, label: str, *, trusted: bool) -> Definition:
+    text, name = _read(source)
+    label = label or name
     if "\0" in text:
         raise RewardError(f"{label} contains null bytes.", hint="Give a Python file.")
     # LaTeX in ordinary strings makes Python warn of unknown escapes; it means what it says.
@@ -113,29 +363,45 @@ def _from_text(text: str, label: str, *, trusted: bool) -> Definition:
         warnings.simplefilter("ignore", SyntaxWarning)
         warnings.simplefilter("ignore", DeprecationWarning)
         try:
-            text = without_own_imports(text)
-            if not trusted:
-                check_source(text, label)
-            source = Source(text, label, f"<{label}>")
-            if trusted:
-                return Definition(source, _trusted_names())
-            provided = _provided()
-            modules = module_names(source.tree, frozenset(modules_with(provided)))
-            return Definition(
-                source, namespace(provided=provided), lambda tree: guarded(tree, modules)
-            )
+            return RewardCode(text, label, trusted=trusted)
         except SyntaxError as error:
-            raise explain_syntax(error, label) from None
+            shown = (error.text or "").strip()
+            raise RewardError(
+                f"{label} line {error.lineno} is not valid Python: {error.msg}."
+                + (f" The line is: {shown}" if shown else ""),
+                hint="Correct that line, or the one before it.",
+                line=error.lineno,
+            ) from None
         except (RecursionError, MemoryError) as error:
             raise RewardError(f"{label} is nested too deeply to be read.") from error
-        except TelicError:
-            raise
-        except Exception as error:
-            raise explain(error, Source(text, label, f"<{label}>"), Circumstances()) from error
+
+
+def _read(source: str | Path) -> tuple[str, str]:
+    """Return the text of a reward and how to call it."""
+    if isinstance(source, str) and "\n" in source:
+        return source, "reward"
+    path = Path(source).expanduser()
+    if isinstance(source, str) and source in example_names():
+        path = EXAMPLES / f"{source}.py"
+    try:
+        return read_text(path), path.name
+    except MissingFile:
+        siblings = path.parent.glob("*.py") if os.path.isdir(path.parent) else ()
+        near = closest(path.name, [each.name for each in siblings] + example_names())
+        raise RewardError(
+            f'There is no reward file "{str(source)[-200:]}".',
+            hint=f"Closest: {', '.join(near)}."
+            if near
+            else f"Give a path to a Python file, or one of {', '.join(example_names())}.",
+        ) from None
+    except BadFile as error:
+        raise RewardError(
+            f"This is not a reward: {error.message}", hint=error.hint or "Give a Python file."
+        ) from None
 
 
 def without_own_imports(text: str) -> str:
-    """Return the text without imports of RewardFunction, which is there already.
+    """Return the text without imports of RewardFunction, which is predefined.
 
     Where other systems keep that class differs; a file written for one of them runs unchanged.
     """
@@ -153,7 +419,7 @@ def without_own_imports(text: str) -> str:
 
 
 def _trusted_names() -> dict[str, Any]:
-    """Return all of Python, with the usual names in place."""
+    """Return the usual names; trusted code may import everything else."""
     return {
         "__name__": "reward",
         "np": numpy,
@@ -166,7 +432,7 @@ def _trusted_names() -> dict[str, Any]:
     }
 
 
-def _provided() -> dict[str, Any]:
+def provided_names() -> dict[str, Any]:
     """Return what foreign code may use of telic: things that compute and cannot be changed."""
     measured = {
         name: value
@@ -175,3 +441,13 @@ def _provided() -> dict[str, Any]:
     }
     library = {"quantities": measured, "rewards": offered_modules()}
     return {"telic": {"RewardFunction": RewardFunction, **library}}
+
+
+def unknown_info(name: str, known: Iterable[str]) -> tuple[str, str]:
+    """Return the message and the hint for a name that info does not have."""
+    known = sorted(known)
+    near = closest(name, known)
+    nearest = f"Closest: {', '.join(near)}. " if near else ""
+    if name in ("mj_data", "mj_model"):
+        nearest = 'The simulator is not offered; its fields are, e.g. info["qpos"]. '
+    return f'no info named "{name}"', f"{nearest}This environment offers: {', '.join(known)}."

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+
 import torch
 from pydantic import Field
 from torch import Tensor
@@ -10,11 +12,10 @@ from telic.core.config import Record
 from telic.core.events import Event
 from telic.envs.vector import VecEnv
 from telic.errors import RewardError
-from telic.rewards._decide import Mode, RunnerChoice
-from telic.rewards._mistakes import blame, named, place, unknown_info
-from telic.rewards._runners import BatchedRunner, EnvironmentRunner, LoopedRunner
+from telic.rewards._run import Mode
 from telic.rewards.contract import RewardFinding, RewardSpec
-from telic.rewards.recording import ReplayResult, TransitionRecording, collect
+from telic.rewards.load import RewardCode, unknown_info
+from telic.rewards.recording import ReplayResult, TransitionRecording, collect, stacked
 from telic.rewards.reward import Reward
 
 _DOMINANT = 0.9
@@ -22,7 +23,7 @@ _GAP = 1e-4
 
 
 class Statistics(Record):
-    """How a number is spread over the probe's transitions."""
+    """Distribution of a number over the probe's transitions."""
 
     mean: float
     std: float
@@ -40,7 +41,7 @@ class TermStatistics(Statistics):
 
 
 class ProbeReport(Event):
-    """What a reward does before any training; raised errors aside, it may be trained with."""
+    """Measurements of a reward before any training."""
 
     NAME = "probe.done"
 
@@ -53,12 +54,10 @@ class ProbeReport(Event):
     microseconds_per_step: float | None = Field(
         description="per environment step with 64 environments; None: nothing is computed"
     )
-    microseconds_looped: float | None = Field(
-        description="the same, called once per environment; None: the reward is batched"
-    )
     memory_size: int = Field(description="numbers of memory per environment")
-    is_stateful: bool = Field(description="keeps state of its own for each environment")
-    is_resumable: bool = Field(description="a resumed run repeats the numbers of one that ran on")
+    is_stateful: bool = Field(
+        description="keeps state of its own for each environment, which checkpoints do not hold"
+    )
     spec: RewardSpec
     findings: tuple[RewardFinding, ...] = ()
 
@@ -73,165 +72,133 @@ def probe(
 
     Args:
         reward: is decided by this, so `reward.copy()` gives further ones for training.
-        env: an environment of its own with few copies, which is reset and moved on; or
+        env: an environment of its own with few copies, which is reset and stepped; or
             transitions recorded before, to try several rewards on the same ones.
         transitions: how many environment steps to record.
         seed: of the recording.
 
     Raises:
         RewardError: the reward fails, gives numbers that are not finite or wrongly shaped, mixes
-            environments, or depends on chance or hidden state. Says where and how to mend it.
+            environments, or depends on chance or hidden state. Names the place and the fix.
     """
     recording = env if isinstance(env, TransitionRecording) else collect(env, transitions, seed)
     decision = reward.decide(recording)
-    outcome = decision.outcome or _environment_outcome(decision, recording)
-    _check_finite(reward, decision, outcome, recording)
-    findings = [
-        *(reward.definition.notes if reward.definition else ()),
-        *decision.findings,
-        *_about_info(reward, recording),
-        *_about_terms(reward, outcome),
-    ]
-    cost = decision.microseconds
+    result = decision.result or stacked(
+        [reward.of_environment(each.info, each.env_reward) for each in recording.transitions]
+    )
+    _require_finite(reward, result)
+    findings = [*decision.findings, *_term_findings(reward, result)]
+    if reward.code is not None:
+        info = recording.transitions[0].info
+        findings = [*reward.code.notes, *findings, *_info_findings(reward.code, list(info))]
+    shares = _shares(result)
     return ProbeReport(
         name=reward.name,
         mode=decision.mode,
-        transitions=outcome.total.numel(),
-        total=Statistics(**_spread(outcome.total)),
-        terms=_statistics(outcome, decision.term_names),
-        microseconds_per_step=cost.get(decision.mode),
-        microseconds_looped=cost.get("looped"),
+        transitions=result.total.numel(),
+        total=Statistics(**_spread(result.total)),
+        terms=tuple(
+            TermStatistics(name=name, share=shares.get(name), **_spread(result.term(name)))
+            for name in decision.term_names
+        ),
+        microseconds_per_step=decision.microseconds,
         memory_size=reward.memory_size,
         is_stateful=decision.is_stateful,
-        is_resumable=decision.is_resumable,
         spec=reward.spec,
         findings=tuple(findings),
     )
 
 
-def _environment_outcome(decision: RunnerChoice, recording: TransitionRecording) -> ReplayResult:
-    moments = recording.transitions
-    runner = EnvironmentRunner(decision.term_names, parts_are_all=True)
-    steps = [runner.split(moment.env_reward, moment.info) for moment in moments]
-    return ReplayResult(
-        torch.stack([step.total for step in steps]),
-        {name: torch.stack([step.terms[name] for step in steps]) for name in decision.term_names},
-        dict.fromkeys(decision.term_names, len(steps)),
-    )
-
-
-# ---- what is refused
-
-
-def _check_finite(
-    reward: Reward, decision: RunnerChoice, outcome: ReplayResult, recording: TransitionRecording
-) -> None:
-    """Raise where a term or the total is not finite, with the line that makes it so."""
-    for term, values in (*outcome.terms.items(), ("", outcome.total)):
+def _require_finite(reward: Reward, result: ReplayResult) -> None:
+    """Raise where a term or the total is not finite, naming the first such term."""
+    code = reward.code
+    for term in (*result.terms, ""):
+        values = result.term(term)
         bad = ~values.isfinite()
         if not bad.any():
             continue
-        step = int(bad.any(1).nonzero()[0])
+        line = code.term_lines.get(term) if code else None
+        where = code.place(line, term) if code else f"The environment's own reward {term}".strip()
         kind = "NaN" if values.isnan().any() else "infinite"
-        message = f"{int(bad.sum())} of {bad.numel()} values are {kind} (first at step {step})."
-        if reward.definition is None:
-            raise RewardError(f"The environment's own reward{named(term)}: {message}", term=term)
-        source = reward.definition.source
-        definition, weights = reward.definition, reward.new_weights
-        runner = (
-            BatchedRunner(definition, weights, None)
-            if decision.mode == "batched"
-            else LoopedRunner(
-                definition, weights, None, is_stateful=decision.is_stateful, raises=True
-            )
-        )
-        found = blame(runner, source, recording, step)
-        line = found.line or source.term_line(term)
+        step = int(bad.any(1).nonzero()[0])
         raise RewardError(
-            f"{place(source, line)}{named(term)}: {message}",
-            hint=found.advice
-            or "Look for a division, a root or a logarithm, and bound its argument.",
+            f"{where}: {int(bad.sum())} of {bad.numel()} values are {kind} (first at step {step}).",
+            hint="Look for a division, a root, a logarithm or a large power, and clamp its "
+            "argument.",
             line=line,
             term=term or None,
         )
 
 
-# ---- what is only said
-
-
-def _about_info(reward: Reward, recording: TransitionRecording) -> list[RewardFinding]:
-    source = reward.definition.source if reward.definition else None
-    info = recording.transitions[0].info
-    if source is None:
-        return []
-    offered = [*info, "mj_data", "mj_model"]
+def _info_findings(code: RewardCode, known: list[str]) -> list[RewardFinding]:
+    """Report names read with `info.get` whose default hides that they do not exist."""
     findings: list[RewardFinding] = []
-    for asked in source.optional_info():
-        if asked.what not in info and asked.what not in offered:
-            what, hint = unknown_info(asked.what, offered)
-            message = f"{place(source, asked.line)}: {what}, so the default is always used. {hint}"
-            findings.append(RewardFinding(name="unknown_info", message=message))
+    for node in ast.walk(code.tree):
+        match node:
+            case ast.Call(
+                func=ast.Attribute(value=ast.Name(id="info"), attr="get"),
+                args=[ast.Constant(value=str() as name), *_],
+            ) if name.removeprefix("_") not in known:
+                what, hint = unknown_info(name, known)
+                where = code.place(node.lineno)
+                message = f"{where}: {what}, so the default is always used. {hint}"
+                findings.append(RewardFinding(name="unknown_info", message=message))
+            case _:
+                pass
     return findings
 
 
-def _about_terms(reward: Reward, outcome: ReplayResult) -> list[RewardFinding]:
+def _term_findings(reward: Reward, result: ReplayResult) -> list[RewardFinding]:
+    """Report terms that are undeclared, missing, irregular, dead or dominating, and a gap."""
     findings: list[RewardFinding] = []
-    described = reward.spec.terms if reward.definition else ()
-    declared = {term.name for term in described}
-    returned = outcome.terms.keys()
-    source = reward.definition.source if reward.definition else None
+
+    def add(name: str, message: str, **values: float) -> None:
+        findings.append(RewardFinding(name=name, message=message, values=values))
+
+    declared = {term.name for term in reward.spec.terms}
+    returned = result.terms.keys()
     if declared and returned - declared:
         names = ", ".join(sorted(returned - declared))
-        message = f"Not described: {names}. Add them to the terms of {reward.name}."
-        findings.append(RewardFinding(name="undeclared_terms", message=message))
+        add("undeclared_terms", f"Not described: {names}. Add them to the terms of {reward.name}.")
     if declared - returned:
         names = ", ".join(sorted(declared - returned))
-        message = f"Described but never returned: {names}. Return 0 while a term is inactive."
-        findings.append(RewardFinding(name="missing_terms", message=message))
-    if reward.definition is not None:
-        findings += _gap(outcome)
-    shares = _shares(outcome)
-    for name, values in outcome.terms.items():
-        where = f"{place(source, source.term_line(name) if source else None)}{named(name)}"
-        count = outcome.returned.get(name, 0)
-        if count < len(values):
-            message = (
-                f"{where} was returned in {count} of {len(values)} steps and counts as 0 else."
+        add(
+            "missing_terms",
+            f"Described but never returned: {names}. Return 0 while a term is inactive.",
+        )
+    if reward.code is not None and result.terms:
+        total = result.total.double()
+        summed = torch.stack([each.double() for each in result.terms.values()]).sum(0)
+        gap = (summed - total).abs()
+        if gap.max().item() > _GAP * max(1.0, total.abs().max().item()):
+            step, row = divmod(int(gap.argmax()), gap.shape[1])
+            add(
+                "terms_gap",
+                f"The terms do not sum to the total: at step {step} in environment {row} they give "
+                f"{summed[step, row]:.4g}, the total is {total[step, row]:.4g}. Return every "
+                "summand, and only summands.",
+                gap=gap.max().item(),
             )
-            message += " Return it always."
-            findings.append(RewardFinding(name="irregular_term", message=message))
+    shares, code = _shares(result), reward.code
+    for name, values in result.terms.items():
+        where = code.place(code.term_lines.get(name), name) if code else f'the term "{name}"'
+        count = result.returned[name]
+        if count < len(values):
+            add(
+                "irregular_term",
+                f"{where} was returned in {count} of {len(values)} steps and counts as 0 in the "
+                "others. Return it always.",
+            )
         if not values.any():
-            message = f"{where} was 0 on all {values.numel()} transitions of the probe."
-            findings.append(RewardFinding(name="dead_term", message=message))
-        share = shares.get(name)
-        if share is not None and share > _DOMINANT and len(outcome.terms) > 1:
-            message = f"{where} makes {share:.0%} of the reward's size: the others hardly count."
-            findings.append(
-                RewardFinding(name="dominating_term", message=message, values={"share": share})
+            add("dead_term", f"{where} was 0 on all {values.numel()} transitions of the probe.")
+        share = shares[name]
+        if share is not None and share > _DOMINANT and len(result.terms) > 1:
+            add(
+                "dominating_term",
+                f"{where} makes {share:.0%} of the reward's size: the others hardly count.",
+                share=share,
             )
     return findings
-
-
-def _gap(outcome: ReplayResult) -> list[RewardFinding]:
-    """Report a total that is not the sum of its terms."""
-    if not outcome.terms:
-        return []
-    total = outcome.total.double()
-    summed = torch.stack([each.double() for each in outcome.terms.values()]).sum(0)
-    gap = (summed - total).abs()
-    largest = gap.max().item()
-    if largest <= _GAP * max(1.0, total.abs().max().item()):
-        return []
-    step, row = divmod(int(gap.argmax()), gap.shape[1])
-    message = (
-        f"The terms do not sum to the total: at step {step} in environment {row} they give "
-        f"{summed[step, row]:.4g}, the total is {total[step, row]:.4g}. Return every summand, and "
-        "only summands."
-    )
-    return [RewardFinding(name="terms_gap", message=message, values={"gap": largest})]
-
-
-# ---- numbers
 
 
 def _spread(values: Tensor) -> dict[str, float]:
@@ -244,18 +211,7 @@ def _spread(values: Tensor) -> dict[str, float]:
     }
 
 
-def _shares(outcome: ReplayResult) -> dict[str, float | None]:
-    sizes = {name: values.double().abs().mean().item() for name, values in outcome.terms.items()}
+def _shares(result: ReplayResult) -> dict[str, float | None]:
+    sizes = {name: values.double().abs().mean().item() for name, values in result.terms.items()}
     whole = sum(sizes.values())
     return {name: size / whole if whole > 0.0 else None for name, size in sizes.items()}
-
-
-def _statistics(outcome: ReplayResult, names: tuple[str, ...]) -> tuple[TermStatistics, ...]:
-    shares = _shares(outcome)
-    nothing = torch.zeros_like(outcome.total)
-    return tuple(
-        TermStatistics(
-            name=name, share=shares.get(name), **_spread(outcome.terms.get(name, nothing))
-        )
-        for name in names
-    )

@@ -4,30 +4,27 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor
 
 from telic.core.text import closest, is_dict, is_row
 from telic.envs.vector import Info
-from telic.errors import ConfigError, RewardError
-from telic.rewards._decide import Mode, RunnerChoice, decide
-from telic.rewards._runners import (
+from telic.errors import ConfigError, RewardError, TelicError
+from telic.rewards._run import (
     BatchedRunner,
-    EnvironmentRunner,
     LoopedRunner,
-    Runner,
+    Mode,
+    RunnerChoice,
     VmapRunner,
-    reward_parts,
-    sum_of_parts,
+    choose_runner,
 )
-from telic.rewards._source import Definition, describe
-from telic.rewards.contract import Device, RewardSpec, RewardStep
-from telic.rewards.recording import TransitionRecording
+from telic.rewards.contract import Device, RewardSpec, RewardStep, initial_memory
+from telic.rewards.load import RewardCode, read_code
+from telic.rewards.recording import TransitionRecording, single_step
 
-_SAVED = ("mode", "term_names", "is_stateful", "is_resumable", "parts_are_all")
-"""what a resumed run must know of the decision"""
+_PREFIX = "reward_"
 
 
 class Reward:
@@ -43,12 +40,10 @@ class Reward:
     reaches the caller. Values that are not finite are passed on as they are.
     """
 
-    def __init__(
-        self, definition: Definition | None, weights: Mapping[str, float] | None = None
-    ) -> None:
-        """Hold a definition; None: the environment's own reward. See `load_reward`."""
-        self.definition = definition
-        self.name = "environment" if definition is None else definition.name
+    def __init__(self, code: RewardCode | None, weights: Mapping[str, float] | None = None) -> None:
+        """Hold code; None: the environment's own reward. See `load_reward`."""
+        self.code = code
+        self.name = "environment" if code is None else code.name
         self.spec = RewardSpec(description="The environment's own reward.")
         self.weights: dict[str, float] = {}
         self.term_names: tuple[str, ...] = ()
@@ -56,13 +51,44 @@ class Reward:
         self.seen_memory: tuple[int, ...] = ()
         """columns of the memory that the policy sees, too"""
         self.decision: RunnerChoice | None = None
-        self._runner: Runner | None = None
+        self._runner: BatchedRunner | VmapRunner | LoopedRunner | None = None
         self._num_envs = 0
         self._device: Device = "cpu"
-        self.new_weights: dict[str, float] = dict(weights or {})
-        """those that differ from the source's"""
-        if definition is not None:
-            self._read(definition)
+        self._changed = dict(weights or {})
+        """weights that differ from the source's"""
+        if code is not None:
+            self._read(code)
+
+    def _read(self, code: RewardCode) -> None:
+        """Make one instance to see what it declares."""
+        try:
+            owner = code.create(self._changed).owner
+            self.spec = code.describe(owner)
+        except TelicError:
+            raise
+        except Exception as error:
+            raise code.explain(error) from error
+        weights: object = getattr(owner, "weights", None) or {}
+        if not is_dict(weights) or not all(isinstance(x, int | float) for x in weights.values()):
+            raise RewardError(
+                f"{self.name}.weights must be a dictionary of numbers, not {weights!r}."
+            )
+        self.weights = {str(name): float(value) for name, value in weights.items()}
+        declared = getattr(owner, "memory", None)
+        rows = initial_memory(declared) if is_dict(declared) else {}
+        columns = [name for name, row in rows.items() for _ in range(row.numel())]
+        self.memory_size = len(columns)
+        to: object = getattr(owner, "memory_to", "critic")
+        shown = {"critic": (), "actor": tuple(rows)}.get(str(to), to)
+        if not is_row(shown) or not set(shown) <= set(rows):
+            known = ", ".join(f'"{name}"' for name in rows) or "there is none"
+            raise RewardError(
+                f'{self.name}.memory_to is "{to}".',
+                hint='Write "critic", or "actor" to show the memory to the policy too, or the '
+                f"names that it sees, as a tuple (memory: {known}).",
+            )
+        self.seen_memory = tuple(i for i, name in enumerate(columns) if name in shown)
+        self.term_names = tuple(term.name for term in self.spec.terms) or tuple(code.term_lines)
 
     @property
     def mode(self) -> Mode | None:
@@ -70,17 +96,12 @@ class Reward:
         return None if self.decision is None else self.decision.mode
 
     @property
-    def is_resumable(self) -> bool:
-        """Whether `state_dict` holds everything kept between steps."""
-        return self.decision is None or self.decision.is_resumable
-
-    @property
     def source(self) -> str | None:
-        """The text of the reward; None when there is none, or it cannot be found."""
-        return self.definition.source.text if self.definition else None
+        """The text of the reward; None for the environment's own."""
+        return self.code.text if self.code else None
 
     def with_weights(self, weights: Mapping[str, float]) -> Reward:
-        """Return an independent reward with some weights changed, decided alike.
+        """Return an independent reward with some weights changed, run in the same way.
 
         Raises ConfigError for a name that is not a weight, with the closest ones.
         """
@@ -94,29 +115,29 @@ class Reward:
                 )
             if not math.isfinite(value):
                 raise ConfigError(f"The weight {name}={value} is not a finite number.")
-        new = {name: float(value) for name, value in weights.items()}
-        twin = Reward(self.definition, {**self.new_weights, **new})
+        changed = {name: float(value) for name, value in weights.items()}
+        other = Reward(self.code, {**self._changed, **changed})
         if self.decision is not None:
-            twin.adopt(self.decision)
-        return twin
+            other.adopt(self.decision)
+        return other
 
     def copy(self) -> Reward:
-        """Return an independent reward, decided alike."""
+        """Return an independent reward that is run in the same way."""
         return self.with_weights({})
 
     def decide(self, recording: TransitionRecording) -> RunnerChoice:
         """Find out on recorded transitions how to run the code; raises RewardError."""
-        if self.definition is not None:
-            self.adopt(decide(self.definition, self.new_weights, recording))
+        if self.code is not None:
+            choice = choose_runner(self.code, self._changed, recording)
         else:
-            names = reward_parts(recording.transitions[0].info)
+            names = _part_names(recording.transitions[0].info)
             are_all = bool(names) and all(
-                torch.allclose(sum_of_parts(moment.info), moment.env_reward, rtol=1e-4, atol=1e-4)
+                torch.allclose(_sum_of_parts(moment.info), moment.env_reward, rtol=1e-4, atol=1e-4)
                 for moment in recording.transitions
             )
-            self.adopt(RunnerChoice("environment", names, parts_are_all=are_all))
-        assert self.decision is not None
-        return self.decision
+            choice = RunnerChoice("environment", names, parts_are_all=are_all)
+        self.adopt(choice)
+        return choice
 
     def adopt(self, decision: RunnerChoice) -> None:
         """Run the code as decided before, for this reward or one that differs only in weights."""
@@ -129,10 +150,17 @@ class Reward:
 
     def start(self, num_envs: int, device: Device) -> None:
         """Start from scratch with N environments, all at the start of an episode."""
-        self._num_envs, self._device = num_envs, device
-        self._runner = None
-        if self.decision is not None:
-            self._begin(self.decision)
+        self._num_envs, self._device, self._runner = num_envs, device, None
+        code, weights = self.code, self._changed
+        match self.mode if code else None:
+            case "batched":
+                self._runner = BatchedRunner(cast("Any", code), weights, num_envs, device)
+            case "vmap":
+                self._runner = VmapRunner(cast("Any", code), weights)
+            case "looped":
+                self._runner = LoopedRunner(cast("Any", code), weights, num_envs, device)
+            case _:
+                pass
 
     def __call__(
         self,
@@ -151,12 +179,31 @@ class Reward:
             info: of the transition.
             env_reward: (N,) the environment's own; read only when that is the reward.
         """
-        runner = self._runner
-        if runner is None:
-            runner = self._first(obs, action, next_obs, info)
-        if env_reward is not None and isinstance(runner, EnvironmentRunner):
-            return runner.split(env_reward, info)
-        return runner.run(obs, action, next_obs, info)
+        if self._runner is None and (self.code is not None or self.decision is None):
+            if self._num_envs == 0:
+                raise RewardError(f"{self.name} was called before start(num_envs, device).")
+            self.decide(single_step(obs, action, next_obs, info))
+            self.start(self._num_envs, self._device)
+        if self._runner is None:
+            return self.of_environment(info, env_reward)
+        total, terms = self._runner.run(obs, action, next_obs, info)
+        if tuple(terms) == self.term_names:
+            return RewardStep(total, terms)
+        nothing = torch.zeros_like(total)
+        return RewardStep(total, {name: terms.get(name, nothing) for name in self.term_names})
+
+    def of_environment(self, info: Info, total: Tensor | None = None) -> RewardStep:
+        """Return the environment's own reward with its parts as terms."""
+        if total is None and "reward" in info:
+            total = info["reward"]
+        elif total is None and self.decision is not None and self.decision.parts_are_all:
+            total = _sum_of_parts(info)
+        if total is None:
+            raise RewardError(
+                "The environment's own reward is not in its infos, nor do its parts sum to it.",
+                hint="Give it to the call: reward(obs, action, next_obs, info, step.reward).",
+            )
+        return RewardStep(total.float(), {name: info[_PREFIX + name] for name in self.term_names})
 
     def reset(self, mask: Tensor) -> None:
         """Forget the episodes that ended, (N,) bool."""
@@ -165,98 +212,90 @@ class Reward:
 
     def memory(self) -> Tensor:
         """Return the declared memory, (N, memory_size) float32, in the order of its declaration."""
-        memory = None if self._runner is None else self._runner.memory()
-        if memory is None:
-            memory = torch.zeros(self._num_envs, self.memory_size, device=self._device)
-        return memory
+        tensors = self.carried()
+        if not tensors:
+            return torch.zeros(self._num_envs, self.memory_size, device=self._device)
+        rows = [value.reshape(self._num_envs, -1).float() for value in tensors.values()]
+        return torch.cat(rows, dim=1)
 
     def carried(self) -> dict[str, Tensor]:
         """Return the tensors kept between steps, by name, themselves and not copies."""
-        return self._runner.carried() if self._runner else {}
+        return dict(self._runner.memory) if isinstance(self._runner, BatchedRunner) else {}
 
     def carry(self, tensors: dict[str, Tensor]) -> None:
         """Use these tensors from now on."""
-        if self._runner is not None:
-            self._runner.carry(tensors)
+        if isinstance(self._runner, BatchedRunner):
+            self._runner.memory = dict(tensors)
 
     def state_dict(self) -> dict[str, Any]:
-        """Return all that is kept between steps, and how the code is run."""
-        decision = self.decision
-        if decision is None or self._runner is None:
+        """Return the memory, and how the code is run."""
+        if self.decision is None:
             return {}
-        saved = {name: getattr(decision, name) for name in _SAVED}
-        return {"decision": saved, "kept": self._runner.state_dict()}
+        return {
+            "decision": {
+                "mode": self.decision.mode,
+                "term_names": self.decision.term_names,
+                "is_stateful": self.decision.is_stateful,
+                "parts_are_all": self.decision.parts_are_all,
+            },
+            "kept": {"memory": {k: v.detach().clone() for k, v in self.carried().items()}},
+        }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Put it back, after `start`."""
         if not state:
             return
         if self.decision is None:
-            self.adopt(_saved_choice(state["decision"]))
-        assert self.decision is not None
-        if self._runner is None:
-            self._begin(self.decision)
-        assert self._runner is not None
-        self._runner.load_state_dict(state["kept"])
-
-    def _read(self, definition: Definition) -> None:
-        """Make one instance to see what it declares."""
-        instance = definition.create(self.new_weights)
-        self.spec = describe(instance.owner, definition.source)
-        owner = instance.owner
-        weights: object = getattr(owner, "weights", None) or {}
-        if not is_dict(weights) or not all(isinstance(x, int | float) for x in weights.values()):
-            raise RewardError(
-                f"{self.name}.weights must be a dictionary of numbers, not {weights!r}."
+            saved = state["decision"]
+            self.adopt(
+                RunnerChoice(
+                    saved["mode"],
+                    tuple(saved["term_names"]),
+                    saved["is_stateful"],
+                    saved["parts_are_all"],
+                )
             )
-        self.weights = {str(name): float(value) for name, value in weights.items()}
-        widths = BatchedRunner(definition, self.new_weights, None).memory_widths
-        self.memory_size = sum(widths.values())
-        self.seen_memory = self._seen(getattr(owner, "memory_to", "critic"), widths)
-        declared = tuple(term.name for term in self.spec.terms)
-        self.term_names = declared or tuple(definition.source.terms)
-
-    def _seen(self, memory_to: object, widths: Mapping[str, int]) -> tuple[int, ...]:
-        """Return the columns of the memory that `memory_to` shows to the policy."""
-        shown = {"critic": (), "actor": tuple(widths)}.get(str(memory_to), memory_to)
-        if not is_row(shown) or not set(shown) <= set(widths):
-            known = ", ".join(f'"{name}"' for name in widths) or "there is none"
-            raise RewardError(
-                f'{self.name}.memory_to is "{memory_to}".',
-                hint='Write "critic", or "actor" to show the memory to the policy too, or the '
-                f"names that it sees, as a tuple (memory: {known}).",
-            )
-        columns = [name for name, width in widths.items() for _ in range(width)]
-        return tuple(column for column, name in enumerate(columns) if name in shown)
-
-    def _first(self, obs: Tensor, action: Tensor, next_obs: Tensor, info: Info) -> Runner:
-        if self._num_envs == 0:
-            raise RewardError(f"{self.name} was called before start(num_envs, device).")
-        if self.decision is None:
-            self.decide(TransitionRecording.of_step(obs, action, next_obs, info))
-        assert self.decision is not None
-        return self._begin(self.decision)
-
-    def _begin(self, decision: RunnerChoice) -> Runner:
-        runner = self._make_runner(decision)
-        runner.start(self._num_envs, self._device)
-        self._runner = runner
-        return runner
-
-    def _make_runner(self, decision: RunnerChoice) -> Runner:
-        names, definition, weights = decision.term_names, self.definition, self.new_weights
-        if definition is None:
-            return EnvironmentRunner(names, parts_are_all=decision.parts_are_all)
-        if decision.mode == "batched":
-            return BatchedRunner(definition, weights, names)
-        if decision.mode == "vmap":
-            return VmapRunner(definition, weights, names)
-        return LoopedRunner(definition, weights, names, is_stateful=decision.is_stateful)
+            self.start(self._num_envs, self._device)
+        memory = state["kept"].get("memory", {})
+        self.carry({name: value.to(self._device, copy=True) for name, value in memory.items()})
 
 
-def _saved_choice(saved: dict[str, Any]) -> RunnerChoice:
-    """Read a decision from a checkpoint; earlier versions had another mode instead of vmap."""
-    fields: dict[str, Any] = {name: saved[name] for name in _SAVED}
-    mode = "looped" if saved["mode"] in ("lifted", "vectorised") else saved["mode"]
-    fields |= {"mode": mode, "term_names": tuple(saved["term_names"])}
-    return RunnerChoice(**fields)
+def _part_names(info: Info) -> tuple[str, ...]:
+    """Return the names of the environment's reward parts, without their common prefix."""
+    return tuple(name.removeprefix(_PREFIX) for name in info if name.startswith(_PREFIX))
+
+
+def _sum_of_parts(info: Info) -> Tensor:
+    return torch.stack([info[_PREFIX + name] for name in _part_names(info)]).sum(0)
+
+
+def load_reward(
+    source: Any,
+    *,
+    trusted: bool = False,
+    weights: Mapping[str, float] | None = None,
+    label: str | None = None,
+) -> Reward:
+    """Return a reward, ready to be probed and started.
+
+    Args:
+        source: a path, the text of a file, the name of an example such as "run_forward";
+            None or "default": the environment's own reward.
+        trusted: run a file as ordinary Python instead of checking it against the allow-list.
+        weights: new values for some of the reward's weights.
+        label: how messages call a text, e.g. "reward.py"; a file is called by its name.
+
+    Raises:
+        RewardError: the source is missing, not Python, or defines no reward.
+        RefusedCode: the source uses something that foreign code may not.
+        ConfigError: there is no weight of that name.
+    """
+    if isinstance(source, Reward):
+        reward = source
+    elif source is None or (isinstance(source, str) and source == "default"):
+        reward = Reward(None)
+    else:
+        reward = Reward(read_code(source, trusted=trusted, label=label))
+    if weights and reward.code is None:
+        raise ConfigError("The environment's own reward has no weights to change.")
+    return reward.with_weights(weights) if weights else reward

@@ -108,15 +108,6 @@ OFFERED: Mapping[str, frozenset[str]] = {
         poles qpos qpos_address quaternion range rest_height rest_qpos root side_names sides sign
         slide slides spin target tip torso turns upright
     """),
-    "mj_data": words("""
-        action actuator_force body cfrc_ext contacts ctrl cvel diverged dt episode_start id joint
-        qacc qfrc_actuator qpos qvel site_xpos state subtree_com tendon_length tendon_velocity time
-        x_position x_velocity xipos xpos xquat y_position y_velocity
-    """),
-    "mj_model": words("""
-        actuator_ctrlrange body body_mass dofadr id jnt_dofadr jnt_qposadr joint mass name nbody
-        njnt nq nu nv opt qposadr range timestep
-    """),
 }
 """the names, by kind of object as the reference calls it"""
 

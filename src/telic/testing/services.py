@@ -21,8 +21,8 @@ from telic.jobs.spec import Cluster, JobSpec
 from telic.judges.code import JudgeCode
 from telic.judges.criteria import Composition
 from telic.llm import CallLimits, Models, Provider, RawReply, Request
-from telic.rewards.load import load_reward
 from telic.rewards.probe import probe
+from telic.rewards.reward import load_reward
 from telic.storage.files import write_json
 from telic.storage.layout import SessionFolder
 from telic.testing.contracts import recorded_episode

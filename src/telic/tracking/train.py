@@ -35,8 +35,8 @@ from telic.errors import BadFile, ConfigError, TrainingFailed, UnknownName, Usag
 from telic.jobs.process import Process
 from telic.motions.clip import Split
 from telic.motions.library import MotionLibrary
-from telic.rewards._decide import RunnerChoice
-from telic.rewards.load import load_reward
+from telic.rewards._run import RunnerChoice
+from telic.rewards.reward import load_reward
 from telic.storage.files import make_folder, read_record, remove_unfinished, write_json
 from telic.storage.layout import RunFolder
 from telic.tracking.config import Schedule, TrackingConfig

@@ -28,7 +28,7 @@ from telic.errors import (
     TelicError,
     UnknownName,
 )
-from telic.rewards.library import LIBRARY, library_names
+from telic.rewards.examples import EXAMPLES, example_names
 from telic.sandbox.source import check_source
 from telic.storage.layout import file_name
 from telic.storage.reading import read_text
@@ -170,15 +170,15 @@ def read_reward(given: Reward, weights: Mapping[str, float] | None, trusted: boo
     if isinstance(given, str) and "\n" in given:
         return _checked("reward", given, chosen, trusted)
     path = Path(given).expanduser()
-    is_ours = not os.path.exists(path) and str(given) in library_names()
+    is_ours = not os.path.exists(path) and str(given) in example_names()
     if is_ours:
-        path = LIBRARY / f"{given}.py"
+        path = EXAMPLES / f"{given}.py"
     try:
         source = read_text(path)
     except MissingFile as error:
         raise RewardError(
             error.message.replace("no file", "no reward file"),
-            hint=f"Give the path of a Python file, or one of {', '.join(library_names())}.",
+            hint=f"Give the path of a Python file, or one of {', '.join(example_names())}.",
         ) from None
     except BadFile as error:
         raise RewardError(f"This is no reward: {error.message}", hint=error.hint) from None

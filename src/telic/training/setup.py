@@ -12,8 +12,7 @@ from telic.envs import make
 from telic.envs.simulators.env import start_simulated
 from telic.envs.simulators.names import simulated
 from telic.envs.vector import VecEnv
-from telic.rewards.load import load_reward
-from telic.rewards.reward import Reward
+from telic.rewards.reward import Reward, load_reward
 from telic.training.evaluate import Evaluator
 from telic.training.group import TrainingGroup, process_seed
 from telic.training.job import TrainJob

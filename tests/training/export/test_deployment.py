@@ -15,7 +15,7 @@ import pytest
 from telic import bench
 from telic.envs import make
 from telic.errors import BadFile, UsageError
-from telic.rewards.load import load_reward
+from telic.rewards.reward import load_reward
 from telic.robots.build import build
 from telic.robots.record import guessed
 from telic.training.export import deployment

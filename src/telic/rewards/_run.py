@@ -1,0 +1,471 @@
+"""Run a reward on N environments: one batched call, `torch.vmap`, or a loop over environments.
+
+Which way is decided on recorded transitions. One call for all environments is used when it equals
+separate calls for each. Otherwise the reward is taken to be written for one environment at a time:
+it runs under `torch.vmap` when that gives the same numbers, else in a loop, in which every
+environment has an instance of its own that is renewed with every episode.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal, cast
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from telic.core.tensors import from_numpy, integers
+from telic.core.text import is_dict
+from telic.envs.vector import Info, InfoSchema
+from telic.errors import RewardError
+from telic.rewards.contract import (
+    Device,
+    RewardFinding,
+    RewardFunction,
+    RewardStep,
+    initial_memory,
+    reset_memory,
+)
+from telic.rewards.load import Instance, RewardCode
+from telic.rewards.recording import (
+    ReplayResult,
+    TransitionRecording,
+    difference,
+    microseconds,
+    replay,
+    side_by_side,
+)
+
+Mode = Literal["batched", "vmap", "looped", "environment"]
+_ROUNDING = 1e-4
+"""of float32 sums taken in another order"""
+_EQUAL = 1e-5
+# Any, so that the type checker does not take their elements for unknown; asked at every step.
+_ROW: Any = (tuple, list)
+_DICT: Any = dict
+_vmap: Any = torch.vmap
+
+
+# ---- three ways to run foreign code
+
+
+def _unpack(result: Any, code: RewardCode) -> tuple[Any, dict[str, Any]]:
+    """Return total and terms; raises RewardError for anything but a pair of them."""
+    if isinstance(result, _ROW) and len(result) == 2 and isinstance(result[1], _DICT):
+        return result[0], result[1]
+    got = type(result).__name__
+    if isinstance(result, _ROW):
+        got = f"{len(result)} values ({', '.join(type(each).__name__ for each in result)})"
+    raise RewardError(
+        f"{code.label} returned {got}.",
+        hint='Return the total and a dictionary of its terms, e.g. total, {"speed": speed}.',
+    )
+
+
+def _wrong_value(code: RewardCode, term: str, what: str, hint: str) -> RewardError:
+    line = code.term_lines.get(term)
+    where = code.place(line, term) if term else f"{code.label}, the total"
+    return RewardError(f"{where} {what}.", hint=hint, line=line, term=term or None)
+
+
+def _sizes(obs: Tensor, action: Tensor) -> str:
+    width = action.shape[-1] if action.ndim > 1 else 1
+    return f"obs has {obs.shape[-1]} entries and action {width}."
+
+
+class PrivateInfo(Info):
+    """Lends another info's values as copies, so that writes by foreign code have no effect."""
+
+    __slots__ = ("_lender",)
+
+    def __init__(self, lender: Info, schema: InfoSchema) -> None:
+        """Lend from an info, described by a schema of the borrower's own."""
+        super().__init__(lambda name: lender.exact(name).clone(), schema)
+        self._lender = lender
+
+    def __getitem__(self, name: str) -> Tensor:
+        value = self._single.get(name)
+        if value is None:
+            value = self._single[name] = self._lender[name].clone()
+        return value
+
+
+def private_schema(schema: InfoSchema) -> InfoSchema:
+    """Return a copy of a schema that can be changed without harm."""
+    return dataclasses.replace(
+        schema,
+        meanings=dict(schema.meanings),
+        bodies=dict(schema.bodies),
+        spec=schema.spec.model_copy(deep=True) if schema.spec else None,
+    )
+
+
+class BatchedRunner:
+    """Calls the reward once per step; owns its declared memory."""
+
+    def __init__(
+        self, code: RewardCode, weights: Mapping[str, float], num_envs: int, device: Device
+    ) -> None:
+        self._code, self._num_envs, self._device = code, num_envs, device
+        self._call, self._owner = code.create(weights)
+        self._steps = 0
+        self._schemas: tuple[InfoSchema, InfoSchema] | None = None
+        declared = getattr(self._owner, "memory", None)
+        rows = initial_memory(declared) if is_dict(declared) else {}
+        self._initial = {name: row.to(device) for name, row in rows.items()}
+        if self._initial:
+            self._owner._initial_memory = self._initial
+            self.memory = {
+                name: row.repeat(num_envs, *(1,) * (row.ndim - 1))
+                for name, row in self._initial.items()
+            }
+
+    @property
+    def memory(self) -> dict[str, Tensor]:
+        """The declared memory by name, itself and not a copy."""
+        return self._owner.memory if self._initial else {}
+
+    @memory.setter
+    def memory(self, tensors: dict[str, Tensor]) -> None:
+        if self._initial:
+            self._owner.memory = tensors
+
+    def run(self, obs: Tensor, action: Tensor, next_obs: Tensor, info: Info) -> RewardStep:
+        if self._schemas is None or self._schemas[0] is not info.schema:
+            self._schemas = info.schema, private_schema(info.schema)
+        lent = PrivateInfo(info, self._schemas[1])
+        try:
+            result = self._call(obs.clone(), action.clone(), next_obs.clone(), lent)
+        except Exception as error:
+            when = f" (step {self._steps})"
+            raise self._code.explain(error, when, info, _sizes(obs, action)) from error
+        total, terms = _unpack(result, self._code)
+        self._check_memory()
+        self._steps += 1
+        columns = {name: self._column(value, name) for name, value in terms.items()}
+        return RewardStep(self._column(total, ""), columns)
+
+    def reset(self, mask: Tensor) -> None:
+        if not self._initial:
+            return
+        if not isinstance(self._owner, RewardFunction):
+            reset_memory(self._owner.memory, self._initial, mask)
+            return
+        try:
+            self._owner.reset(mask)
+        except Exception as error:
+            raise self._code.explain(error) from error
+        self._check_memory()
+
+    def _column(self, value: Any, term: str) -> Tensor:
+        """Return a value as (N,) float32; a single number serves every environment."""
+        shape = (self._num_envs,)
+        if isinstance(value, Tensor) and value.shape == shape:
+            return value if value.dtype is torch.float32 else value.float()
+        if isinstance(value, bool | int | float):  # made there: nothing to send to the device
+            return torch.full(shape, float(value), device=self._device)
+        if isinstance(value, np.ndarray | np.generic):
+            value = torch.as_tensor(np.asarray(cast("Any", value)), device=self._device)
+        if isinstance(value, Tensor) and (value.ndim == 0 or value.shape == shape):
+            return value.to(self._device, torch.float32).expand(shape)
+        if not isinstance(value, Tensor):
+            hint = "Return one number per environment: a tensor of shape (N,)."
+            what = f"is a {type(value).__name__}, not a tensor"
+            raise _wrong_value(self._code, term, what, hint)
+        got = tuple(value.shape)
+        hint = "Index columns with x[:, 3]: the first dimension counts environments."
+        if got == (self._num_envs, 1):
+            hint = "Drop keepdim=True, or take [:, 0]."
+        elif len(got) > 1 and got[0] == self._num_envs:
+            hint = "Reduce the last dimension, e.g. with .sum(-1)."
+        what = f"has shape {got} for {self._num_envs} environments; it must be {shape}"
+        raise _wrong_value(self._code, term, what, hint)
+
+    def _check_memory(self) -> None:
+        memory = self.memory
+        for name, row in self._initial.items():
+            value, expected = memory.get(name), (self._num_envs, *row.shape[1:])
+            if not isinstance(value, Tensor) or value.shape != expected:
+                got = tuple(value.shape) if isinstance(value, Tensor) else type(value).__name__
+                raise RewardError(
+                    f'{self._code.label}: the memory "{name}" became {got}; '
+                    f"it was declared with shape {expected}.",
+                    hint="Keep one row per environment; reduce only over the last dimension.",
+                )
+        if len(memory) != len(self._initial):
+            extra = ", ".join(sorted(set(memory) - set(self._initial)))
+            raise RewardError(
+                f"{self._code.label}: the memory {extra} was never declared.",
+                hint=f"Add it to the class attribute memory, which has {', '.join(self._initial)}.",
+            )
+
+
+class VmapRunner:
+    """Maps a stateless per-environment reward over all environments, in float64 as the loop."""
+
+    def __init__(self, code: RewardCode, weights: Mapping[str, float]) -> None:
+        self._code, self._call = code, code.create(weights).call
+
+    def run(self, obs: Tensor, action: Tensor, next_obs: Tensor, info: Info) -> RewardStep:
+        values = {name: info.exact(name).clone() for name in info if name in self._code.strings}
+        rows = [each.double() if each.is_floating_point() else each for each in (obs, action)]
+        try:
+            total, terms = _vmap(self._one)(
+                rows[0].clone(), rows[1].clone(), next_obs.double(), values
+            )
+        except Exception as error:
+            raise self._code.explain(error, "", info, _sizes(obs, action)) from error
+        return RewardStep(total.float(), {name: value.float() for name, value in terms.items()})
+
+    def _one(self, *transition: Any) -> tuple[Tensor, dict[str, Tensor]]:
+        total, terms = _unpack(self._call(*transition), self._code)
+        return torch.as_tensor(total), {k: torch.as_tensor(v) for k, v in terms.items()}
+
+    def reset(self, mask: Tensor) -> None:
+        """Forget nothing: a reward with state is not mapped."""
+
+
+class LoopedRunner:
+    """Calls one instance per environment on numpy rows and Python numbers.
+
+    An instance is renewed with every episode, as if each environment ran in its own process.
+    """
+
+    def __init__(
+        self, code: RewardCode, weights: Mapping[str, float], num_envs: int, device: Device
+    ) -> None:
+        self._code, self._weights, self._device = code, weights, device
+        self._instances = [self._create() for _ in range(num_envs)]
+        self._steps = 0
+
+    def _create(self) -> Instance:
+        return self._code.create(self._weights)
+
+    def run(self, obs: Tensor, action: Tensor, next_obs: Tensor, info: Info) -> RewardStep:
+        actions: Iterable[Any] = _rows(action) if action.is_floating_point() else integers(action)
+        columns: dict[str, Any] = {}
+        rows = (RowInfo(info, columns, row) for row in range(len(obs)))
+        calls = zip(self._instances, _rows(obs), actions, _rows(next_obs), rows, strict=True)
+        results: list[tuple[Any, dict[str, Any]]] = []
+        try:
+            # A division by zero shows as inf and is reported as such, not as a warning per step.
+            with np.errstate(all="ignore"):
+                for instance, *row in calls:
+                    results.append(_unpack(instance.call(*row), self._code))
+        except Exception as error:
+            when = f" (step {self._steps}, environment {len(results)})"
+            raise self._code.explain(error, when, info, _sizes(obs, action)) from error
+        self._steps += 1
+        names = dict.fromkeys(name for _, terms in results for name in terms)
+        return RewardStep(
+            self._column([total for total, _ in results], ""),
+            {
+                name: self._column([terms.get(name, 0.0) for _, terms in results], name)
+                for name in names
+            },
+        )
+
+    def reset(self, mask: Tensor) -> None:
+        for row in integers(mask.nonzero()[:, 0]):
+            self._instances[row] = self._create()
+
+    def _column(self, values: list[Any], term: str) -> Tensor:
+        try:
+            array = np.array(values, dtype=np.float64)
+            # numpy reads None as NaN
+            if array.size != len(values) or (np.isnan(array).any() and None in values):
+                raise ValueError(f"shape {array.shape[1:]}")
+        except (TypeError, ValueError) as error:
+            example = next((x for x in values if np.size(x) != 1 or not np.isscalar(x)), values[0])
+            shape = np.shape(example)
+            kind = f"an array of shape {shape}" if shape else f"a {type(example).__name__}"
+            hint = "Reduce it, e.g. with np.sum(...), or return 0.0 where there is nothing."
+            what = f"is {kind}; it must be one number"
+            raise _wrong_value(self._code, term, what, hint) from error
+        return from_numpy(array.reshape(-1)).to(self._device, torch.float32)
+
+
+def _rows(batch: Tensor) -> np.ndarray:
+    """Return a float64 copy of a batch, (N, ...), which foreign code may change."""
+    return batch.detach().to("cpu", torch.float64, copy=True).numpy()
+
+
+class RowInfo(Mapping[str, Any]):
+    """The info of one environment: numbers and arrays, all of them copies."""
+
+    __offered__: ClassVar[str] = "info"
+    __slots__ = ("_columns", "_info", "_row")
+
+    def __init__(self, info: Info, columns: dict[str, Any], row: int) -> None:
+        """Show one row; `columns` are cut on demand and shared by all rows of a step."""
+        self._info, self._columns, self._row = info, columns, row
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in self._columns:
+            if name not in self._info:
+                raise KeyError(name)
+            values = self._info.exact(name).detach().cpu().numpy().copy()
+            self._columns[name] = values.tolist() if values.ndim == 1 else values
+        return self._columns[name][self._row]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._info)
+
+    def __len__(self) -> int:
+        return len(self._info)
+
+
+# ---- deciding
+
+
+@dataclass(frozen=True, slots=True)
+class RunnerChoice:
+    """How to run a reward, and what was measured while deciding."""
+
+    mode: Mode
+    term_names: tuple[str, ...]
+    is_stateful: bool = False
+    """whether it keeps state of its own, which a checkpoint does not hold"""
+    parts_are_all: bool = False
+    """of the environment's own reward: whether its parts in info sum to it"""
+    findings: tuple[RewardFinding, ...] = ()
+    microseconds: float | None = None
+    """per environment step with 64 environments; None: nothing is computed"""
+    result: ReplayResult | None = None
+
+
+class BrokenRule(RewardError):
+    """A batched reward breaks a rule of batches; running it another way would hide that."""
+
+
+def choose_runner(
+    code: RewardCode, weights: Mapping[str, float], recording: TransitionRecording
+) -> RunnerChoice:
+    """Return how to run a reward; raises RewardError when it cannot be run."""
+    try:
+        return _try_batched(code, weights, recording)
+    except RewardError as error:
+        if code.is_batched and isinstance(error, BrokenRule):
+            raise
+        failure = error
+    try:
+        return _try_single(code, weights, recording)
+    except RewardError:
+        if code.is_batched:
+            raise failure from None
+        raise
+
+
+def _try_batched(
+    code: RewardCode, weights: Mapping[str, float], recording: TransitionRecording
+) -> RunnerChoice:
+    """Run it once per step; raises BrokenRule when it mixes environments or keeps state."""
+    count, device = recording.num_envs, recording.device
+
+    def batched(num_envs: int = count) -> BatchedRunner:
+        return BatchedRunner(code, weights, num_envs, device)
+
+    runner = batched()
+    result = replay(runner, recording)
+    _refuse_chance(code, recording, result, replay(batched(), recording))
+    alone = [replay(batched(1), recording.rows(row, row + 1)) for row in range(count)]
+    seen = difference(side_by_side(alone), result, _ROUNDING)
+    if seen:
+        raise BrokenRule(
+            f"{code.place(code.term_lines.get(seen.term), seen.term)}: the value for one "
+            f"environment depends on the others ({seen.first:.4g} alone, {seen.second:.4g} among "
+            f"{count}): something is summed or averaged over all environments.",
+            hint="Reduce over the last dimension only, e.g. x.mean(-1).",
+            line=code.term_lines.get(seen.term),
+            term=seen.term or None,
+        )
+    runner.reset(torch.ones(count, dtype=torch.bool, device=device))
+    kept = next(iter(code.kept_names), "value")
+    seen = difference(result, replay(runner, recording), _repeated(recording))
+    if seen:
+        line = code.kept_names.get(kept)
+        raise BrokenRule(
+            f"{code.place(line, seen.term)}: {kept} keeps a value from one step to the next "
+            "outside memory, where it is neither reset with an episode, nor saved, nor apart for "
+            "each environment.",
+            hint=f'Declare memory = {{"{kept}": 0.0}} in the class and use self.memory["{kept}"].',
+            line=line,
+            term=seen.term or None,
+        )
+    findings: list[RewardFinding] = []
+    if code.kept_names:
+        message = (
+            f"{code.name} keeps {', '.join(code.kept_names)} between steps. It made no difference "
+            "so far, but it is neither reset with an episode nor saved: use memory for what must "
+            "last."
+        )
+        findings.append(RewardFinding(name="kept_attribute", message=message))
+    cost = microseconds(batched, recording)
+    names = tuple(result.terms)
+    return RunnerChoice(
+        "batched", names, findings=tuple(findings), microseconds=cost, result=result
+    )
+
+
+def _try_single(
+    code: RewardCode, weights: Mapping[str, float], recording: TransitionRecording
+) -> RunnerChoice:
+    """Run it once per environment, or under `torch.vmap` where that gives the same."""
+    count, device = recording.num_envs, recording.device
+    result = replay(LoopedRunner(code, weights, count, device), recording)
+    again = replay(LoopedRunner(code, weights, count, device), recording)
+    _refuse_chance(code, recording, result, again)
+    names = tuple(dict.fromkeys((*result.terms, *code.term_lines)))
+    mapped = VmapRunner(code, weights)
+    try:  # twice: what it keeps from one replay would show in the next
+        replays = [replay(mapped, recording) for _ in range(2)]
+        if all(difference(result, each, _EQUAL) is None for each in replays):
+            cost = microseconds(lambda _: mapped, recording)
+            return RunnerChoice("vmap", names, microseconds=cost, result=result)
+    except RewardError:
+        pass
+    looped = LoopedRunner(code, weights, count, device)
+    never = TransitionRecording(
+        [each._replace(ended=torch.zeros_like(each.ended)) for each in recording.transitions]
+    )
+    first, second = replay(looped, never), replay(looped, never)
+    is_stateful = bool(code.kept_names) or difference(first, second, _EQUAL) is not None
+    cost = microseconds(lambda num_envs: LoopedRunner(code, weights, num_envs, device), recording)
+    # Cost in microseconds equals percent of one core at 10,000 steps per second.
+    message = (
+        f"{code.name} is called once for every environment: {cost:.2g} µs per environment step, "
+        f"i.e. {cost:.2g} % of one core at 10,000 steps per second. Compute with tensors of shape "
+        "(N,) to make it many times cheaper."
+    )
+    findings = [RewardFinding(name="looped", message=message, values={"looped": cost})]
+    if is_stateful:
+        message = (
+            f"{code.name} keeps state of its own for every environment, which checkpoints do not "
+            "hold: a resumed run starts it from scratch. Declare memory to save it."
+        )
+        findings.append(RewardFinding(name="not_resumable", message=message))
+    return RunnerChoice("looped", names, is_stateful, False, tuple(findings), cost, result)
+
+
+def _repeated(recording: TransitionRecording) -> float:
+    """Return the tolerance of a repeated computation: exact, except on a GPU."""
+    return 0.0 if recording.device.type == "cpu" else 1e-6
+
+
+def _refuse_chance(
+    code: RewardCode, recording: TransitionRecording, result: ReplayResult, again: ReplayResult
+) -> None:
+    seen = difference(result, again, _repeated(recording))
+    if seen is not None:
+        line = code.term_lines.get(seen.term)
+        raise BrokenRule(
+            f"{code.place(line, seen.term)}: the same transition gave {seen.first:.6g} and then "
+            f"{seen.second:.6g}. A reward must not depend on random numbers, the clock or anything "
+            "global.",
+            hint="Compute it from obs, action, next_obs and info alone.",
+            line=line,
+            term=seen.term or None,
+        )

@@ -1,0 +1,13 @@
+"""Complete rewards as examples, loaded by their bare name.
+
+Nothing heavy is imported here: a training is planned before torch is loaded.
+"""
+
+from pathlib import Path
+
+EXAMPLES = Path(__file__).parent
+
+
+def example_names() -> list[str]:
+    """Return the names of the example rewards."""
+    return sorted(path.stem for path in EXAMPLES.glob("[!_]*.py"))
