@@ -12,10 +12,7 @@
 from typing import Any
 
 # Importing these modules registers their quantities.
-from telic.quantities import bodies as _bodies
-from telic.quantities import episode as _episode
-from telic.quantities import gait as _gait
-from telic.quantities import motion as _motion
+from telic.quantities import _bodies, _episode, _gait, _motion
 from telic.quantities.quantity import QUANTITIES as QUANTITIES
 from telic.quantities.quantity import Accumulated as Accumulated
 from telic.quantities.quantity import Quantity as Quantity

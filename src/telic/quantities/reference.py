@@ -76,7 +76,7 @@ def _memory(quantity: Quantity, spec: EnvSpec | None) -> int | None:
 _PER = {"actuator": "actions", "axis": "3", "foot": "feet", "pole": "poles"}
 
 
-_ORDER = ("motion", "commands", "bodies", "poles", "episode", "gait")
+_ORDER = ("_motion", "_bodies", "_episode", "_gait")
 
 
 def ordered() -> list[Quantity]:

@@ -9,9 +9,10 @@ environment has an instance of its own that is renewed with every episode.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Iterator, Mapping
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, cast
+from typing import Any, ClassVar, Literal, NamedTuple, Protocol, cast
 
 import numpy as np
 import torch
@@ -30,19 +31,13 @@ from telic.rewards.contract import (
     reset_memory,
 )
 from telic.rewards.load import Instance, RewardCode
-from telic.rewards.recording import (
-    ReplayResult,
-    TransitionRecording,
-    difference,
-    microseconds,
-    replay,
-    side_by_side,
-)
+from telic.rewards.recording import TransitionRecording
 
 Mode = Literal["batched", "vmap", "looped", "environment"]
 _ROUNDING = 1e-4
 """of float32 sums taken in another order"""
 _EQUAL = 1e-5
+_MEASURED_ENVS, _MEASURED_STEPS, _PASSES = 64, 8, 4
 # Any, so that the type checker does not take their elements for unknown; asked at every step.
 _ROW: Any = (tuple, list)
 _DICT: Any = dict
@@ -316,6 +311,101 @@ class RowInfo(Mapping[str, Any]):
 
     def __len__(self) -> int:
         return len(self._info)
+
+
+# ---- replay on recorded transitions
+
+
+class Runner(Protocol):
+    """One way to run a reward on N environments."""
+
+    def run(self, obs: Tensor, action: Tensor, next_obs: Tensor, info: Info) -> RewardStep:
+        """Reward one step. Raises RewardError with the line; changes none of its arguments."""
+        ...
+
+    def reset(self, mask: Tensor) -> None:
+        """Forget the episodes that ended, (N,) bool."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayResult:
+    """Rewards of a recording of T steps of N environments."""
+
+    total: Tensor  # (T, N) float32
+    terms: dict[str, Tensor]  # each (T, N) float32, zero in steps that did not return it
+    returned: dict[str, int]  # in how many steps each term was returned
+
+    def term(self, name: str) -> Tensor:
+        """Return the values of a term, or of the total for ""."""
+        return self.terms.get(name, torch.zeros_like(self.total)) if name else self.total
+
+
+def replay(runner: Runner, recording: TransitionRecording) -> ReplayResult:
+    """Reward every transition of a recording."""
+    steps: list[RewardStep] = []
+    for moment in recording.transitions:
+        steps.append(runner.run(moment.obs, moment.action, moment.next_obs, moment.info))
+        runner.reset(moment.ended)
+    return stacked(steps)
+
+
+def stacked(steps: list[RewardStep]) -> ReplayResult:
+    """Return the rewards of consecutive steps as one result."""
+    names = dict.fromkeys(name for step in steps for name in step.terms)
+    nothing = torch.zeros_like(steps[0].total)
+    return ReplayResult(
+        torch.stack([step.total for step in steps]),
+        {name: torch.stack([step.terms.get(name, nothing) for step in steps]) for name in names},
+        {name: sum(name in step.terms for step in steps) for name in names},
+    )
+
+
+def side_by_side(parts: list[ReplayResult]) -> ReplayResult:
+    """Return results of single environments as one result of all."""
+    names = dict.fromkeys(name for part in parts for name in part.terms)
+    return ReplayResult(
+        torch.cat([part.total for part in parts], dim=1),
+        {name: torch.cat([part.term(name) for part in parts], dim=1) for name in names},
+        {name: max(part.returned.get(name, 0) for part in parts) for name in names},
+    )
+
+
+class Difference(NamedTuple):
+    """A place where two results differ."""
+
+    term: str  # "" for the total
+    first: float
+    second: float
+
+
+def difference(first: ReplayResult, second: ReplayResult, tolerance: float) -> Difference | None:
+    """Return the first place where two results differ by more than rounding; None: equal."""
+    for name in (*first.terms, *(second.terms.keys() - first.terms.keys()), ""):
+        one, other = first.term(name), second.term(name)
+        scale = one[one.isfinite()].abs().max().item() if one.isfinite().any() else 0.0
+        close = torch.isclose(
+            one, other, rtol=tolerance, atol=0.1 * tolerance * scale + 1e-9, equal_nan=True
+        )
+        if not close.all():
+            step, row = integers((~close).nonzero()[0])
+            return Difference(name, one[step, row].item(), other[step, row].item())
+    return None
+
+
+def microseconds(create: Callable[[int], Runner], recording: TransitionRecording) -> float:
+    """Measure the cost of one step of one environment when 64 environments run together."""
+    index = torch.arange(_MEASURED_ENVS, device=recording.device) % recording.num_envs
+    wide = [each.map(lambda x: x[index]) for each in recording.transitions[:_MEASURED_STEPS]]
+    runner, best = create(_MEASURED_ENVS), float("inf")
+    for _ in range(_PASSES):
+        begin = time.perf_counter()
+        for moment in wide:
+            runner.run(moment.obs, moment.action, moment.next_obs, moment.info)
+        if recording.device.type == "cuda":
+            torch.cuda.synchronize(recording.device)
+        best = min(best, time.perf_counter() - begin)
+    return best / len(wide) / _MEASURED_ENVS * 1e6
 
 
 # ---- deciding

@@ -12,10 +12,10 @@ from telic.core.config import Record
 from telic.core.events import Event
 from telic.envs.vector import VecEnv
 from telic.errors import RewardError
-from telic.rewards._run import Mode
+from telic.rewards._run import Mode, ReplayResult, stacked
 from telic.rewards.contract import RewardFinding, RewardSpec
 from telic.rewards.load import RewardCode, unknown_info
-from telic.rewards.recording import ReplayResult, TransitionRecording, collect, stacked
+from telic.rewards.recording import TransitionRecording, collect
 from telic.rewards.reward import Reward
 
 _DOMINANT = 0.9

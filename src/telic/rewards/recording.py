@@ -1,24 +1,20 @@
-"""Recorded transitions on which a reward is tried before training, and its replay over them."""
+"""Recorded transitions on which a reward is tried before training."""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from telic.core.seeds import uniform
-from telic.core.tensors import integers
 from telic.envs.vector import Info, VecEnv
-from telic.rewards.contract import RewardStep
 
 _ROWS = 16
 _UNRECORDED = 60
 """steps between the first part of a recording and the second, to get away from the start"""
-_MEASURED_ENVS, _MEASURED_STEPS, _PASSES = 64, 8, 4
 
 
 class Transition(NamedTuple):
@@ -141,98 +137,3 @@ def _combined(moments: list[Transition], combine: Callable[[list[Tensor]], Tenso
 def concatenated(moments: list[Transition]) -> Transition:
     """Return the rows of several transitions one after the other."""
     return _combined(moments, torch.cat)
-
-
-# ---- replay
-
-
-class Runner(Protocol):
-    """One way to run a reward on N environments."""
-
-    def run(self, obs: Tensor, action: Tensor, next_obs: Tensor, info: Info) -> RewardStep:
-        """Reward one step. Raises RewardError with the line; changes none of its arguments."""
-        ...
-
-    def reset(self, mask: Tensor) -> None:
-        """Forget the episodes that ended, (N,) bool."""
-        ...
-
-
-@dataclass(frozen=True, slots=True)
-class ReplayResult:
-    """Rewards of a recording of T steps of N environments."""
-
-    total: Tensor  # (T, N) float32
-    terms: dict[str, Tensor]  # each (T, N) float32, zero in steps that did not return it
-    returned: dict[str, int]  # in how many steps each term was returned
-
-    def term(self, name: str) -> Tensor:
-        """Return the values of a term, or of the total for ""."""
-        return self.terms.get(name, torch.zeros_like(self.total)) if name else self.total
-
-
-def replay(runner: Runner, recording: TransitionRecording) -> ReplayResult:
-    """Reward every transition of a recording."""
-    steps: list[RewardStep] = []
-    for moment in recording.transitions:
-        steps.append(runner.run(moment.obs, moment.action, moment.next_obs, moment.info))
-        runner.reset(moment.ended)
-    return stacked(steps)
-
-
-def stacked(steps: list[RewardStep]) -> ReplayResult:
-    """Return the rewards of consecutive steps as one result."""
-    names = dict.fromkeys(name for step in steps for name in step.terms)
-    nothing = torch.zeros_like(steps[0].total)
-    return ReplayResult(
-        torch.stack([step.total for step in steps]),
-        {name: torch.stack([step.terms.get(name, nothing) for step in steps]) for name in names},
-        {name: sum(name in step.terms for step in steps) for name in names},
-    )
-
-
-def side_by_side(parts: list[ReplayResult]) -> ReplayResult:
-    """Return results of single environments as one result of all."""
-    names = dict.fromkeys(name for part in parts for name in part.terms)
-    return ReplayResult(
-        torch.cat([part.total for part in parts], dim=1),
-        {name: torch.cat([part.term(name) for part in parts], dim=1) for name in names},
-        {name: max(part.returned.get(name, 0) for part in parts) for name in names},
-    )
-
-
-class Difference(NamedTuple):
-    """A place where two results differ."""
-
-    term: str  # "" for the total
-    first: float
-    second: float
-
-
-def difference(first: ReplayResult, second: ReplayResult, tolerance: float) -> Difference | None:
-    """Return the first place where two results differ by more than rounding; None: equal."""
-    for name in (*first.terms, *(second.terms.keys() - first.terms.keys()), ""):
-        one, other = first.term(name), second.term(name)
-        scale = one[one.isfinite()].abs().max().item() if one.isfinite().any() else 0.0
-        close = torch.isclose(
-            one, other, rtol=tolerance, atol=0.1 * tolerance * scale + 1e-9, equal_nan=True
-        )
-        if not close.all():
-            step, row = integers((~close).nonzero()[0])
-            return Difference(name, one[step, row].item(), other[step, row].item())
-    return None
-
-
-def microseconds(create: Callable[[int], Runner], recording: TransitionRecording) -> float:
-    """Measure the cost of one step of one environment when 64 environments run together."""
-    index = torch.arange(_MEASURED_ENVS, device=recording.device) % recording.num_envs
-    wide = [each.map(lambda x: x[index]) for each in recording.transitions[:_MEASURED_STEPS]]
-    runner, best = create(_MEASURED_ENVS), float("inf")
-    for _ in range(_PASSES):
-        begin = time.perf_counter()
-        for moment in wide:
-            runner.run(moment.obs, moment.action, moment.next_obs, moment.info)
-        if recording.device.type == "cuda":
-            torch.cuda.synchronize(recording.device)
-        best = min(best, time.perf_counter() - begin)
-    return best / len(wide) / _MEASURED_ENVS * 1e6

@@ -22,7 +22,7 @@ from torch import Tensor
 from telic.core.rotations import rotate
 from telic.core.tensors import cross, norm
 from telic.envs.spec import EnvSpec, Robot
-from telic.quantities.bodies import foot_contact, places, touch
+from telic.quantities._bodies import foot_contact, places, touch
 from telic.quantities.quantity import (
     FEET,
     Fields,

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from telic.core.rotations import conjugate, multiply, rotation_vector
 from telic.envs.spec import EnvSpec
-from telic.quantities.bodies import (
+from telic.quantities._bodies import (
     LIMITS,
     MOTORS,
     foot_contact,
@@ -21,7 +21,7 @@ from telic.quantities.bodies import (
     power,
     scaled_action,
 )
-from telic.quantities.motion import coordinate, orientation, position
+from telic.quantities._motion import coordinate, orientation, position
 from telic.quantities.quantity import (
     CONTINUOUS,
     FEET,
