@@ -12,6 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 from telic.cli.main import app
+from telic.search.records import SearchFolder
 
 ARCHIVE = Path(__file__).parent / "earlier" / "written_before.tar.xz"
 
@@ -53,9 +54,9 @@ def test_an_unfinished_session_is_shown_and_not_resumed(earlier):
 
 def test_a_search_goes_on_with_what_it_had_tried(earlier):
     folder = only(earlier, "runs/search_*")
-    tried = (folder / "run_01/iterations.jsonl").read_text().splitlines()
+    tried = list(SearchFolder(folder).run(1).read())
     telic("resume", folder.name)
-    assert (folder / "run_01/iterations.jsonl").read_text().splitlines()[: len(tried)] == tried
+    assert tried and list(SearchFolder(folder).run(1).read())[: len(tried)] == tried
     assert (folder / "summary.json").exists()
 
 

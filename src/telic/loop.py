@@ -3,8 +3,8 @@
     propose -> check -> run -> judge -> record -> decide
 
 A kind of work supplies five functions (`LoopParts`); this module calls them in order, records what
-they return in the journal, and resumes. Sessions run through it; searches, tracking runs and
-studies have the same shape and still drive themselves:
+they return in the journal, and resumes. A part that is a generator asks the driver of the loop for
+work that loops share, such as a batch of episodes.
 
 | loop     | candidate          | run                        | verdict                           |
 |----------|--------------------|----------------------------|-----------------------------------|
@@ -30,6 +30,9 @@ from pydantic import BaseModel
 C = TypeVar("C", bound=BaseModel)
 V = TypeVar("V", bound=BaseModel)
 R = TypeVar("R")
+_Result = TypeVar("_Result")
+Answer = _Result | Generator[Any, Any, _Result]
+"""a result, or a generator that asks the driver of the loop for something and then returns it"""
 _Step = TypeVar("_Step", bound=BaseModel)
 
 EXHAUSTED = "exhausted"
@@ -42,7 +45,7 @@ class LoopParts(Protocol[C, R, V]):
     candidate_type: type[C]
     verdict_type: type[V]
 
-    def propose(self, number: int) -> C | None:
+    def propose(self, number: int) -> Answer[C | None]:
         """Return the next candidate; None when there is nothing left to try."""
         ...
 
@@ -50,8 +53,8 @@ class LoopParts(Protocol[C, R, V]):
         """Return the verdict on a candidate that is not worth running; None: run it."""
         ...
 
-    def run(self, number: int, candidate: C) -> R | Generator[Any, Any, R]:
-        """Run a candidate; a generator asks its driver for work that loops share, such as a batch.
+    def run(self, number: int, candidate: C) -> Answer[R]:
+        """Run a candidate.
 
         Called again with the same candidate after a crash, so it resumes what it left half done.
         """
@@ -61,7 +64,7 @@ class LoopParts(Protocol[C, R, V]):
         """Return the verdict on a result."""
         ...
 
-    def decide(self, number: int, candidate: C, verdict: V) -> str | None:
+    def decide(self, number: int, candidate: C, verdict: V) -> Answer[str | None]:
         """Take a verdict into account, also one that is read back; return the outcome, if any."""
         ...
 
@@ -112,44 +115,36 @@ class Loop(Generic[C, R, V]):
         raise TypeError(f"nobody answers {request!r}: drive the generator of `steps` instead")
 
     def steps(self) -> Generator[Any, Any, str]:
-        """Yield what `run` asks for, be sent the answers, and return the outcome."""
-        number = 0
+        """Yield what parts ask for, be sent the answers, and return the outcome."""
+        parts, number = self._parts, 0
         while self._iterations is None or number < self._iterations:
             number += 1
             self._safe_point()
-            candidate = self._propose(number)
+            subject = str(number)
+            candidate = self._recorder.recorded("candidate", parts.candidate_type, subject)
             if candidate is None:
-                break
-            verdict = yield from self._verdict(number, candidate)
-            outcome = self._parts.decide(number, candidate, verdict)
+                candidate = yield from _answer(parts.propose(number))
+                if candidate is None:
+                    break
+                candidate = self._record("candidate", candidate, subject)
+            verdict = self._recorder.recorded("verdict", parts.verdict_type, subject)
+            if verdict is None:
+                verdict = parts.check(number, candidate)
+                if verdict is None:
+                    result = yield from _answer(parts.run(number, candidate))
+                    verdict = parts.judge(number, candidate, result)
+                verdict = self._record("verdict", verdict, subject)
+            outcome = yield from _answer(parts.decide(number, candidate, verdict))
             if outcome is not None:
                 return outcome
         return EXHAUSTED
 
-    def _propose(self, number: int) -> C | None:
-        kind, subject = self._parts.candidate_type, str(number)
-        known = self._recorder.recorded("candidate", kind, subject)
-        if known is not None:
-            return known
-        candidate = self._parts.propose(number)
-        if candidate is None:
-            return None
-        return self._recorder.once("candidate", kind, lambda: candidate, subject)
+    def _record(self, kind: str, record: _Step, subject: str) -> _Step:
+        return self._recorder.once(kind, type(record), lambda: record, subject)
 
-    def _verdict(self, number: int, candidate: C) -> Generator[Any, Any, V]:
-        """Return the verdict that is on record, or check, run and judge the candidate."""
-        kind, subject = self._parts.verdict_type, str(number)
-        known = self._recorder.recorded("verdict", kind, subject)
-        if known is not None:
-            return known
-        verdict = self._parts.check(number, candidate)
-        if verdict is None:
-            running = self._parts.run(number, candidate)
-            result = (
-                (yield from cast("Generator[Any, Any, R]", running))
-                if isinstance(running, GeneratorType)
-                else cast("R", running)
-            )
-            verdict = self._parts.judge(number, candidate, result)
-        judged = verdict
-        return self._recorder.once("verdict", kind, lambda: judged, subject)
+
+def _answer(given: Answer[_Result]) -> Generator[Any, Any, _Result]:
+    """Return what a part returned, after the driver has answered what it asks for."""
+    if isinstance(given, GeneratorType):
+        return (yield from cast("Generator[Any, Any, _Result]", given))
+    return cast("_Result", given)

@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 
-from telic.search.records import list_searches
+from telic.search.records import SearchRunFolder, list_searches
 from telic.session.outcome import ENDED
 from telic.session.records import state_of
 from telic.storage.files import TEMPORARY_MARK, read_json
@@ -187,7 +187,7 @@ def train_outcome(folder: Path) -> Any:
 
 def search_outcome(folder: Path) -> Any:
     (search,) = list_searches(folder / "runs")
-    logs = {path.parent.name: path.read_bytes() for path in search.path.glob("*/iterations.jsonl")}
+    logs = {path.name: list(SearchRunFolder(path).read()) for path in search.path.glob("run_*")}
     return logs, _plain(read_json(search.summary))
 
 

@@ -39,7 +39,7 @@ def start_search(folder: Path, *words: str) -> subprocess.Popen[str]:
         stderr=subprocess.STDOUT,
         text=True,
     )
-    while len(list(folder.glob("runs/*/*/iterations.jsonl"))) < 2:
+    while len(list(folder.glob("runs/*/*/journal.jsonl"))) < 2:
         assert process.poll() is None, process.communicate()[0]
         time.sleep(0.05)
     return process

@@ -13,6 +13,8 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+from telic.search.records import SearchRunFolder
+
 REQUEST = ("--env", "CartPole-v1", "--method", "cma", "--runs", "4", "--jobs", "2")
 _PATIENCE_S = 20.0
 
@@ -40,9 +42,12 @@ def has_ended(runs_dir: Path) -> bool:
 
 
 def came_to(runs_dir: Path) -> dict[str, Any]:
-    """Return every byte of what a search came to, and its summaries without the time they took."""
+    """Return every iteration of a search, and its summaries without the time they took."""
     (folder,) = [path.parent for path in runs_dir.glob("*/search.json")]
-    logs = {p.parent.name: p.read_bytes() for p in folder.glob("run_*/iterations.jsonl")}
+    logs = {
+        p.parent.name: list(SearchRunFolder(p.parent).read())
+        for p in folder.glob("run_*/journal.jsonl")
+    }
     summaries = {str(p.relative_to(folder)): _timeless(p) for p in folder.glob("**/summary.json")}
     return {**logs, **summaries}
 
@@ -118,7 +123,7 @@ def run_kills(count: int, seed: int, home: Path, episodes: int) -> Counter[str]:
             except subprocess.TimeoutExpired:
                 seen[f"kills of a {kill_one(process, rng)}"] += 1
                 seen["kills"] += 1
-                seen["kills with work done"] += any(runs_dir.glob("*/run_*/iterations.jsonl"))
+                seen["kills with work done"] += any(runs_dir.glob("*/run_*/journal.jsonl"))
         if not has_ended(runs_dir):
             finish(runs_dir, episodes)
         assert came_to(runs_dir) == whole, runs_dir

@@ -104,9 +104,9 @@ def test_every_record_says_that_no_model_was_used(tmp_path):
 def test_a_run_that_was_cut_off_anywhere_resumes_to_the_same_result(env, method, model, tmp_path):
     request = small(env, method=method, model=model, episodes=120, switches={"confirm": 6})
     whole = search(runs_dir=tmp_path / "whole", **request)
-    lines = (whole.path / "run_01" / "iterations.jsonl").read_bytes().splitlines(keepends=True)
+    lines = (whole.path / "run_01" / "journal.jsonl").read_bytes().splitlines(keepends=True)
     assert len(lines) >= 3
-    for kept in {1, len(lines) // 2, len(lines) - 1}:
+    for kept in {1, 2, len(lines) // 2, len(lines) - 1}:
         runs_dir = tmp_path / str(kept)
         folder = SearchFolder(runs_dir / whole.path.name)
         folder.run(1).path.mkdir(parents=True)
@@ -114,7 +114,7 @@ def test_a_run_that_was_cut_off_anywhere_resumes_to_the_same_result(env, method,
             (folder.path / name).write_bytes((whole.path / name).read_bytes())
         # A kill in the middle of a line leaves a torn one.
         torn = lines[kept][: len(lines[kept]) // 2]
-        folder.run(1).iterations.write_bytes(b"".join(lines[:kept]) + torn)
+        folder.run(1).journal.write_bytes(b"".join(lines[:kept]) + torn)
         again = search(runs_dir=runs_dir, **request)
         assert again.path == folder.path
         assert [_facts(each) for each in log(again)] == [_facts(each) for each in log(whole)]
@@ -268,11 +268,11 @@ def test_the_call_budget_is_hard_and_a_larger_one_goes_on(tmp_path):
     with pytest.raises(BudgetExceeded, match="5 model calls"):
         search(runs_dir=tmp_path, max_calls=5, **request)
     (folder,) = tmp_path.iterdir()
-    done = list(read_json_lines(folder / "run_01" / "iterations.jsonl"))
-    assert sum(len(each["calls"]) for each in done) == 4, "the fifth call's iteration was not done"
+    done = list(SearchFolder(folder).run(1).read())
+    assert sum(len(each.calls) for each in done) == 4, "the fifth call's iteration was not done"
     found = search(runs_dir=tmp_path, max_calls=100, **request)
     assert found.path == folder and found.summary.outcome == "completed"
-    assert list(read_json_lines(folder / "run_01" / "iterations.jsonl"))[: len(done)] == done
+    assert list(SearchFolder(folder).run(1).read())[: len(done)] == done
 
 
 def test_finalists_are_told_apart_by_new_episodes_alone_and_measured_on_yet_others(tmp_path):

@@ -1,27 +1,27 @@
-"""The main flow of a search: propose, evaluate, reflect, select, confirm, record.
+"""The parts of a search for `telic.loop`: propose, evaluate, reflect, select and confirm.
 
-A run is a generator. It yields trials and is sent back their rollouts, so that the driver can play
-the episodes of many runs in one batch; see `runner.do_runs`. An iteration that is on disk is read
-back instead of run again. Episodes are functions of parameters and seeds, so the past is played
-again instead of stored, and doubts about which candidate is better are settled by more episodes.
+The parts are generators: they yield trials and are sent back their rollouts, so that the driver can
+play the episodes of many runs in one batch; see `runner.do_runs`. Episodes are functions of
+parameters and seeds, so the past is played again instead of stored, and more episodes decide which
+of two similar candidates is better.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Sequence
-from typing import Any, TypeVar
+from collections.abc import Callable, Generator, Sequence
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
 from telic.core.stats import paired_greater
 from telic.search.config import Switches
 from telic.search.plan import SearchPlan
-from telic.search.proposers import PolicyDraft, PolicyProposal, View
+from telic.search.proposers import PolicyDraft, PolicyProposal, ProposedPolicies, View
 from telic.search.records import (
     Candidates,
     Entry,
     History,
-    Outcome,
+    ModelQuestion,
     Place,
     PolicyCandidate,
     Recheck,
@@ -34,46 +34,98 @@ from telic.search.writer import WatchedCandidate, describe_behaviour
 Tested = tuple[list[PolicyCandidate], Rollouts | None]
 
 
-def search_policy(
-    run: SearchRun,
-    done: Iterable[SearchIteration],
-    record: Callable[[SearchIteration], None],
-    should_stop: Callable[[], bool],
-) -> Plays[Outcome]:
-    """Do a run, or go on with it after the iterations that are done; return how it ended."""
-    for iteration in done:
-        yield from take_up(run, iteration)
-    if run.candidates == 0 and run.warmup:
-        record((yield from _warm_up(run)))
-    while not run.is_over:
-        if should_stop():
-            return "stopped"
+class Evaluated(NamedTuple):
+    """The candidates of an iteration after their episodes."""
+
+    candidates: tuple[PolicyCandidate, ...]
+    choice: Choice
+    checks: tuple[Recheck, ...] = ()
+    calls: tuple[ModelQuestion, ...] = ()
+    note: str | None = None
+
+
+class SearchParts:
+    """What one run of a search does in each step of the loop."""
+
+    candidate_type, verdict_type = ProposedPolicies, SearchIteration
+
+    def __init__(
+        self,
+        run: SearchRun,
+        should_stop: Callable[[], bool],
+        on_iteration: Callable[[SearchIteration], None],
+    ) -> None:
+        """Prepare a run from its start; the journal brings it to where it was.
+
+        Args:
+            run: its parts and counters.
+            should_stop: polled before each iteration.
+            on_iteration: called with each iteration that is finished now, not with earlier ones.
+        """
+        self.run_state, self.done = run, list[SearchIteration]()
+        self._should_stop, self._on_iteration = should_stop, on_iteration
+        self._proposed = self._judged = 0
+
+    def propose(self, number: int) -> Plays[ProposedPolicies | None]:
+        """Return the next candidates; random ones first, where a model is to see some."""
+        run = self.run_state
+        if run.is_over or self._should_stop():
+            return None
+        self._proposed = number
+        if run.candidates == 0 and run.warmup:
+            rng, policy = generator(run.seed, "warm-up"), run.plan.policy
+            points = [policy.space.fit(policy.draw(rng)).params for _ in range(run.warmup)]
+            drafts = tuple(PolicyDraft(point, "warm-up") for point in points)
+            return ProposedPolicies(place="warm-up", drafts=drafts)
         view = run.view()
         yield from remember(run)
-        proposed = run.proposer.propose(view)
+        drafts, calls, note = run.proposer.propose(view)
+        return ProposedPolicies(place="first", drafts=tuple(drafts), calls=calls, note=note)
+
+    def check(self, number: int, candidate: ProposedPolicies) -> None:
+        """Run every proposal: its parameters were fitted to the policy's space."""
+
+    def run(self, number: int, candidate: ProposedPolicies) -> Plays[Evaluated]:
+        """Play the candidates, revise the best, and play more episodes of the likely winner."""
+        run = self.run_state
+        if candidate.place == "warm-up":
+            tried, _ = yield from _evaluate(run, "warm-up", candidate.drafts, count=1)
+            best = max(tried, key=lambda each: each.mean)
+            return Evaluated(tuple(tried), Choice(best, "warm-up"))
+        view = run.view()
+        is_new = self._proposed == number
+        if not is_new:
+            yield from remember(run)
         run.iteration += 1
-        first, rollouts = yield from _evaluate(run, "first", proposed.drafts)
-        run.proposer.observe(first, rollouts.recording if rollouts else None)
+        first, rollouts = yield from _evaluate(run, "first", candidate.drafts)
+        recording = rollouts.recording if rollouts else None
+        if is_new:
+            run.proposer.observe(first, recording)
+        else:
+            run.proposer.replay(view, first, recording)
         revised = _reflect(run, view, first, rollouts)
         second, _ = yield from _evaluate(run, "second", revised.drafts)
         checks = yield from race(run, first, second)
         choice = choose(first, second, run.plan.switches, run.history)
         checks += yield from confirm(run, choice, was_skipped=not revised.drafts)
-        calls = (*proposed.calls, *revised.calls)
-        note = proposed.note or revised.note
-        record(run.finish((*first, *second), choice, checks, calls, note))
-    return "completed"
+        calls = (*candidate.calls, *revised.calls)
+        note = candidate.note or revised.note
+        return Evaluated((*first, *second), choice, tuple(checks), calls, note)
 
+    def judge(self, number: int, candidate: ProposedPolicies, result: Evaluated) -> SearchIteration:
+        """Return the record of the iteration, with the candidate that counts."""
+        self._judged = number
+        return self.run_state.finish(*result)
 
-def _warm_up(run: SearchRun) -> Plays[SearchIteration]:
-    """Try random policies on one episode each, for a model to see."""
-    rng = generator(run.seed, "warm-up")
-    policy = run.plan.policy
-    points = [policy.space.fit(policy.draw(rng)).params for _ in range(run.warmup)]
-    drafts = [PolicyDraft(point, "warm-up") for point in points]
-    candidates, _ = yield from _evaluate(run, "warm-up", drafts, count=1)
-    best = max(candidates, key=lambda candidate: candidate.mean)
-    return run.finish(candidates, Choice(best, "warm-up"))
+    def decide(
+        self, number: int, candidate: ProposedPolicies, verdict: SearchIteration
+    ) -> Plays[None]:
+        """Continue after an iteration; one that was read back is taken into account first."""
+        if self._judged == number:
+            self._on_iteration(verdict)
+        else:
+            yield from take_up(self.run_state, verdict)
+        self.done.append(verdict)
 
 
 def _evaluate(

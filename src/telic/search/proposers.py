@@ -8,8 +8,9 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
+from telic.core.config import Record
 from telic.search.policies import PolicyFamily, Space
-from telic.search.records import Candidates, Entry, History, ModelQuestion
+from telic.search.records import Candidates, Entry, History, ModelQuestion, Place
 from telic.search.task import BatchRecording, Floats, SearchTask, generator
 
 _RANDOM_AT_ONCE = 10
@@ -49,6 +50,15 @@ class PolicyProposal(NamedTuple):
     """What was proposed, and what it took."""
 
     drafts: list[PolicyDraft]
+    calls: tuple[ModelQuestion, ...] = ()
+    note: str | None = None
+
+
+class ProposedPolicies(Record):
+    """The first candidates of an iteration, as the journal keeps them."""
+
+    place: Place
+    drafts: tuple[PolicyDraft, ...]
     calls: tuple[ModelQuestion, ...] = ()
     note: str | None = None
 

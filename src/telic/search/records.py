@@ -7,7 +7,7 @@ runs/search_<time>_<hex>/
     events.jsonl lock stop
     replies/ orders/             what was asked of a model
     run_<NN>/
-        iterations.jsonl         a line per iteration, with every candidate
+        journal.jsonl            what was proposed, and every finished iteration
         summary.json lock
 """
 
@@ -29,6 +29,7 @@ from telic.core.events import Event
 from telic.search.config import SearchConfig as SearchConfig
 from telic.search.config import Switches
 from telic.storage.files import as_record, read_json_lines
+from telic.storage.journal import read_entries
 from telic.storage.layout import Below, WorkFolder, holders_of
 from telic.storage.locks import RunLock
 from telic.storage.workspace import Workspace
@@ -246,8 +247,10 @@ class SearchRunFolder:
 
     path: Path
 
-    iterations = Below("iterations.jsonl")
-    """the log of iterations"""
+    journal = Below("journal.jsonl")
+    """proposals and finished iterations"""
+    earlier = Below("iterations.jsonl")
+    """the iterations, as earlier versions wrote them"""
     summary = Below("summary.json")
     """the result"""
     lock = Below("lock")
@@ -255,8 +258,12 @@ class SearchRunFolder:
 
     def read(self) -> Iterator[SearchIteration]:
         """Yield the finished iterations."""
-        for row in read_json_lines(self.iterations):
-            yield as_record(row, SearchIteration, str(self.iterations))
+        rows = read_json_lines(self.earlier)
+        if self.journal.exists():
+            entries = read_entries(self.journal)
+            rows = (entry["data"] for entry in entries if entry["kind"] == "verdict")
+        for row in rows:
+            yield as_record(row, SearchIteration, str(self.path))
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from functools import partial
@@ -26,8 +26,10 @@ from telic.core.stats import bootstrap
 from telic.errors import ConfigError, UsageError, WorkerDied
 from telic.jobs.process import spawn_pool
 from telic.llm import Budget, Cancelled, Models, connect
-from telic.search.loop import Plays, search_policy
+from telic.loop import Loop
+from telic.search.loop import SearchParts
 from telic.search.plan import TRAINED, SearchPlan, make_plan, versions
+from telic.search.proposers import PolicyDraft, ProposedPolicies
 from telic.search.records import (
     NO_MODEL,
     Fresh,
@@ -42,6 +44,7 @@ from telic.search.records import (
 from telic.search.run import SearchRun
 from telic.search.task import Player, PolicyTrial, Rollouts, rollout_seeds
 from telic.storage.files import JsonLines, read_record, write_json
+from telic.storage.journal import Journal
 from telic.storage.layout import new_name
 from telic.storage.locks import RunLock
 from telic.storage.resources import usable_cores
@@ -262,67 +265,55 @@ def do_runs(
 
 
 class _Together:
-    """Runs whose episodes are played in one batch, and their open logs.
+    """Runs whose episodes are played in one batch.
 
-    The numbers of a run do not depend on the company it is played in.
+    The numbers of a run do not depend on which others it is played with.
     """
 
     def __init__(
         self, plan: SearchPlan, folder: SearchFolder, numbers: Sequence[int], emit: Listener
     ) -> None:
-        self._plan, self._folder, self._emit = plan, folder, emit
+        self._plan, self._folder, self._numbers, self._emit = plan, folder, numbers, emit
         self._player = plan.player()
         self._started = time.monotonic()
-        self._logs = {number: JsonLines(folder.run(number).iterations) for number in numbers}
-        self._done: dict[int, list[SearchIteration]] = {
-            number: list(folder.run(number).read()) for number in numbers
-        }
         self._summaries: list[SearchRunSummary] = []
 
     def play(self, models: Models | None, stop: Callable[[], bool]) -> list[SearchRunSummary]:
-        """Advance every run as far as it gets, and return what those came to that ended."""
-        runs = {
-            number: search_policy(
-                SearchRun(self._plan, number, models),
-                list(done),
-                partial(self._record, number),
-                stop,
+        """Advance every run as far as it gets, and return the results of those that ended."""
+        parts = {
+            number: SearchParts(
+                SearchRun(self._plan, number, models), stop, partial(self._report, number)
             )
-            for number, done in self._done.items()
+            for number in self._numbers
         }
-        try:
-            self._advance(runs)
-        except Cancelled:
-            pass  # somebody asked to stop while a model was waited for; the logs have the rest
-        finally:
-            for log in self._logs.values():
-                log.close()
-        return self._summaries
-
-    def _advance(self, runs: Mapping[int, Plays[Outcome]]) -> None:
-        """Play what all runs wait for in one batch, until none waits for anything."""
+        loops = {
+            number: Loop(_journal(self._plan, self._folder, number), part).steps()
+            for number, part in parts.items()
+        }
         waiting: dict[int, PolicyTrial] = {}
 
         def send(number: int, rollouts: Rollouts | None) -> None:
             try:
                 # A generator that has not begun is sent None.
-                waiting[number] = runs[number].send(rollouts)  # type: ignore[arg-type]
-            except StopIteration as end:
+                waiting[number] = loops[number].send(rollouts)
+            except StopIteration:
                 waiting.pop(number, None)
-                self._end(number, end.value)
+                self._end(number, parts[number])
 
-        for number in runs:
-            send(number, None)
-        while waiting:
-            numbers = list(waiting)
-            played = self._player.play(list(waiting.values()))
-            for number, rollouts in zip(numbers, played, strict=True):
-                send(number, rollouts)
+        try:
+            for number in loops:
+                send(number, None)
+            while waiting:
+                numbers = list(waiting)
+                played = self._player.play(list(waiting.values()))
+                for number, rollouts in zip(numbers, played, strict=True):
+                    send(number, rollouts)
+        except Cancelled:
+            pass  # stopped while waiting for a model; the journals have the rest
+        return self._summaries
 
-    def _record(self, number: int, iteration: SearchIteration) -> None:
-        """Write down a finished iteration."""
-        self._logs[number].append(iteration.model_dump(mode="json"))
-        self._done[number].append(iteration)
+    def _report(self, number: int, iteration: SearchIteration) -> None:
+        """Emit a finished iteration."""
         self._emit(
             SearchIterationEnd(
                 run=number,
@@ -336,16 +327,29 @@ class _Together:
             )
         )
 
-    def _end(self, number: int, outcome: Outcome) -> None:
-        """Measure the best policy of a run that came to its end."""
-        done = self._done[number]
-        if outcome != "completed" or not done:
+    def _end(self, number: int, parts: SearchParts) -> None:
+        """Measure the best policy of a run that is over."""
+        if not parts.run_state.is_over or not parts.done:
             return
         seconds = time.monotonic() - self._started
-        summary = summarise(self._plan, self._player, number, done, outcome, seconds)
+        summary = summarise(self._plan, self._player, number, parts.done, "completed", seconds)
         write_json(self._folder.run(number).summary, summary)
         self._summaries.append(summary)
         self._emit(summary)
+
+
+def _journal(plan: SearchPlan, folder: SearchFolder, number: int) -> Journal:
+    """Open the journal of a run; what an earlier version had written is taken over."""
+    files = folder.run(number)
+    journal = Journal(files.journal, f"{plan.protocol.key}-{plan.config.seed}-{number}")
+    if not files.journal.exists():
+        for line, iteration in enumerate(files.read(), 1):
+            first = [each for each in iteration.candidates if each.place != "second"]
+            drafts = [PolicyDraft(c.params, c.origin, c.explanation, c.warnings) for c in first]
+            proposed = ProposedPolicies(place=first[0].place, drafts=tuple(drafts))
+            journal.append("candidate", proposed, subject=str(line))
+            journal.append("verdict", iteration, subject=str(line))
+    return journal
 
 
 def fresh_evaluation(

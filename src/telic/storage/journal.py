@@ -154,10 +154,8 @@ class Journal:
 
     def find(self, kind: str, subject: str | None = None) -> JournalEntry | None:
         """Return the latest entry of a kind about a subject."""
-        for entry in reversed(self.entries()):
-            if entry.kind == kind and entry.subject == subject:
-                return entry
-        return None
+        self.entries()
+        return self._latest.get((kind, subject))
 
     def recorded(self, kind: str, record: type[_Kind], subject: str | None = None) -> _Kind | None:
         """Return the latest record of a kind about a subject; None when there is none yet."""
@@ -265,6 +263,7 @@ class Journal:
 
     def _forget(self) -> None:
         self._entries: list[JournalEntry] = []
+        self._latest: dict[tuple[str, str | None], JournalEntry] = {}
         self._size = 0
 
     def _read_on(self) -> _Bad | None:
@@ -285,6 +284,7 @@ class Journal:
             if not self._has_valid_signature(entry):
                 return _Bad(entry.seq, "its signature is missing or wrong")
             self._entries.append(entry)
+            self._latest[entry.kind, entry.subject] = entry
             self._size += len(line) + 1
             before = entry.head
         return _Bad(before.seq + 1, "it is incomplete", torn=True) if lines[-1] else None

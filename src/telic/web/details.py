@@ -259,7 +259,7 @@ class SearchMaps:
 
     def of(self, folder: Path) -> dict[str, Any]:
         """Return the map of a search; policies are played for it, which takes seconds."""
-        files = [*folder.glob("run_*/iterations.jsonl"), folder / "summary.json"]
+        files = [*folder.glob("run_*/*.jsonl"), folder / "summary.json"]
         stamp = tuple(sorted(file.stat().st_mtime for file in files if file.exists()))
         with self._turn:
             known = self._made.get(folder)
