@@ -73,13 +73,13 @@ class Limit(NamedTuple):
 
 LINES: dict[tuple[str, ...], Limit] = {
     ("core", "errors", "loop", "storage"): Limit(4_500, 5_000),
-    ("jobs", "sandbox"): Limit(5_000, 5_630),
+    ("jobs", "sandbox"): Limit(5_000, 5_380),
     ("sim", "envs", "robots", "rendering"): Limit(9_000, 11_990),
     ("quantities", "rewards", "judges"): Limit(8_000, 11_360),
     ("composer", "authors", "llm"): Limit(9_000, 14_340),
     ("training",): Limit(8_500, 8_980),
     ("session", "bench"): Limit(5_000, 6_710),
-    ("search",): Limit(4_000, 4_420),
+    ("search",): Limit(4_000, 4_480),
     ("tracking", "motions"): Limit(9_500, 10_310),
     ("studies", "plugin"): Limit(11_000, 16_560),
     ("verbs", "cli", "mcp", "web", "connections"): Limit(10_000, 13_140),

@@ -2,7 +2,7 @@
 
 import pytest
 
-from telic.errors import ConfigError, UsageError
+from telic.errors import UsageError
 from telic.search.records import PolicyCandidate, SearchIteration, TrialEpisodes
 from telic.search.report import page_data, write_page
 from telic.search.runner import better_of_two, load
@@ -28,11 +28,6 @@ def read(runs_dir, name):
 def test_an_unknown_search_is_named(runs_dir):
     with pytest.raises(UsageError, match="search_9"):
         load(runs_dir[0], "search_9")
-
-
-def test_baselines_are_no_searches(tmp_path):
-    with pytest.raises(ConfigError, match=r"benchmarks/search/baselines\.py"):
-        search("CartPole-v1", method="sb3:ppo", runs_dir=tmp_path)
 
 
 def iteration(number, *means):

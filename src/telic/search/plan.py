@@ -178,8 +178,6 @@ def _published_target(task: SearchTask, method: str) -> float:
     return stated.get(task.id, task.target)
 
 
-TRAINED = "sb3:"
-"""prefix of the networks that earlier versions trained as baselines"""
 _PACKAGES = ("numpy", "cma", "gymnasium", "mujoco", "torch")
 _RESERVE, _RESERVE_OF_A_MODEL = 0.15, 0.1  # shares of the budget
 _CONFIRM = 4  # times its usual episodes that a numeric candidate needs to be believed
@@ -284,8 +282,7 @@ def make_plan(config: SearchConfig) -> SearchPlan:
             f"A policy of {task.id} sees the number of a state, which is not scaled.",
             hint="Leave --raw out.",
         )
-    is_trained = method.startswith(TRAINED)
-    base = switches_of("random" if is_trained else method, is_faithful=config.faithful)
+    base = switches_of(method, is_faithful=config.faithful)
     if config.faithful and base.excerpts:
         base = base.replace(excerpts=task.excerpts)
     switches = _changed(base, config.switches)

@@ -11,11 +11,9 @@ from typing import Any
 import numpy as np
 
 from telic.core.text import number
-from telic.errors import UsageError
 from telic.report import document as doc
 from telic.report.charts import ChartLine, LineChart, Point
 from telic.report.html import render_page
-from telic.search.plan import TRAINED
 from telic.search.records import Params, PolicyCandidate, SearchIteration
 from telic.search.runner import Result
 from telic.search.task import Floats, PolicyTrial, Trace, rollout_seeds
@@ -41,11 +39,6 @@ Key = tuple[int, Params]  # run and numbers: random parts of a policy are a run'
 
 def write_page(result: Result, path: Path | None = None) -> Path:
     """Write the report of a search and return where it is; it needs no server and no network."""
-    if result.summary.method.startswith(TRAINED):
-        raise UsageError(
-            f"{result.folder.name} trained networks; a map needs policies with numbers.",
-            hint="Name a search of another method.",
-        )
     path = path or result.folder.page
     write_text(path, render_page(build_report(result), path.parent))
     return path

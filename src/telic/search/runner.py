@@ -23,12 +23,12 @@ from telic.core.events import (
 )
 from telic.core.seeds import derive
 from telic.core.stats import bootstrap
-from telic.errors import ConfigError, UsageError, WorkerDied
+from telic.errors import UsageError, WorkerDied
 from telic.jobs.process import spawn_pool
 from telic.llm import Budget, Cancelled, Models, connect
 from telic.loop import Loop
 from telic.search.loop import SearchParts
-from telic.search.plan import TRAINED, SearchPlan, make_plan, versions
+from telic.search.plan import SearchPlan, make_plan, versions
 from telic.search.proposers import PolicyDraft, ProposedPolicies
 from telic.search.records import (
     NO_MODEL,
@@ -93,10 +93,6 @@ def run_search(
         TelicError: with what happened, why, and what to do.
     """
     plan = make_plan(config)
-    if config.method.startswith(TRAINED):
-        raise ConfigError(
-            "Policy search trains no networks.", hint="Use benchmarks/search/baselines.py."
-        )
     if config.model is None:
         SearchRun(plan, 1, None).require_room()
     found = None if fresh else _unfinished(config, runs_dir)
