@@ -20,10 +20,8 @@ from telic.core.seeds import derive, uniform
 from telic.core.tensors import from_numpy
 from telic.envs.foreign import Probe, builder, examine_env
 from telic.envs.spaces import stack
-from telic.envs.vector import Info, Step, VecEnv, seed_rows
+from telic.envs.vector import STAGGER, Info, Step, VecEnv, seed_rows
 from telic.errors import ConfigError, UsageError
-
-_STAGGER = 101  # the same stream of random numbers as the batched environments use
 
 
 def make_gymnasium(
@@ -153,7 +151,7 @@ class GymnasiumEnv(VecEnv):
     def stagger(self) -> None:
         """Set each episode clock to a random age; see `VecEnv.stagger`."""
         if self.max_episode_steps is not None:
-            age = uniform(self._seed, self._episode, 1, stream=_STAGGER)[:, 0]
+            age = uniform(self._seed, self._episode, 1, stream=STAGGER)[:, 0]
             self._clock = (age * self.max_episode_steps).long().numpy()
 
     def state_dict(self) -> dict[str, Any]:

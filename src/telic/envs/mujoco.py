@@ -18,7 +18,7 @@ from telic.envs.models import is_position
 from telic.envs.spec import EnvSpec
 from telic.envs.task import AnyTask, LatestTransition, offered
 from telic.envs.tokens import TokenDriver
-from telic.envs.vector import Info, Step, VecEnv, seed_rows
+from telic.envs.vector import STAGGER, Info, Step, VecEnv, seed_rows
 from telic.errors import TelicError
 from telic.sim import Simulation, copy_fields, put_back_fields
 
@@ -26,7 +26,6 @@ _AHEAD = 16  # episodes of every environment that one draw provides for
 _FORESEEN = 4  # starts of every environment that are drawn for a stretch of steps on a GPU
 _NEVER = 2**62  # steps, for want of a time limit
 _CARRIED = ("_seed", "_episode", "_left", "_fresh", "_tracked", "exact_obs")
-_STAGGER = 101  # stream of random numbers for the initial clocks; tasks use the low numbers
 
 State = tuple[Tensor, ...]
 """qpos and qvel to start from, and what else an episode draws"""
@@ -134,7 +133,7 @@ class MujocoEnv(VecEnv):
     def stagger(self) -> None:
         """Set each episode clock to a random age; see `VecEnv.stagger`."""
         if self.max_episode_steps is not None:
-            left = 1.0 - uniform(self._seed, self._episode, 1, stream=_STAGGER)[:, 0]
+            left = 1.0 - uniform(self._seed, self._episode, 1, stream=STAGGER)[:, 0]
             self._left = (left * self.max_episode_steps).ceil().long()
 
     def state_dict(self) -> dict[str, Any]:

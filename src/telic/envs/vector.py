@@ -19,6 +19,8 @@ from telic.core.seeds import derive
 from telic.envs.spec import EnvSpec, Robot
 from telic.errors import ConfigError, UnknownName, UsageError
 
+STAGGER = 101
+"""stream of random numbers for the initial clocks; tasks use the low numbers"""
 _ALIASES = {"_episode_start": "episode_start"}
 
 

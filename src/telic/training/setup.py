@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import itertools
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import torch
 
 from telic.envs import make
-from telic.envs.simulators.env import start_simulated
+from telic.envs.simulators.env import make_simulated
 from telic.envs.simulators.names import simulated
 from telic.envs.vector import VecEnv
 from telic.rewards.reward import Reward, load_reward
@@ -57,11 +58,15 @@ def make_environments(job: TrainJob, group: TrainingGroup | None = None) -> Envi
         # Simulators take their time to start: both at once, and rewards are probed on the second.
         counts = (num_envs, seeds), (job.eval_episodes, Evaluator.seeds(job))
         options: dict[str, Any] = {"device": job.device, **job.env_args}
-        started = [
-            start_simulated(job.env, num_envs=per_member * len(own), seed=own, **options)
-            for per_member, own in counts
-        ]
-        opened: list[Any] = [wait() for wait in started]
+        with ThreadPoolExecutor() as pool:
+            opened: list[Any] = list(
+                pool.map(
+                    lambda count: make_simulated(
+                        job.env, num_envs=count[0] * len(count[1]), seed=count[1], **options
+                    ),
+                    counts,
+                )
+            )
         return Environments(opened[1], *opened)
     probe = make_env(job, PROBE_ENVS, [0])
     training = make_env(job, num_envs, seeds)

@@ -2,17 +2,15 @@
 
 Every member of a population has a simulator process of its own, so that no member can influence
 another however the simulator draws its random numbers; the processes step at the same time. The
-simulator's own reward is the reward. What it does not show cannot be measured: there are no
-quantities beyond observation groups, action and reward.
+simulator's own reward is the reward. Only observation groups, action and reward can be measured.
 """
 
 from __future__ import annotations
 
-import contextlib
 import sys
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from pydantic import ValidationError
@@ -23,20 +21,13 @@ from telic.core.tensors import integers
 from telic.envs.simulators.names import ADAPTERS, simulated
 from telic.envs.simulators.process import ANSWER_S, SimulatorProcess
 from telic.envs.spec import EnvSpec
-from telic.envs.vector import Info, Step, VecEnv, seed_rows
+from telic.envs.vector import STAGGER, Info, Step, VecEnv, seed_rows
 from telic.errors import BadEnvironment, ConfigError, UsageError
 from telic.sim.cuda_graph import is_recording
 from telic.sim.simulation import require_gpu
 
-_STAGGER = 101  # the same stream of random numbers as the other environments use
 
-
-def make_simulated(name: str, **options: Any) -> SimulatorEnv:
-    """Return N environments of a simulator's task; see `start_simulated` for the options."""
-    return start_simulated(name, **options)()
-
-
-def start_simulated(
+def make_simulated(
     name: str,
     *,
     num_envs: int,
@@ -46,17 +37,17 @@ def start_simulated(
     answer_s: float = ANSWER_S,
     num_threads: int | None = None,
     **arguments: Any,
-) -> Callable[[], SimulatorEnv]:
-    """Start a simulator; the function that is returned waits until it is ready.
+) -> SimulatorEnv:
+    """Start a simulator and wait until it is ready.
 
     Args:
         name: "mjlab:TASK", "isaaclab:TASK", "vector:ID" or "vector:path/to/file.py:Class".
         num_envs: environments in the batch.
-        device: where it is simulated and tensors live: "cpu" or "cuda".
+        device: device of the simulation and of the tensors: "cpu" or "cuda".
         seed: one seed, or one per member of a population; each has a process of its own.
         python: the Python of the simulator's own environment; None: the one telic runs in.
         answer_s: seconds that a step may take before the simulator counts as hung.
-        num_threads: taken for uniformity; a simulator decides by itself.
+        num_threads: accepted for uniformity, without effect.
         **arguments: of a Gymnasium environment, its constructor's; of mjlab and Isaac Lab,
             attributes of the task's configuration with dots between them.
     """
@@ -79,33 +70,15 @@ def start_simulated(
     chosen = str(Path(python).expanduser()) if python else sys.executable
     order = {"num_envs": num_envs // len(seeds), "device": device, "arguments": arguments}
     processes: list[SimulatorProcess] = []
-    with _closing_on_failure(processes):
+    try:
         for one in seeds:
             process = SimulatorProcess(what, chosen, answer_s, seed=one % 2**31, **order)
             processes.append(process)
-
-    def opened() -> SimulatorEnv:
-        with _closing_on_failure(processes):
-            return SimulatorEnv(name, processes, seeds, torch.device(device), arguments)
-
-    return opened
-
-
-@contextlib.contextmanager
-def _closing_on_failure(processes: list[SimulatorProcess]) -> Generator[None]:
-    try:
-        yield
+        return SimulatorEnv(name, processes, seeds, torch.device(device), arguments)
     except BaseException:
         for process in processes:
             process.close()
         raise
-
-
-class Present(NamedTuple):
-    """What the simulators show now, after any new start."""
-
-    obs: Tensor
-    groups: dict[str, Tensor]
 
 
 class SimulatorEnv(VecEnv):
@@ -129,9 +102,11 @@ class SimulatorEnv(VecEnv):
         num_envs = sum(len(process.arrays["obs"]) for process in processes)
         super().__init__(_spec(name, facts, arguments), num_envs, device)
         self._seed = seed_rows(seeds, self.num_envs, torch.device("cpu"))
-        self._now: Present | None = None
+        self.exact_obs = torch.empty(0)
+        """the observation to act on next"""
+        self._groups: dict[str, Tensor] = {}
         self._begun = 0
-        """episodes begun by `reset`, and steps made: a resumed run derives its seeds from them"""
+        """resets and steps so far: a resumed run derives its seeds from them"""
         self._clock = torch.zeros(self.num_envs, dtype=torch.int64, device=device)
         self._fresh = torch.ones(self.num_envs, dtype=torch.bool, device=device)
 
@@ -139,11 +114,6 @@ class SimulatorEnv(VecEnv):
     def processes(self) -> list[int]:
         """The simulators' processes, one per member."""
         return [process.pid for process in self._processes]
-
-    @property
-    def exact_obs(self) -> Tensor:
-        """The observation to act on next."""
-        return self._present().obs
 
     def reset(self, seed: int | Sequence[int] | None = None) -> Tensor:
         """Start new episodes everywhere; see `VecEnv.reset`."""
@@ -155,52 +125,52 @@ class SimulatorEnv(VecEnv):
         """Make one step everywhere; see `VecEnv.step`."""
         if is_recording():
             raise UsageError("A simulator in a process of its own cannot be part of a recording.")
-        before = self._present()
-        self._check(action, has_begun=True)
+        self._check(action, len(self.exact_obs) > 0)
+        before, groups_before = self.exact_obs, self._groups
         self._order("step", "action", action)
         self._begun += 1
-        now = self._now = self._read()
+        self._read()
         reward, terminated, truncated = map(self._take, ("reward", "terminated", "truncated"))
         done = terminated | truncated
-        final, groups = now.obs, now.groups
+        rows = done[:, None]
         if self._shows_final:
             final = self._take("final_obs")
         else:
-            final = torch.where(done[:, None], before.obs, now.obs)
-        groups = {
-            name: torch.where(done[:, None], before.groups[name], rows)
-            for name, rows in groups.items()
-        }
+            final = torch.where(rows, before, self.exact_obs)
         self._clock = self._clock + 1
         values = {
             "action": action.detach().clone(),
             "env_reward": reward.double(),
             "episode_start": self._fresh,
-            **{name: rows.double() for name, rows in groups.items()},
+            **{
+                name: torch.where(rows, groups_before[name], now).double()
+                for name, now in self._groups.items()
+            },
             **self._times(),
         }
         self._clock = torch.where(done, 0, self._clock)
         self._fresh = done
         info = Info.of(values, self._schema)
-        return Step(now.obs, reward, terminated, truncated, info, final)
+        return Step(self.exact_obs, reward, terminated, truncated, info, final)
 
     def present(self) -> Info:
-        """Return the observation groups as they are now."""
-        now = self._now or self._read()  # before the first reset, only its sizes mean something
-        groups = {name: rows.double() for name, rows in now.groups.items()}
+        """Return the present observation groups."""
+        if not self._groups:
+            self._read()  # before the first reset, only its sizes are meaningful
+        groups = {name: rows.double() for name, rows in self._groups.items()}
         return Info.of({**groups, **self._times()}, self._schema)
 
     def stagger(self) -> None:
         """Set each episode's age at random where the simulator allows it; see `VecEnv.stagger`."""
         if not self._can_stagger or self.max_episode_steps is None:
             return
-        age = uniform(self._seed, torch.zeros_like(self._seed), 1, stream=_STAGGER)[:, 0]
+        age = uniform(self._seed, torch.zeros_like(self._seed), 1, stream=STAGGER)[:, 0]
         age = (age * self.max_episode_steps).long()
         self._order("stagger", "age", age)
         self._clock = age.to(self.device)
 
     def state_dict(self) -> dict[str, Any]:
-        """Return what new episodes of a resumed run are drawn by."""
+        """Return the seeds of the new episodes of a resumed run."""
         return {"id": self.spec.id, "seed": self._seed.clone(), "begun": self._begun}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -215,16 +185,16 @@ class SimulatorEnv(VecEnv):
             process.close()
 
     def _restart(self, why: str) -> Tensor:
-        """Start new episodes: from the seeds themselves at first, then from others that follow."""
+        """Start new episodes: from the seeds themselves at first, then from derived ones."""
         seeds = integers(self._seed)
         if self._begun or why == "resume":
             seeds = [derive(seed, why, self._begun) for seed in seeds]
         self._begun += 1
         self._order("reset", seeds=seeds)
-        self._now = self._read()
+        self._read()
         self._clock = torch.zeros_like(self._clock)
         self._fresh = torch.ones_like(self._fresh)
-        return self._now.obs
+        return self.exact_obs
 
     def _order(
         self,
@@ -240,23 +210,18 @@ class SimulatorEnv(VecEnv):
             first = own.stop
             if array is not None and rows is not None:
                 process.arrays[array].copy_(rows[own])
-            process.tell(do, **({} if seeds is None else {"seeds": seeds[own]}))
+            process.send(do, **({} if seeds is None else {"seeds": seeds[own]}))
         for process in self._processes:
-            process.answer()
+            process.wait()
 
-    def _read(self) -> Present:
-        groups = {name: self._take(f"group:{name}") for name in self.groups}
-        return Present(self._take("obs"), groups)
+    def _read(self) -> None:
+        self._groups = {name: self._take(f"group:{name}") for name in self.groups}
+        self.exact_obs = self._take("obs")
 
     def _take(self, name: str) -> Tensor:
-        """Return a copy of a shared array, all members' rows in a row."""
+        """Return a copy of a shared array, the rows of all members."""
         parts = [process.arrays[name].to(self.device, copy=True) for process in self._processes]
         return parts[0] if len(parts) == 1 else torch.cat(parts)
-
-    def _present(self) -> Present:
-        if self._now is None:
-            raise UsageError("step was called before reset.", hint="Call env.reset() once first.")
-        return self._now
 
     def _times(self) -> dict[str, Tensor]:
         if self.dt is None:
@@ -265,8 +230,8 @@ class SimulatorEnv(VecEnv):
 
 
 def _spec(name: str, facts: dict[str, Any], arguments: dict[str, Any]) -> EnvSpec:
-    simulator = facts.pop("simulator")
-    own = {key: facts[key] for key in facts if key not in ("shows_final", "can_stagger", "groups")}
+    own = {key: facts[key] for key in facts if key in EnvSpec.model_fields}
+    simulator = facts["simulator"]
     keys = {
         "action": "the action of this step",
         "env_reward": "the simulator's own reward",
@@ -275,16 +240,20 @@ def _spec(name: str, facts: dict[str, Any], arguments: dict[str, Any]) -> EnvSpe
     if facts.get("dt_s") is not None:
         keys |= {"time": "seconds since the start of the episode", "dt": "seconds per step"}
     keys |= {group: f"the simulator's observations for its {group}" for group in facts["groups"]}
-    notes = (
-        f"Simulated by {simulator} in a process of its own.",
-        "Its own reward is the reward; quantities of the robot cannot be measured.",
-        "A resumed run continues with new episodes.",
-        *facts.get("notes", ()),
-    )
-    own["description"] = facts["description"] or f"{name}, simulated by {simulator}."
-    given = {**own, "id": name, "info_keys": keys, "notes": notes, "arguments": dict(arguments)}
+    own |= {
+        "id": name,
+        "description": facts["description"] or f"{name}, simulated by {simulator}.",
+        "info_keys": keys,
+        "notes": (
+            f"Simulated by {simulator} in a process of its own.",
+            "Its own reward is the reward; quantities of the robot cannot be measured.",
+            "A resumed run continues with new episodes.",
+            *facts.get("notes", ()),
+        ),
+        "arguments": dict(arguments),
+    }
     try:
-        return EnvSpec.model_validate(given)
+        return EnvSpec.model_validate(own)
     except ValidationError as error:
         first = error.errors()[0]
         raise BadEnvironment(

@@ -1,4 +1,4 @@
-"""The names of simulated environments, "mjlab:TASK", and what is known of the simulators.
+"""The names of simulated environments, "mjlab:TASK", and the table of simulators.
 
 Light: asking whether an environment is one of these loads nothing else.
 """
@@ -16,13 +16,13 @@ _HERE = Path(__file__).parent
 
 
 class SimulatorAdapter(NamedTuple):
-    """How environments of one simulator are made."""
+    """The program that makes environments of one simulator."""
 
     file: Path
     """run by the simulator's own Python"""
     meaning: str
     tasks: tuple[str, ...]
-    """some names of tasks; the simulator itself knows them all"""
+    """examples of tasks"""
 
 
 ADAPTERS = {
@@ -42,7 +42,7 @@ ADAPTERS = {
         ("Isaac-Cartpole-v0", "Isaac-Ant-v0", "Isaac-Velocity-Flat-Anymal-C-v0"),
     ),
 }
-"""the simulators that telic speaks to, by the word before the colon"""
+"""the supported simulators, by the word before the colon"""
 
 
 class SimulatedTask(NamedTuple):
@@ -53,10 +53,7 @@ class SimulatedTask(NamedTuple):
 
 
 def simulated(env: str) -> SimulatedTask | None:
-    """Return what a name like "mjlab:TASK" means; None: it is another environment.
-
-    The task may be missing: starting the simulator then lists the known ones.
-    """
+    """Return the simulator and the task of a name like "mjlab:TASK"; None: another environment."""
     simulator, colon, task = env.partition(":")
     return SimulatedTask(simulator, task) if colon and simulator in ADAPTERS else None
 
@@ -66,13 +63,9 @@ def with_python(env: str, python: str | None) -> str:
     return env if python is None or simulated(env) else f"vector:{env}"
 
 
-_UNKNOWN_TO_WORDS = (
-    "it runs in a process of its own, which confined work may not start, and shows nothing that "
-    "words could be measured by"
-)
-
-
-def refuse_simulated(env: str, who: str, why: str = _UNKNOWN_TO_WORDS) -> None:
+def refuse_simulated(
+    env: str, who: str, why: str = "it cannot be confined, and its robot cannot be measured"
+) -> None:
     """Raise UsageError for an environment of another simulator, where it cannot be used."""
     if simulated(env):
         raise UsageError(
@@ -82,20 +75,16 @@ def refuse_simulated(env: str, who: str, why: str = _UNKNOWN_TO_WORDS) -> None:
 
 
 def absolute_python(python: str) -> str:
-    """Return the path of a Python that means the same in every folder."""
+    """Return the path of a Python, valid in every folder."""
     if os.sep not in python:
-        found = shutil.which(python)
-        return python if found is None else found
-    # Not resolved: what makes a virtual environment one is where its link lies.
+        return shutil.which(python) or python
+    # Not resolved: a virtual environment is known by the place of its link.
     return os.path.abspath(os.path.expanduser(python))
 
 
 def located_task(env: str) -> str:
-    """Return a simulated environment's name that means the same in every folder."""
-    known = simulated(env)
-    assert known is not None
-    file, _, name = known.task.rpartition(":")
+    """Return a simulated environment's name, valid in every folder."""
+    simulator, _, task = env.partition(":")
+    file, _, name = task.rpartition(":")
     path = Path(file if file.endswith(".py") else f"{file}.py").expanduser()
-    if file and os.path.isfile(path):
-        return f"{known.simulator}:{path.absolute()}:{name}"
-    return env
+    return f"{simulator}:{path.absolute()}:{name}" if file and os.path.isfile(path) else env

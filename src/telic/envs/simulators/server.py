@@ -4,14 +4,14 @@ Run as a file, `python server.py MEMORY_FD`, by an interpreter without telic: it
 standard library and numpy, and then the adapter it is given. Orders are JSON lines on standard
 input, each answered by one line; numbers go through shared memory:
 
-    {"do": "open", ...}    make the simulator      -> {"facts": ..., "arrays": where they lie}
+    {"do": "open", ...}    make the simulator      -> {"facts": ..., "arrays": their places}
     {"do": "reset", ...}   start new episodes      -> {"done": true}; fills obs and groups
     {"do": "stagger"}      set episodes' ages      -> {"done": true}; reads age
     {"do": "step"}         one control step        -> {"done": true}; reads action, fills the rest
     {"do": "close"}        end
 
-or by {"error": ...}, after which the process ends. It also ends with its parent, whatever it is
-doing. An adapter is a file with a function `open_simulator(order)` that returns a `Simulator`.
+or by {"error": ...}, after which the process ends. It also ends with its parent at any time. An
+adapter is a file with a function `open_simulator(order)` that returns a `Simulator`.
 """
 
 from __future__ import annotations
@@ -30,7 +30,6 @@ from typing import Any, Protocol
 
 import numpy as np
 
-_LOOK_S = 1.0
 _PAGE = 4096
 
 
@@ -58,7 +57,7 @@ class Simulator(Protocol):
         ...
 
     def close(self) -> None:
-        """Free what the simulator holds."""
+        """Free the simulator's resources."""
         ...
 
 
@@ -67,47 +66,48 @@ def main(memory: int) -> int:
     # The folder of this file must not hide a package of the same name from the simulator.
     here = str(Path(__file__).resolve().parent)
     sys.path[:] = [path for path in sys.path if path != here]
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is meant for the host, which ends us
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the host, which ends us
     threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
     # Keep the pipes to the host; what the simulator prints goes to its log, which is stderr.
-    inbox, outbox = os.fdopen(os.dup(0)), os.dup(1)
+    inbox, outbox = os.fdopen(os.dup(0)), os.fdopen(os.dup(1), "wb", 0)
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     os.dup2(2, 1)
+
+    def send(message: dict[str, Any]) -> None:
+        data = memoryview(json.dumps(message).encode() + b"\n")
+        while data:
+            data = data[outbox.write(data) :]
+
+    simulator: Any = None
     try:
-        _serve(inbox, outbox, memory)
+        for line in inbox:
+            order = json.loads(line)
+            answer: dict[str, Any] = {"done": True}
+            if order["do"] == "open":
+                simulator = _open(order)
+                simulator.arrays, places = _share(memory, order["num_envs"], simulator.facts)
+                answer = {"facts": simulator.facts, "arrays": places}
+            elif order["do"] == "reset":
+                simulator.reset(order["seeds"])
+            else:
+                getattr(simulator, order["do"])()
+            if order["do"] == "close":
+                return 0
+            send(answer)
     except BaseException as error:  # whatever the simulator raises is reported, also SystemExit
         traceback.print_exc()
         sys.stdout.flush()
-        _send(outbox, {"error": _described(error)})
+        frames = traceback.extract_tb(error.__traceback__)
+        theirs = [f"{f.filename}, line {f.lineno}" for f in frames if f.filename != __file__]
+        described = {
+            "kind": type(error).__name__,
+            "text": str(error)[:2000],
+            "place": theirs[-1] if theirs else None,
+            "hint": getattr(error, "hint", None),
+        }
+        send({"error": described})
         return 1
     return 0
-
-
-def _serve(inbox: Any, outbox: int, memory: int) -> None:
-    simulator: Any = None
-    for line in inbox:
-        order = json.loads(line)
-        answer: dict[str, Any] = {"done": True}
-        if order["do"] == "open":
-            simulator = _open(order)
-            simulator.arrays, places = _share(memory, order["num_envs"], simulator.facts)
-            answer = {"facts": simulator.facts, "arrays": places}
-        elif order["do"] == "reset":
-            simulator.reset(order["seeds"])
-        elif order["do"] == "stagger":
-            simulator.stagger()
-        elif order["do"] == "step":
-            simulator.step()
-        else:
-            simulator.close()
-            return
-        _send(outbox, answer)
-
-
-def _send(outbox: int, message: dict[str, Any]) -> None:
-    data = memoryview(json.dumps(message).encode() + b"\n")
-    while data:
-        data = data[os.write(outbox, data) :]
 
 
 def _open(order: dict[str, Any]) -> Simulator:
@@ -130,13 +130,10 @@ def _share(memory: int, n: int, facts: dict[str, Any]) -> tuple[dict[str, np.nda
         "reward": ("<f4", [n]),
         "terminated": ("|b1", [n]),
         "truncated": ("|b1", [n]),
+        "final_obs": ("<f4", [n, obs]),
+        "age": ("<i8", [n]),
+        **{f"group:{name}": ("<f4", [n, width]) for name, width in facts["groups"].items()},
     }
-    if facts["shows_final"]:
-        wanted["final_obs"] = ("<f4", [n, obs])
-    if facts["can_stagger"]:
-        wanted["age"] = ("<i8", [n])
-    for name, width in facts["groups"].items():
-        wanted[f"group:{name}"] = ("<f4", [n, width])
     places: list[Any] = []
     end = 0
     for name, (kind, shape) in wanted.items():
@@ -148,22 +145,9 @@ def _share(memory: int, n: int, facts: dict[str, Any]) -> tuple[dict[str, np.nda
     return arrays, places
 
 
-def _described(error: BaseException) -> dict[str, str | None]:
-    """Say what an error is and where it came from, without this file's own frames."""
-    frames = traceback.extract_tb(error.__traceback__)
-    theirs = [frame for frame in frames if frame.filename != __file__]
-    place = f"{theirs[-1].filename}, line {theirs[-1].lineno}" if theirs else None
-    return {
-        "kind": type(error).__name__,
-        "text": str(error)[:2000],
-        "place": place,
-        "hint": getattr(error, "hint", None),
-    }
-
-
 def _end_with(parent: int) -> None:
     while os.getppid() == parent:
-        time.sleep(_LOOK_S)
+        time.sleep(1.0)
     os._exit(1)
 
 

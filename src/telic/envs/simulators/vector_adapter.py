@@ -18,31 +18,35 @@ import numpy as np
 from gymnasium import spaces as _spaces
 from gymnasium import vector as _vector
 
-# Its generics say nothing here, and an older release has others.
+# Its generics mean nothing here, and an older release has others.
 gymnasium: Any = _gymnasium
 spaces: Any = _spaces
 vector: Any = _vector
 
 _UNBOUNDED = 1e6
-"""an action range wider than this is none"""
+"""width from which an action range counts as unlimited"""
 
 
 def open_simulator(order: dict[str, Any]) -> VectorSimulator:
     """Make the environments that an order asks for."""
-    return VectorSimulator(_make(order), order)
-
-
-def _make(order: dict[str, Any]) -> Any:
     task, count, arguments = order["task"], order["num_envs"], order["arguments"]
-    place, colon, name = task.rpartition(":")
-    if colon and (place.endswith(".py") or not _is_registered(task)):
-        return _of_class(getattr(_module(place), name), count, arguments)
-    if "vectorization_mode" in arguments:  # with its settings
-        return gymnasium.make_vec(task, num_envs=count, **arguments)
     same_step = {"autoreset_mode": vector.AutoresetMode.SAME_STEP}
-    return gymnasium.make_vec(
-        task, num_envs=count, vectorization_mode="sync", vector_kwargs=same_step, **arguments
-    )
+    place, colon, name = task.rpartition(":")
+    if not colon or not (place.endswith(".py") or not _is_registered(task)):
+        if "vectorization_mode" not in arguments:
+            arguments = {**arguments, "vectorization_mode": "sync", "vector_kwargs": same_step}
+        return VectorSimulator(gymnasium.make_vec(task, num_envs=count, **arguments), order)
+    maker = getattr(_module(place), name)
+    if inspect.isclass(maker) and issubclass(maker, gymnasium.Env):
+        env = vector.SyncVectorEnv([lambda: maker(**arguments)] * count, **same_step)
+        return VectorSimulator(env, order)
+    env = maker(num_envs=count, **arguments)
+    if not isinstance(env, vector.VectorEnv):
+        raise TypeError(
+            f"{maker} gave a {type(env).__name__}; it must be a gymnasium.vector.VectorEnv, or a "
+            "class that derives from gymnasium.Env."
+        )
+    return VectorSimulator(env, order)
 
 
 def _is_registered(task: str) -> bool:
@@ -58,25 +62,11 @@ def _module(place: str) -> Any:
         return importlib.import_module(place)
     spec = importlib.util.spec_from_file_location(Path(place).stem, place)
     if spec is None or spec.loader is None or not Path(place).is_file():
-        raise FileNotFoundError(f"there is no file {place}")
-    sys.path.insert(0, str(Path(place).resolve().parent))  # what lies beside it can be imported
+        raise FileNotFoundError(f"file not found: {place}")
+    sys.path.insert(0, str(Path(place).resolve().parent))  # its neighbours can be imported
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
-
-
-def _of_class(maker: Any, count: int, arguments: dict[str, Any]) -> Any:
-    if inspect.isclass(maker) and issubclass(maker, gymnasium.Env):
-        return vector.SyncVectorEnv(
-            [lambda: maker(**arguments)] * count, autoreset_mode=vector.AutoresetMode.SAME_STEP
-        )
-    made = maker(num_envs=count, **arguments)
-    if not isinstance(made, vector.VectorEnv):
-        raise TypeError(
-            f"{maker} gave a {type(made).__name__}; it must be a gymnasium.vector.VectorEnv, or a "
-            "class that derives from gymnasium.Env."
-        )
-    return made
 
 
 class VectorSimulator:
@@ -94,35 +84,34 @@ class VectorSimulator:
                 "are none. Make it with AutoresetMode.SAME_STEP or DISABLED, and say so in its "
                 'metadata["autoreset_mode"].'
             )
-        self._obs_space, action = env.single_observation_space, env.single_action_space
-        self._discrete = isinstance(action, spaces.Discrete)
-        if not (self._discrete or isinstance(action, spaces.Box)):
-            raise TypeError(f"Actions of a {type(action).__name__} space are not supported.")
-        self._action = action
-        self.facts = self._facts(order)
-
-    def _facts(self, order: dict[str, Any]) -> dict[str, Any]:
-        env, action = self._env, self._action
+        self._obs_space, self._action = env.single_observation_space, env.single_action_space
+        self._discrete = isinstance(self._action, spaces.Discrete)
+        if not (self._discrete or isinstance(self._action, spaces.Box)):
+            raise TypeError(f"Actions of a {type(self._action).__name__} space are not supported.")
         notes: list[str] = []
         if self._discrete:
-            low, high, names = [0.0], [float(action.n - 1)], ["choice"]
+            low, high, names = [0.0], [float(self._action.n - 1)], ["choice"]
         else:
-            low, high = action.low.ravel().tolist(), action.high.ravel().tolist()
+            low, high = self._action.low.ravel().tolist(), self._action.high.ravel().tolist()
             if any(abs(number) > _UNBOUNDED for number in (*low, *high)):
                 low, high = [-1.0] * len(low), [1.0] * len(high)
                 notes.append("The action space has no limits; actions are scaled to [-1, 1].")
             names = [f"action_{column}" for column in range(len(low))]
-        spec = getattr(env, "spec", None)
-        return {
+        # One environment of the batch, or the batch where it is not made of any.
+        envs = getattr(env, "envs", None)
+        one = envs[0].unwrapped if envs else env.unwrapped
+        lines = (line.strip() for line in (one.__doc__ or "").splitlines())
+        seconds = getattr(one, "dt", None) or getattr(one, "tau", None)
+        self.facts = {
             "simulator": f"gymnasium {gymnasium.__version__}",
-            "description": _description(_first(env)),
+            "description": next((line for line in lines if line and line[0] != "#"), ""),
             "obs_names": _names(self._obs_space, "obs"),
             "action_names": names,
             "action_low": low,
             "action_high": high,
-            "num_actions": int(action.n) if self._discrete else None,
-            "dt_s": _seconds_per_step(_first(env)),
-            "max_episode_steps": getattr(spec, "max_episode_steps", None),
+            "num_actions": int(self._action.n) if self._discrete else None,
+            "dt_s": float(seconds) if isinstance(seconds, (int, float)) else None,
+            "max_episode_steps": getattr(getattr(env, "spec", None), "max_episode_steps", None),
             "shows_final": True,
             "can_stagger": False,
             "groups": {},
@@ -134,14 +123,14 @@ class VectorSimulator:
         obs, _ = self._env.reset(seed=seeds)
         self.arrays["obs"][:] = _rows(self._obs_space, obs)
 
-    def stagger(self) -> None:
-        """Refuse: the clock of a Gymnasium environment cannot be set."""
-        raise NotImplementedError
-
     def step(self) -> None:
         """Step, and start new episodes where one has ended."""
-        arrays = self.arrays
-        obs, reward, terminated, truncated, info = self._env.step(self._native(arrays["action"]))
+        arrays, action = self.arrays, self.arrays["action"]
+        if self._discrete:
+            native = action + self._action.start
+        else:
+            native = action.reshape(-1, *self._action.shape).astype(self._action.dtype)
+        obs, reward, terminated, truncated, info = self._env.step(native)
         rows = _rows(self._obs_space, obs)
         final, done = rows.copy(), np.asarray(terminated) | np.asarray(truncated)
         if done.any():
@@ -161,31 +150,9 @@ class VectorSimulator:
         """Close the environments."""
         self._env.close()
 
-    def _native(self, action: np.ndarray) -> np.ndarray:
-        if self._discrete:
-            return action + self._action.start
-        return action.reshape(-1, *self._action.shape).astype(self._action.dtype)
-
-
-def _first(env: Any) -> Any:
-    """Return one environment of the batch, or the batch where it is not made of any."""
-    envs = getattr(env, "envs", None)
-    return envs[0].unwrapped if envs else env.unwrapped
-
-
-def _description(env: Any) -> str:
-    """Return the first sentence of its class's docstring, without headings."""
-    lines = (line.strip() for line in (env.__doc__ or "").splitlines())
-    return next((line for line in lines if line and not line.startswith("#")), "")
-
-
-def _seconds_per_step(env: Any) -> float | None:
-    seconds = getattr(env, "dt", None) or getattr(env, "tau", None)
-    return float(seconds) if isinstance(seconds, (int, float)) else None
-
 
 def _parts(space: Any) -> dict[Any, Any] | None:
-    """Return the spaces that a Dict or a Tuple is made of, by key; None: it is one space."""
+    """Return the spaces of a Dict or a Tuple, by key; None: it is one space."""
     if isinstance(space, spaces.Dict):
         return dict(space.spaces)
     return dict(enumerate(space.spaces)) if isinstance(space, spaces.Tuple) else None
