@@ -6,9 +6,7 @@ from html.parser import HTMLParser
 import pytest
 
 from telic.studies.administration import create_study
-from telic.studies.report import NOTES_END, NOTES_START, kept_notes, write_report
-from telic.studies.report.evidence import over_seeds
-from telic.studies.report.facts import StudyFacts
+from telic.studies.report import NOTES_END, NOTES_START, kept_notes, over_seeds, write_report
 from tests.studies.candidates.small_study import HUMAN
 from tests.studies.fresh import FreshStudy
 from tests.studies.report.told_study import ACTION
@@ -17,13 +15,11 @@ TITLES = [
     "Status",
     "Contract and approvals",
     "Budget",
-    "Incumbents",
     "Candidates",
     "Last audit",
     "Reward reflection",
-    "Robustness and curriculum",
+    "Robustness",
     "Alerts",
-    "What was tried and did not work",
     "Next",
     "Reproduction",
 ]
@@ -33,7 +29,7 @@ def markdown(study):
     return write_report(study, ACTION).report.read_text()
 
 
-def test_the_twelve_sections_come_in_order(study):
+def test_the_numbered_sections_come_in_order(study):
     found = re.findall(r"^## (\d+)\. (.*)$", markdown(study), re.MULTILINE)
     assert found == [(str(place), title) for place, title in enumerate(TITLES, start=1)]
 
@@ -52,7 +48,8 @@ def test_it_says_what_the_evidence_says(study):
     state = study.state
     assert "c-0004-tracking-weight is trusted: success 0.78" in text
     assert state.ledger_head.hash in text and state.protocol_hash[:12] in text
-    assert "| c-0002-longer-horizon | rejected | five seeds show no gain worth having |" in text
+    assert re.search(r"c-0002-longer-horizon.*rejected.*five seeds show no gain worth having", text)
+    assert "c-0004-tracking-weight: valid improvement." in text, "the newest audit"
     assert "valid improvement" in text and "no improvement" in text and "invalid" in text
     assert "metric_divergence | warn | open" in text
     assert "body.mass" in text and "--reward.weight 2.0" in text
@@ -98,7 +95,7 @@ def test_the_page_is_whole_and_asks_nobody(study):
     found = _Tags()
     found.feed(page)
     assert found.open == [] and found.asks == [] and "script" not in found.seen
-    assert "default-src &#x27;none&#x27;" in page and found.seen.count("svg") >= 8
+    assert "default-src &#x27;none&#x27;" in page and found.seen.count("svg") >= 5
     for title in ("Results", "Learning", *TITLES[1:]):
         assert f"<h2>{title}</h2>" in page
     assert "nan" not in re.sub(r"<style>.*?</style>", "", page, flags=re.DOTALL).lower().split()
@@ -112,10 +109,6 @@ def test_an_empty_study_has_a_report_too(tmp_path, monkeypatch):
     text = folder.report.read_text()
     assert "No incumbent yet" in text and "No result has been audited." in text
     assert "<svg" not in folder.report_page.read_text()
-
-
-def test_the_newest_audit_is_the_last_one(study):
-    assert StudyFacts(study).last_audit.candidate == "c-0004-tracking-weight"
 
 
 def test_curves_are_averaged_at_common_places():

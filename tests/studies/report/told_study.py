@@ -5,15 +5,8 @@ from telic.studies.decide import decide
 from telic.studies.evidence.audit import audit_result
 from telic.studies.evidence.measurement import analyze_run
 from telic.studies.evidence.monitor import monitor_run
-from telic.studies.evidence.probes import (
-    ProbedParameter,
-    ProbePlan,
-    ProbeResult,
-    grid,
-    summarise,
-)
+from telic.studies.evidence.probes import summarise_probe
 from telic.studies.evidence.reflection import reflect_run
-from telic.studies.evidence.store import add_evidence
 from telic.studies.next import NextAction
 from tests.studies.candidates.small_study import AGENT, HUMAN
 from tests.studies.evidence.claimed_study import baseline, measured_study, promoted
@@ -82,36 +75,16 @@ def told_study(root):
     reflect_run(study, runs[0], AGENT)
     audit_result(study, better, AGENT)
     decide(study, better, "accept", HUMAN, "it is better by far and breaks nothing")
-    add_probe(study, better)
+    add_probe(study, better, root)
     return study
 
 
-def add_probe(study, candidate):
-    parameters = (
-        ProbedParameter(path="body.mass", nominal=10.0, grid=grid(10.0, 5.0, 15.0)),
-        ProbedParameter(
-            path="ground.friction", nominal=1.0, grid=grid(1.0, 0.25, 4.0, is_log=True)
-        ),
-    )
-    plan = ProbePlan(
-        candidate=candidate,
-        checkpoint_sha="0" * 64,
-        protocol_hash=study.state.protocol_hash,
-        parameters=parameters,
-        seeds=(901, 902, 903),
-    )
-    results = {
-        each.path: [
-            ProbeResult(value=v, scores=tuple(kept(each, v) + 0.01 * n for n in range(3)))
-            for v in each.grid
-        ]
-        for each in parameters
-    }
-    found = summarise(plan, results)
-    add_evidence(study, "dr_probe", found.as_data(), AGENT, candidate=candidate)
-
-
-def kept(parameter, value):
-    """A score that falls with the square of the distance from the nominal value."""
-    off = value / parameter.nominal - 1
-    return 0.8 * max(0.0, 1 - (1.2 if off < 0 else 0.25) * off * off)
+def add_probe(study, candidate, root):
+    """Scores that fall with the square of the distance from the nominal value."""
+    settings = [
+        {"value": value, "scores": [0.8 - 1.2 * (value / 10 - 1) ** 2 + 0.01 * n for n in range(3)]}
+        for value in (5.0, 7.5, 9.0, 10.0, 11.0, 12.5, 15.0)
+    ]
+    results = root.parent / "results.json"
+    write_json(results, {"body.mass": {"nominal": 10.0, "settings": settings}})
+    summarise_probe(study, candidate, results, AGENT)
