@@ -283,7 +283,8 @@ def over_seeds(curves: Sequence[Sequence[tuple[float, float]]]) -> list[Point]:
     if not end > start:
         return []
     steps = np.linspace(start, end, _CURVE_PLACES + 1)
-    values = np.array([np.interp(steps, *zip(*curve, strict=True)) for curve in curves])
+    columns = [np.array(curve, dtype=np.float64).T for curve in curves]
+    values = np.array([np.interp(steps, known, value) for known, value in columns])
     rows = zip(steps, values.mean(0), values.min(0), values.max(0), strict=True)
     return [Point(*map(float, row)) for row in rows]
 
