@@ -9,9 +9,10 @@ from telic.errors import UsageError
 from telic.report.html import render_page
 from telic.report.markdown import render_markdown
 from telic.storage.layout import RunFolder
-from telic.tracking import sweep as sweeping
+from telic.tracking import loop as tracking_loop
 from telic.tracking import train
 from telic.tracking.evaluate import follow_errors
+from telic.tracking.loop import measured_point, token_sizes, train_trackers
 from telic.tracking.reports import (
     ClipResult,
     PairAgreement,
@@ -21,7 +22,6 @@ from telic.tracking.reports import (
     summarise_encoder,
     sweep_report,
 )
-from telic.tracking.sweep import TokenSize, point_of
 from telic.tracking.train import TrackingOptions
 from tests.tracking.constructed import library, tiny
 
@@ -74,7 +74,7 @@ def test_a_page_tells_every_number_and_runs_nothing_of_what_it_tells():
 
 def test_a_point_of_a_sweep_is_what_its_reports_come_to(tmp_path):
     config = tiny("networks.token_dim=8", "networks.levels=4")
-    point = point_of(RunFolder(tmp_path), config, [report(), report(success=False)])
+    point = measured_point(RunFolder(tmp_path), config, [report(), report(success=False)])
     assert point.bits == 2 * 8 * 2 and point.numbers == 16
     assert point.used_bits == pytest.approx(16 * 1.5)
     assert point.success_rate == pytest.approx(0.75)
@@ -82,24 +82,26 @@ def test_a_point_of_a_sweep_is_what_its_reports_come_to(tmp_path):
     assert point.mpjpe_l_mm == pytest.approx(report().encoders[0].mpjpe_l_mm)
     assert "32" in render_page(sweep_report([point]), tmp_path)
     with pytest.raises(UsageError):
-        point_of(RunFolder(tmp_path), config, [])
+        measured_point(RunFolder(tmp_path), config, [])
 
 
 @pytest.mark.slow
-def test_a_sweep_goes_on_with_what_is_not_finished(tmp_path, monkeypatch):
+def test_a_sweep_resumes_with_what_is_not_finished(tmp_path, monkeypatch):
     monkeypatch.setattr(train, "open_motions", lambda config: library())
-    config, chosen = tiny("trainer.steps=48"), [TokenSize(2, 4), TokenSize(4, 4)]
-    options = TrackingOptions(name="s", threads=1, evaluations=1)
-    first = list(sweeping.sweep(config, tmp_path, chosen[:1], options))
+    config, journal = tiny("trainer.steps=48"), tmp_path / "s.jsonl"
+    options = TrackingOptions(threads=1, evaluations=1)
+    both = token_sizes(config, "s", (2, 4), (4,))
+    first = train_trackers({"s-2x4": both["s-2x4"]}, tmp_path, options, journal)
     trained: list[str] = []
-    real = sweeping.train_tracker
+    real = tracking_loop.train_tracker
 
     def watched(config, runs_dir, options):
         trained.append(options.name)
         return real(config, runs_dir, options)
 
-    monkeypatch.setattr(sweeping, "train_tracker", watched)
-    both = list(sweeping.sweep(config, tmp_path, chosen, options))
-    assert trained == ["s-4x4"] and both[0] == first[0]
+    monkeypatch.setattr(tracking_loop, "train_tracker", watched)
+    points = train_trackers(both, tmp_path, options, journal)
+    assert trained == ["s-4x4"] and points[0] == first[0] and len(points) == 2
+    others = token_sizes(tiny("trainer.steps=96"), "s", (2, 4), (4,))
     with pytest.raises(UsageError, match="other settings"):
-        list(sweeping.sweep(tiny("trainer.steps=96"), tmp_path, chosen, options))
+        train_trackers(others, tmp_path, options, journal)

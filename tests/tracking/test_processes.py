@@ -8,8 +8,9 @@ import torch
 from telic.core.events import ignore
 from telic.motions.library import LibraryWriter, head_for
 from telic.storage.layout import RunFolder
+from telic.tracking.loop import resume_tracker
 from telic.tracking.tracker import load_tracker
-from telic.tracking.train import TrackingOptions, read_config, resume_tracker, train_tracker
+from telic.tracking.train import TrackingOptions, read_config, train_tracker
 from tests.tracking.constructed import library, tiny
 
 

@@ -37,7 +37,7 @@ from telic.motions.clip import Split
 from telic.motions.library import MotionLibrary
 from telic.rewards._run import RunnerChoice
 from telic.rewards.reward import load_reward
-from telic.storage.files import make_folder, read_record, remove_unfinished, write_json
+from telic.storage.files import make_folder, remove_unfinished, write_json
 from telic.storage.layout import RunFolder
 from telic.tracking.config import Schedule, TrackingConfig
 from telic.tracking.evaluate import ClipPlayer, TrackEvaluator, TrackRecorder, played_clips
@@ -229,17 +229,18 @@ class TrackingOptions(NamedTuple):
     """of processes that this one trains with"""
 
 
+def run_name(config: TrackingConfig, runs_dir: Path, options: TrackingOptions) -> str:
+    """Return the name of the run of a request: a given one, that of the run to resume, or new."""
+    if options.name is not None:
+        return options.name
+    found = None if options.fresh else find_unfinished(_job(config, options), runs_dir, None)
+    return (found or new_run(runs_dir)).name
+
+
 def train_tracker(config: TrackingConfig, runs_dir: Path, options: TrackingOptions) -> Run:
-    """Train trackers, or go on with the same training where it was interrupted."""
+    """Train trackers, or resume the same training where it was interrupted."""
     check_schedules(config)
-    job = tracking_job(
-        config,
-        options.seeds,
-        device=options.device,
-        threads=options.threads,
-        evaluations=options.evaluations,
-        save_every_s=options.save_every_s,
-    )
+    job = _job(config, options)
     found = None if options.fresh else find_unfinished(job, runs_dir, options.name)
     if config.trainer.processes > 1 and options.group is None:
         name = (found or new_run(runs_dir, options.name)).name
@@ -257,6 +258,11 @@ def train_tracker(config: TrackingConfig, runs_dir: Path, options: TrackingOptio
             summary = _work(job, config, library, folder, keeper, options)
         set_status(folder, summary["status"])
     return Run(folder.path, summary)
+
+
+def _job(config: TrackingConfig, options: TrackingOptions) -> TrainJob:
+    kept = ("device", "threads", "evaluations", "save_every_s")
+    return tracking_job(config, options.seeds, **{name: getattr(options, name) for name in kept})
 
 
 def _work(
@@ -329,22 +335,6 @@ def read_config(run: RunFolder) -> TrackingConfig:
         return TrackingConfig.model_validate_json(path.read_bytes())
     except ValidationError as error:
         raise BadFile(f"{path} is no configuration of a tracking run.") from error
-
-
-def resume_tracker(run: RunFolder, on_event: Listener, should_stop: Callable[[], bool]) -> Run:
-    """Go on with an interrupted training as it was asked for."""
-    job = read_record(run.config, TrainJob)
-    options = TrackingOptions(
-        seeds=[member.seed for member in job.members],
-        name=run.name,
-        device=job.device,
-        threads=job.threads,
-        evaluations=job.evaluations,
-        on_event=on_event,
-        should_stop=should_stop,
-        save_every_s=job.save_every_s,
-    )
-    return train_tracker(read_config(run), run.path.parent, options)
 
 
 # ---- a large library, a part at a time

@@ -13,7 +13,8 @@ from telic.session.records import read_summary, require_unfinished
 from telic.storage.files import read_record
 from telic.storage.layout import RunFolder, SessionFolder
 from telic.storage.workspace import Thing, kind_of
-from telic.tracking.train import CONFIG, resume_tracker
+from telic.tracking.loop import resume_tracker
+from telic.tracking.train import CONFIG
 from telic.training.folder import is_resumable
 from telic.training.job import TrainJob
 from telic.training.run import Run, execute

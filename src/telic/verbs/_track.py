@@ -16,6 +16,7 @@ from telic.storage.layout import MemberFolder, RunFolder, list_runs
 from telic.tracking.config import preset
 from telic.tracking.deploy import export_with
 from telic.tracking.evaluate import ClipPlayer, clip_video, played_clips
+from telic.tracking.loop import token_sizes, train_one, train_trackers
 from telic.tracking.reports import (
     SweepPoint,
     as_csv,
@@ -25,10 +26,9 @@ from telic.tracking.reports import (
     sweep_report,
     trackers,
 )
-from telic.tracking.sweep import sizes, sweep
 from telic.tracking.task import open_motions
 from telic.tracking.tracker import TrackerExport, load_tracker
-from telic.tracking.train import CONFIG, TrackingOptions, read_config, train_tracker
+from telic.tracking.train import CONFIG, TrackingOptions, read_config
 from telic.training.run import Run
 from telic.verbs.elsewhere import do_elsewhere
 from telic.verbs.track import (
@@ -62,17 +62,19 @@ def train(request: TrackRequest) -> TrackedRun | TrackSettings | TokenSweep:
         should_stop=request.should_stop,
     )
     if not request.dims and not request.levels:
-        return _tracked(train_tracker(config, runs_dir, options))
-    networks = config.networks
-    chosen = sizes(request.dims or (networks.token_dim,), request.levels or (networks.levels,))
-    page = runs_dir / f"{file_name(request.name or 'sweep')}.html"
-    points: list[SweepPoint] = []
-    for point in sweep(config, runs_dir, chosen, options):
-        points.append(point)
-        found = f"success {point.success_rate:.0%}, {point.mpjpe_l_mm:.1f} mm"
-        request.on_event(LogMessage(message=f"{point.bits:.0f} bits: {found}"))
+        return _tracked(train_one(config, runs_dir, options))
+    prefix = file_name(request.name or "sweep")
+    configs = token_sizes(config, prefix, request.dims, request.levels)
+    page = runs_dir / f"{prefix}.html"
+
+    def show(points: list[SweepPoint]) -> None:
+        last = points[-1]
+        found = f"success {last.success_rate:.0%}, {last.mpjpe_l_mm:.1f} mm"
+        request.on_event(LogMessage(message=f"{last.bits:.0f} bits: {found}"))
         write_text(page, render_page(sweep_report(points), page.parent))
-    return TokenSweep(points, str(page), "completed" if len(points) == len(chosen) else "stopped")
+
+    points = train_trackers(configs, runs_dir, options, runs_dir / f"{prefix}.jsonl", show)
+    return TokenSweep(points, str(page), "completed" if len(points) == len(configs) else "stopped")
 
 
 def _tracked(run: Run) -> TrackedRun:
