@@ -34,21 +34,19 @@ TELIC_WEB_TOKEN=$(openssl rand -hex 32) telic serve --no-open --port 8764
 curl -H "Authorization: Bearer $TELIC_WEB_TOKEN" http://127.0.0.1:8764/api/things
 ```
 
-- **Who may ask.** Every request needs the token: as a header, or as the cookie that the printed
-  address sets once. A request whose `Host` is not this machine, or that a page of another origin
-  makes, is refused. A share link (`POST /api/things/{thing}/share`) reads one thing and changes
-  nothing, until it is withdrawn.
+- **Access.** Every request needs the token: as a header, or as the cookie that the printed address
+  sets once. A request whose `Host` is not this machine, or from a page of another origin, is
+  refused.
 - **Names.** `{thing}` is an exact id as `/api/things` gives it; a study is `task~study`. No name
   becomes a path: files have keys from the list of the thing's files, and links out of the workspace
   are not followed. An environment is one by name; files and code are for the command line.
-- **Reads change nothing.** What takes long is started in a process of its own (`202`, a job) that
-  does the same verb as the command line, and goes on without the server.
-- **Lists** go on with `next` as `cursor`; a cursor holds its place while things begin and end.
-- **Events** have the place in their log as id: `/events?after=ID` goes on from there, and so does a
-  stream whose connection was lost (`Last-Event-ID`), also after a restart of the server. Between
-  events a stream tells `pulse`: the state now, and how far a training is.
-- **Errors** are `{"message", "hint"}`: 401 no token, 403 not yours, 404 nothing of that name, 409
-  refused or damaged, 422 the request is wrong.
+- **Reads change nothing.** Long work is started in a process of its own (`202`, a job) that runs
+  the same verb as the command line, and continues without the server.
+- **Events** have the position in their log as id: a stream continues after the id in `after` or
+  `Last-Event-ID`, also after a restart of the server. Between events a stream reports `pulse`: the
+  state, and the progress of a training.
+- **Errors** are `{"message", "hint"}`: 401 no token, 403 another origin, 404 unknown name, 409
+  refused or damaged, 422 invalid request.
 - Keys of model providers are taken out of everything that leaves.
 """
 

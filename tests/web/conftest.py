@@ -6,7 +6,6 @@ import pytest
 from starlette.testclient import TestClient
 
 from telic.web.app import gated
-from telic.web.index import ThingIndex
 from telic.web.place import WebPlace
 from tests.web.made import make_workspace
 
@@ -36,9 +35,7 @@ def application():
 def client_of(root, token=TOKEN, **headers):
     """Return a client of the application, which works in a folder from now on."""
     app, place = application()
-    fresh = ThingIndex(root / "runs", root)
-    for name, value in {"runs_dir": root / "runs", "root": root, "index": fresh}.items():
-        object.__setattr__(place, name, value)
+    place.__init__(root / "runs", root)
     given = {"authorization": f"Bearer {token}"} if token else {}
     return TestClient(app, base_url=HOST, headers=given | headers, raise_server_exceptions=False)
 

@@ -15,7 +15,7 @@ import uvicorn
 
 from telic.connections import listen
 from telic.web.app import ViewerConnection, address_of
-from telic.web.series import read_lines
+from telic.web.curves import read_lines
 from tests.web.conftest import TOKEN, application, client_of
 from tests.web.made import SESSION, make_session, make_workspace
 

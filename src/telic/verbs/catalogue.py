@@ -116,7 +116,7 @@ VERBS: dict[str, str | VerbGroup] = {
     "show": "artifacts:show",
     "watch": "control:watch",
     "play": "play:play",
-    "report": "artifacts:report",
+    "report": "web:write_report",
     "delete": "artifacts:delete",
     "export": "artifacts:export",
     "study": _STUDY,
@@ -129,7 +129,6 @@ VERBS: dict[str, str | VerbGroup] = {
     "jobs": "jobs:jobs",
     "plugin": _PLUGIN,
     "serve": "web:serve",
-    "site": "web:site",
     "mcp": VerbGroup("Serve telic to coding agents.", {"serve": "mcp:serve"}),
 }
 PANELS: dict[str, str] = {

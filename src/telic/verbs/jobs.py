@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
 
+from telic.core.config import Record
 from telic.core.request import RunsRequest, WatchedRequest, argument, option
 from telic.core.verb import Wrapped, verb
 from telic.errors import Refused, UsageError
@@ -50,7 +50,7 @@ class JobTable(Wrapped):
     jobs: list[JobLine]
 
 
-class PrintedLog(NamedTuple):
+class PrintedLog(Record):
     """The end of the output of a job."""
 
     job: str
@@ -77,8 +77,8 @@ def jobs(request: JobsRequest) -> JobTable | PrintedLog | JobLine | JobRecord:
     if request.logs:
         name = chosen_job(name, lines)
         if any(line.job == name and line.place == HERE for line in lines):
-            return PrintedLog(name, read_log(Path(request.runs_dir), name))
-        return PrintedLog(name, request.board.log(name))
+            return PrintedLog(job=name, log=read_log(Path(request.runs_dir), name))
+        return PrintedLog(job=name, log=request.board.log(name))
     if request.stop:
         _refuse_local(request, "stop")
         return request.board.stop(name)

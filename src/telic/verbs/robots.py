@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from telic.core.config import Record
 from telic.core.request import VerbRequest, argument, option
 from telic.core.verb import Wrapped, verb
 from telic.robots.catalogue import (
@@ -39,7 +40,7 @@ class RobotsRequest(VerbRequest):
     )
 
 
-class RobotLine(NamedTuple):
+class RobotLine(Record):
     """What a list of robots says of one."""
 
     robot: str
@@ -72,7 +73,19 @@ def _line(name: str) -> RobotLine:
     robot = named_robot(name)
     origin = f"{robot.package.name} {robot.package.version}"
     model = str(model_file(robot)) if is_fetched(robot) else None
-    return RobotLine(name, robot.title, robot.kind, robot.licence, origin, model, *robot.numbers)
+    mass_kg, joints, actuators, height_m = robot.numbers
+    return RobotLine(
+        robot=name,
+        title=robot.title,
+        kind=robot.kind,
+        licence=robot.licence,
+        package=origin,
+        model=model,
+        mass_kg=mass_kg,
+        joints=joints,
+        actuators=actuators,
+        height_m=height_m,
+    )
 
 
 class RobotPage(NamedTuple):

@@ -1,4 +1,4 @@
-"""The dashboard: one process, one port of this machine, where a person sees and steers everything.
+"""The dashboard: one process on one port of this machine, to watch and steer everything.
 
 The verb that serves is here; everything else needs `fastapi` and is loaded by it.
 """
@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 from telic.core.request import RunsRequest, option, place
 from telic.core.verb import verb
 from telic.errors import MissingExtra
-from telic.verbs.artifacts import ThingRequest
+from telic.verbs import artifacts
+from telic.verbs.artifacts import ReportPlace, ThingRequest
 
 if TYPE_CHECKING:
     from telic.web.static_site import SavedSite
@@ -26,7 +27,7 @@ telic serve --no-open --port 8764                    on a machine without a scre
 ssh -L 8764:127.0.0.1:8764 MACHINE                   then open the printed address
 
 Only this machine can reach it, and every request needs the token in the address. Work that was
-started from the page goes on when the server ends.
+started from the page continues when the server ends.
 """
 
 
@@ -34,37 +35,39 @@ class DashboardRequest(RunsRequest):
     """Where to serve."""
 
     host: str = option("An address of this machine.", default="127.0.0.1")
-    port: int = option(
-        "0 takes a free one; so does a taken default.", default=8764, minimum=0, maximum=65535
-    )
+    port: int = option("Port; 0: a free one.", default=8764, minimum=0, maximum=65535)
     opens: bool = option("Open the browser.", "--open/--no-open", default=True)
     root: Path = place("The repository, for studies.", "--root", default=Path())
 
 
-class SiteRequest(ThingRequest):
-    """Something to save as pages."""
+def require_web() -> None:
+    """Raise MissingExtra when the packages of the dashboard are not installed."""
+    for package in ("fastapi", "uvicorn"):
+        if find_spec(package) is None:
+            raise MissingExtra(package, "web", "The dashboard")
 
-    folder: Path = option("Folder to write.", "--out", "-o")
+
+class ReportRequest(ThingRequest):
+    """A report to write."""
+
+    site: Path | None = option(
+        "Write the pages of the dashboard into this folder instead: curves and 3-D episodes that "
+        "open from disk.",
+        default=None,
+    )
 
 
-@verb(SiteRequest)
-def site(request: SiteRequest) -> SavedSite:
-    """Save the dashboard's pages of a session, run, search or study as files that open from disk.
-
-    They include curves and episodes in 3-D, and can be sent to anyone.
-    """
+@verb(ReportRequest)
+def write_report(request: ReportRequest) -> ReportPlace | SavedSite:
+    """Write the report of a session, search or study and print its path; or its pages as files."""
+    if request.site is None:
+        where = {"runs_dir": request.runs_dir, "root": request.root}
+        return artifacts.report(request.thing, **where)
     require_web()
     from telic.web.static_site import write_site
 
     thing = request.find("session", "run", "search", "study")
-    return write_site(thing, Path(request.runs_dir), Path(request.root), request.folder)
-
-
-def require_web() -> None:
-    """Say what to install where the dashboard's packages are missing."""
-    for package in ("fastapi", "uvicorn"):
-        if find_spec(package) is None:
-            raise MissingExtra(package, "web", "The dashboard")
+    return write_site(thing, Path(request.runs_dir), Path(request.root), request.site)
 
 
 @verb(DashboardRequest, examples=_EXAMPLES)
@@ -83,6 +86,5 @@ def serve(request: DashboardRequest) -> None:
     address = f"{address_of(listening)}/?token={token}"
     sys.stdout.write(f"telic: {address}\n")
     sys.stdout.flush()
-    serve_until_stopped(
-        Path(request.runs_dir), request.root, listening, token, address if request.opens else None
-    )
+    opens = address if request.opens else None
+    serve_until_stopped(Path(request.runs_dir), request.root, listening, token, opens)

@@ -1,4 +1,4 @@
-"""The dashboard's server: the API under /api, the pages built into the package, one socket."""
+"""The server of the dashboard: the API under /api, the built pages, one socket."""
 
 from __future__ import annotations
 
@@ -22,45 +22,33 @@ from starlette.types import ASGIApp
 from telic import __version__
 from telic.connections import BoundedConnection, answer_until_stopped
 from telic.core.config import Record
-from telic.errors import MissingFile, Refused, TelicError, UnknownName, UsageError
+from telic.errors import MissingFile, TelicError, UnknownName, UsageError
 from telic.web import (
-    artefacts,
     benchmarks,
-    comparisons,
-    details,
-    gate,
-    iterations,
-    lists,
-    live,
+    curves,
+    files,
     machine,
+    orders,
     playback,
-    questions,
-    series,
     start,
     streams,
-    trackings,
+    things,
     verb_routes,
 )
-from telic.web.gate import API, Grant, ShareLinks, WebGate
+from telic.web.gate import API, WebGate
 from telic.web.place import WebPlace
 
 STATIC = Path(__file__).parent / "static"
-_PARTS = (
-    *(lists, details, iterations, streams, series, artefacts, playback, questions, comparisons),
-    *(live, trackings, benchmarks, start, machine, gate, verb_routes),
-)
+_PARTS = (things, files, curves, streams, playback, orders, benchmarks, start, machine, verb_routes)
 _log = logging.getLogger("telic.web")
-_FOREVER = "public, max-age=31536000, immutable"
-"""files whose names hold their hash"""
-_PRESSED = {
+_COMPRESSED = {
     ".js": "text/javascript; charset=utf-8",
     ".css": "text/css; charset=utf-8",
     ".html": "text/html; charset=utf-8",
     ".svg": "image/svg+xml",
 }
-"""files that become smaller, and what they are"""
-INVALID = "The request is not valid."
-_ENGINE = "application/wasm"
+"""files that are compressed when they are sent, and their media types"""
+_WASM = "application/wasm"
 _NOT_BUILT = """The pages of the dashboard are not part of this installation.
 
 Build them once with: make web (needs Node 20 or newer). The API under /api works without them.
@@ -68,22 +56,18 @@ Build them once with: make web (needs Node 20 or newer). The API under /api work
 
 
 class ApiError(Record):
-    """Why something was not done, and what to do."""
+    """What is wrong, and what to do."""
 
     message: str
     hint: str | None = None
 
 
 class ServerFacts(Record):
-    """What a page needs to know of the server."""
+    """Facts about the server."""
 
     version: str
     runs_dir: str
     root: str
-    is_read_only: bool
-    """whether this is a share link, which changes nothing"""
-    shared: str | None
-    """the one thing that a share link shows"""
 
 
 _ERRORS: dict[int | str, dict[str, Any]] = {
@@ -104,23 +88,17 @@ def make_app(place: WebPlace) -> FastAPI:
     )
     for part in _PARTS:
         app.include_router(part.routes(place), prefix=API)
-    _explain(app)
+    for kind in (TelicError, RequestValidationError, ValidationError, HTTPException, Exception):
+        app.add_exception_handler(kind, _explain)
 
     @app.get(f"{API}/about", tags=["about"])
-    def about(request: Request) -> ServerFacts:
-        """Say what this server is."""
-        grant: Grant = request.scope.get("grant", Grant())
-        return ServerFacts(
-            version=__version__,
-            runs_dir=str(place.runs_dir) if grant.is_full else "",
-            root=str(place.root) if grant.is_full else "",
-            is_read_only=not grant.is_full,
-            shared=grant.thing,
-        )
+    def about() -> ServerFacts:
+        """Return facts about this server."""
+        return ServerFacts(version=__version__, runs_dir=str(place.runs_dir), root=str(place.root))
 
     @app.get("/{path:path}", include_in_schema=False)
     def page(path: str, request: Request) -> Response:
-        """Return a file of the pages; every other address is the page's own."""
+        """Return a built file; every other address is a page of the application."""
         return _page(path, "gzip" in request.headers.get("accept-encoding", ""))
 
     return app
@@ -128,76 +106,59 @@ def make_app(place: WebPlace) -> FastAPI:
 
 def gated(place: WebPlace, token: str) -> ASGIApp:
     """Return the application behind its gate."""
-    return WebGate(make_app(place), token, ShareLinks(place).thing)
+    return WebGate(make_app(place), token)
 
 
 def _page(path: str, takes_gzip: bool) -> Response:
-    files = {str(file.relative_to(STATIC)): file for file in STATIC.rglob("*") if file.is_file()}
     if f"/{path}".startswith(f"{API}/"):
         return JSONResponse({"message": "There is no such route.", "hint": None}, 404)
-    if "index.html" not in files:
+    built = {str(file.relative_to(STATIC)): file for file in STATIC.rglob("*") if file.is_file()}
+    if "index.html" not in built:
         return PlainTextResponse(_NOT_BUILT, 404)
-    file = files.get(path) or files.get(f"{path}.gz", files["index.html"])
-    headers = {"cache-control": _FOREVER if "assets" in file.parts else "no-cache"}
+    file = built.get(path) or built.get(f"{path}.gz", built["index.html"])
+    is_hashed = "assets" in file.parts  # the name changes with the content
+    headers = {"cache-control": "public, max-age=31536000, immutable" if is_hashed else "no-cache"}
     packed = {"content-encoding": "gzip", "vary": "accept-encoding"}
-    if file.suffix == ".gz":  # engines: compressed when they were built
+    if file.suffix == ".gz":  # engines, compressed when they were built
         if takes_gzip:
-            return FileResponse(file, media_type=_ENGINE, headers=headers | packed)
-        return Response(gzip.decompress(file.read_bytes()), media_type=_ENGINE, headers=headers)
-    if not takes_gzip or file.suffix not in _PRESSED:
+            return FileResponse(file, media_type=_WASM, headers=headers | packed)
+        return Response(gzip.decompress(file.read_bytes()), media_type=_WASM, headers=headers)
+    if not takes_gzip or file.suffix not in _COMPRESSED:
         return FileResponse(file, headers=headers)
-    headers |= packed
-    content = _pressed(file, file.stat().st_mtime_ns)
-    return Response(content, media_type=_PRESSED[file.suffix], headers=headers)
+    content = _compressed(file, file.stat().st_mtime_ns)
+    return Response(content, media_type=_COMPRESSED[file.suffix], headers=headers | packed)
 
 
 @lru_cache(maxsize=128)
-def _pressed(file: Path, changed: int) -> bytes:
-    """Return a file as it is sent; `changed` tells it from what it was before a new build."""
+def _compressed(file: Path, changed: int) -> bytes:
+    """Return a file as it is sent; `changed` distinguishes builds."""
     return gzip.compress(file.read_bytes(), 6, mtime=0)
 
 
-def _explain(app: FastAPI) -> None:
-    """Let every error be one paragraph and what to do."""
-
-    @app.exception_handler(TelicError)
-    def telic_error(request: Request, error: TelicError) -> Response:
-        return _told(_status(error), error.message, error.hint)
-
-    @app.exception_handler(RequestValidationError)
-    def invalid(request: Request, error: RequestValidationError) -> Response:
-        faults = [
-            f"{'.'.join(str(part) for part in fault['loc'][1:]) or 'the body'}: {fault['msg']}"
-            for fault in error.errors()[:5]
-        ]
-        return _told(422, f"{INVALID} {'; '.join(faults)}.", None)
-
-    @app.exception_handler(ValidationError)
-    def damaged(request: Request, error: ValidationError) -> Response:
-        _log.warning("%s: a file is no %s", request.url.path, error.title)
-        return _told(409, f"A file of it is damaged: what was read is no {error.title}.", None)
-
-    @app.exception_handler(HTTPException)
-    def http_error(request: Request, error: HTTPException) -> Response:
-        return _told(error.status_code, str(error.detail), None)
-
-    @app.exception_handler(Exception)
-    def bug(request: Request, error: Exception) -> Response:
-        _log.exception("%s %s failed", request.method, request.url.path)
-        return _told(500, "This is a fault in telic; the server's terminal says more.", None)
-
-
-def _told(status: int, message: str, hint: str | None) -> Response:
+def _explain(request: Request, error: Exception) -> Response:
+    """Return an error as one paragraph and a hint."""
+    hint: str | None = None
+    match error:
+        case TelicError():
+            message, hint = error.message, error.hint
+            is_missing = isinstance(error, UnknownName | MissingFile)
+            status = 404 if is_missing else 422 if isinstance(error, UsageError) else 409
+        case RequestValidationError():
+            faults = [
+                f"{'.'.join(str(part) for part in fault['loc'][1:]) or 'the body'}: {fault['msg']}"
+                for fault in error.errors()[:5]
+            ]
+            status, message = 422, f"The request is not valid. {'; '.join(faults)}."
+        case ValidationError():
+            _log.warning("%s: damaged %s", request.url.path, error.title)
+            status, message = 409, f"A file is damaged: it is not a valid {error.title}."
+        case HTTPException():
+            status, message = error.status_code, str(error.detail)
+        case _:
+            _log.error("%s %s failed", request.method, request.url.path, exc_info=error)
+            status, message = 500, "This is a bug in telic; the server's terminal says more."
     clean = [part and part.encode("utf-8", "replace").decode() for part in (message, hint)]
     return JSONResponse({"message": clean[0], "hint": clean[1]}, status)
-
-
-def _status(error: TelicError) -> int:
-    if isinstance(error, UnknownName | MissingFile):
-        return 404
-    if isinstance(error, Refused):
-        return 409
-    return 422 if isinstance(error, UsageError) else 409
 
 
 class ViewerConnection(BoundedConnection):
@@ -207,7 +168,7 @@ class ViewerConnection(BoundedConnection):
 
 
 def address_of(listening: socket.socket) -> str:
-    """Return the address of a socket as a browser takes it."""
+    """Return the address of a socket for a browser."""
     name, port = listening.getsockname()[:2]
     return f"http://[{name}]:{port}" if ":" in name else f"http://{name}:{port}"
 
@@ -215,17 +176,9 @@ def address_of(listening: socket.socket) -> str:
 def serve_until_stopped(
     runs_dir: Path, root: Path, listening: socket.socket, token: str, opens: str | None = None
 ) -> None:
-    """Answer requests until the process is stopped.
-
-    Args:
-        runs_dir: the folder of runs.
-        root: the repository of the studies.
-        listening: where to answer.
-        token: what every request has to bring.
-        opens: an address that the browser opens; None: it opens nothing.
-    """
+    """Serve until the process is stopped; `opens` is an address to open in the browser."""
     place = WebPlace(runs_dir.absolute(), root.absolute())
-    threading.Thread(target=place.index.table, daemon=True).start()  # read before the first request
+    threading.Thread(target=place.listed, daemon=True).start()  # read before the first request
     if opens is not None:
         threading.Timer(0.5, webbrowser.open, [opens]).start()
     app = gated(place, token)

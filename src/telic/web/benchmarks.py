@@ -1,8 +1,7 @@
-"""Benchmarks of intents: what each came to, case by case, with the pictures of its cases."""
+"""Benchmarks of intents, case by case, with the pictures of their cases."""
 
 from __future__ import annotations
 
-import hashlib
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ from telic.errors import TelicError, UnknownName
 from telic.storage.files import as_record, read_json_lines, read_record
 from telic.storage.layout import changed_at
 from telic.storage.locks import lock_holder
+from telic.web.files import file_key
 from telic.web.gate import API
 from telic.web.place import WebPlace
 
@@ -27,37 +27,19 @@ class BenchmarkLine(Record):
     id: str
     config: BenchConfig | None
     tally: Tally | None
-    """None: it has not come to an end yet"""
+    """None until it has ended"""
     is_running: bool
     updated: float
     error: str | None = None
-
-
-class BenchmarkCase(Record):
-    """A case and the addresses of its pictures."""
-
-    result: CaseResult
-    strip_url: str | None
-    video_url: str | None
 
 
 class BenchmarkDetail(Record):
     """A benchmark, case by case."""
 
     line: BenchmarkLine
-    cases: tuple[BenchmarkCase, ...]
-
-
-def _folders(place: WebPlace) -> dict[str, Path]:
-    found = place.runs_dir.glob("bench_*/bench.json")
-    return {file.parent.name: file.parent for file in found if not file.parent.is_symlink()}
-
-
-def _folder(place: WebPlace, name: str) -> Path:
-    known = _folders(place)
-    if name not in known:
-        raise UnknownName("benchmark", name[:200], list(known))
-    return known[name]
+    cases: tuple[CaseResult, ...]
+    files: dict[str, str]
+    """addresses of the pictures and videos that cases name"""
 
 
 def _line(folder: Path) -> BenchmarkLine:
@@ -80,49 +62,46 @@ def _cases(folder: Path) -> list[CaseResult]:
     return list({result.case.id: result for result in results}.values())
 
 
-def _pictures(folder: Path) -> dict[str, Path]:
-    """Return the files that results name, by key."""
-    named = [name for case in _cases(folder) for name in (case.strip, case.video) if name]
-    return {_key(name): folder / name for name in named}
-
-
-def _key(name: str) -> str:
-    return hashlib.sha256(name.encode()).hexdigest()[:20]
-
-
-def _url(folder: Path, name: str | None) -> str | None:
-    return None if name is None else f"{API}/benchmarks/{folder.name}/files/{_key(name)}"
+def _files(cases: list[CaseResult]) -> dict[str, str]:
+    """Return the keys of the files that results name."""
+    return {name: file_key(name) for case in cases for name in (case.strip, case.video) if name}
 
 
 def routes(place: WebPlace) -> APIRouter:
     """Return the routes of benchmarks."""
     router = APIRouter(tags=["benchmarks"])
 
+    def folders() -> dict[str, Path]:
+        found = place.runs_dir.glob("bench_*/bench.json")
+        return {file.parent.name: file.parent for file in found if not file.parent.is_symlink()}
+
+    def folder_of(name: str) -> Path:
+        known = folders()
+        if name not in known:
+            raise UnknownName("benchmark", name[:200], list(known))
+        return known[name]
+
     @router.get("/benchmarks")
     def list_benchmarks() -> list[BenchmarkLine]:
         """List benchmarks, the latest first."""
-        lines = map(_line, _folders(place).values())
-        return sorted(lines, key=lambda line: line.updated, reverse=True)
+        return sorted(map(_line, folders().values()), key=lambda x: x.updated, reverse=True)
 
     @router.get("/benchmarks/{benchmark}")
     def read_benchmark(benchmark: str) -> BenchmarkDetail:
         """Return a benchmark, case by case."""
-        folder = _folder(place, benchmark)
-        cases = tuple(
-            BenchmarkCase(
-                result=case, strip_url=_url(folder, case.strip), video_url=_url(folder, case.video)
-            )
-            for case in _cases(folder)
-        )
-        return BenchmarkDetail(line=_line(folder), cases=cases)
+        folder = folder_of(benchmark)
+        cases, home = _cases(folder), f"{API}/benchmarks/{folder.name}/files"
+        files = {name: f"{home}/{key}" for name, key in _files(cases).items()}
+        return BenchmarkDetail(line=_line(folder), cases=tuple(cases), files=files)
 
     @router.get("/benchmarks/{benchmark}/files/{key}", response_class=FileResponse)
     def read_picture(benchmark: str, key: str) -> FileResponse:
         """Return a picture or a video of a case."""
-        known = _pictures(_folder(place, benchmark))
-        if key not in known or known[key].suffix not in _MEDIA:
+        folder = folder_of(benchmark)
+        names = {key: name for name, key in _files(_cases(folder)).items()}
+        path = folder / names.get(key, "")
+        if key not in names or path.suffix not in _MEDIA:
             raise UnknownName("file", key[:60], [])
-        path = place.inside(known[key])
-        return FileResponse(path, media_type=_MEDIA[known[key].suffix])
+        return FileResponse(place.inside(path), media_type=_MEDIA[path.suffix])
 
     return router

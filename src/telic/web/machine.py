@@ -1,7 +1,8 @@
-"""This machine: its cores and who has them, memory, disk, graphics cards, and what was started."""
+"""This machine: cores and their leases, memory, disk, GPUs, and the jobs started from the page."""
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import time
@@ -15,37 +16,33 @@ from telic.core.config import Record
 from telic.llm.keys import KEY_NAMES, NEEDS_KEY
 from telic.storage.resources import Admission, CoreLease, usable_cores
 from telic.verbs.background import StartedJob, list_jobs, read_job, read_log
+from telic.verbs.jobs import PrintedLog
 from telic.web.place import WebPlace
 
-_GPU_FIELDS = "index,name,utilization.gpu,memory.used,memory.total,temperature.gpu,power.draw"
+_GPU_FIELDS = "name,utilization.gpu,memory.used,memory.total"
 _PATIENCE_S = 3.0
 _FIRST_LOOK_S = 0.1
-"""how long the cores are watched before anything is said of them"""
 _MEBIBYTE = 1 << 20
 
 
-class MemoryUse(Record):
+class SpaceUse(Record):
     """Bytes of memory or of a disk."""
 
     total: int
     used: int
-    free: int
 
 
 class GpuUse(Record):
-    """A graphics card now; what the driver does not say is None."""
+    """A GPU."""
 
-    index: int
     name: str
-    utilisation: float | None
+    utilization: float | None
     """percent"""
-    memory: MemoryUse | None
-    temperature_c: float | None
-    power_w: float | None
+    memory: SpaceUse | None
 
 
 class ProviderLine(Record):
-    """A provider of models, and whether it could be asked."""
+    """A provider of models, and whether it can be used."""
 
     provider: str
     has_key: bool
@@ -53,158 +50,92 @@ class ProviderLine(Record):
 
 
 class MachineNow(Record):
-    """What this machine does now."""
+    """The current load of this machine."""
 
     cores: tuple[float, ...]
-    """percent of each since the last look"""
+    """utilization of each core in percent since the last request"""
     usable: tuple[int, ...]
     """numbers of the cores that this process may use"""
     leases: tuple[CoreLease, ...]
-    """who holds which cores"""
-    memory: MemoryUse
-    disk: MemoryUse
+    memory: SpaceUse
+    disk: SpaceUse
     """of the folder of runs"""
     gpus: tuple[GpuUse, ...]
     providers: tuple[ProviderLine, ...]
 
 
-class DiskUse(Record):
-    """What a thing takes on the disk."""
-
-    thing: str
-    bytes: int
-
-
-class JobLog(Record):
-    """The end of what a job printed."""
-
-    job: str
-    log: str
-
-
 @cache
-def _is_measured() -> bool:
-    """Begin to measure how busy the cores are: the first answer is of no time at all."""
-    psutil.cpu_percent(percpu=True)
+def _start_measuring() -> None:
+    psutil.cpu_percent(percpu=True)  # the first call measures nothing
     time.sleep(_FIRST_LOOK_S)
-    return True
-
-
-def _busy() -> tuple[float, ...]:
-    """Return how busy each core was since the last look, percent."""
-    _is_measured()
-    return tuple(psutil.cpu_percent(percpu=True))
-
-
-def read_machine(runs_dir: Path) -> MachineNow:
-    """Return what this machine does now."""
-    memory = psutil.virtual_memory()
-    return MachineNow(
-        cores=_busy(),
-        usable=tuple(usable_cores()),
-        leases=tuple(Admission().leases()),
-        memory=MemoryUse(
-            total=memory.total, used=memory.total - memory.available, free=memory.available
-        ),
-        disk=_disk(runs_dir),
-        gpus=_gpus(),
-        providers=_providers(),
-    )
-
-
-def _disk(runs_dir: Path) -> MemoryUse:
-    place = next(each for each in (runs_dir, *runs_dir.parents) if each.exists())
-    used = shutil.disk_usage(place)
-    return MemoryUse(total=used.total, used=used.used, free=used.free)
-
-
-def _providers() -> tuple[ProviderLine, ...]:
-    import os
-
-    return tuple(
-        ProviderLine(
-            provider=name,
-            has_key=any(os.environ.get(variable, "").strip() for variable in variables),
-            needs_key=name in NEEDS_KEY,
-        )
-        for name, variables in KEY_NAMES.items()
-    )
-
-
-@cache
-def _has_driver() -> bool:
-    return shutil.which("nvidia-smi") is not None
 
 
 def _gpus() -> tuple[GpuUse, ...]:
-    if not _has_driver():
+    if shutil.which("nvidia-smi") is None:
         return ()
     command = ["nvidia-smi", f"--query-gpu={_GPU_FIELDS}", "--format=csv,noheader,nounits"]
     try:
-        told = subprocess.run(
+        done = subprocess.run(
             command, capture_output=True, text=True, timeout=_PATIENCE_S, check=True
         )
-    except (OSError, subprocess.SubprocessError):  # a driver that does not answer
+    except (OSError, subprocess.SubprocessError):  # the driver does not answer
         return ()
-    return tuple(_gpu(line) for line in told.stdout.splitlines() if line.count(",") == 6)
+    gpus: list[GpuUse] = []
+    for line in done.stdout.splitlines():
+        name, *texts = (part.strip() for part in line.split(","))
+        busy, used, total = (float(text) if text.isdecimal() else None for text in texts)
+        memory = None
+        if used is not None and total is not None:
+            memory = SpaceUse(total=int(total) * _MEBIBYTE, used=int(used) * _MEBIBYTE)
+        gpus.append(GpuUse(name=name, utilization=busy, memory=memory))
+    return tuple(gpus)
 
 
-def _gpu(line: str) -> GpuUse:
-    index, name, *rest = (part.strip() for part in line.split(","))
-    share, used, total, heat, power = map(_number, rest)
-    memory = None
-    if used is not None and total is not None:
-        sizes = int(total) * _MEBIBYTE, int(used) * _MEBIBYTE
-        memory = MemoryUse(total=sizes[0], used=sizes[1], free=sizes[0] - sizes[1])
-    return GpuUse(
-        index=int(index) if index.isdecimal() else 0,
-        name=name,
-        utilisation=share,
-        memory=memory,
-        temperature_c=heat,
-        power_w=power,
+def read_machine(runs_dir: Path) -> MachineNow:
+    """Return the current load of this machine."""
+    _start_measuring()
+    memory = psutil.virtual_memory()
+    disk = shutil.disk_usage(next(x for x in (runs_dir, *runs_dir.parents) if x.exists()))
+    return MachineNow(
+        cores=tuple(psutil.cpu_percent(percpu=True)),
+        usable=tuple(usable_cores()),
+        leases=tuple(Admission().leases()),
+        memory=SpaceUse(total=memory.total, used=memory.total - memory.available),
+        disk=SpaceUse(total=disk.total, used=disk.used),
+        gpus=_gpus(),
+        providers=tuple(
+            ProviderLine(
+                provider=name,
+                has_key=any(os.environ.get(variable, "").strip() for variable in variables),
+                needs_key=name in NEEDS_KEY,
+            )
+            for name, variables in KEY_NAMES.items()
+        ),
     )
 
 
-def _number(text: str) -> float | None:
-    try:
-        return float(text)
-    except ValueError:  # "[N/A]"
-        return None
-
-
-def disk_use(path: Path) -> int:
-    """Return the bytes of everything below a folder; links are not followed."""
-    return sum(file.lstat().st_size for file in path.rglob("*") if not file.is_dir())
-
-
 def routes(place: WebPlace) -> APIRouter:
-    """Return the routes of the machine and of the jobs that a server has started here."""
-    router = APIRouter()
+    """Return the routes of the machine and of jobs."""
+    router = APIRouter(tags=["machine"])
 
-    @router.get("/machine", tags=["machine"])
+    @router.get("/machine")
     def machine_now() -> MachineNow:
-        """Return cores, memory, disk, graphics cards, and who holds what."""
+        """Return cores, memory, disk and GPUs with their use."""
         return read_machine(place.runs_dir)
 
-    @router.get("/things/{thing}/disk", tags=["machine"])
-    def thing_disk(thing: str) -> DiskUse:
-        """Return what a thing takes on the disk."""
-        return DiskUse(thing=thing, bytes=disk_use(place.thing(thing).path))
-
-    @router.get("/jobs", tags=["work"])
+    @router.get("/jobs")
     def list_started() -> list[StartedJob]:
-        """List what was started from here, the latest first."""
+        """List the jobs that were started by a server, the latest first."""
         return list_jobs(place.runs_dir)
 
-    @router.get("/jobs/{job}", tags=["work"])
+    @router.get("/jobs/{job}")
     def read_started(job: str) -> StartedJob:
-        """Say how far a job is, and which thing it works on once that is known."""
+        """Return the state of a job, and the thing it works on once that is known."""
         return read_job(place.runs_dir, job)
 
-    @router.get("/jobs/{job}/log", tags=["work"])
-    def read_printed(job: str) -> JobLog:
-        """Return the end of what a job printed."""
-        return JobLog(job=job, log=read_log(place.runs_dir, job))
+    @router.get("/jobs/{job}/log")
+    def read_printed(job: str) -> PrintedLog:
+        """Return the end of the output of a job."""
+        return PrintedLog(job=job, log=read_log(place.runs_dir, job))
 
     return router

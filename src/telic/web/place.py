@@ -1,39 +1,80 @@
-"""Where a dashboard works: the runs and the studies that it shows, found by exact id.
+"""The workspace of a dashboard: runs and studies, found by exact id.
 
-An id is looked up among the things that are there; it is never joined to a path. What a thing's
-folder holds is served only if it really lies there: a link that leads out is refused.
+An id is looked up among the folders that exist; it is never joined to a path. Files are served only
+if they lie inside the workspace: a link that leads out is refused.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import os
+import threading
+import time
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any, NamedTuple
 
 from telic.errors import Refused, UnknownName, UsageError
 from telic.storage.layout import IterationFolder, MemberFolder, RunFolder, SessionFolder
-from telic.storage.workspace import Kind, Thing
-from telic.web.index import ThingIndex
+from telic.storage.locks import lock_holder
+from telic.storage.workspace import Kind, Thing, has_begun, kind_of
+from telic.verbs.lines import ThingLine, read_line, thing_id
+
+_FRESH_S = 0.25
+"""maximum age of the list: simultaneous requests share one scan"""
+_SCAN_SHARE = 10
+"""a scan that takes long is repeated after this many times its duration"""
+_GROWING = ("events.jsonl", "ledger.jsonl", "labels.jsonl", "vetoes.jsonl", "lock")
+"""files that change without changing the modification time of their folder"""
+_LISTED: tuple[Kind, ...] = ("session", "run", "search", "study")
 
 
-@dataclass(frozen=True)
+class ListedThing(NamedTuple):
+    """A thing with its line, valid while the stamp of its folder stays the same."""
+
+    thing: Thing
+    line: ThingLine
+    stamp: tuple[Any, ...]
+
+
 class WebPlace:
-    """The folder of runs, the repository of the studies, and what is known of them."""
+    """The folder of runs and the repository of the studies."""
 
-    runs_dir: Path
-    root: Path
-    index: ThingIndex = field(init=False)
+    def __init__(self, runs_dir: Path, root: Path) -> None:
+        self.runs_dir, self.root = runs_dir, root
+        self._known: dict[str, ListedThing] = {}
+        self._stale_at = float("-inf")
+        self._turn = threading.Lock()
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "index", ThingIndex(self.runs_dir, self.root))
+    def listed(self) -> dict[str, ListedThing]:
+        """Return everything by id; only folders that have changed are read again."""
+        with self._turn:
+            start = time.monotonic()
+            if start > self._stale_at:
+                found = ((name, self._read(name, path)) for name, path in self._folders())
+                self._known = {name: entry for name, entry in found if entry is not None}
+                end = time.monotonic()
+                self._stale_at = end + max(_FRESH_S, _SCAN_SHARE * (end - start))
+            return self._known
+
+    def forget(self) -> None:
+        """Scan again at the next request: something was changed from here."""
+        self._stale_at = float("-inf")
+
+    def entry(self, name: str) -> ListedThing | None:
+        """Return the thing of exactly this id as it is now."""
+        known = self._known.get(name)
+        path = known.thing.path if known else dict(self._folders()).get(name)
+        return None if path is None else self._read(name, path)
 
     def thing(self, name: str, *kinds: Kind) -> Thing:
-        """Return what has exactly this id; raises UnknownName, or UsageError for another kind."""
-        thing = self.index.find(name)
-        if thing is None:
-            raise UnknownName("session, run, search or study", name[:200], self.index.names())
-        if kinds and thing.kind not in kinds:
-            raise UsageError(f"{name} is a {thing.kind}; this is for a {' or '.join(kinds)}.")
-        return thing
+        """Return the thing of exactly this id; raises UnknownName, or UsageError by its kind."""
+        found = self.entry(name)
+        if found is None:
+            known = list(self.listed())
+            raise UnknownName("session, run, search or study", name[:200], known)
+        if kinds and found.thing.kind not in kinds:
+            raise UsageError(f"{name} is a {found.thing.kind}; expected {' or '.join(kinds)}.")
+        return found.thing
 
     def session(self, name: str) -> SessionFolder:
         """Return a session."""
@@ -48,17 +89,17 @@ class WebPlace:
         return session.iteration(number)
 
     def run(self, name: str, iteration: int | None = None) -> RunFolder:
-        """Return a run, or the training of an iteration of a session: the last if none is said."""
+        """Return a run, or the training of an iteration of a session; default: the last one."""
         thing = self.thing(name, "run", "session")
         if thing.kind == "run":
             return RunFolder(thing.path)
         known = SessionFolder(thing.path).iterations()
         if iteration is None and not known:
-            raise UsageError(f"{name} has trained nothing yet.")
+            raise UsageError(f"{name} has not trained anything yet.")
         number = known[-1] if iteration is None else iteration
         run = self.iteration(name, number).run
         if not run.path.is_dir():
-            raise UsageError(f"Iteration {number} of {name} has trained nothing yet.")
+            raise UsageError(f"Iteration {number} of {name} has not trained anything yet.")
         return run
 
     def member(self, run: RunFolder, name: str) -> MemberFolder:
@@ -69,7 +110,7 @@ class WebPlace:
         return known[name]
 
     def inside(self, path: Path) -> Path:
-        """Return a file of a thing, if it lies in the workspace; raises Refused where it leads out.
+        """Return the real path of a file of the workspace; raises Refused for any other file.
 
         A confined worker fills some folders, and what it wrote may be a link to anywhere.
         """
@@ -78,3 +119,33 @@ class WebPlace:
         if not any(real.is_relative_to(home) for home in homes) or not real.is_file():
             raise Refused(f"{path.name} is not a file of this workspace.")
         return real
+
+    def _folders(self) -> Iterator[tuple[str, Path]]:
+        """Yield id and path of all folders that may be things; links are skipped."""
+        if self.runs_dir.is_dir():
+            with os.scandir(self.runs_dir) as entries:
+                for entry in entries:
+                    if entry.name[0] != "." and entry.is_dir(follow_symlinks=False):
+                        yield entry.name, Path(entry.path)
+        for path in self.root.glob(".telic/tasks/*/studies/*"):
+            yield thing_id(Thing("study", path)), path
+
+    def _read(self, name: str, path: Path) -> ListedThing | None:
+        """Return what a folder holds, from memory where nothing has changed."""
+        stamp = (*(_changed(path / each) for each in ("", *_GROWING)), lock_holder(path / "lock"))
+        known = self._known.get(name)
+        if known is not None and known.stamp == stamp:
+            return known
+        kind = kind_of(path)
+        if kind not in _LISTED or (kind == "session" and not has_begun(path)):
+            return None
+        thing = Thing(kind, path)
+        return ListedThing(thing, read_line(thing), stamp)
+
+
+def _changed(path: Path) -> tuple[int, int] | None:
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_size

@@ -1,8 +1,8 @@
-"""Before a start: what an intent would be measured by and take, and how a robot looks.
+"""The start page: criteria and forecast of an intent before it is started, pictures of robots.
 
-The composer reads the intent, which costs nothing and leaves nothing behind; with a model, its own
-reading may differ, and is shown on the session's page. Pictures of known robots come with telic
-(scripts/pictures.py); others are drawn once and kept in the user's cache, by the model they show.
+The composer reads the intent, which costs nothing and writes nothing; a model may read it
+differently. Pictures of known robots come with telic (scripts/pictures.py); others are drawn once
+and kept in the user's cache.
 """
 
 from __future__ import annotations
@@ -36,17 +36,17 @@ from telic.web.verb_routes import check_env
 
 PICTURES = Path(__file__).parent / "pictures"
 _turn = threading.Lock()
-"""one picture at a time: each takes a process that draws"""
+"""one picture at a time: each starts a process that renders"""
 
 
 class IntentPreview(MeasurableIntent):
-    """What an intent would be measured by, and what it would take."""
+    """Criteria and forecast of an intent."""
 
     forecast: Forecast
 
 
 class PreviewQuery(Record):
-    """An intent that somebody thinks about."""
+    """An intent to preview."""
 
     intent: Annotated[str, Field(min_length=1, max_length=2000)]
     env: Annotated[str, Field(max_length=200)] = ENV
@@ -55,8 +55,7 @@ class PreviewQuery(Record):
     steps: Annotated[int, Field(ge=1, le=10**12)] | None = None
 
 
-def preview(place: WebPlace, query: PreviewQuery) -> IntentPreview:
-    """Read an intent by rules; starts, writes and fetches nothing."""
+def _preview(place: WebPlace, query: PreviewQuery) -> IntentPreview:
     _require_here(query.env, "They are fetched when you press Start; criteria are shown then.")
     config = SessionConfig.parse(query.model_dump())
     spec = describe(query.env)
@@ -73,7 +72,7 @@ def preview(place: WebPlace, query: PreviewQuery) -> IntentPreview:
 
 
 def _require_here(env: str, hint: str) -> None:
-    """Raise Refused for what is no environment, UsageError for a robot that was not fetched."""
+    """Raise Refused for an unregistered environment, UsageError for a robot not fetched yet."""
     check_env({"env": env})
     if env in robot_names() and not is_fetched(named_robot(env)):
         raise UsageError(f"The files of {env} are not on this machine yet.", hint=hint)
@@ -89,9 +88,9 @@ def model_of(env: str) -> Path:
     return path
 
 
-def portrait(env: str) -> Path:
-    """Return a picture of an environment: one that came with telic, or one drawn here."""
-    if (known := PICTURES / f"{env}.jpg").parent == PICTURES and known.is_file():
+def _portrait(env: str) -> Path:
+    """Return a picture of an environment: one that came with telic, or one rendered here."""
+    if (known := {path.stem: path for path in PICTURES.glob("*.jpg")}.get(env)) is not None:
         return known
     model = model_of(env)
     mark = hashlib.sha256(f"{model} {file_hash(model)}".encode()).hexdigest()[:16]
@@ -104,23 +103,22 @@ def portrait(env: str) -> Path:
 
 
 def routes(place: WebPlace) -> APIRouter:
-    """Return the routes of the page where work is started."""
-    router = APIRouter()
+    """Return the routes of the start page."""
+    router = APIRouter(tags=["start"])
 
-    @router.get("/preview", tags=["start"])
+    @router.get("/preview")
     def read_preview(query: Annotated[PreviewQuery, Query()]) -> IntentPreview:
-        """Say what an intent would be measured by and what it would take; starts nothing."""
-        return preview(place, query)
+        """Return the criteria and the forecast of an intent; starts, writes and fetches nothing."""
+        return _preview(place, query)
 
     @router.get(
         "/pictures/{env}",
-        tags=["pictures"],
         response_class=FileResponse,
         responses={200: {"content": {"image/png": {}, "image/jpeg": {}}}},
     )
     def env_picture(env: str) -> FileResponse:
-        """Return a picture of an environment or a robot as it starts."""
+        """Return a picture of an environment or a robot in its initial state."""
         headers = {"cache-control": "private, max-age=86400"}
-        return FileResponse(portrait(env), headers=headers)
+        return FileResponse(_portrait(env), headers=headers)
 
     return router

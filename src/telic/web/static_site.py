@@ -1,8 +1,7 @@
-"""A thing's pages as files that open from disk: the same pages, with what the server would answer.
+"""The pages of a thing as files that open from disk: the built pages with the answers of the API.
 
-Nothing is described a second time: the application itself is asked, without a network, and its
-answers are written beside the built pages as one script. A browser loads plain scripts from disk,
-so the pages are built for it as one script, too.
+The application itself is asked, without a network, and its answers are written beside the built
+pages as one script: a browser loads plain scripts from disk, and nothing else.
 """
 
 from __future__ import annotations
@@ -17,24 +16,26 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlsplit
 
+from fastapi import FastAPI
+
 from telic.core.config import Record
-from telic.errors import TelicError, UsageError
+from telic.errors import UsageError
 from telic.llm.keys import redact
 from telic.storage.files import write_text
 from telic.storage.workspace import Thing
 from telic.verbs.lines import thing_id
-from telic.web.app import INVALID, STATIC, make_app
-from telic.web.artefacts import find_file
-from telic.web.gate import API, Grant
+from telic.web.app import STATIC, make_app
+from telic.web.curves import read_lines
+from telic.web.files import files_of
+from telic.web.gate import API
 from telic.web.place import WebPlace
+from telic.web.streams import events_log, is_event
 
-_DATA, _FILES = "data.js", "files"
-_LIST = "site.json"
+_DATA, _FILES, _LIST = "data.js", "files", "site.json"
 _EPISODES, _POSE_BYTES = 20, 24 << 20
-"""of recorded episodes that come along: those of the policy that is handed out, then the newest"""
-_VIDEO_BYTES = 200 << 20
+"""limits on recorded episodes: those of the best policy first, then the newest"""
+_COPIED_BYTES = 200 << 20
 _POINTS = 600
-_COPIED = ("video", "picture", "report", "code", "policy")
 _PAGE = """<!doctype html>
 <html lang="en">
   <head>
@@ -56,7 +57,7 @@ _PAGE = """<!doctype html>
 
 
 class SavedSite(Record):
-    """What was written."""
+    """Files of a saved site."""
 
     page: str
     files: int
@@ -64,137 +65,108 @@ class SavedSite(Record):
     episodes: int
     """recorded episodes that can be played"""
     left_out: int
-    """recorded episodes that would have been too much"""
+    """recorded episodes beyond the limit"""
 
 
 def write_site(thing: Thing, runs_dir: Path, root: Path, folder: Path) -> SavedSite:
-    """Write the pages of a thing into a folder of their own, and return what was written.
+    """Write the pages of a thing into a folder of their own.
 
-    Raises UsageError where the folder holds something else, or the pages were not built.
+    Raises UsageError when the folder holds something else, or the pages were not built.
     """
-    built = STATIC / "site" / "site.js"
-    if not built.exists():
+    if not (STATIC / "site" / "site.js").exists():
         raise UsageError(
             "The pages of the dashboard are not part of this installation.",
             hint="Build them once with: make web (needs Node 20 or newer).",
         )
-    if folder.exists() and (not folder.is_dir() or _is_others(folder)):
+    names = {path.name for path in folder.iterdir()} if folder.is_dir() else set[str]()
+    if (folder.exists() and not folder.is_dir()) or (names and _LIST not in names):
         raise UsageError(
             f"{folder} is not empty and holds no earlier site.", hint="Choose a new folder."
         )
-    answers = _Answers(WebPlace(runs_dir, root), thing)
-    answers.gather()
+    with ThreadPoolExecutor(1) as thread:
+        saved = _Saved(WebPlace(runs_dir, root), thing, thread)
+        saved.gather()
     (folder / _FILES).mkdir(parents=True, exist_ok=True)
-    write_text(folder / _LIST, json.dumps({"thing": answers.name}))
+    write_text(folder / _LIST, json.dumps({"thing": thing_id(thing)}))
     for name in ("site.js", "site.css"):
         shutil.copyfile(STATIC / "site" / name, folder / name)
-    for name, source in answers.copies.items():
+    for name, source in saved.copies.items():
         shutil.copyfile(source, folder / _FILES / name)
-    write_text(folder / _DATA, answers.script())
+    write_text(folder / _DATA, saved.script())
     write_text(folder / "index.html", _PAGE)
     files = [path for path in folder.rglob("*") if path.is_file()]
     return SavedSite(
         page=str(folder / "index.html"),
         files=len(files),
         bytes=sum(path.stat().st_size for path in files),
-        episodes=answers.episodes,
-        left_out=answers.left_out,
+        episodes=saved.episodes,
+        left_out=saved.left_out,
     )
 
 
-def _is_others(folder: Path) -> bool:
-    names = {path.name for path in folder.iterdir()}
-    return bool(names) and _LIST not in names
+class _Saved:
+    """Answers of the API about one thing."""
 
-
-class _NotThere(TelicError):
-    """The application has no such answer."""
-
-
-class _Answers:
-    """What the application says of one thing to whoever may only read it."""
-
-    def __init__(self, place: WebPlace, thing: Thing) -> None:
-        self._app = make_app(place)
-        self._thread = ThreadPoolExecutor(1)
-        self._place, self._thing = place, thing
-        self.name = thing_id(thing)
-        self._home = f"{API}/things/{quote(self.name, safe='')}"
+    def __init__(self, place: WebPlace, thing: Thing, thread: ThreadPoolExecutor) -> None:
+        self._place, self._thing, self._thread = place, thing, thread
+        self._app: FastAPI = make_app(place)
+        self._home = f"{API}/things/{quote(thing_id(thing), safe='')}"
         self._answers: dict[str, Any] = {}
         self._bytes: dict[str, str] = {}
-        self._events: list[Any] = []
         self.copies: dict[str, Path] = {}
-        """files that come along, by the name that they get"""
+        """files to copy, by their new name"""
         self.episodes = self.left_out = 0
 
     def gather(self) -> None:
         """Ask for everything that the pages show."""
         detail = self._keep(self._home)
-        self._keep(f"{API}/about")
-        self._gather_events()
+        if detail is None:
+            raise UsageError(f"{self._thing.name} cannot be read.")
         session: dict[str, Any] = detail["session"] or {"iterations": (), "summary": None}
         for each in session["iterations"]:
             self._keep(f"{self._home}/iterations/{each['number']}")
             self._gather_curves(f"?iteration={each['number']}")
-        if self._thing.kind == "run":
-            self._gather_curves("")
-            self._try_to_keep(f"{self._home}/tracking")
-        if self._thing.kind == "search":
-            self._try_to_keep(f"{self._home}/map")
-        if self._thing.kind == "study":
-            self._gather_study()
-        if self._thing.kind in ("session", "run"):
-            self._gather_files(session["summary"] or {})
-        else:
-            self._answers[f"{self._home}/files"] = []
+        match self._thing.kind:
+            case "run":
+                self._gather_curves("")
+                self._keep(f"{self._home}/tracking")
+            case "study":
+                self._keep(f"{self._home}/runs")
+                found: Any = self._keep(f"{self._home}/candidates") or {"candidates": []}
+                for candidate in found["candidates"]:
+                    name = quote(str(candidate["id"]), safe="")
+                    self._keep(f"{self._home}/gates?candidate={name}")
+            case _:
+                pass
+        self._gather_files(session["summary"] or {})
 
     def script(self) -> str:
-        """Return all of it as a script, without keys of model providers."""
-        made = datetime.now(UTC).isoformat(timespec="seconds")
-        site = {"thing": self.name, "made": made, "answers": self._answers}
-        site |= {"bytes": self._bytes, "events": self._events}
-        text = redact(json.dumps(site, separators=(",", ":")))
-        return f"window.TELIC_SITE={text};\n"
-
-    def _gather_events(self) -> None:
-        after, is_all = 0, False
-        while not is_all:
-            page = self._ask(f"{self._home}/events?after={after}&limit=1000")
-            self._events += [row["data"] for row in page["events"]]
-            is_all = page["is_all"] or page["next"] == after
-            after = page["next"]
+        """Return all answers as a script, without keys of model providers."""
+        events, position = list[Any](), 0
+        while lines := read_lines(events_log(self._thing), position):
+            events += [json.loads(line.text) for line in lines if is_event(line.text)]
+            position = lines[-1].end
+        site = {
+            "thing": thing_id(self._thing),
+            "made": datetime.now(UTC).isoformat(timespec="seconds"),
+            "answers": self._answers,
+            "bytes": self._bytes,
+            "events": events,
+        }
+        return f"window.TELIC_SITE={redact(json.dumps(site, separators=(',', ':')))};\n"
 
     def _gather_curves(self, query: str) -> None:
-        joint = "&" if query else "?"
-        known = self._try(f"{self._home}/series{query}{joint}name=episodic_return&points=3")
-        names: list[str] = [] if known is None else known["names"]
-        asked = "".join(f"&name={quote(name, safe='')}" for name in names)
-        if asked:
-            address = f"{self._home}/series{query}{joint}points={_POINTS}{asked}"
-            self._answers[f"{self._home}/series{query}"] = self._ask(address)
-
-    def _gather_study(self) -> None:
-        self._try_to_keep(f"{self._home}/runs")
-        found: Any = self._try_to_keep(f"{self._home}/candidates") or {"candidates": []}
-        for candidate in found["candidates"]:
-            name = quote(str(candidate["id"]), safe="")
-            self._try_to_keep(f"{self._home}/gates?candidate={name}")
+        address = f"{self._home}/series{query}{'&' if query else '?'}"
+        known = self._ask(f"{address}points=3")
+        if known is not None:
+            names = "".join(f"&name={quote(name, safe='')}" for name in known["names"])
+            curves = self._ask(f"{address}points={_POINTS}{names}") if names else None
+            self._answers[f"{self._home}/series{query}"] = curves or known
 
     def _gather_files(self, summary: dict[str, Any]) -> None:
-        files = self._ask(f"{self._home}/files")
-        kept = {file["key"]: file for file in self._playable(files, summary)}
-        room = _VIDEO_BYTES
-        for file in reversed(files):
-            if file["kind"] in _COPIED and file["bytes"] <= room:
-                room -= file["bytes"]
-                name = f"{file['key']}{Path(file['name']).suffix}"
-                self.copies[name] = find_file(self._place, self._thing, file["key"]).path
-                kept[file["key"]] = {**file, "url": f"{_FILES}/{name}"}
-        shown = [kept[file["key"]] for file in files if file["key"] in kept]
-        self._answers[f"{self._home}/files"] = shown
-
-    def _playable(self, files: list[Any], summary: dict[str, Any]) -> list[Any]:
-        """Take episodes along, as many as there is room for; return their files."""
+        """Take episodes along as far as there is room, and copy the other files."""
+        files: list[Any] = self._ask(f"{self._home}/files")
+        paths = {key: found.path for key, found in files_of(self._thing).items()}
         best = summary.get("best_iteration"), summary.get("best_member")
 
         def order(file: dict[str, Any]) -> tuple[bool, bool, int, int]:
@@ -203,74 +175,59 @@ class _Answers:
             return not is_best, not file["is_judged"] and file["label"] != "median", *newest
 
         recorded = [file for file in files if file["kind"] == "recording"]
-        taken, room = list[Any](), _POSE_BYTES
+        kept, room = dict[str, Any](), _POSE_BYTES
         for file in sorted(recorded, key=order)[:_EPISODES]:
             size = self._gather_episode(file, room)
             room -= size
-            taken += [file] if size else []
-        self.episodes, self.left_out = len(taken), len(recorded) - len(taken)
-        return taken
+            kept |= {file["key"]: file} if size else {}
+        self.episodes, self.left_out = len(kept), len(recorded) - len(kept)
+        room = _COPIED_BYTES
+        for file in reversed(files):
+            if file["kind"] != "recording" and file["bytes"] <= room:
+                room -= file["bytes"]
+                name = f"{file['key']}{Path(file['name']).suffix}"
+                self.copies[name] = self._place.inside(paths[file["key"]])
+                kept[file["key"]] = {**file, "url": f"{_FILES}/{name}"}
+        shown = [kept[file["key"]] for file in files if file["key"] in kept]
+        self._answers[f"{self._home}/files"] = shown
 
     def _gather_episode(self, file: dict[str, Any], room: int) -> int:
-        """Take an episode along if there is room; return its bytes, 0 if it stays."""
-        address = f"{self._home}/playback/{file['key']}"
-        number = file["iteration"]
+        """Keep an episode if there is room; return its bytes, 0 if it is left out."""
+        address, number = f"{self._home}/playback/{file['key']}", file["iteration"]
         query = "" if number is None else f"?iteration={number}"
-        try:
-            facts, poses = self._ask(address), self._ask_bytes(f"{address}/poses")
-            of_reference = f"{address}/poses?of=reference"
-            reference = self._ask_bytes(of_reference) if facts["has_reference"] else b""
-            scene = self._answers.get(f"{self._home}/scene{query}")
-            if scene is None:
-                scene = self._ask(f"{self._home}/scene{query}")
-        except _NotThere:  # it has no model to draw, or is damaged
+        facts = self._ask(address)
+        poses = {f"{address}/poses": self._ask_bytes(f"{address}/poses")}
+        if facts is not None and facts["has_reference"]:
+            reference = f"{address}/poses?of=reference"
+            poses[reference] = self._ask_bytes(reference)
+        size = sum(len(content or b"") for content in poses.values())
+        if facts is None or not all(poses.values()) or size > room:
             return 0
-        size = len(poses) + len(reference)
-        if not poses or size > room:
-            return 0
+        scene = f"{self._home}/scene"
+        if f"{scene}{query}" not in self._answers:
+            shapes = self._keep(f"{scene}{query}")
+            if shapes["number_bytes"]:
+                poses[f"{scene}/numbers{query}"] = self._ask_bytes(f"{scene}/numbers{query}")
         self._answers[address] = facts
-        self._bytes[f"{address}/poses"] = _text(poses)
-        if reference:
-            self._bytes[of_reference] = _text(reference)
-        if f"{self._home}/scene{query}" not in self._answers:
-            self._answers[f"{self._home}/scene{query}"] = scene
-            if scene["number_bytes"]:
-                numbers = f"{self._home}/scene/numbers{query}"
-                self._bytes[numbers] = _text(self._ask_bytes(numbers))
+        for where, content in poses.items():
+            self._bytes[where] = base64.b64encode(content or b"").decode()
         return size
 
-    # ---- asking
-
     def _keep(self, address: str) -> Any:
-        self._answers[address] = self._ask(address)
-        return self._answers[address]
-
-    def _try_to_keep(self, address: str) -> Any:
-        found = self._try(address)
+        found = self._ask(address)
         if found is not None:
             self._answers[address] = found
         return found
 
-    def _try(self, address: str) -> Any:
-        """Return an answer; None where there is none yet."""
-        try:
-            return self._ask(address)
-        except _NotThere as error:
-            if error.message.startswith(INVALID):  # a question that nobody may ask: our own fault
-                raise
-            return None
-
     def _ask(self, address: str) -> Any:
-        return json.loads(self._ask_bytes(address))
+        body = self._ask_bytes(address)
+        return None if body is None else json.loads(body)
 
-    def _ask_bytes(self, address: str) -> bytes:
-        """Ask the application as a share link would; raises TelicError with what it says."""
-        # In a thread of its own: whoever saves a page may have a loop running.
+    def _ask_bytes(self, address: str) -> bytes | None:
+        """Ask the application; None where there is no answer (yet)."""
+        # In a thread of its own: the caller may have a running event loop.
         status, body = self._thread.submit(asyncio.run, self._request(address)).result()
-        if status != 200:
-            told: dict[str, Any] = json.loads(body)
-            raise _NotThere(str(told["message"]), hint=told.get("hint"))
-        return body
+        return body if status == 200 else None
 
     async def _request(self, address: str) -> tuple[int, bytes]:
         parts = urlsplit(address)
@@ -287,23 +244,16 @@ class _Answers:
             "server": ("127.0.0.1", 80),
             "client": ("127.0.0.1", 1),
             "root_path": "",
-            "grant": Grant(self.name),
         }
-        status, parts_of_body = 0, list[bytes]()
+        status, body = 0, list[bytes]()
 
         async def receive() -> dict[str, Any]:
             return {"type": "http.request", "body": b"", "more_body": False}
 
         async def send(message: Any) -> None:
             nonlocal status
-            if message["type"] == "http.response.start":
-                status = message["status"]
-            else:
-                parts_of_body.append(message.get("body", b""))
+            status = message.get("status", status)
+            body.append(message.get("body", b""))
 
         await self._app(scope, receive, send)
-        return status, b"".join(parts_of_body)
-
-
-def _text(content: bytes) -> str:
-    return base64.b64encode(content).decode()
+        return status, b"".join(body)

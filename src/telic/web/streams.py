@@ -1,8 +1,8 @@
-"""What happens, as it happens: the events of a thing as pages and as a stream that can be resumed.
+"""Events of a thing as a stream that can be resumed.
 
-The id of an event is the place in its log where it ends, so a reader that lost its connection, or
-whose server was started anew, goes on where it was. Between events a stream says what is not kept
-on disk: the thing's state, and how far a training is, read from its newest metrics.
+The id of an event is the position in its log where it ends, so a reader that lost its connection,
+or whose server was restarted, continues where it was. Between events the stream reports what is not
+kept on disk: the state of the thing and the progress of its training.
 """
 
 from __future__ import annotations
@@ -10,78 +10,31 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator
-from importlib import import_module
 from pathlib import Path
-from typing import Annotated, Any, Literal, Optional, Union, cast
+from typing import Annotated
 
-from fastapi import APIRouter, Header, Query, Response
+from fastapi import APIRouter, Header, Query
 from fastapi.responses import StreamingResponse
-from pydantic import BaseModel, ConfigDict, Field, create_model
 
 from telic.core.config import Record
-from telic.core.events import EVENTS, Event
 from telic.errors import TelicError
 from telic.storage.workspace import Thing
 from telic.verbs.lines import thing_id
+from telic.web.curves import TrainingPulse, pulse_of, read_lines
 from telic.web.place import WebPlace
-from telic.web.series import LogLine, Pulse, pulse_of, read_lines
 
 _BEAT_S = 1.0
-_LOOK_S = 0.4
+_POLL_S = 0.4
 _MOST_PULSES = 256
-_MOST = 1000
-
-
-def _record_of(name: str, home: str) -> type[BaseModel]:
-    """Return a model of an event as it lies on disk: its name, the time and its fields."""
-    module, _, kind = home.partition(":")
-    event: type[Event] = getattr(import_module(module), kind)
-    # pyrefly: ignore[not-a-type]
-    made: dict[str, Any] = {"event": (Literal[name], ...), "time": (float | None, None)}
-    for field, info in event.model_fields.items():
-        if field not in event.OMITTED:
-            # pyrefly: ignore[invalid-annotation]
-            made[field] = (Optional[cast("Any", info.annotation)], None)  # noqa: UP045
-    title = "".join(part.capitalize() for part in name.split("."))
-    return create_model(title, __doc__=event.__doc__, **made)
-
-
-class OtherEvent(BaseModel):
-    """A line that another version wrote, or an entry of a study's ledger."""
-
-    model_config = ConfigDict(extra="allow")
-
-
-EVENT_RECORDS = tuple(_record_of(name, home) for name, home in EVENTS.items())
-# pyrefly: ignore[not-a-type]
-EventData = Union[(*EVENT_RECORDS, OtherEvent)]
-
-
-class EventRow(Record):
-    """An event, and its id."""
-
-    id: int
-    """the place in the log where it ends"""
-    data: EventData
-
-
-class EventsPage(Record):
-    """Events in their order."""
-
-    events: tuple[EventRow, ...]
-    next: int
-    """ask again with `after` this for what comes then"""
-    is_all: bool
-    """whether the log held nothing more"""
 
 
 class ThingPulse(Record):
-    """What a stream says between events, under the name "pulse"."""
+    """What a stream reports between events, under the name "pulse"."""
 
     state: str
     is_running: bool
-    training: Pulse | None
-    """how far the present training is; None: nothing is trained now"""
+    training: TrainingPulse | None
+    """progress of the current training; None without one"""
 
 
 def events_log(thing: Thing) -> Path:
@@ -89,35 +42,22 @@ def events_log(thing: Thing) -> Path:
     return thing.path / ("ledger.jsonl" if thing.kind == "study" else "events.jsonl")
 
 
-def _is_event(line: LogLine) -> bool:
-    """Say whether a line of a log, which anybody may have damaged, is one that we wrote."""
+def is_event(line: bytes) -> bool:
+    """Return whether a line of a log, which may be damaged, is an object."""
     try:
-        return isinstance(json.loads(line.text), dict)
+        return isinstance(json.loads(line), dict)
     except (ValueError, RecursionError):
         return False
 
 
-def page_of(thing: Thing, after: int, limit: int) -> bytes:
-    """Return events behind a place as JSON; see EventsPage."""
-    lines = read_lines(events_log(thing), after)[:limit]
-    shown = b",".join(
-        b'{"id":%d,"data":%b}' % (line.end, line.text) for line in lines if _is_event(line)
-    )
-    end = lines[-1].end if lines else after
-    is_all = not read_lines(events_log(thing), end, 1 << 12)
-    tail = json.dumps({"next": end, "is_all": is_all}).encode()[1:]
-    return b'{"events":[' + shown + b"]," + tail
-
-
-class Pulses:
-    """What things do now, asked once a beat for all who follow the same thing."""
+class _Pulses:
+    """The state of things, read once a beat for all readers of the same thing."""
 
     def __init__(self, place: WebPlace) -> None:
         self._place = place
         self._known: dict[Path, tuple[float, asyncio.Task[bytes]]] = {}
 
     async def of(self, thing: Thing) -> bytes:
-        """Return a thing's pulse as JSON, at most a beat old."""
         now = asyncio.get_running_loop().time()
         known = self._known.get(thing.path)
         if known is None or now - known[0] >= _BEAT_S:
@@ -128,91 +68,61 @@ class Pulses:
         return await asyncio.shield(known[1])
 
     def _read(self, thing: Thing) -> bytes:
-        return pulse(self._place, thing).model_dump_json().encode()
+        entry = self._place.entry(thing_id(thing))
+        if entry is None:
+            pulse = ThingPulse(state="deleted", is_running=False, training=None)
+            return pulse.model_dump_json().encode()
+        training, line = None, entry.line
+        if line.is_running:
+            try:
+                training = pulse_of(thing)
+            except (TelicError, OSError):  # files are being written
+                training = None
+        pulse = ThingPulse(state=line.state, is_running=line.is_running, training=training)
+        return pulse.model_dump_json().encode()
 
 
-async def _follow(path: Path, start: int, beat_s: float) -> AsyncIterator[list[LogLine]]:
-    """Yield lines from a position on as they come, and an empty list after a beat without."""
-    position, waited = start, 0.0
-    while True:
-        lines = read_lines(path, position)
-        if lines or waited >= beat_s:
-            position, waited = (lines[-1].end if lines else position), 0.0
-            yield lines
-        else:
-            size = path.stat().st_size if path.exists() else 0
-            position = 0 if size < position else position  # it was started from scratch
-            await asyncio.sleep(_LOOK_S)
-            waited += _LOOK_S
-
-
-async def stream_of(
-    place: WebPlace, pulses: Pulses, thing: Thing, start: int
-) -> AsyncIterator[bytes]:
-    """Yield server-sent events from a place of the log on, until the reader leaves."""
+async def _stream(pulses: _Pulses, thing: Thing, position: int) -> AsyncIterator[bytes]:
+    """Yield server-sent events from a position of the log on, until the reader disconnects."""
     yield b"retry: 1000\n\n"
-    told: bytes | None = None
-    async for lines in _follow(events_log(thing), start, _BEAT_S):
-        parts = [b"id: %d\ndata: %b\n\n" % (e.end, e.text) for e in lines if _is_event(e)]
-        now = await pulses.of(thing)
-        if now != told:
-            parts.append(b"event: pulse\ndata: " + now + b"\n\n")
-            told = now
+    log, sent, waited = events_log(thing), b"", _BEAT_S
+    while True:
+        lines = read_lines(log, position)
+        if not lines and waited < _BEAT_S:
+            await asyncio.sleep(_POLL_S)
+            waited += _POLL_S
+            continue
+        waited = 0.0
+        position = lines[-1].end if lines else position
+        parts = [b"id: %d\ndata: %b\n\n" % (x.end, x.text) for x in lines if is_event(x.text)]
+        pulse = await pulses.of(thing)
+        if pulse != sent:
+            parts.append(b"event: pulse\ndata: " + pulse + b"\n\n")
+            sent = pulse
         yield b"".join(parts) or b": still here\n\n"
-
-
-def pulse(place: WebPlace, thing: Thing) -> ThingPulse:
-    """Return what a thing does now."""
-    entry = place.index.entry(thing_id(thing))
-    if entry is None:
-        return ThingPulse(state="deleted", is_running=False, training=None)
-    try:
-        training = pulse_of(thing) if entry.line.is_running else None
-    except TelicError:  # its files are being written
-        training = None
-    return ThingPulse(state=entry.line.state, is_running=entry.line.is_running, training=training)
-
-
-After = Annotated[int, Field(ge=0, le=1 << 53, description="the id of the last event seen")]
 
 
 def routes(place: WebPlace) -> APIRouter:
     """Return the routes of events."""
-    router, pulses = APIRouter(tags=["events"]), Pulses(place)
-
-    @router.get("/things/{thing}/events", response_model=EventsPage)
-    def read_events(
-        thing: str,
-        after: After = 0,
-        limit: Annotated[int, Query(ge=1, le=_MOST)] = _MOST,
-    ) -> Response:
-        """Return what happened so far, a page at a time."""
-        return Response(page_of(place.thing(thing), after, limit), media_type="application/json")
+    router, pulses = APIRouter(tags=["events"]), _Pulses(place)
 
     @router.get(
         "/things/{thing}/stream",
         response_class=StreamingResponse,
-        responses={200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}}},
+        responses={200: {"model": ThingPulse, "content": {"text/event-stream": {}}}},
     )
     def stream_events(
         thing: str,
-        after: After = 0,
+        after: Annotated[int, Query(ge=0, le=1 << 53, description="id of the last event")] = 0,
         last_event_id: Annotated[str | None, Header(max_length=40)] = None,
     ) -> StreamingResponse:
-        """Tell what happened and what happens, until the reader leaves.
+        """Stream past and new events until the reader disconnects.
 
-        Events have no name and an id; "pulse" (ThingPulse) has neither an id nor a past.
+        Events have an id and no name; "pulse" (ThingPulse) has a name and no id.
         """
-        found = place.thing(thing)
         seen = last_event_id or ""
         start = int(seen) if seen.isascii() and seen.isdigit() and len(seen) < 17 else after
-        return StreamingResponse(
-            stream_of(place, pulses, found, start), media_type="text/event-stream"
-        )
-
-    @router.get("/things/{thing}/pulse")
-    def read_pulse(thing: str) -> ThingPulse:
-        """Return what a stream says between events: the state now, and how far a training is."""
-        return pulse(place, place.thing(thing))
+        stream = _stream(pulses, place.thing(thing), start)
+        return StreamingResponse(stream, media_type="text/event-stream")
 
     return router

@@ -138,9 +138,9 @@ def test_what_is_deleted_on_a_page_is_restored_from_the_trash(browser, tmp_path)
 def test_a_filter_finds_what_it_says_and_two_are_compared(tab, furnished):
     tab.open("/runs?filter=", "shown")
     tab.page.get_by_role("searchbox", name="Filter").fill(f"kind=session id~{furnished.failed}")
-    tab.page.get_by_text("1 of 1 shown").wait_for()
+    tab.page.get_by_text("1 of 4 shown").wait_for()
     tab.page.get_by_role("searchbox", name="Filter").fill("kind=session iterations>0")
-    tab.page.get_by_text("2 of 2 shown").wait_for()
+    tab.page.get_by_text("2 of 4 shown").wait_for()
     for name in (furnished.written, furnished.failed):
         tab.page.get_by_role("checkbox", name=name.rpartition("_")[2]).click()
     tab.page.get_by_role("button", name="Compare 2").click()

@@ -1,4 +1,4 @@
-"""What people do on the pages, on a workspace that was written: share, answer, watch."""
+"""What people do on the pages, on a workspace that was written: answer, watch."""
 
 import json
 
@@ -32,31 +32,6 @@ def own_tab(browser, workspace):
         tab = Tab(browser, address, viewport={"width": 1360, "height": 900})
         yield tab
         tab.context.close()
-
-
-def test_a_share_link_shows_one_thing_and_changes_nothing(own_tab, browser):
-    page = own_tab.page
-    own_tab.open(f"/things/{SESSION}", "Criteria")
-    page.get_by_role("button", name="Share").click()
-    page.get_by_label("For whom?", exact=False).fill("a friend")
-    page.get_by_role("button", name="Make a link").click()
-    link = page.get_by_label("share link").inner_text()
-    other = browser.new_context()
-    shown = other.new_page()
-    shown.goto(link)
-    shown.get_by_role("list", name="Stages").wait_for()
-    assert shown.get_by_role("button", name="Delete").count() == 0
-    assert shown.get_by_role("link", name="Machine").count() == 0
-    statuses = shown.evaluate(
-        """async (names) => {
-            const asked = [fetch(`/api/things/${names[1]}`), fetch('/api/machine')];
-            asked.push(fetch(`/api/things/${names[0]}/delete`, { method: 'POST', body: '{}' }));
-            return (await Promise.all(asked)).map((answer) => answer.status);
-        }""",
-        [SESSION, RUN],
-    )
-    other.close()
-    assert statuses == [403, 403, 403]
 
 
 def test_a_question_is_answered_on_the_page(own_tab, workspace):

@@ -23,7 +23,7 @@ export interface Episode {
 }
 
 export interface SceneAnswer {
-  bodies: { name: string }[];
+  bodies: string[];
   geoms: { body: number; shape: string; size: number[]; position: number[]; quaternion: number[]; rgba: number[]; mesh: number | null }[];
   meshes: { vertex_start: number; vertices: number; face_start: number; faces: number }[];
   fields: { start: number; rows: number; columns: number; size: number[] }[];
@@ -31,7 +31,6 @@ export interface SceneAnswer {
 }
 
 interface Playback {
-  frames: number;
   bodies: number;
   dt_s: number | null;
   env: string;
@@ -66,7 +65,7 @@ function loadScene(thing: string, iteration: number | null): Promise<ModelShape>
 
 export function shapeOf(scene: SceneAnswer, numbers: ArrayBuffer): ModelShape {
   return {
-    bodies: scene.bodies.map((body) => body.name),
+    bodies: scene.bodies,
     geoms: scene.geoms.map((geom) => ({ body: geom.body, type: geom.shape, size: geom.size, position: geom.position, rotation: geom.quaternion, colour: geom.rgba, mesh: geom.mesh })),
     meshes: scene.meshes.map((mesh) => ({ vertices: new Float32Array(numbers, mesh.vertex_start, mesh.vertices * 3), faces: new Uint32Array(numbers, mesh.face_start, mesh.faces * 3) })),
     fields: scene.fields.map((field) => ({ heights: new Float32Array(numbers, field.start, field.rows * field.columns), rows: field.rows, columns: field.columns, size: field.size })),

@@ -1,5 +1,5 @@
 /** A table of thousands of rows of which only the seen ones exist; keys go through it. */
-import { memo, useCallback, useEffect, useLayoutEffect, useMemo, useRef, useState, type KeyboardEvent, type ReactNode } from "react";
+import { memo, useCallback, useLayoutEffect, useMemo, useRef, useState, type KeyboardEvent, type ReactNode } from "react";
 
 export interface TableColumn<Row> {
   key: string;
@@ -24,8 +24,6 @@ interface VirtualTableProps<Row> {
   onOpen?: (row: Row) => void;
   isGroup?: (row: Row) => boolean;
   isChosen?: (row: Row) => boolean;
-  /** asked when the end comes near */
-  onEnd?: () => void;
 }
 
 export const ROW_HEIGHT = 36;
@@ -86,9 +84,6 @@ export function VirtualTable<Row>(props: VirtualTableProps<Row>) {
     return () => observer.disconnect();
   }, [look]);
   const [first, last] = view;
-  useEffect(() => {
-    if (rows.length > 0 && last >= rows.length - SPARE) props.onEnd?.();
-  }, [last, rows.length]);
 
   const sort = (key: string) => props.onSort?.({ key, isDown: sorting?.key === key ? !sorting.isDown : true });
   const keys = (event: KeyboardEvent) => {

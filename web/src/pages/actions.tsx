@@ -9,17 +9,16 @@ import { attempt, Dialog } from "../components/toast";
 import { duration, money, short } from "../format";
 import { useShortcuts } from "../keyboard";
 import type { Criterion } from "../session/records";
-import { ShareDialog } from "./leave";
 import type { SessionDetail, ThingDetail } from "./session";
 
-type Asked = "share" | "note" | "branch" | "veto" | "delete" | "stop" | null;
+type Asked = "note" | "branch" | "veto" | "delete" | "stop" | null;
 
 export function SessionActions(props: { detail: ThingDetail; session: SessionDetail; state: string; isRunning: boolean; reload: () => void }) {
   const { detail, session, state, isRunning, reload } = props;
   const thing = detail.line.id;
   const [asked, setAsked] = useState<Asked>(null);
   const [, go] = useLocation();
-  const pause = () => attempt(() => ask("/api/things/{thing}/pause", { thing }, {}), (now) => { reload(); return `It is ${now.state}.`; });
+  const pause = () => attempt(() => ask("/api/things/{thing}/pause", { thing }, {}), (now) => { reload(); return `It is ${now.status}.`; });
   const resume = () => attempt(async () => {
     const job = await ask("/api/things/{thing}/resume", { thing }, {});
     await untilThing(job.job);
@@ -40,10 +39,9 @@ export function SessionActions(props: { detail: ThingDetail; session: SessionDet
       {canNote && <button type="button" onClick={() => setAsked("note")}>Note</button>}
       {judged.length > 0 && <button type="button" onClick={() => setAsked("branch")}>Branch</button>}
       {session.summary && ["passed", "passed_in_part"].includes(session.summary.outcome) && <button type="button" onClick={() => setAsked("veto")}>Veto</button>}
-      <button type="button" onClick={() => setAsked("share")}>Share</button>
       {!isRunning && <button type="button" className="danger" onClick={() => setAsked("delete")}>Delete</button>}
       {asked === "stop" && (
-        <Dialog title="Stop this session?" submit="Stop" onClose={() => setAsked(null)} onSubmit={() => attempt(() => ask("/api/things/{thing}/stop", { thing }, {}), (now) => { reload(); return `It is ${now.state}.`; })}>
+        <Dialog title="Stop this session?" submit="Stop" onClose={() => setAsked(null)} onSubmit={() => attempt(() => ask("/api/things/{thing}/stop", { thing }, {}), (now) => { reload(); return `It is ${now.status}.`; })}>
           <p>What was trained is saved; Resume goes on where it was.</p>
         </Dialog>
       )}
@@ -52,7 +50,6 @@ export function SessionActions(props: { detail: ThingDetail; session: SessionDet
           <p>It moves to the trash, from where it can be restored.</p>
         </Dialog>
       )}
-      {asked === "share" && <ShareDialog thing={thing} onClose={() => setAsked(null)} />}
       {asked === "note" && <NoteDialog thing={thing} onClose={() => setAsked(null)} reload={reload} />}
       {asked === "veto" && <VetoDialog thing={thing} onClose={() => setAsked(null)} reload={reload} />}
       {asked === "branch" && <BranchDialog thing={thing} iterations={judged.map((each) => each.number)} best={session.summary?.best_iteration ?? judged.at(-1)!.number} onClose={() => setAsked(null)} />}

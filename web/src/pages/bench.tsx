@@ -20,9 +20,7 @@ interface Line {
   error: string | null;
 }
 interface Case {
-  result: { case: { id: string; env: string; intent: string; difficulty?: string; category?: string }; outcome: string; reason: string | null; tags: string[]; score: number | null; low: number | null; iterations: number | null; env_steps: number | null; seconds: number };
-  strip_url: string | null;
-  video_url: string | null;
+  case: { id: string; env: string; intent: string; difficulty?: string; category?: string }; outcome: string; reason: string | null; tags: string[]; score: number | null; low: number | null; iterations: number | null; env_steps: number | null; seconds: number; strip: string | null; video: string | null;
 }
 
 export default function BenchPage() {
@@ -59,7 +57,7 @@ function Start() {
   const [sample, setSample] = useState("3");
   const [model, setModel] = useState("");
   if (about.isReadOnly) return null;
-  const start = () => attempt(() => ask("/api/start/bench", {}, { ...(sample ? { sample: Number(sample) } : {}), ...(model ? { model } : {}) }), () => { go("/machine"); return "It runs; this page lists it once its first case is measured."; });
+  const start = () => attempt(() => ask("/api/start/bench", {}, { ...(sample ? { sample: Number(sample) } : {}), ...(model ? { settings: [`model=${model}`] } : {}) }), () => { go("/machine"); return "It runs; this page lists it once its first case is measured."; });
   return (
     <Panel title="Measure">
       <form className="row" onSubmit={(event) => { event.preventDefault(); void start(); }}>
@@ -73,12 +71,12 @@ function Start() {
 }
 
 function Detail({ id }: { id: string }) {
-  const loaded = useLoaded(`benchmark:${id}`, () => read<{ line: Line; cases: Case[] }>(`/api/benchmarks/${encodeURIComponent(id)}`), 5000);
+  const loaded = useLoaded(`benchmark:${id}`, () => read<{ line: Line; cases: Case[]; files: Record<string, string> }>(`/api/benchmarks/${encodeURIComponent(id)}`), 5000);
   const [state, setState] = useState("all");
   return (
     <Ready of={loaded}>
-      {({ line, cases }) => {
-        const outcomes = ["all", ...new Set(cases.map((each) => each.result.outcome))];
+      {({ line, cases, files }) => {
+        const outcomes = ["all", ...new Set(cases.map((each) => each.outcome))];
         const tally = line.tally;
         return (
           <>
@@ -92,9 +90,9 @@ function Detail({ id }: { id: string }) {
               )}
               <div className="scroll-x"><Segmented label="Outcome" value={state} choices={outcomes.map((each) => [each, words(each)])} onChange={setState} /></div>
               <div className="pictures" style={{ gridTemplateColumns: "repeat(auto-fill, minmax(15rem, 1fr))" }}>
-                {cases.filter((each) => state === "all" || each.result.outcome === state).map(({ result, strip_url, video_url }) => (
+                {cases.filter((each) => state === "all" || each.outcome === state).map((result) => (
                   <article key={result.case.id} className="panel" style={{ overflow: "hidden" }}>
-                    {video_url ? <video src={video_url} muted loop playsInline preload="metadata" controls aria-label={`video of ${result.case.intent}`} style={{ borderRadius: 0 }} /> : strip_url ? <img src={strip_url} alt={`pictures of ${result.case.intent}`} style={{ width: "100%", display: "block" }} /> : null}
+                    {result.video ? <video src={files[result.video]} muted loop playsInline preload="metadata" controls aria-label={`video of ${result.case.intent}`} style={{ borderRadius: 0 }} /> : result.strip ? <img src={files[result.strip]} alt={`pictures of ${result.case.intent}`} style={{ width: "100%", display: "block" }} /> : null}
                     <div className="body column" style={{ padding: "0.7rem 0.9rem", gap: "0.3rem" }}>
                       <h2>{result.case.intent}</h2>
                       <div className="row"><Badge state={result.outcome} /><span className="small soft">{envName(result.case.env)}</span></div>

@@ -67,8 +67,8 @@ function Reward({ found }: { found: IterationDetail }) {
   return (
     <Panel title="Reward" actions={before !== null && <Segmented label="Show" value={way} choices={[["code", "code"], ["change", `change since try ${found.change!.parent}`]]} onChange={setWay} />}>
       <div className="column">
-        {found.description && <p className="soft">{found.description}</p>}
-        {found.latex && <Formula latex={found.latex} />}
+        {found.spec?.description && <p className="soft">{found.spec.description}</p>}
+        {found.spec?.latex && <Formula latex={found.spec.latex} />}
         {found.change && found.change.terms.length > 0 && (
           <ul className="chips" aria-label="What changed by term">{found.change.terms.map((term) => <li key={term.name}><Badge tone={term.change === "gone" ? "bad" : term.change === "new" ? "good" : "middling"}>{words(term.name)} {term.change === "weight" ? `${number(term.before)} → ${number(term.after)}` : term.change}</Badge></li>)}</ul>
         )}
@@ -136,7 +136,7 @@ function Looks({ found, threshold }: { found: IterationDetail; threshold: number
 }
 
 function Lessons({ found }: { found: IterationDetail }) {
-  const { lessons } = found;
+  const lessons = found.candidate?.lessons ?? [];
   if (lessons.length === 0) return null;
   return <Panel title="Lessons"><ul className="column">{lessons.map((lesson, index) => <li key={index} className="small"><Badge tone={lesson.tier === "retired" ? "" : lesson.tier === "hard" ? "bad" : lesson.tier === "strong" ? "middling" : "live"}>{lesson.tier}</Badge> {lesson.text}</li>)}</ul></Panel>;
 }

@@ -1,4 +1,4 @@
-/** Several things side by side: curves with intervals, what differs, and one sentence of statistics. */
+/** Several things side by side: curves with intervals, what differs, and what was measured. */
 import { useState } from "react";
 import { Link, useLocation, useSearch } from "wouter";
 import { api, got, Problem, read } from "../api/client";
@@ -8,12 +8,11 @@ import { Chart, type Curve } from "../components/chart";
 import { Empty, Ready } from "../components/states";
 import { number, percent, shortId, words } from "../format";
 import { differences } from "../session/difference";
-import { filled, joined } from "../session/joined";
+import { filled, joined, meanInterval } from "../session/joined";
 
 const MOST = 6;
 
 interface Compared {
-  sentence: string;
   measure: string;
   rows: { thing: string; title: string; mean: number | null; low: number | null; high: number | null; count: number; better_than_first: number | null; p: number | null }[];
 }
@@ -62,7 +61,6 @@ function Comparison({ ids }: { ids: string[] }) {
           <Ready of={compared}>
             {(result) => (
               <div className="column">
-                <p style={{ fontSize: "1.05rem" }}>{result.sentence}</p>
                 <div className="scroll-x" tabIndex={0} role="group" aria-label="Measured values">
                   <table className="plain">
                     <thead><tr><th>what</th><th>{result.measure}</th><th>95 % interval</th><th>n</th><th>better than the first</th></tr></thead>
@@ -104,14 +102,16 @@ function Comparison({ ids }: { ids: string[] }) {
   );
 }
 
-interface Banded { things: { id: string; band: { steps: number[]; mean: number[]; low: (number | null)[]; high: (number | null)[] } | null }[] }
+interface Band { id: string; x: number[]; mean: (number | null)[]; low: (number | null)[]; high: (number | null)[] }
 
-/** The band of one thing; of one that has trained nothing yet, nothing. */
-async function bandOf(id: string, name: string): Promise<Banded["things"][number]> {
+/** The mean of a metric over the seeds of one thing; null: it has not trained anything yet. */
+async function bandOf(id: string, name: string): Promise<Band | null> {
   try {
-    return (await read<Banded>(`/api/bands?name=${name}&thing=${encodeURIComponent(id)}`)).things[0] ?? { id, band: null };
+    const { series } = await got(api.GET("/api/things/{thing}/series", { params: { path: { thing: id }, query: { name: [name], points: 200 } } }));
+    const { x, columns } = joined(series);
+    return { id, x, ...meanInterval(columns.map((column) => filled(x, column))) };
   } catch (error) {
-    if (error instanceof Problem && error.status === 422) return { id, band: null };
+    if (error instanceof Problem && error.status === 422) return null;
     throw error;
   }
 }
@@ -125,14 +125,14 @@ function Curves({ ids }: { ids: string[] }) {
     <div className="column">
       <label className="row small">metric<select value={name} onChange={(event) => setName(event.target.value)}>{METRICS.map((each) => <option key={each} value={each}>{words(each)}</option>)}</select><span className="soft">mean over training seeds, with its 95 % interval where there are two or more</span></label>
       <Ready of={bands}>
-        {(things) => {
-          const known = things.flatMap((thing, place) => (thing.band ? [{ thing, place, band: thing.band }] : []));
-          const series = known.flatMap(({ thing, band }) => [band.mean, band.low, band.high].map((values, part) => ({ member: thing.id, name: String(part), steps: band.steps, values: values as number[] })));
+        {(all) => {
+          const known = all.flatMap((band, place) => (band && band.x.length ? [{ ...band, place }] : []));
+          const series = known.flatMap((band) => [band.mean, band.low, band.high].map((values, part) => ({ member: band.id, name: String(part), steps: band.x, values: values as number[] })));
           const { x, columns } = joined(series);
-          const curves = known.map(({ thing, place }, index): Curve => {
+          const curves = known.map((band, index): Curve => {
             const [mean, low, high] = [0, 1, 2].map((part) => filled(x, columns[index * 3 + part]!));
             const hasBand = low!.some((value) => value !== null);
-            return { name: shortId(thing.id), values: mean!, colour: place, ...(hasBand ? { low: low!, high: high! } : {}) };
+            return { name: shortId(band.id), values: mean!, colour: band.place, ...(hasBand ? { low: low!, high: high! } : {}) };
           });
           return <Chart x={x} curves={curves} xLabel="steps" label={words(name)} height={300} />;
         }}

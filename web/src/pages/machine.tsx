@@ -7,14 +7,14 @@ import { Badge, Command, Facts, Gauge, PageHead, Panel } from "../components/bas
 import { Empty, Ready } from "../components/states";
 import { ago, bytes, number, percent, shortId } from "../format";
 
-interface Room { total: number; used: number; free: number }
+interface Room { total: number; used: number }
 interface MachineNow {
   cores: number[];
   usable: number[];
   leases: Record<string, unknown>[];
   memory: Room;
   disk: Room;
-  gpus: { index: number; name: string; utilisation: number | null; memory: Room | null; temperature_c: number | null; power_w: number | null }[];
+  gpus: { name: string; utilization: number | null; memory: Room | null }[];
   providers: { provider: string; has_key: boolean; needs_key: boolean }[];
 }
 
@@ -58,8 +58,8 @@ function Now({ machine }: { machine: MachineNow }) {
       </div>
       {room("memory", machine.memory)}
       {room("disk of the runs", machine.disk)}
-      {machine.gpus.map((gpu) => <div key={gpu.index} className="column">{gpu.memory && room(gpu.name, gpu.memory)}<p className="small soft">{number(gpu.utilisation)} % busy · {number(gpu.temperature_c)} °C · {number(gpu.power_w)} W</p></div>)}
-      {machine.gpus.length === 0 && <p className="small soft">No graphics card; everything works without.</p>}
+      {machine.gpus.map((gpu, index) => <div key={index} className="column">{gpu.memory && room(gpu.name, gpu.memory)}<p className="small soft">{number(gpu.utilization)} % utilization</p></div>)}
+      {machine.gpus.length === 0 && <p className="small soft">No GPU; everything works without one.</p>}
       {machine.leases.length > 0 && <details open><summary>Who holds which cores</summary><ul className="small">{machine.leases.map((lease, index) => <li key={index}><code>{Object.entries(lease).map(([name, value]) => `${name} ${Array.isArray(value) ? value.join(" ") : String(value)}`).join(" · ")}</code></li>)}</ul></details>}
     </div>
   );

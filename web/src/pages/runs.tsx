@@ -1,5 +1,5 @@
 /** Everything that was made, in one table: filter by words or conditions, sort, group, compare. */
-import { useCallback, useEffect, useMemo, useRef, useState } from "react";
+import { useCallback, useDeferredValue, useEffect, useMemo, useRef, useState } from "react";
 import { Link, useLocation, useSearch } from "wouter";
 import { api, got } from "../api/client";
 import type { components } from "../api/schema";
@@ -10,28 +10,21 @@ import { VirtualTable, type Sorting, type TableColumn } from "../components/tabl
 import { ago, count, duration, envName, number, short, shortId } from "../format";
 import { useShortcuts } from "../keyboard";
 import { remember, remembered } from "../memory";
-import { conditionsOf } from "../session/filter";
+import { fits, sorted } from "../session/filter";
 
 type Line = components["schemas"]["ThingLine"];
 interface Row extends Line {
   /** rows that this one stands for, when it stands for several */
   inside?: Line[];
 }
-type SortKey = NonNullable<NonNullable<Parameters<typeof list>[0]>["sort"]>;
 interface View {
   filter: string;
   sorting: Sorting;
   isGrouped: boolean;
 }
 
-const PAGE = 500;
-const ALL = 5000;
 const START: View = { filter: "", sorting: { key: "updated", isDown: true }, isGrouped: false };
 const SORTED = ["updated", "id", "title", "env", "state", "kind", "score", "best_return", "iterations", "members", "steps", "seconds", "labels", "disputed"];
-
-function list(query: NonNullable<import("../api/schema").paths["/api/things"]["get"]["parameters"]["query"]>) {
-  return got(api.GET("/api/things", { params: { query } }));
-}
 
 const COLUMNS: (TableColumn<Row> & { isOptional?: boolean })[] = [
   { key: "title", title: "What", width: "minmax(11rem, 3fr)", cell: (row) => (row.inside ? <strong>{row.title} · {row.inside.length} runs</strong> : <Link href={`/things/${row.id}`} onClick={(event) => event.stopPropagation()}>{row.title || row.id}</Link>) },
@@ -116,10 +109,10 @@ export default function RunsPage() {
       {table.error && <Failure error={table.error} onRetry={table.reload} />}
       <div className="panel grow" style={{ minHeight: "18rem", overflow: "hidden" }}>
         {table.total === null && !table.error && <Loading lines={8} />}
-        {table.total === 0 && (view.filter ? <Empty title="Nothing fits this filter"><button type="button" onClick={() => setView({ ...view, filter: "" })}>Show everything</button></Empty> : <Empty title="Nothing was made yet"><Link href="/" className="button">Describe a behaviour</Link></Empty>)}
-        {(table.total ?? 0) > 0 && (
+        {table.total !== null && table.rows.length === 0 && (view.filter ? <Empty title="Nothing fits this filter"><button type="button" onClick={() => setView({ ...view, filter: "" })}>Show everything</button></Empty> : <Empty title="Nothing was made yet"><Link href="/" className="button">Describe a behaviour</Link></Empty>)}
+        {table.rows.length > 0 && (
           <VirtualTable columns={columns} rows={rows} rowKey={(row) => row.id} label="Runs" sorting={view.sorting}
-            onSort={(sorting) => SORTED.includes(sorting.key) && setView({ ...view, sorting })} isGroup={(row: Row) => row.inside !== undefined} isChosen={(row) => chosen.has(row.id)} onEnd={table.more}
+            onSort={(sorting) => SORTED.includes(sorting.key) && setView({ ...view, sorting })} isGroup={(row: Row) => row.inside !== undefined} isChosen={(row) => chosen.has(row.id)}
             onOpen={(row: Row) => row.inside ? setOpen((old) => { const next = new Set(old); if (!next.delete(row.id)) next.add(row.id); return next; }) : go(`/things/${row.id}`)} />
         )}
       </div>
@@ -131,26 +124,13 @@ function describe(kinds: Record<string, number>): string {
   return Object.entries(kinds).map(([kind, many]) => `${count(many)} ${kind}${many === 1 ? "" : kind === "search" ? "es" : kind === "study" ? "" : "s"}`).join(", ").replace("1 study", "1 study");
 }
 
-/** The rows of a view: the first page again and again, further pages when the end is seen. */
+/** The lines that fit a view, in its order; loaded again and again. */
 function useTable(view: View) {
-  const [text, setText] = useState(view.filter);
-  useEffect(() => {
-    const timer = setTimeout(() => setText(view.filter), 120);
-    return () => clearTimeout(timer);
-  }, [view.filter]);
-  const [limit, setLimit] = useState(PAGE);
-  const key = JSON.stringify([text, view.sorting, view.isGrouped]);
-  useEffect(() => setLimit(PAGE), [key]);
-  const { words, conditions } = conditionsOf(text);
-  const asked = view.isGrouped ? ALL : limit;
-  const loaded = useLoaded(`things:${key}:${asked}`, () => list({ text: words, where: conditions, sort: view.sorting.key as SortKey, descending: view.sorting.isDown, limit: asked }), 3000);
-  const last = useRef(loaded.value);
-  if (loaded.value) last.current = loaded.value;
-  const page = loaded.value ?? last.current;
-  return {
-    rows: page?.things ?? NONE, total: page?.total ?? null, kinds: page?.kinds ?? {}, error: loaded.error, reload: loaded.reload,
-    more: () => page && page.things.length < page.total && asked < ALL && setLimit(Math.min(ALL, limit + PAGE * 3)),
-  };
+  const loaded = useLoaded("things", () => got(api.GET("/api/things")), 3000);
+  const filter = useDeferredValue(view.filter);
+  const all = loaded.value?.things ?? NONE;
+  const rows = useMemo(() => sorted(all.filter(fits(filter)), view.sorting.key, view.sorting.isDown), [all, filter, view.sorting]);
+  return { rows, total: loaded.value ? all.length : null, kinds: loaded.value?.kinds ?? {}, error: loaded.error, reload: loaded.reload };
 }
 
 const NONE: Line[] = [];

@@ -13,7 +13,7 @@ import { Lineage } from "../components/lineage";
 import { Empty } from "../components/states";
 import { StageStrip } from "../components/strip";
 import { clock, count, duration, envName, money, number, percent, short, shortId, words } from "../format";
-import { findingsOf, sentenceOf, stagesOf, standingOf } from "../session/stages";
+import { findingsOf, latest, sentenceOf, stagesOf, standingOf } from "../session/stages";
 import { metOf, type Criterion, type MemberJudgement } from "../session/records";
 import { Approval, SessionActions } from "./actions";
 import { CandidatePanel } from "./candidate";
@@ -24,6 +24,7 @@ import { TracePanel } from "./trace";
 
 export type ThingDetail = components["schemas"]["ThingDetail"];
 export type SessionDetail = components["schemas"]["SessionDetail"];
+interface Spent { seconds: number; usd: number | null }
 
 const TABS: [string, string][] = [["", "Overview"], ["candidates", "Candidates"], ["trace", "Model calls"], ["report", "Report"], ["events", "Events"], ["about", "About"]];
 
@@ -48,7 +49,7 @@ export function SessionPage({ detail, session, tab, reload }: { detail: ThingDet
       <div className="stacked">
         <StageStrip stages={stages} />
         <NowLine live={live} state={state} isRunning={isRunning} session={session} sentence={at.sentence} />
-        {session.waiting?.reason === "approval" && session.proposal && !session.approval && <Approval thing={line.id} criteria={session.proposal.criteria as Criterion[]} forecast={session.forecast} reload={reload} />}
+        {session.waiting?.reason === "approval" && session.proposal && !session.approval && <Approval thing={line.id} criteria={session.proposal.criteria as Criterion[]} forecast={latest(live.events, "session.forecast")} reload={reload} />}
         {session.open_orders > 0 && <OrdersPanel thing={line.id} />}
         <nav className="tabs" aria-label="Parts of the session" style={{ marginBottom: 0 }}>
           {TABS.map(([key, name]) => <Link key={key} href={`/things/${line.id}${key && `/${key}`}`} aria-current={(place ?? "") === key ? "page" : undefined}>{name}</Link>)}
@@ -66,7 +67,7 @@ export function SessionPage({ detail, session, tab, reload }: { detail: ThingDet
 
 function NowLine({ live, state, isRunning, session, sentence }: { live: Live; state: string; isRunning: boolean; session: SessionDetail; sentence: string }) {
   const training = live.pulse?.training;
-  const spent = session.spending as { seconds: number; steps: number; usd: number | null; calls: number } | null;
+  const spent = latest<Spent>(live.events, "session.spent");
   const { summary } = session;
   if (isRunning)
     return (
@@ -98,9 +99,9 @@ function Overview({ detail, session, live, isRunning, summary }: { detail: Thing
   const thing = detail.line.id;
   const findings = findingsOf(live.events);
   const last = session.iterations.at(-1)?.number ?? null;
-  const said = session.asked as { criteria?: Criterion[]; doubts?: string[]; not_understood?: string[] } | null;
+  const said = latest<{ criteria?: Criterion[]; doubts?: string[]; not_understood?: string[] }>(live.events, "session.asked");
   const asked = said && { criteria: said.criteria ?? [], doubts: said.doubts ?? [], not_understood: said.not_understood ?? [] }; // earlier versions said less
-  const spent = session.spending as { seconds: number; steps: number; usd: number | null; calls: number } | null;
+  const spent = latest<Spent>(live.events, "session.spent");
   const judged = summary?.best_iteration ?? session.iterations.filter((each) => each.is_judged).at(-1)?.number ?? null;
   const met = useMet(thing, judged);
   return (

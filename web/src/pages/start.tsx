@@ -1,7 +1,6 @@
 /** Say what a robot should do; see what would be measured and what it takes; start it. */
 import { useEffect, useMemo, useRef, useState } from "react";
 import { Link, useLocation } from "wouter";
-import { useAbout } from "../api/about";
 import { Problem, api, ask, got, read } from "../api/client";
 import { untilThing } from "../api/jobs";
 import type { components } from "../api/schema";
@@ -14,6 +13,7 @@ import { ago, count, duration, envName, money, number, short } from "../format";
 import { useShortcuts } from "../keyboard";
 import { remember, remembered } from "../memory";
 import type { Criterion } from "../session/records";
+import { site } from "../site/answers";
 
 interface Example {
   intent: string;
@@ -41,7 +41,6 @@ interface Options {
 const OPTIONS: Options = { iterations: 4, seeds: "1-3", steps: "", model: "", maxUsd: "", maxHours: "" };
 
 export function StartPage() {
-  const about = useAbout();
   const [, go] = useLocation();
   const [intent, setIntent] = useState(() => remembered("draft.intent", ""));
   const [env, setEnv] = useState(() => remembered("draft.env", "HalfCheetah-v5"));
@@ -55,8 +54,8 @@ export function StartPage() {
   useEffect(() => remember("draft.env", env), [env]);
   useEffect(() => setEdited(preview.value ? preview.value.criteria.map((each) => ({ ...each, isUsed: true })) : null), [preview.value]);
   useEffect(() => {
-    if (about.shared) go(`/things/${about.shared}`);
-  }, [about.shared]);
+    if (site) go(`/things/${site.thing}`);
+  }, []);
 
   const isEdited = useMemo(() => edited !== null && JSON.stringify(edited) !== JSON.stringify(preview.value?.criteria.map((each) => ({ ...each, isUsed: true }))), [edited, preview.value]);
   const kept = edited?.filter((each) => each.isUsed).map(({ isUsed: _used, ...rest }) => rest) ?? null;

@@ -6,22 +6,21 @@ import { Badge, Figures, Gauge, Panel } from "../components/basics";
 import { Chart, type Curve } from "../components/chart";
 import { count, number, percent, short, words } from "../format";
 
-type TrackingDetail = components["schemas"]["TrackingDetail"];
-type TrackingLine = components["schemas"]["TrackingLine"];
+type TrackingLine = components["schemas"]["TrackingReport"];
 type ThingFile = components["schemas"]["ThingFile"];
 
 export function TrackingPanels({ thing, isLive }: { thing: string; isLive: boolean }) {
-  const tracking = useLoaded(`tracking:${thing}`, () => read<TrackingDetail | null>(`/api/things/${encodeURIComponent(thing)}/tracking`), isLive ? 5000 : null);
-  if (!tracking.value) return null;
-  const { robot, library, measured } = tracking.value;
+  const tracking = useLoaded(`tracking:${thing}`, () => read<TrackingLine[]>(`/api/things/${encodeURIComponent(thing)}/tracking`), isLive ? 5000 : null);
+  const measured = tracking.value ?? [];
+  if (measured.length === 0) return null;
   const last = measured.at(-1);
   return (
     <>
-      <Panel title="How well it follows" actions={<span className="small soft">{robot} · {library}</span>}>
+      <Panel title="How well it follows">
         {last ? <Following line={last} /> : <p className="soft">Measured at the first evaluation.</p>}
       </Panel>
       {measured.length > 1 && <Panel title="While it learned"><Success measured={measured} /></Panel>}
-      {last && last.worst.length > 0 && <Worst line={last} />}
+      {last && last.clips.length > 0 && <Worst line={last} />}
       <Films thing={thing} />
     </>
   );
@@ -31,7 +30,7 @@ function Following({ line }: { line: TrackingLine }) {
   const everyone = [...line.encoders, ...(line.control ? [line.control] : [])];
   return (
     <div className="column">
-      <Figures rows={[["clips", count(line.clips)], ["of", words(line.split)], ["steps", short(line.step)], ...line.tokens.map((token): [string, string] => [`levels in use, ${words(token.encoder)}`, percent(1 - token.dead_share)])]} />
+      <Figures rows={[["clips", count(line.encoders[0]?.clips)], ["of", words(line.split)], ["steps", short(line.step)], ...line.tokens.map((token): [string, string] => [`levels in use, ${words(token.encoder)}`, percent(1 - token.dead_share)])]} />
       <div className="scroll-x" tabIndex={0} role="group" aria-label="Encoders">
         <table className="plain">
           <thead><tr><th>Told by</th><th style={{ width: "9rem" }}>Follows to the end</th><th className="number">Local error, mm</th><th className="number">Joints, rad</th><th className="number">Played</th></tr></thead>
@@ -67,7 +66,7 @@ function Worst({ line }: { line: TrackingLine }) {
       <div className="scroll-x" tabIndex={0} role="group" aria-label="Clips that are followed worst">
         <table className="plain">
           <thead><tr><th>Clip</th><th>Told by</th><th></th><th className="number">Played</th><th className="number">Local error, mm</th></tr></thead>
-          <tbody>{line.worst.map((clip) => <tr key={clip.clip + clip.encoder}><td>{clip.clip}</td><td>{words(clip.encoder)}</td><td><Badge tone={clip.success ? "good" : "bad"}>{clip.success ? "to the end" : "lost it"}</Badge></td><td className="number">{percent(clip.progress)}</td><td className="number">{number(clip.errors.mpjpe_l_mm)}</td></tr>)}</tbody>
+          <tbody>{line.clips.map((clip) => <tr key={clip.clip + clip.encoder}><td>{clip.clip}</td><td>{words(clip.encoder)}</td><td><Badge tone={clip.success ? "good" : "bad"}>{clip.success ? "to the end" : "lost it"}</Badge></td><td className="number">{percent(clip.progress)}</td><td className="number">{number(clip.errors.mpjpe_l_mm)}</td></tr>)}</tbody>
         </table>
       </div>
     </Panel>

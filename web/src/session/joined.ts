@@ -53,6 +53,22 @@ export function meanBand(columns: (number | null)[][]): { mean: (number | null)[
   };
 }
 
+/** 97.5 % points of Student's distribution by degrees of freedom, from 1 on. */
+const STUDENT = [12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.16, 2.145, 2.131, 2.12, 2.11, 2.101, 2.093, 2.086];
+
+/** The mean of several curves with its 95 % confidence interval where two or more are known. */
+export function meanInterval(columns: (number | null)[][]): { mean: (number | null)[]; low: (number | null)[]; high: (number | null)[] } {
+  const { mean } = meanBand(columns);
+  const half = mean.map((middle, index) => {
+    const values = columns.map((column) => column[index]).filter((value): value is number => value != null);
+    if (middle === null || values.length < 2) return null;
+    const variance = values.reduce((sum, value) => sum + (value - middle) ** 2, 0) / (values.length - 1);
+    return (STUDENT[values.length - 2] ?? 1.96) * Math.sqrt(variance / values.length);
+  });
+  const shifted = (sign: number) => mean.map((middle, index) => (middle === null || half[index] === null ? null : middle + sign * half[index]!));
+  return { mean, low: shifted(-1), high: shifted(1) };
+}
+
 /** A running mean over `width` points on each side. */
 export function smoothed(values: (number | null)[], width: number): (number | null)[] {
   if (width <= 0) return values;

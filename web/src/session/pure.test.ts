@@ -3,8 +3,8 @@ import { placed, type LineageNode } from "../components/lineage";
 import { ROW_HEIGHT, visibleRows } from "../components/table";
 import { ago, duration, envName, money, number, percent, short, UNKNOWN } from "../format";
 import { differences } from "./difference";
-import { conditionsOf } from "./filter";
-import { filled, joined, meanBand, piled, smoothed, spliced } from "./joined";
+import { fits, sorted } from "./filter";
+import { filled, joined, meanBand, meanInterval, piled, smoothed, spliced } from "./joined";
 import { callsOf, totalOf } from "./trace";
 
 let state = 7;
@@ -81,7 +81,14 @@ describe("the table", () => {
   });
 
   it("tells conditions from words", () => {
-    expect(conditionsOf('fast score>=0.8 env=Ant-v5 title~"run fast" why?')).toEqual({ words: "fast why?", conditions: ["score>=0.8", "env=Ant-v5", 'title~"run fast"'] });
+    const lines = [{ id: "a", title: "run fast", env: "Ant-v5", state: "passed", score: 0.9 }, { id: "b", title: "hop", env: "Hopper-v5", state: "failed", score: null }];
+    const ids = (filter: string) => lines.filter(fits(filter)).map((line) => line.id);
+    expect(ids('fast score>=0.8 env=Ant-v5 title~"run fast"')).toEqual(["a"]);
+    expect(ids("score<0.8")).toEqual([]);
+    expect(ids("state!=passed")).toEqual(["b"]);
+    expect(ids("")).toEqual(["a", "b"]);
+    expect(sorted(lines, "score", true).map((line) => line.id)).toEqual(["a", "b"]);
+    expect(sorted(lines, "score", false).map((line) => line.id)).toEqual(["a", "b"]);
   });
 });
 
@@ -93,6 +100,15 @@ describe("the tree", () => {
       expect(new Set(all.map((node) => node.id)).size).toBe(12);
       expect(new Set(all.map((node) => `${node.x},${node.y}`)).size).toBe(12);
     });
+  });
+});
+
+describe("intervals", () => {
+  it("are those of Student's distribution over seeds", () => {
+    const { mean, low, high } = meanInterval([[10, 1], [20, null]]); // t(1) x s / sqrt(2) = 12.706 x 7.0711 / 1.4142
+    expect(mean).toEqual([15, 1]);
+    expect(high[0]! - 15).toBeCloseTo(12.706 * 5, 3);
+    expect([low[1], high[1]]).toEqual([null, null]);
   });
 });
 

@@ -9,6 +9,11 @@ export interface LoggedEvent {
   [field: string]: unknown;
 }
 
+/** The newest event of a name; null: none yet. */
+export function latest<Fields>(events: LoggedEvent[], name: string): Fields | null {
+  return (events.findLast((event) => event.event === name) ?? null) as Fields | null;
+}
+
 const ORDER = ["Read", "Write", "Check", "Train", "Judge", "Decide"] as const;
 type StageName = (typeof ORDER)[number];
 
