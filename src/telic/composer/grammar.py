@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from telic.composer.amounts import FOOT_M, Reading, number_reader, read_amount
+from telic.composer.amounts import Reading, number_reader, read_amount
 from telic.composer.frames import Act, Amount, LimitKind
 from telic.composer.lexicon import (
     PHRASES,
@@ -22,7 +22,6 @@ from telic.composer.lexicon import (
     Sense,
     Token,
     determiners,
-    idle_phrases,
     ignored_words,
     lexicon,
 )
@@ -42,6 +41,7 @@ _NEGATIONS = ("without", "never", "don't", "dont")
 _HELD = {"verb", "direction", "limit", "part", "until_end"}
 _SHARED = ("direction", "degree", "style", "posture", "limit", "until_end")
 _LOOK_BACK = 4
+FOOT_M = 0.3048
 _SHORT = 4  # letters up to which a word in "-ing" is a noun: "ring"
 
 
@@ -194,7 +194,7 @@ class _Scanner:
         place = 0
         while place < len(self.tokens):
             found = self._at(place)
-            idle = idle_phrases().find(self.tokens, place)
+            idle = lexicon().find(self.tokens, place, "idle")
             if idle is not None and (not found or idle.end > found[-1].end):
                 place = idle.end  # "in one direction" is no number
             elif not found:

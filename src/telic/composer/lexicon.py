@@ -1,9 +1,9 @@
-"""Tokens of an intent, their spelling, and the tables of phrases they are looked up in.
+"""Split an intent into tokens, and look up their phrases in the tables of `tables/`.
 
-A table is a file of `tables/`: rows under a heading (the value), each with `words` (phrases) and
-further properties. To teach the reader a word, add it to a row; no code changes. A phrase is a
-pattern: "(obey|follow) (speed|) commands" lists alternatives, and "within {amount}" contains
-whatever the reader of that name reads. Articles and possessives between words are skipped.
+A table has rows under a heading (the value), each with `words` (phrases) and further properties.
+To teach the reader a word, add it to a row; no code changes. A phrase is a pattern:
+"(obey|follow) (speed|) commands" lists alternatives, and "within {amount}" contains whatever the
+reader of that name reads. Articles and possessives between words are skipped.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _TOKEN = re.compile(
 _SPELLINGS = {"&": "and", "+": "and", "%": "percent", "°": "degrees"}
 _DASHES = "-‐‑–—"
 _QUOTES = "'*`\"“”"
-_SILENT = {*",;.:!?()[]{}/…", *_DASHES, *_QUOTES}
+_SILENT = {*",;.:!?()[]{}/…\n", *_DASHES, *_QUOTES}
 _STRAIGHT = str.maketrans({"’": "'", "‘": "'", "´": "'", "−": "-"})
 TABLES = Path(__file__).parent / "tables"
 _SLOTS = {
@@ -46,13 +46,12 @@ _SLOTS = {
 _OTHER_SLOTS = ("forbidden", "after")
 """keys of a row whose phrases fill a slot of that name"""
 _INFLECTED = ("verb", "limit", "forbidden")
-PHRASES = ("verb", *(slot for slot in _SLOTS.values() if slot not in ("verb", "unit", "rule")))
+PHRASES = tuple(slot for slot in _SLOTS.values() if slot not in ("unit", "rule"))
 """slots whose words have a meaning by themselves"""
 _SHORTEST_TYPO = 5
 _KEYS = ("qwertyuiop", "asdfghjkl", "zxcvbnm")
-_SOUNDS = ("cs", "ck", "sz", "iy", "ie", "ea")
-_CONFUSED = (*_SOUNDS, *(row[k : k + 2] for row in _KEYS for k in range(len(row) - 1)))
-"""letters that are mistaken for one another"""
+_CONFUSED = ("cs", "ck", "sz", "iy", "ie", "ea", *(k[j : j + 2] for k in _KEYS for j in range(9)))
+"""letters mistaken for one another: the same sound, or neighbours on the keyboard"""
 
 
 # ----------------------------------------------------------------------------------------- tokens
@@ -74,11 +73,9 @@ class Token:
         """The value, if it is written in digits."""
         if not self.word[-1:].isdigit():
             return None
-        word = self.word
-        if re.fullmatch(r"-?\d{1,3}(,\d{3})+(\.\d+)?", word):
-            word = word.replace(",", "")
+        grouped = re.fullmatch(r"-?\d{1,3}(,\d{3})+(\.\d+)?", self.word)
         try:
-            value = float(word.replace(",", "."))
+            value = float(self.word.replace(",", "" if grouped else "."))
         except ValueError:
             return None
         return value if abs(value) < _LARGEST else None
@@ -94,14 +91,13 @@ def read_tokens(text: str, names: Iterable[str] = ()) -> list[Token]:
     tokens: list[Token] = []
     for match in _TOKEN.finditer(text):
         typed = match.group()
-        is_mark = match.lastgroup == "mark"
-        if is_mark and (typed in _SILENT or typed.startswith("\n")):
-            word = _separator(text, match.start(), typed)
-            if word:
-                tokens.append(Token(typed, word, silent=True))
-        else:
-            word = _SPELLINGS.get(typed, typed) if is_mark else typed.lower()
+        if match.lastgroup != "mark":
+            word = typed.lower()
             tokens.append(Token(typed, word if word in known else correct(word)))
+        elif typed[0] not in _SILENT:
+            tokens.append(Token(typed, _SPELLINGS.get(typed, typed)))
+        elif word := _separator(text, match.start(), typed):
+            tokens.append(Token(typed, word, silent=True))
     return tokens
 
 
@@ -112,15 +108,12 @@ def readable(text: str) -> str:
 
 def _separator(text: str, place: int, sign: str) -> str:
     before, after = text[place - 1 : place], text[place + 1 : place + 2]
-    if sign == "/":
-        return "per"
+    if sign in _DASHES:
+        is_range = before.isdigit() and after.isdigit()
+        return "to" if is_range else "" if before.isalnum() or after.isalnum() else ","
     if sign in _QUOTES:
         return ""
-    if sign in _DASHES:
-        if before.isdigit() and after[:1].isdigit():
-            return "to"
-        return "" if before.isalnum() or after.isalnum() else ","
-    return "," if sign in ",()[]{}" else "."
+    return "per" if sign == "/" else "," if sign in ",()[]{}" else "."
 
 
 def quoted(tokens: Sequence[Token]) -> str:
@@ -143,7 +136,7 @@ def quotes(
     return tuple(quoted([tokens[place] for place in each]) for each in found)
 
 
-# ---------------------------------------------------------------------------------------- lexicon
+# ---------------------------------------------------------------------------------------- phrases
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,8 +170,8 @@ class Match:
 Reader = Callable[[Sequence[Token], int], tuple[tuple[int, ...], Any] | None]
 """reads something at a place: returns the places of its words and its value"""
 # A word, the name of a reader in braces, or alternatives, each a sequence of nodes.
-Node = str | list["Nodes"]
-Nodes = tuple[Node, ...]
+_Node = str | list["_Nodes"]
+_Nodes = tuple[_Node, ...]
 
 
 class Lexicon:
@@ -187,8 +180,8 @@ class Lexicon:
     def __init__(
         self, entries: Iterable[tuple[str, Sense]], parts: Mapping[str, str] | None = None
     ) -> None:
-        self._entries: dict[str, list[tuple[Nodes, Sense]]] = {}
-        self._vocabulary: set[str] = set()
+        self._entries: dict[str, list[tuple[_Nodes, Sense]]] = {}
+        self.words: set[str] = set()
         for phrase, sense in entries:
             for name, part in (parts or {}).items():
                 phrase = phrase.replace(f"{{{name}}}", f"({part})")
@@ -196,7 +189,7 @@ class Lexicon:
             for nodes in _forms(_pattern(phrase), is_inflected):
                 for word in _first_words(nodes):
                     self._entries.setdefault(word, []).append((nodes, sense))
-                self._vocabulary.update(_words(nodes))
+                self.words.update(_words(nodes))
 
     def find(
         self,
@@ -225,13 +218,9 @@ class Lexicon:
                     senses.append(sense)
         return Match(best[0], tuple(senses), best[1]) if senses else None
 
-    def words(self) -> set[str]:
-        """Return every word of every phrase."""
-        return self._vocabulary
-
 
 def _walk(
-    nodes: Nodes,
+    nodes: _Nodes,
     tokens: Sequence[Token],
     place: int,
     readers: Mapping[str, Reader],
@@ -250,8 +239,7 @@ def _walk(
     while at and place < len(tokens) and first != tokens[place].word in determiners():
         place += 1
     if first[0] == "{":
-        reader = readers.get(first[1:-1])
-        found = reader(tokens, place) if reader is not None else None
+        found = readers[first[1:-1]](tokens, place) if first[1:-1] in readers else None
         if found is not None:
             more, value = (*at, *found[0]), (*read, found[1])
             yield from _walk(rest, tokens, more[-1] + 1, readers, more, value)
@@ -259,9 +247,9 @@ def _walk(
         yield from _walk(rest, tokens, place + 1, readers, (*at, place), read)
 
 
-def _pattern(phrase: str) -> Nodes:
+def _pattern(phrase: str) -> _Nodes:
     """Parse a phrase with alternatives: "(a|b c|) d"."""
-    stack: list[list[list[Node]]] = [[[]]]
+    stack: list[list[list[_Node]]] = [[[]]]
     for piece in re.findall(r"[(|)]|[^\s(|)]+", phrase):
         match piece:
             case "(":
@@ -279,7 +267,7 @@ def _pattern(phrase: str) -> Nodes:
     return (*(node for node in nodes[:-1] if node not in skipped), *nodes[-1:])
 
 
-def _forms(nodes: Nodes, inflected: bool) -> Iterator[Nodes]:
+def _forms(nodes: _Nodes, inflected: bool) -> Iterator[_Nodes]:
     """Yield a pattern with the forms of its first word; of a compound also of its last."""
     if not inflected:
         yield nodes
@@ -295,50 +283,19 @@ def _forms(nodes: Nodes, inflected: bool) -> Iterator[Nodes]:
             yield from ((first, form), (f"{first}{form}",))
 
 
-def _first_words(nodes: Nodes) -> set[str]:
+def _first_words(nodes: _Nodes) -> set[str]:
     """Return the words a pattern can begin with."""
-    if not nodes:
-        return set()
-    first, rest = nodes[0], nodes[1:]
-    if isinstance(first, str):
-        return {first}
-    return {word for option in first for word in _first_words((*option, *rest))}
+    if not nodes or isinstance(nodes[0], str):
+        return {*nodes[:1]}
+    return {word for option in nodes[0] for word in _first_words((*option, *nodes[1:]))}
 
 
-def _words(nodes: Nodes) -> Iterator[str]:
+def _words(nodes: _Nodes) -> Iterator[str]:
     for node in nodes:
-        if isinstance(node, str):
-            yield from (node,) if node[0] != "{" else ()
-        else:
-            for option in node:
-                yield from _words(option)
-
-
-@lru_cache(maxsize=32)
-def table(name: str) -> dict[str, Any]:
-    """Return a table."""
-    return tomllib.loads((TABLES / f"{name}.toml").read_text(encoding="utf-8"))
-
-
-@lru_cache(maxsize=1)
-def lexicon() -> Lexicon:
-    """Return the phrases of all tables."""
-    return Lexicon(_entries())
-
-
-def _entries() -> Iterator[tuple[str, Sense]]:
-    for name, slot in _SLOTS.items():
-        for value, row in ((value, row) for value, rows in table(name).items() for row in rows):
-            says = {k: v for k, v in row.items() if k not in ("words", *_OTHER_SLOTS)}
-            yield from ((phrase, Sense(slot, value, says)) for phrase in row.get("words", ()))
-            for other in _OTHER_SLOTS:
-                yield from ((phrase, Sense(other, value, says)) for phrase in row.get(other, ()))
-
-
-@lru_cache(maxsize=1)
-def idle_phrases() -> Lexicon:
-    """Return the phrases left out on purpose, though their words alone are not."""
-    return Lexicon((phrase, Sense("ignored", phrase)) for phrase in table("ignored")["phrases"])
+        if isinstance(node, list):
+            yield from (word for option in node for word in _words(option))
+        elif node[0] != "{":
+            yield node
 
 
 def inflections(verb: str) -> list[str]:
@@ -350,6 +307,27 @@ def inflections(verb: str) -> list[str]:
         stem = verb + verb[-1]
     plural = f"{verb}es" if verb.endswith(("s", "x", "ch", "sh")) else f"{verb}s"
     return [verb, plural, f"{stem}ing", f"{stem}ed"]
+
+
+# ----------------------------------------------------------------------------------------- tables
+
+
+@lru_cache(maxsize=32)
+def table(name: str) -> dict[str, Any]:
+    """Return a table."""
+    return tomllib.loads((TABLES / f"{name}.toml").read_text(encoding="utf-8"))
+
+
+@lru_cache(maxsize=1)
+def lexicon() -> Lexicon:
+    """Return the phrases of all tables."""
+    entries = [(phrase, Sense("idle", phrase)) for phrase in table("ignored")["phrases"]]
+    for name, slot in _SLOTS.items():
+        for value, row in ((value, row) for value, rows in table(name).items() for row in rows):
+            says = {k: v for k, v in row.items() if k not in ("words", *_OTHER_SLOTS)}
+            for key, own in (("words", slot), *zip(_OTHER_SLOTS, _OTHER_SLOTS, strict=True)):
+                entries += [(phrase, Sense(own, value, says)) for phrase in row.get(key, ())]
+    return Lexicon(entries)
 
 
 @lru_cache(maxsize=1)
@@ -371,7 +349,7 @@ def vocabulary() -> frozenset[str]:
     numbers, parts = table("numbers"), table("parts")
     rows = (*parts["nouns"].items(), *parts["places"].items())
     nouns = [noun.split() for name, others in rows for noun in (name, *others)]
-    words = {word for noun in nouns for word in (*noun, f"{noun[-1]}s")} | lexicon().words()
+    words = {word for noun in nouns for word in (*noun, f"{noun[-1]}s")} | lexicon().words
     words |= {*numbers["values"], *numbers["counts"], *parts["plurals"], *ignored_words()}
     return frozenset(words)
 
@@ -383,20 +361,22 @@ def vocabulary() -> frozenset[str]:
 def correct(word: str) -> str:
     """Return the one known word that a slip of a finger makes this one, else the word itself.
 
-    Ignored words are no candidates: they carry no meaning, and what was typed may.
+    Ignored words are not candidates: they carry no meaning, and what was typed may.
     """
     if len(word) < _SHORTEST_TYPO or word in vocabulary() | {*table("ignored")["not_typos"]}:
         return word
-    known = _begin_with(word[0])
-    near = [each for each in known if _is_slip(word, each)]
+    near = [each for each in _candidates().get(word[0], ()) if _is_slip(word, each)]
     return near[0] if len(near) == 1 else word
 
 
-@lru_cache(maxsize=64)
-def _begin_with(letter: str) -> frozenset[str]:
-    """Return the words with a meaning that begin with a letter and are long enough for a typo."""
-    known = vocabulary() - ignored_words()
-    return frozenset(word for word in known if word[0] == letter and len(word) >= _SHORTEST_TYPO)
+@lru_cache(maxsize=1)
+def _candidates() -> dict[str, list[str]]:
+    """Return the words with a meaning that are long enough for a typo, by their first letter."""
+    found: dict[str, list[str]] = {}
+    for word in vocabulary() - ignored_words():
+        if len(word) >= _SHORTEST_TYPO:
+            found.setdefault(word[0], []).append(word)
+    return found
 
 
 def _is_slip(typed: str, meant: str) -> bool:

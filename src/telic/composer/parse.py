@@ -29,7 +29,6 @@ from telic.composer.lexicon import (
     Token,
     correct,
     determiners,
-    idle_phrases,
     ignored_words,
     lexicon,
     quoted,
@@ -140,7 +139,7 @@ class _Account:
         self._items = items
         self.used = used
         # Words of a phrase with a meaning, "perfectly still", are not left out one by one.
-        idle = {phrase.at for k in range(len(tokens)) if (phrase := idle_phrases().find(tokens, k))}
+        idle = {phrase.at for k in range(len(tokens)) if (phrase := lexicon().find(tokens, k, "idle"))}
         phrases = [i.at for i in items if len(i.at) > 1 and i.slot in _SLOTS and i.at not in idle]
         left_out = left_out - used - {place for at in phrases for place in at}
         words = {place for place, token in enumerate(tokens) if not token.silent}
@@ -210,7 +209,7 @@ def _left_out(tokens: Sequence[Token], names: frozenset[str]) -> set[int]:
     data = table("ignored")
     words, robots = ignored_words() | names, {*data["robots"], *names}
     places = {place for place, token in enumerate(tokens) if token.word in words}
-    idle = [idle_phrases().find(tokens, place) for place in range(len(tokens))]
+    idle = [lexicon().find(tokens, place, "idle") for place in range(len(tokens))]
     together = {k for each in idle if each and not _is_of_parts(tokens, each) for k in each.at}
     is_later = False
     for place, token in enumerate(tokens):
