@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 from telic.composer.amounts import Reading, number_reader, read_amount
 from telic.composer.frames import Act, Amount, LimitKind
@@ -41,8 +42,8 @@ _NEGATIONS = ("without", "never", "don't", "dont")
 _HELD = {"verb", "direction", "limit", "part", "until_end"}
 _SHARED = ("direction", "degree", "style", "posture", "limit", "until_end")
 _LOOK_BACK = 4
-FOOT_M = 0.3048
 _SHORT = 4  # letters up to which a word in "-ing" is a noun: "ring"
+_FOOT_M = 0.3048
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,13 +64,13 @@ class Item:
         return self.at[-1] + 1
 
     @property
-    def act(self) -> Act:
+    def act(self) -> Act | None:
         """Act of a verb."""
-        return Act(self.senses[0].value)
+        return Act(self.senses[0].value) if self.slot == "verb" else None
 
     @property
     def is_acting(self) -> bool:
-        """Whether it is a verb that does something rather than keeps something."""
+        """True of a verb that does something rather than keeps something."""
         return self.slot == "verb" and not self.says("holder")
 
     @property
@@ -105,17 +106,12 @@ class Clause:
 
     @property
     def acts(self) -> bool:
-        """Whether it has a verb of its own, not only one that keeps something."""
+        """True where it has a verb of its own, not only one that keeps something."""
         return any(item.is_acting for item in self.items)
 
     @property
-    def changes(self) -> bool:
-        """Whether it changes how the clause before goes on: "run and slow down"."""
-        return bool(self.items) and any(s.says.get("changes") for s in self.items[0].senses)
-
-    @property
     def is_held(self) -> bool:
-        """Whether it says how to be and nothing to do: "they stay up", "you don't fall"."""
+        """True where it says how to be and nothing to do: "they stay up", "you don't fall"."""
         # "low" is a degree of jumps and a posture.
         posed = [i for i in self.items if any(sense.slot == "posture" for sense in i.senses)]
         slots = {item.slot for item in self.items if item not in posed}
@@ -123,8 +119,7 @@ class Clause:
         return not self.acts and slots <= _HELD and says_how
 
 
-@dataclass(slots=True)
-class Outline:
+class Outline(NamedTuple):
     """Groups of clauses, each done together and one after the other."""
 
     items: list[Item]
@@ -140,30 +135,27 @@ class Outline:
 def outline(tokens: Sequence[Token], spec: EnvSpec) -> Outline:
     """Return the clauses of a text in the order of doing."""
     scanner = _Scanner(tokens, spec)
-    items = _bound(scanner, scanner.scan())
-    reader = _Clauses(tokens)
+    items = scanner.scan()
+    reader = _Clauses([token.word for token in tokens])
     for item in items:
         reader.read(item)
     groups: list[list[Clause]] = []
     for clause in reader.finished():
         # A full stop between "run" and "keep upright" does not make the second come later.
         later = clause.join in ("then", "after") or (clause.join == "stop" and clause.acts)
-        later = later or (clause.changes and any(c.acts for group in groups for c in group))
+        if any(sense.says.get("changes") for sense in clause.items[0].senses):
+            later = later or any(each.acts for group in groups for each in group)
         if later or not groups:
             groups.append([clause])
         else:
             groups[-1].append(clause)
-    return Outline(items, _in_order(groups), reader.joints, reader.others, scanner.idioms)
-
-
-def _in_order(groups: list[list[Clause]]) -> list[list[Clause]]:
     for k in range(1, len(groups)):
         if groups[k][0].join == "after":
             groups[k - 1], groups[k] = groups[k], groups[k - 1]
     if groups and len(groups[0]) > 1 and groups[0][0].join in ("before", "after"):
         first, rest = groups[0][:1], groups[0][1:]
         groups[:1] = [rest, first] if first[0].join == "before" else [first, rest]
-    return groups
+    return Outline(items, groups, reader.joints, reader.others, scanner.idioms)
 
 
 # ------------------------------------------------------------------------------------------ items
@@ -173,14 +165,15 @@ class _Scanner:
     """Takes the longest item at each place of a text."""
 
     def __init__(self, tokens: Sequence[Token], spec: EnvSpec) -> None:
-        self.tokens = tokens
-        self.words = [token.word for token in tokens]
-        self.items: list[Item] = []
         self.idioms: set[int] = set()
-        self._parts = [find_part(tokens, place, spec) for place in range(len(tokens))]
-        self._readings = [read_amount(tokens, place) for place in range(len(tokens))]
+        self._tokens = tokens
+        self._words = [token.word for token in tokens]
+        self._items: list[Item] = []
+        places = range(len(tokens))
+        self._parts = {k: part for k in places if (part := find_part(tokens, k, spec))}
+        self._readings = {k: reading for k in places if (reading := read_amount(tokens, k))}
         self._readers: dict[str, Reader] = {
-            "unknown": lambda _, place: ((place,), None) if self.is_unknown(place) else None,
+            "unknown": lambda _, place: ((place,), None) if self._is_unknown(place) else None,
             "manner": self._read_manner,
             "amount": number_reader(),
             "measure": number_reader("amount", "count", "duration_s", "period_s"),
@@ -190,28 +183,32 @@ class _Scanner:
         }
 
     def scan(self) -> list[Item]:
-        """Return the items in order."""
+        """Return the items that say something of what is asked for, in order."""
         place = 0
-        while place < len(self.tokens):
+        while place < len(self._tokens):
             found = self._at(place)
-            idle = lexicon().find(self.tokens, place, "idle")
+            idle = lexicon().find(self._tokens, place, "idle")
             if idle is not None and (not found or idle.end > found[-1].end):
-                place = idle.end  # "in one direction" is no number
+                place = idle.end  # "in one direction" has no number
             elif not found:
                 place += 1
             else:
                 if found[0].is_join("unread"):
                     self.idioms.update(found[0].at)
                 else:
-                    self.items += found
+                    self._items += found
                 place = found[-1].end
-        return self.items
+        pairs = list(zip(self._items, [*self._items, None][1:], strict=True))
+        self._items = [item for item, after in pairs if not self._has_object(item, after)]
+        self._leave_unknown_deeds()
+        self._leave_comparison()
+        return [self._with_first_as(item) for item in self._items]
 
-    def is_unknown(self, place: int) -> bool:
+    def _is_unknown(self, place: int) -> bool:
         """Return whether a word has no meaning and is not ignored either."""
-        if not 0 <= place < len(self.tokens) or self.tokens[place].silent:
+        if not 0 <= place < len(self._tokens) or self._tokens[place].silent:
             return False
-        known = self.words[place] in ignored_words() or self._parts[place] or self._readings[place]
+        known = self._words[place] in ignored_words() or place in {*self._parts, *self._readings}
         return not known and self._phrase(place, is_plain=True) is None
 
     def _read_manner(self, _: Sequence[Token], place: int) -> tuple[tuple[int, ...], None] | None:
@@ -219,31 +216,35 @@ class _Scanner:
         return (found.at, None) if found is not None and found.slot in _MANNERS else None
 
     def _at(self, place: int) -> list[Item]:
-        token = self.tokens[place]
+        token, item, reading = self._tokens[place], None, self._readings.get(place)
         if token.silent:
             value = {",": "and", ".": "stop"}.get(token.word)
             return [Item("join", (place,), (Sense("join", value),))] if value else []
-        item, reading, part = self._phrase(place), self._readings[place], self._parts[place]
+        item = self._phrase(place)
         compared = reading is not None and reading.rule is not None  # "no faster than 2 m/s"
         if item is not None and item.is_join("negation") and not compared:
-            limited = self._readings[item.at[-1]] if len(item.at) > 1 else None
+            limited = self._readings.get(item.at[-1]) if len(item.at) > 1 else None
             if limited is not None and limited.rule is not None:  # "but never faster than 2 m/s"
                 return [Item("join", item.at[:-1], (Sense("join", "and"),))]
             return self._limits(item.at) or [item]  # alone it blocks its clause
+        # "don't move the cart", where "don't move" is a phrase too, and "from falling"
+        is_negation = self._words[place : place + 2] == ["do", "not"]
+        is_negated = is_negation or token.word in ("don't", "dont", "from")
+        at = (place, place + 1) if is_negation else (place,)
         options = [
             [self._number(reading)] if reading else [],
-            [self._length_or_part(part)] if part else [],
+            [self._length_or_part(self._parts[place])] if place in self._parts else [],
             [item] if item else [],
-            self._negated_verb(place),
+            self._limits(at) if is_negated else [],
         ]
         return max(options, key=lambda option: option[-1].end if option else 0)
 
     def _phrase(self, place: int, is_plain: bool = False) -> Item | None:
         readers = None if is_plain else self._readers
-        match = lexicon().find(self.tokens, place, *PHRASES, readers=readers)
+        match = lexicon().find(self._tokens, place, *PHRASES, readers=readers)
         if match is None:
             return None
-        sense, before = match.senses[0], self.words[max(place - 2, 0) : place]
+        sense, before = match.senses[0], self._words[max(place - 2, 0) : place]
         if sense.says.get("noun") and determiners() & {*before} and before[-1] != "way":
             return None  # "a straight back"
         limit = LimitKind(sense.value) if sense.slot == "limit" else None
@@ -252,73 +253,62 @@ class _Scanner:
         return Item(slot, match.at, match.senses, limit=limit, amount=amount)
 
     def _number(self, reading: Reading) -> Item:
-        """Return a number: "three legs" is no count of hops, "20 feet" gone are a length."""
-        part = self._parts[reading.end] if reading.end < len(self._parts) else None
+        """Return a number: "three legs" counts no hops, "20 feet" gone are a length."""
+        part = self._parts.get(reading.end)
         if reading.bare is None or part is None:
             return Item("number", reading.at, reading=reading)
-        is_foot = self.words[reading.end] in ("feet", "foot") and len(part.at) == 1
-        before = self.items[-1].sense() if self.items else None
+        is_foot = self._words[reading.end] in ("feet", "foot") and len(part.at) == 1
+        before = self._items[-1].sense() if self._items else None
         goes = before is not None and (before.value in _TRAVELS or before.slot == "direction")
-        if not goes or not is_foot or self.words[reading.at[0]] == "from":
+        if not goes or not is_foot or self._words[reading.at[0]] == "from":
             return Item("number", reading.at, reading=Reading(reading.at))
         return _in_feet((*reading.at, *part.at), reading.bare, reading)
 
     def _length_or_part(self, part: BodyPart) -> Item:
         """Return a part, or "jump a foot high" as a length."""
-        before, after = self.words[part.at[0] - 1 : part.end], part.end
-        goes = bool(self.items) and self.items[-1].slot == "verb" and self.items[-1].act in _TRAVELS
-        if goes and before == ["a", "foot"] and self._read_manner(self.tokens, after):
+        goes = bool(self._items) and self._items[-1].act in _TRAVELS
+        is_foot = self._words[part.at[0] - 1 : part.end] == ["a", "foot"]
+        if goes and is_foot and self._read_manner(self._tokens, part.end):
             return _in_feet(part.at, 1.0, Reading(part.at))
         return Item("part", part.at, part=part)
 
-    def _negated_verb(self, place: int) -> list[Item]:
-        """Read "don't move the cart", where "don't move" is a phrase too, and "from falling"."""
-        if self.words[place] in ("don't", "dont", "from"):
-            return self._limits((place,))
-        is_negation = self.words[place : place + 2] == ["do", "not"]
-        return self._limits((place, place + 1)) if is_negation else []
+    # ---- what is forbidden
 
     def _limits(self, at: tuple[int, ...]) -> list[Item]:
-        """Read the forbidden things after a negation: "without falling, jumping or turning"."""
+        """Read what is forbidden after a negation: "without falling, jumping or turning"."""
         items: list[Item] = []
         while at:
             place = at[-1] + 1
-            while (match := lexicon().find(self.tokens, place, "forbidden")) is None:
+            while (match := lexicon().find(self._tokens, place, "forbidden")) is None:
                 # "letting the pole": a part passed belongs to the limit
-                part = self._parts[place] if place < len(self._parts) else None
-                if part is not None:
+                if part := self._parts.get(place):
                     at, place = (*at, *part.at), part.end
-                elif place < len(self.words) and self.words[place] in ignored_words():
+                elif place < len(self._words) and self._words[place] in ignored_words():
                     place += 1
                 else:
                     return items
             kind = LimitKind(match.senses[0].value)
-            limit = self._with_object(Item("limit", (*at, *match.at), match.senses, limit=kind))
+            unit = match.senses[0].says.get("unit")
+            limit = self._with_object(Item("limit", (*at, *match.at), limit=kind), unit)
             if limit is None:
                 return items
-            items.append(replace(limit, senses=()))
-            at = self._list_joint(match.at[0], limit.end)
+            items.append(limit)
+            # After a comma or "and" only the same form continues the list: "don't fall, jump".
+            words = self._words[limit.end : limit.end + 3]
+            length = 1 + (words[:1] == [","] and words[1:2] in (["or"], ["and"], ["nor"]))
+            is_list = len(words) > length and words[0] in (",", "and", "or", "nor")
+            is_ing = is_list and words[length].endswith("ing")
+            same = is_ing and self._words[match.at[0]].endswith("ing")
+            is_list = is_list and (words[length - 1] in ("or", "nor") or same)
+            at = tuple(range(limit.end, limit.end + length)) if is_list else ()
         return items
 
-    def _list_joint(self, first: int, place: int) -> tuple[int, ...]:
-        """Return the words that continue a list of forbidden things.
-
-        After a comma or "and" only the same form does; "don't fall, jump" asks for a jump.
-        """
-        words = self.words[place : place + 3]
-        length = 1 + (words[:1] == [","] and words[1:2] in (["or"], ["and"], ["nor"]))
-        if len(words) <= length or words[0] not in (",", "and", "or", "nor"):
-            return ()
-        same = words[length].endswith("ing") and self.words[first].endswith("ing")
-        is_list = words[length - 1] in ("or", "nor") or same
-        return tuple(range(place, place + length)) if is_list else ()
-
-    def _with_object(self, limit: Item) -> Item | None:
+    def _with_object(self, limit: Item, unit: str | None) -> Item | None:
         """Add the part ("moving the cart") and the number ("more than 1 m") that follow a limit."""
         place = limit.end
-        while self.words[place : place + 1] and self.words[place] in ("the", "its", "your"):
+        while self._words[place : place + 1] and self._words[place] in ("the", "its", "your"):
             place += 1
-        part = self._parts[place] if place < len(self._parts) else None
+        part = self._parts.get(place)
         if limit.limit is LimitKind.NO_TOUCH:
             return replace(limit, at=(*limit.at, *part.at), part=part) if part else None
         if part is not None:
@@ -327,12 +317,76 @@ class _Scanner:
             if part.name not in (_WHOLE if is_drift else _JUDGED_PARTS):
                 return None
             limit = replace(limit, at=(*limit.at, *part.at))
-        reading = self._readings[limit.end] if limit.end < len(self._readings) else None
+        reading = self._readings.get(limit.end)
         if reading is None or reading.amount is None:
             return limit
-        if limit.senses[0].says.get("unit") != reading.amount.unit:
+        if unit != reading.amount.unit:
             return None  # so much of it is allowed, and how much it is is not judged
         return replace(limit, at=(*limit.at, *reading.at), amount=_at_most(reading.amount))
+
+    # ---- what is said of something else
+
+    def _has_object(self, verb: Item, after: Item | None) -> bool:
+        """Return whether something else is moved: "turn your head", "pick up a box"."""
+        if verb.slot != "verb":
+            return False
+        place = verb.end
+        while place < len(self._words) and self._words[place] in determiners():
+            place += 1
+        if place == verb.end:
+            return False
+        if after is None or after.part is None or after.at[0] != place:
+            return verb.act is Act.LIFT and self._is_unknown(place)
+        is_whole = after.part.name in (*_WHOLE, "target") or verb.says("weak")
+        return verb.act in _OF_WHOLE and not is_whole
+
+    def _leave_unknown_deeds(self) -> None:
+        """Leave out how something unknown is done.
+
+        "walk looking to the left" does not go left, and "look up and walk" does not go up: such a
+        word stands where a clause begins, or has the form of a verb beside another.
+        """
+        kept: list[Item] = []
+        begins, is_unknown, last = True, False, 0
+        for item in self._items:
+            for place in range(last, item.at[0]):
+                word = self._words[place]
+                if not self._tokens[place].silent and word not in ignored_words():
+                    is_participle = len(word) > _SHORT and word.endswith("ing") and word != "during"
+                    is_unknown = (begins and not word.endswith("ly")) or is_participle
+                    begins = False
+            if item.slot == "join":  # "glancing left and right" is one deed
+                is_unknown = is_unknown and self._words[item.at[0]] == "and"
+            elif item.slot in ("verb", "limit", "number"):
+                is_unknown = False
+            if not (is_unknown and item.slot in _MANNERS):
+                kept.append(item)
+            begins, last = item.slot == "join", item.end
+        self._items = kept
+
+    def _leave_comparison(self) -> None:
+        """Leave out "as high as your leg"; "as high as possible" is a phrase of its own."""
+        items, words = self._items, self._words
+        own = {place for item in items if len(item.at) > 1 for place in item.at}
+        counts = {item.end: item.at for item in items if item.reading and item.reading.count}
+        for place in (k for k, word in enumerate(words) if word == "as"):
+            second = place + 2
+            is_pair = words[second : second + 1] == ["as"]
+            if not {place, second} & own and (is_pair or place in counts):  # "3 times as high"
+                at = (*counts.get(place, ()), *range(place, second + is_pair))
+                kept = [item for item in items if not {*item.at} & {*at}]
+                comparison = Item("join", at, (Sense("join", "aside"),))
+                self._items = sorted((*kept, comparison), key=lambda item: item.at)
+                return
+
+    def _with_first_as(self, item: Item) -> Item:
+        """Let "as possible" own the first "as" of "as high as possible" too."""
+        sense, start = item.sense(), item.at[0]
+        if sense is None or sense.value != "most" or self._words[start] != "as":
+            return item
+        before = range(start - 1, max(start - 1 - _LOOK_BACK, -1), -1)
+        first = next((place for place in before if self._words[place] == "as"), None)
+        return item if first is None else replace(item, at=(first, *item.at))
 
 
 def _at_most(amount: Amount) -> Amount:
@@ -341,92 +395,8 @@ def _at_most(amount: Amount) -> Amount:
 
 
 def _in_feet(at: tuple[int, ...], feet: float, reading: Reading) -> Item:
-    rule = reading.rule or "about"
-    amount = Amount(value=round(FOOT_M * feet, 9), unit="m", rule=rule)
+    amount = Amount(value=round(_FOOT_M * feet, 9), unit="m", rule=reading.rule or "about")
     return Item("number", at, reading=Reading(at, amount, rule=reading.rule))
-
-
-# ------------------------------------------------------------------- what is said of what is known
-
-
-def _bound(scanner: _Scanner, items: list[Item]) -> list[Item]:
-    """Return the items that say something of what is asked for."""
-    items = [
-        item for k, item in enumerate(items) if not _has_object(scanner, item, items[k + 1 : k + 2])
-    ]
-    items = _compared(scanner.words, _of_known_deeds(scanner, items))
-    return [_with_first_as(scanner.words, item) for item in items]
-
-
-def _has_object(scanner: _Scanner, verb: Item, after: Sequence[Item]) -> bool:
-    """Return whether something else is moved: "turn your head", "pick up a box"."""
-    if verb.slot != "verb":
-        return False
-    place = verb.end
-    while place < len(scanner.words) and scanner.words[place] in determiners():
-        place += 1
-    if place == verb.end:
-        return False
-    part = after[0].part if after and after[0].at[0] == place else None
-    if part is None:
-        return verb.act is Act.LIFT and scanner.is_unknown(place)
-    is_whole = part.name in (*_WHOLE, "target") or verb.says("weak")
-    return verb.act in _OF_WHOLE and not is_whole
-
-
-def _of_known_deeds(scanner: _Scanner, items: Sequence[Item]) -> list[Item]:
-    """Return the items without those that say how something unknown is done.
-
-    "walk looking to the left" does not go left, and "look up and walk" does not go up: such a word
-    stands where a clause begins, or has the form of a verb beside another.
-    """
-    kept: list[Item] = []
-    begins, is_unknown, last = True, False, 0
-    for item in items:
-        for place in range(last, item.at[0]):
-            word = scanner.words[place]
-            if not scanner.tokens[place].silent and word not in ignored_words():
-                is_participle = len(word) > _SHORT and word.endswith("ing") and word != "during"
-                is_unknown = (begins and not word.endswith("ly")) or is_participle
-                begins = False
-        if item.slot == "join":  # "glancing left and right" is one deed
-            is_unknown = is_unknown and scanner.words[item.at[0]] == "and"
-        elif item.slot in ("verb", "limit", "number"):
-            is_unknown = False
-        if not (is_unknown and item.slot in _MANNERS):
-            kept.append(item)
-        begins, last = item.slot == "join", item.end
-    return kept
-
-
-def _compared(words: Sequence[str], items: list[Item]) -> list[Item]:
-    """Return the items with "as high as your leg" as a comparison, which is left unread.
-
-    "as high as possible" and "as well as" are phrases of their own.
-    """
-    own = {place for item in items if len(item.at) > 1 for place in item.at}
-    counts = {item.end: item.at for item in items if item.reading and item.reading.count}
-    for place, word in enumerate(words):
-        second = place + 2
-        if word != "as" or {place, second} & own:
-            continue
-        is_pair = words[second : second + 1] == ["as"]
-        if is_pair or place in counts:  # "three times as high"
-            at = (*counts.get(place, ()), *range(place, second + is_pair))
-            kept = [item for item in items if not {*item.at} & {*at}]
-            comparison = Item("join", at, (Sense("join", "aside"),))
-            return sorted((*kept, comparison), key=lambda item: item.at)
-    return items
-
-
-def _with_first_as(words: Sequence[str], item: Item) -> Item:
-    """Let "as possible" own the first "as" of "as high as possible" too."""
-    sense, start = item.sense(), item.at[0]
-    if sense is None or sense.value != "most" or words[start] != "as":
-        return item
-    before = range(start - 1, max(start - 1 - _LOOK_BACK, -1), -1)
-    first = next((place for place in before if words[place] == "as"), None)
-    return item if first is None else replace(item, at=(first, *item.at))
 
 
 # ---------------------------------------------------------------------------------------- clauses
@@ -435,10 +405,10 @@ def _with_first_as(words: Sequence[str], item: Item) -> Item:
 class _Clauses:
     """Clauses so far, and whether what comes now is something to do."""
 
-    def __init__(self, tokens: Sequence[Token]) -> None:
+    def __init__(self, words: Sequence[str]) -> None:
         self.joints: set[int] = set()
         self.others: list[tuple[int, ...]] = []
-        self._words = [token.word for token in tokens]
+        self._words = words
         self._clauses = [Clause("start")]
         self._blocked: str | None = None
         """why what follows is not read: negation, aside or or"""
@@ -451,12 +421,9 @@ class _Clauses:
         self._trails = False
         """whether it stands right behind what it could belong to: "walk after 2 seconds" """
 
-    @property
-    def _is_empty(self) -> bool:
-        return not any(clause.items for clause in self._clauses)
-
     def read(self, item: Item) -> None:
         """Take the next item."""
+        last = self._clauses[-1]
         if item.slot == "join":
             self._join(item)
         elif self._blocked == "or" and not self._is_shared(item):
@@ -465,7 +432,6 @@ class _Clauses:
             self._negated = item
         elif self._delays and _is_delay(item):
             # "after 3 seconds" comes before what is said next
-            last = self._clauses[-1]
             last.join = "then" if len(self._clauses) > 1 else "start"
             last.delay = item
         else:
@@ -475,16 +441,16 @@ class _Clauses:
             is_negated = is_limit or self._words[item.at[0]] in _NEGATIONS
             self._negated = item if is_negated else None
             self._clauses[-1].items.append(item)
-        self._delays = item.slot == "join" and item.is_join("after")
+        self._delays = item.is_join("after")
 
     def finished(self) -> list[Clause]:
         """Return the clauses that are not empty."""
-        self._leave_unread()
+        self._leave_purpose()
         self._trails = True
         self._give_back()
         return [clause for clause in self._clauses if clause.items]
 
-    def _leave_unread(self) -> None:
+    def _leave_purpose(self) -> None:
         """Leave a purpose unread that is more than a way to be: "so that you win and jump"."""
         last = self._clauses[-1]
         if last.is_purpose and not last.is_held:
@@ -493,25 +459,25 @@ class _Clauses:
             self._blocked = "aside"
 
     def _join(self, item: Item) -> None:
-        self._leave_unread()
+        self._leave_purpose()
+        is_empty = not any(clause.items for clause in self._clauses)
         if item.is_join("negation", "aside"):
             self._blocked = "aside" if item.is_join("aside") else "negation"
             self._negated = None
         elif self._continues(item):
             self._blocked = self._blocked or "negation"
-        elif item.is_join("or"):
-            if not self._is_empty:
-                self._blocked, self._shares = "or", False
-                self.others.append(item.at)
-                self.joints.update(item.at)
-        else:
+        elif not item.is_join("or"):
             self._blocked = None
             self.joints.update(item.at)
             join = item.senses[0].value
             if item.is_join("before"):
-                join = "before" if self._is_empty else "then"
+                join = "before" if is_empty else "then"
             self._start("and" if join == "purpose" else join)
             self._clauses[-1].is_purpose = join == "purpose"
+        elif not is_empty:
+            self._blocked, self._shares = "or", False
+            self.others.append(item.at)
+            self.joints.update(item.at)
 
     def _is_shared(self, item: Item) -> bool:
         """Return whether it is said of all that is offered: "walk or run to the left"."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
@@ -13,7 +13,7 @@ from telic.envs.spec import EnvSpec
 
 _PAIRED = ("leg", "foot", "arm", "hand", "thigh", "shin", "upper arm")
 _ONE_OF_MANY = {"left", "right", "first", "second", "third", "fourth"}
-Rows = tuple[tuple[frozenset[str], tuple[str, ...]], ...]
+_LONGEST_NOUN = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,13 +30,6 @@ class BodyPart:
         return self.at[-1] + 1
 
 
-@dataclass(frozen=True, slots=True)
-class _Noun:
-    at: tuple[int, ...]
-    name: str
-    plural: bool
-
-
 def find_part(tokens: Sequence[Token], start: int, spec: EnvSpec) -> BodyPart | None:
     """Return the body part whose name begins at a place."""
     word = tokens[start].word
@@ -46,7 +39,17 @@ def find_part(tokens: Sequence[Token], start: int, spec: EnvSpec) -> BodyPart | 
         for name in spec.body_names:
             if name.lower() == word and name != "world":
                 return BodyPart((start,), name, (name,))
-    return _everyday_name(tokens, start, spec) or _shared_name(tokens, start, spec)
+    if found := _everyday_name(tokens, start, spec):
+        return found
+    joint = _after_places(tokens, start)
+    if joint == start or joint >= len(tokens) or tokens[joint].word not in ("or", "and"):
+        return None
+    # The first of "left or right foot", whose noun comes later.
+    last = _after_places(tokens, joint + 1)
+    if last == joint + 1 or (noun := _find_noun(tokens, last)) is None:
+        return None
+    found = _everyday_name((*tokens[start:joint], *tokens[last : noun[2]]), 0, spec)
+    return found and BodyPart(tuple(range(start, joint)), found.name, found.bodies)
 
 
 def is_part(word: str) -> bool:
@@ -58,33 +61,26 @@ def _everyday_name(tokens: Sequence[Token], start: int, spec: EnvSpec) -> BodyPa
     """Read places and a noun: "both front legs"."""
     first = start + (tokens[start].word in ("both", "all") and _find_noun(tokens, start) is None)
     last = _after_places(tokens, first)
-    noun = _find_noun(tokens, last)
-    if noun is None:
+    if (found := _find_noun(tokens, last)) is None:
         return None
+    noun, is_plural, end = found
+    parts = table("parts")
     places = [_places()[token.word] for token in tokens[first:last]]
-    end = noun.at[-1] + 1
     # "leg 2", "leg number two"; but "wave your hand three times" has no third hand.
     after = end + (end < len(tokens) and tokens[end].word == "number")
-    number = table("parts")["numbers"].get(tokens[after].word) if after < len(tokens) else None
+    number = parts["numbers"].get(tokens[after].word) if after < len(tokens) else None
     is_counted = lexicon().find(tokens, after + 1, "unit") is not None
-    if number is not None and not is_counted and noun.name in _PAIRED and not noun.plural:
+    if number is not None and not is_counted and noun in _PAIRED and not is_plural:
         places, end = [number, *places], after + 1
-    bodies = bodies_of(frozenset((*places, noun.name)), noun.name, spec)
-    return BodyPart(tuple(range(start, end)), _canonical(noun, places), bodies)
-
-
-def _shared_name(tokens: Sequence[Token], start: int, spec: EnvSpec) -> BodyPart | None:
-    """Read the first of "left or right foot", whose noun comes later."""
-    joint = _after_places(tokens, start)
-    if joint == start or joint >= len(tokens) or tokens[joint].word not in ("or", "and"):
-        return None
-    last = _after_places(tokens, joint + 1)
-    noun = _find_noun(tokens, last)
-    if last == joint + 1 or noun is None:
-        return None
-    named = (*tokens[start:joint], *(tokens[place] for place in noun.at))
-    found = _everyday_name(named, 0, spec)
-    return found and BodyPart(tuple(range(start, joint)), found.name, found.bodies)
+    # The one name of a part is in English order (front left), and "front legs" is also the name of
+    # a robot's only front leg.
+    grouped = noun in _PAIRED and places and not _ONE_OF_MANY & set(places)
+    plural = grouped or (is_plural and (noun in _PAIRED or noun == "pole"))
+    name = {"foot": "feet"}.get(noun, f"{noun}s") if plural else noun
+    order = list(parts["places"])
+    ordered = sorted({*places}, key=lambda place: (place in ("left", "right"), order.index(place)))
+    bodies = bodies_of(frozenset((*places, noun)), noun, spec)
+    return BodyPart(tuple(range(start, end)), " ".join((*ordered, name)), bodies)
 
 
 def _after_places(tokens: Sequence[Token], place: int) -> int:
@@ -96,97 +92,57 @@ def _after_places(tokens: Sequence[Token], place: int) -> int:
     return place
 
 
-def _find_noun(tokens: Sequence[Token], start: int) -> _Noun | None:
-    for length in (3, 2, 1):
-        words, place = list[str](), start
-        while place < len(tokens) and len(words) < length:
-            if not words or tokens[place].word not in determiners():
-                words.append(tokens[place].word)
-            place += 1
-        found = _nouns().get(" ".join(words)) if len(words) == length else None
-        if found is not None:
-            return _Noun(tuple(range(start, place)), *found)
-    return None
-
-
-def _canonical(noun: _Noun, places: list[str]) -> str:
-    """Return the one name of a part: "front legs" also for a robot's only front leg."""
-    ordered = sorted(dict.fromkeys(places), key=list(table("parts")["places"]).index)
-    # English order: front left, not left front.
-    ordered.sort(key=lambda place: place in ("left", "right"))
-    grouped = noun.name in _PAIRED and places and not _ONE_OF_MANY & set(places)
-    plural = grouped or (noun.plural and (noun.name in _PAIRED or noun.name == "pole"))
-    name = {"foot": "feet"}.get(noun.name, f"{noun.name}s") if plural else noun.name
-    return " ".join((*ordered, name))
+def _find_noun(tokens: Sequence[Token], start: int) -> tuple[str, bool, int] | None:
+    """Return the longest noun at a place, whether it is plural, and the place after it."""
+    words, best = list[str](), None
+    for place in range(start, len(tokens)):
+        if not words or tokens[place].word not in determiners():
+            words.append(tokens[place].word)
+            if found := _nouns().get(" ".join(words)):
+                best = (*found, place + 1)
+        if len(words) == _LONGEST_NOUN:
+            break
+    return best
 
 
 def bodies_of(query: frozenset[str], noun: str, spec: EnvSpec) -> tuple[str, ...]:
     """Return the bodies all of these words can be said of, in the table's or the model's order."""
-    robot = _robot(spec)
-    if robot is not None:
-        rows, nouns = _table_rows(robot), {noun}
+    parts = table("parts")
+    robot = re.split(r"-v\d+$", spec.id)[0]
+    robot = parts["same"].get(robot, robot)
+    if robot in parts["robots"]:
+        known = sorted(parts["nouns"], key=len, reverse=True)
+        nouns, rows = {noun}, list[tuple[set[str], list[str]]]()
+        for key, bodies in parts["robots"][robot].items():
+            own = next(each for each in known if key.endswith(each))
+            rows.append(({*key.removesuffix(own).split(), own}, bodies))
     else:
-        rows, nouns = model_rows(spec), set(table("parts")["made_of"].get(noun, [noun]))
+        nouns = {*parts["made_of"].get(noun, [noun])}
+        rows = [(_said_of(body, spec), [body]) for body in spec.body_names]
     places = query - {noun}
     found = [body for key, bodies in rows if places <= key and nouns & key for body in bodies]
     return tuple(body for body in dict.fromkeys(found) if body in spec.body_names)
 
 
-def model_rows(spec: EnvSpec) -> Rows:
-    """Return what can be said of each body of a model without a table, from its own names."""
-    rows: list[tuple[frozenset[str], tuple[str, ...]]] = []
-    for body in spec.body_names:
-        words = _name_words(body)
-        if body == spec.torso:
-            words |= {"torso"}
-        if body in spec.feet:
-            words |= {"foot"}
-            if words <= {"foot", *table("parts")["places"]}:
-                words |= {"leg"}
-        rows.append((frozenset(words), (body,)))
-    return tuple(rows)
-
-
-def _name_words(body: str) -> set[str]:
-    """Split a model's body name into places and nouns: "FL_calf" is front, left, shin."""
+def _said_of(body: str, spec: EnvSpec) -> set[str]:
+    """Return what can be said of a body by its own name: "FL_calf" is front, left, shin."""
+    parts, words = table("parts"), set[str]()
     split = re.sub(r"([a-z])([A-Z])", r"\1 \2", body)
-    pieces = [piece for piece in re.split(r"[^A-Za-z]+", split.replace("_", " ").lower()) if piece]
-    words: set[str] = set()
+    pieces = re.findall(r"[a-z]+", split.lower())
     for piece in pieces:
-        prefixed = piece[:1] in table("parts")["prefixes"] and piece[1:] in _nouns()
+        prefixed = piece[:1] in parts["prefixes"] and piece[1:] in _nouns()
         for word in (piece[:1], piece[1:]) if prefixed and piece not in _nouns() else (piece,):
-            words.update(_word_says(word))
-    # "left_upper_arm" is an upper arm, "lower_arm" a hand.
-    for first, second in pairwise(pieces):
-        noun = _nouns().get(f"{first} {second}")
-        words.update((noun[0],) if noun else ())
+            noun = _nouns().get(word, (_places().get(word, word),))[0]
+            words.update(parts["prefixes"][word].split() if word in parts["prefixes"] else (noun,))
+    for pair in pairwise(pieces):  # "left_upper_arm" is an upper arm, "lower_arm" a hand
+        words.update(_nouns().get(" ".join(pair), ())[:1])
+    if body == spec.torso:
+        words.add("torso")
+    if body in spec.feet:
+        words.add("foot")
+        if words <= {"foot", *parts["places"]}:
+            words.add("leg")
     return words
-
-
-def _word_says(word: str) -> list[str]:
-    expanded = table("parts")["prefixes"].get(word)
-    if expanded is not None:
-        return expanded.split()
-    noun = _nouns().get(word)
-    return [noun[0]] if noun else [_places().get(word, word)]
-
-
-def _robot(spec: EnvSpec) -> str | None:
-    name = re.split(r"-v\d+$", spec.id)[0]
-    parts = table("parts")
-    name = parts["same"].get(name, name)
-    return name if name in parts["robots"] else None
-
-
-@lru_cache(maxsize=16)
-def _table_rows(robot: str) -> Rows:
-    rows: Mapping[str, list[str]] = table("parts")["robots"][robot]
-    nouns: list[str] = sorted(table("parts")["nouns"], key=len, reverse=True)
-    found: list[tuple[frozenset[str], tuple[str, ...]]] = []
-    for key, bodies in rows.items():
-        noun = next(each for each in nouns if key.endswith(each))
-        found.append((frozenset((*key.removesuffix(noun).split(), noun)), tuple(bodies)))
-    return tuple(found)
 
 
 @lru_cache(maxsize=1)
