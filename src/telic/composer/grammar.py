@@ -41,9 +41,12 @@ _STRENGTH = {"start": 0, "and": 1, "stop": 2, "then": 3, "after": 3, "before": 3
 _NEGATIONS = ("without", "never", "don't", "dont")
 _HELD = {"verb", "direction", "limit", "part", "until_end"}
 _SHARED = ("direction", "degree", "style", "posture", "limit", "until_end")
-_LOOK_BACK = 4
 _SHORT = 4  # letters up to which a word in "-ing" is a noun: "ring"
 _FOOT_M = 0.3048
+_MEASURED = {"m": {"height", "distance"}, "m/s": {"speed"}}
+"""what a word after a number may say that it measures: "1 m high" """
+_GRADED = {"low", "high"}
+"""postures that can be had more or less of: "as low as possible" """
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,8 +140,8 @@ def outline(tokens: Sequence[Token], spec: EnvSpec) -> Outline:
     scanner = _Scanner(tokens, spec)
     items = scanner.scan()
     reader = _Clauses([token.word for token in tokens])
-    for item in items:
-        reader.read(item)
+    for item, after in zip(items, [*items, None][1:], strict=False):
+        reader.read(item, after)
     groups: list[list[Clause]] = []
     for clause in reader.finished():
         # A full stop between "run" and "keep upright" does not make the second come later.
@@ -195,14 +198,16 @@ class _Scanner:
             else:
                 if found[0].is_join("unread"):
                     self.idioms.update(found[0].at)
+                elif _is_delay(found[0]) and self._items and self._items[-1].is_join("after"):
+                    joint = self._items.pop()
+                    self._items.append(replace(found[0], slot="delay", at=joint.at + found[0].at))
                 else:
                     self._items += found
                 place = found[-1].end
         pairs = list(zip(self._items, [*self._items, None][1:], strict=True))
         self._items = [item for item, after in pairs if not self._has_object(item, after)]
         self._leave_unknown_deeds()
-        self._leave_comparison()
-        return [self._with_first_as(item) for item in self._items]
+        return self._items
 
     def _is_unknown(self, place: int) -> bool:
         """Return whether a word has no meaning and is not ignored either."""
@@ -232,7 +237,8 @@ class _Scanner:
         is_negated = is_negation or token.word in ("don't", "dont", "from")
         at = (place, place + 1) if is_negation else (place,)
         options = [
-            [self._number(reading)] if reading else [],
+            self._number(reading, item) if reading else [],
+            self._equative(place),
             [self._length_or_part(self._parts[place])] if place in self._parts else [],
             [item] if item else [],
             self._limits(at) if is_negated else [],
@@ -252,17 +258,43 @@ class _Scanner:
         amount = _at_most(match.read[0].amount) if limit and match.read else None
         return Item(slot, match.at, match.senses, limit=limit, amount=amount)
 
-    def _number(self, reading: Reading) -> Item:
+    def _number(self, reading: Reading, phrase: Item | None) -> list[Item]:
         """Return a number: "three legs" counts no hops, "20 feet" gone are a length."""
-        part = self._parts.get(reading.end)
-        if reading.bare is None or part is None:
-            return Item("number", reading.at, reading=reading)
-        is_foot = self._words[reading.end] in ("feet", "foot") and len(part.at) == 1
-        before = self._items[-1].sense() if self._items else None
-        goes = before is not None and (before.value in _TRAVELS or before.slot == "direction")
-        if not goes or not is_foot or self._words[reading.at[0]] == "from":
-            return Item("number", reading.at, reading=Reading(reading.at))
-        return _in_feet((*reading.at, *part.at), reading.bare, reading)
+        end, part = reading.end, self._parts.get(reading.end)
+        if reading.count and self._words[end : end + 1] == ["as"]:
+            equative = self._equative(end)
+            if not equative or equative[0].slot == "join":  # "three times as high"
+                after = equative[0].end if equative else end + 2
+                return [Item("join", (*reading.at, *range(end, after)), (Sense("join", "aside"),))]
+        if reading.bare is not None and part is not None:
+            is_foot = self._words[end] in ("feet", "foot") and len(part.at) == 1
+            before = self._items[-1].sense() if self._items else None
+            goes = before is not None and (before.value in _TRAVELS or before.slot == "direction")
+            if not goes or not is_foot or self._words[reading.at[0]] == "from":
+                return [Item("number", reading.at, reading=Reading(reading.at))]
+            return [_in_feet((*reading.at, *part.at), reading.bare, reading)]
+        item = Item("number", reading.at, reading=reading)
+        after = self._phrase(end)
+        if after is None or (phrase is not None and phrase.end > end):
+            return [item]
+        about = [s.says.get("dimension") for s in after.senses if s.slot == "degree"]
+        about = [each for each in about if each in _MEASURED.get(item.unit or "", ())]
+        if not about:
+            return [item]
+        return [replace(item, at=(*item.at, *after.at), senses=(Sense("dimension", about[0]),))]
+
+    def _equative(self, place: int) -> list[Item]:
+        """Read "as high as possible", and "as high as your leg" as a comparison, left unread."""
+        inner = self._phrase(place + 1) if self._words[place] == "as" else None
+        if inner is None or self._words[inner.end : inner.end + 1] != ["as"]:
+            return []
+        most = lexicon().find(self._tokens, inner.end, "degree")
+        if most is None or most.senses[0].value != "most":
+            return [Item("join", (place, *inner.at, inner.end), (Sense("join", "aside"),))]
+        values = {sense.value for sense in inner.senses}
+        if inner.slot in ("style", "limit") or (inner.slot == "posture" and not values & _GRADED):
+            return [replace(inner, at=(place, *inner.at, *most.at))]
+        return [inner, Item("degree", (place, *most.at), most.senses)]
 
     def _length_or_part(self, part: BodyPart) -> Item:
         """Return a part, or "jump a foot high" as a length."""
@@ -364,30 +396,6 @@ class _Scanner:
             begins, last = item.slot == "join", item.end
         self._items = kept
 
-    def _leave_comparison(self) -> None:
-        """Leave out "as high as your leg"; "as high as possible" is a phrase of its own."""
-        items, words = self._items, self._words
-        own = {place for item in items if len(item.at) > 1 for place in item.at}
-        counts = {item.end: item.at for item in items if item.reading and item.reading.count}
-        for place in (k for k, word in enumerate(words) if word == "as"):
-            second = place + 2
-            is_pair = words[second : second + 1] == ["as"]
-            if not {place, second} & own and (is_pair or place in counts):  # "3 times as high"
-                at = (*counts.get(place, ()), *range(place, second + is_pair))
-                kept = [item for item in items if not {*item.at} & {*at}]
-                comparison = Item("join", at, (Sense("join", "aside"),))
-                self._items = sorted((*kept, comparison), key=lambda item: item.at)
-                return
-
-    def _with_first_as(self, item: Item) -> Item:
-        """Let "as possible" own the first "as" of "as high as possible" too."""
-        sense, start = item.sense(), item.at[0]
-        if sense is None or sense.value != "most" or self._words[start] != "as":
-            return item
-        before = range(start - 1, max(start - 1 - _LOOK_BACK, -1), -1)
-        first = next((place for place in before if self._words[place] == "as"), None)
-        return item if first is None else replace(item, at=(first, *item.at))
-
 
 def _at_most(amount: Amount) -> Amount:
     """Return how much a limit allows: "without moving more than 1 m"."""
@@ -416,38 +424,33 @@ class _Clauses:
         """the last thing that is not to be done"""
         self._shares = False
         """whether "or" stands between two verbs, so that what follows is said of both"""
-        self._delays = False
-        """whether "after" was the last word"""
-        self._trails = False
-        """whether it stands right behind what it could belong to: "walk after 2 seconds" """
 
-    def read(self, item: Item) -> None:
-        """Take the next item."""
+    def read(self, item: Item, after: Item | None) -> None:
+        """Take the next item, seeing what comes after it."""
         last = self._clauses[-1]
-        if item.slot == "join":
+        if item.slot == "delay":
+            # "after 3 seconds" comes before what is said next, or belongs to what it stands behind.
+            self._blocked = None
+            if after is not None and (after.is_acting or not last.items):
+                self._start("then")
+                self._clauses[-1].delay = item
+            else:
+                next(each for each in (last, *self._clauses[-2:]) if each.items).delay = item
+        elif item.slot == "join":
             self._join(item)
         elif self._blocked == "or" and not self._is_shared(item):
             self.others[-1] += item.at
         elif self._blocked not in (None, "or"):
             self._negated = item
-        elif self._delays and _is_delay(item):
-            # "after 3 seconds" comes before what is said next
-            last.join = "then" if len(self._clauses) > 1 else "start"
-            last.delay = item
         else:
-            if not item.is_acting:
-                self._give_back()
             is_limit = item.limit is not None and not item.senses
             is_negated = is_limit or self._words[item.at[0]] in _NEGATIONS
             self._negated = item if is_negated else None
-            self._clauses[-1].items.append(item)
-        self._delays = item.is_join("after")
+            last.items.append(item)
 
     def finished(self) -> list[Clause]:
         """Return the clauses that are not empty."""
         self._leave_purpose()
-        self._trails = True
-        self._give_back()
         return [clause for clause in self._clauses if clause.items]
 
     def _leave_purpose(self) -> None:
@@ -506,21 +509,11 @@ class _Clauses:
 
     def _start(self, join: str) -> None:
         """Open a clause, or keep the stronger of two joining words in a row (", and then")."""
-        self._give_back()
         last = self._clauses[-1]
-        if join == "after":
-            self._trails = bool(last.items)
         if last.items:
             self._clauses.append(Clause(join))
         elif _STRENGTH[join] > _STRENGTH[last.join] and last.delay is None:
             last.join = join
-
-    def _give_back(self) -> None:
-        """Give a delay that nothing follows to the clause before: "walk after 2 seconds"."""
-        last = self._clauses[-1]
-        if last.delay is not None and not last.items and self._trails and len(self._clauses) > 1:
-            self._clauses.pop()
-            self._clauses[-1].delay = last.delay
 
 
 def _is_delay(item: Item) -> bool:
