@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import cast
 
 from telic.composer.frames import Amount, Rule, Unit
-from telic.composer.lexicon import Reader, Token, determiners, lexicon, table
+from telic.composer.lexicon import Reader, Sense, Token, determiners, lexicon, table
 
 _BEFORE = ("at", "for", "by", "of", "in", "from")
 _EVERY = ("every", "each")
@@ -47,20 +47,8 @@ def read_amount(tokens: Sequence[Token], start: int) -> Reading | None:
         per = _read_per(tokens, start)
         period = round(per[0], 9) if per and per[1] == "s" else None
         return Reading(per[2], period_s=period) if per and per[1] != "times" else None
-    place, rule, is_strict = start, cast("Rule | None", None), False
-    before: set[str] = set()
-    while place < len(tokens):  # "for at least about"
-        if found := lexicon().find(tokens, place, "rule"):
-            if rule is None:
-                rule, is_strict = cast("Rule", found.senses[0].value), bool(found.senses[0].says)
-            place = found.end
-        elif words[place] in _BEFORE:
-            before.add(words[place])
-            place += 1
-        elif before and words[place] in determiners() and _starts_number(tokens, place + 1):
-            place += 1
-        else:
-            break
+    before, place, said = _read_rule(tokens, start)
+    rule, is_strict = cast("Rule | None", said and said.value), bool(said and said.says)
     count = numbers["counts"].get(words[place]) if place < len(words) else None
     if count is not None and (rule is not None or place == start):  # "twice"
         value, spread, kind, factor = float(count), 0.0, "times", 1.0
@@ -128,9 +116,7 @@ def _with_unit(
     return Reading(at, amount, rule=rule)
 
 
-def _read_per(
-    tokens: Sequence[Token], place: int
-) -> tuple[float, str, tuple[int, ...]] | None:
+def _read_per(tokens: Sequence[Token], place: int) -> tuple[float, str, tuple[int, ...]] | None:
     """Read "per second", "a minute", "every 2 m": how much, of which unit, and where it stands."""
     if place >= len(tokens) or tokens[place].word not in _PER:
         return None
@@ -142,9 +128,24 @@ def _read_per(
     return value * sense.says["factor"], sense.value, (*range(place, after), *unit.at)
 
 
-def _starts_number(tokens: Sequence[Token], place: int) -> bool:
-    is_rule = lexicon().find(tokens, place, "rule") is not None
-    return is_rule or _read_number(tokens, place) is not None
+def _read_rule(tokens: Sequence[Token], place: int) -> tuple[set[str], int, Sense | None]:
+    """Read "for at least about": the prepositions, the place after them all, and the rule."""
+    before: set[str] = set()
+    rule: Sense | None = None
+    while place < len(tokens):
+        found = lexicon().find(tokens, place, "rule")
+        is_article = bool(before) and tokens[place].word in determiners()
+        if found is not None:
+            rule = rule or found.senses[0]
+            place = found.end - 1
+        elif tokens[place].word in _BEFORE:
+            before.add(tokens[place].word)
+        elif not is_article or not (
+            lexicon().find(tokens, place + 1, "rule") or _read_number(tokens, place + 1)
+        ):
+            break
+        place += 1
+    return before, place, rule
 
 
 def _read_range(tokens: Sequence[Token], place: int) -> tuple[float, float, int] | None:

@@ -266,22 +266,25 @@ class _Scanner:
             if not equative or equative[0].slot == "join":  # "three times as high"
                 after = equative[0].end if equative else end + 2
                 return [Item("join", (*reading.at, *range(end, after)), (Sense("join", "aside"),))]
+        item = Item("number", reading.at, reading=reading)
         if reading.bare is not None and part is not None:
             is_foot = self._words[end] in ("feet", "foot") and len(part.at) == 1
             before = self._items[-1].sense() if self._items else None
             goes = before is not None and (before.value in _TRAVELS or before.slot == "direction")
             if not goes or not is_foot or self._words[reading.at[0]] == "from":
-                return [Item("number", reading.at, reading=Reading(reading.at))]
-            return [_in_feet((*reading.at, *part.at), reading.bare, reading)]
-        item = Item("number", reading.at, reading=reading)
-        after = self._phrase(end)
-        if after is None or (phrase is not None and phrase.end > end):
-            return [item]
-        about = [s.says.get("dimension") for s in after.senses if s.slot == "degree"]
-        about = [each for each in about if each in _MEASURED.get(item.unit or "", ())]
-        if not about:
-            return [item]
-        return [replace(item, at=(*item.at, *after.at), senses=(Sense("dimension", about[0]),))]
+                return [replace(item, reading=Reading(reading.at))]
+            item = _in_feet((*reading.at, *part.at), reading.bare, reading)
+        return [item if phrase is not None and phrase.end > end else self._measured(item)]
+
+    def _measured(self, number: Item) -> Item:
+        """Add the word that says what a number measures: "1 m high"."""
+        after = self._phrase(number.end)
+        senses = after.senses if after is not None else ()
+        about = [sense.says.get("dimension") for sense in senses if sense.slot == "degree"]
+        about = [each for each in about if each in _MEASURED.get(number.unit or "", ())]
+        if after is None or not about:
+            return number
+        return replace(number, at=number.at + after.at, senses=(Sense("dimension", about[0]),))
 
     def _equative(self, place: int) -> list[Item]:
         """Read "as high as possible", and "as high as your leg" as a comparison, left unread."""
@@ -301,7 +304,7 @@ class _Scanner:
         goes = bool(self._items) and self._items[-1].act in _TRAVELS
         is_foot = self._words[part.at[0] - 1 : part.end] == ["a", "foot"]
         if goes and is_foot and self._read_manner(self._tokens, part.end):
-            return _in_feet(part.at, 1.0, Reading(part.at))
+            return self._measured(_in_feet(part.at, 1.0, Reading(part.at)))
         return Item("part", part.at, part=part)
 
     # ---- what is forbidden

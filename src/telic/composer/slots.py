@@ -1,111 +1,132 @@
-"""Fill the slots of one frame from the items of its sketch, and record which words filled which."""
+"""Fill the slots of one frame from the items of its deed, and record which words filled which."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from typing import Any
 
 from telic.composer.amounts import Reading
-from telic.composer.frames import (
-    Act,
-    Amount,
-    Degree,
-    Direction,
-    Frame,
-    Posture,
-    Style,
-    Unit,
-)
+from telic.composer.frames import Act, Amount, Degree, Direction, Frame, Posture, Style, Unit
 from telic.composer.grammar import Item
 from telic.composer.lexicon import Sense, table
 from telic.composer.parts import BodyPart
-from telic.composer.sketches import Sketch, implied_verb
 from telic.robots.terrain import TERRAINS, TerrainKind
 
-# What "as much as possible" is about when only the verb says it.
-_VERBS_ABOUT = {
-    "speed": (Act.GO, Act.CIRCLE, Act.STAND_UP, Act.STOP, Act.OBEY),
-    "height": (Act.JUMP, Act.HOP, Act.SWING, Act.LIFT, Act.KICK),
-    "turning": (Act.FLIP, Act.ROLL, Act.TURN),
-    "distance": (Act.REACH,),
-    "duration": (Act.STAND, Act.SIT, Act.LIE, Act.BALANCE),
-}
-_ABOUT = {verb: dimension for dimension, verbs in _VERBS_ABOUT.items() for verb in verbs}
-_TURNING = {Act.TURN, Act.FLIP, Act.ROLL}
-_HIGH = {Act.JUMP, Act.HOP, Act.LIFT, Act.KICK, Act.SWING, Act.STAND, Act.STAND_UP}
-_LIMB_VERBS = {Act.KICK, Act.LIFT, Act.SWING}
-_COUNTED = {Act.JUMP, Act.HOP, Act.CIRCLE, Act.SIT, Act.STAND_UP, *_TURNING, *_LIMB_VERBS}
 _STRONGER = {Degree.FAST: Degree.VERY_FAST, Degree.SLOW: Degree.VERY_SLOW}
 _LEAST = {Degree.SLOW: Degree.VERY_SLOW, Degree.LITTLE: Degree.LITTLE}
 _DIMENSION_OF = {"m/s": "speed", "rad/s": "turning", "rad": "turning", "turns": "turning"}
 _UNIT_OF: dict[str, Unit] = {"speed": "m/s", "height": "m", "distance": "m", "turning": "rad/s"}
+_UNIT_VERBS = {"m/s": Act.GO, "turns": Act.TURN, "rad": Act.TURN, "rad/s": Act.TURN}
 _LIMBS = ("leg", "foot", "feet", "arm", "hand", "thigh", "shin", "tail", "link")
 _ONE_LEG = {"left leg", "right leg", "left foot", "right foot"}
-_NOT_AHEAD = {Direction.BACKWARD, Direction.LEFT, Direction.RIGHT, Direction.SIDEWAYS}
 _LEVEL = {Direction.FORWARD, Direction.BACKWARD, Direction.LEFT, Direction.RIGHT}
+_NOT_AHEAD = _LEVEL - {Direction.FORWARD} | {Direction.SIDEWAYS}
 _BESIDES = (Direction.UP, Direction.IN_PLACE)
 """directions that another one goes before"""
+_STRICTER = {"at_least": 1, "at_most": -1, "about": 0}
+
+
+@dataclass(slots=True)
+class Deed:
+    """A verb and the items that belong to it."""
+
+    verb: Act
+    word: str
+    phase: int
+    says: dict[str, Any] = field(default_factory=dict[str, Any])
+    items: list[Item] = field(default_factory=list[Item])
+    at: tuple[int, ...] = ()
+    """places of the words of its verb; empty for a verb that was not said again"""
+
+
+def implied_verb(item: Item) -> Act | None:
+    """Return the verb a word implies where there is none."""
+    if item.unit is not None:
+        return _UNIT_VERBS.get(item.unit)
+    sense = item.sense()
+    if sense is None:
+        return None
+    if sense.slot == "direction":
+        if sense.value in (Direction.CLOCKWISE, Direction.COUNTERCLOCKWISE):
+            return Act.TURN
+        still = sense.value in (Direction.IN_PLACE, Direction.UP, Direction.DOWN)
+        return None if still else Act.GO
+    if sense.slot == "posture":
+        return Act.STAND
+    return Act.GO if sense.says.get("dimension") in ("speed", "distance") else None
 
 
 class Slots:
-    """The items of one sketch, taken slot by slot."""
+    """The items of one deed, taken slot by slot."""
 
-    def __init__(self, sketch: Sketch) -> None:
-        self.sketch = sketch
+    def __init__(self, deed: Deed) -> None:
+        self.deed = deed
         self.claims: list[tuple[str, Item, Sense | None]] = []
         """slots that were filled, each with the words and their meaning"""
         self.in_place: list[Item] = []
         """items that ask not to leave the place"""
-        self.part, self.has_target = self._part()
+        self.part: BodyPart | None = None
         self.verb = self._verb()
+        self._is = table("acts")[self.verb]
 
     def frame(self) -> Frame:
-        """Return what the sketch asks for."""
-        says = self.sketch.says
+        """Return what the deed asks for."""
+        says, verb = self.deed.says, self.verb
         direction = self._direction()
         ground, hardest, direction = self._ground(direction)
         degree, dimension = self._degree()
         numbers = self._numbers(dimension)
-        amount, turns = numbers.pop("amount", None), says.get("turns")
-        if amount is None and turns is not None and "count" not in numbers:
-            amount = Amount(value=turns, unit="turns", rule="about")
-        if amount is None and degree is None:
-            dimension = None
+        amount: Amount | None = numbers.pop("amount", None)
+        if amount is None and "turns" in says and "count" not in numbers:
+            amount = Amount(value=says["turns"], unit="turns", rule="about")
         if amount is not None and amount.value < 0:
             # "at -2 m/s" is backward, "by -90 degrees" to the right
             amount = amount.model_copy(update={"value": -amount.value})
-            is_turn = self.verb is Act.TURN
-            direction = direction or (Direction.RIGHT if is_turn else Direction.BACKWARD)
+            direction = direction or (Direction.RIGHT if verb is Act.TURN else Direction.BACKWARD)
         if amount is not None and amount.unit == "share" and degree is Degree.MOST:
             degree = None  # "80 % of top speed"
+        if amount is None and degree is None:
+            dimension = None
+        elif dimension is None and amount is not None:
+            is_high = "high" in self._is and direction not in _LEVEL
+            lengths = "height" if is_high else "distance"
+            dimension = lengths if amount.unit == "m" else _DIMENSION_OF.get(amount.unit)
+        elif dimension is None:
+            is_way = degree in (Degree.LITTLE, Degree.MUCH) and verb in (Act.GO, Act.CIRCLE)
+            dimension = "distance" if is_way else self._is["about"]
+        elif dimension == "speed" and "turning" in self._is:
+            dimension = "turning"
+        lasts = [item for item in self.deed.items if item.slot == "until_end"]
+        self.claims += [("until_end", item, None) for item in lasts]
+        # "stay for 3 seconds" says how long instead
+        until_end = bool(lasts or (says.get("until_end") and "duration_s" not in numbers))
+        postures, styles = self._postures(), self._used("style")
         return Frame(
-            verb=self.verb,
-            word=self.sketch.word,
+            verb=verb,
+            word=self.deed.word,
             gait=says.get("gait"),
             direction=direction,
             degree=degree,
-            dimension=self._dimension(degree, dimension, amount, direction),
+            dimension=dimension,
             amount=amount,
-            until_end=self._until_end(timed="duration_s" in numbers),
+            until_end=until_end,
             ground=ground,
             hardest=hardest,
             part=self.part.name if self.part else None,
             bodies=self.part.bodies if self.part else (),
-            postures=self._postures(),
-            styles=self._styles(),
-            phase=self.sketch.phase,
+            postures=tuple(each for each in Posture if each in postures),
+            styles=tuple(each for each in Style if each in styles),
+            phase=self.deed.phase,
             **numbers,
         )
 
     def _senses(self, slot: str) -> Iterator[tuple[Item, Sense]]:
-        for item in self.sketch.items:
+        for item in self.deed.items:
             sense = item.sense(self.verb)
             if sense is not None and sense.slot == slot and item.slot != "until_end":
                 yield item, sense
-
-    def _use(self, slot: str, item: Item, sense: Sense | None = None) -> None:
-        self.claims.append((slot, item, sense))
 
     def _used(self, slot: str) -> set[str]:
         """Use all words for a slot; return their values."""
@@ -113,54 +134,48 @@ class Slots:
         self.claims += [(slot, item, sense) for item, sense in found]
         return {sense.value for _, sense in found}
 
-    def _part(self) -> tuple[BodyPart | None, bool]:
-        """Return the part it is about; a target is what is reached, not a part."""
-        part, has_target = None, False
-        for item in self.sketch.items:
-            if item.part is not None and item.part.name == "target":
-                self._use("target", item)
-                has_target = True
-            elif item.part is not None and part is None:
-                self._use("part", item)
-                part = item.part
-        return part, has_target
-
     def _verb(self) -> Act:
         """Return what is meant: moving to a target is reaching, moving an arm is swinging it."""
-        verb, weak = self.sketch.verb, self.sketch.says.get("weak")
-        if verb is Act.GO and self.has_target:
+        named = [(item, item.part) for item in self.deed.items if item.part is not None]
+        targets = [item for item, part in named if part.name == "target"]
+        own = [(item, part) for item, part in named if part.name != "target"][:1]
+        self.claims += [("target", item, None) for item in targets]
+        self.claims += [("part", item, None) for item, _ in own]
+        self.part = own[0][1] if own else None
+        verb, name = self.deed.verb, self.part.name if self.part else ""
+        if verb is Act.GO and targets:
             return Act.REACH
-        if verb is Act.REACH and not self.has_target:
+        if verb is Act.REACH and not targets:
             # "reach 2 m/s": nothing is reached for.
-            said = [implied_verb(item) for item in self.sketch.items if item.reading]
+            said = [implied_verb(item) for item in self.deed.items if item.reading]
             return next((each for each in said if each is not None), verb)
-        if verb is Act.LIFT and self.part is not None and self.part.name == "torso":
+        if verb is Act.LIFT and name == "torso":
             return Act.STAND  # tall: see _postures
-        limb = self.part is not None and any(word in self.part.name for word in _LIMBS)
-        return Act.SWING if verb is Act.GO and weak and limb else verb
+        is_limb = any(word in name for word in _LIMBS)
+        return Act.SWING if verb is Act.GO and self.deed.says.get("weak") and is_limb else verb
 
     def _direction(self) -> Direction | None:
         found = [(Direction(sense.value), item, sense) for item, sense in self._senses("direction")]
-        own = self.sketch.says.get("direction")
+        own = self.deed.says.get("direction")
         exact = [value for value, _, _ in found if value not in _BESIDES]
         if Direction.LEFT in exact or Direction.RIGHT in exact:
             exact = [value for value in exact if value is not Direction.SIDEWAYS]
-        is_exact = bool(exact or own)
         for value, item, sense in found:
-            if is_exact and value is Direction.IN_PLACE and own != Direction.IN_PLACE:
+            if (exact or own) and value is Direction.IN_PLACE and own != Direction.IN_PLACE:
                 self.in_place.append(item)
             elif value not in exact[1:]:
-                self._use("direction", item, sense)
-        if is_exact:
+                self.claims.append(("direction", item, sense))
+        if exact or own:
             return exact[0] if exact else Direction(own)
         named = found[0][0] if found else None
-        return None if self.verb in _TURNING and named is Direction.UP else named
+        return None if "turning" in self._is and named is Direction.UP else named
 
     def _ground(
         self, direction: Direction | None
     ) -> tuple[TerrainKind | None, float | None, Direction | None]:
         """Return what it goes over, how hard that is, and where to, as far as is said."""
-        named, hardest = self.sketch.says.get("ground"), None
+        says, hardest = self.deed.says, None
+        named, own = says.get("ground"), str(says.get("direction", ""))
         for item, sense in self._senses("ground"):
             if named not in (None, sense.value):
                 continue  # one kind of ground at a time
@@ -175,49 +190,35 @@ class Slots:
                 if not all(item.at < other.at for _, other, _ in said):
                     continue
                 self.claims = [claim for claim in self.claims if claim not in said]
-            own = str(self.sketch.says.get("direction", ""))
-            if climbs is not None and own in _NOT_AHEAD and direction == own and self.sketch.at:
+            if climbs is not None and own in _NOT_AHEAD and direction == own and self.deed.at:
                 # "reverse up the ramp": on slopes and stairs it goes ahead, and that is reported.
-                self._use("direction", Item("verb", self.sketch.at), Sense("direction", own))
+                verb = Item("verb", self.deed.at)
+                self.claims.append(("direction", verb, Sense("direction", own)))
             direction = climbs or direction
-            self._use("ground", item, sense)
+            self.claims.append(("ground", item, sense))
             named, hardest = sense.value, sense.says.get("hardest")
         return next((kind for kind in TERRAINS if kind == named), None), hardest, direction
 
     def _degree(self) -> tuple[Degree | None, str | None]:
         """Return the degree in words and its dimension, where words say so."""
-        says = self.sketch.says
-        nouns, found = list(self._senses("dimension")), list(self._senses("degree"))
-        for item, sense in (*found, *nouns):
-            self._use("degree", item, sense)
-        named = [s.says["dimension"] for _, s in found if "dimension" in s.says]
-        dimension = next(iter((*named, *(s.value for _, s in nouns))), None)
-        # Of "1 m high" the degree only says what the number measures.
-        measured = {item.end for item in self.sketch.items if item.unit}
-        found = [each for each in found if each[0].at[0] not in measured]
-        if any(sense.value == "most" and self._is_about_manner(item) for item, sense in found):
-            return None, dimension
+        says, nouns = self.deed.says, list(self._senses("dimension"))
+        found = list(self._senses("degree"))
+        claimed = (*found, *(each for each in nouns if each[0].reading is None))
+        self.claims += [("degree", item, sense) for item, sense in claimed]
+        named = [sense.says["dimension"] for _, sense in found if "dimension" in sense.says]
+        dimension = next(iter((*named, *(sense.value for _, sense in nouns))), None)
         degree = _combined([sense.value for _, sense in found])
         if degree is None and not dimension and says.get("degree"):
-            return Degree(says["degree"]), says.get("dimension", _ABOUT[self.verb])
+            return Degree(says["degree"]), says.get("dimension", self._is["about"])
         postures = {sense.value for _, sense in self._senses("posture")}
         if degree is Degree.MOST and dimension is None and postures & {Posture.LOW, Posture.HIGH}:
             dimension = "height"
         return degree, dimension or (says.get("dimension") if degree else None)
 
-    def _is_about_manner(self, most: Item) -> bool:
-        """Return whether "as possible" belongs to a manner: "as smoothly as possible"."""
-        for item in self.sketch.items:
-            sense = item.sense(self.verb)
-            if sense is not None and len(most.at) > 1 and item.end == most.at[1]:
-                posed = sense.slot == "posture" and sense.value not in (Posture.LOW, Posture.HIGH)
-                return sense.slot == "style" or posed
-        return False
-
     def _numbers(self, dimension: str | None) -> dict[str, Any]:
         """Return the numbers of the frame by slot; a second one of a kind stays unused."""
         found: dict[str, Any] = {}
-        for item in self.sketch.items:
+        for item in self.deed.items:
             reading = item.reading
             if reading is None or dimension == "energy":
                 continue  # no share of the power is measured
@@ -233,94 +234,56 @@ class Slots:
                 "amount": amount,
             }
             said = {name: new for name, new in said.items() if new is not None}
-            first = found.get("amount")
-            middle = _middle(first, amount)
-            if middle is not None and "bounds" not in found:
-                found |= {"amount": middle, "bounds": (first, amount)}
+            first: Amount | None = found.get("amount")
+            if first and amount and "bounds" not in found and _are_ends(first, amount):
+                # "at least 1 m/s and at most 3 m/s"
+                middle = (first.value + amount.value) / 2
+                found["amount"] = Amount(value=middle, unit=first.unit, rule="about")
+                found["bounds"] = (first, amount)
             elif not said or found.keys() & said.keys():
                 continue
             else:
                 found |= said
                 if amount is not None and reading.spread > 0.0:
-                    found["bounds"] = _ends(amount, reading.spread)
+                    low, high = amount.value - reading.spread, amount.value + reading.spread
+                    found["bounds"] = (
+                        Amount(value=low, unit=amount.unit, rule="at_least"),
+                        Amount(value=high, unit=amount.unit, rule="at_most"),
+                    )
                 if count is not None and reading.rule is not None:
                     # Of times, one more or less is what comes next.
-                    step = {"at_least": 1, "at_most": -1, "about": 0}[reading.rule]
-                    found["count"] = max(1, count + step * reading.is_strict)
-                    found["count_rule"] = reading.rule
-            self._use(next(iter(said)).removesuffix("_s"), item)
+                    step = _STRICTER[reading.rule] * reading.is_strict
+                    found |= {"count": max(1, count + step), "count_rule": reading.rule}
+            self.claims.append((next(iter(said)).removesuffix("_s"), item, None))
         return found
 
     def _bare(self, reading: Reading, dimension: str | None) -> tuple[Amount | None, int | None]:
         """Return what a number without a unit means together with this verb."""
-        value, unit = reading.bare or 0.0, None
-        if self.verb in _TURNING and value in table("numbers")["angles"]["bare_degrees"]:
+        value, unit, is_part = reading.bare or 0.0, None, 0 < (reading.bare or 0.0) < 1
+        if "turning" in self._is and value in table("numbers")["angles"]["bare_degrees"]:
             value, unit = math.radians(value), "rad"
-        elif self.verb in _TURNING and 0 < value < 1:  # "a half twist"
+        elif "turning" in self._is and is_part:  # "a half twist"
             unit = "turns"
         elif dimension in _UNIT_OF:
-            unit = "share" if 0 < value < 1 else _UNIT_OF[dimension]
+            unit = "share" if is_part else _UNIT_OF[dimension]
         if unit is not None:
             return Amount(value=value, unit=unit, rule=reading.rule or "about"), None
-        counted = self.verb in _COUNTED or self.sketch.says.get("gait") == "step"
-        whole = counted and value >= 1 and value == int(value)
-        return None, int(value) if whole else None
+        counted = "counted" in self._is or self.deed.says.get("gait") == "step"
+        return None, int(value) if counted and value >= 1 and value == int(value) else None
 
-    def _dimension(
-        self,
-        degree: Degree | None,
-        dimension: str | None,
-        amount: Amount | None,
-        direction: Direction | None,
-    ) -> str | None:
-        if dimension == "speed" and self.verb in _TURNING:
-            return "turning"
-        if dimension is None and amount is not None:
-            if amount.unit == "m":
-                high = self.verb in _HIGH and direction not in _LEVEL
-                return "height" if high else "distance"
-            return _DIMENSION_OF.get(amount.unit)
-        if dimension is None and degree in (Degree.LITTLE, Degree.MUCH):
-            return "distance" if self.verb in (Act.GO, Act.CIRCLE) else _ABOUT[self.verb]
-        return dimension or (_ABOUT[self.verb] if degree else None)
-
-    def _until_end(self, timed: bool) -> bool:
-        """Return whether it lasts to the end; "stay for 3 seconds" says how long instead."""
-        found = [item for item in self.sketch.items if item.slot == "until_end"]
-        self.claims += [("until_end", item, None) for item in found]
-        return bool(found or (self.sketch.says.get("until_end") and not timed))
-
-    def _styles(self) -> tuple[Style, ...]:
-        found = self._used("style")
-        return tuple(style for style in Style if style in found)
-
-    def _postures(self) -> tuple[Posture, ...]:
+    def _postures(self) -> set[str]:
         more = [sense.says.get("postures", ()) for _, sense in self._senses("posture")]
-        found = {*self.sketch.says.get("postures", ()), *(each for said in more for each in said)}
-        one = self.part is not None and self.part.name in _ONE_LEG
-        if one and self.verb in (Act.STAND, Act.BALANCE, Act.HOP):
+        found = {*self.deed.says.get("postures", ()), *(each for said in more for each in said)}
+        is_one = self.part is not None and self.part.name in _ONE_LEG
+        if is_one and self.verb in (Act.STAND, Act.BALANCE, Act.HOP):
             found.add(Posture.ONE_LEG)
-        if self.sketch.verb is Act.LIFT and self.verb is Act.STAND:
+        if self.deed.verb is Act.LIFT and self.verb is Act.STAND:
             found.add(Posture.HIGH)
-        found |= self._used("posture")
-        return tuple(each for each in Posture if each in found)
+        return found | self._used("posture")
 
 
-def _middle(first: Amount | None, other: Amount | None) -> Amount | None:
-    """Return the middle of two ends: "at least 1 m/s and at most 3 m/s"; None: they are none."""
-    if first is None or other is None or first.unit != other.unit:
-        return None
-    if {first.rule, other.rule} != {"at_least", "at_most"}:
-        return None
-    return Amount(value=(first.value + other.value) / 2, unit=first.unit, rule="about")
-
-
-def _ends(middle: Amount, spread: float) -> tuple[Amount, Amount]:
-    low, high = middle.value - spread, middle.value + spread
-    return (
-        Amount(value=low, unit=middle.unit, rule="at_least"),
-        Amount(value=high, unit=middle.unit, rule="at_most"),
-    )
+def _are_ends(one: Amount, other: Amount) -> bool:
+    return one.unit == other.unit and {one.rule, other.rule} == {"at_least", "at_most"}
 
 
 def _combined(values: list[str]) -> Degree | None:

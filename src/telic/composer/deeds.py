@@ -1,29 +1,25 @@
 """Decide which verb each clause is about, also where none is said, and what belongs to it.
 
-The result is a list of sketches (a verb with its items, one per frame) and limits. What is said of
-the body besides a deed is read here, too: "keeping the torso below 1 m" is a limit, "with your
-hands up" raises them, and "with your head down" says nothing of where to go.
+The result is a list of deeds (a verb with its items, one per frame) and limits. What is said of the
+body besides a deed is read here, too: "keeping the torso below 1 m" is a limit, "with your hands
+up" raises them, and "with your head down" says nothing of where to go.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from itertools import pairwise
-from typing import Any
 
 from telic.composer.frames import OPPOSITE, Act, Amount, Direction, Limit, LimitKind, Posture
 from telic.composer.grammar import Clause, Item
-from telic.composer.lexicon import Sense, Token, quoted
+from telic.composer.lexicon import Sense, Token, quoted, table
 from telic.composer.parts import BodyPart
+from telic.composer.slots import Deed, implied_verb
 
-_LASTING = {Act.STAND, Act.SIT, Act.LIE, Act.STAND_UP, Act.BALANCE, Act.REACH, Act.LIFT}
 _UP = {Posture.UPRIGHT, Posture.HIGH}
 _NEW = {"direction", "degree", "posture", "style", "number"}
-_LIMB_VERBS = {Act.LIFT, Act.KICK, Act.SWING}
-_OF_PARTS = {*_LIMB_VERBS, Act.STAND, Act.BALANCE, Act.HOP}
 _WAITING = {Act.STAND: "wait", Act.GO: "go", Act.TURN: "turn"}
-_UNIT_VERBS = {"m/s": Act.GO, "turns": Act.TURN, "rad": Act.TURN, "rad/s": Act.TURN}
 _TRUNK = {None, "torso", "head", "pelvis", "waist", "cart"}
 _POLE = ("pole", "poles", "tip")
 _ARMS = ("arm", "arms", "hand", "hands")
@@ -34,26 +30,13 @@ _HELD = {
 }
 
 
-@dataclass(slots=True)
-class Sketch:
-    """A verb and the items that belong to it."""
-
-    verb: Act
-    word: str
-    phase: int
-    says: dict[str, Any] = field(default_factory=dict[str, Any])
-    items: list[Item] = field(default_factory=list[Item])
-    at: tuple[int, ...] = ()
-    """places of the words of its verb; empty for a verb that was not said again"""
-
-
-class Sketches:
-    """Sketches and limits of an intent, filled clause by clause."""
+class Deeds:
+    """Deeds and limits of an intent, filled clause by clause."""
 
     def __init__(
         self, tokens: Sequence[Token], joints: Iterable[int], ignored: frozenset[str], poles: bool
     ) -> None:
-        self.all: list[Sketch] = []
+        self.all: list[Deed] = []
         self.limits: list[Limit] = []
         self.limit_claims: list[tuple[int, tuple[int, ...]]] = []
         """index of the limit and places of the words, for each way a limit was said"""
@@ -62,10 +45,11 @@ class Sketches:
         self._ignored = ignored
         self._has_pole = poles
         self._pending: list[Item] = []
+        """what was said before any verb"""
         self._phase = 0
 
     @property
-    def _last(self) -> Sketch | None:
+    def _last(self) -> Deed | None:
         return self.all[-1] if self.all else None
 
     def read(self, groups: Sequence[Sequence[Clause]]) -> None:
@@ -74,7 +58,17 @@ class Sketches:
             if self.all:
                 self._phase = self.all[-1].phase + 1
             for clause in group:
-                self._read_clause(clause, any(each.acts for each in group))
+                if clause.delay is not None:
+                    self._wait(clause, clause.delay)
+                items = [item for item in clause.items if item.limit is None]
+                for item in clause.items:
+                    if item.limit is not None:
+                        self.add_limit(item.limit, item.at, item.amount, item.part)
+                if clause.acts:
+                    self._add_verbs(items)
+                elif items:
+                    acts = any(each.acts for each in group)
+                    self._hold(items, acts or any(d.phase == self._phase for d in self.all))
         if not self.all:
             self._infer()
 
@@ -96,24 +90,6 @@ class Sketches:
             known.append(limit)
         self.limit_claims.append((known.index(limit), tuple(at)))
 
-    def _read_clause(self, clause: Clause, acts: bool) -> None:
-        if clause.delay is not None:
-            self._wait(clause, clause.delay)
-        rest: list[Item] = []
-        end = None
-        for item in clause.items:
-            if item.limit is not None:
-                self.add_limit(item.limit, item.at, item.amount, item.part)
-                end = item.end
-            elif item.slot == "degree" and len(item.at) > 1 and end == item.at[1]:
-                self.used.update(item.at)  # "as little energy as possible"
-            else:
-                rest.append(item)
-        if clause.acts:
-            self._add_verbs(rest)
-        elif rest:
-            self._hold(rest, acts or any(each.phase == self._phase for each in self.all))
-
     def _wait(self, clause: Clause, delay: Item) -> None:
         """Read "after 3 seconds": so long what was said before is done, or nothing.
 
@@ -127,13 +103,13 @@ class Sketches:
             clause.items.remove(verbs[1])
         else:
             verb = Act.GO if delay.unit == "m" else implied_verb(delay) or Act.STAND
-            self.all.append(Sketch(verb, _WAITING[verb], self._phase, {}, [delay]))
+            self.all.append(Deed(verb, _WAITING[verb], self._phase, {}, [delay]))
         self._phase = self.all[-1].phase + 1
 
     # ---- clauses with a verb
 
     def _add_verbs(self, items: Sequence[Item]) -> None:
-        """Start a sketch per verb; what stands before the first verb belongs to it."""
+        """Start a deed per verb; what stands before the first verb belongs to it."""
         said = [item for item in items if item.slot == "verb"]
         verbs = _merged(said, self._tokens)
         loose = [item for item in items if item.slot != "verb"]
@@ -145,23 +121,28 @@ class Sketches:
             self._attach(loose)
             return
         places = [item.at[0] for item in verbs]
-        for k, verb in enumerate(verbs):
-            begin = -1 if k == 0 else places[k]
-            end = places[k + 1] if k + 1 < len(verbs) else len(self._tokens)
-            own = [item for item in loose if begin <= _bound_at(item, places) < end]
+        for verb, begin, end in zip(
+            verbs, [-1, *places[1:]], [*places[1:], len(self._tokens)], strict=True
+        ):
+            # Of "in one jump" the number belongs to the verb behind it.
+            at = {
+                id(i): i.end if i.slot == "number" and i.end in places else i.at[0] for i in loose
+            }
+            own = [item for item in loose if begin <= at[id(item)] < end]
             held = [] if _is_of_limb(verb.senses[0]) else _held_apart(own)
             self._start(verb, [item for item in own if item not in held])
             if _is_raised(held):
                 self._raise(held)
 
-    def _start(self, verb: Item, items: Sequence[Item]) -> None:
-        if verb.says("sequel") and any(each.phase == self._phase for each in self.all):
+    def _start(self, verb: Item, items: Sequence[Item], act: Act | None = None) -> None:
+        """Add a deed; `act` is what a verb that keeps something means there."""
+        says = {"until_end": True} if act else dict(verb.senses[0].says)
+        if says.get("sequel") and any(each.phase == self._phase for each in self.all):
             self._phase += 1
         self.used.update(verb.at)
-        loose = [*self._pending, *items]
-        word, says = self._words(verb), dict(verb.senses[0].says)
-        self.all.append(Sketch(verb.act, word, self._phase, says, loose, verb.at))
-        self._pending = []
+        act = act or Act(verb.senses[0].value)
+        loose, self._pending = [*self._pending, *items], []
+        self.all.append(Deed(act, self._words(verb), self._phase, says, loose, verb.at))
 
     def _words(self, item: Item) -> str:
         return " ".join(self._tokens[place].word for place in item.at)
@@ -171,17 +152,17 @@ class Sketches:
     def _raise(self, items: Sequence[Item]) -> None:
         """Read "with your hands up": that is to raise them, meanwhile."""
         raised = next(item for item in items if Posture.HIGH in _postures([item]))
-        self._start(_kept(raised, Act.LIFT), [item for item in items if item is not raised])
+        self._start(raised, [item for item in items if item is not raised], Act.LIFT)
 
     def _attach(self, items: list[Item]) -> None:
-        """Give a clause without a verb to the sketch before it, or to the one to come."""
+        """Give a clause without a verb to the deed before it, or to the one to come."""
         last = self._last
         if last is None or not items:
             self._pending += items
             return
         phase = None
         if last.phase < self._phase:
-            new = _NEW | ({"part"} if last.verb in _OF_PARTS else set[str]())
+            new = _NEW | ({"part"} if "parts" in table("acts")[last.verb] else set[str]())
             phase = self._phase if any(item.slot in new for item in items) else None
         else:
             new, old = (_directions(each, last.verb) for each in (items, last.items))
@@ -191,7 +172,7 @@ class Sketches:
             last.items += items
         else:  # the same verb again in another way: "walk forward, then backward"
             says = {key: value for key, value in last.says.items() if key in ("gait", "weak")}
-            self.all.append(Sketch(last.verb, last.word, phase, says, items))
+            self.all.append(Deed(last.verb, last.word, phase, says, items))
             self._phase = phase
 
     def _hold(self, items: list[Item], acts: bool) -> None:
@@ -205,39 +186,34 @@ class Sketches:
             else:
                 self._attach(self._of_whole(self._body_limits(items, acts, None)))
             return
+        is_lasting = last is not None and "lasting" in table("acts")[last.verb]
         is_pole = _is_pole(part) or (self._has_pole and part is None and bool(postures & _UP))
-        if part == "target":
-            self._start(_kept(holder, Act.REACH), others)
+        is_rate = any(item.unit in ("m/s", "rad/s") for item in others)
+        if part == "target" or (is_rate and not acts and not is_pole):
+            self._start(holder, others, Act.REACH)  # "maintain 1 m/s"
         elif is_pole and last and last.verb is Act.BALANCE and last.phase >= self._phase:
-            self._go_on(last, holder, others)
+            self._prolong(last, holder, others)
         elif is_pole:
-            self._start(_kept(holder, Act.BALANCE), others)
+            self._start(holder, others, Act.BALANCE)
         elif part not in _TRUNK and Posture.HIGH in postures:
-            self._start(_kept(holder, Act.LIFT), others)
-        elif not acts and any(item.unit in ("m/s", "rad/s") for item in others):
-            self._start(_kept(holder, Act.REACH), others)  # "maintain 1 m/s"
-        elif acts:
-            self._hold_meanwhile(holder, others)
-        elif last is not None and last.verb in _LASTING and not postures:
-            self._go_on(last, holder, others)
+            self._start(holder, others, Act.LIFT)
+        elif acts:  # what is kept while something is done: "keeping the torso low"
+            before = len(self.limits)
+            others = self._body_limits(others, True, holder)
+            whole = self._of_whole(others)
+            if len(self.limits) > before or not all(map(_says_how_long, whole)):
+                self.used.update(holder.at)
+                self._attach(whole)
+            elif len(whole) == len(others) and last is not None and is_lasting:
+                self._prolong(last, holder, others)  # "lie down and stay there"
+            elif len(whole) == len(others):  # after a movement: end standing
+                self._start(holder, others, Act.STAND)
+        elif last is not None and is_lasting and not postures:
+            self._prolong(last, holder, others)
         else:
-            self._start(_kept(holder, Act.STAND), self._body_limits(others, acts, holder))
+            self._start(holder, self._body_limits(others, acts, holder), Act.STAND)
 
-    def _hold_meanwhile(self, holder: Item, items: list[Item]) -> None:
-        """Read what is kept while something is done: "keeping the torso low"."""
-        before, last = len(self.limits), self._last
-        others = self._body_limits(items, True, holder)
-        whole = self._of_whole(others)
-        if len(self.limits) > before or any(not _says_how_long(item) for item in whole):
-            self.used.update(holder.at)
-            self._attach(whole)
-        elif len(whole) == len(others):
-            if last is not None and last.verb in _LASTING:  # "lie down and stay there"
-                self._go_on(last, holder, others)
-            else:  # after a movement: end standing
-                self._start(_kept(holder, Act.STAND), others)
-
-    def _go_on(self, last: Sketch, holder: Item, items: list[Item]) -> None:
+    def _prolong(self, last: Deed, holder: Item, items: list[Item]) -> None:
         last.says["until_end"] = True
         last.items += items
         self.used.update(holder.at)
@@ -245,8 +221,8 @@ class Sketches:
     def _of_whole(self, items: list[Item]) -> list[Item]:
         """Leave unread how a part is held, unless the deed is that part's own.
 
-        A posture is judged of the trunk alone: "with straight legs" is no straight line. The part
-        goes with what is said of it, so that both are reported together.
+        A posture is judged of the trunk alone: "with straight legs" is not a straight line. The
+        part goes with what is said of it, so that both are reported together.
         """
         last, name = self._last, _part_in(items)
         if last is not None and _is_of_limb(Sense("verb", last.verb, last.says)):
@@ -271,11 +247,10 @@ class Sketches:
         taken: list[Item] = []
         for item in items:
             kind = _held_kind(item, name, acts)
-            if kind is None and not (taken and _completes(item, taken[-1])):
-                continue
+            if kind is None and not (taken and any(sense.value == "most" for sense in item.senses)):
+                continue  # "as low as possible" is one limit
             taken.append(item)
             self.used.update(item.at)
-            # Of "0.5 m high" and "as upright as possible" one word makes the limit.
             if kind is not None and (item in heights or not heights):
                 around = [each.at for each in (holder, *part, item) if each is not None]
                 amount = item.reading.amount if item.reading else None
@@ -289,45 +264,22 @@ class Sketches:
         """Give a verb to an intent without one: "forward, fast", "upright", "don't fall"."""
         # "lower your left arm" is not to stand low, and of "lean forward" the verb is unknown.
         read = self.used | {place for item in self._pending for place in item.at}
-        unknown = self._unknown(read)
         limbs = any(i.part is not None and i.part.name not in _TRUNK for i in self._pending)
-        for item in self._pending if not limbs and not unknown else ():
-            verb = implied_verb(item)
-            if verb is not None:
-                self.all.append(Sketch(verb, self._words(item), 0, {}, self._pending))
+        for item in self._pending if not limbs and not self._unknown(read) else ():
+            if (verb := implied_verb(item)) is not None:
+                self.all.append(Deed(verb, self._words(item), 0, {}, self._pending))
                 return
-        words = [token.word for token in self._tokens]
-        known = [k for k, word in enumerate(words) if word not in self._ignored]
-        firsts = [k for j, k in pairwise([-1, *known]) if j < 0 or _ends_clause(self._tokens[j])]
-        firsts = {k for k in firsts if not _ends_clause(self._tokens[k])}
+        tokens = self._tokens
+        ends = [token.silent or token.word in ("and", "then", "but") for token in tokens]
+        known = [k for k, token in enumerate(tokens) if token.word not in self._ignored]
+        firsts = {k for j, k in pairwise([-1, *known]) if (j < 0 or ends[j]) and not ends[k]}
         if self.limits and not firsts & self._unknown(self.used):  # not "and dance"
-            self.all.append(Sketch(Act.STAND, self.limits[0].words, 0, {}, self._pending))
+            self.all.append(Deed(Act.STAND, self.limits[0].words, 0, {}, self._pending))
 
     def _unknown(self, read: set[int]) -> set[int]:
         """Return the places of words that are neither read nor ignored."""
-        words = [k for k, token in enumerate(self._tokens) if not token.silent]
-        return {k for k in words if k not in read and self._tokens[k].word not in self._ignored}
-
-
-def implied_verb(item: Item) -> Act | None:
-    """Return the verb a word implies where there is none."""
-    if item.unit is not None:
-        return _UNIT_VERBS.get(item.unit)
-    sense = item.sense()
-    if sense is None:
-        return None
-    if sense.slot == "direction":
-        if sense.value in (Direction.CLOCKWISE, Direction.COUNTERCLOCKWISE):
-            return Act.TURN
-        still = sense.value in (Direction.IN_PLACE, Direction.UP, Direction.DOWN)
-        return None if still else Act.GO
-    if sense.slot == "posture":
-        return Act.STAND
-    return Act.GO if sense.says.get("dimension") in ("speed", "distance") else None
-
-
-def _ends_clause(token: Token) -> bool:
-    return token.silent or token.word in ("and", "then", "but")
+        words = {k for k, token in enumerate(self._tokens) if not token.silent} - read
+        return {k for k in words if self._tokens[k].word not in self._ignored}
 
 
 # -------------------------------------------------------------------------- verbs of one clause
@@ -335,8 +287,9 @@ def _ends_clause(token: Token) -> bool:
 
 def _merged(verbs: list[Item], tokens: Sequence[Token]) -> list[Item]:
     """Return the verbs of a clause that are meant: "keep running" and "move by hopping" are one."""
-    kept = [item for item in verbs if not item.says("holder") and not item.says("weak")]
-    kept = [item for item in kept if not _is_landing(item)] or kept[:1]
+    landings = [item for item in verbs if item.act is Act.STAND and item.says("sequel")]
+    strong = [item for item in verbs if not item.says("holder") and not item.says("weak")]
+    kept = [item for item in strong if item not in landings] or strong[:1]
     first, *others = kept or [item for item in verbs if item.is_acting][:1]
     rest: list[Item] = []
     for item in others:
@@ -347,11 +300,13 @@ def _merged(verbs: list[Item], tokens: Sequence[Token]) -> list[Item]:
         elif item.senses != first.senses and not (first.act is Act.STOP and not item.says("turns")):
             rest.append(item)
     helping = [item for item in verbs if item not in kept]
-    added = {"until_end": True} if any(item.says("holder") for item in helping) else {}
-    if any(_is_landing(item) for item in helping):
-        added["sequel"] = True
     sense = first.senses[0]
-    return [replace(first, senses=(replace(sense, says={**sense.says, **added}),)), *rest]
+    says = dict(sense.says)
+    if any(item.says("holder") for item in helping):
+        says["until_end"] = True
+    if any(item in landings for item in helping):
+        says["sequel"] = True
+    return [replace(first, senses=(replace(sense, says=says),)), *rest]
 
 
 def _fused(one: Item, other: Item, between: Sequence[str]) -> Item | None:
@@ -374,24 +329,9 @@ def _fused(one: Item, other: Item, between: Sequence[str]) -> Item | None:
     return Item("verb", (*one.at, *other.at), (Sense("verb", str(value), says),))
 
 
-def _kept(item: Item, verb: Act) -> Item:
-    """Return a verb that keeps something as what it means there: "keep" a pole is balance it."""
-    sense = replace(item.senses[0], value=str(verb), says={"until_end": True})
-    return replace(item, senses=(sense,))
-
-
-def _is_landing(item: Item) -> bool:
-    return item.act is Act.STAND and item.says("sequel")
-
-
-def _bound_at(item: Item, verbs: Sequence[int]) -> int:
-    """Return the place that decides which verb an item belongs to: of "in one jump" the jump's."""
-    return item.end if item.slot == "number" and item.end in verbs else item.at[0]
-
-
 def _is_of_limb(verb: Sense) -> bool:
     """Return whether a verb moves parts of the body: "lift", and "move" where a part is named."""
-    return verb.value in _LIMB_VERBS or bool(verb.says.get("weak"))
+    return "limb" in table("acts")[verb.value] or bool(verb.says.get("weak"))
 
 
 def _directions(items: Sequence[Item], verb: Act) -> list[Direction]:
@@ -450,13 +390,6 @@ def _held_kind(item: Item, part: str | None, acts: bool) -> LimitKind | None:
     if sense.value == Direction.IN_PLACE:
         return LimitKind.NO_DRIFT
     return LimitKind.KEEP_HEIGHT if sense.value == Direction.UP and part is not None else None
-
-
-def _completes(item: Item, before: Item) -> bool:
-    """Return whether a degree only completes what is kept: "as upright as possible", "1 m high"."""
-    if item.slot != "degree" or before.end not in item.at:
-        return False
-    return before.reading is not None or any(sense.value == "most" for sense in item.senses)
 
 
 def _is_height(item: Item, part: str | None) -> bool:
