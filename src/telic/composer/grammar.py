@@ -261,7 +261,8 @@ class _Scanner:
     def _number(self, reading: Reading, phrase: Item | None) -> list[Item]:
         """Return a number: "three legs" counts no hops, "20 feet" gone are a length."""
         end, part = reading.end, self._parts.get(reading.end)
-        if reading.count and self._words[end : end + 1] == ["as"]:
+        is_equal = reading.count and self._words[end : end + 1] == ["as"]
+        if is_equal and self._phrase(end) is None:
             equative = self._equative(end)
             if not equative or equative[0].slot == "join":  # "three times as high"
                 after = equative[0].end if equative else end + 2
