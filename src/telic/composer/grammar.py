@@ -281,7 +281,7 @@ class _Scanner:
         """Add the word that says what a number measures: "1 m high"."""
         after = self._phrase(number.end)
         senses = after.senses if after is not None else ()
-        about = [sense.says.get("dimension") for sense in senses if sense.slot == "degree"]
+        about = [str(sense.says.get("dimension")) for sense in senses if sense.slot == "degree"]
         about = [each for each in about if each in _MEASURED.get(number.unit or "", ())]
         if after is None or not about:
             return number

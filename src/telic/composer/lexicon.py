@@ -285,9 +285,12 @@ def _forms(nodes: _Nodes, inflected: bool) -> Iterator[_Nodes]:
 
 def _first_words(nodes: _Nodes) -> set[str]:
     """Return the words a pattern can begin with."""
-    if not nodes or isinstance(nodes[0], str):
-        return {*nodes[:1]}
-    return {word for option in nodes[0] for word in _first_words((*option, *nodes[1:]))}
+    if not nodes:
+        return set()
+    first, *rest = nodes
+    if isinstance(first, str):
+        return {first}
+    return {word for option in first for word in _first_words((*option, *rest))}
 
 
 def _words(nodes: _Nodes) -> Iterator[str]:

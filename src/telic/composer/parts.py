@@ -111,7 +111,7 @@ def bodies_of(query: frozenset[str], noun: str, spec: EnvSpec) -> tuple[str, ...
     robot = re.split(r"-v\d+$", spec.id)[0]
     robot = parts["same"].get(robot, robot)
     if robot in parts["robots"]:
-        known = sorted(parts["nouns"], key=len, reverse=True)
+        known: list[str] = sorted(parts["nouns"], key=len, reverse=True)
         nouns, rows = {noun}, list[tuple[set[str], list[str]]]()
         for key, bodies in parts["robots"][robot].items():
             own = next(each for each in known if key.endswith(each))
