@@ -293,7 +293,7 @@ def test_g17_asks_for_disk_gpu_and_probe(study, candidate):
 def test_g18_wants_a_clean_tree_at_the_base(study, candidate):
     root = study.folder.root
     (root / "new.py").write_text("")
-    assert gate(study, candidate, "G18").why == "new.py has changes that are in no commit"
+    assert gate(study, candidate, "G18").why == "new.py has uncommitted changes"
     subprocess.run(["git", "add", "new.py"], cwd=root, check=True)
     subprocess.run(["git", "commit", "-qm", "more"], cwd=root, check=True)
     assert gate(study, candidate, "G18").why == "its tree has not been made"
@@ -311,7 +311,7 @@ def test_g18_wants_the_worktree_exactly_as_made(study):
     assert (tree / "reward.py").read_text().startswith("weight = 2")
     assert gate(study, name, "G18").passed
     (tree / "reward.py").write_text("weight = 3\n")
-    assert "reward.py is not what it was" in gate(study, name, "G18").why
+    assert "reward.py has changed since" in gate(study, name, "G18").why
 
 
 @pytest.mark.parametrize("mode", ["file", "protocol", "metric"])
@@ -334,7 +334,7 @@ def test_g20_wants_a_confirmed_command_without_a_shell(study, candidate):
     adapt(study, {"commands": {"train": {"argv": ["bash", "-c", "python train.py && rm x"]}}})
     assert "hide the command in a shell string" in gate(study, candidate, "G20").why
     adapt(study, {"commands": {"train": {"argv": ["python", "train.py", "{checkpoint}"]}}})
-    assert "Nobody said what {checkpoint}" in gate(study, candidate, "G20").why
+    assert "{checkpoint} of the command has no value" in gate(study, candidate, "G20").why
     adapt(study, {"commands": {"train": None}})
     assert "no command that trains" in gate(study, candidate, "G20").why
 

@@ -109,7 +109,7 @@ VERBS = {
     "audit RUN": "",
     "audit CANDIDATE": "--finding fine --no-exploit",
     "audit": "CANDIDATE",
-    "audit --episodes 10": "CANDIDATE --checkpoint train.py --parameter mass=1:0.5..2 --seeds 1-3",
+    "audit --worst 0": "CANDIDATE --results RESULTS",
     "decide": "CANDIDATE reject --because x",
     "decide CANDIDATE": "revert --because x",
     "report": "",
@@ -153,6 +153,7 @@ def test_no_verb_but_run_starts_a_process_opens_a_socket_or_imports_a_framework(
     draft.write_text("title: idea\nkind: config\n")
     names = {"CANDIDATE": candidate, "RUN": finished.run, "SAMPLE": str(sample)}
     names["DRAFT"] = str(draft)
+    names["RESULTS"] = str(draft)
     lines = [
         " ".join(names.get(word, word) for word in f"{verb} {words}".split())
         for verb, words in VERBS.items()

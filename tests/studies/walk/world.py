@@ -69,7 +69,7 @@ class World:
     def start(self, attempt) -> dict:
         """Start a run that has ended, or hangs, or is gone, before anybody looks."""
         folder = attempt.run_folder
-        claim = {"nonce": attempt.nonce, "at": supervisor.now(), **supervisor.identity(os.getpid())}
+        claim = {"nonce": attempt.nonce, "at": supervisor.now(), **supervisor.identity()}
         how = self.luck.choices(
             ("finished", "hangs", "vanished", "failed", "unreadable", "silent"), self.ODDS
         )[0]

@@ -1,4 +1,4 @@
-"""What a person or agent asks to launch, and one attempt at it: the study now, and the command.
+"""A launch request, and one attempt at it: a snapshot of the study and the exact command.
 
 What cannot be read raises a TelicError, which makes the gates that asked for it fail with its
 message; the others are evaluated all the same.
@@ -49,7 +49,8 @@ from telic.studies.study import Study
 ARTEFACTS = "artefacts"
 """folder inside the run folder that belongs to the training; {run_dir} of its command"""
 SMOKE_TIMEOUT_S = 300.0
-_AGAIN = (RunStatus.ABORTED, RunStatus.LOST)
+LAUNCHING = (CandidateStatus.VALIDATED, CandidateStatus.LAUNCHED, CandidateStatus.ACCEPTED)
+"""statuses in which a run of a candidate may start"""
 _GRACE_S = 30.0
 _REMOTE_GRACE_S = 90.0
 """further seconds in which a job on another machine may end, and Slurm warn it of its limit"""
@@ -88,7 +89,7 @@ def check_words(execute: bool, confirm: str | None) -> None:
     if execute != (confirm is not None):
         raise StudyError(
             "E_CONFIRM",
-            "A start has to be asked for and confirmed; nothing was started.",
+            "A start has to be requested and confirmed; nothing was started.",
             hint=f"To start it: --confirm {TOKEN}.",
         )
 
@@ -96,32 +97,26 @@ def check_words(execute: bool, confirm: str | None) -> None:
 def next_request(
     study: Study, candidate: str, phase: str | None = None, seed: int | None = None
 ) -> LaunchRequest:
-    """Fill in what was left open: the phase the candidate is in, and its first seed without a run.
+    """Fill in the phase of the candidate and its first seed without a run.
 
     Raises UnknownName for an unknown candidate or phase, StudyError E_NO_SEED.
     """
-    standing = study.candidate_state(candidate)
-    wanted = standing.phase or PHASES[0] if phase is None else phase
+    wanted = phase or study.candidate_state(candidate).phase or PHASES[0]
     chosen: Phase | None = next((known for known in PHASES if known == wanted), None)
     if chosen is None:
         raise UnknownName("phase", wanted, list(PHASES))
     if seed is None:
         tried = study.state.runs_of(candidate, chosen).values()
-        busy = {run.seed for run in tried if run.status not in _AGAIN}
+        again = (RunStatus.ABORTED, RunStatus.LOST)
+        busy = {run.seed for run in tried if run.status not in again}
         seed = min(study.planned_seeds(candidate, chosen) - busy, default=None)
     if seed is None:
         raise StudyError(
             "E_NO_SEED",
             f"Every seed of {chosen} has a run.",
-            hint="Go on with telic study next, or name a seed with --seed.",
+            hint="Continue with telic study next, or name a seed with --seed.",
         )
     return LaunchRequest(candidate, chosen, seed)
-
-
-def _steps_of(contract: Contract, plan: Plan, phase: Phase) -> int | None:
-    """Return how many steps one run of a phase trains."""
-    share = contract.phase_share(phase, plan.steps)
-    return None if plan.steps is None else max(1, round(plan.steps * share))
 
 
 def reservation_of(contract: Contract, plan: Plan, phase: Phase) -> Amounts:
@@ -131,9 +126,8 @@ def reservation_of(contract: Contract, plan: Plan, phase: Phase) -> Amounts:
     share = shares[phase] / total if total else 1.0
     whole: dict[str, float] = plan.est.model_dump(include=set(RESOURCES), exclude_none=True)
     amounts = {name: amount * min(1.0, share) for name, amount in whole.items()}
-    steps = _steps_of(contract, plan, phase)
-    if steps is not None:
-        amounts["env_steps"] = steps
+    if plan.steps is not None:
+        amounts["env_steps"] = max(1, round(plan.steps * shares[phase]))
     return Amounts.model_validate({**amounts, "launches": 1})
 
 
@@ -144,20 +138,16 @@ def launcher_is_confirmed(adapter: Adapter) -> bool:
     return is_confirmed or not adapter.launcher.options.get("probe")
 
 
-LAUNCHING = (CandidateStatus.VALIDATED, CandidateStatus.LAUNCHED, CandidateStatus.ACCEPTED)
-"""statuses in which a run of a candidate may start"""
-
-
 class LaunchAttempt:
-    """One moment of a study, seen by one launch request; each question is answered once.
+    """A snapshot of a study for one launch request; each question is answered once.
 
     Args:
-        study: looked at once; what is written later changes nothing of what was evaluated.
-        request: what is to be launched.
-        run_id: the name the run would get.
-        nonce: what tells this attempt from every other.
-        processes: whether the driver and the probe may be asked, which starts programs.
-        is_final: whether this is the look right before the start, when the tree must be there.
+        study: later entries change nothing of what was evaluated.
+        request: the run to launch.
+        run_id: the name of the run.
+        nonce: identifies this attempt.
+        processes: whether the GPU driver and the probe may be started.
+        is_final: whether this is the last check before the start, when the tree must exist.
     """
 
     def __init__(
@@ -177,6 +167,7 @@ class LaunchAttempt:
         self.processes = processes
         self.is_final = is_final
         self.now = utc_now()
+        self.run_folder = study.folder.run(run_id)
 
     @property
     def adapter(self) -> Adapter:
@@ -188,7 +179,7 @@ class LaunchAttempt:
         """The candidate on disk."""
         return self.study.candidate(self.request.candidate)
 
-    @cached_property
+    @property
     def held(self) -> CandidateState:
         """The candidate in the ledger."""
         held = self.study.state.candidates.get(self.request.candidate)
@@ -201,17 +192,10 @@ class LaunchAttempt:
         """V01 to V16, run again."""
         return check_candidate(self.study, self.request.candidate, LAUNCHING)
 
-    # ------------------------------------------------------------------ the command
-
     @cached_property
     def tree(self) -> Path:
-        """Where it runs."""
+        """The working tree of the run."""
         return tree_of(self.study.folder, self.candidate)
-
-    @cached_property
-    def run_folder(self) -> Path:
-        """The folder of the run."""
-        return self.study.folder.run(self.run_id)
 
     @cached_property
     def spec(self) -> CommandSpec:
@@ -226,15 +210,14 @@ class LaunchAttempt:
             )
         return spec
 
-    @cached_property
+    @property
     def overrides(self) -> dict[str, Any]:
         """Parameters that this run sets."""
-        changes = self.candidate.change.overrides
-        return {name: override.to for name, override in changes.items()}
+        return {name: each.to for name, each in self.candidate.change.overrides.items()}
 
     @cached_property
     def gpus(self) -> tuple[int, ...]:
-        """GPUs that this run takes: the wanted one, or the first that no live run has."""
+        """GPUs of this run: the requested one, or the first without a live run."""
         wanted = self.request.gpu if self.request.gpu is not None else self.candidate.isolation.gpu
         if wanted is not None:
             return (wanted,)
@@ -243,14 +226,20 @@ class LaunchAttempt:
         return tuple(gpu for gpu in self.study.contract.hardware.gpus if gpu not in taken)[:1]
 
     @cached_property
+    def reservation(self) -> Amounts:
+        """The budget that is reserved for it."""
+        return reservation_of(self.study.contract, self.candidate.plan, self.request.phase)
+
+    @cached_property
     def command(self) -> Command:
         """The exact arguments."""
+        steps = self.reservation.env_steps
         values = Values(
             seed=self.request.seed,
             run_dir=self.run_folder / ARTEFACTS,
             overrides=self.overrides,
             device="cuda:0" if self.gpus else "cpu",
-            steps=_steps_of(self.study.contract, self.candidate.plan, self.request.phase),
+            steps=int(steps) if steps is not None and self.candidate.plan.steps else None,
             nproc=int(self.adapter.launcher.options.get("nproc") or len(self.gpus) or 1),
             nonce=self.nonce,
         )
@@ -286,30 +275,32 @@ class LaunchAttempt:
             network_approved=self.network_approved,
         )
 
-    # ------------------------------------------------------------------ what starts it
+    @cached_property
+    def machine(self) -> Machine:
+        """The facts of this machine."""
+        hardware = self.study.contract.hardware
+        wants_gpus = bool(self.gpus) or hardware.min_free_gpu_gb is not None
+        return look(self.study.root, at_gpus=self.processes and wants_gpus)
+
+    # ------------------------------------------------------------------ the start
 
     @property
-    def is_remote(self) -> bool:
-        """Whether a launcher other than `local` takes the command to where it runs."""
-        return self.adapter.launcher.kind != "local"
-
-    @cached_property
     def timeout_s(self) -> float | None:
         """Seconds after which the training is stopped."""
         if self.request.phase == "smoke":
             return min(self.command.timeout_s or SMOKE_TIMEOUT_S, SMOKE_TIMEOUT_S)
         return self.command.timeout_s
 
-    @cached_property
+    @property
     def _grace_s(self) -> float:
         return float(self.adapter.launcher.options.get("grace_s", _GRACE_S))
 
     @cached_property
     def job(self) -> PlacedJob | None:
-        """The job and its place, without secrets; None for a run of this machine."""
-        if not self.is_remote:
-            return None
+        """The job and its place, without secrets; None for a run on this machine."""
         kind, options = self.adapter.launcher.kind, self.adapter.launcher.options
+        if kind == "local":
+            return None
         asks = {**options.get("sbatch", {}), "no-requeue": True} if kind == "slurm" else options
         limit_s = self.timeout_s and self.timeout_s + self._grace_s + _REMOTE_GRACE_S
         place = JobPlace(
@@ -327,31 +318,26 @@ class LaunchAttempt:
 
     @property
     def launcher_problems(self) -> tuple[str, ...]:
-        """What of the adapter's launcher a run may not ask for."""
-        asked = self.adapter.launcher.options.get("sbatch", {})
+        """Options of the adapter's launcher that a run may not have."""
         return tuple(
             f"--{name} is not a directive that a run may carry"
-            for name in asked
+            for name in self.adapter.launcher.options.get("sbatch", {})
             if name not in _SBATCH
         )
 
     @cached_property
     def steps(self) -> tuple[RunStep, ...]:
         """The training and the evaluations after it, where they are to run."""
-        command = self.command
+        command, artefacts = self.command, self.run_folder / ARTEFACTS
+        device, study = "cuda:0" if self.gpus else "cpu", self.study
         train = RunStep(name="train", folder=".", argv=command.argv, cwd=str(command.cwd))
         evaluations = plan_evaluations(
-            self.adapter,
-            self.study.protocol,
-            self.request.phase,
-            self.run_folder / ARTEFACTS,
-            self.tree,
-            "cuda:0" if self.gpus else "cpu",
+            self.adapter, study.protocol, self.request.phase, artefacts, self.tree, device
         )
         steps = (train, *evaluations)
-        return tuple(map(self._elsewhere, steps)) if self.is_remote else steps
+        return steps if self.job is None else tuple(map(self._placed, steps))
 
-    def _elsewhere(self, step: RunStep) -> RunStep:
+    def _placed(self, step: RunStep) -> RunStep:
         """Return the step that runs another one at the launcher's place, with its time limit."""
         words = ["env", *(f"{name}={value}" for name, value in step.env.items())]
         if self.timeout_s:  # counted from its start, not from its place in a queue
@@ -363,7 +349,7 @@ class LaunchAttempt:
     @property
     def order(self) -> dict[str, Any]:
         """cmd.json: what the supervisor runs; enough to start the run again by hand."""
-        glob, is_remote = self.adapter.outputs.checkpoint_glob, self.is_remote
+        glob, is_remote = self.adapter.outputs.checkpoint_glob, self.job is not None
         return {
             "nonce": self.nonce,
             "argv": list(self.command.argv),
@@ -390,19 +376,7 @@ class LaunchAttempt:
     def variables(self) -> dict[str, str]:
         """The whole environment of the supervisor, with secrets; never written to a file."""
         variables, changed = self.environment.variables, self.environment.changed
-        if self.is_remote:  # the job itself gets what is changed; its driver needs the network
+        if self.job is not None:  # the job itself gets the changes; its driver needs the network
             variables = {name: x for name, x in variables.items() if name not in changed}
         seal = seal_key(signing_key(self.study.root), self.nonce)
         return {**variables, supervisor.SEAL_VARIABLE: seal}
-
-    @cached_property
-    def reservation(self) -> Amounts:
-        """What is held for it."""
-        return reservation_of(self.study.contract, self.candidate.plan, self.request.phase)
-
-    @cached_property
-    def machine(self) -> Machine:
-        """What this machine offers."""
-        hardware = self.study.contract.hardware
-        wants_gpus = bool(self.gpus) or hardware.min_free_gpu_gb is not None
-        return look(self.study.root, at_gpus=self.processes and wants_gpus)

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from telic.studies.canonical import content_hash
-from telic.studies.documents.adapter import Activate, Adapter, CommandSpec
+from telic.studies.documents.adapter import Adapter, CommandSpec
 from telic.studies.errors import InvalidDocument
 
 REDACTED = "[redacted]"
@@ -38,8 +38,6 @@ _SHAPES = re.compile(
 # Paths and dotted or dashed names are judged piece by piece, or every long path would be hidden.
 _PIECE = re.compile(r"[A-Za-z0-9+]{20,}")
 _LEAST_BITS = 4.0  # per character; a hexadecimal digest has at most 4.0, English words about 3.5
-_LEAST_HEX = 32
-_HEX = re.compile(r"[0-9a-fA-F]+")
 
 
 def is_secret_name(name: str) -> bool:
@@ -47,18 +45,20 @@ def is_secret_name(name: str) -> bool:
     return name.upper() not in _NOT_SECRET and _NAME.search(name) is not None
 
 
-def redact_text(text: str) -> str:
-    """Return the text with everything replaced that looks like a key, a token or a password."""
-
-    def hidden(piece: re.Match[str]) -> str:
-        return REDACTED if _is_mixed(piece[0]) or _is_digest(piece[0]) else piece[0]
-
-    return _PIECE.sub(hidden, redact_keys(text))
-
-
 def redact_keys(text: str) -> str:
     """Return the text without keys of a known shape; digests and code stay as they are."""
     return _SHAPES.sub(REDACTED, text)
+
+
+def redact_text(text: str) -> str:
+    """Return the text without anything that looks like a key, a token or a password."""
+
+    def hidden(piece: re.Match[str]) -> str:
+        # Many keys look like a digest; hiding one too many costs less than showing a key.
+        is_digest = re.fullmatch(r"[0-9a-fA-F]{32,}", piece[0]) is not None
+        return REDACTED if is_digest or _is_random(piece[0]) else piece[0]
+
+    return _PIECE.sub(hidden, redact_keys(text))
 
 
 def redact_environment(environment: Mapping[str, str]) -> dict[str, str]:
@@ -71,15 +71,10 @@ def redact_environment(environment: Mapping[str, str]) -> dict[str, str]:
 
 def has_secret(text: str) -> bool:
     """Return whether the text holds a key or a token; digests do not count."""
-    return _SHAPES.search(text) is not None or any(map(_is_mixed, _PIECE.findall(text)))
+    return _SHAPES.search(text) is not None or any(map(_is_random, _PIECE.findall(text)))
 
 
-def _is_digest(piece: str) -> bool:
-    # Many keys look like the digest of a file; hiding one too many costs less than showing a key.
-    return len(piece) >= _LEAST_HEX and _HEX.fullmatch(piece) is not None
-
-
-def _is_mixed(piece: str) -> bool:
+def _is_random(piece: str) -> bool:
     """Return whether a piece looks drawn at random: many kinds of characters, evenly used."""
     if not all(re.search(kind, piece) for kind in ("[a-z]", "[A-Z]", "[0-9]")):
         return False
@@ -87,7 +82,7 @@ def _is_mixed(piece: str) -> bool:
     return -sum(share * math.log2(share) for share in shares) >= _LEAST_BITS
 
 
-# Nothing listens on the discard port: whoever honours proxies fails at once instead of waiting.
+# Nothing listens on the discard port: programs that honour proxies fail at once.
 _CLOSED = "http://127.0.0.1:9"
 _PROXIES = ("http_proxy", "https_proxy", "all_proxy", "ftp_proxy")
 
@@ -113,24 +108,23 @@ OFFLINE: dict[str, str] = {
     "no_proxy": "localhost,127.0.0.1,::1",
     "NO_PROXY": "localhost,127.0.0.1,::1",
 }
-# A repository may keep its tracker's local files (`offline_env` of the adapter); these values of
-# these variables, and no others, keep them local.
-_LOCAL_CHOICES: dict[str, frozenset[str]] = {
-    "WANDB_MODE": frozenset({"offline", "disabled", "dryrun"}),
-    "NEPTUNE_MODE": frozenset({"offline", "debug"}),
-    "COMET_MODE": frozenset({"offline", "disabled"}),
+_LOCAL_CHOICES: dict[str, tuple[str, ...]] = {
+    "WANDB_MODE": ("offline", "disabled", "dryrun"),
+    "NEPTUNE_MODE": ("offline", "debug"),
+    "COMET_MODE": ("offline", "disabled"),
 }
+"""values with which a tracker keeps its local files and uses no network"""
 
 
 class RunEnvironment(NamedTuple):
-    """What a run is started with."""
+    """The environment of a run."""
 
     variables: dict[str, str]
     """everything, secrets included: for the process, never for a file"""
     changed: dict[str, str]
-    """what differs from the caller's environment"""
+    """differences from the caller's environment"""
     withheld: tuple[str, ...]
-    """variables the caller has and the run does not get"""
+    """variables of the caller that the run does not get"""
     is_offline: bool
     problems: tuple[str, ...] = ()
 
@@ -147,9 +141,9 @@ def run_environment(
 
     Args:
         base: the caller's environment.
-        declared: what the adapter's command asks for.
-        offline_choices: what the adapter's log sources ask for when there is no network.
-        own: what this tool sets, such as the run folder.
+        declared: variables of the adapter's command.
+        offline_choices: variables of the adapter's log sources when there is no network.
+        own: variables of telic, such as the run folder.
         network_approved: whether a person approved the use of the network.
     """
     declared = {
@@ -161,24 +155,18 @@ def run_environment(
         changed = {**declared, **own}
         return RunEnvironment({**base, **changed}, changed, (), False)
     asked = {**declared, **offline_choices}
-    local = {name: value for name, value in asked.items() if _stays_local(name, value)}
+    allowed = {name: _LOCAL_CHOICES.get(name, (value,)) for name, value in OFFLINE.items()}
     problems = tuple(
         f"{name}={value} would open the network"
         for name, value in asked.items()
-        if name not in local
+        if value not in allowed.get(name, (value,))
     )
-    kept_local = {name: value for name, value in local.items() if name in _LOCAL_CHOICES}
-    # Without a network a key is of no use, and what a run does not have it cannot write to a log.
+    local = {name: x for name, x in asked.items() if x in _LOCAL_CHOICES.get(name, ())}
+    # Without a network a key has no use, and a run cannot write to a log what it does not have.
     withheld = tuple(sorted(n for n in base if is_secret_name(n) and n not in declared))
-    changed = {**offline_choices, **declared, **own, **OFFLINE, **kept_local}
+    changed = {**offline_choices, **declared, **own, **OFFLINE, **local}
     inherited = {name: value for name, value in base.items() if name not in withheld}
     return RunEnvironment({**inherited, **changed}, changed, withheld, True, problems)
-
-
-def _stays_local(name: str, value: str) -> bool:
-    if name in _LOCAL_CHOICES:
-        return value in _LOCAL_CHOICES[name]
-    return name not in OFFLINE or value == OFFLINE[name]
 
 
 OVERRIDES_FILE = "overrides.json"
@@ -194,17 +182,17 @@ class Command(NamedTuple):
     argv: tuple[str, ...]
     cwd: Path
     env: dict[str, str]
-    """what the command asks for in its environment"""
+    """variables that the command sets"""
     timeout_s: float | None
 
     @property
     def hash(self) -> str:
-        """What a permit is bound to."""
+        """Identifies arguments and folder."""
         return content_hash({"argv": self.argv, "cwd": str(self.cwd)})
 
 
 class Values(NamedTuple):
-    """What the placeholders of a command stand for in one run; None is not known."""
+    """Values of the placeholders of a command in one run; None is unknown."""
 
     seed: int
     run_dir: Path
@@ -231,19 +219,36 @@ def build_command(adapter: Adapter, spec: CommandSpec, values: Values, root: Pat
     known = {name: value for name, value in values._asdict().items() if name != "overrides"}
     argv: list[str] = []
     for word in spec.argv:
-        argv += overrides if word == "{overrides}" else [_filled(word, known)]
+        if word == "{overrides}":
+            argv += overrides
+            continue
+        for name in _PLACEHOLDER.findall(word):
+            if name not in known:
+                why = f"{{{name}}} in {word!r} must stand alone or is unknown."
+                raise InvalidDocument("E_COMMAND", why)
+            if known[name] is None:
+                raise InvalidDocument("E_COMMAND", f"{{{name}}} of the command has no value.")
+            word = word.replace(f"{{{name}}}", str(known[name]))
+        argv.append(word)
     if "{overrides}" not in spec.argv:
         argv += overrides
-    if not any("{seed}" in word for word in spec.argv):
-        argv += _seed_words(adapter, values.seed)
-    environment = {**spec.env, **_activation(spec.activate, root)}
+    flag = adapter.seeds.flag
+    if flag is not None and not any("{seed}" in word for word in spec.argv):
+        is_option = flag.startswith("-") and not flag.endswith("=")
+        joined = f"{flag.removesuffix('=')}={values.seed}"
+        argv += [flag, str(values.seed)] if is_option else [joined]
+    environment = dict(spec.env)
+    if spec.activate is not None:  # PATH is completed at launch
+        path = (root / spec.activate.path).expanduser()
+        name = "VIRTUAL_ENV" if spec.activate.kind == "venv" else "CONDA_PREFIX"
+        environment |= {name: str(path), "PATH": f"{path / 'bin'}:$PATH"}
     if adapter.seeds.env_flag:
         environment[adapter.seeds.env_flag] = str(values.seed)
     return Command(tuple(argv), cwd, environment, spec.timeout_s)
 
 
 def _override_words(adapter: Adapter, values: Values) -> list[str]:
-    """Changed parameters the way this repository takes them."""
+    """Return the changed parameters as this repository reads them."""
     changed = {
         name: value if isinstance(value, str) else json.dumps(value)
         for name, value in sorted(values.overrides.items())
@@ -269,47 +274,15 @@ def _override_words(adapter: Adapter, values: Values) -> list[str]:
 
 
 def shell_problems(argv: tuple[str, ...]) -> list[str]:
-    """Return what in a command hopes for a shell, which it will not get, or shows a secret."""
+    """Return the words of a command that need a shell, which it does not get, or show a secret."""
     problems: list[str] = []
     if Path(argv[0]).name in _SHELLS and any(w.startswith("-") and "c" in w for w in argv[1:2]):
         problems.append(f"{argv[0]} {argv[1]} would hide the command in a shell string")
-    problems += [f'"{word}" is a shell operator' for word in argv if word in _SHELL_WORDS]
-    problems += [
-        f"{word!r} holds a line break or a NUL" for word in argv if re.search(r"[\0\n\r]", word)
-    ]
-    problems += [
-        "an argument looks like a secret; pass it in the environment"
-        for word in argv
-        if has_secret(word)
-    ]
+    for word in argv:
+        if word in _SHELL_WORDS:
+            problems.append(f'"{word}" is a shell operator')
+        if re.search(r"[\0\n\r]", word):
+            problems.append(f"{word!r} contains a line break or a NUL")
+        if has_secret(word):
+            problems.append("an argument looks like a secret; pass it in the environment")
     return problems
-
-
-def _filled(word: str, known: Mapping[str, Any]) -> str:
-    for name in _PLACEHOLDER.findall(word):
-        if name not in known:
-            raise InvalidDocument(
-                "E_COMMAND", f"{{{name}}} in {word!r} must stand alone or is unknown."
-            )
-        if known[name] is None:
-            raise InvalidDocument("E_COMMAND", f"Nobody said what {{{name}}} of the command is.")
-        word = word.replace(f"{{{name}}}", str(known[name]))
-    return word
-
-
-def _seed_words(adapter: Adapter, seed: int) -> list[str]:
-    flag = adapter.seeds.flag
-    if flag is None:
-        return []
-    if flag.endswith("="):
-        return [f"{flag}{seed}"]
-    return [flag, str(seed)] if flag.startswith("-") else [f"{flag}={seed}"]
-
-
-def _activation(activate: Activate | None, root: Path) -> dict[str, str]:
-    """Return the variables that entering an environment sets; PATH is completed at launch."""
-    if activate is None:
-        return {}
-    path = (root / activate.path).expanduser()
-    name = "VIRTUAL_ENV" if activate.kind == "venv" else "CONDA_PREFIX"
-    return {name: str(path), "PATH": f"{path / 'bin'}:$PATH"}

@@ -1,8 +1,8 @@
 """The evaluations after a training, by the evaluator that the contract names.
 
-Each evaluation is a command of its own: the protocol's, with the checkpoint that the training left,
-a seed that no training sees, and for each perturbation its arguments. The supervisor of the run
-starts them one after the other, so that they are part of the run and of what it leaves.
+Each evaluation is a command of its own: the protocol's, with the checkpoint of the training, a seed
+that no training sees, and the arguments of a perturbation. The supervisor of the run starts them
+one after the other, so that they are part of the run.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from telic.studies.launch.command import Values, build_command
 EVALUATIONS = "evaluations"
 """folder of their results, in the artefacts of a run"""
 NOMINAL = "nominal"
-CHECKPOINT = "{checkpoint}"
-"""what the supervisor puts the path of the checkpoint in place of"""
+_CHECKPOINT = "{checkpoint}"
+"""replaced by the supervisor"""
 
 
 class Perturbation(Record):
-    """One way in which the world of an evaluation differs from that of the training."""
+    """One difference between the world of an evaluation and that of the training."""
 
     name: str
     args: tuple[str, ...] = ()
@@ -41,38 +41,39 @@ class RunStep(Record):
     name: str
     """train, or perturbation/seed of an evaluation"""
     folder: str
-    """below the run folder: where its output goes"""
+    """of its output, relative to the run folder"""
     argv: tuple[str, ...]
     cwd: str
     env: dict[str, str] = Field(default={})
 
 
-def read_perturbations(protocol: Protocol) -> tuple[Perturbation, ...]:
-    """Return the perturbations of a protocol; a word alone is the name of one without arguments."""
-    return tuple(
+def _worlds(protocol: Protocol) -> dict[str, Perturbation]:
+    """Return the nominal world and the perturbations; a word alone is one without arguments."""
+    found = [
         Perturbation(name=each) if isinstance(each, str) else as_record(each, Perturbation, "it")
         for each in protocol.perturbations
-    )
+    ]
+    worlds = {each.name: each for each in (Perturbation(name=NOMINAL), *found)}
+    if len(worlds) <= len(found):
+        raise TelicError("each needs a name of its own, other than nominal.")
+    return worlds
 
 
 def expected_names(protocol: Protocol, phase: Phase) -> tuple[str, ...]:
-    """Return the evaluations of a phase by name; a smoke test does one of each kind."""
+    """Return the names of a phase's evaluations; a smoke test does one of each kind."""
     if protocol.command is None:
         return ()
     seeds = protocol.eval_seeds[:1] if phase == "smoke" else protocol.eval_seeds
-    names = [NOMINAL, *(each.name for each in read_perturbations(protocol))]
-    return tuple(f"{name}/{seed}" for name in names for seed in seeds)
+    return tuple(f"{name}/{seed}" for name in _worlds(protocol) for seed in seeds)
 
 
 def plan_evaluations(
     adapter: Adapter, protocol: Protocol, phase: Phase, run_dir: Path, root: Path, device: str
 ) -> tuple[RunStep, ...]:
-    """Return the evaluations after a training; none when its own log has the numbers."""
-    spec = protocol.command
+    """Return the evaluations after a training; none when its own log is measured."""
+    spec, worlds = protocol.command, _worlds(protocol)
     if spec is None:
         return ()
-    worlds = {NOMINAL: Perturbation(name=NOMINAL)}
-    worlds |= {each.name: each for each in read_perturbations(protocol)}
     # The evaluator is the protocol's: overrides of a candidate do not reach it.
     plain = adapter.model_copy(update={"seeds": adapter.seeds.model_copy(update={"flag": None})})
     steps: list[RunStep] = []
@@ -82,7 +83,7 @@ def plan_evaluations(
             seed=int(seed),
             run_dir=run_dir / EVALUATIONS / name,
             overrides={},
-            checkpoint=CHECKPOINT,
+            checkpoint=_CHECKPOINT,
             device=device,
             episodes=protocol.episodes,
             horizon=protocol.horizon,
@@ -103,26 +104,23 @@ def plan_evaluations(
 def evaluation_problems(
     protocol: Protocol, contract: Contract, adapter: Adapter | None
 ) -> list[str]:
-    """Return what is wrong with how results are evaluated."""
+    """Return what is wrong with the evaluation of results."""
     problems = [
         f"eval_seeds: {min(seen)} is also in the {role} pool of training."
         for role in dict.fromkeys(ROLES.values())
         if (seen := contract.seeds.pool(role) & set(protocol.eval_seeds))
     ]
     try:
-        names = [each.name for each in read_perturbations(protocol)]
+        _worlds(protocol)
     except TelicError as error:
-        return [*problems, f"perturbations: {error.message}"]
-    if len({NOMINAL, *names}) <= len(names):
-        problems.append("perturbations: each needs a name of its own, other than nominal.")
-    spec = protocol.command
-    if spec is None:
+        problems.append(f"perturbations: {error.message}")
+    if protocol.command is None:
         return problems
     if not protocol.eval_seeds:
         problems.append("eval_seeds: the evaluator needs seeds that no training sees.")
-    words = " ".join(spec.argv)
+    words = " ".join(protocol.command.argv)
     glob = None if adapter is None else adapter.outputs.checkpoint_glob
-    if CHECKPOINT in words and adapter is not None and not glob:
+    if _CHECKPOINT in words and adapter is not None and not glob:
         problems.append("command: {checkpoint} needs outputs.checkpoint_glob in adapter.yaml.")
     if "{seed}" not in words:
         problems.append("command: without {seed} every evaluation would be the same.")

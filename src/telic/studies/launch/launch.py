@@ -1,4 +1,4 @@
-"""The main flow of a launch: look, prepare, look again under the lock, announce, start, record.
+"""Launch a run: check the gates, prepare, check again under the lock, announce, start, record.
 
 Nothing else starts a run: a process that trains has passed every gate.
 """
@@ -23,12 +23,7 @@ from telic.studies.canonical import content_hash, run_id
 from telic.studies.documents.base import RUNNER, StudyActor
 from telic.studies.documents.candidate import CheckResult, RunStatus
 from telic.studies.errors import EnvironmentBlocked
-from telic.studies.launch.attempt import (
-    ARTEFACTS,
-    LaunchAttempt,
-    LaunchRequest,
-    check_words,
-)
+from telic.studies.launch.attempt import ARTEFACTS, LaunchAttempt, LaunchRequest, check_words
 from telic.studies.launch.command import OVERRIDES_FILE, redact_environment
 from telic.studies.launch.isolation import mode_of, prepare_tree
 from telic.studies.launch.process import RunProcess
@@ -37,9 +32,8 @@ from telic.studies.launch.supervisor import ORDER_FILE
 from telic.studies.rules.gates import evaluate, refusal, shut
 from telic.studies.study import Study
 
-_NONCE_BYTES = 8
 _CLAIM_S = 20.0
-_LOOK_EVERY_S = 0.005
+_POLL_S = 0.005
 
 
 class LaunchPreview(Record):
@@ -49,13 +43,13 @@ class LaunchPreview(Record):
     cwd: str
     started_by: tuple[str, ...]
     job: dict[str, Any] | None
-    """where it runs and what it asks for there; None: on this machine"""
+    """place and resources of a job; None: on this machine"""
     environment: dict[str, str]
     reservation: dict[str, float]
 
 
 class DryRun(Record):
-    """What a dry run shows."""
+    """The gates of a run, and what it would start."""
 
     candidate: str
     phase: str
@@ -82,40 +76,36 @@ class LaunchResult(Record):
 def look(study: Study, request: LaunchRequest, *, processes: bool = True) -> DryRun:
     """Evaluate the gates and show what would be started; writes nothing.
 
-    Args:
-        study: of the candidate.
-        request: what would be launched.
-        processes: whether the GPU driver and the adapter's probe may be asked.
+    With `processes` the GPU driver and the adapter's probe may be started.
     """
-    attempt = _attempt(study, _with_retry(study, request), processes=processes)
+    attempt = _first_attempt(study, request, processes=processes)
     gates = evaluate(attempt)
     start: LaunchPreview | None = None
     with contextlib.suppress(TelicError):  # the gates that need it say why
+        job: dict[str, Any] | None = None
+        if attempt.job is not None:
+            job = attempt.job.model_dump(mode="json", exclude_defaults=True)
+            job["job"]["env"] = redact_environment(attempt.job.job.env)
         start = LaunchPreview(
             argv=attempt.command.argv,
             cwd=str(attempt.command.cwd),
             started_by=attempt.started_by,
-            job=None if attempt.job is None else _redacted_job(attempt),
+            job=job,
             environment=redact_environment(attempt.environment.changed),
             reservation=attempt.reservation.model_dump(exclude_none=True),
         )
-    return DryRun(
-        candidate=request.candidate,
-        phase=request.phase,
-        seed=request.seed,
-        gates=gates,
-        start=start,
-    )
+    candidate, phase, seed = request[:3]
+    return DryRun(candidate=candidate, phase=phase, seed=seed, gates=gates, start=start)
 
 
 def launch(study: Study, request: LaunchRequest, actor: StudyActor) -> LaunchResult:
-    """Start one run, or raise the refusal; every look at the gates is recorded.
+    """Start one run, or raise the refusal; every evaluation of the gates is recorded.
 
     Raises StudyError E_CONFIRM, GateRefused and its kin by gate, EnvironmentBlocked E_LAUNCHER.
     """
     check_words(request.execute, request.confirm)
     reconcile(study)
-    first = _attempt(study, _with_retry(study, request), processes=True)
+    first = _first_attempt(study, request, processes=True)
     _record_gates(study, first, evaluate(first), actor, round_number=1)
     prepare_tree(study.folder, first.candidate)
     with study.locked():
@@ -130,18 +120,22 @@ def launch(study: Study, request: LaunchRequest, actor: StudyActor) -> LaunchRes
         results = evaluate(attempt)
         _record_gates(study, attempt, results, actor, round_number=2)
         _write_run_folder(attempt)
-        candidate = attempt.request.candidate
+        candidate, retried = attempt.request.candidate, attempt.request.retry_of
         study.append("launch.intent", candidate, _intent(attempt, results, actor), RUNNER)
         try:
             claim = _start(attempt)
         except TelicError as error:
-            _abort(study, attempt, error)
+            # If it started all the same, the next reconciliation adopts it.
+            process = RunProcess(attempt.run_folder)
+            if process.give_up(error.message) or process.state == "given_up":
+                facts = {"run": attempt.run_id, "nonce": attempt.nonce, "reason": error.message}
+                study.append("launch.aborted", candidate, facts, RUNNER)
             raise
         identity = {**claim, "logs": ["stdout.log", "stderr.log"]}
         record_start(study, attempt.run_id, attempt.nonce, identity)
-        if attempt.request.retry_of is not None:
-            facts = {"run": attempt.request.retry_of, "retried_as": attempt.run_id}
-            study.append("run.retried", attempt.request.retry_of, facts, RUNNER)
+        if retried is not None:
+            facts = {"run": retried, "retried_as": attempt.run_id}
+            study.append("run.retried", retried, facts, RUNNER)
     return LaunchResult(
         run=attempt.run_id,
         nonce=attempt.nonce,
@@ -150,28 +144,17 @@ def launch(study: Study, request: LaunchRequest, actor: StudyActor) -> LaunchRes
     )
 
 
-def _attempt(study: Study, request: LaunchRequest, *, processes: bool) -> LaunchAttempt:
-    return LaunchAttempt(
-        study,
-        request,
-        run_id=run_id(),
-        nonce=secrets.token_hex(_NONCE_BYTES),
-        processes=processes,
-    )
-
-
-def _with_retry(study: Study, request: LaunchRequest) -> LaunchRequest:
-    """Name the lost or preempted run that this one repeats."""
-    if request.retry_of is not None:
-        return request
+def _first_attempt(study: Study, request: LaunchRequest, *, processes: bool) -> LaunchAttempt:
+    """Return an attempt at a request, with the lost or preempted run that it repeats."""
     same = [
         (name, run)
         for name, run in study.state.runs_of(request.candidate, request.phase).items()
         if run.seed == request.seed and run.status != RunStatus.ABORTED
     ]
-    if same and same[-1][1].may_be_retried:
-        return request._replace(retry_of=same[-1][0])
-    return request
+    if request.retry_of is None and same and same[-1][1].may_be_retried:
+        request = request._replace(retry_of=same[-1][0])
+    nonce = secrets.token_hex(8)
+    return LaunchAttempt(study, request, run_id=run_id(), nonce=nonce, processes=processes)
 
 
 def _record_gates(
@@ -182,7 +165,7 @@ def _record_gates(
     *,
     round_number: int,
 ) -> None:
-    """Enter what the gates said; raises when one is shut."""
+    """Enter the results of the gates; raises when one is shut."""
     request = attempt.request
     facts = {
         "run": attempt.run_id,
@@ -234,58 +217,40 @@ def _intent(
 
 
 def _write_run_folder(attempt: LaunchAttempt) -> None:
-    """Write cmd.json, env.json, git.json, hw.json and the job that a launcher takes away.
-
-    It is enough to start the run again by hand.
-    """
-    folder = attempt.run_folder
+    """Write all that is needed to start the run again by hand, and the job of a launcher."""
+    folder, environment = attempt.run_folder, attempt.environment
+    candidate, tree, changed = attempt.candidate, attempt.tree, attempt.environment.changed
+    inherited = {name: x for name, x in environment.variables.items() if name not in changed}
+    git: dict[str, Any] = {
+        "tree": str(tree),
+        "mode": mode_of(attempt.study.folder, candidate),
+        "base_commit": candidate.base_commit,
+        "patch_hash": candidate.change.patch_sha256,
+    }
+    if git_read.is_repository(tree):
+        git["commit"] = git_read.head_commit(tree)
+        git["changed"] = list(git_read.changed_paths(tree))
+        git["diff"] = git_read.ask(tree, "diff", "--no-ext-diff", "HEAD", "--").out
     (folder / ARTEFACTS).mkdir(parents=True)
     if attempt.adapter.config.override_style == "file":
         write_json(folder / ARTEFACTS / OVERRIDES_FILE, attempt.overrides)
     write_json(folder / ORDER_FILE, attempt.order)
-    write_json(folder / "env.json", _environment_facts(attempt))
-    write_json(folder / "git.json", _tree_facts(attempt))
+    env = {
+        "set": redact_environment(changed),
+        "inherited": redact_environment(inherited),
+        "withheld": list(environment.withheld),
+        "network": "offline" if environment.is_offline else "approved",
+        "enforced_by": "environment" if environment.is_offline else "none",
+    }
+    write_json(folder / "env.json", env)
+    write_json(folder / "git.json", git)
     write_json(folder / "hw.json", attempt.machine.model_dump(mode="json"))
     if attempt.job is not None:
         write_json(folder / JOB_FILE, attempt.job)
 
 
-def _environment_facts(attempt: LaunchAttempt) -> dict[str, Any]:
-    environment = attempt.environment
-    return {
-        "set": redact_environment(environment.changed),
-        "inherited": redact_environment(
-            {k: v for k, v in environment.variables.items() if k not in environment.changed}
-        ),
-        "withheld": list(environment.withheld),
-        "network": "offline" if environment.is_offline else "approved",
-        "enforced_by": "environment" if environment.is_offline else "none",
-    }
-
-
-def _tree_facts(attempt: LaunchAttempt) -> dict[str, Any]:
-    facts: dict[str, Any] = {
-        "tree": str(attempt.tree),
-        "mode": mode_of(attempt.study.folder, attempt.candidate),
-        "base_commit": attempt.candidate.base_commit,
-        "patch_hash": attempt.candidate.change.patch_sha256,
-    }
-    if git_read.is_repository(attempt.tree):
-        facts["commit"] = git_read.head_commit(attempt.tree)
-        facts["changed"] = list(git_read.changed_paths(attempt.tree))
-        facts["diff"] = git_read.ask(attempt.tree, "diff", "--no-ext-diff", "HEAD", "--").out
-    return facts
-
-
-def _redacted_job(attempt: LaunchAttempt) -> dict[str, Any]:
-    assert attempt.job is not None
-    data = attempt.job.model_dump(mode="json", exclude_defaults=True)
-    data["job"]["env"] = redact_environment(attempt.job.job.env)
-    return data
-
-
 def _start(attempt: LaunchAttempt) -> dict[str, Any]:
-    """Start the supervisor, which leaves this process at once; return its claim.
+    """Start the supervisor, which detaches at once; return its claim.
 
     Raises EnvironmentBlocked E_LAUNCHER.
     """
@@ -303,16 +268,8 @@ def _start(attempt: LaunchAttempt) -> dict[str, Any]:
     while (claim := process.claim) is None and done.returncode == 0:
         if time.monotonic() > deadline:
             break
-        time.sleep(_LOOK_EVERY_S)
+        time.sleep(_POLL_S)
     if claim is None or process.state == "given_up":
         why = f"did not start (see supervisor.log, code {done.returncode})"
         raise EnvironmentBlocked("E_LAUNCHER", f"The supervisor of {attempt.run_id} {why}.")
     return claim
-
-
-def _abort(study: Study, attempt: LaunchAttempt, error: TelicError) -> None:
-    """Give the launch up; when it started all the same, the next look adopts it."""
-    process = RunProcess(attempt.run_folder)
-    if process.give_up(error.message) or process.state == "given_up":
-        facts = {"run": attempt.run_id, "nonce": attempt.nonce, "reason": error.message}
-        study.append("launch.aborted", attempt.request.candidate, facts, RUNNER)

@@ -1,4 +1,4 @@
-"""What this machine offers to a run, and what it lacks."""
+"""Hardware of this machine, and what it lacks for a run."""
 
 from __future__ import annotations
 
@@ -13,18 +13,23 @@ from telic.core.config import Record
 
 _GIB = 2**30
 _ASK_S = 20
-_FIELDS = ("index", "name", "memory.total", "memory.free", "driver_version", "compute_mode")
+_PRECISION = (
+    "NVIDIA_TF32_OVERRIDE",
+    "CUBLAS_WORKSPACE_CONFIG",
+    "XLA_FLAGS",
+    "JAX_ENABLE_X64",
+    "TF_ENABLE_ONEDNN_OPTS",
+    "TORCH_ALLOW_TF32_CUBLAS_OVERRIDE",
+    "OMP_NUM_THREADS",
+)
 
 
 class Gpu(Record):
-    """One graphics card; memory in GB, None where the driver does not say."""
+    """One graphics card; memory in GB, None where the driver does not report it."""
 
     index: int
     name: str
-    total_gb: float | None
     free_gb: float | None
-    driver: str
-    compute_mode: str
 
 
 class Machine(Record):
@@ -37,29 +42,16 @@ class Machine(Record):
     free_memory_gb: float
     free_disk_gb: float
     gpus: tuple[Gpu, ...] | None
-    """None: not looked at, or there is no driver to ask"""
+    """None: not queried, or no driver"""
     python: str
     precision_flags: dict[str, str]
     """variables that change numerical results"""
 
 
-_PRECISION = (
-    "NVIDIA_TF32_OVERRIDE",
-    "CUBLAS_WORKSPACE_CONFIG",
-    "XLA_FLAGS",
-    "JAX_ENABLE_X64",
-    "TF_ENABLE_ONEDNN_OPTS",
-    "TORCH_ALLOW_TF32_CUBLAS_OVERRIDE",
-    "OMP_NUM_THREADS",
-)
-
-
 def look(folder: Path, *, at_gpus: bool) -> Machine:
-    """Return the facts; GPUs are asked for through the driver's own program.
+    """Return the facts of this machine, with the free disk of a folder.
 
-    Args:
-        folder: on the disk whose free space counts.
-        at_gpus: whether to start that program.
+    With `at_gpus` the program of the GPU driver is started.
     """
     import psutil  # slow to load, and most commands do not look
 
@@ -78,23 +70,21 @@ def look(folder: Path, *, at_gpus: bool) -> Machine:
 
 
 def _gpus() -> tuple[Gpu, ...] | None:
-    if shutil.which("nvidia-smi") is None:
-        return None
-    words = ["nvidia-smi", f"--query-gpu={','.join(_FIELDS)}", "--format=csv,noheader,nounits"]
+    words = ["nvidia-smi", "--query-gpu=index,name,memory.free", "--format=csv,noheader,nounits"]
     try:
         asked = subprocess.run(words, capture_output=True, text=True, timeout=_ASK_S, check=False)
-    except subprocess.TimeoutExpired:
+    except (FileNotFoundError, subprocess.TimeoutExpired):
         return None
     return read_gpus(asked.stdout) if asked.returncode == 0 else None
 
 
 def read_gpus(text: str) -> tuple[Gpu, ...]:
-    """Read what nvidia-smi prints: one card a line, memory in MiB."""
+    """Read the output of nvidia-smi: one card per line, memory in MiB."""
     cards: list[Gpu] = []
     for line in filter(None, map(str.strip, text.splitlines())):
-        index, name, total, free, driver, mode = (part.strip() for part in line.split(","))
-        memory = {"total_gb": _gb(total), "free_gb": _gb(free)}
-        cards.append(Gpu(index=int(index), name=name, driver=driver, compute_mode=mode, **memory))
+        index, name, free = (part.strip() for part in line.split(","))
+        free_gb = round(int(free) / 1024, 2) if free.isdigit() else None
+        cards.append(Gpu(index=int(index), name=name, free_gb=free_gb))
     return tuple(cards)
 
 
@@ -107,25 +97,18 @@ def preflight(
 ) -> list[str]:
     """Return what this machine lacks for a run; one sentence each."""
     problems: list[str] = []
-    if min_free_disk_gb is not None and machine.free_disk_gb < min_free_disk_gb:
-        problems.append(
-            f"{machine.free_disk_gb:g} GB of disk are free, the contract asks for "
-            f"{min_free_disk_gb:g}"
-        )
-    if not gpus:
-        return problems
-    if machine.gpus is None:
-        return [*problems, f"GPU {', '.join(map(str, gpus))} is wanted and no driver answers"]
-    cards = {card.index: card for card in machine.gpus}
+    disk = machine.free_disk_gb
+    if min_free_disk_gb is not None and disk < min_free_disk_gb:
+        problems.append(f"{disk:g} GB of disk are free, the contract requires {min_free_disk_gb:g}")
+    if gpus and machine.gpus is None:
+        return [*problems, f"GPU {', '.join(map(str, gpus))} is required and no driver answers"]
+    free = {card.index: card.free_gb or 0.0 for card in machine.gpus or ()}
     for index in gpus:
-        card = cards.get(index)
-        if card is None:
+        if index not in free:
             problems.append(f"there is no GPU {index}")
-        elif min_free_gpu_gb is not None and (card.free_gb or 0.0) < min_free_gpu_gb:
-            problems.append(
-                f"GPU {index} has {card.free_gb or 0.0:g} GB free, the contract asks for "
-                f"{min_free_gpu_gb:g}"
-            )
+        elif min_free_gpu_gb is not None and free[index] < min_free_gpu_gb:
+            text = f"GPU {index} has {free[index]:g} GB free, the contract requires"
+            problems.append(f"{text} {min_free_gpu_gb:g}")
     return problems
 
 
@@ -146,9 +129,5 @@ def run_probe(argv: tuple[str, ...], cwd: Path, variables: dict[str, str]) -> st
         return f"the probe did not run: {error}"
     if done.returncode == 0:
         return None
-    said = (done.stderr or done.stdout).strip().splitlines()
-    return f"the probe ended with code {done.returncode}: {said[-1] if said else 'no word'}"
-
-
-def _gb(mebibytes: str) -> float | None:
-    return round(int(mebibytes) / 1024, 2) if mebibytes.isdigit() else None
+    lines = (done.stderr or done.stdout).strip().splitlines() or ["no output"]
+    return f"the probe ended with code {done.returncode}: {lines[-1]}"

@@ -14,11 +14,10 @@ from telic.studies.canonical import utc_now
 from telic.studies.launch import supervisor
 
 ProcessState = Literal["unclaimed", "given_up", "elsewhere", "alive", "ended", "gone"]
-_GIVEN_UP = "given_up"
 
 
 class RunProcess:
-    """The supervisor of one run, and through it the run; every question is answered anew.
+    """The supervisor of one run, and through it the run; files are read at every question.
 
     A process is identified by pid, start time and boot together.
     """
@@ -52,9 +51,9 @@ class RunProcess:
 
     @property
     def state(self) -> ProcessState:
-        """What became of the launch; `gone` is a supervisor that left no record."""
+        """The state of the launch; `gone` is a supervisor that left no exit record."""
         claim = self.claim
-        if claim is not None and _GIVEN_UP in claim:
+        if claim is not None and "given_up" in claim:
             return "given_up"
         if self.exit_record is not None:
             return "ended"
@@ -62,18 +61,19 @@ class RunProcess:
             return "unclaimed"
         if claim.get("host") != socket.gethostname():
             return "elsewhere"
-        if _is_alive(claim):
+        is_same_boot = claim.get("boot_id") == supervisor.boot_id()
+        if is_same_boot and supervisor.is_alive(int(claim["pid"]), claim.get("start_ticks")):
             return "alive"
-        # It may have written its record between the two looks.
+        # The record may have been written between the two looks.
         return "gone" if self.exit_record is None else "ended"
 
     def give_up(self, why: str) -> bool:
         """Make sure that this launch never starts; False when it has started already.
 
-        A supervisor that comes late finds the claim taken and leaves.
+        A supervisor that starts late finds the claim taken and exits.
         """
         self.folder.mkdir(parents=True, exist_ok=True)
-        claim = {_GIVEN_UP: why, "at": utc_now()}
+        claim = {"given_up": why, "at": utc_now()}
         return supervisor.claim(self.folder / supervisor.PID_FILE, claim)
 
     def ask_to_stop(self, by: str, why: str) -> bool:
@@ -91,7 +91,7 @@ class RunProcess:
     def end_leftovers(self) -> int:
         """Kill what a dead supervisor left running in its session; return how many there were."""
         for job in self.folder.glob("jobs/*/job.json"):
-            (job.parent / "stop").touch()  # on another machine: its worker looks for this file
+            (job.parent / "stop").touch()  # a worker on another machine watches this file
         claim = self.claim or {}
         is_same_boot = claim.get("boot_id") == supervisor.boot_id()
         if not is_same_boot or claim.get("session") != claim.get("pid"):
@@ -103,17 +103,3 @@ class RunProcess:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
         return len(left)
-
-
-def _is_alive(claim: dict[str, Any]) -> bool:
-    """Return whether the recorded process still runs; its number alone proves nothing."""
-    if claim.get("boot_id") != supervisor.boot_id():
-        return False
-    import psutil  # slow to load, and most commands do not look
-
-    pid = int(claim["pid"])
-    try:
-        is_dead = psutil.Process(pid).status() in (psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD)
-    except psutil.NoSuchProcess:
-        return False
-    return not is_dead and supervisor.start_ticks(pid) == claim.get("start_ticks")

@@ -3,13 +3,13 @@
     python -I -S supervisor.py FOLDER
 
 It is a program of its own with the standard library alone, so that neither the environment of the
-training nor the state of the repository can keep it from starting, and it costs little while it
-waits for days. It reads cmd.json in the run folder and writes there and nowhere else:
+training nor the state of the repository can keep it from starting. It reads cmd.json in the run
+folder and writes there and nowhere else:
 
     pid.json        this process; created exclusively: a launch is started or given up, never both
-    heartbeat       when the run was last seen alive
-    artefacts.json  every file that the run left, by its hash
-    exit.json       how it ended, sealed with a key that only the launch and this program have
+    heartbeat       when the run was last alive
+    artefacts.json  hash of every file that the run left
+    exit.json       how it ended, signed with a key that only the launch and this program have
 """
 
 from __future__ import annotations
@@ -38,11 +38,13 @@ EXIT_FILE = "exit.json"
 STOP_FILE = "stop.json"
 MANIFEST_FILE = "artefacts.json"
 SEAL_VARIABLE = "TELIC_SEAL"
-"""the seal's key; taken out of the environment before the training starts"""
+"""the signing key; taken out of the environment before the training starts"""
 
 _STOPPING = {signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR2}
-"""the last is how a cluster says that a job's time is nearly over"""
+"""SIGUSR2 is the warning of a cluster that a job's time is nearly over"""
 _COULD_NOT_START = 127
+_STARTED = 19
+"""field of /proc/PID/stat after the name: start time in clock ticks since boot"""
 _HEARTBEAT_S = 5.0
 _SWEEP_S = 0.05
 
@@ -51,33 +53,43 @@ _SWEEP_S = 0.05
 
 
 def boot_id() -> str | None:
-    """Return what names this boot of the machine, or None where the kernel does not say."""
+    """Return the id of this boot of the machine; None where the kernel has none."""
     try:
         return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     except OSError:
         return None
 
 
-def start_ticks(pid: int) -> int | None:
-    """Return when a process started, in clock ticks since boot, or None when it is gone."""
+def _stat(pid: int) -> list[str] | None:
+    """Return the fields of /proc/PID/stat after the name; None when the process is gone."""
     try:
-        stat = Path(f"/proc/{pid}/stat").read_text()
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:
         return None
-    # The name in brackets may hold spaces and brackets itself; the fields follow the last one.
-    return int(stat.rpartition(")")[2].split()[19])
 
 
-def identity(pid: int) -> dict[str, Any]:
-    """Return what tells this process from every other, also after its number is used again."""
+def identity() -> dict[str, Any]:
+    """Return what identifies this process, also after its number is used again."""
+    fields = _stat(os.getpid())
     return {
-        "pid": pid,
-        "pgid": os.getpgid(pid),
-        "session": os.getsid(pid),
-        "start_ticks": start_ticks(pid),
+        "pid": os.getpid(),
+        "pgid": os.getpgid(0),
+        "session": os.getsid(0),
+        "start_ticks": None if fields is None else int(fields[_STARTED]),
         "boot_id": boot_id(),
         "host": socket.gethostname(),
     }
+
+
+def is_alive(pid: int, ticks: int | None) -> bool:
+    """Return whether the process that started then still runs; its number alone proves nothing."""
+    if not os.path.isdir("/proc"):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, 0)
+            return True
+        return False
+    fields = _stat(pid)
+    return fields is not None and fields[0] not in "ZX" and int(fields[_STARTED]) == ticks
 
 
 def session_members(session: int) -> Iterator[int]:
@@ -85,12 +97,9 @@ def session_members(session: int) -> Iterator[int]:
     for name in os.listdir("/proc") if os.path.isdir("/proc") else ():
         if name.isdigit() and int(name) != os.getpid():
             with contextlib.suppress(OSError):
-                if os.getsid(int(name)) == session and not _is_zombie(int(name)):
+                fields = _stat(int(name))
+                if os.getsid(int(name)) == session and fields and fields[0] not in "ZX":
                     yield int(name)
-
-
-def _is_zombie(pid: int) -> bool:
-    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] in "ZX"
 
 
 # ---------------------------------------------------------------------------- files
@@ -104,11 +113,11 @@ def now() -> str:
 def claim(path: Path, content: dict[str, Any]) -> bool:
     """Create `path` with its whole content unless it exists; return whether this call made it.
 
-    A hard link is the one step that is both exclusive and complete: no reader sees half a file and
-    two writers cannot both succeed.
+    A hard link is both exclusive and complete: no reader sees half a file and two writers cannot
+    both succeed.
     """
     own = path.with_name(f".{path.name}-{os.getpid()}-{time.monotonic_ns()}")
-    _write_synced(own, content)
+    _write(own, content)
     try:
         os.link(own, path)
     except FileExistsError:
@@ -121,12 +130,12 @@ def claim(path: Path, content: dict[str, Any]) -> bool:
 
 def _replace(path: Path, content: dict[str, Any]) -> None:
     own = path.with_name(f".{path.name}-{os.getpid()}")
-    _write_synced(own, content)
+    _write(own, content)
     os.replace(own, path)
     _sync(path.parent)
 
 
-def _write_synced(path: Path, content: dict[str, Any]) -> None:
+def _write(path: Path, content: dict[str, Any]) -> None:
     path.write_text(json.dumps(content, indent=2) + "\n")
     _sync(path)
 
@@ -139,27 +148,11 @@ def _sync(path: Path) -> None:
         os.close(handle)
 
 
-# ---------------------------------------------------------------------------- what a run left
-
-
 def seal_of(record: dict[str, Any], key: str) -> str:
-    """Return the seal of a record; the same fields and key give the same one."""
+    """Return the signature of a record; the same fields and key give the same one."""
     fields = {name: value for name, value in record.items() if name != "seal"}
     text = json.dumps(fields, sort_keys=True, separators=(",", ":"))
     return hmac.new(key.encode(), text.encode(), hashlib.sha256).hexdigest()
-
-
-def list_artefacts(folder: Path) -> str:
-    """Write down every file that the run left, by its hash; return the hash of the list."""
-    named = (ORDER_FILE, "env.json", "git.json", "hw.json", "stdout.log", "stderr.log")
-    files = [*(folder / name for name in named), *sorted((folder / "artefacts").rglob("*"))]
-    listed = {
-        path.relative_to(folder).as_posix(): _hash(path)
-        for path in files
-        if path.is_file() and not path.is_symlink()
-    }
-    _replace(folder / MANIFEST_FILE, listed)
-    return _hash(folder / MANIFEST_FILE)
 
 
 def _hash(path: Path) -> str:
@@ -167,28 +160,27 @@ def _hash(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
+def choose_checkpoint(artefacts: Path, rule: dict[str, Any]) -> Path | None:
+    """Return the checkpoint that the protocol's rule selects; None when there is none.
+
+    last is the newest; best_on_validation the newest with "best" in its name; fixed_step the one
+    with the highest number in its name.
+    """
+    glob, selection = rule["checkpoint_glob"], rule["selection"]
+    found = [path for path in artefacts.glob(glob) if path.exists()] if glob else []
+    if selection == "best_on_validation":
+        found = [path for path in found if "best" in path.name.lower()]
+    if selection == "fixed_step":
+
+        def number(path: Path) -> int:
+            digits = "".join(letter if letter.isdigit() else " " for letter in path.name)
+            return max(map(int, digits.split()), default=-1)
+
+        return max(found, key=lambda path: (number(path), path.name), default=None)
+    return max(found, key=lambda path: (path.stat().st_mtime_ns, path.name), default=None)
+
+
 # ---------------------------------------------------------------------------- supervising
-
-
-def _do_nothing(*_: object) -> None:
-    """Let a signal do no more than wake the one who waits."""
-
-
-class _Signals:
-    """Turns signals into something to wait for, together with a time limit."""
-
-    def __init__(self) -> None:
-        self._read, write = os.pipe()
-        os.set_blocking(self._read, False)
-        os.set_blocking(write, False)
-        signal.set_wakeup_fd(write)
-        for number in (*_STOPPING, signal.SIGCHLD):
-            signal.signal(number, _do_nothing)
-
-    def wait(self, seconds: float) -> set[int]:
-        """Sleep until a signal comes or the time is over; return the signals."""
-        ready, _, _ = select.select([self._read], [], [], max(0.0, seconds))
-        return set(os.read(self._read, 512)) if ready else set()
 
 
 class _Supervisor:
@@ -197,13 +189,19 @@ class _Supervisor:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.order = json.loads((folder / ORDER_FILE).read_text())
-        self.signals = _Signals()
         self.began = time.monotonic()
         self.ended_by: str | None = None
+        # Signals are written to a pipe, to be waited for together with a time limit.
+        self._signals, write = os.pipe()
+        os.set_blocking(self._signals, False)
+        os.set_blocking(write, False)
+        signal.set_wakeup_fd(write)
+        for number in (*_STOPPING, signal.SIGCHLD):
+            signal.signal(number, lambda *_: None)
 
     def run(self) -> int:
         """Run the steps to their end and record it; return the exit code of the first one."""
-        claimed = {"nonce": self.order["nonce"], "at": now(), **identity(os.getpid())}
+        claimed = {"nonce": self.order["nonce"], "at": now(), **identity()}
         if not claim(self.folder / PID_FILE, claimed):
             return 0  # this launch was given up, or another supervisor has it
         key = os.environ.pop(SEAL_VARIABLE, None)
@@ -213,10 +211,10 @@ class _Supervisor:
             if results[-1]["code"] != 0 or self.ended_by is not None:
                 break
         _sweep(self.order["grace_s"])
-        return self.finish(key, claimed["at"], results)
+        return self._finish(key, claimed["at"], results)
 
     def _step(self, step: dict[str, Any]) -> dict[str, Any]:
-        """Run one command: the training, or an evaluation of what it left."""
+        """Run one command: the training, or an evaluation of its checkpoint."""
         home, argv = self.folder / step["folder"], step["argv"]
         home.mkdir(parents=True, exist_ok=True)
         result = {"name": step["name"], "code": _COULD_NOT_START, "error": None}
@@ -251,21 +249,34 @@ class _Supervisor:
             beat = {"at": now(), "wall_s": wall_s, "child_pid": child.pid}
             _replace(self.folder / HEARTBEAT_FILE, beat)
             left = min(deadline, kill_at) - time.monotonic()
-            caught = self.signals.wait(min(self.order.get("heartbeat_s", _HEARTBEAT_S), left))
-            moment = time.monotonic()
+            pause = max(0.0, min(self.order.get("heartbeat_s", _HEARTBEAT_S), left))
+            ready, _, _ = select.select([self._signals], [], [], pause)
+            caught = set(os.read(self._signals, 512)) if ready else set[int]()
+            moment, number = time.monotonic(), None
             if self.ended_by is None and (caught & _STOPPING or moment >= deadline):
                 self.ended_by = "timeout" if moment >= deadline else "signal"
                 deadline, kill_at = never, moment + self.order["grace_s"]
-                _signal_group(child.pid, signal.SIGTERM)
+                number = signal.SIGTERM
             elif moment >= kill_at:
-                kill_at = moment + 1.0
-                _signal_group(child.pid, signal.SIGKILL)
+                kill_at, number = moment + 1.0, signal.SIGKILL
+            if number is not None:
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(child.pid, number)
 
-    def finish(self, key: str | None, started_at: str, results: list[dict[str, Any]]) -> int:
-        """Record what the run left and how it ended; return its exit code."""
+    def _finish(self, key: str | None, started_at: str, results: list[dict[str, Any]]) -> int:
+        """List what the run left and record how it ended; return its exit code."""
         first, *evaluations = results
         code: int = first["code"]
         used = resource.getrusage(resource.RUSAGE_CHILDREN)
+        named = (ORDER_FILE, "env.json", "git.json", "hw.json", "stdout.log", "stderr.log")
+        files = [self.folder / name for name in named]
+        files += sorted((self.folder / "artefacts").rglob("*"))
+        manifest = {
+            path.relative_to(self.folder).as_posix(): _hash(path)
+            for path in files
+            if path.is_file() and not path.is_symlink()
+        }
+        _replace(self.folder / MANIFEST_FILE, manifest)
         record: dict[str, Any] = {
             "nonce": self.order["nonce"],
             "started_at": started_at,
@@ -278,7 +289,7 @@ class _Supervisor:
             "ended_by": self.ended_by,
             "error": first["error"],
             "evaluations": evaluations,
-            "artefacts": list_artefacts(self.folder),
+            "artefacts": _hash(self.folder / MANIFEST_FILE),
         }
         if key is not None:
             record["seal"] = seal_of(record, key)
@@ -286,35 +297,10 @@ class _Supervisor:
         return code if code >= 0 else 128 - code
 
 
-def choose_checkpoint(artefacts: Path, rule: dict[str, Any]) -> Path | None:
-    """Return the checkpoint that the protocol's rule names; None when there is none.
-
-    last is the newest; best_on_validation the newest that the training itself calls best;
-    fixed_step the one with the highest number in its name.
-    """
-    glob, selection = rule["checkpoint_glob"], rule["selection"]
-    found = [path for path in artefacts.glob(glob) if path.exists()] if glob else []
-    if selection == "best_on_validation":
-        found = [path for path in found if "best" in path.name.lower()]
-    if selection == "fixed_step":
-        return max(found, key=lambda path: (_number_in(path.name), path.name), default=None)
-    return max(found, key=lambda path: (path.stat().st_mtime_ns, path.name), default=None)
-
-
-def _number_in(name: str) -> int:
-    digits = "".join(letter if letter.isdigit() else " " for letter in name).split()
-    return max(map(int, digits), default=-1)
-
-
-def _signal_group(group: int, number: int) -> None:
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(group, number)
-
-
 def _sweep(grace: float) -> None:
-    """End what the run left behind in this session: a run's end is the end of all its parts."""
+    """End all processes that the run left behind in this session."""
     if os.getsid(0) != os.getpid():
-        return  # the session belongs to somebody else, such as a scheduler's job step
+        return  # the session is that of another process, such as a scheduler's job step
     deadline = time.monotonic() + grace
     asked: set[int] = set()
     while left := list(session_members(os.getpid())):
