@@ -18,7 +18,7 @@ from torch import Tensor
 from telic.core.rotations import element
 from telic.core.seeds import uniform
 from telic.core.tensors import norm
-from telic.envs.own_robot import OWN_REWARD, ActuatedTask, CustomArguments
+from telic.envs.own_robot import OWN_REWARD, CustomArguments, CustomTask
 from telic.envs.task import StepOutcome
 from telic.errors import ConfigError
 from telic.robots.arm import BLOCK, HALF_M, HAND, TARGET, Box, bench_of, has_gripper
@@ -55,7 +55,7 @@ def _axes(stem: str) -> list[str]:
     return [f"{stem}_{axis}" for axis in "xyz"]
 
 
-class ReachTask(ActuatedTask):
+class ReachTask(CustomTask):
     """Reward is minus the distance of the hand to the target and a little effort; never ends."""
 
     Arguments = ReachArguments

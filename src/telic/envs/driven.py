@@ -24,7 +24,7 @@ from telic.core.tensors import norm, split
 from telic.envs.anatomy import illegal_bodies
 from telic.envs.commands import NAMES, Commander, VelocityCommands
 from telic.envs.domain_randomization import RANDOMIZATIONS, RandomizationLevel, RandomizedModel
-from telic.envs.own_robot import ActuatedTask, CustomArguments, TravelTask
+from telic.envs.own_robot import CustomArguments, CustomTask
 from telic.envs.task import Read, StepOutcome
 from telic.robots.structure import DRIVEN, model_text
 from telic.robots.terrain import (
@@ -106,14 +106,14 @@ def is_driven(model: mujoco.MjModel) -> bool:
     return model_text(model, DRIVEN) is not None
 
 
-class RobotTask(TravelTask, ActuatedTask):
+class RobotTask(CustomTask):
     """A driven robot on a free base; rewards speed, or tracking commanded velocities."""
 
     Arguments = RobotArguments
     # pyrefly: ignore[bad-override-mutable-attribute]
     arguments: RobotArguments
     meanings: ClassVar[Mapping[str, str]] = {
-        **TravelTask.meanings,
+        **CustomTask.travel_meanings,
         **{f"command_{name}": f"commanded rate, {name}, 0 if none" for name in NAMES},
         **MEANINGS,
     }

@@ -13,7 +13,7 @@ from telic.envs.arm import BlockTask, ReachArguments, ReachTask, is_reaching_arm
 from telic.envs.driven import RobotArguments, RobotTask, is_driven
 from telic.envs.models import read_model
 from telic.envs.mujoco import MujocoEnv
-from telic.envs.own_robot import CustomArguments, CustomTask, TravelTask
+from telic.envs.own_robot import CustomArguments, CustomTask
 from telic.envs.simulators.names import located_task, simulated, with_python
 from telic.envs.tasks import TASKS
 from telic.envs.tokens import TokenDriver, read_decoder, token_file
@@ -113,16 +113,14 @@ def make_mjcf(
     decoder = token_file(model, path)
     if decoder is not None:  # it knows one rhythm only
         skip = max(1, round(read_decoder(decoder)[0].control_s / model.opt.timestep))
-    root = robot_of(model).root
-    travels = root.kind in ("free", "planar") and "x" in root.moves
     sim = simulate(model, num_envs, device=device, num_threads=num_threads)
     given = {**arguments, "xml_file": path, "frame_skip": skip}
-    if root.kind == "free" and is_driven(model):
+    if robot_of(model).root.kind == "free" and is_driven(model):
         task = RobotTask(RobotArguments.parse(given), sim, notes)
     elif is_reaching_arm(model):
         arm = ReachArguments.parse(given)
         task = (ReachTask if arm.task == "reach" else BlockTask)(arm, sim, notes)
     else:
-        task = (TravelTask if travels else CustomTask)(CustomArguments.parse(given), sim, notes)
+        task = CustomTask(CustomArguments.parse(given), sim, notes)
     driver = None if decoder is None else TokenDriver(decoder, sim, task.robot)
     return MujocoEnv(sim, task, seed=seed, driver=driver)

@@ -1,7 +1,7 @@
-"""Models of the user's own: read from a file, and completed where a policy could not use them.
+"""Read the user's own models, and complete them where a policy could not use them.
 
-A robot that would fall for ever gets a floor, an actuator without limits gets sensible ones, and a
-robot driven by positions is driven around the pose it starts in. Each of these is a note.
+A robot that would fall forever gets a floor, an actuator without limits gets sensible ones, and
+position actuators move around the initial pose. Each of these is a note.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import numpy as np
 
 from telic.envs.anatomy import action_names
 from telic.errors import BadEnvironment, UnknownName
+from telic.robots.files import MODEL_FILES
 from telic.robots.structure import (
     FREE,
     HINGE,
@@ -29,7 +30,7 @@ from telic.sim import load_model
 from telic.sim.cpu import library
 
 _FLAT = Ground()
-_ON_JOINT = int(mujoco.mjtTrn.mjTRN_JOINT)
+ON_JOINT = int(mujoco.mjtTrn.mjTRN_JOINT)
 _MOST_SWING_RAD = 1.25
 """how far a walking robot's joint is driven off its resting pose; more is flailing"""
 _WIDE_RAD, _WIDE_M = np.pi / 2, 0.5
@@ -46,7 +47,7 @@ def read_model(path: str, ground: Ground = _FLAT) -> tuple[mujoco.MjModel, list[
     file = Path(path).expanduser()
     if not os.path.isfile(file):
         beside = file.parent.glob("*") if os.path.isdir(file.parent) else ()
-        models = [near.name for near in beside if near.suffix in (".xml", ".urdf", ".mjb", ".mjcf")]
+        models = [near.name for near in beside if near.suffix in MODEL_FILES]
         raise UnknownName(f"model file in {file.parent}", file.name, models)
     notes: list[str] = []
     if file.suffix == ".urdf":
@@ -63,9 +64,25 @@ def read_model(path: str, ground: Ground = _FLAT) -> tuple[mujoco.MjModel, list[
         )
     require_z_up(model, file.name)
     height = missing_floor(model)
-    if height is not None and file.suffix != ".mjb":
-        model = _with_floor(file, model, height, notes)
-    _limit(model, notes)
+    if height is not None and file.suffix not in (".mjb", ".urdf"):
+        spec = mujoco.MjSpec.from_file(os.path.abspath(file))
+        plane, place = mujoco.mjtGeom.mjGEOM_PLANE, (0, 0, height)
+        spec.worldbody.add_geom(name="telic_ground", type=plane, size=(0, 0, 0.05), pos=place)
+        model = spec.compile()
+        notes.append(
+            f"The model has no floor to stand on: one was added at a height of {height:.3g} m."
+        )
+    names = action_names(model)
+    limited: dict[str, list[str]] = {}
+    for i in np.flatnonzero(model.actuator_ctrllimited == 0):
+        low, high, why = _sensible_range(model, int(i))
+        model.actuator_ctrlrange[i] = (low, high)
+        model.actuator_ctrllimited[i] = 1
+        limited.setdefault(f"[{low:.3g}, {high:.3g}] ({why})", []).append(names[i])
+    for limits, which in limited.items():
+        notes.append(
+            f"No ctrlrange in the model for {', '.join(which)}: controls are limited to {limits}."
+        )
     return model, notes
 
 
@@ -90,47 +107,12 @@ def _read_urdf(file: Path, notes: list[str]) -> mujoco.MjModel:
     return model
 
 
-# ---- a floor
-
-
-def _with_floor(
-    file: Path, model: mujoco.MjModel, height: float, notes: list[str]
-) -> mujoco.MjModel:
-    if file.suffix == ".urdf":
-        return model  # its base is fixed to the world
-    spec = mujoco.MjSpec.from_file(os.path.abspath(file))
-    plane = mujoco.mjtGeom.mjGEOM_PLANE
-    spec.worldbody.add_geom(name="telic_ground", type=plane, size=(0, 0, 0.05), pos=(0, 0, height))
-    notes.append(
-        f"The model has no floor to stand on: one was added at a height of {height:.3g} m."
-    )
-    return spec.compile()
-
-
-# ---- ranges of controls
-
-
-def _limit(model: mujoco.MjModel, notes: list[str]) -> None:
-    """Limit the controls that have no limits, by what follows from the model."""
-    names = action_names(model)
-    limited: dict[str, list[str]] = {}
-    for i in np.flatnonzero(model.actuator_ctrllimited == 0):
-        low, high, why = _sensible_range(model, int(i))
-        model.actuator_ctrlrange[i] = (low, high)
-        model.actuator_ctrllimited[i] = 1
-        limited.setdefault(f"[{low:.3g}, {high:.3g}] ({why})", []).append(names[i])
-    for limits, which in limited.items():
-        notes.append(
-            f"No ctrlrange in the model for {', '.join(which)}: controls are limited to {limits}."
-        )
-
-
 def _sensible_range(model: mujoco.MjModel, i: int) -> tuple[float, float, str]:
     """Return a control range for an actuator without limits, and the reason."""
     gain = float(abs(model.actuator_gainprm[i, 0])) or 1.0
     gear = float(abs(model.actuator_gear[i, 0])) or 1.0
     joint = int(model.actuator_trnid[i, 0])
-    on_joint = model.actuator_trntype[i] == _ON_JOINT and model.jnt_type[joint] in (HINGE, SLIDE)
+    on_joint = model.actuator_trntype[i] == ON_JOINT and model.jnt_type[joint] in (HINGE, SLIDE)
     if on_joint and is_position(model, i):
         if model.jnt_limited[joint]:
             low, high = (float(each) * gear for each in model.jnt_range[joint])
@@ -151,7 +133,7 @@ def _sensible_range(model: mujoco.MjModel, i: int) -> tuple[float, float, str]:
 
 
 def is_position(model: mujoco.MjModel, i: int) -> bool:
-    """Say whether an actuator is a position servo: its force pulls towards the control."""
+    """Return whether an actuator is a position servo: its force pulls towards the control."""
     affine = model.actuator_biastype[i] == int(mujoco.mjtBias.mjBIAS_AFFINE)
     fixed = model.actuator_gaintype[i] == int(mujoco.mjtGain.mjGAIN_FIXED)
     pulls = model.actuator_biasprm[i, 1] < 0.0 < model.actuator_gainprm[i, 0]
@@ -159,10 +141,10 @@ def is_position(model: mujoco.MjModel, i: int) -> bool:
 
 
 def action_limits(model: mujoco.MjModel, rest_qpos: np.ndarray) -> np.ndarray:
-    """Return the actions that a policy chooses from, (nu, 2).
+    """Return the limits of the actions, (nu, 2).
 
     Those of positions are as wide as their range and have the resting pose in their middle, so that
-    a policy that knows nothing yet holds it; MuJoCo cuts off what the range does not allow.
+    an untrained policy holds it; MuJoCo clamps actions to the range.
     """
     limits = np.array(model.actuator_ctrlrange, dtype=float)
     walks = FREE in model.jnt_type
@@ -170,11 +152,11 @@ def action_limits(model: mujoco.MjModel, rest_qpos: np.ndarray) -> np.ndarray:
     if len(scales) != model.nu:
         raise BadEnvironment(
             f'The text "{SCALES}" of the model is of {len(scales)} actuators; it has {model.nu}.',
-            hint="Take that text out of the model: what it said is guessed then.",
+            hint="Remove that text from the model; the scales are then guessed.",
         )
     for i in range(model.nu):
         joint = int(model.actuator_trnid[i, 0])
-        on_joint = model.actuator_trntype[i] == _ON_JOINT
+        on_joint = model.actuator_trntype[i] == ON_JOINT
         if not on_joint or model.jnt_type[joint] not in (HINGE, SLIDE) or not is_position(model, i):
             continue
         bias, gain = model.actuator_biasprm[i], float(model.actuator_gainprm[i, 0])
