@@ -23,7 +23,7 @@ from telic.composer.lexicon import (
 )
 from telic.composer.parse import scan
 from telic.composer.scope import covered_by
-from telic.composer.write import judge_file, reward_file
+from telic.composer.write import composition
 from telic.envs.spec import EnvSpec
 from telic.errors import Refused
 from telic.judges import metrics, tracks
@@ -82,12 +82,11 @@ def compose_block(
     if criteria is not None:
         edit([draft], criteria)
     steps = round(_SECONDS[wish.task] / (spec.dt_s or 0.02))
-    made = Composition(
-        intent=intent,
-        env=spec.id,
-        criteria=tuple(part.criterion() for part in draft.parts),
-        reward=reward_file(intent, spec.id, draft),
-        judge=judge_file(intent, spec.id, draft),
+    made = composition(
+        intent,
+        spec.id,
+        (),
+        draft,
         env_args={"task": wish.task, "max_episode_steps": steps},
         settings={"log_std": _LOG_STD},
         steps=_STEPS[wish.task],

@@ -168,7 +168,10 @@ class Draft:
     def score(
         self, title: str, value: Measure, zero: float, goal: float, **more: Unpack[Credit]
     ) -> None:
-        """Add a criterion unless one of that title is there: nothing at `zero`, all at `goal`."""
+        """Add a criterion unless one of that title is there: nothing at `zero`, all at `goal`.
+
+        "%s" in a title stands for the goal with its unit; shares of the time are added to it.
+        """
         self._judge(title, value, zero, goal, more)
 
     def score_near(
@@ -213,9 +216,19 @@ class Draft:
         is_about: bool = False,
         is_guard: bool = False,
     ) -> None:
+        said = cast("dict[str, Any]", {"meaning": value.words, "unit": value.unit, **more})
+        if "%s" in title:
+            unit = f" {said['unit']}" if said["unit"] else ""
+            words = f"{goal:.2g}{unit}"
+            if is_about:
+                words += f" (±{(goal - zero) / 4.0:.2g}{unit})"
+            else:
+                words = f"at {'least' if goal > zero else 'most'} {words}"
+            title = title.replace("%s", words)
+        elif not is_guard and value.name.startswith("share") and value.name != "share_until":
+            title += f" {'' if goal > zero else 'at most '}{goal:.0%} of the time"
         if any(each.title == title for each in self.parts):
             return
-        said = cast("dict[str, Any]", {"meaning": value.words, "unit": value.unit, **more})
         part = JudgePart(title, value, shortened(zero), shortened(goal), **said)
         self.parts.append(replace(part, is_about=is_about, is_guard=is_guard))
 

@@ -6,7 +6,7 @@
 
 Gymnasium's classic control tasks have names, units and phrases of their own (`observed.toml`);
 environments with goals have the distance to them; any other has its columns, `obs[0]`, and its own
-return. Every word is accounted for: what no criterion came from is listed as not understood.
+return. Every word is accounted for: words without a criterion are listed as not understood.
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ from telic.composer.draft import Draft, edit
 from telic.composer.lexicon import (
     Lexicon,
     Match,
-    Reader,
     Sense,
     Token,
     ignored_words,
@@ -32,7 +31,7 @@ from telic.composer.lexicon import (
 )
 from telic.composer.parse import scan
 from telic.composer.scope import covered_by
-from telic.composer.write import judge_file, reward_file
+from telic.composer.write import composition
 from telic.envs.spec import EnvSpec
 from telic.errors import Refused
 from telic.judges import tracks
@@ -74,7 +73,7 @@ class Observable(NamedTuple):
 
 
 class Want(NamedTuple):
-    """What shall be true of an observable, or of the return."""
+    """A condition on an observable, or on the return."""
 
     kind: Literal["near", "above", "below", "reach", "return"]
     what: str
@@ -95,16 +94,7 @@ class Family(NamedTuple):
     """steps that it takes to learn"""
 
 
-# ------------------------------------------------------------------------- what can be observed
-
-
-def family_of(spec: EnvSpec) -> Family:
-    """Return what is known of an environment besides its columns."""
-    known, distance = known_family(spec.id.rpartition("-v")[0]), _goal_distance(spec)
-    goal = [(distance, row) for row in table("observed")["goal"]["phrases"] if distance]
-    for observable, row in (*goal, *_brought(spec)):
-        known = Family((observable, *known.observables), (row, *known.phrases), _GOAL_STEPS)
-    return known
+# ---- what can be observed
 
 
 def known_family(name: str) -> Family:
@@ -120,17 +110,21 @@ def _tuples(row: Mapping[str, Any]) -> dict[str, Any]:
     return {key: tuple(said) if isinstance(said, list) else said for key, said in row.items()}
 
 
-def _brought(spec: EnvSpec) -> list[tuple[Observable, Mapping[str, Any]]]:
-    """Return what can be brought to a goal: things that are observed by name, as the goal is.
+def _family_of(spec: EnvSpec) -> Family:
+    """Return what is known of an environment besides its columns.
 
-    Names are those of a Dict or of columns: puck_0 and puck_1, or puck_x and puck_y.
+    Anything observed by name, as the goal is, can be brought to it. Names are those of a Dict or of
+    columns: puck_0 and puck_1, or puck_x and puck_y.
     """
+    known, data = known_family(spec.id.rpartition("-v")[0]), table("observed")
+    found: list[tuple[Observable, Mapping[str, Any]]] = []
+    if (distance := _goal_distance(spec)) is not None:
+        found += [(distance, row) for row in data["goal"]["phrases"]]
     stems: dict[str, list[int]] = {}
     for index, name in enumerate(spec.obs_names):
         if match := re.fullmatch(r"(.+)_(?:\d|[xyz])", name.lower()):
             stems.setdefault(match[1], []).append(index)
     goal = next((stems[stem] for stem in _GOALS if stem in stems), [])
-    found: list[tuple[Observable, Mapping[str, Any]]] = []
     for stem, columns in stems.items():
         if stem in _GOALS or re.search(_NO_PLACE, stem) or len(columns) != len(goal):
             continue
@@ -138,11 +132,13 @@ def _brought(spec: EnvSpec) -> list[tuple[Observable, Mapping[str, Any]]]:
         name = f"distance of the {thing} to the goal"
         title = f"brings the {thing} within 0.05 of the goal"
         want = {"kind": "near", "what": name, "value": 0.0, "tolerance": 0.05, "title": title}
-        words = [each.replace("{}", thing) for each in table("observed")["brought"]["words"]]
+        words = [each.replace("{}", thing) for each in data["brought"]["words"]]
         row = {"words": words, "wants": [want], "example": f"push the {thing} to the goal"}
         both = (*columns, *goal)
         found.append((Observable(name, both, "distance", near=0.05, span=0.5, is_far=True), row))
-    return found
+    for observable, row in found:
+        known = Family((observable, *known.observables), (row, *known.phrases), _GOAL_STEPS)
+    return known
 
 
 def _goal_distance(spec: EnvSpec) -> Observable | None:
@@ -168,76 +164,43 @@ def observables(spec: EnvSpec) -> tuple[Observable, ...]:
         )
         for index, name in enumerate(spec.obs_names)
     )
-    return (*family_of(spec).observables, *columns)
+    return (*_family_of(spec).observables, *columns)
 
 
-# ---------------------------------------------------------------------------------- what is read
-
-
-def _is_said(phrases: Iterable[str], intent: str) -> bool:
-    found = Lexicon(((each, Sense("", "")) for each in phrases), table("observed")["parts"])
-    tokens = read_tokens(intent)
-    return any(found.find(tokens, place) for place in range(len(tokens)))
+# ---- reading
 
 
 def is_observed(intent: str, spec: EnvSpec) -> bool:
     """Return whether an intent is about what is observed: no robot, a goal, a block, a column."""
     if spec.robot is None or is_about_block(intent, spec):
         return True
-    goal = table("observed")["goal"]["phrases"][0]["words"]
+    data, tokens = table("observed"), read_tokens(intent)
+
+    def names(phrases: Iterable[str]) -> bool:
+        found = Lexicon(((each, Sense("", "")) for each in phrases), data["parts"])
+        return any(found.find(tokens, place) for place in range(len(tokens)))
+
     return (
         re.search(r"\bobs(?:ervation)? ?\[?\d", intent.lower()) is not None
-        or (_goal_distance(spec) is not None and _is_said(goal, intent))
-        or (
-            "env_reward" in spec.info_keys
-            and _is_said(table("observed")["returns"]["high"], intent)
-        )
+        or (_goal_distance(spec) is not None and names(data["goal"]["phrases"][0]["words"]))
+        or ("env_reward" in spec.info_keys and names(data["returns"]["high"]))
     )
 
 
 class _Reading:
-    """What an intent wants, and the words it was read from."""
+    """Conditions of an intent, and the words they were read from."""
 
     def __init__(self, intent: str, spec: EnvSpec) -> None:
         self._spec = spec
-        self.heard: dict[Want, str] = {}
+        self.wants: dict[Want, str] = {}
         self.doubts: list[str] = []
         self.known: dict[str, Observable] = {}
         """observables by each of their names"""
         for each in observables(spec):
             for name in (each.name, *each.words):
                 self.known.setdefault(name, each)
-        names = {word for name in self.known for word in (name, *name.split())}
-        self._tokens = read_tokens(intent, names)
-        own = {*re.findall(r"[a-z]+", spec.id.lower()), "and", "while"}
-        found = scan(self._tokens, self._phrases(), self._readers(), ignored_words() | own)
-        unread = list(found.unread)
-        for match in found.matches:
-            words = quoted(self._tokens[match.at[0] : match.end])
-            wants = self._wants(match)
-            if wants is None:  # a unit that does not fit, or another deed
-                unread.append(words)
-            for want in wants or ():
-                self.heard.setdefault(want, words)
-        if found.is_denied:  # the opposite is asked for
-            self.heard = {}
-        self.not_understood = tuple(unread)
-
-    def _phrases(self) -> Lexicon:
-        data = table("observed")
-        entries = [(each, Sense("phrase", "", {"wants": None})) for each in data["opposite"]]
-        for row in family_of(self._spec).phrases:
-            wants = tuple(Want(**_tuples(each)) for each in row["wants"])
-            entries += [(each, Sense("phrase", "", {"wants": wants})) for each in row["words"]]
-        columns = {k: v for k, v in data["columns"].items() if k != "parts"}
-        returns = data["returns"] if "env_reward" in self._spec.info_keys else {}
-        for slot, rows in (("column", columns), ("return", returns)):
-            for value, words in rows.items():
-                sense = Sense(slot, value)
-                entries += [(each, sense) for each in words]
-        return Lexicon(entries, data["parts"] | data["columns"]["parts"])
-
-    def _readers(self) -> dict[str, Reader]:
+        words = {word for name in self.known for word in (name, *name.split())}
+        self._tokens = read_tokens(intent, words)
         names = Lexicon(
             (" ".join(token.word for token in read_tokens(name, [name])), Sense("", name))
             for name in self.known
@@ -248,7 +211,33 @@ class _Reading:
             found = names.find(tokens, place)
             return (found.at, found.senses[0].value) if found else None
 
-        return {"observable": named, "amount": number_reader()}
+        readers = {"observable": named, "amount": number_reader()}
+        own = {*re.findall(r"[a-z]+", spec.id.lower()), "and", "while"}
+        found = scan(self._tokens, self._phrases(), readers, ignored_words() | own)
+        unread = list(found.unread)
+        for match in found.matches:
+            words = quoted(self._tokens[match.at[0] : match.end])
+            wants = self._wants(match)
+            if wants is None:  # a unit that does not fit, or another deed
+                unread.append(words)
+            for want in wants or ():
+                self.wants.setdefault(want, words)
+        if found.is_denied:  # the opposite is asked for
+            self.wants = {}
+        self.not_understood = tuple(unread)
+
+    def _phrases(self) -> Lexicon:
+        data = table("observed")
+        entries = [(each, Sense("phrase", "", {"wants": None})) for each in data["opposite"]]
+        for row in _family_of(self._spec).phrases:
+            wants = tuple(Want(**_tuples(each)) for each in row["wants"])
+            entries += [(each, Sense("phrase", "", {"wants": wants})) for each in row["words"]]
+        columns = {k: v for k, v in data["columns"].items() if k != "parts"}
+        returns = data["returns"] if "env_reward" in self._spec.info_keys else {}
+        for slot, rows in (("column", columns), ("return", returns)):
+            for value, words in rows.items():
+                entries += [(each, Sense(slot, value)) for each in words]
+        return Lexicon(entries, data["parts"] | data["columns"]["parts"])
 
     def _wants(self, match: Match) -> tuple[Want, ...] | None:
         """Return what a phrase asks for; None: it is not understood."""
@@ -266,31 +255,32 @@ class _Reading:
             return (Want("return", "return", value, None, f"earns a return of {value:g}"),)
         what = self.known[said[0]]
         values = [_in_unit(reading, what) for reading in said[1:]]
-        if None in values or self._is_of_other(match, said[0]):
+        if None in values or self._is_other(match, said[0]):
             return None
         value, *tolerance = (each for each in values if each is not None)
-        return self._column(sense.value, what, said[1], value, tolerance)
+        want = self._column(sense.value, what, said[1], value, tolerance)
+        return None if want is None else (want,)
 
     def _column(
         self, kind: str, what: Observable, said: Reading, value: float, tolerance: list[float]
-    ) -> tuple[Want, ...] | None:
+    ) -> Want | None:
         if kind == "amount" and said.rule == "at_least":
-            return (Want("above", what.name, value),)
+            return Want("above", what.name, value)
         # A small angle or speed is one that is small to either side.
         is_size = said.rule == "at_most" and what.unit in _SIGNED and value > 0.0
         if kind == "within" or (kind == "amount" and is_size):
-            return (Want("near", what.name, 0.0, value),) if value > 0.0 else None
+            return Want("near", what.name, 0.0, value) if value > 0.0 else None
         if kind == "amount" and said.rule == "at_most":
-            return (Want("below", what.name, value),)
+            return Want("below", what.name, value)
         if not tolerance and said.spread > 0.0:
             factor = value / said.bare if said.bare else 1.0
-            return (Want("near", what.name, value, said.spread * factor),)
+            return Want("near", what.name, value, said.spread * factor)
         if not tolerance:
             self.doubts.append(f"near is taken as within {what.near:g} of {value:g}")
-        return (Want("near", what.name, value, abs(tolerance[0]) if tolerance else what.near),)
+        return Want("near", what.name, value, abs(tolerance[0]) if tolerance else what.near)
 
-    def _is_of_other(self, match: Match, name: str) -> bool:
-        """Return whether another deed or unit is meant: "oscillate the cart", "at 1 Hz"."""
+    def _is_other(self, match: Match, name: str) -> bool:
+        """Return whether another verb or unit is meant: "oscillate the cart", "at 1 Hz"."""
         words = [token.word for token in self._tokens]
         after = words[match.end : match.end + 1]
         if match.read[-1].bare is not None and after and after[0] not in vocabulary():
@@ -310,7 +300,7 @@ def _in_unit(reading: Reading, what: Observable) -> float | None:
 
 def what_can_be_said(spec: EnvSpec) -> str:
     """Return what can be asked of an environment, by example."""
-    known = family_of(spec)
+    known = _family_of(spec)
     names = [each.name for each in observables(spec)]
     examples = [f'"{phrase["example"]}"' for phrase in known.phrases]
     examples.append(f'"keep {names[0]} near 0 within 0.1"')
@@ -327,7 +317,7 @@ def what_can_be_said(spec: EnvSpec) -> str:
     return f"Ask for example: {', '.join(examples)}. Observed are: {listed}.{missing}"
 
 
-# ------------------------------------------------------------------------- criteria of the wants
+# ---- criteria and terms
 
 
 def compose_observed(
@@ -341,33 +331,32 @@ def compose_observed(
     if is_about_block(intent, spec):
         return compose_block(intent, spec, criteria)
     reading = _Reading(intent, spec)
-    if not reading.heard:
+    if not reading.wants:
         raise Refused(
             f'Nothing in "{intent}" can be measured in {spec.id}.', hint=what_can_be_said(spec)
         )
     draft = Draft(doubts=reading.doubts)
     titles: dict[str, tuple[str, ...]] = {}
-    for want, words in reading.heard.items():
+    for want, words in reading.wants.items():
         before = len(draft.parts)
         _ask(want, reading.known, draft)
         own = tuple(part.title for part in draft.parts[before:])
         titles[words] = (*titles.get(words, ()), *own)
-    if all(want.kind in ("near", "above", "below") for want in reading.heard):
-        draft.pay("alive", 1.0, Alive(), "the episode goes on")
+    if all(want.kind in ("near", "above", "below") for want in reading.wants):
+        draft.pay("alive", 1.0, Alive(), "the episode continues")
     steps = spec.max_episode_steps
     if steps is None:
         draft.doubt(f"episodes have no time limit here: {_UNLIMITED_STEPS} steps are taken")
     if criteria is not None:
         edit([draft], criteria)
-    made = Composition(
-        intent=intent,
-        env=spec.id,
-        criteria=tuple(part.criterion() for part in draft.parts),
-        reward=reward_file(intent, spec.id, draft),
-        judge=judge_file(intent, spec.id, draft),
+    made = composition(
+        intent,
+        spec.id,
+        (),
+        draft,
         env_args={"max_episode_steps": steps or _UNLIMITED_STEPS},
         settings=draft.settings,
-        steps=family_of(spec).learns,
+        steps=_family_of(spec).learns,
         doubts=tuple(draft.doubts),
         not_understood=reading.not_understood,
     )
@@ -375,20 +364,29 @@ def compose_observed(
 
 
 def _ask(want: Want, known: dict[str, Observable], draft: Draft) -> None:
-    """Write the terms and the criterion of one want."""
+    """Write the terms and criteria of one condition."""
     number = sum(name.startswith(("near", "there", "earned")) for name in draft.names) + 1
     if want.kind == "return":
         draft.pay(f"earned_{number}", 1.0, Pay(Given("env_reward")), "its own reward")
         zero = want.value - max(abs(want.value), 1.0)
-        earned = tracks.total("env_reward")
-        _once(want.title, earned, "return of the episode", zero, want.value, "", draft)
+        value, meaning = tracks.total("env_reward"), "return of the episode"
+        _once(want.title, value, meaning, zero, want.value, "", draft)
         return
     what = known[want.what]
     x, seen = Observed(what.kind, what.columns), tracks.observed(what.kind, what.columns)
-    if want.kind == "reach":
-        _reach(want, what, known, number, draft)
-        return
     unit, at = f" {what.unit}" if what.unit else "", shortened(want.value, _DIGITS)
+    if want.kind == "reach":
+        # Get there once: every step costs until then, for many environments end there.
+        start, led, low, high = want.value - what.span, what, want.value - what.span, want.value
+        if want.helped_by is not None:
+            led, low, high = known[want.helped_by[0]], *want.helped_by[1:]
+        pays = Missing(Observed(led.kind, led.columns), high, shortened(high - low))
+        draft.pay(f"way_{number}", 1.0, pays, f"{what.name}: what is missing")
+        there = Reached(x, want.value)
+        draft.pay(f"there_{number}", 20.0, there, f"{what.name} from {want.value:g} on")
+        title, meaning = want.title or f"gets {what.name} to {want.value:g}", f"highest {what.name}"
+        _once(title, tracks.highest(seen), meaning, start, want.value, what.unit, draft)
+        return
     if want.kind == "near":
         tolerance = shortened(want.tolerance or what.near, _DIGITS)
         words = f"{what.name} near {want.value:g}"
@@ -400,37 +398,19 @@ def _ask(want: Want, known: dict[str, Observable], draft: Draft) -> None:
         meaning = f"share of the time with {what.name} within {tolerance:g} of {want.value:g}"
     else:
         is_above = want.kind == "above"
-        meaning = f"{what.name} {want.kind} {want.value:g}"
+        words = f"{what.name} {want.kind} {want.value:g}"
         pays = Sigmoid(Less(x, at, sign=1 if is_above else -1), what.near)
-        draft.pay(f"there_{number}", 1.0, pays, meaning)
+        draft.pay(f"there_{number}", 1.0, pays, words)
         value = (tracks.share_above if is_above else tracks.share_below).exactly(seen, at)
-        title = want.title or f"keeps {what.name} {want.kind} {want.value:g}{unit}"
-        meaning = f"share of the time with {meaning}"
+        title, meaning = want.title or f"keeps {words}{unit}", f"share of the time with {words}"
     goal = _SHARE_OF_THE_WAY if what.is_far and (want.value or not what.starts_at_0) else _SHARE
     draft.score(title, value, 0.2 * goal, goal, weight=2.0, tag="too_far", meaning=meaning)
-
-
-def _reach(
-    want: Want, what: Observable, known: dict[str, Observable], number: int, draft: Draft
-) -> None:
-    """Get there once: every step costs until then, for many environments end there."""
-    start, led, low, high = want.value - what.span, what, want.value - what.span, want.value
-    if want.helped_by is not None:
-        led, low, high = known[want.helped_by[0]], *want.helped_by[1:]
-    pays = Missing(Observed(led.kind, led.columns), high, shortened(high - low))
-    draft.pay(f"way_{number}", 1.0, pays, f"{what.name}: what is missing")
-    there = Reached(Observed(what.kind, what.columns), want.value)
-    draft.pay(f"there_{number}", 20.0, there, f"{what.name} from {want.value:g} on")
-    title = want.title or f"gets {what.name} to {want.value:g}"
-    seen = tracks.observed(what.kind, what.columns)
-    value, meaning = tracks.highest(seen), f"highest {what.name}"
-    _once(title, value, meaning, start, want.value, what.unit, draft)
 
 
 def _once(
     title: str, value: Measure, meaning: str, zero: float, goal: float, unit: str, draft: Draft
 ) -> None:
-    """Judge what is done or not: how near it came earns a little, and never enough to pass."""
+    """Judge what is done or not: a near miss earns a little, and never enough to pass."""
     done = tracks.reaches.exactly(value, shortened(goal, _DIGITS))
     words = f"1 if {meaning} is {goal:g} or more"
     draft.score(title, done, 0.0, 1.0, weight=3.0, tag="too_low", meaning=words)

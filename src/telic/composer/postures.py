@@ -1,256 +1,368 @@
-"""How the body is held, and in what manner something is done."""
+"""Being in a pose: standing, balancing, sitting, lying, getting up; postures and styles."""
 
 from __future__ import annotations
 
-from torch import Tensor
+from collections.abc import Sequence
 
 from telic.composer.draft import Draft
 from telic.composer.frames import Act, Frame, Posture, Style
-from telic.composer.manners import be_quieter, be_upright, change_slowly
+from telic.composer.manners import (
+    be_upright,
+    change_slowly,
+    do_not_chatter,
+    do_not_thrash,
+    hold_still,
+    save_effort,
+    stay_at_height,
+    stay_on_feet,
+)
 from telic.composer.parts import bodies_of
 from telic.composer.scene import Scene
+from telic.composer.travel import SETTLED
 from telic.judges import metrics, tracks
-from telic.judges.tracks import Measure, shortened
-from telic.rewards.signals import (
-    FeetOff,
-    FeetUp,
-    FewFeet,
-    Measured,
-    OnlyFeet,
-    Size,
-    Skew,
-    SoFar,
-    Touching,
-)
-from telic.rewards.terms import Cost, Pay, Ratio, Sigmoid, When
+from telic.judges.tracks import shortened
+from telic.rewards import signals, terms
+from telic.rewards.signals import Above, Below, Measured, Part, Size
+from telic.rewards.terms import Cost, Pay, Ratio, When
 
+_GET_UP_S = 5.0
+_TALL, _UPRIGHT = 0.8, 0.85
+"""of the standing height, and of the vertical, from which a robot is on its feet"""
+_SEQUEL_S = 1.0
+"""rest before the next phase where no duration was stated"""
+_SLOWS_S, _LATE = 1.2, 0.2
+"""time to come to rest: so long, or so much of a stated duration"""
+_OTHER_POSES = set(Posture) - {Posture.UPRIGHT, Posture.LEVEL, Posture.STRAIGHT_LINE}
 _REARED = 0.7
 """rad, 40 degrees: from there on a torso counts as reared up"""
 _CLEAR_LEGS, _SEEN_UP = 0.12, 0.75
-"""how high a foot is held that shall be up, in lengths of the leg, and the part that counts"""
-_WEIGHT = 2.0
+"""height of a lifted foot in lengths of the leg, and the part of it that counts"""
 OWN = {
     Act.SIT: {Posture.LOW, Posture.UPRIGHT},
     Act.LIE: {Posture.LYING, Posture.LOW},
     Act.STAND_UP: {Posture.UPRIGHT},
 }
-"""postures a verb has by itself"""
+"""postures that a verb implies"""
+
+
+# ---- verbs
+
+
+def stand(frame: Frame, scene: Scene, draft: Draft) -> None:
+    """Stay in place, at rest; on its feet unless another posture is asked for."""
+    scene.require("speed", "stand still")
+    hold_still(scene, draft)
+    is_plain = not _OTHER_POSES & set(frame.postures)
+    if is_plain and scene.has("height"):
+        width = min(0.25, 0.4 * (scene.stands - scene.lies))
+        stay_at_height(scene, draft, width)
+        title = f"stays within {width:.2g} m of its standing height"
+        value = tracks.share_near("height", scene.stands, width)
+        draft.score(title, value, 0.3, 0.8, weight=1.5, tag="falls")
+    if is_plain or scene.ends_fallen:
+        stay_on_feet(scene, draft)
+    if is_plain:
+        _do_not_move_first(frame, scene, draft)
+    end_at_rest(draft, frame.duration_s or _SEQUEL_S)
+    _last(frame, draft)
+
+
+def _do_not_move_first(frame: Frame, scene: Scene, draft: Draft) -> None:
+    """Constrain moving before resting; in a later phase the robot may still brake."""
+    if scene.has("height"):
+        value = tracks.highest(tracks.less("height", scene.starts))
+        draft.require("does not jump", value, 0.35, 0.15, tag="drifts")
+    turns = [each for each in ("pitch_turns", "roll_turns", "heading_turns") if scene.has(each)]
+    if turns:
+        draft.require("does not turn", tracks.widest(tuple(turns)), 0.35, 0.15, tag="drifts")
+    if frame.phase == 0 and scene.has("x_position"):
+        value = tracks.widest(tuple(f"{axis}_position" for axis in scene.axes))
+        draft.require("stays where it is", value, 1.5, 0.6, tag="drifts")
+
+
+def end_at_rest(draft: Draft, seconds: float) -> None:
+    """End the phase once the robot has been at rest for so long."""
+    draft.ends_when(Below(Measured("speed"), 0.3), tracks.below("speed", 0.3), seconds)
+
+
+def rest_in_time(before: Sequence[Frame], now: Sequence[Frame], draft: Draft) -> None:
+    """Constrain a motion of a stated duration to end in time, where rest comes after it."""
+    timed = [each for each in before if each.duration_s is not None]
+    is_open = any(each.amount and each.amount.rule == "at_least" for each in timed)
+    if not timed or is_open or not {each.verb for each in now} <= {Act.STAND, Act.STOP}:
+        return
+    seconds = max(each.duration_s or 0.0 for each in timed)
+    late = (1.0 - SETTLED) * seconds + max(_SLOWS_S, _LATE * seconds)
+    value = tracks.time_above("speed", 0.3)  # all of it: a pause does not count as rest
+    draft.require(f"comes to rest within {late:.2g} s", value, 1.7 * late, late, tag="drifts")
+
+
+def _last(frame: Frame, draft: Draft) -> None:
+    if frame.duration_s:
+        draft.seconds = max(frame.duration_s + 1.0, draft.seconds)
+
+
+def balance(frame: Frame, scene: Scene, draft: Draft) -> None:
+    """Keep poles upright, or the robot itself."""
+    if not scene.has("pole_angle"):
+        stand(frame, scene, draft)
+        return
+    angle, seen = signals.PoleAngle(), metrics.pole_angle()
+    draft.pay("upright", 1.0, terms.SmallSquare(angle, 20.0), "poles upright")
+    title, value = "keeps the pole up 95% of the time", tracks.share_below(seen, 0.15)
+    draft.score(title, value, 0.2, 0.95, weight=3.0, tag="falls")
+    lasts = frame.duration_s or _SEQUEL_S
+    draft.ends_when(Below(angle, 0.15), tracks.below(seen, 0.15), lasts)
+    _last(frame, draft)
+
+
+def sit(frame: Frame, scene: Scene, draft: Draft) -> None:
+    """Lower the torso, upright, and hold it there; or do so a number of times."""
+    scene.require("height", "sit")
+    scene.require("uprightness", "sit")
+    span = scene.stands - scene.lies
+    target = scene.lies + (0.6 if Posture.LOW in frame.postures else 0.45) * span
+    width = 0.25 * span
+    low, high = target - 0.6 * width, target + 0.6 * width
+    value = tracks.share_above("uprightness", 0.6)
+    draft.require("keeps its torso upright", value, 0.2, 0.7, tag="falls")
+    be_upright(draft, 0.4)
+    if frame.count:
+        _squat(frame, frame.count, scene, draft, high)
+        return
+    height = Measured("height")
+    draft.pay("low", 1.0, terms.Peak(height, target, width), f"torso {target:.2g} m high")
+    title = f"holds its torso {target:.2g} m high (±{0.6 * width:.2g} m) 70% of the time"
+    value = tracks.share_between("height", low, high)
+    draft.score(title, value, 0.2, 0.7, weight=5.0, tag="too_high")
+    hold_still(scene, draft, weight=0.5)
+    lasts = frame.duration_s or _SEQUEL_S
+    draft.ends_when(Above(height, shortened(low)), tracks.above("height", low), lasts)
+    draft.ends_when(Below(height, shortened(high)), tracks.below("height", high), lasts)
+    _last(frame, draft)
+
+
+def _squat(frame: Frame, count: int, scene: Scene, draft: Draft, low: float) -> None:
+    """Go down and up again, several times."""
+    high = scene.stands - 0.15 * (scene.stands - scene.lies)
+    squats = signals.Cycles(Measured("height", sign=-1), -low, -high)
+    times, done = Part(squats, "times"), count - 0.5
+    left = Below(times, done)
+    draft.pay("squat", 1.0, When(left, terms.Done(squats)), "once per squat: up again")
+    draft.pay("next", 2.0, When(left, terms.Toward(squats)), "on the way down, then up")
+    seen = tracks.cycles(tracks.less("height", sign=-1), -low, -high)
+    draft.counted("goes down and up", tracks.last(seen), frame, weight=3.0, tag="too_high")
+    do_not_thrash(scene, draft)
+    draft.ends_when(Above(times, done), tracks.above(seen, done))
+    draft.seconds = max(4.0, 2.0 * count + 1.0)
+
+
+def lie(frame: Frame, scene: Scene, draft: Draft) -> None:
+    """Lie on the ground, at rest."""
+    scene.require("height", "lie down")
+    scene.require("uprightness", "lie down")
+    span, lasts = scene.stands - scene.lies, frame.duration_s or _SEQUEL_S
+    top = scene.lies + 0.25 * span
+    held = metrics.lying(top, scene.is_tall)
+    draft.ends_when(Below(Measured("height"), shortened(top)), held, lasts)
+    if scene.is_tall:
+        draft.pay("flat", 0.5, terms.Flat(), "torso level with the ground")
+        draft.ends_when(Below(Size(Measured("uprightness")), 0.6), held, lasts)
+    low = Ratio(Measured("height", minus=scene.stands, sign=-1), span, low=0.0, most=1.0)
+    draft.pay("low", 1.0, low, "torso close to the ground")
+    title, value = "lies on the ground 70% of the time", tracks.share(held)
+    draft.score(title, value, 0.2, 0.7, weight=5.0, tag="too_high")
+    hold_still(scene, draft, weight=0.5)
+    _last(frame, draft)
+
+
+def stand_up(frame: Frame, scene: Scene, draft: Draft) -> None:
+    """Get the torso up from lying, and keep it up."""
+    scene.require("height", "stand up")
+    rest = scene.spec.robot.rest_height if scene.spec.robot else None
+    if frame.phase == 0 and rest is not None and "starts" in scene.spec.arguments:
+        _get_up(rest, frame, scene, draft)
+        return
+    if frame.phase == 0 and rest is not None and rest > 0.8 * scene.stands:
+        draft.doubt("it stands when an episode starts: standing up is taken as staying up")
+        stand(frame, scene, draft)
+        return
+    goal, height = scene.stands / 1.3, Measured("height")
+    draft.pay("height", 1.0, Ratio(height, goal, low=None), "height of the torso")
+    title, value = f"gets its torso {goal:.2g} m up", tracks.highest("height")
+    draft.score(title, value, 0.3 * goal, 0.95 * goal, weight=2.0, tag="too_low")
+    title, value = "stays up 40% of the time", tracks.share_above("height", 0.8 * goal)
+    draft.score(title, value, 0.05, 0.4, weight=1.0, tag="falls")
+    up = tracks.above("height", 0.9 * goal)
+    draft.ends_when(Above(height, shortened(0.9 * goal)), up, frame.duration_s or 0.3)
+    _last(frame, draft)
+
+
+def _get_up(rest: float, frame: Frame, scene: Scene, draft: Draft) -> None:
+    """Get on its feet from where it was dropped, in whatever attitude, and stay there."""
+    scene.require("uprightness", "get up")
+    draft.env_args["starts"] = "fallen"
+    draft.doubt(f'"{frame.word}": every episode begins with a fall, in any attitude')
+    draft.seconds = max(draft.seconds, _GET_UP_S, (frame.duration_s or 0.0) + _GET_UP_S)
+    be_upright(draft, 1.0)
+    tall = Ratio(Measured("height"), rest, low=0.0, most=1.0)
+    pays = terms.Both(tall, Pay(Measured("uprightness"), 0.0, 1.0))
+    draft.pay("height", 1.5, pays, "height of the torso while the right way up")
+    stands = metrics.standing(_UPRIGHT, _TALL * rest)
+    title, value = "is on its feet in the second half", tracks.mean_of_end(stands, 2)
+    draft.score(title, value, 0.1, 0.9, weight=3.0, tag="stays_down")
+    title, value = "ends on its feet", tracks.mean_of_end(stands, 10)
+    draft.score(title, value, 0.2, 0.9, weight=1.0, tag="falls")
+    do_not_chatter(draft)
+
+
+# ---- postures
 
 
 def hold(posture: Posture, frame: Frame, scene: Scene, draft: Draft) -> None:
     """Reward and judge one posture; refuse it where the robot cannot take it."""
-    if posture in OWN.get(frame.verb, ()) or (
-        posture is Posture.UPRIGHT and scene.has("pole_angle")
-    ):
+    is_pole = posture is Posture.UPRIGHT and scene.has("pole_angle")
+    if posture in OWN.get(frame.verb, ()) or is_pole:
         return
     match posture:
         case Posture.UPRIGHT | Posture.LEVEL:
-            _tilt(scene, draft, posture)
+            is_level = posture is Posture.LEVEL
+            scene.require("uprightness", "keep its torso level" if is_level else "be upright")
+            be_upright(draft, 0.5)
+            least, title = (0.95, "keeps its torso level") if is_level else (0.85, "is upright")
+            value = tracks.share_above("uprightness", least)
+            draft.score(f"{title} 80% of the time", value, 0.3, 0.8, weight=2.0, tag="falls")
         case Posture.UPSIDE_DOWN:
-            _upside_down(scene, draft)
+            scene.require("uprightness", "be upside down")
+            draft.pay("upside", 1.5, Pay(Measured("uprightness", sign=-1)), "upside down")
+            value = tracks.share_below("uprightness", -0.7)
+            title, tag = "is upside down 60% of the time", "under_rotates"
+            draft.score(title, value, 0.1, 0.6, weight=4.0, tag=tag)
         case Posture.LOW | Posture.HIGH | Posture.LYING:
-            _height(scene, draft, posture)
+            _hold_height(posture, scene, draft)
+        case Posture.STRAIGHT_LINE if scene.has("y_position"):
+            aside = Cost(Size(Measured("lateral_velocity")), most=2.0)
+            draft.pay("straight", 0.4, aside, "not going aside")
+            title, value = "deviates at most 0.15 m per metre", metrics.aside_per_metre()
+            draft.score(title, value, 0.5, 0.15, weight=1.0, tag="drifts")
         case Posture.STRAIGHT_LINE:
-            _straight(scene, draft)
+            draft.doubt("in a plane every way is straight", holds=True)
         case _:
-            _legs(posture, frame, scene, draft)
+            _hold_feet(posture, frame, scene, draft)
+
+
+def _hold_height(posture: Posture, scene: Scene, draft: Draft) -> None:
+    scene.require("height", f"be {posture.value}")
+    span = scene.stands - scene.lies
+    share = {Posture.HIGH: 0.9, Posture.LOW: 0.6, Posture.LYING: 0.25}[posture]
+    limit, is_high = scene.lies + share * span, posture is Posture.HIGH
+    way = "above" if is_high else "below"
+    pays = terms.Sigmoid(
+        Measured("height", minus=limit, sign=1 if is_high else -1), shortened(0.1 * span)
+    )
+    draft.pay(posture.value, 1.0, pays, f"torso {way} {limit:.2g} m")
+    value = (tracks.share_above if is_high else tracks.share_below)("height", limit)
+    title = f"holds its torso {way} {limit:.2g} m 75% of the time"
+    draft.score(title, value, 0.2, 0.75, weight=2.0, tag="too_low" if is_high else "too_high")
+
+
+def _hold_feet(posture: Posture, frame: Frame, scene: Scene, draft: Draft) -> None:
+    """Touch the ground with some feet only: so many, a named one, the rear or front, the hands."""
+    what = f"be on {posture.value.replace('_', ' ')}"
+    scene.require("foot_contact", what)
+    feet = range(len(scene.spec.feet))
+    # A foot that hovers just above the ground, or rests on it without weight, touches nothing and
+    # looks as if it stood there: it must be clear of the ground.
+    has_legs = scene.leg is not None and scene.has("foot_height")
+    clear = _CLEAR_LEGS * scene.leg if scene.leg is not None and has_legs else None
+    seen = None if clear is None else _SEEN_UP * clear
+    weight, most = 1.0, 1 if posture is Posture.ONE_LEG else 2
+    if posture in (Posture.ONE_LEG, Posture.TWO_LEGS):
+        if len(feet) < most:
+            raise scene.cannot(what, "it has one foot")
+        if len(feet) == most:
+            draft.doubt(f"it has {most} feet: this asks for nothing else")
+            return
+        named = scene.foot_places(tuple(body for body in frame.bodies if body in scene.spec.feet))
+        if named and most == 1:
+            others = tuple(foot for foot in feet if foot not in named)
+            title, on = f"is on its {frame.part} only", signals.OnlyFeet(others)
+            held, lowest = metrics.on_feet(others, clear_m=seen), signals.FeetUp(others)
+        else:
+            title, on = f"is on {'one foot' if most == 1 else 'two feet'}", signals.FewFeet(most)
+            held, lowest = metrics.on_few_feet(most, clear_m=seen), signals.FeetUp(rank=most)
+    else:
+        place = "rear" if posture is Posture.REAR_LEGS else "front"
+        mine = scene.foot_places(scene.feet(place))
+        if not mine and posture is Posture.FRONT_LEGS:
+            _hold_hands(scene, draft, what)
+            return
+        others = tuple(foot for foot in feet if foot not in mine)
+        if not mine or not others:
+            raise scene.cannot(what, "its feet are not in front and behind")
+        weight, title, on = 1.5, f"is on its {place} feet only", signals.OnlyFeet(others, mine)
+        held, lowest = metrics.on_feet(others, mine, clear_m=seen), signals.FeetUp(others)
+    draft.pay("legs", weight, Pay(on), title)
+    if clear is not None:
+        words = f"the other feet up by {clear:.2g} m"
+        draft.pay("lifted", 0.5, Ratio(lowest, clear, low=None, most=1.0), words)
+    value = tracks.share(held)
+    draft.score(f"{title} 70% of the time", value, 0.25, 0.7, weight=4.0, tag="too_low")
+    if posture in (Posture.REAR_LEGS, Posture.FRONT_LEGS) and scene.has("pitch"):
+        # Balancing with a level torso is not rearing up.
+        sign, end = (-1, "front") if posture is Posture.REAR_LEGS else (1, "rear")
+        raised = Ratio(Measured("pitch", sign=sign), _REARED, most=1.0)
+        draft.pay("rear", 1.0, raised, f"its {end} raised")
+        title = f"raises its {end} by 40 degrees 60% of the time"
+        value = tracks.share_between(tracks.less("pitch", sign=sign), _REARED, 2.4)
+        draft.score(title, value, 0.2, 0.6, weight=4.0, tag="too_low")
+
+
+def _hold_hands(scene: Scene, draft: Draft, what: str) -> None:
+    hands = tuple(bodies_of(frozenset({"hand"}), "hand", scene.spec))
+    if not hands or scene.spec.robot is None:
+        raise scene.cannot(what, "it has neither front feet nor hands")
+    least, feet = scene.spec.robot.contact_threshold, tuple(range(len(scene.spec.feet)))
+    on_hands = When(signals.Touching(hands, least), Pay(signals.FeetOff(feet)))
+    draft.pay("hands", 1.5, on_hands, "on its hands only")
+    title, value = "is on its hands only 70% of the time", metrics.on_hands_only(hands, least)
+    draft.score(title, tracks.share(value), 0.25, 0.7, weight=4.0, tag="too_low")
+
+
+# ---- styles
 
 
 def do_it(style: Style, frame: Frame, scene: Scene, draft: Draft) -> None:
     """Reward and judge one style."""
-    match style:
-        case Style.EFFICIENT:
-            be_quieter(draft)
-        case Style.SMOOTH | Style.GENTLE:
-            be_quieter(draft)
-            change_slowly(scene, draft)
-        case Style.ALTERNATING:
-            _alternate(scene, draft)
-        case Style.SYMMETRIC:
-            _symmetric(scene, draft)
-        case Style.STEADY:
-            _steady(frame, scene, draft)
-        case Style.EXPLOSIVE:
-            _explosive(scene, draft)
-        case Style.NATURAL:
-            _natural(frame, scene, draft)
-
-
-def _tilt(scene: Scene, draft: Draft, posture: Posture) -> None:
-    is_level = posture is Posture.LEVEL
-    scene.require("uprightness", "keep its torso level" if is_level else "be upright")
-    be_upright(draft, 0.5)
-    least, title = (0.95, "keeps its torso level") if is_level else (0.85, "is upright")
-    value = tracks.share_above("uprightness", least)
-    draft.score(title, value, 0.3, 0.8, weight=_WEIGHT, tag="falls")
-
-
-def _upside_down(scene: Scene, draft: Draft) -> None:
-    scene.require("uprightness", "be upside down")
-    draft.pay("upside", 1.5, Pay(Measured("uprightness", sign=-1)), "upside down")
-    value = tracks.share_below("uprightness", -0.7)
-    draft.score("is upside down", value, 0.1, 0.6, weight=2 * _WEIGHT, tag="under_rotates")
-
-
-def _height(scene: Scene, draft: Draft, posture: Posture) -> None:
-    scene.require("height", f"be {posture.value}")
-    span = scene.stands - scene.lies
-    if posture is Posture.HIGH:
-        limit, sign, title, tag = scene.stands - 0.1 * span, 1, "holds its torso high", "too_low"
-        value, way = tracks.share_above("height", limit), "above"
-    else:
-        share = 0.6 if posture is Posture.LOW else 0.25
-        limit, sign, tag = scene.lies + share * span, -1, "too_high"
-        title = "keeps its torso low" if posture is Posture.LOW else "lies on the ground"
-        value, way = tracks.share_below("height", limit), "below"
-    pays = Sigmoid(Measured("height", minus=limit, sign=sign), shortened(0.1 * span))
-    draft.pay(posture.value, 1.0, pays, f"torso {way} {limit:.2g} m")
-    draft.score(title, value, 0.2, 0.75, weight=_WEIGHT, tag=tag)
-
-
-def _straight(scene: Scene, draft: Draft) -> None:
-    if not scene.has("y_position"):
-        draft.doubt("in a plane every way is straight", holds=True)
-        return
-    aside = Cost(Size(Measured("lateral_velocity")), most=2.0)
-    draft.pay("straight", 0.4, aside, "not going aside")
-    draft.score("goes straight", metrics.aside_per_metre(), 0.5, 0.15, weight=1.0, tag="drifts")
-
-
-def _legs(posture: Posture, frame: Frame, scene: Scene, draft: Draft) -> None:
-    """Touch the ground with some feet only."""
-    what = f"be on {posture.value.replace('_', ' ')}"
-    scene.require("foot_contact", what)
-    feet = len(scene.spec.feet)
-    if posture is Posture.ONE_LEG or (posture is Posture.TWO_LEGS and feet > 2):
-        _so_many(posture, frame, scene, draft)
-    elif posture is Posture.TWO_LEGS:
-        if feet < 2:
-            raise scene.cannot(what, "it has one foot")
-        draft.doubt("it has two feet: being on two legs asks for nothing else")
-    else:
-        _only(posture, scene, draft, what)
-
-
-def _so_many(posture: Posture, frame: Frame, scene: Scene, draft: Draft) -> None:
-    """Be on one or two feet; on one that was named, if one was."""
-    most, feet = 1 if posture is Posture.ONE_LEG else 2, len(scene.spec.feet)
-    if feet <= most:
-        draft.doubt(f"it has {feet} feet: this asks for nothing else")
-        return
-    mine = scene.foot_places(tuple(body for body in frame.bodies if body in scene.spec.feet))
-    clear = _clear_m(scene)
-    seen = None if clear is None else _SEEN_UP * clear
-    if mine and most == 1:
-        others = tuple(index for index in range(feet) if index not in mine)
-        title, pays = f"is on its {frame.part} only", OnlyFeet(others)
-        held, lowest = metrics.on_feet(others, clear_m=seen), FeetUp(others)
-    else:
-        title, pays = "is on one foot" if most == 1 else "is on two feet", FewFeet(most)
-        held, lowest = metrics.on_few_feet(most, clear_m=seen), FeetUp(rank=most)
-    draft.pay("legs", 1.0, Pay(pays), title)
-    _lift_others(draft, lowest, clear)
-    _judge_feet(draft, title, held)
-
-
-def _clear_m(scene: Scene) -> float | None:
-    """Return how high the feet are that shall be up; None: it has no legs to tell.
-
-    A foot that hovers a hair above the ground, or rests on it without weight, touches nothing and
-    looks as if it stood there.
-    """
-    return _CLEAR_LEGS * scene.leg if scene.leg is not None and scene.has("foot_height") else None
-
-
-def _lift_others(draft: Draft, lowest: Tensor, clear: float | None) -> None:
-    """Pay for feet that are up, by the lowest of them."""
-    if clear is not None:
-        words = f"the other feet up by {clear:.2g} m"
-        draft.pay("lifted", 0.5, Ratio(lowest, clear, low=None, most=1.0), words)
-
-
-def _only(posture: Posture, scene: Scene, draft: Draft, what: str) -> None:
-    """Be on the rear or front feet, or the hands, alone."""
-    place = "rear" if posture is Posture.REAR_LEGS else "front"
-    mine = scene.foot_places(scene.feet(place))
-    if not mine and posture is Posture.FRONT_LEGS:
-        _on_hands(scene, draft, what)
-        return
-    others = tuple(index for index in range(len(scene.spec.feet)) if index not in mine)
-    if not mine or not others:
-        raise scene.cannot(what, "its feet are not in front and behind")
-    draft.pay("legs", 1.5, Pay(OnlyFeet(others, mine)), f"on its {place} feet only")
-    clear = _clear_m(scene)
-    _lift_others(draft, FeetUp(others), clear)
-    seen = None if clear is None else _SEEN_UP * clear
-    held = metrics.on_feet(others, mine, clear_m=seen)
-    _judge_feet(draft, f"is on its {place} feet only", held)
-    _rear_up(posture, scene, draft)
-
-
-def _rear_up(posture: Posture, scene: Scene, draft: Draft) -> None:
-    """Raise the end of the torso that stands on nothing: balancing with it level is no rearing."""
-    if not scene.has("pitch"):
-        return
-    sign, end = (-1, "front") if posture is Posture.REAR_LEGS else (1, "rear")
-    raised = Ratio(Measured("pitch", sign=sign), _REARED, most=1.0)
-    draft.pay("rear", 1.0, raised, f"its {end} raised")
-    value = tracks.share_between(tracks.less("pitch", sign=sign), _REARED, 2.4)
-    draft.score(f"raises its {end}", value, 0.2, 0.6, weight=2.0 * _WEIGHT, tag="too_low")
-
-
-def _on_hands(scene: Scene, draft: Draft, what: str) -> None:
-    hands = bodies_of(frozenset({"hand"}), "hand", scene.spec)
-    if not hands or scene.spec.robot is None:
-        raise scene.cannot(what, "it has neither front feet nor hands")
-    least, feet = scene.spec.robot.contact_threshold, tuple(range(len(scene.spec.feet)))
-    on_hands = When(Touching(tuple(hands), least), Pay(FeetOff(feet)))
-    draft.pay("hands", 1.5, on_hands, "on its hands only")
-    _judge_feet(draft, "is on its hands only", metrics.on_hands_only(tuple(hands), least))
-
-
-def _judge_feet(draft: Draft, title: str, held: Measure) -> None:
-    draft.score(title, tracks.share(held), 0.25, 0.7, weight=2.0 * _WEIGHT, tag="too_low")
-
-
-def _alternate(scene: Scene, draft: Draft) -> None:
-    scene.require("stride_alternation", "alternate between its feet")
-    draft.pay("alternate", 0.3, Pay(SoFar("stride_alternation", 5)), "one side after the other")
-    value = tracks.last("stride_alternation")
-    draft.score("alternates its feet", value, 0.3, 0.75, weight=1.5, tag="one_sided")
-
-
-def _symmetric(scene: Scene, draft: Draft) -> None:
-    scene.require("stride_alternation", "be symmetric")
-    robot = scene.spec.robot
-    assert robot is not None and robot.sides is not None  # the quantity says so
-    one, other = (tuple(side) for side in robot.sides)
-    skew = Cost(Skew(one, other, len(scene.spec.feet)))
-    draft.pay("symmetric", 0.5, skew, "both sides used alike")
-    value = metrics.skew(one, other)
-    draft.score("uses both sides alike", value, 0.5, 0.15, weight=1.0, tag="one_sided")
-
-
-def _steady(frame: Frame, scene: Scene, draft: Draft) -> None:
-    if frame.verb is Act.GO and scene.has("horizontal_speed"):
-        value = tracks.spread("horizontal_speed")
-        draft.score("keeps its pace", value, 1.0, 0.4, weight=1.0, tag="jitters")
-    change_slowly(scene, draft)
-
-
-def _explosive(scene: Scene, draft: Draft) -> None:
-    scene.require("speed", "be explosive")
-    fast = max(0.5 * scene.top_speed, 0.2)
-    pays = Ratio(Measured("speed"), fast, low=0.0, most=2.0)
-    draft.pay("burst", 0.3, pays, "fast, whatever the direction")
-    value = tracks.highest("speed")
-    draft.score("bursts into motion", value, 0.3 * fast, fast, tag="too_slow")
-
-
-def _natural(frame: Frame, scene: Scene, draft: Draft) -> None:
-    """Move without haste or waste, and on one foot after the other where it walks."""
-    be_quieter(draft)
-    change_slowly(scene, draft)
-    if frame.verb is Act.GO and scene.has("stride_alternation"):
-        _alternate(scene, draft)
-    draft.doubt("natural is taken as smooth, gentle on the motors and with alternating feet")
+    if style in (Style.EFFICIENT, Style.SMOOTH, Style.GENTLE, Style.NATURAL):
+        save_effort(draft)
+    if style is Style.STEADY and frame.verb is Act.GO and scene.has("horizontal_speed"):
+        title, value = "varies its speed by at most 40%", tracks.spread("horizontal_speed")
+        draft.score(title, value, 1.0, 0.4, weight=1.0, tag="jitters")
+    if style in (Style.SMOOTH, Style.GENTLE, Style.NATURAL, Style.STEADY):
+        change_slowly(scene, draft)
+    is_striding = frame.verb is Act.GO and scene.has("stride_alternation")
+    if style is Style.ALTERNATING or (style is Style.NATURAL and is_striding):
+        scene.require("stride_alternation", "alternate between its feet")
+        alternates = Pay(signals.SoFar("stride_alternation", 5))
+        draft.pay("alternate", 0.3, alternates, "one side after the other")
+        value = tracks.last("stride_alternation")
+        draft.score("alternates its feet", value, 0.3, 0.75, weight=1.5, tag="one_sided")
+    if style is Style.NATURAL:
+        draft.doubt("natural is taken as smooth, gentle on the motors and with alternating feet")
+    if style is Style.SYMMETRIC:
+        scene.require("stride_alternation", "be symmetric")
+        robot = scene.spec.robot
+        assert robot is not None and robot.sides is not None  # the quantity says so
+        one, other = (tuple(side) for side in robot.sides)
+        skew = Cost(signals.Skew(one, other, len(scene.spec.feet)))
+        draft.pay("symmetric", 0.5, skew, "both sides used alike")
+        value = metrics.skew(one, other)
+        draft.score("uses both sides alike", value, 0.5, 0.15, weight=1.0, tag="one_sided")
+    if style is Style.EXPLOSIVE:
+        scene.require("speed", "be explosive")
+        fast = max(0.5 * scene.top_speed, 0.2)
+        pays = Ratio(Measured("speed"), fast, low=0.0, most=2.0)
+        draft.pay("burst", 0.3, pays, "fast, whatever the direction")
+        title, value = f"bursts to {fast:.2g} m/s", tracks.highest("speed")
+        draft.score(title, value, 0.3 * fast, fast, tag="too_slow")

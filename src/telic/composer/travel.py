@@ -1,67 +1,89 @@
-"""Going somewhere: at a speed, for a distance, on the spot, in a circle."""
+"""Moving over the ground: at a speed, for a distance, in place, in a circle, turning, on command.
+
+Commanded velocities: the environment draws a new command every few seconds and shows it to the
+policy; some are to stand still. Each of the three rates is judged by its error as a share of the
+error of standing still, so that a robot that never moves, or ignores one rate, fails.
+"""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from typing import NamedTuple
 
 from telic.composer.draft import Credit, Draft
-from telic.composer.frames import Degree, Direction, Frame
+from telic.composer.frames import Act, Degree, Direction, Frame
 from telic.composer.gaits import (
+    ANY_GAIT,
     ON_GROUND,
+    STEPPING,
     gait_meant,
     go_in_steps,
+    keep_time,
     lay_ground,
     require_ground,
     step_in,
+    usual_gait,
 )
-from telic.composer.manners import stay_on_feet, stay_straight
+from telic.composer.manners import charge_change, stay_on_feet, stay_straight
 from telic.composer.scene import Scene
-from telic.composer.sizes import BELOW, FROUDE, LONGEST_S, Goal, origin, practice, speed, told
+from telic.composer.sizes import (
+    BELOW,
+    FROUDE,
+    GENTLE,
+    LONGEST_S,
+    QUICK,
+    Goal,
+    froude_speed,
+    origin,
+    practice,
+    speed,
+    told,
+)
+from telic.errors import Refused
 from telic.judges import metrics, tracks
-from telic.rewards.signals import Above, Ahead, Along, Below, Made, Measured, Part, Strides, Turns
-from telic.rewards.terms import Arrive, Exact, Ratio, Small, Touchdown
+from telic.rewards import signals, terms
+from telic.rewards.signals import Above, Along, Below, Measured, Part, Turns
+from telic.rewards.terms import Exact, Ratio, Small
 
 AHEAD = (Direction.FORWARD, Direction.BACKWARD, Direction.LEFT, Direction.RIGHT)
-_ON_RAIL = {Direction.RIGHT: Direction.FORWARD, Direction.LEFT: Direction.BACKWARD}
 _RAIL_M = 0.5
-_BEYOND = 1.1
-"""where to aim at who must get so far at least, in parts of that"""
-_MOST, _WALKED = 1.5, 1.15
-"""times the goal up to which speed is paid for: a walk that is faster is none"""
-_CIRCLE_RPS = 0.8
-_WIDER = {Degree.LITTLE: 0.5, Degree.MUCH: 2.0, Degree.MOST: 2.0}
+_OVERSHOOT = 1.1
+"""where to aim for a distance of at least so much, in parts of it"""
+_MOST, _MOST_WALKING = 1.5, 1.15
+"""multiples of the goal up to which speed is rewarded: a faster walk is not a walk"""
 _OFF, _FAR_OFF = 0.2, 0.45
-"""shares of a speed that was said as a number, by which it may be missed, and by which it is"""
+"""relative error of a stated speed that is fine, and that is too much"""
 _SEQUEL_S = 2.0
-"""how long to go before what comes next, where it was not said"""
+"""time at speed before the next phase where no duration was stated"""
 SETTLED = 0.85
-"""share of the time asked for that must be at speed: getting there takes some of it"""
+"""share of a stated duration that must be at speed: getting there takes some of it"""
+
+
+# ---- going
 
 
 def go(frame: Frame, scene: Scene, draft: Draft, aside: Frame | None = None) -> None:
     """Travel in a direction at a speed; with `aside`, between two directions."""
     require_ground(frame, scene)
     if frame.direction is Direction.IN_PLACE:
-        step_in_place(frame, scene, draft)
+        _step_in_place(frame, scene, draft)
         return
-    name = _direction(frame, scene)
-    require_way(name, "go", scene)
-    amount = frame.amount
+    name, second = _way(frame, scene), None
     gait = gait_meant(frame, scene)
-    if scene.on_rail or (amount and amount.unit == "m" and frame.dimension != "height"):
-        travel(frame, scene, draft, name)
+    if scene.on_rail or (frame.amount and frame.amount.unit == "m" and frame.dimension != "height"):
+        _go_distance(frame, scene, draft, name)
         return
     if frame.count and frame.gait == "step":
         draft.doubt(f'the steps of "{frame.word}" are not counted')
     goal = speed_meant(frame, scene, draft)
-    second = None
     if aside is not None:
-        second = _direction(aside, scene)
-        require_way(second, "go", scene)
-    most = _WALKED if gait and gait.name in ON_GROUND else _MOST
+        second = _way(aside, scene)
+    most = _MOST_WALKING if gait and gait.name in ON_GROUND else _MOST
     be_fast(draft, name, goal, most=most, aside=second)
-    value = tracks.share_above(metrics.pace(name, second), 0.3 * goal.value)
-    draft.score("keeps going", value, 0.3, 0.75, tag="stops")
+    along, pace = Along(name, second), metrics.pace(name, second)
+    value = tracks.share_above(pace, 0.3 * goal.value)
+    draft.score("keeps moving", value, 0.3, 0.75, tag="stops")
     if aside is None:
         stay_straight(scene, draft, name)
     lay_ground(frame, scene, draft, goal.value, (name, second))
@@ -71,28 +93,25 @@ def go(frame: Frame, scene: Scene, draft: Draft, aside: Frame | None = None) -> 
     elif frame.gait in FROUDE and not scene.spec.feet:
         draft.doubt(f'it has no feet: of "{frame.word}" only the speed can be judged')
     stay_on_feet(scene, draft)
-    _end_at_speed(frame, draft, goal, name, second)
-    if frame.duration_s:
-        draft.seconds = max(frame.duration_s + 1.0, 2.0)
-
-
-def _end_at_speed(frame: Frame, draft: Draft, goal: Goal, name: str, aside: str | None) -> None:
-    """Say that it is done once it has been at speed for long enough."""
-    along, pace = Along(name, aside), metrics.pace(name, aside)
     low, high = 0.7 * goal.value, 1.4 * goal.value
     lasts = SETTLED * (frame.duration_s or _SEQUEL_S)
     draft.ends_when(Above(along, low), tracks.above(pace, low), lasts)
     if goal.is_exact:
         draft.ends_when(Below(along, high), tracks.below(pace, high), lasts)
+    if frame.duration_s:
+        draft.seconds = max(frame.duration_s + 1.0, 2.0)
 
 
-def _direction(frame: Frame, scene: Scene) -> str:
-    """Return the direction of travel over the ground."""
+def _way(frame: Frame, scene: Scene) -> str:
+    """Return the direction of travel; refuse one that the robot cannot move in."""
     direction = frame.direction or Direction.FORWARD
     if scene.on_rail:
-        direction = _ON_RAIL.get(direction, direction)
-    is_way = direction in (*AHEAD, Direction.SIDEWAYS)
-    return direction.value if is_way else Direction.FORWARD.value
+        rail = {Direction.RIGHT: Direction.FORWARD, Direction.LEFT: Direction.BACKWARD}
+        direction = rail.get(direction, direction)
+    if direction not in (*AHEAD, Direction.SIDEWAYS):
+        direction = Direction.FORWARD
+    require_way(direction.value, "go", scene)
+    return direction.value
 
 
 def require_way(direction: str, what: str, scene: Scene) -> None:
@@ -104,35 +123,30 @@ def require_way(direction: str, what: str, scene: Scene) -> None:
 def be_fast(
     draft: Draft, name: str, goal: Goal, most: float = _MOST, aside: str | None = None
 ) -> None:
-    """Add the term and the criterion of a speed; `most`: times the goal that is paid for."""
-    target, along = goal.value, Along(name, aside)
-    value, way = metrics.net_speed(name, aside), name if aside is None else f"{name} and {aside}"
-    title, credit = f"moves {way} at {target:.2g} m/s", Credit(weight=3.0, **origin(goal))
+    """Reward and judge a speed; `most`: multiple of the goal up to which it is rewarded."""
+    target, along, value = goal.value, Along(name, aside), metrics.net_speed(name, aside)
+    way = name if aside is None else f"{name} and {aside}"
+    title, credit = f"averages %s {way}", Credit(weight=3.0, **origin(goal))
     if goal.is_exact:
         meaning = f"speed {way}, best at {target:.2g} m/s"
         draft.pay("speed", 1.0, Exact(along, target, 0.5 * target), meaning)
         draft.score_near(title, value, target, 0.25 * target, tag="wrong_speed", **credit)
     else:
-        meaning = f"speed {way}, in parts of {target:.2g} m/s"
         pays = Ratio(along, target, most=None if goal.is_open else most)
-        draft.pay("speed", 1.0, pays, meaning)
+        draft.pay("speed", 1.0, pays, f"speed {way}, in parts of {target:.2g} m/s")
         draft.score(title, value, 0.1 * target, target, tag="too_slow", **credit)
     if goal.is_said:
-        _keep_to_number(draft, goal, name, aside)
-
-
-def _keep_to_number(draft: Draft, goal: Goal, name: str, aside: str | None) -> None:
-    """Guard a speed that was said as a number: what is far from it does not pass by its gait."""
-    tag = "wrong_speed" if goal.is_exact else "too_slow"
-    value = metrics.speed_error(name, goal.value, aside, at_least=not goal.is_exact)
-    # Below a number that must not be exceeded there is room up to that number.
-    is_below = goal.source.startswith("below")
-    off, far_off = (1.0 / BELOW - 1.0, 0.6) if is_below else (_OFF, _FAR_OFF)
-    draft.require("is about as fast as said", value, far_off, off, tag=tag)
+        # What is far from a stated speed does not pass by its gait. Below a number that must not
+        # be exceeded there is room up to that number.
+        is_below = goal.source.startswith("below")
+        off, far_off = (1.0 / BELOW - 1.0, 0.6) if is_below else (_OFF, _FAR_OFF)
+        value = metrics.speed_error(name, target, aside, at_least=not goal.is_exact)
+        tag = "wrong_speed" if goal.is_exact else "too_slow"
+        draft.require(f"is within {off:.0%} of the stated speed", value, far_off, off, tag=tag)
 
 
 def speed_meant(frame: Frame, scene: Scene, draft: Draft) -> Goal:
-    """Return the speed that is meant; say so before training, and practise long enough for it."""
+    """Return the speed that is meant; say so before training, and train long enough for it."""
     goal = speed(frame, scene)
     if goal.source != "as said":
         draft.doubt(told(f'"{frame.word}"', goal))
@@ -140,13 +154,13 @@ def speed_meant(frame: Frame, scene: Scene, draft: Draft) -> Goal:
     known = scene.known.get("top_speed")
     if known is not None and goal.value > known:
         draft.doubt(
-            f"plain training of this robot for two to four minutes reached {known:g} m/s: "
-            f"{goal.value:.2g} m/s may need more steps, or a GPU"
+            f"this robot's reference speed is {known:g} m/s (two to four minutes of plain "
+            f"training): {goal.value:.2g} m/s may need more steps, or a GPU"
         )
     return goal
 
 
-def travel(frame: Frame, scene: Scene, draft: Draft, direction: str) -> None:
+def _go_distance(frame: Frame, scene: Scene, draft: Draft, direction: str) -> None:
     """Go a distance, and stay there."""
     amount = frame.amount
     is_said = amount is not None and amount.unit == "m" and amount.value > 0.0
@@ -155,79 +169,57 @@ def travel(frame: Frame, scene: Scene, draft: Draft, direction: str) -> None:
         target *= BELOW
         draft.doubt(f'"{frame.word}": about {target:.2g} m, below the {amount.value:g} m said')
     is_least = amount is not None and is_said and amount.rule == "at_least"
-    aim = target * (_BEYOND if is_least else 1.0)
+    aim = target * (_OVERSHOOT if is_least else 1.0)
     if not is_said:
         draft.doubt(f'"{frame.word}" is taken as {target:g} m along the rail')
-    pays = Arrive(Made(direction), aim, max(0.2 * target, 0.1))
+    made, seen = signals.Made(direction), metrics.way_made(direction)
+    pays = terms.Arrive(made, aim, max(0.2 * target, 0.1))
     draft.pay("way", 1.0, pays, f"close to {aim:.2g} m {direction}")
-    made, where = metrics.way_made(direction), f"{target:.3g} m {direction}"
-    value = tracks.last(made)
-    credit = Credit(weight=3.0, tag="too_far")
+    title, value, credit = f"ends %s {direction}", tracks.last(seen), Credit(weight=3.0)
     if is_least:
-        draft.score(f"ends at least {where}", value, 0.5 * target, target, **credit)
+        draft.score(title, value, 0.5 * target, target, tag="too_far", **credit)
     else:
         close = min(max(0.12 * target, 0.05), target / 4)
-        draft.score_near(f"ends {where}", value, target, close, **credit)
-    credit = Credit(weight=1.5, tag="too_slow")
-    draft.score(f"gets {where}", tracks.highest(made), 0.1 * target, 0.9 * target, **credit)
+        draft.score_near(title, value, target, close, tag="too_far", **credit)
+    title, value = f"covers %s {direction}", tracks.highest(seen)
+    draft.score(title, value, 0.1 * target, 0.9 * target, weight=1.5, tag="too_slow")
     stop_in_the_end(draft, 0.8, 0.3, 1.5)
-    # A robot that is still under way when time is up has arrived by chance.
+    # A robot that is still on its way when time is up has arrived by chance.
     value = metrics.still_under_way(direction, target)
-    draft.require("has arrived by then", value, 0.18, 0.1, tag="drifts")
+    draft.require("has arrived before the end", value, 0.18, 0.1, tag="drifts")
     stay_straight(scene, draft, direction)
     if frame.gait in FROUDE:
         go_in_steps(frame.gait, scene, draft, weight=0.2)
     stay_on_feet(scene, draft)
-    there = 0.88 * target
-    draft.ends_when(Above(Made(direction), there), tracks.above(made, there))
+    draft.ends_when(Above(made, 0.88 * target), tracks.above(seen, 0.88 * target))
     usual = speed(frame.model_copy(update={"amount": None}), scene).value
     draft.seconds = min(max(1.5 * target / usual + 2.0, 4.0), LONGEST_S)
 
 
 def stop_in_the_end(draft: Draft, zero: float, goal: float, weight: float) -> None:
     """Judge that it is slow in the last second."""
-    value = tracks.mean_of_last("speed", 1.0)
-    draft.score("stops there", value, zero, goal, weight=weight, tag="drifts")
+    title, value = "moves %s in the last second", tracks.mean_of_last("speed", 1.0)
+    draft.score(title, value, zero, goal, weight=weight, tag="drifts")
 
 
-def step_in_place(frame: Frame, scene: Scene, draft: Draft) -> None:
-    """Walk on the spot: one foot after the other, without going anywhere."""
+def _step_in_place(frame: Frame, scene: Scene, draft: Draft) -> None:
+    """Walk in place: one foot after the other, without going anywhere."""
     scene.require("stride_alternation", f"{frame.gait or 'go'} in place")
-    draft.pay("step", 3.0, Touchdown(Strides()), "a foot comes down")
+    strides = signals.Strides()
+    draft.pay("step", 3.0, terms.Touchdown(strides), "a foot comes down")
     draft.pay("stay", 0.7, Small(Measured("horizontal_speed"), 4.0), "not going anywhere")
-    title = "puts its feet down twice a second"
-    draft.score(title, metrics.touchdowns(), 0.3, 2.0, weight=2.0, tag="drags")
-    value = tracks.last("stride_alternation")
-    draft.score("one foot after the other", value, 0.3, 0.8, weight=1.5, tag="one_sided")
-    draft.require("stays on the spot", tracks.farthest("displacement"), 2.0, 0.7, tag="drifts")
+    title, value = "takes at least 2 steps per second", metrics.touchdowns()
+    draft.score(title, value, 0.3, 2.0, weight=2.0, tag="drags")
+    title, value = "steps with one foot after the other", tracks.last("stride_alternation")
+    draft.score(title, value, 0.3, 0.8, weight=1.5, tag="one_sided")
+    title, value = "stays within 0.7 m of the start", tracks.farthest("displacement")
+    draft.require(title, value, 2.0, 0.7, tag="drifts")
     stay_on_feet(scene, draft)
-    landed, lasts = Above(Part(Strides(), "landed"), 0.0), frame.duration_s or _SEQUEL_S
-    draft.ends_when(landed, metrics.touches(), lasts)
+    lasts = frame.duration_s or _SEQUEL_S
+    draft.ends_when(Above(Part(strides, "landed"), 0.0), metrics.touches(), lasts)
 
 
-def circle(frame: Frame, scene: Scene, draft: Draft) -> None:
-    """Go round in a circle: forward along the heading while the heading turns."""
-    scene.require("heading_velocity", "go in a circle")
-    target = speed_meant(frame, scene, draft).value
-    side = side_of(frame)
-    amount = frame.amount
-    radius = target / _CIRCLE_RPS
-    if frame.dimension == "distance":
-        radius *= _WIDER.get(frame.degree or Degree.MODERATE, 1.0)
-        radius = amount.value if amount and amount.unit == "m" else radius
-    rate = target / radius
-    laps = float(frame.count or 1)
-    draft.seconds = min(1.3 * laps * 2.0 * math.pi / rate + 1.0, LONGEST_S)
-    draft.doubt(f"the circle is taken as one with a radius of {radius:.2g} m, to the {side}")
-    meaning = f"speed where it faces, in parts of {target:.2g} m/s"
-    draft.pay("speed", 1.0, Ratio(Ahead(), target, most=1.2), meaning)
-    turning = Exact(Part(Turns(side), "rate"), rate, 0.6 * rate)
-    draft.pay("turn", 1.0, turning, f"turning {side} at {rate:.2g} rad/s")
-    _judge_circle(draft, side, radius, rate, laps)
-    stay_on_feet(scene, draft)
-    round_ = 0.9 * laps
-    turned = tracks.above(metrics.turned(side), round_)
-    draft.ends_when(Above(Part(Turns(side), "turned"), round_), turned)
+# ---- turning
 
 
 def side_of(frame: Frame) -> str:
@@ -236,18 +228,242 @@ def side_of(frame: Frame) -> str:
     return "right" if is_right else "left"
 
 
-def _judge_circle(draft: Draft, side: str, radius: float, rate: float, laps: float) -> None:
-    wound, turned = metrics.winding(side), tracks.last(metrics.turned(side))
+def circle(frame: Frame, scene: Scene, draft: Draft) -> None:
+    """Go round in a circle: forward along the heading while the heading turns."""
+    scene.require("heading_velocity", "go in a circle")
+    target, side, amount = speed_meant(frame, scene, draft).value, side_of(frame), frame.amount
+    radius = target / 0.8
+    if frame.dimension == "distance":
+        wider = {Degree.LITTLE: 0.5, Degree.MUCH: 2.0, Degree.MOST: 2.0}
+        radius *= wider.get(frame.degree or Degree.MODERATE, 1.0)
+        radius = amount.value if amount and amount.unit == "m" else radius
+    rate, laps = target / radius, float(frame.count or 1)
+    draft.seconds = min(1.3 * laps * 2.0 * math.pi / rate + 1.0, LONGEST_S)
+    draft.doubt(f"the circle is taken as one with a radius of {radius:.2g} m, to the {side}")
+    heading, turned, wound = Turns(side), metrics.turned(side), metrics.winding(side)
+    ahead = Ratio(signals.Ahead(), target, most=1.2)
+    draft.pay("speed", 1.0, ahead, f"speed where it faces, in parts of {target:.2g} m/s")
+    turning = Exact(Part(heading, "rate"), rate, 0.6 * rate)
+    draft.pay("turn", 1.0, turning, f"turning {side} at {rate:.2g} rad/s")
     title = f"goes round {'once' if laps == 1 else f'{laps:g} times'} to the {side}"
     value, tag = tracks.last(wound), "under_rotates"
     draft.score(title, value, 0.2 * laps, 0.9 * laps, weight=2.0, tag=tag)
-    draft.score("faces where it goes", turned, 0.2 * laps, 0.85 * laps, weight=1.0, tag=tag)
+    faced = tracks.last(turned)
+    draft.score("faces where it goes", faced, 0.2 * laps, 0.85 * laps, weight=1.0, tag=tag)
     way, length = 2.0 * math.pi * radius * laps, tracks.last("distance_travelled")
-    credit = Credit(weight=1.5, tag="too_slow")
-    draft.score(f"goes {way:.2g} m", length, 0.2 * way, 0.75 * way, **credit)
-    title, close = f"keeps {radius:.2g} m from the middle", min(0.35 * radius, radius / 4)
+    draft.score("travels %s", length, 0.2 * way, 0.75 * way, weight=1.5, tag="too_slow")
+    title, close = "keeps a radius of %s", min(0.35 * radius, radius / 4)
     draft.score_near(title, metrics.radius(), radius, close, tag="drifts")
-    draft.require("really goes round", value, 0.1 * laps, 0.5 * laps, tag="never_moves")
+    draft.require("goes round half way", value, 0.1 * laps, 0.5 * laps, tag="never_moves")
     # A robot that walks there and back passes the middle of the path twice, too.
     steadily = tracks.share_above(tracks.pace_of(wound), 0.2 * rate / (2.0 * math.pi))
     draft.require("goes round steadily", steadily, 0.3, 0.65, tag="stops")
+    stay_on_feet(scene, draft)
+    done = 0.9 * laps
+    draft.ends_when(Above(Part(heading, "turned"), done), tracks.above(turned, done))
+
+
+def turn(frame: Frame, scene: Scene, draft: Draft) -> None:
+    """Turn about the vertical: by an angle, or on and on."""
+    scene.require("heading_rate", "turn about the vertical")
+    amount, turns = frame.amount, float(frame.count) if frame.count else None
+    if amount is None and frame.degree is Degree.LITTLE and frame.dimension == "turning":
+        turns = 0.125
+        draft.doubt(f'"{frame.word}" a little is taken as 45 degrees')
+    elif amount and amount.unit in ("turns", "rad"):
+        per_turn = 1.0 if amount.unit == "turns" else 2.0 * math.pi
+        turns = amount.value / per_turn * (frame.count or 1)
+    if turns is not None:
+        _turn_by(frame, draft, side_of(frame), turns)
+    else:
+        _spin(frame, draft, side_of(frame))
+        # A position-controlled robot steps to a clock: else it shuffles and hardly turns.
+        going = frame.model_copy(update={"verb": Act.GO, "amount": None})
+        if "commands" in scene.spec.arguments and (gait := usual_gait(going, scene)):
+            keep_time(gait, scene, draft)
+            draft.settings |= {"log_std": STEPPING}
+    stay_on_feet(scene, draft)
+
+
+def _spin(frame: Frame, draft: Draft, side: str) -> None:
+    amount = frame.amount
+    rate = 2.0 if frame.degree in QUICK else 0.5 if frame.degree in GENTLE else 1.0
+    is_said = amount is not None and amount.unit == "rad/s" and amount.value > 0.0
+    if amount and is_said:
+        rate = amount.value * (BELOW if amount.rule == "at_most" else 1.0)
+    if frame.duration_s:
+        draft.seconds = max(frame.duration_s + 1.0, 2.0)
+    whole = rate * draft.seconds / (2.0 * math.pi)
+    is_open = frame.degree is Degree.MOST and not frame.amount
+    heading, turned = Turns(side), metrics.turned(side)
+    turning, fast = Part(heading, "rate"), tracks.turning_rate(turned)
+    # What is paid for turning faster than asked is taken from staying in place.
+    pays = Ratio(turning, rate, most=None if is_open else 1.15)
+    draft.pay("turn", 1.0, pays, f"turning to the {side}")
+    title, value = f"rotates %s to the {side}", tracks.last_in_full_time(turned, draft.seconds)
+    credit = Credit(weight=3.0, tag="under_rotates", is_open=is_open)
+    if amount and is_said and amount.rule != "at_least":
+        draft.score_near(title, value, whole, 0.15 * whole, **credit)
+    else:
+        goal = 0.7 * whole
+        draft.score(title, value, (0.5 if is_said else 0.1) * goal, goal, **credit)
+    value = tracks.share_above(fast, 0.3 * rate)
+    draft.score("keeps turning", value, 0.2, 0.6, weight=1.0, tag="stops")
+    if frame.duration_s:
+        held = tracks.above(fast, 0.5 * rate)
+        draft.ends_when(Above(turning, 0.5 * rate), held, frame.duration_s)
+    else:
+        draft.ends_when(Above(Part(heading, "turned"), 0.22), tracks.above(turned, 0.22))
+
+
+def _turn_by(frame: Frame, draft: Draft, side: str, turns: float) -> None:
+    """Turn by an angle and stop there."""
+    draft.is_seen = True  # the heading does not say how often it has turned
+    rule = frame.amount.rule if frame.amount else frame.count_rule
+    is_least = rule == "at_least"
+    if rule == "at_most":
+        draft.doubt(f'"{frame.word}": about {BELOW * turns:.2g} turns, below the {turns:.2g} said')
+        turns *= BELOW
+    tolerance = min(0.06 + 0.05 * turns, turns / 4.0)
+    slow = 1.0 if frame.degree not in GENTLE else 0.5
+    draft.seconds = min(max(3.0, 3.0 * math.pi * turns / slow + 2.0), 30.0)
+    heading, turned = Turns(side), metrics.turned(side)
+    meaning = f"turned to the {side}, in parts of {turns:.3g} turns"
+    draft.pay("turn", 1.0, terms.TurnBy(heading, turns, at_least=is_least), meaning)
+    there = terms.TurnedThere(heading, turns, tolerance, at_least=is_least)
+    draft.pay("there", 1.0, there, "there, and no longer turning")
+    title, credit = f"rotates %s to the {side}", Credit(weight=3.0, tag="under_rotates")
+    if is_least:
+        draft.score(title, tracks.highest(turned), 0.2 * turns, turns, **credit)
+    else:
+        draft.score_near(title, tracks.last(turned), turns, tolerance, **credit)
+        value = tracks.share_near(turned, turns, 2 * tolerance)
+        draft.score("holds that heading", value, 0.02, 0.15, weight=1.0, tag="over_rotates")
+    far = turns - tolerance
+    draft.ends_when(Above(Part(heading, "turned"), far), tracks.above(turned, far))
+
+
+# ---- commanded velocities
+
+_EVERY_S = 2.5
+_ONLY = {
+    Direction.FORWARD: ((0.0, 1.0), (0.0, 0.0)),
+    Direction.BACKWARD: ((-1.0, 0.0), (0.0, 0.0)),
+    Direction.LEFT: ((0.0, 0.0), (0.0, 1.0)),
+    Direction.RIGHT: ((0.0, 0.0), (-1.0, 0.0)),
+    Direction.SIDEWAYS: ((0.0, 0.0), (-1.0, 1.0)),
+}
+"""ranges forward and sideways where a direction was stated, in parts of the largest commands"""
+_RATES = (
+    ("forward", "m/s", "forward velocity", "does not move forward or backward", 2.0),
+    ("sideways", "m/s", "sideways velocity", "does not move sideways", 1.5),
+    ("turn", "rad/s", "turning rate", "does not turn", 1.5),
+)
+"""of each rate: name, unit, words, title where it is never commanded, weight"""
+
+
+class CommandRange(NamedTuple):
+    """Largest rates (forward, sideways, turn), and the lowest and highest of each."""
+
+    most: tuple[float, float, float]
+    spans: tuple[tuple[float, float], ...]
+
+
+def command_range(frame: Frame, scene: Scene, draft: Draft) -> CommandRange:
+    """Return what may be commanded: what was stated, or what suits the length of the legs."""
+    if "commands" not in scene.spec.arguments or not scene.has("command_error"):
+        why = "its environment gives none; robots that telic drives by position do (telic robots)"
+        raise scene.cannot("obey commands", why)
+    amount, lowest = frame.amount, None
+    ends = [bound.value for bound in frame.bounds if bound.unit == "m/s"]
+    if len(ends) > 1 and max(ends) > 0.0:
+        ahead, lowest = max(ends), min(ends)
+    elif amount is not None and amount.unit == "m/s" and amount.value > 0.0:
+        ahead = amount.value
+    else:
+        ahead = froude_speed(scene, 0.25) or scene.top_speed  # a brisk walk
+        is_share = amount is not None and amount.unit == "share"
+        if frame.degree is not None or frame.gait in FROUDE or is_share:
+            stated = speed(frame.model_copy(update={"verb": Act.GO}), scene).value
+            is_less = frame.degree in GENTLE or is_share
+            ahead = stated if is_less else max(stated, ahead)
+    turn = 0.17 * math.sqrt(scene.gravity / (scene.leg or 0.3))  # legs are pendulums
+    if amount is not None and amount.unit == "rad/s" and amount.value > 0.0:
+        turn = amount.value
+    ahead, aside, turn = (float(f"{value:.2g}") for value in (ahead, 0.5 * ahead, turn))
+    every_way = ((-1.0, 1.0), (-1.0, 1.0))
+    (back, forth), (right, left) = (
+        _ONLY.get(frame.direction, every_way) if frame.direction else every_way
+    )
+    low, high = back * ahead if lowest is None else lowest, forth * ahead
+    right, left = right * aside, left * aside
+    draft.doubt(
+        f'"{frame.word}": commands of {low:g} to {high:g} m/s ahead, {right:g} to {left:g} m/s to '
+        f"the left and up to {turn:g} rad/s of turning, another one every {_EVERY_S:g} s"
+    )
+    return CommandRange((ahead, aside, turn), ((low, high), (right, left), (-turn, turn)))
+
+
+def track_commands(frame: Frame, scene: Scene, draft: Draft) -> None:
+    """Track commanded velocities forward and sideways, and a turning rate."""
+    most, spans = command_range(frame, scene, draft)
+    names = (row[0] for row in _RATES)
+    draft.env_args["commands"] = {
+        **{name: [*span] for name, span in zip(names, spans, strict=True)},
+        "every_s": _EVERY_S,
+        "still": 0.2,  # share of commands to stand
+        "heading": 0.0,
+    }
+    draft.seconds = max(10.0, (frame.duration_s or 0.0) + 1.0)
+    draft.practice = 3.0  # times as long as walking: there are three rates to learn
+    draft.settings |= {"log_std": STEPPING}
+    # With every step the hips of a biped sway and turn, more than what is commanded. Rewarded by
+    # the moment, a policy holds its hips still instead of moving as commanded: so by the mean. What
+    # no mean sees is charged, or it turns to and fro.
+    sways = len(scene.feet()) <= 2
+    missed = signals.CommandError(most[0], most[2], mean_s=0.4 if sways else 0.0)
+    if sways:
+        words = "turning to and fro with every step, as a cost"
+        draft.pay("sway", 0.1, terms.Sway(missed), words)
+    words = "velocity over the ground close to the commanded one"
+    draft.pay("obey", 2.5, terms.FollowVelocity(missed), words)
+    draft.pay("turn", 1.5, terms.FollowTurn(missed), "turning rate close to the commanded one")
+    draft.pay("level", 0.5, terms.Level(), "going up and down, rolling and pitching, as a cost")
+    if scene.has("action_change"):
+        charge_change(scene, draft, 0.1)
+    for place, (_, unit, what, never, weight) in enumerate(_RATES):
+        low, high = spans[place]
+        is_commanded = (low, high) != (0.0, 0.0)
+        value = metrics.command_error(place, (0.15 if is_commanded else 1.0) * most[place])
+        if not is_commanded:
+            draft.score(never, value, 1.0, 0.35, weight=1.0, tag="drifts")
+            continue
+        span = f"up to {high:g}" if low == -high else f"{low:g} to {high:g}"
+        title = f"tracks the commanded {what}, {span} {unit}"
+        draft.score(title, value, 1.0, 0.35, weight=weight, tag="wrong_speed")
+        title = f"does not ignore the commanded {what}"
+        draft.require(title, value, 1.0, 0.75, tag="wrong_speed")
+    value = metrics.moves_at_rest(most)
+    draft.require("stands when commanded to", value, 0.5, 0.25, tag="drifts")
+    moving = signals.IsCommanded(most[0], most[2])
+    if frame.gait not in ANY_GAIT and (gait := gait_meant(frame, scene)) is not None:
+        step_in(gait, frame, scene, draft)
+    if (gait := usual_gait(frame, scene)) is not None:
+        keep_time(gait, scene, draft, only=moving)
+    if scene.has("foot_contact"):
+        words = "feet in the air while commanded to stand, as a cost"
+        draft.pay("stand", 0.5, terms.StandOnFeet(moving), words)
+    go_in_steps(frame.gait, scene, draft)
+    stay_on_feet(scene, draft)
+
+
+def require_alone(frames: Sequence[Frame]) -> None:
+    """Refuse another behaviour next to commands: they say what is done, and when."""
+    first = next((frame for frame in frames if frame.verb is Act.OBEY), None)
+    other = next((frame for frame in frames if frame is not first), None)
+    if first is not None and other is not None:
+        raise Refused(
+            f'"{first.word}" is all that a robot can do at once: the commands say what it does, so '
+            f'"{other.word}" cannot be asked for besides.',
+            hint='Leave one of them out; a gait is said with the command: "trot as commanded".',
+        )

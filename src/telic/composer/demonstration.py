@@ -1,0 +1,146 @@
+"""Scripted demonstrations of what is asked for, and failure modes that are right here.
+
+A script moves the torso (`telic.judges.criteria.Motion`): limbs, postures and targets to reach for
+have no demonstration.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from pydantic import ValidationError
+
+from telic.composer.acrobatics import beats
+from telic.composer.draft import Draft
+from telic.composer.frames import Act, Direction, Frame
+from telic.composer.gaits import Gait, gait_meant, usual_gait
+from telic.composer.phases import comes_home
+from telic.composer.scene import Scene
+from telic.composer.sizes import jump_height
+from telic.composer.travel import command_range, side_of, speed_meant
+from telic.judges.criteria import Motion
+
+_AT_REST = (Act.STAND, Act.STOP, Act.BALANCE)
+_PHASE_S = 3.0
+_COMMANDS = ((1, 0, 0), (0.6, 0, 1), (0, 0, 0), (0, 1, 0), (-1, 0, -0.6), (0, -1, 1))
+"""a sequence of commands, in parts of the largest ones: forward, sideways, turn"""
+
+
+def demonstrated(
+    phases: Sequence[Sequence[Frame]], scene: Scene, seconds: float
+) -> tuple[Motion, ...]:
+    """Return motions one after another; empty when a part of it is not one of the torso."""
+    if phases[0][0].verb is Act.OBEY:
+        return _commanded(phases[0][0], scene, seconds / len(_COMMANDS))
+    found: list[Motion] = []
+    for index, frames in enumerate(phases):
+        lasts = max(frame.duration_s or _PHASE_S for frame in frames)
+        lasts = seconds if index == len(phases) - 1 else lasts
+        if found and any(map(comes_home, frames)):  # undo the last motion, and rest
+            last = found[-1]
+            back = {"forward_mps": -last.forward_mps, "left_mps": -last.left_mps, "jumps": 0}
+            found += [last.model_copy(update=back), Motion(seconds=max(lasts, 1.0))]
+            continue
+        values: dict[str, Any] = {"seconds": min(max(lasts, 0.1), 60.0)}
+        for frame in frames:
+            motion = None if frame.postures or frame.bodies else _motion(frame, scene, lasts)
+            if motion is None or set(motion) & set(values):
+                return ()
+            values |= motion
+        each = values.pop("seconds_each", None)
+        if each is not None:
+            values["seconds"] = each * values["jumps"]
+        try:
+            found.append(Motion.model_validate(values))
+        except ValidationError:
+            return ()  # more than a script can do: 12 m up
+        if each is not None:
+            found.append(Motion(seconds=1.0))  # stands after its last landing
+    return tuple(found)
+
+
+def right_failure_modes(phases: Sequence[Sequence[Frame]], scene: Scene) -> tuple[str, ...]:
+    """Return the failure modes that are just what is asked for."""
+    verbs = {frame.verb for frames in phases for frame in frames}
+    if verbs <= {Act.LIE}:
+        return ("does nothing", "lies on its back", "topples over")
+    is_once = len(phases) == 1 and not any(each.count or each.period_s for each in phases[0])
+    poses = {Act.SIT} if is_once else set[Act]()  # going down and up again is a motion
+    if verbs <= {Act.STAND, Act.STOP, *poses}:
+        return ("does nothing", "pushes", "pulls")  # constant force holds a pose, too
+    if verbs <= {Act.GO, Act.TURN} and scene.on_wheels:
+        return ("pushes", "pulls")  # a wheel with a constant command drives, and does it well
+    if verbs <= {Act.JUMP} and is_once:
+        return ("pushes", "pulls")  # stretching all legs at once is a jump
+    return ("does nothing",) if verbs <= {*_AT_REST, *poses} else ()
+
+
+def _motion(frame: Frame, scene: Scene, seconds: float) -> dict[str, Any] | None:
+    """Return what a frame adds to a motion; None if the torso alone does not show it."""
+    stride, side = {"stride_hz": 1.5}, -1.0 if side_of(frame) == "right" else 1.0
+    match frame.verb:
+        case Act.STAND | Act.STOP | Act.BALANCE:
+            return {}
+        case Act.GO:
+            return _going(frame, scene)
+        case Act.CIRCLE:
+            speed = 1.05 * speed_meant(frame, scene, Draft()).value
+            return {"forward_mps": speed, "turn_rps": side * 0.8, "circle": True, **stride}
+        case Act.TURN if frame.amount is None and frame.count is None:
+            return {"turn_rps": side * 1.5, **stride}
+        case Act.JUMP if frame.dimension != "distance" and frame.direction is None:
+            up = {"height_m": 1.3 * jump_height(frame, scene).value + 0.1}
+            if frame.period_s is not None:
+                return {"jumps": beats(frame.period_s), **up, "seconds_each": frame.period_s}
+            return {"jumps": frame.count or 1, **up, "seconds_each": 1.5}
+        case Act.FLIP:
+            count = frame.count or 1
+            turns = float(count if frame.direction is Direction.FORWARD else -count)
+            return {"jumps": count, "height_m": 1.0, "pitch_turns": turns, "seconds_each": 2.0}
+        case Act.HOP:
+            going = {} if frame.direction in (None, Direction.IN_PLACE) else _going(frame, scene)
+            height = jump_height(frame, scene).value if frame.dimension == "height" else 0.12
+            hops = {"jumps": max(1, math.floor(1.6 * seconds)), "height_m": max(0.12, height)}
+            return None if going is None else {**going, **hops}
+        case _:
+            return None
+
+
+def _going(frame: Frame, scene: Scene) -> dict[str, Any] | None:
+    if frame.direction is Direction.IN_PLACE or (frame.amount and frame.amount.unit == "m"):
+        return None
+    goal = speed_meant(frame, scene, Draft())
+    speed = goal.value * (1.0 if goal.is_exact else 1.1)
+    axis, sign = {
+        Direction.LEFT: ("left_mps", 1.0),
+        Direction.SIDEWAYS: ("left_mps", 1.0),
+        Direction.RIGHT: ("left_mps", -1.0),
+        Direction.BACKWARD: ("forward_mps", -1.0),
+    }.get(frame.direction or Direction.FORWARD, ("forward_mps", 1.0))
+    return {axis: sign * speed, **_steps(gait_meant(frame, scene))}
+
+
+def _steps(gait: Gait | None) -> dict[str, Any]:
+    if gait is None:
+        return {"stride_hz": 1.5}
+    return {"stride_hz": gait.hertz, "feet": gait.landings, "duty": gait.duty}
+
+
+def _commanded(frame: Frame, scene: Scene, lasts: float) -> tuple[Motion, ...]:
+    """Return motions that track commands, in all directions and at rest."""
+    spans = command_range(frame, scene, Draft()).spans
+    found: list[Motion] = []
+    for parts in _COMMANDS:
+        # From -1 to 1: from the lowest command to the highest; nothing stays nothing.
+        ahead, aside, turn = (
+            0.9 * (high if part > 0.0 else -low) * part
+            for (low, high), part in zip(spans, parts, strict=True)
+        )
+        values: dict[str, Any] = {"seconds": lasts, "told": (ahead, aside, turn), "circle": True}
+        if any((ahead, aside, turn)):
+            values |= {"forward_mps": ahead, "left_mps": aside, "turn_rps": turn}
+            values |= _steps(usual_gait(frame, scene))
+        found.append(Motion.model_validate(values))
+    return tuple(found)
