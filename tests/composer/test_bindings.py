@@ -71,17 +71,17 @@ def test_hands_that_are_up_are_raised_meanwhile(part):
 
 def test_a_limb_moves_in_the_pose_that_was_named():
     spec = spec_of("Humanoid-v5")
-    for pose, kept in {"lie down": "lies on the ground", "crouch": "keeps its torso low"}.items():
+    for pose, kept in {"lie down": "lies on", "crouch": "holds its torso below"}.items():
         for limb in ("kick", "wave", "raise your left arm"):
             titles = {each.title for each in compose(f"{pose} and {limb}", spec).criteria}
-            assert kept in titles, (pose, limb)
+            assert any(title.startswith(kept) for title in titles), (pose, limb)
             assert ("is on its feet" in titles) == (pose != "lie down"), (pose, limb)
 
 
 def test_who_waves_while_going_need_not_stay():
     spec = spec_of("Humanoid-v5")
     stays = {
-        deed: "stays where it is" in {each.title for each in compose(deed, spec).criteria}
+        deed: "stays where it is" in " ".join(each.title for each in compose(deed, spec).criteria)
         for deed in ("wave", "walk and wave", "swing your arms while walking", "hop and wave")
     }
     assert stays == dict(zip(stays, (True, False, False, True), strict=True))

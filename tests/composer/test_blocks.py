@@ -19,11 +19,23 @@ def spec(arm):  # noqa: F811
 @pytest.mark.parametrize(
     ("intent", "task", "title"),
     [
-        ("Push the block to the goal.", "push", "brings the block to the goal"),
-        ("slide the cube along the table to the target", "push", "brings the block to the goal"),
-        ("push the block", "push", "brings the block to the goal"),
-        ("Pick up the block and lift it to the goal.", "pick", "brings the block to the goal"),
-        ("grab the cube, carry it to the goal and hold it there", "pick", "keeps it there"),
+        ("Push the block to the goal.", "push", "brings the block within 0.04 m of the goal"),
+        (
+            "slide the cube along the table to the target",
+            "push",
+            "brings the block within 0.04 m of the goal",
+        ),
+        ("push the block", "push", "brings the block within 0.04 m of the goal"),
+        (
+            "Pick up the block and lift it to the goal.",
+            "pick",
+            "brings the block within 0.04 m of the goal",
+        ),
+        (
+            "grab the cube, carry it to the goal and hold it there",
+            "pick",
+            "keeps it there at least 40% of the time",
+        ),
         ("lift the block", "pick", "lifts the block 0.15 m"),
         ("lift the box 20 cm off the table", "pick", "lifts the block 0.2 m"),
         ("pick the block up without dropping it", "pick", "holds it"),
@@ -42,7 +54,9 @@ def test_what_is_left_open_or_not_understood_is_told(spec):
     assert "where to is not said" in compose("push the block", spec).doubts[0]
     assert compose("push the block to the goal like a cat", spec).not_understood == ("like a cat",)
     quick = compose("push the block to the goal quickly", spec)
-    assert "is quick" in [criterion.title for criterion in quick.criteria]
+    assert "is done in the first 40% of the time" in [
+        criterion.title for criterion in quick.criteria
+    ]
 
 
 @pytest.mark.parametrize(

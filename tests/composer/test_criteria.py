@@ -27,11 +27,11 @@ def by_title(made):
 
 def test_criteria_say_what_is_measured_and_which_way():
     found = by_title(compose("run forward fast", spec()))
-    speed = found["moves forward at 3 m/s"]
+    speed = found["averages at least 3 m/s forward"]
     assert (speed.direction, speed.zero, speed.goal, speed.unit) == ("at_least", 0.3, 3.0, "m/s")
     assert speed.weight == 3.0 and speed.tag == "too_slow" and "way made" in speed.quantity
     assert found["is not on its back"].is_guard and found["is not on its back"].weight == 0.0
-    exact = by_title(compose("run forward at 2 m/s", spec()))["moves forward at 2 m/s"]
+    exact = by_title(compose("run forward at 2 m/s", spec()))["averages 2 m/s (±0.5 m/s) forward"]
     assert (exact.direction, exact.goal, exact.zero) == ("about", 2.0, 0.0)
     sequence = compose("jump, then stand still", spec())
     assert [each.kind for each in sequence.criteria].count("phased") == 1
@@ -60,14 +60,14 @@ def test_an_edited_goal_is_the_judges_goal():
 
 def test_a_dropped_criterion_is_not_judged_and_guards_stay():
     made = compose("run forward fast", spec())
-    kept = [each for each in made.criteria if each.title.startswith("moves")]
+    kept = [each for each in made.criteria if each.title.startswith("averages")]
     titles = [each.title for each in compose("run forward fast", spec(), criteria=kept).criteria]
-    assert "keeps going" not in titles and "is not on its back" in titles
+    assert "keeps moving at least 75% of the time" not in titles and "is not on its back" in titles
 
 
 def test_criteria_that_make_no_judge_are_refused():
     made = compose("run forward fast", spec())
-    with pytest.raises(UnknownName, match="keeps going"):
+    with pytest.raises(UnknownName, match="keeps moving"):
         compose(
             "run forward fast", spec(), [made.criteria[1].model_copy(update={"title": "keeps"})]
         )
@@ -83,5 +83,5 @@ def test_criteria_that_make_no_judge_are_refused():
 )
 def test_a_speed_to_hop_at_is_that_speed_unless_more_is_asked_for(speed, direction):
     made = compose(f"hop forward {speed}", spec())
-    (found,) = (each for each in made.criteria if each.title.startswith("moves forward"))
+    (found,) = (each for each in made.criteria if each.title.startswith("averages"))
     assert (found.direction, found.goal) == (direction, 0.5)

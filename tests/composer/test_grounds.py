@@ -16,7 +16,12 @@ from telic.judges.validation import GOOD, try_here
     [
         ("climb the stairs", "stairs", "foot", ("climbs 6 steps",)),
         ("walk up the steps", "stairs", "foot", ("climbs 6 steps",)),
-        ("go upstairs without falling", "stairs", "foot", ("climbs 6 steps", "does not end early")),
+        (
+            "go upstairs without falling",
+            "stairs",
+            "foot",
+            ("climbs 6 steps", "does not terminate early"),
+        ),
         ("walk down the stairs", "stairs", "top", ("gets down 6 steps",)),
         ("walk up the slope", "slopes", "foot", ("climbs 2 m of the slope",)),
         ("run uphill", "slopes", "foot", ("climbs 2 m of the slope",)),

@@ -89,7 +89,7 @@ def test_a_direction_or_both_ends_narrow_what_is_commanded(spec):
 
     made, ahead = told("walk forward as commanded")
     assert ahead["forward"][0] == 0.0 < ahead["forward"][1] and ahead["sideways"] == [0.0, 0.0]
-    assert "does not go sideways" in {each.title for each in made.criteria}
+    assert "does not move sideways" in {each.title for each in made.criteria}
     assert all(motion.left_mps == 0.0 for motion in made.motions)
     _, back = told("walk backwards as commanded")
     assert back["forward"][0] < 0.0 == back["forward"][1]

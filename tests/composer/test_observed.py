@@ -135,8 +135,10 @@ def test_every_part_of_an_intent_is_covered_by_its_criteria_until_a_person_drops
     made = compose(said, spec)
     words = {each.words: each.criteria for each in made.covered}
     assert words == {
-        "keep the pole upright": ("keeps the pole upright",),
-        "keep cart velocity below 1": ("keeps cart velocity within 1 m/s of 0",),
+        "keep the pole upright": ("keeps the pole upright at least 85% of the time",),
+        "keep cart velocity below 1": (
+            "keeps cart velocity within 1 m/s of 0 at least 85% of the time",
+        ),
     }
     edited = compose(said, spec, made.criteria[:1])
     assert edited.dropped == ("keep cart velocity below 1",)
@@ -172,7 +174,10 @@ def test_an_unknown_environment_is_asked_about_by_number():
         update={"id": "strange:Env", "obs_names": ("obs_0", "obs_1", "obs_2", "obs_3")}
     )
     assert [each.name for each in observables(spec)] == ["obs 0", "obs 1", "obs 2", "obs 3"]
-    assert compose("keep obs_3 below 1", spec).criteria[0].title == "keeps obs 3 below 1"
+    assert (
+        compose("keep obs_3 below 1", spec).criteria[0].title
+        == "keeps obs 3 below 1 at least 85% of the time"
+    )
 
 
 class Table(Goals):
@@ -192,7 +197,9 @@ def test_a_thing_is_brought_to_a_goal_where_both_are_observed_by_name():
     env = make(f"{__name__}:Table", num_envs=1)
     made = compose("push the puck to the goal", env.spec)
     assert made.not_understood == () and made.dropped == ()
-    assert [each.title for each in made.criteria] == ["brings the puck within 0.05 of the goal"]
+    assert [each.title for each in made.criteria] == [
+        "brings the puck within 0.05 of the goal at least 60% of the time"
+    ]
     with pytest.raises(Refused, match="push the puck to the goal"):
         compose("push the ball to the goal", env.spec)
     away = next(each for each in observables(env.spec) if "puck to the goal" in each.name)

@@ -70,7 +70,10 @@ def test_what_is_followed_is_said_and_judged(waving):
     assert any("it follows the motion walk_wave: made for this robot" in x for x in made.doubts)
     titles = [each.title for each in made.criteria]
     assert "moves as in the motion walk_wave" in titles
-    assert "waves its right hand to and fro" in titles and "stays where it is" not in titles
+    assert (
+        "waves its right hand at least 0.6 times per second" in titles
+        and "stays where it is" not in titles
+    )
 
 
 def constant(joint: str, *terms: float) -> JointCourse:

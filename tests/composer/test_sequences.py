@@ -171,7 +171,7 @@ def test_the_policy_sees_the_phase_and_every_term_has_a_name_of_its_own():
 def test_what_holds_throughout_is_judged_once():
     made = compose("walk forward, then walk backward without falling", spec_of(ANT))
     titles = [each.title for each in made.criteria]
-    assert "first: does not end early" in titles and "does not end early" not in titles
+    assert "first: does not terminate early" in titles and "does not terminate early" not in titles
 
 
 def test_too_long_a_sequence_is_refused():
@@ -190,14 +190,14 @@ def test_too_long_a_sequence_is_refused():
 )
 def test_who_skips_a_phase_loses_half_whatever_else_it_does(intent):
     titles = [each.title for each in compose(intent, spec_of(CHEETAH)).criteria]
-    assert any(title.startswith("first: ") and "not left out" in title for title in titles)
+    assert any(title.startswith("first: not skipped") for title in titles)
 
 
 def test_two_ways_to_hold_oneself_at_once_are_one_phase():
     for words in ("with your torso raised", "with a raised torso", "and keep your torso raised"):
         made = compose(f"stand on your hind legs {words}", spec_of(CHEETAH))
-        titles = {each.title for each in made.criteria}
-        assert {"is on its rear feet only", "holds its torso high"} <= titles
+        titles = " ".join(each.title for each in made.criteria)
+        assert "is on its rear feet only" in titles and "holds its torso above" in titles
 
 
 @pytest.mark.parametrize(

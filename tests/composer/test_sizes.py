@@ -114,7 +114,7 @@ def test_high_is_higher_than_a_jump_and_a_small_one_lower(env):
 def test_a_goal_says_where_it_comes_from_before_training():
     made = compose("run forward", spec_of("Humanoid-v5"))
     assert '"run": at least 2 m/s (Froude 0.5 with legs of 0.83 m)' in made.doubts
-    assert any("reached 0.6 m/s" in doubt for doubt in made.doubts)
+    assert any("reference speed is 0.6 m/s" in doubt for doubt in made.doubts)
     assert "Froude 0.5" in made.criteria[0].source
     said = compose("run at 3 m/s", spec_of("Humanoid-v5"))
     assert said.criteria[0].source == "as said"

@@ -167,12 +167,13 @@ class Draft:
 
     def score(
         self, title: str, value: Measure, zero: float, goal: float, **more: Unpack[Credit]
-    ) -> None:
+    ) -> str:
         """Add a criterion unless one of that title is there: nothing at `zero`, all at `goal`.
 
-        "%s" in a title stands for the goal with its unit; shares of the time are added to it.
+        "%s" in a title stands for the goal with its unit; shares of the time are added to it. It
+        returns the title.
         """
-        self._judge(title, value, zero, goal, more)
+        return self._judge(title, value, zero, goal, more)
 
     def score_near(
         self, title: str, value: Measure, target: float, tolerance: float, **more: Unpack[Credit]
@@ -182,9 +183,9 @@ class Draft:
 
     def require(
         self, title: str, value: Measure, zero: float, goal: float, **more: Unpack[Credit]
-    ) -> None:
+    ) -> str:
         """Add a constraint: what must hold for anything else to count."""
-        self._judge(title, value, zero, goal, {**more, "weight": 0.0}, is_guard=True)
+        return self._judge(title, value, zero, goal, {**more, "weight": 0.0}, is_guard=True)
 
     def counted(
         self,
@@ -215,7 +216,7 @@ class Draft:
         *,
         is_about: bool = False,
         is_guard: bool = False,
-    ) -> None:
+    ) -> str:
         said = cast("dict[str, Any]", {"meaning": value.words, "unit": value.unit, **more})
         if "%s" in title:
             unit = f" {said['unit']}" if said["unit"] else ""
@@ -226,11 +227,11 @@ class Draft:
                 words = f"at {'least' if goal > zero else 'most'} {words}"
             title = title.replace("%s", words)
         elif not is_guard and value.name.startswith("share") and value.name != "share_until":
-            title += f" {'' if goal > zero else 'at most '}{goal:.0%} of the time"
-        if any(each.title == title for each in self.parts):
-            return
-        part = JudgePart(title, value, shortened(zero), shortened(goal), **said)
-        self.parts.append(replace(part, is_about=is_about, is_guard=is_guard))
+            title += f" at {'least' if goal > zero else 'most'} {goal:.0%} of the time"
+        if not any(each.title == title for each in self.parts):
+            part = JudgePart(title, value, shortened(zero), shortened(goal), **said)
+            self.parts.append(replace(part, is_about=is_about, is_guard=is_guard))
+        return title
 
     def ends_when(self, reward: Tensor, judge: Measure, seconds: float = 0.0) -> None:
         """Say when this is done, for what comes after it: a condition, and a mask of the judge."""

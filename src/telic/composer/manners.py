@@ -91,14 +91,14 @@ def face_ahead(draft: Draft) -> None:
 def hold_still(scene: Scene, draft: Draft, weight: float = 1.0) -> None:
     """Keep the torso and the joints at rest."""
     draft.pay("still", weight, Small(Measured("speed"), 4.0), "not moving")
-    title, value = "stands still 90% of the time", tracks.share_below("speed", 0.25)
+    title, value = "stands still", tracks.share_below("speed", 0.25)
     draft.score(title, value, 0.5, 0.9, weight=2.0 * weight, tag="drifts")
     # A robot that jumps now and then is at rest most of the time, too.
     title, value = "rests half of the time at a stretch", tracks.longest_below("speed", 0.3)
     draft.score(title, value, 0.1, 0.5, weight=weight, tag="drifts")
     if scene.has("joint_speed"):
         draft.pay("calm", 0.3 * weight, Small(Measured("joint_speed"), 1.0), "joints at rest")
-        title, value = "joints rest 80% of the time", tracks.share_below("joint_speed", 1.5)
+        title, value = "joints rest", tracks.share_below("joint_speed", 1.5)
         draft.score(title, value, 0.3, 0.8, weight=1.5 * weight, tag="jitters")
 
 

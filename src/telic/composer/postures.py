@@ -109,7 +109,7 @@ def balance(frame: Frame, scene: Scene, draft: Draft) -> None:
         return
     angle, seen = signals.PoleAngle(), metrics.pole_angle()
     draft.pay("upright", 1.0, terms.SmallSquare(angle, 20.0), "poles upright")
-    title, value = "keeps the pole up 95% of the time", tracks.share_below(seen, 0.15)
+    title, value = "keeps the pole up", tracks.share_below(seen, 0.15)
     draft.score(title, value, 0.2, 0.95, weight=3.0, tag="falls")
     lasts = frame.duration_s or _SEQUEL_S
     draft.ends_when(Below(angle, 0.15), tracks.below(seen, 0.15), lasts)
@@ -132,7 +132,7 @@ def sit(frame: Frame, scene: Scene, draft: Draft) -> None:
         return
     height = Measured("height")
     draft.pay("low", 1.0, terms.Peak(height, target, width), f"torso {target:.2g} m high")
-    title = f"holds its torso {target:.2g} m high (±{0.6 * width:.2g} m) 70% of the time"
+    title = f"holds its torso {target:.2g} m high (±{0.6 * width:.2g} m)"
     value = tracks.share_between("height", low, high)
     draft.score(title, value, 0.2, 0.7, weight=5.0, tag="too_high")
     hold_still(scene, draft, weight=0.5)
@@ -170,7 +170,7 @@ def lie(frame: Frame, scene: Scene, draft: Draft) -> None:
         draft.ends_when(Below(Size(Measured("uprightness")), 0.6), held, lasts)
     low = Ratio(Measured("height", minus=scene.stands, sign=-1), span, low=0.0, most=1.0)
     draft.pay("low", 1.0, low, "torso close to the ground")
-    title, value = "lies on the ground 70% of the time", tracks.share(held)
+    title, value = "lies on the ground", tracks.share(held)
     draft.score(title, value, 0.2, 0.7, weight=5.0, tag="too_high")
     hold_still(scene, draft, weight=0.5)
     _last(frame, draft)
@@ -191,7 +191,7 @@ def stand_up(frame: Frame, scene: Scene, draft: Draft) -> None:
     draft.pay("height", 1.0, Ratio(height, goal, low=None), "height of the torso")
     title, value = f"gets its torso {goal:.2g} m up", tracks.highest("height")
     draft.score(title, value, 0.3 * goal, 0.95 * goal, weight=2.0, tag="too_low")
-    title, value = "stays up 40% of the time", tracks.share_above("height", 0.8 * goal)
+    title, value = "stays up", tracks.share_above("height", 0.8 * goal)
     draft.score(title, value, 0.05, 0.4, weight=1.0, tag="falls")
     up = tracks.above("height", 0.9 * goal)
     draft.ends_when(Above(height, shortened(0.9 * goal)), up, frame.duration_s or 0.3)
@@ -231,12 +231,12 @@ def hold(posture: Posture, frame: Frame, scene: Scene, draft: Draft) -> None:
             be_upright(draft, 0.5)
             least, title = (0.95, "keeps its torso level") if is_level else (0.85, "is upright")
             value = tracks.share_above("uprightness", least)
-            draft.score(f"{title} 80% of the time", value, 0.3, 0.8, weight=2.0, tag="falls")
+            draft.score(f"{title}", value, 0.3, 0.8, weight=2.0, tag="falls")
         case Posture.UPSIDE_DOWN:
             scene.require("uprightness", "be upside down")
             draft.pay("upside", 1.5, Pay(Measured("uprightness", sign=-1)), "upside down")
             value = tracks.share_below("uprightness", -0.7)
-            title, tag = "is upside down 60% of the time", "under_rotates"
+            title, tag = "is upside down", "under_rotates"
             draft.score(title, value, 0.1, 0.6, weight=4.0, tag=tag)
         case Posture.LOW | Posture.HIGH | Posture.LYING:
             _hold_height(posture, scene, draft)
@@ -262,7 +262,8 @@ def _hold_height(posture: Posture, scene: Scene, draft: Draft) -> None:
     )
     draft.pay(posture.value, 1.0, pays, f"torso {way} {limit:.2g} m")
     value = (tracks.share_above if is_high else tracks.share_below)("height", limit)
-    title = f"holds its torso {way} {limit:.2g} m 75% of the time"
+    is_lying = posture is Posture.LYING
+    title = "lies on the ground" if is_lying else f"holds its torso {way} {limit:.2g} m"
     draft.score(title, value, 0.2, 0.75, weight=2.0, tag="too_low" if is_high else "too_high")
 
 
@@ -307,13 +308,13 @@ def _hold_feet(posture: Posture, frame: Frame, scene: Scene, draft: Draft) -> No
         words = f"the other feet up by {clear:.2g} m"
         draft.pay("lifted", 0.5, Ratio(lowest, clear, low=None, most=1.0), words)
     value = tracks.share(held)
-    draft.score(f"{title} 70% of the time", value, 0.25, 0.7, weight=4.0, tag="too_low")
+    draft.score(f"{title}", value, 0.25, 0.7, weight=4.0, tag="too_low")
     if posture in (Posture.REAR_LEGS, Posture.FRONT_LEGS) and scene.has("pitch"):
         # Balancing with a level torso is not rearing up.
         sign, end = (-1, "front") if posture is Posture.REAR_LEGS else (1, "rear")
         raised = Ratio(Measured("pitch", sign=sign), _REARED, most=1.0)
         draft.pay("rear", 1.0, raised, f"its {end} raised")
-        title = f"raises its {end} by 40 degrees 60% of the time"
+        title = f"raises its {end} by 40 degrees"
         value = tracks.share_between(tracks.less("pitch", sign=sign), _REARED, 2.4)
         draft.score(title, value, 0.2, 0.6, weight=4.0, tag="too_low")
 
@@ -325,7 +326,7 @@ def _hold_hands(scene: Scene, draft: Draft, what: str) -> None:
     least, feet = scene.spec.robot.contact_threshold, tuple(range(len(scene.spec.feet)))
     on_hands = When(signals.Touching(hands, least), Pay(signals.FeetOff(feet)))
     draft.pay("hands", 1.5, on_hands, "on its hands only")
-    title, value = "is on its hands only 70% of the time", metrics.on_hands_only(hands, least)
+    title, value = "is on its hands only", metrics.on_hands_only(hands, least)
     draft.score(title, tracks.share(value), 0.25, 0.7, weight=4.0, tag="too_low")
 
 

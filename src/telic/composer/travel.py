@@ -355,7 +355,7 @@ _ONLY = {
 }
 """ranges forward and sideways where a direction was stated, in parts of the largest commands"""
 _RATES = (
-    ("forward", "m/s", "forward velocity", "does not move forward or backward", 2.0),
+    ("forward", "m/s", "forward velocity", "does not move forward or back", 2.0),
     ("sideways", "m/s", "sideways velocity", "does not move sideways", 1.5),
     ("turn", "rad/s", "turning rate", "does not turn", 1.5),
 )

@@ -1,6 +1,6 @@
 """Episode metrics: what judges measure of a recorded episode, as functions with a unit.
 
-    score("moves forward at 3 m/s", metrics.net_speed(episode, "forward"), zero=0.3, goal=3.0)
+    score("averages 3 m/s forward", metrics.net_speed(episode, "forward"), zero=0.3, goal=3.0)
     score("is upright", metrics.share_above(episode, "uprightness", 0.85), zero=0.3, goal=0.8)
 
 Judge files find these and what `telic.judges.tracks` makes of tracks under one name, `metrics`.
