@@ -7,8 +7,10 @@ from telic.composer.parse import parse
 from telic.envs import make
 from telic.errors import BadEnvironment
 from telic.judges.criteria import Motion
-from telic.judges.failure_modes import CLIMBING, look_alikes
+from telic.judges.failure_modes import look_alikes
 from telic.judges.validation import GOOD, try_here
+
+CLIMBING = {"passes by", "turns round half way", "falls off half way"}
 
 
 @pytest.mark.parametrize(
@@ -76,9 +78,9 @@ def test_steps_of_a_dance_are_no_stairs(spec):
 def test_who_starts_before_stairs_can_walk_beside_them_turn_round_and_fall(dog):
     arguments = {"terrain": "stairs", "terrain_start": "foot", "max_episode_steps": 100}
     env = make(dog, num_envs=1, **arguments)
-    assert {*CLIMBING} <= {*look_alikes(env, (Motion(seconds=2.0, forward_mps=0.4),))}
+    assert {*look_alikes(env, (Motion(seconds=2.0, forward_mps=0.4),))} >= CLIMBING
     flat = make(dog, num_envs=1, max_episode_steps=100)
-    assert not {*CLIMBING} & {*look_alikes(flat, (Motion(seconds=2.0, forward_mps=0.4),))}
+    assert not CLIMBING & {*look_alikes(flat, (Motion(seconds=2.0, forward_mps=0.4),))}
 
 
 @pytest.mark.slow

@@ -57,7 +57,7 @@ def test_near_gives_full_credit_within_the_tolerance():
 
 
 def test_a_judge_without_weight_or_range_is_refused():
-    with pytest.raises(UsageError, match="at least one leaf"):
+    with pytest.raises(UsageError, match="at least one score"):
         total([require("upright", 1.0, zero=0.0, goal=1.0)])
     with pytest.raises(UsageError, match="range"):
         score("x", 1.0, zero=1.0, goal=1.0)

@@ -6,9 +6,8 @@ import pytest
 from telic.envs import make
 from telic.judges.criteria import Motion
 from telic.judges.failure_modes import (
-    CHOICES,
     HABITS,
-    LED,
+    OTHER_WAY,
     failure_modes,
     look_alikes,
     no_different,
@@ -19,7 +18,10 @@ SHORT = {"max_episode_steps": 30}
 
 def test_where_actions_are_choices_they_are_held_taken_in_turn_and_drawn():
     habits = failure_modes("CartPole-v1", SHORT)
-    assert set(habits.names) == set(CHOICES) - {"holds its middle choice"}  # there are two
+    assert set(habits.names) == {
+        *("holds its first choice", "holds its last choice", "takes turns"),
+        *("chooses at random", "ends at once"),
+    }
     held = {name: habits.trajectory(name).columns["action"] for name in habits.names}
     assert set(held["holds its first choice"]) == {0} and set(held["takes turns"]) == {0, 1}
     assert set(held["holds its last choice"]) == {1}
@@ -34,7 +36,7 @@ def test_a_python_environment_is_pushed_pulled_and_left_alone():
     actions = {name: habits.trajectory(name).columns["action"] for name in habits.names}
     assert np.all(actions["does nothing"] == 0.0) and np.all(actions["pushes"] == 2.0)
     assert np.all(actions["pulls"] == -2.0) and np.ptp(actions["flails"]) > 2.0
-    assert np.abs(actions["trembles"]).max() == pytest.approx(0.6)
+    assert np.abs(actions["vibrates"]).max() == pytest.approx(0.6)
 
 
 def test_who_cannot_be_told_from_one_that_is_right_is_right_too():
@@ -48,7 +50,11 @@ def test_who_cannot_be_told_from_one_that_is_right_is_right_too():
 @pytest.mark.parametrize(
     ("env", "motion", "expected"),
     [
-        ("Ant-v5", Motion(seconds=5, forward_mps=1.0), set(LED)),
+        (
+            "Ant-v5",
+            Motion(seconds=5, forward_mps=1.0),
+            {"spins on the spot", "stops soon", OTHER_WAY},
+        ),
         ("Ant-v5", Motion(seconds=5, turn_rps=1.0), {"stops soon"}),
         ("Ant-v5", Motion(seconds=5), {"spins on the spot"}),
         ("HalfCheetah-v5", Motion(seconds=5, jumps=1, height_m=0.3), set()),

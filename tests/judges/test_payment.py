@@ -81,7 +81,7 @@ def test_an_episode_that_does_not_come_out_as_it_was_recorded_is_left_out(episod
     ids=repr,
 )
 def test_numbers_of_a_confined_process_are_believed_if_they_are_some(told):
-    assert payment._believed(told) is None
+    assert payment._checked(told) is None
 
 
 def test_the_worker_pays_every_order(episodes, tmp_path, monkeypatch):

@@ -88,7 +88,7 @@ def test_a_changed_recording_is_noticed(tmp_path):
     "told", [None, [], "x", [["a"]], [["a", "b", "c"]], {"0": ["a", "b"]}, [7]]
 )
 def test_a_recorder_that_does_not_name_its_files_is_not_believed(tmp_path, told):
-    with pytest.raises(WorkerDied, match="did not say"):
+    with pytest.raises(WorkerDied, match="one hash per file"):
         recorder._files([order(tmp_path)], told)
 
 
@@ -152,19 +152,18 @@ def test_policies_that_play_at_once_get_their_own_episodes(tmp_path, monkeypatch
 
 
 def test_only_orders_of_one_policy_share_the_process_of_its_reward(tmp_path, monkeypatch):
-    started, number = [], iter(range(9))
+    started = []
 
-    class Beside(recorder._RewardProcess):
-        def _serve(self):
-            started.append(self._first.policy)
+    def serve(rewards):
+        started.append(rewards._running[0])
+        commands, memories = rewards._commands, rewards._memories
+        while commands.get() != {"order": None, "action": None}:
+            memories.put([[0.0], [1.0]])
 
-        def after(self, _number, _action):
-            return [[float(next(number))]]
-
-    monkeypatch.setattr(recorder, "_RewardProcess", Beside)
+    monkeypatch.setattr(Rewards, "_serve", serve)
     policies = ("a", "a", "b", "b", "a")
     rewards = Rewards([order(tmp_path, policy=each, reward="text") for each in policies])
     for place in range(len(policies)):
-        rewards.answer({"order": place, "action": None})
+        assert rewards.answer({"order": place, "action": None}) == {"memory": [[0.0], [1.0]]}
     rewards.close()
     assert started == ["a", "b", "a"]

@@ -69,7 +69,7 @@ def judge(episode):
     still = next(each for each in trial.examples if each.name == "does nothing")
     assert still.reason == (
         "runs: 0 earns 0%; lasts: 2 earns 100%, which does not count: "
-        "what must come before it is lacking"
+        "an earlier criterion is not met"
     )
 
 

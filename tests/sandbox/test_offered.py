@@ -9,7 +9,7 @@ import torch
 
 from telic.envs import make
 from telic.errors import RefusedCode
-from telic.judges.criteria import Leaf, score
+from telic.judges.criteria import CriterionScore, score
 from telic.judges.episode import RecordedEpisode
 from telic.quantities import QUANTITIES
 from telic.sandbox.guard import ask
@@ -144,5 +144,5 @@ def test_lines_are_counted_as_python_counts_them(end):
 def test_a_leaf_holds_only_numbers_that_can_be_true():
     for wrong in ({"credit": 99.0}, {"weight": float("nan")}, {"weight": -1.0}, {"counted": 2.0}):
         fields = score("x", 1.0, zero=0.0, goal=1.0).model_dump() | wrong
-        with pytest.raises(ValueError, match="Leaf"):
-            Leaf.model_validate(fields)
+        with pytest.raises(ValueError, match="CriterionScore"):
+            CriterionScore.model_validate(fields)

@@ -15,8 +15,8 @@ from telic.authors.candidate import (
     handed_out,
 )
 from telic.authors.request import SessionConfig, parse_criteria
+from telic.judges.command_tracking import CommandErrors
 from telic.judges.criteria import Composition, Criterion, guard, leaf, total
-from telic.judges.obedience import ObeyedCommands
 from telic.judges.verdict import Disagreement, Seen, judged, together, unknown
 from telic.llm.answers import Replies
 from telic.rendering import Rendering
@@ -377,9 +377,9 @@ def test_what_was_to_be_as_much_as_possible_stands_beside_the_best_that_is_known
 
 def test_a_report_shows_the_error_of_each_kind_of_command():
     rows = [
-        ObeyedCommands("go ahead, faster", 12.0, 0.7, 0.14, "m/s"),
-        ObeyedCommands("go back, faster", 0.0, 0.0, 0.0, "m/s"),
-        ObeyedCommands("stand: speed", 4.0, 0.0, 0.03, "m/s"),
+        CommandErrors("go ahead, faster", 12.0, 0.7, 0.14, "m/s"),
+        CommandErrors("go back, faster", 0.0, 0.0, 0.0, "m/s"),
+        CommandErrors("stand: speed", 4.0, 0.0, 0.03, "m/s"),
     ]
     assert list(_tracking_table(rows)[0].rows) == [
         ("go ahead, faster", "12 s", "0.70 m/s", "0.14 m/s", "20%"),

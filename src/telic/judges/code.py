@@ -29,7 +29,14 @@ from telic.envs import make
 from telic.envs.access import EnvAccess, env_access
 from telic.envs.spec import EnvSpec
 from telic.errors import RewardError, TelicError, UnknownName, UsageError, WorkerDied
-from telic.judges.criteria import Leaf, is_consistent, require, score, score_near, total
+from telic.judges.criteria import (
+    CriterionScore,
+    is_consistent,
+    require,
+    score,
+    score_near,
+    total,
+)
 from telic.judges.episode import MeasuredTogether, RecordedEpisode
 from telic.judges.metrics import every_metric
 from telic.judges.verdict import Verdict, judged, unknown
@@ -46,11 +53,11 @@ from telic.storage.trajectories import (
 
 _JUDGE_S = 60.0
 _TOGETHER = 64_000
-"""steps that are measured in one go, those of shorter episodes counted as if they went on"""
+"""steps that are measured in one go, shorter episodes padded to the longest"""
 _WORTH_A_WORKER = 32
-"""episodes, fewer of which are not judged by a process of their own"""
+"""episodes; fewer are not given to a process of their own"""
 _TRIES = 2
-"""workers that may die over the same episodes before nobody knows"""
+"""workers that may die over the same episodes before their scores are unknown"""
 OFFERED: dict[str, dict[str, Any]] = {
     "telic": {
         **{"score": score, "score_near": score_near, "require": require},
@@ -61,32 +68,23 @@ OFFERED: dict[str, dict[str, Any]] = {
 """what a judge file may import from telic; the second row for files written earlier"""
 
 
-"""id and arguments of the environment that episodes were played in"""
-
-
 class Judge(Protocol):
     """Judges one recorded episode, without having seen the reward."""
 
     def __call__(self, trajectory: Trajectory, spec: EnvSpec) -> Verdict:
-        """Return a verdict with a score in [0, 1] and what it rests on.
+        """Return a verdict with a score in [0, 1] and its evidence.
 
         Pure: the same episode gets the same verdict, and is left as it was. A judge that cannot
-        tell, as of an episode without steps, gives no score and says why; never 0 for "unknown".
+        tell, as of an episode without steps, gives no score and a reason; never 0 for "unknown".
         """
         ...
-
-
-@lru_cache(maxsize=8)
-def _compiled(source: str, label: str) -> CodeType:
-    """Check and compile a judge; once for all episodes, each of which gets a scope of its own."""
-    return compile_source(source, label, extra_modules=OFFERED)
 
 
 class JudgeCode:
     """A loaded judge; calling it runs foreign code."""
 
     def __init__(self, source: str, label: str = "judge_fn.py") -> None:
-        """Check and execute the file; raises RefusedCode, or RewardError when it is no judge."""
+        """Check and execute the file; raises RefusedCode, or RewardError if it has no judge."""
         code = _compiled(source, label)
         scope: dict[str, Any] = namespace(OFFERED)
         try:
@@ -96,37 +94,39 @@ class JudgeCode:
                 f"{label} cannot be loaded: {type(error).__name__}: {error}"[:500],
                 hint="Everything outside of judge(episode) runs once, before any episode.",
             ) from None
-        self.label = label
-        function = scope.get("judge")
-        if not callable(function):
+        self.label, self._function = label, scope.get("judge")
+        if not callable(self._function):
             raise RewardError(
                 f"{label} defines no function judge(episode).",
                 hint="Write: def judge(episode): return [score(...)]",
             )
-        self._function = function
 
     def __call__(
         self, trajectory: Trajectory, spec: Any, among: tuple[MeasuredTogether, int] | None = None
     ) -> Verdict:
         """Judge one episode; an error of the judge is an unknown score, never a 0.
 
-        Args:
-            trajectory: the episode.
-            spec: its environment.
-            among: episodes that are measured together, and the place of this one.
+        `among`: episodes that are measured together, and the place of this one.
         """
         if len(trajectory) == 0:
             return unknown("code", "the episode has no steps")
         try:
-            answer: object = self._function(RecordedEpisode(trajectory, spec, among=among))
-            kind = type(answer).__name__
+            episode = RecordedEpisode(trajectory, spec, among=among)
+            answer: object = cast("Any", self._function)(episode)
             parts = cast("list[object]", answer) if isinstance(answer, list) else [None]
-            leaves = [part for part in parts if isinstance(part, Leaf)]
-            if len(leaves) < len(parts):
-                return unknown("code", f"{self.label} returned {kind}, not leaves")
-            return judged(leaves, total(leaves))
+            scores = [part for part in parts if isinstance(part, CriterionScore)]
+            if len(scores) < len(parts):
+                kind = type(answer).__name__
+                return unknown("code", f"{self.label} returned {kind}, not a list of scores")
+            return judged(scores, total(scores))
         except Exception as error:  # the boundary to foreign code
             return unknown("code", f"{self.label}: {type(error).__name__}: {error}"[:500])
+
+
+@lru_cache(maxsize=8)
+def _compiled(source: str, label: str) -> CodeType:
+    """Check and compile a judge; once for all episodes, each of which gets a scope of its own."""
+    return compile_source(source, label, extra_modules=OFFERED)
 
 
 def judge_files(
@@ -136,95 +136,41 @@ def judge_files(
 
     The worker may read only the folders of the episodes and of the environment's model. If it dies,
     which need not be the judge's fault, another one tries again; if that dies too, every score is
-    unknown. Many episodes are divided among as many workers as there are processors.
+    unknown. Many episodes are divided among as many workers as there are CPU cores.
 
     Args:
         source: the judge.
         paths: the episodes.
         folder: where the worker may write.
-        environment: what they were played in, its id and arguments; None: what the files say, for
-            files that no foreign code could write.
+        environment: id and arguments of their environment; None: those in the files, for files
+            that no foreign code could write.
     """
+
+    def judge_share(paths: Sequence[Path], folder: Path) -> list[Verdict]:
+        folder.mkdir(parents=True, exist_ok=True)
+        reason = ""
+        for _ in range(_TRIES):
+            try:
+                return _judge_confined(source, paths, folder, environment)
+            except WorkerDied as error:
+                reason = f"{error} ({_TRIES} workers tried.)"
+            except TelicError as error:  # the judge itself is wrong, and would be again
+                reason = str(error)
+                break
+        return [unknown("code", reason)] * len(paths)
+
     count = max(1, min(usable_cpus(), len(paths) // _WORTH_A_WORKER))
     bounds = [len(paths) * place // count for place in range(count + 1)]
     shares = [paths[first:end] for first, end in pairwise(bounds)]
     folders = [folder, *(folder.with_name(f"{folder.name}_{place}") for place in range(1, count))]
-    judge = partial(_judge_share, source, environment)
     with ThreadPoolExecutor(count) as judges:
-        return [verdict for own in judges.map(judge, shares, folders) for verdict in own]
-
-
-def _judge_share(
-    source: str, environment: Environment | None, paths: Sequence[Path], folder: Path
-) -> list[Verdict]:
-    """Judge some episodes in one worker, or in another one where it dies."""
-    folder.mkdir(parents=True, exist_ok=True)
-    reason = ""
-    for _ in range(_TRIES):
-        try:
-            return _judge_confined(source, paths, folder, environment)
-        except WorkerDied as error:
-            reason = str(error)
-        except TelicError as error:  # the judge itself is wrong, and would be again
-            return [unknown("code", str(error))] * len(paths)
-    return [unknown("code", f"{reason} ({_TRIES} workers tried.)")] * len(paths)
-
-
-def judge_too(
-    name: str,
-    intent: str,
-    paths: Sequence[Path],
-    verdicts: Sequence[Verdict],
-    environment: Environment,
-) -> list[Verdict]:
-    """Let a judge that a package brings judge the same episodes; of both scores the lower counts.
-
-    A judge that is installed is trusted and runs here. Where either cannot tell, nobody knows.
-    """
-    env, arguments = environment
-    spec = _spec_of(env, json.dumps(arguments, sort_keys=True))
-    judge = find_judge(name)(intent, spec)
-    out: list[Verdict] = []
-    for path, verdict in zip(paths, verdicts, strict=True):
-        other = judge(read_trajectory(path, environment), spec)
-        out.append(_stricter(verdict, other, name))
-    return out
-
-
-def find_judge(name: str) -> Callable[[str, EnvSpec], Judge]:
-    """Return what makes the judge of that name; raises UnknownName, or PluginError."""
-    make_judge = load_plugin("judges", name)
-    if make_judge is None:
-        raise UnknownName("judge", name, plugin_names("judges"))
-    return make_judge
-
-
-def _stricter(verdict: Verdict, other: Verdict, name: str) -> Verdict:
-    if verdict.score is None:
-        return verdict
-    if other.score is None:
-        reason = f"{name} could not tell: {other.reason}"
-        return verdict.model_copy(update={"score": None, "reason": reason})
-    leaves = tuple(
-        leaf.model_copy(update={"title": f"{name}: {leaf.title}"}) for leaf in other.leaves
-    )
-    tags = tuple(dict.fromkeys((*verdict.tags, *other.tags)))
-    lower = min(verdict.score, other.score)
-    return verdict.model_copy(
-        update={"score": lower, "leaves": (*verdict.leaves, *leaves), "tags": tags}
-    )
-
-
-@lru_cache(maxsize=32)
-def _spec_of(env_id: str, arguments: str) -> EnvSpec:
-    env = make(env_id, num_envs=1, **json.loads(arguments))
-    env.close()
-    return env.spec
+        return [verdict for own in judges.map(judge_share, shares, folders) for verdict in own]
 
 
 def _judge_confined(
     source: str, paths: Sequence[Path], folder: Path, environment: Environment | None
 ) -> list[Verdict]:
+    """Return verdicts whose scores are computed here, from what a confined judge measured."""
     from telic.sandbox.host import run_worker
 
     if environment is None and paths:
@@ -246,20 +192,22 @@ def _judge_confined(
     answers: object = result.get("verdicts")
     if not is_row(answers) or len(answers) != len(paths):
         raise WorkerDied("The judge did not give one verdict for each episode.")
-    return [_believed(answer) for answer in answers]
-
-
-def _believed(answer: object) -> Verdict:
-    """Make a verdict of what a confined judge measured; the score is computed here, not there."""
-    try:
-        told = Verdict.model_validate(answer)
-        if told.score is None:
-            return unknown("code", bounded_text(told.reason or "the judge gave no reason", 500))
-        if not all(map(is_consistent, told.leaves)):
-            return unknown("code", "a leaf claims more than its measured value earns")
-        return judged(told.leaves, total(told.leaves))
-    except (ValidationError, UsageError) as error:
-        return unknown("code", f"the verdict cannot be read: {bounded_text(error, 300)}")
+    verdicts: list[Verdict] = []
+    for answer in answers:
+        try:
+            given = Verdict.model_validate(answer)
+            if given.score is None:
+                reason = bounded_text(given.reason or "the judge gave no reason", 500)
+                verdicts.append(unknown("code", reason))
+            elif not all(map(is_consistent, given.leaves)):
+                reason = "a score claims more credit than its measured value earns"
+                verdicts.append(unknown("code", reason))
+            else:
+                verdicts.append(judged(given.leaves, total(given.leaves)))
+        except (ValidationError, UsageError) as error:
+            reason = f"the verdict cannot be read: {bounded_text(error, 300)}"
+            verdicts.append(unknown("code", reason))
+    return verdicts
 
 
 def judge_here(
@@ -268,24 +216,23 @@ def judge_here(
     environment: Environment | None = None,
     alive: Callable[[], None] = lambda: None,
 ) -> list[Verdict]:
-    """Judge recorded episodes in this process; for the worker, and for code of our own.
+    """Judge recorded episodes in this process; for the worker, and for trusted code.
 
     Args:
         source: the judge.
         paths: the episodes.
-        environment: what they were played in; None: what the files say.
+        environment: id and arguments of their environment; None: those in the files.
         alive: called before every few of them.
     """
     verdicts: list[Verdict] = []
     some: list[Trajectory] = []
-    longest = 0
     alive()
     for path in paths:
         trajectory = read_evidence(path, environment)
-        longest = max(longest, len(trajectory))
+        longest = max(map(len, (*some, trajectory)))
         if some and (len(some) + 1) * longest > _TOGETHER:
             verdicts += _judge_some(source, some)
-            some, longest = [], len(trajectory)
+            some = []
             alive()
         some.append(trajectory)
     return verdicts + _judge_some(source, some)
@@ -293,11 +240,8 @@ def judge_here(
 
 def _judge_some(source: str, trajectories: Sequence[Trajectory]) -> list[Verdict]:
     """Judge episodes that are measured in one go."""
-    specs = [
-        _spec_of(facts.env_id, json.dumps(facts.env_kwargs, sort_keys=True))
-        for facts in (trajectory.facts for trajectory in trajectories)
-    ]
-    # What was played elsewhere, and what has no steps, is measured alone.
+    specs = [_spec_of(each.facts.env_id, each.facts.env_kwargs) for each in trajectories]
+    # Episodes of another environment, or without steps, are measured alone.
     fit = [i for i, each in enumerate(trajectories) if len(each) and specs[i] is specs[0]]
     together = MeasuredTogether([trajectories[i] for i in fit], specs[0]) if fit else None
     verdicts: list[Verdict] = []
@@ -308,13 +252,64 @@ def _judge_some(source: str, trajectories: Sequence[Trajectory]) -> list[Verdict
     return verdicts
 
 
-# ---------------------------------------------- the confined side: entry of the sandbox worker
+def _spec_of(env_id: str, arguments: dict[str, Any]) -> EnvSpec:
+    return _described(env_id, json.dumps(arguments, sort_keys=True))
+
+
+@lru_cache(maxsize=32)
+def _described(env_id: str, arguments: str) -> EnvSpec:
+    env = make(env_id, num_envs=1, **json.loads(arguments))
+    env.close()
+    return env.spec
 
 
 def run(state: None, payload: dict[str, Any], channel: Any) -> dict[str, Any]:
-    """Judge every episode."""
+    """Judge every episode; entry of the confined worker."""
     use_one_thread()
     paths = [Path(path) for path in payload["paths"]]
     alive = partial(channel.heartbeat, _JUDGE_S, "judging")
     verdicts = judge_here(payload["source"], paths, payload["environment"], alive)
     return {"verdicts": [each.model_dump(mode="json") for each in verdicts]}
+
+
+# ---- judges of installed packages
+
+
+def find_judge(name: str) -> Callable[[str, EnvSpec], Judge]:
+    """Return what makes the judge of that name; raises UnknownName, or PluginError."""
+    make_judge = load_plugin("judges", name)
+    if make_judge is None:
+        raise UnknownName("judge", name, plugin_names("judges"))
+    return make_judge
+
+
+def judge_too(
+    name: str,
+    intent: str,
+    paths: Sequence[Path],
+    verdicts: Sequence[Verdict],
+    environment: Environment,
+) -> list[Verdict]:
+    """Let a judge of an installed package judge the same episodes; the lower score counts.
+
+    It is trusted and runs here. Where either judge cannot tell, the score is unknown.
+    """
+    spec = _spec_of(*environment)
+    judge = find_judge(name)(intent, spec)
+    out: list[Verdict] = []
+    for path, verdict in zip(paths, verdicts, strict=True):
+        other = judge(read_trajectory(path, environment), spec)
+        update: dict[str, Any] = {}
+        if verdict.score is not None and other.score is None:
+            update = {"score": None, "reason": f"{name} could not tell: {other.reason}"}
+        elif verdict.score is not None and other.score is not None:
+            scores = [
+                each.model_copy(update={"title": f"{name}: {each.title}"}) for each in other.leaves
+            ]
+            update = {
+                "score": min(verdict.score, other.score),
+                "leaves": (*verdict.leaves, *scores),
+                "tags": tuple(dict.fromkeys((*verdict.tags, *other.tags))),
+            }
+        out.append(verdict.model_copy(update=update))
+    return out

@@ -1,10 +1,10 @@
-"""What an intent asks for, made measurable: criteria, and the leaves by which a judge scores them.
+"""Criteria: what an intent asks for, made measurable, and the scores of an episode on them.
 
-A criterion is what people read, edit and approve. A judge file returns leaves. A leaf measures one
-thing: nothing is earned up to `zero`, everything from `goal` on, a share in between; it is passed
-at the goal, on the same measure. The score is the mean credit by weight. A leaf that comes `after`
-another one counts only once that one has earned more than half. What is required rules out
-look-alikes: the whole score is multiplied by its credit.
+A criterion is what people read, edit and approve. A judge file returns a `CriterionScore` for each:
+no credit up to `zero`, full credit from `goal` on, a share in between; it is passed at the goal.
+The score of an episode is the mean credit by weight. A criterion that comes `after` another one
+counts only once that one has earned more than half. A constraint rules out look-alikes: the whole
+score is multiplied by its credit.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _Way = Literal["at_least", "at_most", "about"]
 class Criterion(Record):
     """One measurable part of what was asked for."""
 
-    title: str = Field(min_length=1, description="short and plain; the judge's leaf has the same")
+    title: str = Field(min_length=1, description="short and plain; the judge's score has the same")
     quantity: str = Field(description="what is measured, in words or names of quantities")
     kind: CriterionKind = Field(
         default="sustained",
@@ -39,11 +39,9 @@ class Criterion(Record):
         default=None, description="value that earns everything; of `about`, the very value meant"
     )
     unit: str = ""
-    weight: float = Field(default=1.0, ge=0, description="share in the score; 0 for a guard")
+    weight: float = Field(default=1.0, ge=0, description="share in the score; 0 for a constraint")
     is_guard: bool = Field(default=False, description="the whole score is multiplied by its credit")
-    tag: str | None = Field(
-        default=None, description="what went wrong when it is missed, in a word"
-    )
+    tag: str | None = Field(default=None, description="failure tag when it is missed, one word")
     source: str = Field(default="", description="where its numbers come from, where it is known")
     is_open: bool = Field(default=False, description="more is better: as fast as possible")
     best: float | None = Field(default=None, description="of what is open, the best known so far")
@@ -51,7 +49,7 @@ class Criterion(Record):
 
 
 class Motion(Record):
-    """What a scripted demonstration does for some time; by default it stands still."""
+    """A part of a scripted demonstration; by default the robot stands still."""
 
     seconds: float = Field(gt=0, le=60)
     forward_mps: float = Field(
@@ -74,8 +72,8 @@ class Motion(Record):
     )
     told: tuple[float, float, float] | None = Field(
         default=None,
-        description="what it is commanded meanwhile: speed ahead and to the left, turning rate; "
-        "None: what its environment says",
+        description="commands meanwhile: speed ahead and to the left, turning rate; "
+        "None: those of its environment",
     )
     duty: float = Field(
         default=0.6, gt=0, lt=1, description="share of a stride a foot stays down at each landing"
@@ -83,18 +81,18 @@ class Motion(Record):
 
 
 class JointCourse(Record):
-    """How a joint moves again and again: its mean, then cosine and sine of each harmonic."""
+    """A periodic motion of a joint: its mean, then cosine and sine of each harmonic."""
 
     joint: str
     terms: tuple[FiniteFloat, ...] = Field(min_length=1, description="radians or metres")
 
 
 class ShownMotion(Record):
-    """A motion whose joints are led by hand, too: a reference, or what looks like it."""
+    """A motion with prescribed joints: a reference, or a look-alike of it."""
 
     name: str
     motion: Motion
-    joints: tuple[JointCourse, ...] = Field(description="led in time with the motion's stride_hz")
+    joints: tuple[JointCourse, ...] = Field(description="in time with the motion's stride_hz")
     is_good: bool = False
 
 
@@ -111,14 +109,14 @@ class Covered(Record):
 
 
 def scope_words(covered: Sequence[str], left_out: Sequence[str]) -> str:
-    """Say what of an intent is judged and what is not: "judged: run; not judged: “skip”"."""
+    """Return which parts of an intent are judged: "judged: run; not judged: “skip”"."""
     judged = f"judged: {', '.join(dict.fromkeys(covered))}" if covered else ""
     left = ", ".join(f"“{words}”" for words in dict.fromkeys(left_out))
     return "; ".join(filter(None, (judged, f"not judged: {left}" if left else "")))
 
 
 class Composition(Record):
-    """What an author made of an intent: criteria, a reward, a judge, and what belongs to them."""
+    """An intent as its author implements it: criteria, a reward, a judge, demonstrations."""
 
     intent: str
     env: str
@@ -136,17 +134,17 @@ class Composition(Record):
     covered: tuple[Covered, ...] = ()
     """which words each criterion stands for; empty: its author does not say"""
     motions: tuple[Motion, ...] = ()
-    """how a robot led by hand would do it, to try reward and judge on; empty: unknown"""
+    """a scripted demonstration, to validate reward and judge on; empty: unknown"""
     shown: tuple[ShownMotion, ...] = ()
-    """a reference motion and its look-alikes, led by hand in place of `motions`"""
+    """a reference motion and its look-alikes, demonstrated in place of `motions`"""
     fine: tuple[str, ...] = ()
-    """bad habits that are right here: standing still may be all that is asked"""
+    """failure modes that are right here: standing still may be all that is asked"""
     others: tuple[str, ...] = ()
-    """rewards that go about it in another way, to be tried where the first is in doubt"""
+    """alternative rewards, to be tried where the first is in doubt"""
 
 
-class Leaf(Record):
-    """One measured part of a judgement."""
+class CriterionScore(Record):
+    """One measured criterion of a judgement."""
 
     __offered__: ClassVar[str] = "a score"
     title: str = Field(max_length=500)
@@ -162,12 +160,12 @@ class Leaf(Record):
     """share that counts: 0 behind a closed gate"""
     passed: bool
     tag: str | None = Field(default=None, max_length=100)
-    """what went wrong, in a word, when it is not passed"""
+    """failure tag when it is not passed"""
     is_guard: bool = False
 
     @property
     def waits(self) -> bool:
-        """Whether it earned something that does not count, as what must come first is lacking."""
+        """Whether it earned credit that does not count, as an earlier criterion is not met."""
         return self.counted < self.credit
 
 
@@ -180,14 +178,14 @@ def score(
     weight: float = 1.0,
     unit: str = "",
     tag: str | None = None,
-    after: Leaf | None = None,
-) -> Leaf:
-    """Judge one measured value: no credit at `zero`, full credit at `goal`, which may be lower."""
+    after: CriterionScore | None = None,
+) -> CriterionScore:
+    """Score one measured value: no credit at `zero`, full credit at `goal`, which may be lower."""
     credit = _credit(value, zero, goal)
     is_open = after is None or after.counted > _GATE
-    return Leaf(
+    return CriterionScore(
         title=title,
-        value=_number(value),
+        value=float(value) if math.isfinite(value) else None,
         unit=unit,
         zero=zero,
         goal=goal,
@@ -207,17 +205,17 @@ def require(
     goal: float,
     unit: str = "",
     tag: str | None = None,
-    after: Leaf | None = None,
-) -> Leaf:
-    """Judge what must hold for anything else to count: the score is multiplied by its credit.
+    after: CriterionScore | None = None,
+) -> CriterionScore:
+    """Score a constraint: the whole score is multiplied by its credit.
 
-    Behind a closed gate there is nothing to guard yet, and the score stays as it is.
+    Behind a closed gate there is nothing to constrain yet, and the score stays as it is.
     """
-    leaf = score(title, value, zero=zero, goal=goal, weight=0.0, unit=unit, tag=tag)
+    made = score(title, value, zero=zero, goal=goal, weight=0.0, unit=unit, tag=tag)
+    changes: dict[str, Any] = {"is_guard": True}
     if after is not None and after.counted <= _GATE:
-        leaf = leaf.model_copy(update={"value": None, "credit": 1.0, "counted": 1.0})
-        return leaf.model_copy(update={"passed": False, "tag": None, "is_guard": True})
-    return leaf.model_copy(update={"is_guard": True})
+        changes |= {"value": None, "credit": 1.0, "counted": 1.0, "passed": False, "tag": None}
+    return made.model_copy(update=changes)
 
 
 def score_near(
@@ -229,14 +227,14 @@ def score_near(
     weight: float = 1.0,
     unit: str = "",
     tag: str | None = None,
-    after: Leaf | None = None,
-) -> Leaf:
-    """Judge closeness to a target: full credit within the tolerance, none at four times it.
+    after: CriterionScore | None = None,
+) -> CriterionScore:
+    """Score closeness to a target: full credit within the tolerance, none at four times it.
 
-    The leaf's value is the distance to the target, and its unit says so: 0.4 m/s off.
+    The measured value is the distance to the target, and its unit says so: 0.4 m/s off.
     """
-    leaf = score(
-        title,
+    return score(
+        f"{title} (within {tolerance:g} of {target:g})",
         abs(value - target),
         zero=4.0 * tolerance,
         goal=tolerance,
@@ -245,44 +243,38 @@ def score_near(
         tag=tag,
         after=after,
     )
-    return leaf.model_copy(update={"title": f"{title} (within {tolerance:g} of {target:g})"})
 
 
 leaf, near, guard = score, score_near, require
-"""what judge files written earlier call them"""
+"""names in judge files of earlier versions"""
 
 
-def total(leaves: Sequence[Leaf]) -> float:
-    """Return the score of an episode, 0 to 1."""
-    weights = sum(leaf.weight for leaf in leaves)
+def total(scores: Sequence[CriterionScore]) -> float:
+    """Return the score of an episode, 0 to 1: the mean by weight, times every constraint."""
+    weights = sum(each.weight for each in scores)
     if weights <= 0.0:
-        raise UsageError("A judge must return at least one leaf with a weight.")
+        raise UsageError("A judge must return at least one score with a weight.")
     if not math.isfinite(weights):
-        raise UsageError("The weights of a judge's leaves add up to more than a number holds.")
-    # sum of w_i * counted_i / sum of w_i, times the credit of everything that is required
-    mean = sum(leaf.weight * leaf.counted for leaf in leaves) / weights
-    return math.prod((leaf.credit for leaf in leaves if leaf.is_guard), start=mean)
+        raise UsageError("The weights of a judge's scores add up to more than a number holds.")
+    mean = sum(each.weight * each.counted for each in scores) / weights
+    return math.prod((each.credit for each in scores if each.is_guard), start=mean)
 
 
-def is_consistent(leaf: Leaf) -> bool:
-    """Say whether a leaf's credit is what its measured value earns; it may come from anywhere."""
-    if leaf.value is None:  # not measured earns nothing, but for a guard behind a closed gate
-        earned = float(leaf.is_guard and leaf.credit == 1.0)
-        return not leaf.passed and leaf.credit == leaf.counted == earned
-    earned = _credit(leaf.value, leaf.zero, leaf.goal)
-    is_passed_rightly = not leaf.passed or leaf.counted == 1.0
-    return leaf.credit == earned and leaf.counted in (0.0, earned) and is_passed_rightly
+def is_consistent(made: CriterionScore) -> bool:
+    """Return whether a credit is what the measured value earns; it may come from anywhere."""
+    if made.value is None:  # not measured earns nothing, but for a constraint behind a closed gate
+        earned = float(made.is_guard and made.credit == 1.0)
+        return not made.passed and made.credit == made.counted == earned
+    earned = _credit(made.value, made.zero, made.goal)
+    is_passed_rightly = not made.passed or made.counted == 1.0
+    return made.credit == earned and made.counted in (0.0, earned) and is_passed_rightly
 
 
 def _credit(value: float, zero: float, goal: float) -> float:
     if zero == goal:
         raise UsageError(
-            f"zero and goal of a leaf are both {zero:g}: partial credit needs a range."
+            f"zero and goal of a score are both {zero:g}: partial credit needs a range."
         )
     if not math.isfinite(value):
         return 0.0
     return min(max((value - zero) / (goal - zero), 0.0), 1.0)
-
-
-def _number(value: float) -> float | None:
-    return float(value) if math.isfinite(value) else None

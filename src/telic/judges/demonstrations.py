@@ -1,4 +1,4 @@
-"""Scripted demonstrations: episodes in which a robot is led along a kinematic reference.
+"""Scripted demonstrations: episodes in which a robot follows a kinematic reference.
 
 The torso follows a path and the feet are kept on the ground; from every pose on the way the real
 environment makes one real step. No policy is needed to see what right looks like: judges and
@@ -24,7 +24,7 @@ from telic.core.seeds import derive
 from telic.envs import make
 from telic.envs.driven import RobotTask
 from telic.envs.mujoco import MujocoEnv
-from telic.envs.spec import EnvSpec, Leg, Robot, Root
+from telic.envs.spec import EnvSpec, Leg, Robot
 from telic.envs.vector import Info, VecEnv
 from telic.errors import UsageError
 from telic.judges.criteria import JointCourse, Motion
@@ -38,8 +38,7 @@ _UNLIMITED = 1000
 """steps of an episode without a time limit, as the recorder cuts it"""
 _AT_ONCE = 64
 _COLUMNS = ("obs", "action", "next_obs", "env_reward")
-_SETTLE_S = 2.0
-_SLOW, _UP = 0.1, 0.9
+_SETTLE_S, _SLOW, _UP = 2.0, 0.1, 0.9
 _GRAVITY = 9.81
 _HOVER_M, _MOVING = 0.012, 0.1
 """feet that would be dragged along faster than this, m/s or rad/s, hover a little instead"""
@@ -50,18 +49,19 @@ _PLANE, _SPHERE, _CAPSULE = (
     int(getattr(mujoco.mjtGeom, f"mjGEOM_{name}")) for name in ("PLANE", "SPHERE", "CAPSULE")
 )
 _LOOK_S = 0.3
-"""on ground that is not flat, the torso rises so early for what is to come"""
-
-_Below = Callable[[np.ndarray, np.ndarray], np.ndarray]
-"""from places, x and y, to the height of the ground there"""
+"""on uneven ground, the torso rises so early for what is to come"""
 _POSES = 13
 """of a stance and of a swing, ends included"""
-_ITERATIONS = 12
-_DAMPING = 1e-4
+_ITERATIONS, _DAMPING = 12, 1e-4
 _ROTATION_M = 0.05
 """how much keeping the sole level counts, as metres for a radian"""
 _LIFT, _SWEEP = 0.15, 0.6
 """of the leg's length: how high a foot swings, and how far it sweeps at most"""
+
+_Below = Callable[[np.ndarray, np.ndarray], np.ndarray]
+"""from places, x and y, to the height of the ground there"""
+_Solved = dict[tuple[int, tuple[float, ...]], tuple[np.ndarray, np.ndarray]]
+"""by foot and sweep, the joint angles of a stance and of a swing"""
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ class Examples:
 
     @cached_property
     def columns(self) -> dict[str, np.ndarray]:
-        """What is recorded of all of them, (T, K, ...) each."""
+        """Recorded columns of all of them, (T, K, ...) each."""
         moments = self.recording.transitions
         fields = [field for field in RECORDED if field in self.spec.info_keys]
         columns = {
@@ -92,9 +92,9 @@ class Examples:
     def trajectory(self, name: str) -> Trajectory:
         """Return one of them as a recorded episode."""
         row = self.names.index(name)
-        length = self.lengths[row]
         columns = {
-            key: np.ascontiguousarray(column[:length, row]) for key, column in self.columns.items()
+            key: np.ascontiguousarray(column[: self.lengths[row], row])
+            for key, column in self.columns.items()
         }
         facts = TrajectoryFacts(
             env_id=self.env_id,
@@ -108,99 +108,24 @@ class Examples:
         )
         return Trajectory(columns, facts)
 
-
-def demonstration(env_id: str, env_args: dict[str, Any], motions: Sequence[Motion]) -> Trajectory:
-    """Return the episode of a robot led through motions."""
-    return demonstrate(env_id, env_args, {GOOD: tuple(motions)}).trajectory(GOOD)
-
-
-def demonstrate(
-    env_id: str,
-    env_args: dict[str, Any],
-    motions: Mapping[str, tuple[Motion, ...]],
-    joints: Mapping[str, Sequence[JointCourse]] | None = None,
-) -> Examples:
-    """Return demonstrations: from every pose on the way the environment makes one real step.
-
-    `joints` are led in the motions of those names.
-    """
-    led = joints or {}
-    look = _posed(env_id, env_args, 1)
-    steps = length_of(look)
-    rest = _standing(_posed(env_id, {**env_args, "max_episode_steps": MOST_STEPS}, 1))
-    rest, below = set_down(look, rest), ground_below(look)
-    solved: _Solved = {}
-    poses = [
-        lead(
-            *(look.model, look.robot, motion, look.dt or 1.0, steps, rest, solved, below),
-            joints=led.get(name, ()),
+    @classmethod
+    def of(
+        cls,
+        env_id: str,
+        env_args: dict[str, Any],
+        env: VecEnv,
+        names: tuple[str, ...],
+        moments: list[Transition],
+    ) -> Examples:
+        """Return the steps of several rows as examples; the environment is closed."""
+        if "episode_start" in moments[0].info:
+            moments[0].info.exact("episode_start").fill_(True)
+        ended = torch.stack([moment.ended for moment in moments]).numpy()
+        lengths = tuple(
+            int(np.argmax(column)) + 1 if column.any() else len(moments) for column in ended.T
         )
-        for name, motion in motions.items()
-    ]
-    look.close()
-    env = _posed(env_id, env_args, min(_AT_ONCE, steps * len(poses)))
-    states = [_stacked(poses, field) for field in Poses._fields]
-    pieces = [
-        _step_from(env, *(state[first : first + env.num_envs] for state in states))
-        for first in range(0, len(states[0]), env.num_envs)
-    ]
-    whole = concatenated(pieces)
-    count = len(poses)
-    moments = [
-        whole.map(lambda x, t=t: x[t * count : (t + 1) * count].clone()) for t in range(steps)
-    ]
-    return assemble(env_id, env_args, env, tuple(motions), moments)
-
-
-def _step_from(
-    env: MujocoEnv, qpos: Tensor, qvel: Tensor, feet: Tensor, told: Tensor
-) -> Transition:
-    """Make one step from each of some poses; fewer than the environment has are filled up.
-
-    The feet of a gait are led by hand, too: they carry its weight exactly when they should.
-    """
-    count = len(qpos)
-    rows = torch.arange(env.num_envs).clamp(max=count - 1)
-    obs = env.place(qpos[rows], qvel[rows])
-    action = env.action_rest.repeat(env.num_envs, 1)
-    step = env.step(action)
-    info = _with_start(_on_feet(keep(step.info), env.robot, feet[rows]), is_start=False)
-    whole = Transition(obs, action, step.final_obs, info, step.terminated, step.reward)
-    whole = _as_told(whole, env.spec, told[rows])
-    return whole.map(lambda x: x[:count].clone())
-
-
-def _as_told(whole: Transition, spec: EnvSpec, told: Tensor) -> Transition:
-    """Return transitions in which it is told these commands, (N, 3), where they are not NaN."""
-    if bool(told.isnan().all()) or not set(COMMANDS) <= set(spec.info_keys):
-        return whole
-    values = {name: whole.info.exact(name) for name in whole.info}
-    seen = {"obs": whole.obs.clone(), "next_obs": whole.next_obs.clone()}
-    for place, name in enumerate(COMMANDS):
-        own = told[:, place]
-        values[name] = torch.where(own.isnan(), values[name], own.to(values[name].dtype))
-        for obs in seen.values() if name in spec.obs_names else ():
-            column = obs[:, spec.obs_names.index(name)]
-            column.copy_(torch.where(own.isnan(), column, own.to(column.dtype)))
-    return whole._replace(info=Info.of(values, whole.info.schema), **seen)
-
-
-def _on_feet(info: Info, robot: Robot, feet: Tensor) -> Info:
-    """Return an info whose feet touch the ground where they are led, (N, F), not NaN."""
-    if not robot.feet or bool(feet.isnan().all()):
-        return info
-    own, values = list(robot.feet), {name: info.exact(name) for name in info}
-    # A foot on the ground carries its share of the weight, upward.
-    each = 100.0 * robot.contact_threshold * feet / feet.sum(-1, keepdim=True).clamp_min(1.0)
-    if "cfrc_ext" in values:
-        force = values["cfrc_ext"]
-        led = torch.zeros_like(force[:, own])
-        led[..., 5] = each.to(force.dtype)
-        force[:, own] = torch.where(feet.isnan().unsqueeze(-1), force[:, own], led)
-    if "contacts" in values:
-        force = values["contacts"]
-        force[:, own] = torch.where(feet.isnan(), force[:, own], each.to(force.dtype))
-    return Info.of(values, info.schema)
+        env.close()
+        return cls(env_id, env_args, env.spec, names, TransitionRecording(moments), lengths)
 
 
 def open_env(env_id: str, env_args: dict[str, Any], num_envs: int) -> VecEnv:
@@ -210,27 +135,19 @@ def open_env(env_id: str, env_args: dict[str, Any], num_envs: int) -> VecEnv:
     return env
 
 
-def _posed(env_id: str, env_args: dict[str, Any], num_envs: int) -> MujocoEnv:
+def _open_mujoco(env_id: str, env_args: dict[str, Any], num_envs: int) -> MujocoEnv:
     env = open_env(env_id, env_args, num_envs)
     if not isinstance(env, MujocoEnv):
         raise UsageError(
-            f"{env_id} has no poses to lead a robot through.",
+            f"{env_id} has no poses to move a robot through.",
             hint="Only robots that MuJoCo simulates here can follow a kinematic reference.",
         )
     return env
 
 
-def _standing(env: MujocoEnv) -> np.ndarray | None:
-    """Return the pose in which the robot comes to rest by itself; None if it falls over."""
-    env.place(torch.tensor(env.robot.rest_qpos)[None], torch.zeros(1, env.model.nv))
-    for _ in range(round(_SETTLE_S / (env.dt or 1.0))):
-        step = env.step(env.action_rest[None])
-        if step.terminated.any() or step.truncated.any():
-            return None
-    info, upright = env.present(), QUANTITIES["uprightness"]
-    is_at_rest = float(info["qvel"].abs().max()) < _SLOW
-    is_up = not upright.available(env.spec) or float(upright(info)) > _UP
-    return info.exact("qpos")[0].numpy() if is_at_rest and is_up else None
+def length_of(env: VecEnv) -> int:
+    """Return the steps of an example."""
+    return min(env.max_episode_steps or _UNLIMITED, MOST_STEPS)
 
 
 def ground_below(env: MujocoEnv) -> _Below | None:
@@ -252,59 +169,124 @@ def set_down(env: MujocoEnv, pose: np.ndarray | None) -> np.ndarray | None:
     return placed
 
 
-def length_of(env: VecEnv) -> int:
-    """Return the steps of an example."""
-    return min(env.max_episode_steps or _UNLIMITED, MOST_STEPS)
+# ---- real steps from poses
 
 
-def _stacked(poses: list[Poses], field: str) -> Tensor:
-    """Return a field of all demonstrations, those of one moment side by side."""
-    values = np.stack([getattr(pose, field) for pose in poses], axis=1)
-    return torch.tensor(values.reshape(len(values) * len(poses), values.shape[-1]))
+def demonstration(env_id: str, env_args: dict[str, Any], motions: Sequence[Motion]) -> Trajectory:
+    """Return the episode of a robot that is moved through motions."""
+    return demonstrate(env_id, env_args, {GOOD: tuple(motions)}).trajectory(GOOD)
 
 
-def _with_start(info: Info, *, is_start: bool) -> Info:
-    """Return the info with every row marked as the start of an episode, or none."""
-    values = {name: info.exact(name) for name in info}
-    if "episode_start" in values:
-        values["episode_start"] = torch.full_like(values["episode_start"], is_start)
-    return Info.of(values, info.schema)
-
-
-def assemble(
+def demonstrate(
     env_id: str,
     env_args: dict[str, Any],
-    env: VecEnv,
-    names: tuple[str, ...],
-    moments: list[Transition],
+    motions: Mapping[str, tuple[Motion, ...]],
+    joints: Mapping[str, Sequence[JointCourse]] | None = None,
 ) -> Examples:
-    """Return steps of several rows as examples; the environment is closed."""
-    moments[0] = moments[0]._replace(info=_with_start(moments[0].info, is_start=True))
-    ended = torch.stack([moment.ended for moment in moments]).numpy()
-    lengths = tuple(
-        int(np.argmax(column)) + 1 if column.any() else len(moments) for column in ended.T
-    )
-    spec = env.spec
-    env.close()
-    return Examples(env_id, env_args, spec, names, TransitionRecording(moments), lengths)
+    """Return demonstrations: from every pose on the way the environment makes one real step.
+
+    `joints` are prescribed in the motions of those names.
+    """
+    look = _open_mujoco(env_id, env_args, 1)
+    steps, below = length_of(look), ground_below(look)
+    rest = set_down(look, _standing(env_id, env_args))
+    solved: _Solved = {}
+    led = [
+        lead(
+            *(look.model, look.robot, motion, look.dt or 1.0, steps, rest, solved, below),
+            joints=(joints or {}).get(name, ()),
+        )
+        for name, motion in motions.items()
+    ]
+    look.close()
+    env = _open_mujoco(env_id, env_args, min(_AT_ONCE, steps * len(led)))
+    states = [  # those of one moment side by side
+        torch.tensor(np.stack(field, axis=1)).flatten(0, 1) for field in zip(*led, strict=True)
+    ]
+    pieces = [
+        _step_from(env, *(state[first : first + env.num_envs] for state in states))
+        for first in range(0, len(states[0]), env.num_envs)
+    ]
+    whole, count = concatenated(pieces), len(led)
+    moments = [
+        whole.map(lambda x, t=t: x[t * count : (t + 1) * count].clone()) for t in range(steps)
+    ]
+    return Examples.of(env_id, env_args, env, tuple(motions), moments)
+
+
+def _standing(env_id: str, env_args: dict[str, Any]) -> np.ndarray | None:
+    """Return the pose in which the robot comes to rest by itself; None if it falls over."""
+    env = _open_mujoco(env_id, {**env_args, "max_episode_steps": MOST_STEPS}, 1)
+    env.place(torch.tensor(env.robot.rest_qpos)[None], torch.zeros(1, env.model.nv))
+    for _ in range(round(_SETTLE_S / (env.dt or 1.0))):
+        step = env.step(env.action_rest[None])
+        if step.terminated.any() or step.truncated.any():
+            return None
+    info, upright = env.present(), QUANTITIES["uprightness"]
+    is_at_rest = float(info["qvel"].abs().max()) < _SLOW
+    is_up = not upright.available(env.spec) or float(upright(info)) > _UP
+    return info.exact("qpos")[0].numpy() if is_at_rest and is_up else None
+
+
+def _step_from(
+    env: MujocoEnv, qpos: Tensor, qvel: Tensor, feet: Tensor, commands: Tensor
+) -> Transition:
+    """Make one step from each of some poses; fewer than the environment has are filled up.
+
+    The feet of a gait are prescribed, too: they carry its weight exactly when they should. So are
+    the commands. Where these are NaN, both are as the environment has them.
+    """
+    count, robot, spec = len(qpos), env.robot, env.spec
+    rows = torch.arange(env.num_envs).clamp(max=count - 1)
+    feet, commands = feet[rows], commands[rows]
+    obs = env.place(qpos[rows], qvel[rows]).clone()
+    action = env.action_rest.repeat(env.num_envs, 1)
+    step = env.step(action)
+    next_obs, info = step.final_obs.clone(), keep(step.info)
+    values = {name: info.exact(name) for name in info}
+    if "episode_start" in values:
+        values["episode_start"].fill_(False)
+    if robot.feet and not bool(feet.isnan().all()):
+        # A foot on the ground carries its share of the weight, upward.
+        own = list(robot.feet)
+        each = 100.0 * robot.contact_threshold * feet / feet.sum(-1, keepdim=True).clamp_min(1.0)
+        if "cfrc_ext" in values:
+            force = values["cfrc_ext"]
+            led = torch.zeros_like(force[:, own])
+            led[..., 5] = each.to(force.dtype)
+            force[:, own] = torch.where(feet.isnan().unsqueeze(-1), force[:, own], led)
+        if "contacts" in values:
+            force = values["contacts"]
+            force[:, own] = torch.where(feet.isnan(), force[:, own], each.to(force.dtype))
+    if set(COMMANDS) <= set(spec.info_keys):
+        for place, name in enumerate(COMMANDS):
+            given, columns = commands[:, place], [values[name]]
+            if name in spec.obs_names:
+                column = spec.obs_names.index(name)
+                columns += [obs[:, column], next_obs[:, column]]
+            for each in columns:
+                each.copy_(torch.where(given.isnan(), each, given.to(each.dtype)))
+    info = Info.of(values, info.schema)
+    whole = Transition(obs, action, next_obs, info, step.terminated, step.reward)
+    return whole.map(lambda x: x[:count].clone())
 
 
 # ---- the kinematic reference
 
 
 class Poses(NamedTuple):
-    """States along a path, (T, ...): qpos, qvel, what the feet do after each, what it is told."""
+    """States along a path, (T, ...)."""
 
     qpos: np.ndarray
     qvel: np.ndarray
     feet: np.ndarray
-    """1 on the ground, 0 in the air, NaN: as physics has it"""
-    told: np.ndarray
-    """its commands, (T, 3); NaN: as its environment has them"""
+    """after each state: 1 on the ground, 0 in the air, NaN: as physics has it"""
+    commands: np.ndarray
+    """(T, 3); NaN: as its environment has them"""
 
 
 class _Path(NamedTuple):
-    """Where the torso is relative to its resting pose, each (T,)."""
+    """The torso relative to its resting pose, each (T,)."""
 
     x: np.ndarray
     y: np.ndarray
@@ -315,7 +297,7 @@ class _Path(NamedTuple):
     stride: np.ndarray
     """phase of the legs, radians; NaN where they rest"""
     motion: np.ndarray
-    """which of the motions it is"""
+    """index of the motion"""
 
 
 def lead(
@@ -329,49 +311,77 @@ def lead(
     below: _Below | None = None,
     joints: Sequence[JointCourse] = (),
 ) -> Poses:
-    """Return `steps` poses, one per control step, of a robot led through motions one by one.
+    """Return `steps` poses, one per control step, of a robot that is moved through motions.
 
     What the robot's root cannot do (going left in a plane) is left out.
 
     Args:
         model: the robot's model.
         robot: facts about it.
-        motions: what it does, the last one until the end.
+        motions: one after another, the last one until the end.
         dt: seconds per control step.
         steps: how many.
         rest: pose to start from, (nq,); None: the robot's resting pose.
         solved: steps of legs that were solved already from the same pose; more are added.
         below: the ground where it is not flat; the pose to start from lies over it.
-        joints: how single joints move in time with the strides, whatever legs would do.
+        joints: courses of single joints in time with the strides, whatever legs would do.
     """
-    path = _path(motions, dt, steps + 1)
+    path, root = _path(motions, dt, steps + 1), robot.root
     start = np.asarray(robot.rest_qpos) if rest is None else rest
     poses = np.tile(start, (steps + 1, 1))
     feet = np.full((steps + 1, len(robot.feet)), np.nan)
-    told = np.full((steps + 1, 3), np.nan)
-    _swing(poses, robot, path)
+    commands = np.full((steps + 1, 3), np.nan)
+    for index, limb in enumerate(robot.limbs):  # neighbours swing against one another
+        swung = poses[:, limb.qpos] + np.nan_to_num(
+            _STRIDE_RAD * np.sin(path.stride + np.pi * (index % 2))
+        )
+        poses[:, limb.qpos] = swung if limb.range is None else np.clip(swung, *limb.range)
     for index, motion in enumerate(motions):
         during = path.motion == index
         if motion.told is not None:
-            told[during] = motion.told
+            commands[during] = motion.told
         if motion.feet and during.any():
             legs = np.tile(start, (int(during.sum()), 1))
             phase = np.nan_to_num(path.stride[during]) / (2.0 * np.pi)
             if not joints:
-                step(legs, model, robot, motion, phase, solved)
+                _step(legs, model, robot, motion, phase, {} if solved is None else solved)
             poses[during] = legs
             feet[during, : len(motion.feet)] = foot_times(motion, phase).is_down
     _follow(poses, robot, path, joints)
-    _move(poses, robot.root, path)
-    _put_on_ground(model, robot.root, poses, path.lift, below, max(1, round(_LOOK_S / dt)))
+    for axis, way in (("x", path.x), ("y", path.y)):
+        slide = root.slide(axis)
+        if slide is not None:
+            poses[:, slide.qpos] += slide.sign * way
+    if root.hinge is not None:
+        turned = {"x": path.roll, "y": path.pitch, "z": path.heading}[root.hinge.axis]
+        poses[:, root.hinge.qpos] += root.hinge.sign * turned
+    if root.quaternion is not None:
+        columns = slice(root.quaternion, root.quaternion + 4)
+        angles = torch.tensor(np.stack((path.heading, path.pitch, path.roll), -1))
+        poses[:, columns] = multiply(
+            from_euler("ZYX", angles), torch.tensor(poses[0, columns])
+        ).numpy()
+    _put_on_ground(model, robot, poses, path.lift, below, max(1, round(_LOOK_S / dt)))
     qvel = np.zeros((steps, model.nv))
     for t in range(steps):
         mujoco.mj_differentiatePos(model, qvel[t], dt, poses[t], poses[t + 1])
-    return Poses(poses[:-1], qvel, feet[1:], told[1:])
+    return Poses(poses[:-1], qvel, feet[1:], commands[1:])
+
+
+def _follow(poses: np.ndarray, robot: Robot, path: _Path, joints: Sequence[JointCourse]) -> None:
+    """Set joints to their courses; where nothing strides they are as at its beginning."""
+    columns = {limb.name: limb.qpos for limb in robot.limbs}
+    for course in joints:
+        mean, *waves = course.terms
+        value = np.full(len(poses), mean)
+        for place, size in enumerate(waves):
+            angle = (place // 2 + 1) * np.nan_to_num(path.stride)
+            value += size * (np.sin(angle) if place % 2 else np.cos(angle))
+        poses[:, columns[course.joint]] = value
 
 
 def _path(motions: Sequence[Motion], dt: float, length: int) -> _Path:
-    """Return the path of the torso; the last motion goes on to the end."""
+    """Return the path of the torso; the last motion continues to the end."""
     rows: list[np.ndarray] = []
     at = np.zeros(8)
     for index, motion in enumerate(motions):
@@ -385,6 +395,7 @@ def _path(motions: Sequence[Motion], dt: float, length: int) -> _Path:
         heading = base[3] + motion.turn_rps * clock
         along = heading if motion.circle else np.zeros(steps)
         ahead, aside = motion.forward_mps * dt, motion.left_mps * dt
+        stride = 2 * np.pi * motion.stride_hz * clock if motion.stride_hz else clock * np.nan
         part = np.stack(
             [
                 base[0] + np.cumsum(ahead * np.cos(along) - aside * np.sin(along)),
@@ -393,16 +404,13 @@ def _path(motions: Sequence[Motion], dt: float, length: int) -> _Path:
                 heading,
                 base[4] + 2 * np.pi * motion.pitch_turns * flown,
                 base[5] + 2 * np.pi * motion.roll_turns * flown,
-                2 * np.pi * motion.stride_hz * clock
-                if motion.stride_hz
-                else np.full(steps, np.nan),
+                stride,
                 np.full(steps, index),
             ],
             axis=1,
         )
         rows += list(part[: length - len(rows)])
-        if len(rows):
-            at = rows[-1]
+        at = rows[-1] if rows else at
     start = np.array([0, 0, 0, 0, 0, 0, np.nan, 0])
     return _Path(*np.array([start, *rows])[:length].T)
 
@@ -420,45 +428,9 @@ def _flights(motion: Motion, clock: np.ndarray) -> tuple[np.ndarray, np.ndarray]
     return (number + share) / motion.jumps, motion.height_m * 4 * share * (1 - share)
 
 
-def _swing(poses: np.ndarray, robot: Robot, path: _Path) -> None:
-    """Swing neighbouring limbs against one another where the path strides."""
-    for index, limb in enumerate(robot.limbs):
-        offset = _STRIDE_RAD * np.sin(path.stride + np.pi * (index % 2))
-        values = poses[:, limb.qpos] + np.nan_to_num(offset)
-        poses[:, limb.qpos] = values if limb.range is None else np.clip(values, *limb.range)
-
-
-def _follow(poses: np.ndarray, robot: Robot, path: _Path, joints: Sequence[JointCourse]) -> None:
-    """Lead joints through their courses; where nothing strides they are as at its beginning."""
-    columns = {limb.name: limb.qpos for limb in robot.limbs}
-    phase = np.nan_to_num(path.stride)
-    for course in joints:
-        mean, *waves = course.terms
-        value = np.full(len(poses), mean)
-        for place, size in enumerate(waves):
-            angle = (place // 2 + 1) * phase
-            value += size * (np.sin(angle) if place % 2 else np.cos(angle))
-        poses[:, columns[course.joint]] = value
-
-
-def _move(poses: np.ndarray, root: Root, path: _Path) -> None:
-    for axis, way in (("x", path.x), ("y", path.y)):
-        slide = root.slide(axis)
-        if slide is not None:
-            poses[:, slide.qpos] += slide.sign * way
-    if root.hinge is not None:
-        turned = {"x": path.roll, "y": path.pitch, "z": path.heading}[root.hinge.axis]
-        poses[:, root.hinge.qpos] += root.hinge.sign * turned
-    if root.quaternion is not None:
-        columns = slice(root.quaternion, root.quaternion + 4)
-        angles = torch.tensor(np.stack((path.heading, path.pitch, path.roll), -1))
-        rest = torch.tensor(poses[0, columns])
-        poses[:, columns] = multiply(from_euler("ZYX", angles), rest).numpy()
-
-
 def _put_on_ground(
     model: mujoco.MjModel,
-    root: Root,
+    robot: Robot,
     poses: np.ndarray,
     lift: np.ndarray,
     below: _Below | None,
@@ -466,39 +438,32 @@ def _put_on_ground(
 ) -> None:
     """Shift every pose up or down until its lowest point is `lift` above the ground.
 
-    Over ground that is not flat it keeps clear of all that is there within `look` steps, and does
-    so gradually.
+    Over uneven ground it keeps clear of all that is there within `look` steps, and does so
+    gradually. Lowest points are exact for balls and capsules, else on the safe side.
     """
-    slide = root.slide("z")
+    slide = robot.root.slide("z")
     if slide is None or _PLANE not in model.geom_type:
         return
     data = mujoco.MjData(model)
     floor = float(model.geom_pos[list(model.geom_type).index(_PLANE), 2])
     own = np.flatnonzero(model.geom_bodyid)
+    size: np.ndarray = model.geom_size[own]
+    kind: np.ndarray = model.geom_type[own]
     needed = np.zeros(len(poses))
     for row, pose in enumerate(poses):
         data.qpos[:] = pose
         mujoco.mj_kinematics(model, data)
+        up: np.ndarray = np.abs(data.geom_xmat[own].reshape(-1, 3, 3)[:, 2])
+        capsule = size[:, 0] + up[:, 2] * size[:, 1]
+        reach = np.where(kind == _CAPSULE, capsule, (up * size).sum(1))
+        reach = np.where(kind == _SPHERE, size[:, 0], reach)
         ground = floor if below is None else below(*data.geom_xpos[own, :2].T)
-        needed[row] = -float((_lowest(model, data, own) - ground).min())
+        needed[row] = -float((data.geom_xpos[own, 2] - reach - ground).min())
     if below is not None:
         wide = np.pad(needed, look, mode="edge")
         highest = sliding_window_view(wide, 2 * look + 1).max(-1)
         needed = sliding_window_view(np.pad(highest, look, mode="edge"), 2 * look + 1).mean(-1)
     poses[:, slide.qpos] += slide.sign * (lift + needed)
-
-
-def _lowest(model: mujoco.MjModel, data: mujoco.MjData, geoms: np.ndarray) -> np.ndarray:
-    """Return the height of each geom's lowest point; exact for balls and capsules, else safe."""
-    size: np.ndarray = model.geom_size[geoms]
-    up: np.ndarray = np.abs(data.geom_xmat[geoms].reshape(-1, 3, 3)[:, 2])
-    kind: np.ndarray = model.geom_type[geoms]
-    reach: np.ndarray = np.where(
-        kind == _SPHERE,
-        size[:, 0],
-        np.where(kind == _CAPSULE, size[:, 0] + up[:, 2] * size[:, 1], (up * size).sum(1)),
-    )
-    return data.geom_xpos[geoms, 2] - reach
 
 
 # ---- legs that step
@@ -508,7 +473,7 @@ def _lowest(model: mujoco.MjModel, data: mujoco.MjData, geoms: np.ndarray) -> np
 
 
 class FootTimes(NamedTuple):
-    """What each foot does at each moment, (T, F)."""
+    """Stance or swing of each foot at each moment, (T, F)."""
 
     is_down: np.ndarray
     part: np.ndarray
@@ -516,7 +481,7 @@ class FootTimes(NamedTuple):
 
 
 def foot_times(motion: Motion, phase: np.ndarray) -> FootTimes:
-    """Return what the feet do at phases of the stride, in turns, (T,)."""
+    """Return stance and swing of the feet at phases of the stride, in turns, (T,)."""
     down, part = (np.zeros((len(phase), len(motion.feet))) for _ in range(2))
     for foot, landings in enumerate(motion.feet):
         since = (phase[:, None] - np.asarray(landings)) % 1.0
@@ -528,20 +493,16 @@ def foot_times(motion: Motion, phase: np.ndarray) -> FootTimes:
     return FootTimes(down > 0, np.clip(part, 0.0, 1.0))
 
 
-_Solved = dict[tuple[int, tuple[float, ...]], tuple[np.ndarray, np.ndarray]]
-"""by foot and sweep, the joint angles of a stance and of a swing"""
-
-
-def step(
+def _step(
     poses: np.ndarray,
     model: mujoco.MjModel,
     robot: Robot,
     motion: Motion,
     phase: np.ndarray,
-    solved: _Solved | None = None,
+    solved: _Solved,
 ) -> None:
     """Set the joints of the legs in poses (T, nq) at rest, as the gait has them at each phase."""
-    times = foot_times(motion, phase)
+    times, grid = foot_times(motion, phase), np.linspace(0.0, 1.0, _POSES)
     seconds = motion.duty / max(motion.stride_hz, 1e-3)
     # On the spot and in turns the feet are only lifted.
     velocity = np.array([motion.forward_mps, motion.left_mps, 0.0])
@@ -550,11 +511,10 @@ def step(
             continue
         sweep = velocity * seconds
         sweep *= min(1.0, _SWEEP * leg.length_m / max(float(np.linalg.norm(sweep)), 1e-9))
-        known, key = {} if solved is None else solved, (foot, tuple(sweep.tolist()))
-        if key not in known:
-            known[key] = _angles(model, robot, poses[0], foot, leg, sweep)
-        stance, swing = known[key]
-        grid = np.linspace(0.0, 1.0, _POSES)
+        key = (foot, tuple(sweep.tolist()))
+        if key not in solved:
+            solved[key] = _angles(model, robot, poses[0], foot, leg, sweep)
+        stance, swing = solved[key]
         for place, column in enumerate(leg.qpos):
             poses[:, column] = np.where(
                 times.is_down[:, index],

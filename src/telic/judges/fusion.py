@@ -9,16 +9,15 @@ the margin goes beyond the lower one:
     one of them unknown   the other one's
     both unknown          unknown
 
-Within the margin both lines are 0.7 code + 0.3 vision. The rule has no jump: a tenth more on one
-look changes the score by a tenth at most, and never downwards. The margin is 0.25, or the spread
+Within the margin both lines are 0.7 code + 0.3 vision. The rule has no jump: a tenth more from one
+judge changes the score by a tenth at most, and never downwards. The margin is 0.25, or the spread
 of vision's own repeated answers where that is larger: a difference that vision has with itself is
-no evidence against the code.
+not evidence against the code.
 
-Criteria come first: one that vision doubts counts at most what vision gave it plus the margin, and
-the code's score is what the criteria then add up to. The rule is applied to the whole after that.
-The whole does not override criteria that agree: where vision could see them all, its word on the
-whole is taken as no more than the margin below the lowest of its own criteria. Who finds fault with
-nothing in particular has found no fault.
+Criteria come first: one that vision doubts counts at most vision's score plus the margin, and the
+code's score is computed from the criteria again. The rule is then applied to the whole. Where
+vision could see all criteria, its score of the whole is taken as no more than the margin below the
+lowest of its own criteria: the whole does not override criteria that agree.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ from statistics import fmean
 
 import numpy as np
 
-from telic.judges.criteria import Leaf, total
+from telic.judges.criteria import CriterionScore, total
 from telic.judges.verdict import WHOLE, Disagreement, Source, Verdict, unknown
 
 CODE_WEIGHT = 0.7
@@ -42,81 +41,102 @@ _PERSISTENT = 0.5
 
 
 def fused_score(code: float, vision: float, margin: float) -> float:
-    """Return what two scores amount to: between them, continuous, and rising with each."""
+    """Return the score of two judges: between theirs, continuous, and rising with each."""
     if code >= vision:
         return vision + CODE_WEIGHT * min(code - vision, margin)
     return code + (1 - CODE_WEIGHT) * min(vision - code, margin)
 
 
 def fuse(code: Verdict, vision: Verdict) -> Verdict:
-    """Return the verdict that two judges of the same episode amount to.
+    """Return the verdict of two judges of the same episode, about the recording of the code judge.
 
-    It is about the very recording that the code judge read; without that it would prove nothing.
+    Where one of them is unknown it is the other one's.
     """
-    return _fused(code, vision).model_copy(update={"recording": code.recording})
-
-
-def _fused(code: Verdict, vision: Verdict) -> Verdict:
+    by_judge: dict[Source, float | None] = {"code": code.score, "vision": vision.score}
+    if code.score is None and vision.score is None:
+        both = unknown("fused", f"code: {code.reason}; vision: {vision.reason}")
+        return both.model_copy(update={"by_judge": by_judge, "recording": code.recording})
     if code.score is None or vision.score is None:
-        return _one_alone(code, vision)
+        judge, other = (code, vision) if vision.score is None else (vision, code)
+        return judge.model_copy(
+            update={
+                "source": "fused",
+                "seen": vision.seen,
+                "by_judge": by_judge,
+                "reason": f"{judge.source} alone; {other.source} is unknown: {other.reason}",
+                "recording": code.recording,
+            }
+        )
     margin = max(MARGIN, vision.spread or 0.0)
-    pairs = _compared(code, vision)
-    leaves = _with_credit(
-        code.leaves, {title: min(own, seen + margin) for title, (own, seen) in pairs.items()}
-    )
-    measured = code.score - _sum(code.leaves) + _sum(leaves)
-    whole = max(vision.score, min(_worst_part(vision, pairs) - margin, measured))
-    # What lowers several guards at once must not lower the score below all that anybody said.
-    lowest = min((code.score, vision.score, *(seen for _, seen in pairs.values())))
-    lowered = [new.tag for new, old in zip(leaves, code.leaves, strict=True) if new != old]
+    doubted = {
+        made.title: seen.score
+        for seen in vision.seen
+        for made in code.leaves
+        if seen.score is not None and made.value is not None and _is_about(made, seen.criterion)
+    }
+    scores = [_capped(made, doubted.get(made.title, 1.0) + margin) for made in code.leaves]
+    change = total(scores) - total(code.leaves) if scores else 0.0
+    measured = code.score + change
+    parts = [seen for seen in vision.seen if seen.criterion != WHOLE]
+    worst = min(doubted.values()) if parts and len(doubted) >= len(parts) else 0.0
+    whole = max(vision.score, min(worst - margin, measured))
+    # Lowering several constraints at once must not lower the score below all single scores.
+    lowest = min((code.score, vision.score, *doubted.values()))
+    lowered = [new.tag for new, old in zip(scores, code.leaves, strict=True) if new != old]
     return Verdict(
         source="fused",
         score=max(fused_score(measured, whole, margin), lowest),
-        leaves=leaves,
+        leaves=tuple(scores),
         tags=tuple(dict.fromkeys(tag for tag in (*lowered, *code.tags, *vision.tags) if tag)),
+        recording=code.recording,
         seen=vision.seen,
         spread=vision.spread,
-        by_judge=_by_judge(code, vision),
+        by_judge=by_judge,
         disagreements=_disagreements(code, vision, margin),
     )
 
 
-def _compared(code: Verdict, vision: Verdict) -> dict[str, tuple[float, float]]:
-    """Return what code and vision gave each leaf that both judged, by the leaf's title."""
-    return {
-        leaf.title: (leaf.counted, seen.score)
-        for seen in vision.seen
-        for leaf in code.leaves
-        if seen.score is not None and leaf.value is not None and _is_about(leaf, seen.criterion)
-    }
+def _capped(made: CriterionScore, most: float) -> CriterionScore:
+    """Return a criterion's score with at most so much credit that counts."""
+    if made.counted <= most:
+        return made
+    update = {"counted": most, "credit": most, "passed": made.passed and most >= 1.0}
+    return made.model_copy(update=update)
 
 
-def _worst_part(vision: Verdict, pairs: Mapping[str, tuple[float, float]]) -> float:
-    """Return the lowest score of vision's criteria; 0 where it did not see one of them."""
-    criteria = [seen for seen in vision.seen if seen.criterion != WHOLE]
-    if not criteria or len(pairs) < len(criteria):
-        return 0.0
-    return min(seen for _, seen in pairs.values())
+def _is_about(made: CriterionScore, criterion: str) -> bool:
+    """Return whether a score is of a criterion; `score_near` adds its tolerance to the title."""
+    own, title = made.title.casefold(), criterion.casefold()
+    return own == title or own.startswith(f"{title} (within ")
 
 
-def _with_credit(leaves: Sequence[Leaf], credit: Mapping[str, float]) -> tuple[Leaf, ...]:
-    """Return the leaves with other shares earned, by title."""
-    return tuple(
-        leaf
-        if credit.get(leaf.title, leaf.counted) == leaf.counted
-        else leaf.model_copy(
-            update={
-                "counted": credit[leaf.title],
-                "credit": credit[leaf.title],
-                "passed": leaf.passed and credit[leaf.title] >= 1.0,
-            }
+def _disagreements(code: Verdict, vision: Verdict, margin: float) -> tuple[Disagreement, ...]:
+    disputes: list[Disagreement] = []
+    for seen in vision.seen:
+        made = next((each for each in code.leaves if _is_about(each, seen.criterion)), None)
+        own = None if made is None or made.value is None else made.counted
+        own = code.score if seen.criterion == WHOLE else own
+        if own is None or seen.score is None or abs(own - seen.score) <= margin + _ROUNDING:
+            continue
+        measured = [
+            f"{each.title}: "
+            f"{'not measured' if each.value is None else f'{each.value:g} {each.unit}'}"
+            f" (nothing at {each.zero:g}, all at {each.goal:g})"
+            for each in (code.leaves if made is None else (made,))
+        ]
+        disputes.append(
+            Disagreement(
+                criterion=seen.criterion,
+                code=own,
+                vision=seen.score,
+                margin=margin,
+                start_s=seen.start_s,
+                end_s=seen.end_s,
+                measured="; ".join(measured),
+                seen=seen.evidence,
+            )
         )
-        for leaf in leaves
-    )
-
-
-def _sum(leaves: Sequence[Leaf]) -> float:
-    return total(leaves) if leaves else 0.0
+    return tuple(disputes)
 
 
 def resolve(
@@ -128,127 +148,64 @@ def resolve(
     disputes stay on record, resolved or not.
     """
     newer = {sight.criterion: sight for sight in again.seen if sight.score is not None}
-    seen = tuple(newer.get(sight.criterion, sight) for sight in vision.seen)
-    score = vision.score if again.score is None else again.score
-    tags = vision.tags if again.score is None else again.tags
-    amended = vision.model_copy(update={"seen": seen, "score": score, "tags": tags})
-    fused = fuse(code, amended)
+    update: dict[str, object] = {
+        "seen": tuple(newer.get(sight.criterion, sight) for sight in vision.seen)
+    }
+    if again.score is not None:
+        update |= {"score": again.score, "tags": again.tags}
+    fused = fuse(code, vision.model_copy(update=update))
     still = {dispute.criterion: dispute for dispute in fused.disagreements}
     kept = [
         dispute.model_copy(
             update={
-                "asked_again": newer[dispute.criterion].score
-                if dispute.criterion in newer
-                else None,
-                "resolved": dispute.criterion not in still,
+                "asked_again": newer[name].score if name in newer else None,
+                "resolved": name not in still,
             }
         )
         for dispute in disputes
+        for name in (dispute.criterion,)
     ]
     before = {dispute.criterion for dispute in disputes}
-    kept += [dispute for dispute in still.values() if dispute.criterion not in before]
+    kept += [dispute for name, dispute in still.items() if name not in before]
     return fused.model_copy(update={"disagreements": tuple(kept)})
 
 
 def extend(code: Sequence[Verdict], fused: Mapping[int, Verdict]) -> list[Verdict]:
     """Return a verdict for every episode of a policy of which only some were watched.
 
-    An episode that was not watched loses what the watched ones beside it in code score have lost by
-    fusing, in proportion to how near they are; nothing is gained that way. So a policy that only
-    looks right to the code cannot pass on the episodes nobody watched.
+    An episode that was not watched loses what the watched ones nearest to it in code score have
+    lost by fusing, interpolated; nothing is gained that way. So a policy that only looks right to
+    the code cannot pass on the episodes that were not watched.
     """
     lost = sorted(
         (score, score - verdict.score)
         for index, verdict in fused.items()
         if (score := code[index].score) is not None and verdict.score is not None
     )
-    # Of episodes with one and the same code score, the mean.
-    losses = [
-        (score, fmean(loss for _, loss in group))
+    # Of episodes with the same code score, the mean.
+    losses = {
+        score: fmean(loss for _, loss in group)
         for score, group in groupby(lost, key=lambda pair: pair[0])
-    ]
-    return [fused[i] if i in fused else _less(own, losses) for i, own in enumerate(code)]
-
-
-def _less(own: Verdict, losses: Sequence[tuple[float, float]]) -> Verdict:
-    """Lower an episode that was not watched; `losses` holds code score and loss, ascending."""
-    score = own.score
-    if score is None or not losses:
-        return own
-    loss = float(np.interp(score, [at for at, _ in losses], [lost for _, lost in losses]))
-    if loss <= _ROUNDING:
-        return own
-    return own.model_copy(
-        update={
+    }
+    out: list[Verdict] = []
+    for index, own in enumerate(code):
+        loss = 0.0
+        if index not in fused and own.score is not None and losses:
+            loss = float(np.interp(own.score, list(losses), list(losses.values())))
+        if loss <= _ROUNDING or own.score is None:
+            out.append(fused.get(index, own))
+            continue
+        update = {
             "source": "fused",
-            "score": max(0.0, score - loss),
-            "by_judge": _by_judge(own, None),
+            "score": max(0.0, own.score - loss),
+            "by_judge": {"code": own.score, "vision": None},
             "reason": f"not watched; lowered by {loss:.2f} as the nearest episodes that were",
         }
-    )
+        out.append(own.model_copy(update=update))
+    return out
 
 
-def _one_alone(code: Verdict, vision: Verdict) -> Verdict:
-    if code.score is None and vision.score is None:
-        why = f"code: {code.reason}; vision: {vision.reason}"
-        return unknown("fused", why).model_copy(update={"by_judge": _by_judge(code, vision)})
-    judge, other = (code, vision) if vision.score is None else (vision, code)
-    return judge.model_copy(
-        update={
-            "source": "fused",
-            "seen": vision.seen,
-            "by_judge": _by_judge(code, vision),
-            "reason": f"{judge.source} alone; {other.source} is unknown: {other.reason}",
-        }
-    )
-
-
-def _by_judge(code: Verdict, vision: Verdict | None) -> dict[Source, float | None]:
-    return {"code": code.score, "vision": None if vision is None else vision.score}
-
-
-def _disagreements(code: Verdict, vision: Verdict, margin: float) -> tuple[Disagreement, ...]:
-    disputes: list[Disagreement] = []
-    for seen in vision.seen:
-        leaf = next((part for part in code.leaves if _is_about(part, seen.criterion)), None)
-        own = code.score if seen.criterion == WHOLE else _measured_score(leaf)
-        if own is None or seen.score is None or abs(own - seen.score) <= margin + _ROUNDING:
-            continue
-        disputes.append(
-            Disagreement(
-                criterion=seen.criterion,
-                code=own,
-                vision=seen.score,
-                margin=margin,
-                start_s=seen.start_s,
-                end_s=seen.end_s,
-                measured=_words(leaf, code),
-                seen=seen.evidence,
-            )
-        )
-    return tuple(disputes)
-
-
-def _measured_score(leaf: Leaf | None) -> float | None:
-    return None if leaf is None or leaf.value is None else leaf.counted
-
-
-def _is_about(leaf: Leaf, criterion: str) -> bool:
-    """Return whether a leaf measures a criterion; `score_near` adds its tolerance to the title."""
-    own, title = leaf.title.casefold(), criterion.casefold()
-    return own == title or own.startswith(f"{title} (within ")
-
-
-def _words(leaf: Leaf | None, code: Verdict) -> str:
-    leaves = code.leaves if leaf is None else (leaf,)
-    return "; ".join(
-        f"{part.title}: {'not measured' if part.value is None else f'{part.value:g} {part.unit}'}"
-        f" (nothing at {part.zero:g}, all at {part.goal:g})"
-        for part in leaves
-    )
-
-
-# ---- what verdicts leave open: unknown scores, and a code judge that vision contradicts
+# ---- open questions: unknown scores, and a code judge that vision contradicts
 
 
 def unjudged(verdicts: Sequence[Verdict]) -> tuple[str, ...]:
@@ -265,7 +222,7 @@ def unjudged(verdicts: Sequence[Verdict]) -> tuple[str, ...]:
 
 
 def judge_doubted(verdicts: Sequence[Verdict], *, only_less: bool = False) -> str | None:
-    """Say on what vision contradicts the code judge in most of the episodes that were watched.
+    """Return on what vision contradicts the code judge in most of the watched episodes.
 
     Only what a second, closer look has not resolved counts; with `only_less`, only what was seen to
     be worse than it was measured, which is a doubt about a pass, and not the whole alone where
@@ -276,48 +233,28 @@ def judge_doubted(verdicts: Sequence[Verdict], *, only_less: bool = False) -> st
     ]
     disputes: dict[str, list[Disagreement]] = {}
     for verdict in watched:
-        for dispute in verdict.disagreements:
-            if not dispute.resolved and not (only_less and _is_harmless(dispute, verdict)):
+        open_ones = [dispute for dispute in verdict.disagreements if not dispute.resolved]
+        parts = [seen.score for seen in verdict.seen if seen.criterion != WHOLE]
+        sees_all = bool(parts) and None not in parts
+        is_only_whole = sees_all and {dispute.criterion for dispute in open_ones} == {WHOLE}
+        for dispute in open_ones:
+            is_harmless = dispute.last_seen > dispute.code or is_only_whole
+            if not (only_less and is_harmless):
                 disputes.setdefault(dispute.criterion, []).append(dispute)
-    lasting = {
-        criterion: own
-        for criterion, own in disputes.items()
-        if len(own) > _PERSISTENT * len(watched)
-    }
+    lasting = {name: own for name, own in disputes.items() if len(own) > _PERSISTENT * len(watched)}
     if not lasting:
         return None
-    # A criterion says more than the whole; among criteria, what is furthest apart.
-    criterion = max(lasting, key=lambda name: (name != WHOLE, _apart(lasting[name])))
-    return _dispute_words(criterion, lasting[criterion], len(watched))
-
-
-def _is_harmless(dispute: Disagreement, verdict: Verdict) -> bool:
-    """Return whether a dispute leaves a pass as it is."""
-    if _seen(dispute) > dispute.code:
-        return True
-    parts = [seen for seen in verdict.seen if seen.criterion != WHOLE]
-    disputed = {other.criterion for other in verdict.disagreements if not other.resolved}
-    sees_all = bool(parts) and all(part.score is not None for part in parts)
-    return dispute.criterion == WHOLE and sees_all and disputed == {WHOLE}
-
-
-def _apart(disputes: Sequence[Disagreement]) -> float:
-    return fmean(abs(dispute.code - _seen(dispute)) for dispute in disputes)
-
-
-def _seen(dispute: Disagreement) -> float:
-    return dispute.vision if dispute.asked_again is None else dispute.asked_again
-
-
-def _dispute_words(criterion: str, disputes: Sequence[Disagreement], watched: int) -> str:
+    # A criterion says more than the whole; among criteria, the one with the largest difference.
+    criterion, own = max(
+        lasting.items(),
+        key=lambda item: (item[0] != WHOLE, fmean(abs(d.code - d.last_seen) for d in item[1])),
+    )
     what = "the whole" if criterion == WHOLE else f'"{criterion}"'
-    code = fmean(dispute.code for dispute in disputes)
-    vision = fmean(_seen(dispute) for dispute in disputes)
-    measured, seen = _short(disputes[0].measured), _short(disputes[0].seen)
+    code, vision = fmean(each.code for each in own), fmean(each.last_seen for each in own)
     return (
-        f"the judge's code and the pictures disagree on {what} in {len(disputes)} of {watched} "
-        f"watched episodes, also after a closer look: code {code:.2f} ({measured}), seen "
-        f"{vision:.2f} ({seen})"
+        f"the judge's code and the pictures disagree on {what} in {len(own)} of {len(watched)} "
+        f"watched episodes, also after a closer look: code {code:.2f} ({_short(own[0].measured)}), "
+        f"seen {vision:.2f} ({_short(own[0].seen)})"
     )
 
 

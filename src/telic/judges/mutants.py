@@ -11,15 +11,15 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from telic.core.config import Record
 from telic.core.seeds import derive
-from telic.envs.spec import EnvSpec
+from telic.envs.spec import EnvSpec, Robot
 from telic.errors import TelicError
-from telic.judges.criteria import Criterion, Leaf
+from telic.judges.criteria import Criterion
 from telic.judges.episode import MeasuredTogether, RecordedEpisode
 from telic.judges.verdict import Verdict
 from telic.quantities import QUANTITIES
@@ -31,20 +31,20 @@ _SLOWER = 4
 _LOSES = 0.1
 """credit lost by which a criterion shows that it noticed"""
 _CHANGED = 0.5
-"""change of a quantity, in parts of its size, that nobody can overlook"""
+"""change of a quantity, in parts of its size, that is beyond doubt"""
 _TINY = 1e-9
 _VELOCITIES = ("qvel", "cvel")
 Columns = Mapping[str, np.ndarray]
 
 
 class MutantCount(Record):
-    """How many mutants a criterion noticed."""
+    """Number of mutants that a criterion noticed."""
 
     criterion: str
     caught: int
     """mutants that lost credit"""
     changed: int | None
-    """mutants that changed what it measures, as measured by the host; None: cannot be told"""
+    """mutants that changed what it measures, as measured by the host; None: not known"""
     total: int
     """mutants of episodes that had earned credit"""
 
@@ -53,56 +53,39 @@ def mutants_of(trajectory: Trajectory, spec: EnvSpec) -> dict[str, Trajectory]:
     """Return the mutants of an episode, by what was done to it."""
     columns, count = trajectory.columns, len(trajectory)
     random = np.random.default_rng(derive("mutants", count))
-    changes: dict[str, Callable[[], Columns]] = {
-        FROZEN: lambda: _still(_rows(columns, np.zeros(count, dtype=int))),
-        CUT: lambda: _ended(_rows(columns, np.arange(max(1, int(_CUT_SHARE * count))))),
-        "slowed down": lambda: _scaled(_rows(columns, np.arange(count) // _SLOWER), 1.0 / _SLOWER),
-        "reversed": lambda: _scaled(_rows(columns, np.arange(count)[::-1]), -1.0),
-        "shuffled": lambda: _rows(columns, random.permutation(count)),
+    steps = np.arange(count)
+
+    def made(rows: np.ndarray, velocity: float = 1.0, **more: np.ndarray) -> Columns:
+        """Return other rows of what the robot did; its commands at each moment stay."""
+        out = {
+            name: np.ascontiguousarray(column[: len(rows)] if name in COMMANDS else column[rows])
+            for name, column in columns.items()
+        }
+        for name in _VELOCITIES:
+            if name in out:
+                out[name] = out[name] * np.asarray(velocity, dtype=out[name].dtype)
+        return {**out, **more}
+
+    cut = np.arange(max(1, int(_CUT_SHARE * count)))
+    mutants: dict[str, Columns] = {
+        FROZEN: made(0 * steps, 0.0, terminated=np.zeros_like(columns["terminated"])),
+        CUT: made(cut, terminated=columns["terminated"][cut] | (cut == cut[-1])),
+        "slowed down": made(steps // _SLOWER, 1.0 / _SLOWER),
+        "reversed": made(steps[::-1], -1.0),
+        "shuffled": made(random.permutation(count)),
     }
     if spec.robot is not None and "qpos" in columns and "qvel" in columns:
         moves = spec.robot.root.moves
         if "y" in moves:
-            changes["mirrored left to right"] = lambda: _mirrored(columns, spec, 1)
+            mutants["mirrored left to right"] = _mirrored(columns, spec.robot, 1)
         if "x" in moves:
-            changes["mirrored front to back"] = lambda: _mirrored(columns, spec, 0)
-    return {name: Trajectory(change(), trajectory.facts) for name, change in changes.items()}
+            mutants["mirrored front to back"] = _mirrored(columns, spec.robot, 0)
+    return {name: Trajectory(changed, trajectory.facts) for name, changed in mutants.items()}
 
 
-def _rows(columns: Columns, rows: np.ndarray) -> Columns:
-    """Return other rows of what the robot did; what it was told at each moment stays."""
-    return {
-        name: np.ascontiguousarray(column[: len(rows)] if name in COMMANDS else column[rows])
-        for name, column in columns.items()
-    }
-
-
-def _scaled(columns: Columns, factor: float) -> Columns:
-    return {
-        name: column * np.asarray(factor, dtype=column.dtype) if name in _VELOCITIES else column
-        for name, column in columns.items()
-    }
-
-
-def _still(columns: Columns) -> Columns:
-    """Return states that do not change, without velocities and without an end."""
-    still = _scaled(columns, 0.0)
-    return {
-        name: np.zeros_like(column) if name == "terminated" else column
-        for name, column in still.items()
-    }
-
-
-def _ended(columns: Columns) -> Columns:
-    ended = columns["terminated"].copy()
-    ended[-1] = True
-    return {**columns, "terminated": ended}
-
-
-def _mirrored(columns: Columns, spec: EnvSpec, axis: int) -> Columns:
+def _mirrored(columns: Columns, robot: Robot, axis: int) -> Columns:
     """Return the episode as a mirror shows it; `axis` 0 is front to back, 1 left to right."""
-    assert spec.robot is not None  # only robots are mirrored
-    root, out = spec.robot.root, {name: column.copy() for name, column in columns.items()}
+    root, out = robot.root, {name: column.copy() for name, column in columns.items()}
     along = np.ones(3)
     along[axis] = -1.0
     about = -along  # what turns: the other two axes are turned the other way
@@ -130,9 +113,6 @@ def _mirrored(columns: Columns, spec: EnvSpec, axis: int) -> Columns:
     return out
 
 
-# --------------------------------------------------------------------------------- what they show
-
-
 def counts(
     criteria: Sequence[Criterion],
     originals: Sequence[tuple[Trajectory, Verdict]],
@@ -147,61 +127,39 @@ def counts(
         mutants: of each, by name, the same.
         spec: the environment.
     """
-    titles = [leaf.title for leaf in originals[0][1].leaves] if originals else []
-    families = [[verdict for _, verdict in family.values()] for family in mutants]
-    episodes = [
-        [whole, *(mutant for mutant, _ in family.values())]
-        for (whole, _), family in zip(originals, mutants, strict=True)
+    families = [[original, *own.values()] for original, own in zip(originals, mutants, strict=True)]
+    flat = [trajectory for family in families for trajectory, _ in family]
+    together, places = MeasuredTogether(flat, spec), itertools.count()
+    measured = [
+        [RecordedEpisode(each, spec, among=(together, next(places))) for each, _ in family]
+        for family in families
     ]
-    seen = _measured_together(episodes, spec)
     out: list[MutantCount] = []
-    for place, title in enumerate(titles):
+    for place, title in enumerate(
+        each.title for each in (originals[0][1].leaves if originals else ())
+    ):
+        own = (each for each in criteria if title.lower().startswith(each.title.lower()))
+        words = next((each.quantity for each in own), "")
+        names = frozenset(re.findall(r"\w+", words)) & QUANTITIES.keys()
+        # Quantities of a body whose name the code makes up cannot be measured here.
+        is_known = bool(names) and not any(QUANTITIES[name].arguments for name in names)
         caught = changed = total = 0
-        names = _named(title, criteria)
-        for (_, verdict), verdicts, (whole, *others) in zip(originals, families, seen, strict=True):
-            before = _leaf(verdict, place)
-            if before is None or before.counted < _LOSES:
-                continue
-            for after, mutant in zip(verdicts, others, strict=True):
-                now = _leaf(after, place)
-                total += 1
-                caught += now is None or now.counted <= before.counted - _LOSES
-                if _are_measured(names):
-                    changed += _is_changed(whole, mutant, names)
-        out.append(
-            MutantCount(
-                criterion=title,
-                caught=caught,
-                changed=changed if _are_measured(names) else None,
-                total=total,
-            )
-        )
+        for family, (whole, *others) in zip(families, measured, strict=True):
+            credits = [
+                verdict.leaves[place].counted if place < len(verdict.leaves) else 0.0
+                for _, verdict in family
+            ]
+            if credits[0] >= _LOSES:
+                total += len(others)
+                caught += sum(credit <= credits[0] - _LOSES for credit in credits[1:])
+                changed += sum(is_known and _is_changed(whole, each, names) for each in others)
+        known = changed if is_known else None
+        out.append(MutantCount(criterion=title, caught=caught, changed=known, total=total))
     return tuple(out)
 
 
-def _leaf(verdict: Verdict, place: int) -> Leaf | None:
-    return verdict.leaves[place] if place < len(verdict.leaves) else None
-
-
-def _are_measured(names: frozenset[str]) -> bool:
-    """Say whether the host can measure these; not those of a body whose name code makes up."""
-    return bool(names) and not any(QUANTITIES[name].arguments for name in names)
-
-
-def _measured_together(
-    families: Sequence[Sequence[Trajectory]], spec: EnvSpec
-) -> list[list[RecordedEpisode]]:
-    """Return episodes whose quantities are measured once each, and all in one go."""
-    together = MeasuredTogether([each for family in families for each in family], spec)
-    places = itertools.count()
-    return [
-        [RecordedEpisode(each, spec, among=(together, next(places))) for each in family]
-        for family in families
-    ]
-
-
 def _is_changed(before: RecordedEpisode, after: RecordedEpisode, names: frozenset[str]) -> bool:
-    """Say whether a mutant changed the mean, or what came of it, of a quantity beyond doubt."""
+    """Return whether a mutant clearly changed the mean or the final change of a quantity."""
     for name in names:
         try:
             old, new = before[name], after[name]
@@ -213,10 +171,3 @@ def _is_changed(before: RecordedEpisode, after: RecordedEpisode, names: frozense
         if np.any(np.abs(now - was) > _CHANGED * size + _TINY):
             return True
     return False
-
-
-def _named(title: str, criteria: Sequence[Criterion]) -> frozenset[str]:
-    """Return the quantities that the criterion behind a title names."""
-    own = (each for each in criteria if title.lower().startswith(each.title.lower()))
-    words = next((each.quantity for each in own), "")
-    return frozenset(re.findall(r"\w+", words)) & QUANTITIES.keys()

@@ -49,10 +49,7 @@ _UNLIMITED = 1000
 """steps after which an episode without a time limit is cut"""
 _WRITERS = 4
 _LARGEST = 1e6
-"""numbers of memory beyond this are cut: no honest reward counts so far"""
-
-_Act = Callable[..., Any]
-"""a policy: (obs) -> action, or (obs, memory) -> action"""
+"""larger numbers of memory are cut: no honest reward counts so far"""
 
 
 class PlayOrder(Record):
@@ -68,7 +65,7 @@ class PlayOrder(Record):
     reward: str | None = None
     """text of the reward it was trained with; run only if the policy sees its memory"""
     disturbance: Disturbance | None = None
-    """what differs from the conditions of training; None: nothing"""
+    """difference from the conditions of training; None: there is none"""
     is_kept: bool = True
     """whether the episodes stay after they were judged"""
 
@@ -80,53 +77,16 @@ class RecordedFile(NamedTuple):
     sha256: str
 
 
-def record(orders: Sequence[PlayOrder], folder: Path) -> list[list[RecordedFile]]:
-    """Play fresh episodes with several policies, confined, and return the files of each.
-
-    Args:
-        orders: what to play; all paths lie in `folder`.
-        folder: where the recorder may write.
-
-    Raises:
-        WorkerDied: a confined process crashed or broke the protocol.
-        RewardError: a reward whose memory the policy sees cannot be run.
-        UsageError: a policy sees its reward's memory, and the order has no reward.
-    """
-    folder.mkdir(parents=True, exist_ok=True)
-    # Simulations use all processors, and what lies between their steps uses one.
-    groups = max(1, min(len(orders), usable_cpus()))
-    shares = [orders[first::groups] for first in range(groups)]
-    logs = [folder / (f"worker_{place}.log" if place else LOG_NAME) for place in range(groups)]
-    with ThreadPoolExecutor(groups) as players:
-        own = list(players.map(_record_here, shares, [folder] * groups, logs))
-    return [own[place % groups][place // groups] for place in range(len(orders))]
-
-
-def _record_here(orders: Sequence[PlayOrder], folder: Path, log: Path) -> list[list[RecordedFile]]:
-    """Play orders one after another in one confined process."""
-    access = [env_access(order.env, order.env_args) for order in orders]
-    policies = {Path(order.policy).absolute().parent for order in orders}
-    beside = Rewards(orders)
-    try:
-        result = run_worker(
-            _ENTRY,
-            {"orders": [order.model_dump(mode="json") for order in orders]},
-            writable=[folder],
-            readable=sorted(policies.union(*(each.readable for each in access))),
-            python_path=sorted({path for each in access for path in each.python_path}),
-            on_message=beside.answer,
-            log=log,
-        )
-    finally:
-        beside.close()
-    return _files(orders, result.get("sha256"))
-
-
 class Recordings(NamedTuple):
-    """Episodes by the name of who played them, and why some could not be recorded."""
+    """Episodes by the name of the policy, and why some could not be recorded."""
 
     files: dict[str, list[RecordedFile]]
     why: dict[str, str]
+
+
+def is_unchanged(file: RecordedFile) -> bool:
+    """Return whether an episode on disk is still what the recorder wrote."""
+    return file.path.is_file() and file_hash(file.path) == file.sha256
 
 
 def record_each(orders: Mapping[str, PlayOrder], folder: Path) -> Recordings:
@@ -143,7 +103,7 @@ def record_each(orders: Mapping[str, PlayOrder], folder: Path) -> Recordings:
         return Recordings(files, why)
     except Refused:
         raise
-    except TelicError:  # whose fault it was is found out by asking each
+    except TelicError:  # trying each finds the one at fault
         files.clear()
     for name, order in orders.items():
         try:
@@ -155,81 +115,104 @@ def record_each(orders: Mapping[str, PlayOrder], folder: Path) -> Recordings:
     return Recordings(files, why)
 
 
-def _files(orders: Sequence[PlayOrder], told: object) -> list[list[RecordedFile]]:
+def record(orders: Sequence[PlayOrder], folder: Path) -> list[list[RecordedFile]]:
+    """Play fresh episodes with several policies, confined, and return the files of each.
+
+    Args:
+        orders: what to play; all paths lie in `folder`.
+        folder: where the recorder may write.
+
+    Raises:
+        WorkerDied: a confined process crashed or broke the protocol.
+        RewardError: a reward whose memory the policy sees cannot be run.
+        UsageError: a policy sees its reward's memory, and the order has no reward.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    # Simulations use all CPU cores, and what lies between their steps uses one.
+    groups = max(1, min(len(orders), usable_cpus()))
+    shares = [orders[first::groups] for first in range(groups)]
+    logs = [folder / (f"worker_{place}.log" if place else LOG_NAME) for place in range(groups)]
+    with ThreadPoolExecutor(groups) as players:
+        own = list(players.map(_record_here, shares, [folder] * groups, logs))
+    return [own[place % groups][place // groups] for place in range(len(orders))]
+
+
+def _record_here(orders: Sequence[PlayOrder], folder: Path, log: Path) -> list[list[RecordedFile]]:
+    """Play orders one after another in one confined process."""
+    policies = {Path(order.policy).absolute().parent for order in orders}
+    rewards = Rewards(orders)
+    try:
+        result = run_worker(
+            _ENTRY,
+            {"orders": [order.model_dump(mode="json") for order in orders]},
+            writable=[folder],
+            **_access(orders, policies),
+            on_message=rewards.answer,
+            log=log,
+        )
+    finally:
+        rewards.close()
+    return _files(orders, result.get("sha256"))
+
+
+def _access(orders: Sequence[PlayOrder], folders: set[Path]) -> dict[str, Any]:
+    """Return what a worker may read: these folders, and the models of the environments."""
+    access = [env_access(order.env, order.env_args) for order in orders]
+    return {
+        "readable": sorted(folders.union(*(each.readable for each in access))),
+        "python_path": sorted({path for each in access for path in each.python_path}),
+    }
+
+
+def _files(orders: Sequence[PlayOrder], hashes: object) -> list[list[RecordedFile]]:
     """Pair every path with the hash that the recorder returned."""
-    paths = [[Path(path) for path in order.paths] for order in orders]
-    shape = [len(row) if is_row(row) else -1 for row in told] if is_row(told) else []
-    if shape != [len(row) for row in paths]:
-        raise WorkerDied("The recorder did not say what it wrote.")
-    hashes = cast("list[list[object]]", told)
+    shape = [len(row) if is_row(row) else -1 for row in hashes] if is_row(hashes) else []
+    if shape != [len(order.paths) for order in orders]:
+        raise WorkerDied("The recorder did not return one hash per file.")
     return [
-        [RecordedFile(path, str(digest)) for path, digest in zip(row, own, strict=True)]
-        for row, own in zip(paths, hashes, strict=True)
+        [
+            RecordedFile(Path(path), str(digest))
+            for path, digest in zip(order.paths, own, strict=True)
+        ]
+        for order, own in zip(orders, cast("list[list[object]]", hashes), strict=True)
     ]
 
 
-def is_unchanged(file: RecordedFile) -> bool:
-    """Return whether an episode on disk is still what the recorder wrote."""
-    return file.path.is_file() and file_hash(file.path) == file.sha256
-
-
-# ------------------------------------------------------- the host, between recorder and reward
+# ---- the host, between recorder and reward
 
 
 class Rewards:
     """Answers the recorder's actions with the memory of the policy's reward.
 
-    Orders of one policy share a process, one after another. No two policies do: they start from the
-    same states, so a reward could pass on what it learned from one to the next.
+    Orders of one policy share a confined process, one after another. No two policies do: they start
+    from the same states, so a reward could pass on what it learned from one to the next.
     """
 
     def __init__(self, orders: Sequence[PlayOrder]) -> None:
         self._orders = orders
-        self._running: _RewardProcess | None = None
-
-    def answer(self, message: dict[str, Any]) -> dict[str, Any]:
-        """Return the memory after the actions of one order."""
-        match message:
-            case {"order": int(number), "action": action} if 0 <= number < len(self._orders):
-                order = self._orders[number]
-                if self._running is None or not self._running.is_for(order):
-                    self.close()
-                    self._running = _RewardProcess(self._orders, order)
-                return {"memory": self._running.after(number, action)}
-            case _:
-                raise WorkerDied("The recorder broke the protocol.")
-
-    def close(self) -> None:
-        """Stop the process of the reward."""
-        if self._running is not None:
-            self._running.close()
-            self._running = None
-
-
-class _RewardProcess:
-    """A confined process that follows actions and returns its reward's memory."""
-
-    def __init__(self, orders: Sequence[PlayOrder], first: PlayOrder) -> None:
-        if first.reward is None:
-            raise UsageError(
-                "This policy sees its reward's memory, and the reward is not there.",
-                hint="Give the reward that it was trained with.",
-            )
-        self._first = first
-        self._orders = orders
+        self._thread: threading.Thread | None = None
+        self._running: tuple[str, str | None] | None = None
         self._following: int | None = None
         self._commands: queue.Queue[dict[str, Any]] = queue.Queue()
         """an action, or the number of another order; neither: the end"""
         self._memories: queue.Queue[Any] = queue.Queue()
-        self._thread = threading.Thread(target=self._serve, daemon=True)
-        self._thread.start()
 
-    def is_for(self, order: PlayOrder) -> bool:
-        """Return whether an order is of the same policy and reward."""
-        return (order.policy, order.reward) == (self._first.policy, self._first.reward)
-
-    def after(self, number: int, action: Any) -> list[list[float]]:
+    def answer(self, message: dict[str, Any]) -> dict[str, Any]:
         """Return the memory after one more action of an order; None: before the first."""
+        number, action = message.get("order"), message.get("action")
+        if not isinstance(number, int) or not 0 <= number < len(self._orders):
+            raise WorkerDied("The recorder broke the protocol.")
+        order = self._orders[number]
+        if self._running != (order.policy, order.reward):
+            self.close()
+            if order.reward is None:
+                raise UsageError(
+                    "This policy sees its reward's memory, and the reward is missing.",
+                    hint="Give the reward that it was trained with.",
+                )
+            self._running = (order.policy, order.reward)
+            self._thread = threading.Thread(target=self._serve, daemon=True)
+            self._thread.start()
         if number != self._following:
             self._following = number
             self._commands.put({"order": number, "action": None})
@@ -241,50 +224,54 @@ class _RewardProcess:
             raise WorkerDied("The reward gave no memory in time.") from None
         if isinstance(memory, TelicError):
             raise memory
-        return bounded(memory, len(self._orders[number].paths))
+        return {"memory": bounded(memory, len(order.paths))}
 
     def close(self) -> None:
-        """Let it end: there are no more orders."""
-        self._commands.put({"order": None, "action": None})
-        self._thread.join()
+        """Let the process of the reward end."""
+        if self._thread is not None:
+            self._commands.put({"order": None, "action": None})
+            self._thread.join()
+        self._thread = self._running = self._following = None
+        self._commands, self._memories = queue.Queue(), queue.Queue()
 
     def _serve(self) -> None:
-        access = [env_access(order.env, order.env_args) for order in self._orders]
+        commands, memories = self._commands, self._memories
+
+        def exchange(message: dict[str, Any]) -> dict[str, Any]:
+            if "memory" in message:
+                memories.put(message["memory"])
+            return commands.get()
+
         with tempfile.TemporaryDirectory() as folder:
             try:
                 run_worker(
                     _ENTRY,
                     {"follow": [order.model_dump(mode="json") for order in self._orders]},
                     writable=[Path(folder)],
-                    readable=sorted({path for each in access for path in each.readable}),
-                    python_path=sorted({path for each in access for path in each.python_path}),
-                    on_message=self._lead,
+                    **_access(self._orders, set()),
+                    on_message=exchange,
                 )
             except TelicError as error:
-                self._memories.put(error)
-
-    def _lead(self, message: dict[str, Any]) -> dict[str, Any]:
-        if "memory" in message:
-            self._memories.put(message["memory"])
-        return self._commands.get()
+                memories.put(error)
 
 
 def bounded(memory: object, rows: int) -> list[list[float]]:
     """Return numbers that came from foreign code, checked and cut; raises WorkerDied."""
-    if is_row(memory) and len(memory) == rows and all(map(is_row, memory)):
-        table = [[_bounded_number(value) for value in row] for row in memory]
-        if len({len(row) for row in table}) == 1:
-            return table
-    raise WorkerDied("The reward's memory is not a row of numbers for each episode.")
+    if not is_row(memory) or len(memory) != rows or not all(map(is_row, memory)):
+        raise WorkerDied("The reward's memory is not a row of numbers for each episode.")
+    table: list[list[float]] = []
+    for row in cast("list[list[object]]", memory):
+        for value in row:
+            is_number = isinstance(value, int | float) and not isinstance(value, bool)
+            if not is_number or not math.isfinite(value):
+                raise WorkerDied("The reward's memory holds something that is not a finite number.")
+        table.append([float(min(max(cast("float", x), -_LARGEST), _LARGEST)) for x in row])
+    if len({len(row) for row in table}) != 1:
+        raise WorkerDied("The reward's memory is not a row of numbers for each episode.")
+    return table
 
 
-def _bounded_number(value: object) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        raise WorkerDied("The reward's memory holds something that is not a finite number.")
-    return float(min(max(value, -_LARGEST), _LARGEST))
-
-
-# ------------------------------------------------------ the confined side: entry of both workers
+# ---- the confined side: entry of both workers
 
 
 def run(state: None, payload: dict[str, Any], channel: HostChannel) -> dict[str, Any]:
@@ -355,18 +342,18 @@ def _plain(tensor: Tensor) -> list[Any]:
 
 
 def _open(order: PlayOrder) -> tuple[VecEnv, Disturbed]:
-    """Make the environments of an order, one per episode, and what disturbs them."""
+    """Make the environments of an order, one per episode, and their disturbance."""
     with other_physics(order.disturbance):
         env = make(order.env, num_envs=len(order.paths), seed=order.seed, **order.env_args)
     return env, Disturbed(env, order.disturbance, order.seed)
 
 
-def play(policy: _Act, order: PlayOrder, memory: _RemoteMemory | None = None) -> None:
+def play(policy: Callable[..., Any], order: PlayOrder, memory: _RemoteMemory | None = None) -> None:
     """Play one episode per path with the most likely actions, and write them.
 
     Args:
-        policy: what acts.
-        order: where, from which starts, and where to.
+        policy: (obs) -> action, or (obs, memory) -> action.
+        order: environment, initial states and files.
         memory: that of the reward, for a policy that sees it.
     """
     env, disturbed = _open(order)
@@ -397,10 +384,7 @@ def play(policy: _Act, order: PlayOrder, memory: _RemoteMemory | None = None) ->
 
 
 def _tape(
-    policy: _Act,
-    env: VecEnv,
-    memory: _RemoteMemory | None,
-    disturbed: Disturbed,
+    policy: Callable[..., Any], env: VecEnv, memory: _RemoteMemory | None, disturbed: Disturbed
 ) -> tuple[dict[str, np.ndarray[Any, Any]], list[int]]:
     """Return every step of all environments at once, and the length of each one's episode."""
     fields = [name for name in RECORDED if name in env.spec.info_keys]
@@ -430,7 +414,7 @@ def _tape(
         }
         for name, value in row.items():
             tape.setdefault(name, []).append(value)
-        disturbed.push()  # after everything is read: what a step led to is not the push's doing
+        disturbed.push()  # after everything is read: the push is not a result of the step
         # MuJoCo puts a simulation that exploded back to its start; what follows was not earned.
         exploded = step.info["diverged"] if may_explode else torch.zeros_like(live)
         lengths += live & (~exploded | (lengths == 0))
@@ -439,6 +423,6 @@ def _tape(
         if not live.any():
             break
     if memory is not None:
-        memory.after()  # of the last action: nobody asks, but it is on its way
+        memory.after()  # that of the last action is not needed, but on its way
     columns = {name: torch.stack(values).numpy() for name, values in tape.items()}
     return columns, [int(length) for length in lengths]

@@ -1,4 +1,4 @@
-"""What judges say: one verdict per episode, and what several of them amount to."""
+"""Verdicts of judges: one per episode, their summary for a policy, and calibration by people."""
 
 from __future__ import annotations
 
@@ -12,14 +12,15 @@ from pydantic import Field
 from telic.core.confidence import ALPHA, proven_mean
 from telic.core.config import Record
 from telic.core.text import count
-from telic.judges.criteria import Leaf
+from telic.judges.criteria import CriterionScore
 
 WHOLE = "the whole intent"
 """stands for the episode as such where a criterion is named"""
+Source = Literal["code", "vision", "fused", "human"]
 
 
 class Seen(Record):
-    """What the vision judge saw of one criterion in one episode."""
+    """The vision judge's score of one criterion in one episode."""
 
     criterion: str
     score: float | None
@@ -57,9 +58,9 @@ class Disagreement(Record):
     end_s: float | None
     """part of the episode in dispute, as the vision judge gave it"""
     measured: str
-    """what the code judge rests on"""
+    """evidence of the code judge"""
     seen: str
-    """what the vision judge rests on"""
+    """evidence of the vision judge"""
     check: EpisodeMeasure | None = None
     """a quantity over the disputed part"""
     asked_again: float | None = None
@@ -67,8 +68,10 @@ class Disagreement(Record):
     resolved: bool = False
     """whether they agree after that look"""
 
-
-Source = Literal["code", "vision", "fused", "human"]
+    @property
+    def last_seen(self) -> float:
+        """The vision judge's latest score."""
+        return self.vision if self.asked_again is None else self.asked_again
 
 
 class Verdict(Record):
@@ -77,15 +80,16 @@ class Verdict(Record):
     schema_version: Literal[1] = 1
     source: Source
     score: float | None
-    leaves: tuple[Leaf, ...] = ()
+    leaves: tuple[CriterionScore, ...] = ()
+    """scores by criterion"""
     tags: tuple[str, ...] = ()
-    """what is lacking, the worst first"""
+    """failure tags, the worst first"""
     reason: str | None = None
     """why there is no score, or why one of two judges is missing from it"""
     recording: str | None = None
     """SHA-256 of the episode's file, as its recorder wrote it; None: not known"""
     seen: tuple[Seen, ...] = ()
-    """what the vision judge saw, by criterion; the whole comes last"""
+    """scores of the vision judge, by criterion; the whole comes last"""
     spread: float | None = None
     """range of the vision judge's repeated scores for one episode; None: not repeated"""
     by_judge: dict[Source, float | None] = Field(default={})
@@ -101,9 +105,9 @@ class Judgement(Record):
     score: float | None
     """mean over the episodes; None when no episode could be judged"""
     low: float | None
-    """what the mean is proven to be at least, with nothing for unknown episodes"""
+    """lower confidence bound of the mean, unknown episodes counted as 0"""
     alpha: float | None = None
-    """chance that `low` is wrong, its share of what a session may be wrong; None: not known"""
+    """chance that `low` is wrong, its share of a session's error rate; None: not known"""
     passing: int | None = None
     """episodes whose score reaches the threshold; None: not counted"""
     episodes: int
@@ -111,18 +115,18 @@ class Judgement(Record):
     """episodes without a score"""
     tags: tuple[str, ...]
     leaves: dict[str, tuple[float, float | None]]
-    """by title: mean credit, and the median measured value"""
+    """by criterion: mean credit, and the median measured value"""
     verdicts: tuple[Verdict, ...]
 
 
-def judged(leaves: Sequence[Leaf], score: float) -> Verdict:
+def judged(scores: Sequence[CriterionScore], score: float) -> Verdict:
     """Return the verdict of a code judge."""
-    lacking = sorted(
-        (leaf for leaf in leaves if not leaf.passed and leaf.tag),
-        key=lambda leaf: (not leaf.is_guard, -(leaf.weight * (1.0 - leaf.counted))),
+    failed = sorted(
+        (each for each in scores if not each.passed and each.tag),
+        key=lambda each: (not each.is_guard, -(each.weight * (1.0 - each.counted))),
     )
-    tags = tuple(dict.fromkeys(leaf.tag for leaf in lacking if leaf.tag))
-    return Verdict(source="code", score=score, leaves=tuple(leaves), tags=tags)
+    tags = tuple(dict.fromkeys(each.tag for each in failed if each.tag))
+    return Verdict(source="code", score=score, leaves=tuple(scores), tags=tags)
 
 
 def unknown(source: Source, reason: str) -> Verdict:
@@ -133,54 +137,48 @@ def unknown(source: Source, reason: str) -> Verdict:
 def together(
     verdicts: Sequence[Verdict], *, alpha: float = ALPHA, threshold: float | None = None
 ) -> Judgement:
-    """Sum up the verdicts on a policy's episodes.
+    """Summarize the verdicts on a policy's episodes.
 
-    Those without a score do not count in the mean. What is proven must hold whatever they were
-    worth, though, so they count as 0 there: a judge that fails on bad episodes alone would prove
-    anything.
+    Those without a score do not count in the mean. In the lower bound they count as 0: a judge that
+    fails on bad episodes alone would otherwise prove anything.
 
     Args:
         verdicts: one per episode.
-        alpha: chance that what is proven is wrong.
+        alpha: chance that the lower bound is wrong.
         threshold: score that an episode must reach to be counted as passing.
     """
     scores = [verdict.score for verdict in verdicts if verdict.score is not None]
+    missing = len(verdicts) - len(scores)
     tags = Counter(tag for verdict in verdicts for tag in verdict.tags)
-    scored = [verdict for verdict in verdicts if verdict.score is not None]
-    nothing = [0.0] * (len(verdicts) - len(scores))
+    by_title: dict[str, list[CriterionScore]] = {}
+    for verdict in verdicts:
+        for each in verdict.leaves if verdict.score is not None else ():
+            by_title.setdefault(each.title, []).append(each)
+    criteria: dict[str, tuple[float, float | None]] = {}
+    for title, own in by_title.items():
+        values = sorted(each.value for each in own if each.value is not None)
+        median = values[len(values) // 2] if values else None
+        criteria[title] = sum(each.counted for each in own) / len(own), median
     return Judgement(
         score=sum(scores) / len(scores) if scores else None,
-        low=proven_mean([*scores, *nothing], alpha) if scores else None,
+        low=proven_mean([*scores, *[0.0] * missing], alpha) if scores else None,
         alpha=alpha,
         passing=None if threshold is None else sum(score >= threshold for score in scores),
         episodes=len(verdicts),
-        unknown=len(verdicts) - len(scores),
+        unknown=missing,
         tags=tuple(tag for tag, _ in tags.most_common()),
-        leaves=_leaves(scored),
+        leaves=criteria,
         verdicts=tuple(verdicts),
     )
 
 
-def _leaves(verdicts: Sequence[Verdict]) -> dict[str, tuple[float, float | None]]:
-    by_title: dict[str, list[Leaf]] = {}
-    for verdict in verdicts:
-        for leaf in verdict.leaves:
-            by_title.setdefault(leaf.title, []).append(leaf)
-    out: dict[str, tuple[float, float | None]] = {}
-    for title, leaves in by_title.items():
-        values = sorted(leaf.value for leaf in leaves if leaf.value is not None)
-        middle = values[len(values) // 2] if values else None
-        out[title] = sum(leaf.counted for leaf in leaves) / len(leaves), middle
-    return out
-
-
-# ---- labels of people
-# People label episodes as wanted or not. Where a cut above the threshold agrees with
-# clearly more labels than the threshold does, scores are lowered by the difference from then on.
-# Labels never raise a score: anybody who wants a pass could label until there is one.
+# ---- calibration by people
+# People label episodes as wanted or not. Where a cut above the threshold agrees with clearly more
+# labels than the threshold does, scores are lowered by the difference from then on. Labels never
+# raise a score: otherwise labelling until there is a pass would be possible.
 
 HANDFUL = 6
-"""labels below which they change nothing"""
+"""fewer labels change nothing"""
 _CLEARLY = 2
 """labels that a higher cut must agree with more"""
 _ABOVE_ALL = 0.01
@@ -194,7 +192,7 @@ class LabelledScore(NamedTuple):
 
 
 class PersonCalibration(Record):
-    """What labels make of the scores of one judge."""
+    """Effect of labels on the scores of one judge."""
 
     labels: int
     """episodes that people labelled and the judge could score"""
@@ -202,7 +200,7 @@ class PersonCalibration(Record):
     """those on which judge and person agree"""
     threshold: float
     shift: float = 0.0
-    """what scores are lowered by"""
+    """amount by which scores are lowered"""
     agreeing_after: int | None = None
     """labels that agree once it is; None: nothing is lowered"""
 
@@ -215,9 +213,9 @@ class PersonCalibration(Record):
             f"People and judge agree on {self.agreeing} of {count(self.labels, 'labelled episode')}"
         )
         if self.labels < HANDFUL:
-            return f"{said}; below {HANDFUL} labels change no score."
+            return f"{said}; fewer than {HANDFUL} labels change no score."
         if not self.shift:
-            return f"{said}; no higher bar agrees with clearly more, so scores stay as they are."
+            return f"{said}; no higher threshold agrees with clearly more: scores are unchanged."
         return (
             f"{said}. Scores are lowered by {self.shift:.2f} from now on, with which "
             f"{self.agreeing_after} would have agreed."
@@ -225,23 +223,25 @@ class PersonCalibration(Record):
 
 
 def calibrate(labelled: Sequence[LabelledScore], threshold: float) -> PersonCalibration:
-    """Return what labelled scores say of the bar that a score must reach."""
-    now = _agreeing(labelled, threshold)
+    """Return the shift of scores with which judge and labels agree best."""
+
+    def agreeing(cut: float) -> int:
+        return sum((row.score >= cut) == row.is_wanted for row in labelled)
+
+    now = agreeing(threshold)
     plain = PersonCalibration(labels=len(labelled), agreeing=now, threshold=threshold)
-    if len(labelled) < HANDFUL:
-        return plain
     above = sorted({row.score for row in labelled if row.score >= threshold})
-    between = [(low + high) / 2 for low, high in pairwise(above)]
-    cuts = [*between, above[-1] + _ABOVE_ALL] if above else []
-    best = max(cuts, key=lambda cut: (_agreeing(labelled, cut), -cut), default=threshold)
-    after = _agreeing(labelled, best)
-    if after < now + _CLEARLY:
+    if len(labelled) < HANDFUL or not above:
         return plain
-    return plain.model_copy(update={"shift": best - threshold, "agreeing_after": after})
+    cuts = [*((low + high) / 2 for low, high in pairwise(above)), above[-1] + _ABOVE_ALL]
+    best = max(cuts, key=lambda cut: (agreeing(cut), -cut))
+    if agreeing(best) < now + _CLEARLY:
+        return plain
+    return plain.model_copy(update={"shift": best - threshold, "agreeing_after": agreeing(best)})
 
 
 def lowered(verdicts: Sequence[Verdict], calibration: PersonCalibration) -> list[Verdict]:
-    """Return verdicts with the scores that people's labels leave of them; unknown stays unknown."""
+    """Return verdicts with scores lowered as labels require; unknown stays unknown."""
     if not calibration.shift:
         return list(verdicts)
     why = (
@@ -259,7 +259,3 @@ def lowered(verdicts: Sequence[Verdict], calibration: PersonCalibration) -> list
         )
         for verdict in verdicts
     ]
-
-
-def _agreeing(labelled: Sequence[LabelledScore], cut: float) -> int:
-    return sum((row.score >= cut) == row.is_wanted for row in labelled)

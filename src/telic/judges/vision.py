@@ -1,9 +1,8 @@
-"""The vision judge's forms, and the verdict that filled-in forms become.
+"""The vision judge's forms, and the verdict from filled-in forms.
 
 A model fills in two forms: before it sees anything, what each criterion should look like; then, on
 pictures of one episode, how much of it they show. Every criterion is a field of its own, so that an
-answer that leaves one out is not valid. How its verdict and the code judge's become one is in
-`telic.judges.fusion`.
+answer that leaves one out is not valid. `telic.judges.fusion` combines it with the code judge.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ Tag = Literal[
 
 
 class LookFor(Record):
-    """How one criterion would show in pictures."""
+    """Visible signs of one criterion."""
 
     visible: str = Field(min_length=1, description="what is seen when it is fulfilled")
     how: str = Field(min_length=1, description="where to look, and what to compare with what")
@@ -52,7 +51,7 @@ class LookFor(Record):
 
 
 class Sighting(Record):
-    """What the pictures show of one criterion."""
+    """Evidence of one criterion in the pictures."""
 
     evidence: str = Field(min_length=1, description="one sentence: what is seen, and when")
     start_s: float | None = Field(description="start of the time where it shows; null: no clock")
@@ -76,9 +75,15 @@ class Sighting(Record):
 
 
 class WholeSighting(Sighting):
-    """What the pictures show of the intent as a whole."""
+    """Evidence of the intent as a whole."""
 
     tags: tuple[Tag, ...] = Field(default=(), description="what is lacking, the worst first")
+
+
+def _names(criteria: Sequence[str]) -> dict[str, str]:
+    """Return the field of each criterion in a form; that of the whole comes last."""
+    names = {title: f"criterion_{number}" for number, title in enumerate(criteria, 1)}
+    return {**names, WHOLE: "whole"}
 
 
 def look_for_form(criteria: Sequence[str], quantities: Sequence[str]) -> type[Record]:
@@ -89,48 +94,60 @@ def look_for_form(criteria: Sequence[str], quantities: Sequence[str]) -> type[Re
         words = LookFor.model_fields["measure"].description
         measure: dict[str, Any] = {"measure": (choice | None, Field(None, description=words))}
         part = create_model("LookFor", __base__=LookFor, **measure)
-    return _form("LookForAll", dict.fromkeys(criteria, part), criteria)
+    names = _names(criteria)
+    fields: dict[str, Any] = {names[title]: (part, Field(description=title)) for title in criteria}
+    return create_model("LookForAll", __base__=Record, **fields)
 
 
 def sighting_form(criteria: Sequence[str]) -> type[Record]:
     """Return the record to be filled in on an episode: a field per criterion, and the whole."""
-    parts = dict.fromkeys(criteria, Sighting)
-    return _form("Sightings", {**parts, WHOLE: WholeSighting}, criteria)
+    fields: dict[str, Any] = {
+        name: (WholeSighting if title == WHOLE else Sighting, Field(description=title))
+        for title, name in _names(criteria).items()
+    }
+    return create_model("Sightings", __base__=Record, **fields)
 
 
 def filled(form: Record, criteria: Sequence[str]) -> dict[str, Any]:
-    """Return what a filled-in form says, by criterion; the whole, if asked for, comes last."""
-    names = {**_names(criteria), WHOLE: "whole"}
+    """Return the parts of a filled-in form by criterion; the whole, if asked for, comes last."""
+    names = _names(criteria)
     return {title: getattr(form, name) for title, name in names.items() if hasattr(form, name)}
 
 
 def verdict_of(forms: Sequence[Record], criteria: Sequence[str]) -> Verdict:
     """Return the verdict on an episode that was looked at once or several times.
 
-    Each score is the median of the answers that have one, the lower one of two. The spread is the
-    range of the scores for the whole.
+    Each score is the median of the answers that have one, the lower one of two, with the evidence
+    of an answer that gave it. The spread is the range of the scores for the whole.
     """
     answers = [filled(form, criteria) for form in forms]
-    seen = tuple(
-        _seen(title, [answer[title] for answer in answers]) for title in (*criteria, WHOLE)
-    )
+    seen: list[Seen] = []
+    for title in (*criteria, WHOLE):
+        sightings: list[Sighting] = [answer[title] for answer in answers]
+        scores = [sighting.score for sighting in sightings if sighting.score is not None]
+        score = median_low(scores) if scores else None
+        stands = next(sighting for sighting in sightings if sighting.score == score)
+        seen.append(
+            Seen(
+                criterion=title,
+                score=score,
+                answers=tuple(sighting.score for sighting in sightings),
+                start_s=stands.start_s,
+                end_s=stands.end_s,
+                evidence=stands.evidence,
+            )
+        )
     whole = seen[-1]
     if whole.score is None:
-        return unknown("vision", f"it cannot be seen: {whole.evidence}").model_copy(
-            update={"seen": seen}
-        )
+        blind = unknown("vision", f"it cannot be seen: {whole.evidence}")
+        return blind.model_copy(update={"seen": tuple(seen)})
     scores = [answer for answer in whole.answers if answer is not None]
-    tags = [
-        tag
-        for answer in answers
-        if answer[WHOLE].score == whole.score
-        for tag in answer[WHOLE].tags
-    ]
+    standing = [answer[WHOLE] for answer in answers if answer[WHOLE].score == whole.score]
     return Verdict(
         source="vision",
         score=whole.score,
-        tags=tuple(dict.fromkeys(tags)),
-        seen=seen,
+        tags=tuple(dict.fromkeys(tag for sighting in standing for tag in sighting.tags)),
+        seen=tuple(seen),
         spread=max(scores) - min(scores) if len(scores) > 1 else None,
     )
 
@@ -147,30 +164,3 @@ def worth_watching(code: Sequence[Verdict]) -> list[int]:
     last = len(order) - 1
     places = {round(last * share) for share in (0.1, 0.5, 0.9)} if order else set[int]()
     return [order[place] for place in sorted(places)]
-
-
-def _names(criteria: Sequence[str]) -> dict[str, str]:
-    return {title: f"criterion_{number}" for number, title in enumerate(criteria, 1)}
-
-
-def _form(name: str, parts: dict[str, type[Record]], criteria: Sequence[str]) -> type[Record]:
-    names = {**_names(criteria), WHOLE: "whole"}
-    fields: dict[str, Any] = {
-        names[title]: (part, Field(description=title)) for title, part in parts.items()
-    }
-    return create_model(name, __base__=Record, **fields)
-
-
-def _seen(title: str, sightings: Sequence[Sighting]) -> Seen:
-    """Sum up the answers on one criterion, with the evidence of the one that stands."""
-    scores = [sighting.score for sighting in sightings if sighting.score is not None]
-    score = median_low(scores) if scores else None
-    stands = next(sighting for sighting in sightings if sighting.score == score)
-    return Seen(
-        criterion=title,
-        score=score,
-        answers=tuple(sighting.score for sighting in sightings),
-        start_s=stands.start_s,
-        end_s=stands.end_s,
-        evidence=stands.evidence,
-    )

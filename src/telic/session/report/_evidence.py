@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from telic.authors.candidate import MemberScore
 from telic.core.text import MISSING, count, figure, percent
 from telic.envs import make
+from telic.judges.command_tracking import CommandErrors, command_errors
 from telic.judges.criteria import Composition, scope_words
-from telic.judges.obedience import ObeyedCommands, obedience
 from telic.judges.validation import Trial
 from telic.judges.verdict import Judgement
 from telic.report import document as doc
@@ -136,13 +136,13 @@ def _commands_tracked(ended: EndedSession) -> Blocks:
     env = make(where[0], num_envs=1, **env_args)
     env.close()
     episodes = (read_trajectory(path, where) for path in paths if path.exists())
-    return _tracking_table(obedience(episodes, env.spec))
+    return _tracking_table(command_errors(episodes, env.spec))
 
 
-def _tracking_table(rows: Sequence[ObeyedCommands]) -> Blocks:
+def _tracking_table(rows: Sequence[CommandErrors]) -> Blocks:
     cells = [
         (
-            row.told,
+            row.kind,
             f"{row.seconds:.0f} s",
             f"{row.command:.2f} {row.unit}",
             f"{row.error:.2f} {row.unit}",

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from telic.envs import make
-from telic.judges.obedience import obedience, settled
+from telic.judges.command_tracking import command_errors, settled
 from telic.storage.trajectories import COMMANDS, Trajectory, TrajectoryFacts
 
 DT = 0.05
@@ -37,13 +37,13 @@ def episode(spec, told, done, seconds=4.0):
 
 
 def by_name(rows):
-    return {row.told: row for row in rows if row.seconds}
+    return {row.kind: row for row in rows if row.seconds}
 
 
 def test_each_direction_and_speed_has_its_own_error(spec):
     told = [(1.0, 0, 0), (0.4, 0, 0), (-1.0, 0, 0), (0, 0.8, 0), (0, -0.2, 0), (0, 0, 0)]
     done = [(0.9, 0, 0), (0.4, 0.1, 0), (-0.5, 0, 0), (0, 0.8, 0), (0, 0.2, 0), (0.05, 0, 0)]
-    rows = by_name(obedience(map(lambda t, d: episode(spec, t, d), told, done), spec))
+    rows = by_name(command_errors(map(lambda t, d: episode(spec, t, d), told, done), spec))
     errors = {name: row.error for name, row in rows.items()}
     assert errors == pytest.approx(
         {
@@ -65,7 +65,7 @@ def test_each_direction_and_speed_has_its_own_error(spec):
 def test_turning_is_measured_whatever_it_faces(spec):
     told = [(0.5, 0.2, 0.8), (0, 0, -0.8), (0, 0, 0.2)]
     done = [(0.5, 0.2, 0.6), (0, 0, -0.8), (0, 0, -0.2)]
-    rows = by_name(obedience(map(lambda t, d: episode(spec, t, d), told, done), spec))
+    rows = by_name(command_errors(map(lambda t, d: episode(spec, t, d), told, done), spec))
     assert rows["turn left, faster"].error == pytest.approx(0.2, abs=1e-3)
     assert rows["turn right, faster"].error == pytest.approx(0.0, abs=1e-3)
     assert rows["turn left, up to 0.4 rad/s"].error == pytest.approx(0.4, abs=1e-3)
@@ -76,8 +76,8 @@ def test_turning_is_measured_whatever_it_faces(spec):
 def test_all_the_time_that_counts_is_somewhere(spec):
     random = np.random.default_rng(0)
     told = random.uniform((-1, -0.5, -1), (1, 0.5, 1), (12, 3))
-    rows = obedience((episode(spec, each, each) for each in told), spec)
-    going = sum(row.seconds for row in rows if row.told.startswith("go"))
+    rows = command_errors((episode(spec, each, each) for each in told), spec)
+    going = sum(row.seconds for row in rows if row.kind.startswith("go"))
     slow = np.hypot(told[:, 0], told[:, 1])
     moved = (slow > 0.05 * slow.max()).sum()
     assert going == pytest.approx(moved * settled(np.ones((80, 3)), DT).sum() * DT)
@@ -95,7 +95,7 @@ def test_a_new_command_counts_only_once_it_could_be_answered():
 
 def test_without_commands_there_is_nothing_to_say(spec):
     silent = episode(spec, (0, 0, 0), (1, 0, 0))
-    assert obedience([silent], spec) == []
-    assert obedience([], spec) == []
+    assert command_errors([silent], spec) == []
+    assert command_errors([], spec) == []
     other = spec.model_copy(update={"info_keys": {"qpos": ""}})
-    assert obedience([episode(spec, (1, 0, 0), (1, 0, 0))], other) == []
+    assert command_errors([episode(spec, (1, 0, 0), (1, 0, 0))], other) == []
