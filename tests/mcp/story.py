@@ -165,7 +165,7 @@ async def decide(call, args, ideas):
             verdict=args["verdict"],
             because="the audit says so",
         )
-        assert found["decision"]["recorded"]
+        assert found["result"]["recorded"]
     else:
         await propose_verdict(call, args, ideas)
 

@@ -29,7 +29,7 @@ async def test_a_person_agrees_by_typing_the_code(host, repository, mode):
     async with host(person, mode=mode) as call:
         await draft(call)
         found = await call("request_approval", keys=["budget"], note="fine")
-    assert (found["status"], found["what"], found["command"]) == ("agreed", ["budget"], None)
+    assert (found["status"], found["result"]["keys"]) == ("agreed", ["budget"])
     assert len(person.asked) == 1 and "launches: 60" in person.asked[0]
     held = Study.find(repository).state.approvals["budget"]
     assert held.method == "elicitation" and held.by.startswith("human:")
@@ -129,7 +129,7 @@ async def test_amending_is_the_agents_until_something_is_approved(host, reposito
         drafted = await call("draft_contract", answers={"budget.launches": 70})
         held = {each["key"]: each["status"] for each in drafted["approvals"]}
         assert (held["budget"], held["hardware"]) == ("void", "approved")
-        assert (await call("request_amendment", amend="more runs"))["what"] == ["version 2"]
+        assert (await call("request_amendment", amend="more runs"))["result"]["version"] == 2
         assert len(person.asked) == 2
     async with host() as call:
         await call("draft_contract", answers={"budget.launches": 80})

@@ -1,4 +1,4 @@
-"""The server: every tool, resource and prompt in one fixed order, and no secret in any answer."""
+"""The MCP server: tools, resources and prompts in a fixed order, no secret in any answer."""
 
 from __future__ import annotations
 
@@ -22,15 +22,8 @@ from telic.errors import TelicError, UnknownName
 from telic.llm.keys import redact
 from telic.mcp import orders, verb_tools
 from telic.mcp.orders import picture
-from telic.mcp.workplace import (
-    Call,
-    Server,
-    Workplace,
-    paragraph,
-    study_of,
-    workplace,
-)
-from telic.plugin.package import Page, read_source
+from telic.mcp.workplace import Call, Server, Workplace, workplace
+from telic.plugin.package import read_source
 from telic.storage.reading import read_bytes, read_text
 from telic.studies.evidence.measurement import read_run_log, run_state
 from telic.studies.folder import read_registry
@@ -70,83 +63,59 @@ def make_server(place: Workplace) -> Server:
         middleware=[keep_secrets],
     )
     verb_tools.register(server, verb_tools.TOOLS)
-    orders.register_orders(server)
-    verb_tools.register(server, verb_tools.REQUESTS)
     orders.register(server)
+    verb_tools.register(server, verb_tools.REQUESTS)
     verb_tools.register(server, verb_tools.OPINIONS)
     if place.allow_launch:
         verb_tools.register(server, verb_tools.LAUNCHES)
-    add_resources(server, place)
-    add_prompts(server)
-    return server
 
+    def registry() -> str:
+        """Return the tasks and studies of the repository, and which pair is active."""
+        return _text(read_registry(place.root).as_data())
 
-def add_prompts(server: Server) -> None:
-    """Add a prompt for every skill, in the order of their names."""
+    server.resource("telic://registry", mime_type=_JSON)(_guarded(registry))
+    # Pictures come before studies, whose pattern would match them, too.
+    for path, mime_type, read in _RESOURCES:
+        server.resource(path, mime_type=mime_type)(_guarded(read))
     source = read_source()
     for page in source.skills:
-        server.add_prompt(_prompt(page, source.rules))
-
-
-def _prompt(page: Page, rules: str) -> Prompt:
-    def render() -> str:
-        return f"{page.text.rstrip()}\n\n{rules}"
-
-    return Prompt.from_function(render, name=page.name, description=page.head["description"])
+        text, name = f"{page.text.rstrip()}\n\n{source.rules}", page.name
+        about = page.head["description"]
+        server.add_prompt(
+            Prompt.from_function(lambda text=text: text, name=name, description=about)
+        )
+    return server
 
 
 # ---------------------------------------------------------------------------- resources
 
 
-def add_resources(server: Server, place: Workplace) -> None:
-    """Add the resources; pictures come before studies, whose pattern would fit them too."""
-
-    def registry() -> str:
-        """List the tasks and studies of the repository, and which pair is active."""
-        return _text(read_registry(place.root).as_data())
-
-    server.resource("telic://registry", mime_type=_JSON)(_guarded(registry))
-    server.resource("telic://orders/{run}/{name}", mime_type="image/png")(_guarded(order_picture))
-    documents: list[tuple[str, str, Callable[..., str]]] = [
-        ("/state", _JSON, state),
-        ("/contract", _YAML, contract),
-        ("/candidates/{candidate}", _JSON, candidate_document),
-        ("/runs/{run}/metrics{?keys,tail}", _JSON, run_metrics),
-        ("/evidence/{evidence}", _JSON, evidence_sheet),
-        ("/report", _MARKDOWN, report),
-        ("/ledger{?since,limit}", _JSON, ledger_events),
-    ]
-    for path, mime_type, read in documents:
-        server.resource(f"{_STUDY}{path}", mime_type=mime_type)(_guarded(read))
-
-
-def order_picture(call: Call, run: str, name: str) -> bytes:
-    """Return a picture that belongs to a work order."""
+def _order_picture(call: Call, run: str, name: str) -> bytes:
+    """Return a picture of a work order."""
     return read_bytes(picture(workplace(call).runs_dir, run, name))
 
 
-def state(call: Call, task: str, study: str) -> str:
-    """Everything that the ledger comes to: enough to go on without any chat."""
-    return _text(study_of(call, task, study).state.as_data())
+def _state(call: Call, task: str, study: str) -> str:
+    """Return the state of a study, enough to resume without any chat."""
+    return _text(workplace(call).open_study(task, study).state.as_data())
 
 
-def contract(call: Call, task: str, study: str) -> str:
-    """What may be tried, and how it is judged."""
-    return read_text(study_of(call, task, study).folder.contract)
+def _contract(call: Call, task: str, study: str) -> str:
+    """Return the contract: what may be tried, and how it is judged."""
+    return read_text(workplace(call).open_study(task, study).folder.contract)
 
 
-def candidate_document(call: Call, task: str, study: str, candidate: str) -> str:
-    """One candidate, as it is on disk."""
-    opened = study_of(call, task, study)
-    return _text(opened.candidate(candidate).as_data())
+def _candidate(call: Call, task: str, study: str, candidate: str) -> str:
+    """Return one candidate as it is on disk."""
+    return _text(workplace(call).open_study(task, study).candidate(candidate).as_data())
 
 
-def run_metrics(
+def _metrics(
     call: Call, task: str, study: str, run: str, keys: str = "", tail: int = _MOST_POINTS
 ) -> str:
-    """The numbers that a run logged: keys=a,b chooses series, tail=100 the last points."""
-    opened = study_of(call, task, study)
-    run_state(opened.state.runs, run)  # refuses a run that there is not
+    """Return the metrics of a run: keys=a,b chooses series, tail=100 the last points."""
+    opened = workplace(call).open_study(task, study)
+    run_state(opened.state.runs, run)  # refuses an unknown run
     log = read_run_log(opened.folder, run)
     names = [name for name in keys.split(",") if name] or list(log.series)
     if unknown := [name for name in names if name not in log.series]:
@@ -161,28 +130,38 @@ def run_metrics(
     return _text({"run": run, "series": series, "problems": list(log.problems)})
 
 
-def evidence_sheet(call: Call, task: str, study: str, evidence: str) -> str:
-    """One piece of evidence: what was found, about what, by what."""
-    opened = study_of(call, task, study)
+def _evidence(call: Call, task: str, study: str, evidence: str) -> str:
+    """Return one evidence record."""
+    opened = workplace(call).open_study(task, study)
     if evidence not in opened.state.evidence:
         raise UnknownName("evidence", evidence, list(opened.state.evidence))
     return _text(opened.sheet(evidence).as_data())
 
 
-def report(call: Call, task: str, study: str) -> str:
-    """The report of the study, as it would be written now."""
+def _report(call: Call, task: str, study: str) -> str:
+    """Return the report of the study as it would be written now."""
     return get_report(root=workplace(call).root, task=task, study=study).markdown
 
 
-def ledger_events(
-    call: Call, task: str, study: str, since: int = 1, limit: int = _MOST_EVENTS
-) -> str:
-    """Events of the ledger from number `since` on."""
-    events = study_of(call, task, study).events
+def _ledger(call: Call, task: str, study: str, since: int = 1, limit: int = _MOST_EVENTS) -> str:
+    """Return events of the ledger from number `since` on."""
+    events = workplace(call).open_study(task, study).events
     chosen = [event for event in events if event.seq >= since][: max(1, min(limit, _MOST_EVENTS))]
     return _text(
         {"events": [event.model_dump(mode="json") for event in chosen], "last": len(events)}
     )
+
+
+_RESOURCES: tuple[tuple[str, str, Callable[..., str | bytes]], ...] = (
+    ("telic://orders/{run}/{name}", "image/png", _order_picture),
+    (f"{_STUDY}/state", _JSON, _state),
+    (f"{_STUDY}/contract", _YAML, _contract),
+    (f"{_STUDY}/candidates/{{candidate}}", _JSON, _candidate),
+    (f"{_STUDY}/runs/{{run}}/metrics{{?keys,tail}}", _JSON, _metrics),
+    (f"{_STUDY}/evidence/{{evidence}}", _JSON, _evidence),
+    (f"{_STUDY}/report", _MARKDOWN, _report),
+    (f"{_STUDY}/ledger{{?since,limit}}", _JSON, _ledger),
+)
 
 
 def _text(value: Any) -> str:
@@ -190,17 +169,17 @@ def _text(value: Any) -> str:
 
 
 def _guarded(function: Callable[Given, Result]) -> Callable[Given, Result]:
-    """Read without starting anything; what is not there is said so."""
+    """Read without starting anything; turn errors into resource errors."""
 
     @wraps(function)
     def call(*args: Given.args, **kwargs: Given.kwargs) -> Result:
         try:
-            with offline(f"reading {function.__name__}"):
+            with offline(f"reading {function.__name__.strip('_')}"):
                 return function(*args, **kwargs)
         except UnknownName as error:
-            raise ResourceNotFoundError(paragraph(error)) from None
+            raise ResourceNotFoundError(str(error)) from None
         except TelicError as error:
-            raise ResourceError(paragraph(error)) from None
+            raise ResourceError(str(error)) from None
 
     return call
 

@@ -1,14 +1,14 @@
-"""From verbs to tools: arguments from the fields of a request, the answer from its result.
+"""Verbs as tools: arguments from the fields of a request, the answer from its result.
 
-A verb that a person has to agree to becomes a tool that asks them: the question is worked out, the
-client shows it as a form, and only then is the verb done.
+A verb that needs a person's consent becomes a tool that asks: the question is worked out, the
+client shows it as a form, and only then the verb runs.
 """
 
 from __future__ import annotations
 
 import inspect
+import shlex
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
 
@@ -37,70 +37,46 @@ from telic.mcp.workplace import (
     caller,
     consent_to,
     guarded,
-    terminal_command,
     workplace,
 )
 from telic.storage.files import plain
 from telic.storage.workspace import WORK, Workspace
-from telic.studies.decide import DecisionOutcome
-from telic.studies.launch.launch import LaunchResult
 from telic.verbs import catalogue
 from telic.verbs.background import StartedJob, start_verb
-from telic.verbs.study import Approvals, ContractView
+
+_OFFERED = ("argument", "option", "context")
 
 
 class PersonAnswer(Record):
-    """The result of a question to a person."""
+    """The result of a verb that a person had to agree to."""
 
-    status: Literal["agreed", "started", "ask_in_terminal", "nothing_to_ask"]
-    what: tuple[str, ...] = ()
+    status: Literal["agreed", "ask_in_terminal"]
+    result: dict[str, Any] | None = None
     command: str | None = None
     """for the person to run in a terminal, where no form could be shown"""
-    voided: tuple[str, ...] = ()
-    """approvals that no longer hold because of it"""
-    decision: DecisionOutcome | None = None
-    launched: LaunchResult | None = None
-
-
-def _approved(done: Approvals) -> PersonAnswer:
-    return PersonAnswer(status="agreed" if done.keys else "nothing_to_ask", what=done.keys)
-
-
-def _amended(done: ContractView) -> PersonAnswer:
-    version = f"version {done.check.version}"
-    return PersonAnswer(status="agreed", what=(version,), voided=done.voided)
-
-
-def _decided(done: DecisionOutcome) -> PersonAnswer:
-    return PersonAnswer(status="agreed", decision=done)
-
-
-def _launched(done: LaunchResult) -> PersonAnswer:
-    return PersonAnswer(status="started", launched=done)
 
 
 # ---------------------------------------------------------------------------- the tools
 
 
-@dataclass(frozen=True, slots=True)
-class VerbTool:
+class VerbTool(NamedTuple):
     """A verb as a tool."""
 
     name: str
     verb: str
     """module:name, as in the catalogue of verbs"""
     hints: ToolAnnotations
-    answer: Callable[[Any], PersonAnswer] | None = None
-    """from the result of a verb that a person has to agree to"""
+    asks: bool = False
+    """whether it asks a person; a tool that does not is refused what needs consent"""
     required: tuple[str, ...] = ()
-    """fields that an agent may not leave out"""
+    """fields that an agent must give"""
     hidden: tuple[str, ...] = ()
-    """fields that are not an agent's to fill in"""
+    """fields that an agent cannot give"""
     help: str | None = None
     """for an agent, where it differs from that of the command"""
     command: str | None = None
     """the command of a verb that runs in the background"""
-    defaults: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    defaults: Mapping[str, Any] = {}
     """for an agent, where they differ from those of the command"""
     thing: str | None = None
     """the field that names a session, run or search; only a whole id is accepted, because a path
@@ -134,14 +110,13 @@ TOOLS = (
     VerbTool("add_note", "study_server:add_note", ADDS),
     VerbTool("pause_study", "study_server:pause", RECORDS, required=("because",)),
 )
-"""what an agent does by itself"""
 
 REQUESTS = (
     VerbTool(
         "request_approval",
         "study:approve",
         RECORDS,
-        _approved,
+        asks=True,
         help="Ask the person to approve parts of the contract and the adapter, or a candidate.\n\n"
         "The person is shown the text and types a code. You cannot answer for them.",
     ),
@@ -149,26 +124,25 @@ REQUESTS = (
         "request_amendment",
         "study:contract",
         RECORDS,
-        _amended,
+        asks=True,
         required=("amend",),
         hidden=("answers", "evaluator", "metric_spec", "protocol", "sample"),
         help="Record contract.yaml as it is as a new version; once parts are approved, a person "
         "agrees.",
     ),
-    VerbTool("request_decision", "study_candidates:request_decision", RECORDS, _decided),
+    VerbTool("request_decision", "study_candidates:request_decision", RECORDS, asks=True),
     VerbTool(
         "request_resume",
         "study_server:resume",
         RECORDS,
-        lambda _: PersonAnswer(status="agreed", what=("resume",)),
+        asks=True,
         required=("because",),
         help="Ask the person to resume a paused study.",
     ),
 )
-"""what an agent asks a person for"""
 
 LAUNCHES = (
-    VerbTool("launch_candidate", "study_server:launch_candidate", STARTS, _launched),
+    VerbTool("launch_candidate", "study_server:launch_candidate", STARTS, asks=True),
     VerbTool("stop_run", "study_server:stop_run", STARTS, required=("because",)),
     VerbTool(
         "start_session",
@@ -188,7 +162,7 @@ LAUNCHES = (
     ),
     VerbTool("stop_work", "control:stop", STARTS, thing="thing", defaults={"wait": 0.0}),
 )
-"""what starts and stops processes; only with --allow-launch"""
+"""processes; only with --allow-launch"""
 
 OPINIONS = (
     VerbTool(
@@ -208,35 +182,30 @@ OPINIONS = (
         help="Withdraw the pass of a session; it becomes unproven, permanently.",
     ),
 )
-"""an agent's opinion of a verdict: its labels are exported beside those of people and change no
-score, its veto can only make a claim smaller"""
+"""opinions of an agent: its labels change no score, its veto can only reduce a claim"""
 
 
 def register(server: Server, tools: tuple[VerbTool, ...]) -> None:
     """Add verbs as tools."""
     for tool in tools:
         verb = catalogue.load(tool.verb)
-        # A tool without `answer` never asks: what needs a person is refused to it.
-        make = _plain if verb.question is None or tool.answer is None else _asking
-        make = make if tool.command is None else _starting
+        make = _starting if tool.command else _asking if tool.asks else _plain
         add_tool(server, make(tool, verb), tool.hints)
 
 
 def _plain(tool: VerbTool, verb: Verb[Any, Any]) -> Callable[..., Any]:
     def do(call: Call, **values: Any) -> Any:
         if tool.thing is not None:
-            _require_id(call, values[tool.thing])
+            known = [thing.name for thing in Workspace(workplace(call).runs_dir).things(*WORK)]
+            if values[tool.thing] not in known:
+                raise UnknownName("session, run or search", values[tool.thing], known)
         with telling_places():
             result = verb.do(_request(verb, call, values))
         return result if isinstance(result, BaseModel) else plain(as_data(result))
 
-    return _signed(do, tool.name, tool.help or verb.help, _fields(tool, verb), _returns(verb))
-
-
-def _require_id(call: Call, name: str) -> None:
-    known = [thing.name for thing in Workspace(workplace(call).runs_dir).things(*WORK)]
-    if name not in known:
-        raise UnknownName("session, run or search", name, known)
+    returned = return_type(verb.do)
+    is_record = inspect.isclass(returned) and issubclass(returned, BaseModel)
+    return _signed(do, tool, verb, returned if is_record else dict[str, Any])
 
 
 def _starting(tool: VerbTool, verb: Verb[Any, Any]) -> Callable[..., Any]:
@@ -244,134 +213,117 @@ def _starting(tool: VerbTool, verb: Verb[Any, Any]) -> Callable[..., Any]:
 
     def start(call: Call, **values: Any) -> StartedJob:
         given = {name: value for name, value in values.items() if value is not None}
-        runs_dir = workplace(call).runs_dir
-        return start_verb(
-            (str(tool.command),), tool.verb, given, runs_dir, without=(TOKEN_VARIABLE,)
-        )
+        words, runs_dir = (str(tool.command),), workplace(call).runs_dir
+        return start_verb(words, tool.verb, given, runs_dir, without=(TOKEN_VARIABLE,))
 
-    return _signed(start, tool.name, tool.help or verb.help, _fields(tool, verb), StartedJob)
+    return _signed(start, tool, verb, StartedJob)
 
 
 class Asking(NamedTuple):
-    """What a person is to be asked, if anything."""
+    """The question of a call, if there is one."""
 
     question: Question | None
-
-    @property
-    def to_ask(self) -> Question | None:
-        """The question that somebody has to answer; one that is agreed to already needs nobody."""
-        needs_nobody = self.question is not None and self.question.seen.get("needs_nobody")
-        return None if needs_nobody else self.question
+    needs_person: bool
 
 
 def _asking(tool: VerbTool, verb: Verb[Any, Any]) -> Callable[..., Any]:
-    fields = _fields(tool, verb)
-
     def work_out(call: Call, **values: Any) -> Asking:
-        return Asking(verb.ask(_request(verb, call, values)))
+        question = verb.ask(_request(verb, call, values))
+        is_agreed = question is None or question.seen.get("needs_nobody")
+        return Asking(question, not is_agreed)
 
-    question = guarded(_signed(work_out, f"{tool.name}_question", "", fields, Asking))
+    question = guarded(_signed(work_out, tool, verb, Asking, name=f"{tool.name}_question"))
 
     def show(call: Call, asking: Annotated[Asking, Resolve(question)]) -> Elicit[Typed] | NoForm:
-        return NoForm() if asking.to_ask is None else ask(call, asking.to_ask)
+        if asking.question is None or not asking.needs_person:
+            return NoForm()
+        return ask(call, asking.question)
 
     show.__annotations__["asking"] = Annotated[Asking, Resolve(question)]
     show.__qualname__ = f"{tool.name}_form"
     form = guarded(show)
 
-    def do(call: Call, asking: Asking, answer: Any, **values: Any) -> Any:
-        assert tool.answer is not None
-        consent = None
-        if asking.to_ask is not None:
-            consent = consent_to(call, asking.to_ask, answer)
+    def do(call: Call, asking: Asking, answer: Any, **values: Any) -> PersonAnswer:
+        question, consent = asking.question, None
+        if question is not None and asking.needs_person:
+            consent = consent_to(call, question, answer)
             if consent is None:
-                command = terminal_command(asking.to_ask)
-                seen = tuple(asking.to_ask.seen)
-                return PersonAnswer(status="ask_in_terminal", what=seen, command=command)
-        seen = asking.question.seen if asking.question else dict[str, Any]()
-        request = _request(verb, call, values, consent=consent, seen=seen)
+                command = shlex.join(question.command)
+                return PersonAnswer(status="ask_in_terminal", command=command)
+        seen = question.seen if question else dict[str, Any]()
         with telling_places():
-            return tool.answer(verb.do(request))
+            result = verb.do(_request(verb, call, values, consent=consent, seen=seen))
+        data = plain(as_data(result))
+        return PersonAnswer(status="agreed", result=data if isinstance(data, dict) else None)
 
     resolved = {
         "asking": Annotated[Asking, Resolve(question)],
         "answer": Annotated[ElicitationResult[Typed], Resolve(form)],
     }
-    help = tool.help or verb.help
-    return _signed(do, tool.name, help, {**resolved, **fields}, PersonAnswer)
+    return _signed(do, tool, verb, PersonAnswer, **resolved)
 
 
 def _request(verb: Verb[Any, Any], call: Call, values: dict[str, Any], **more: Any) -> Any:
-    """Return the request of a call: what was given, where the server works, and who asks."""
-    place = workplace(call)
-    offered = [field for field in verb.fields if field.name in values]
-    paths = {field.name for field in offered if Path in field.alternatives}
+    """Return the request of a call: what was given, where the server works, and the caller."""
+    place, actor = workplace(call), caller(call)
+    paths = {field.name for field in verb.fields if Path in field.alternatives}
     given = {
         name: place.inside(value) if name in paths and isinstance(value, str) else value
         for name, value in values.items()
     }
-    known = {"root": place.root, "runs_dir": place.runs_dir, "actor": caller(call)}
-    known |= {"author": caller(call).name, "by": "agent"}
-    names = {each.name for each in verb.fields} - given.keys()
+    known = {
+        "root": place.root,
+        "runs_dir": place.runs_dir,
+        "actor": actor,
+        "author": actor.name,
+        "by": "agent",
+    }
+    names = {field.name for field in verb.fields} - given.keys()
     own = {name: value for name, value in known.items() if name in names}
     return verb.request(**given, **own, **more)
 
 
-def _fields(tool: VerbTool, verb: Verb[Any, Any]) -> dict[str, Any]:
-    """Return the arguments of a tool: annotations by name, defaults in them."""
-    offered = ("argument", "option", "context")
-    return {
-        field.name: _annotation(tool, field)
-        for field in verb.fields
-        if field.how.scope in offered and field.name not in tool.hidden
-    }
-
-
-def _annotation(tool: VerbTool, field: RequestField) -> Any:
-    kind = str if Path in field.alternatives else field.type
-    if Path in field.alternatives and not field.is_required:
-        kind = str | None
+def _parameter(tool: VerbTool, field: RequestField) -> inspect.Parameter:
+    kind, default = field.type, inspect.Parameter.empty
+    if Path in field.alternatives:
+        kind = str if field.is_required else str | None
     how: dict[str, Any] = {"description": field.help}
     if field.minimum is not None:
         how["ge"] = field.minimum
     if field.maximum is not None:
         how["le"] = field.maximum
     if not field.is_required and field.name not in (*tool.required, tool.thing):
-        how["default"] = tool.defaults.get(field.name, field.default)
-    return Annotated[kind, Field(**how)]
+        default = how["default"] = tool.defaults.get(field.name, field.default)
+    return _keyword(field.name, Annotated[kind, Field(**how)], default)
 
 
-def _returns(verb: Verb[Any, Any]) -> Any:
-    returned = return_type(verb.do)
-    is_record = inspect.isclass(returned) and issubclass(returned, BaseModel)
-    return returned if is_record else dict[str, Any]
+def _keyword(name: str, annotation: Any, default: Any = inspect.Parameter.empty) -> Any:
+    keyword = inspect.Parameter.KEYWORD_ONLY
+    return inspect.Parameter(name, keyword, annotation=annotation, default=default)
 
 
 def _signed(
     function: Callable[..., Any],
-    name: str,
-    help: str,
-    fields: Mapping[str, Any],
+    tool: VerbTool,
+    verb: Verb[Any, Any],
     returns: Any,
+    name: str | None = None,
+    **resolved: Any,
 ) -> Callable[..., Any]:
     """Give a function of any keywords the signature that the server makes a schema from."""
-    keyword = inspect.Parameter.KEYWORD_ONLY
     call = inspect.Parameter("call", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=Call)
-    rest = [
-        inspect.Parameter(field, keyword, annotation=kind, default=_default(kind))
-        for field, kind in fields.items()
+    parameters = [
+        call,
+        *(_keyword(each, annotation) for each, annotation in resolved.items()),
+        *(
+            _parameter(tool, field)
+            for field in verb.fields
+            if field.how.scope in _OFFERED and field.name not in tool.hidden
+        ),
     ]
-    function.__name__ = function.__qualname__ = name
-    function.__doc__ = help
-    function.__annotations__ = {"call": Call, **fields, "return": returns}
+    function.__name__ = function.__qualname__ = name or tool.name
+    function.__doc__ = tool.help or verb.help
+    function.__annotations__ = {x.name: x.annotation for x in parameters} | {"return": returns}
     # pyrefly: ignore[missing-attribute]
-    function.__signature__ = inspect.Signature([call, *rest], return_annotation=returns)
+    function.__signature__ = inspect.Signature(parameters, return_annotation=returns)
     return function
-
-
-def _default(kind: Any) -> Any:
-    """Return the default that an annotation carries."""
-    for how in getattr(kind, "__metadata__", ()):
-        if hasattr(how, "is_required") and not how.is_required():
-            return how.default
-    return inspect.Parameter.empty

@@ -1,8 +1,8 @@
-"""What a server works on, how a function becomes a tool, and how a tool asks a person.
+"""The workplace of a server, functions as tools, and questions to the person behind the agent.
 
-A question to the person behind the agent is a form that the client shows, with a code to type. The
-answer comes from the client, never from a tool's arguments; what the agent writes counts for
-nothing. A client that cannot show forms gets the command that a person runs in a terminal.
+A question is a form that the client shows, with a code to type. The answer comes from the client,
+never from a tool's arguments. A client that cannot show forms gets the command that a person runs
+in a terminal.
 """
 
 from __future__ import annotations
@@ -10,13 +10,12 @@ from __future__ import annotations
 import hmac
 import re
 import secrets
-import shlex
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import wraps
 from hashlib import sha256
 from pathlib import Path
-from typing import Annotated, Any, ParamSpec, TypeVar, cast
+from typing import Annotated, Any, ParamSpec, TypeVar
 
 from mcp.server import MCPServer
 from mcp.server.elicitation import AcceptedElicitation
@@ -34,14 +33,16 @@ from telic.studies.errors import GateRefused
 from telic.studies.offline import offline
 from telic.studies.study import Study as OpenStudy
 
-Task = Annotated[str | None, Field(description="Task; the active one if left out.")]
-Study = Annotated[str | None, Field(description="Study; the active one if left out.")]
-Because = Annotated[str, Field(description="Why; kept in the ledger.")]
+Task = Annotated[str | None, Field(description="Task; default: the active one.")]
+Study = Annotated[str | None, Field(description="Study; default: the active one.")]
+Because = Annotated[str, Field(description="Reason, kept on record.")]
 _NOT_IN_A_NAME = re.compile(r"[^A-Za-z0-9._-]+")
 _LONGEST_NAME = 64
 _LETTERS = "abcdefghjkmnpqrstuvwxyz"
 _CODE_LENGTH = 4
 _MOST_SHOWN = 12_000
+Given = ParamSpec("Given")
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)
@@ -49,24 +50,18 @@ class Workplace:
     """The repository and the runs that a server was started for."""
 
     root: Path
-    """the repository; nothing outside it is read or written, but the runs"""
+    """the repository; nothing outside it is read or written, except the runs"""
     runs_dir: Path
-    """folder of sessions and searches"""
     allow_launch: bool = False
     secret: bytes = field(default_factory=lambda: secrets.token_bytes(32), repr=False)
-    """of this server alone; the codes that people type come from it"""
-
-    @property
-    def name(self) -> str:
-        """What tells this server from another of the same repository."""
-        return sha256(self.secret).hexdigest()[:8]
+    """of this server; the codes that people type are derived from it"""
 
     def open_study(self, task: str | None = None, study: str | None = None) -> OpenStudy:
         """Return the active study, or the named one."""
         return OpenStudy.find(self.root, task, study)
 
     def inside(self, path: str) -> Path:
-        """Return a file of the repository; raises UsageError when it leads out or is not there."""
+        """Return a file of the repository; raises UsageError when it leads out or is missing."""
         root = self.root.resolve()
         found = (root / path).resolve()
         if not found.is_relative_to(root):
@@ -79,83 +74,70 @@ class Workplace:
         return found
 
 
+Server = MCPServer[Workplace]
 Call = Context[Workplace, Any]
-"""one call of a tool: who calls, and the workplace"""
+"""one call of a tool: its client, and the workplace"""
 
 
 def workplace(call: Call) -> Workplace:
-    """Return what this server works on."""
+    """Return the workplace of a server."""
     return call.request_context.lifespan_context
 
 
-def study_of(call: Call, task: str | None, study: str | None) -> OpenStudy:
-    """Return the study that a call names."""
-    return workplace(call).open_study(task, study)
-
-
 def caller(call: Call) -> StudyActor:
-    """Return who calls: always an agent, for no tool argument can prove a person."""
+    """Return the caller: always an agent, because no tool argument can prove a person."""
     params = call.session.client_params
     given = params.client_info.name if params is not None else ""
     name = _NOT_IN_A_NAME.sub("-", given).strip("-")[:_LONGEST_NAME]
     return StudyActor(kind="agent", name=name or "mcp")
 
 
-Given = ParamSpec("Given")
-Result = TypeVar("Result")
-Server = MCPServer[Workplace]
+def _hints(*, reads: bool = False, starts: bool = False, repeats: bool = True) -> ToolAnnotations:
+    return ToolAnnotations(
+        read_only_hint=reads,
+        destructive_hint=starts,
+        idempotent_hint=repeats,
+        open_world_hint=starts,
+    )
 
-READS = ToolAnnotations(
-    read_only_hint=True, destructive_hint=False, idempotent_hint=True, open_world_hint=False
-)
-"""looks, and changes nothing"""
-RECORDS = ToolAnnotations(
-    read_only_hint=False, destructive_hint=False, idempotent_hint=True, open_world_hint=False
-)
-"""adds to the files of the study; the same call again adds nothing more"""
-ADDS = ToolAnnotations(
-    read_only_hint=False, destructive_hint=False, idempotent_hint=False, open_world_hint=False
-)
-"""adds to the files of the study each time"""
-STARTS = ToolAnnotations(
-    read_only_hint=False, destructive_hint=True, idempotent_hint=False, open_world_hint=True
-)
+
+READS = _hints(reads=True)
+RECORDS = _hints()
+"""adds to files; the same call again adds nothing more"""
+ADDS = _hints(repeats=False)
+"""adds to files each time"""
+STARTS = _hints(starts=True, repeats=False)
 """starts or ends a process"""
 
 
 def add_tool(server: Server, function: Callable[..., object], hints: ToolAnnotations) -> None:
     """Add a function as a tool; only one that STARTS may start a process or open a connection."""
-    made = readable(function) if hints is STARTS else guarded(function)
+    made = _readable(function) if hints is STARTS else guarded(function)
     server.add_tool(made, annotations=hints, structured_output=True)
 
 
 def guarded(function: Callable[Given, Result]) -> Callable[Given, Result]:
-    """Run a tool or a resolver so that it starts nothing, and turn its errors into text."""
+    """Run a function so that it cannot start anything, and turn its errors into text."""
 
     @wraps(function)
     def offline_call(*args: Given.args, **kwargs: Given.kwargs) -> Result:
         with offline(function.__name__.strip("_").replace("_", " ")):
             return function(*args, **kwargs)
 
-    return readable(offline_call)
+    return _readable(offline_call)
 
 
-def readable(function: Callable[Given, Result]) -> Callable[Given, Result]:
-    """Turn errors that a caller can act on into text; bugs of ours stay on the server's side."""
+def _readable(function: Callable[Given, Result]) -> Callable[Given, Result]:
+    """Turn errors that a caller can act on into text; bugs stay on the server's side."""
 
     @wraps(function)
     def call(*args: Given.args, **kwargs: Given.kwargs) -> Result:
         try:
             return function(*args, **kwargs)
         except TelicError as error:
-            raise ToolError(paragraph(error)) from None
+            raise ToolError(str(error)) from None
 
     return call
-
-
-def paragraph(error: TelicError) -> str:
-    """Return what went wrong and what to do."""
-    return f"{error.message} {error.hint}" if error.hint else error.message
 
 
 # ---------------------------------------------------------------------------- asking a person
@@ -168,12 +150,14 @@ class Typed(BaseModel):
 
 
 class NoForm(BaseModel):
-    """The client cannot show a form."""
+    """No form is shown: nothing to ask, or the client cannot show one."""
 
 
 def ask(call: Call, question: Question) -> Elicit[Typed] | NoForm:
-    """Return the form for a question, or that none can be shown."""
-    if not can_show_forms(call):
+    """Return the form for a question, or NoForm when the client cannot show one."""
+    client = call.client_capabilities
+    declared = None if client is None else client.elicitation
+    if declared is None or (declared.form is None and declared.url is not None):
         return NoForm()
     text = question.text
     if len(text) > _MOST_SHOWN:
@@ -181,22 +165,15 @@ def ask(call: Call, question: Question) -> Elicit[Typed] | NoForm:
     return Elicit(f"{text}\n\nType {_code(call, question)} to agree.", Typed)
 
 
-def can_show_forms(call: Call) -> bool:
-    """Say whether the client declared that it shows forms to a person."""
-    client = call.client_capabilities
-    declared = None if client is None else client.elicitation
-    return bool(declared is not None and (declared.form is not None or declared.url is None))
-
-
 def consent_to(call: Call, question: Question, answer: object) -> Consent | None:
-    """Return the person's yes; None where nobody could be asked.
+    """Return the person's consent; None when no form could be shown.
 
     Raises GateRefused E_NOT_CONFIRMED when the person refused, closed the form, or typed something
     else.
     """
-    typed: object = None
-    if isinstance(answer, AcceptedElicitation):
-        typed = cast("AcceptedElicitation[Any]", answer).data
+    typed: object = getattr(answer, "data", None)
+    if not isinstance(answer, AcceptedElicitation):
+        typed = None
     if isinstance(typed, NoForm):
         return None
     if not isinstance(typed, Typed):
@@ -207,14 +184,9 @@ def consent_to(call: Call, question: Question, answer: object) -> Consent | None
     return Consent(by=user_name(), method="elicitation", at=utc_now())
 
 
-def terminal_command(question: Question) -> str:
-    """Return the command that asks the same in a terminal."""
-    return shlex.join(question.command)
-
-
 def _code(call: Call, question: Question) -> str:
     """Return the letters for a question: the same each time it is asked, unknown beforehand."""
-    # What was shown and what it hashes to: a changed text has another code.
+    # The text and its hashes: a changed text has another code.
     shown = "\n".join([question.text, *map(str, question.seen.values())])
     digest = hmac.digest(workplace(call).secret, shown.encode(), sha256)
     return "".join(_LETTERS[byte % len(_LETTERS)] for byte in digest[:_CODE_LENGTH])
