@@ -1,12 +1,17 @@
-"""Draft adapter.yaml from cheap facts of a repository; whatever is not clear stays unknown.
+"""Draft adapter.yaml from cheap facts of a repository; unclear fields stay unknown.
 
-Every value that is filled in cites the line it comes from. A draft is a start for a person or a
-coding agent: `telic study adapter` checks it, and a smoke run proves it.
+Every value cites the line it comes from. A draft is a start for a person or a coding agent:
+`telic study adapter` checks it, and a smoke run proves it. Nothing is imported or run. Links, pipes
+and binary files are never opened, and files, bytes and lines are limited, so that reading ends
+within seconds on any tree.
 """
 
 from __future__ import annotations
 
+import os
 import re
+import shlex
+import stat
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple, cast
@@ -34,13 +39,25 @@ from telic.studies.documents.adapter import (
 )
 from telic.studies.documents.base import put_at, rewrite_yaml, value_at, yaml_text
 from telic.studies.folder import StudyFolder
-from telic.studies.source_facts import MAIN, DocumentedCommand, ScriptOptions, SourceTree
 
-_MOST_SCRIPTS = 400
-_MOST_SHOWN = 5
-
-# ---------------------------------------------------------------------------- words
-
+_MOST_FILES, _MOST_DEPTH, _MOST_SCRIPTS = 20_000, 8, 400
+_MOST_BYTES, _MOST_TOTAL = 150_000, 6_000_000
+_LONGEST_LINE, _MOST_PAGES, _MOST_REACHED, _MOST_SHOWN = 1_000, 20, 60, 5
+_SKIPPED = frozenset(
+    {
+        *("node_modules", "site-packages", "__pycache__", "third_party", "vendor", "vendored"),
+        *("build", "dist", "venv", "env", "wandb", "mlruns"),
+    }
+)
+_PAGE = re.compile(r"(?:.*/)?(?:readme[^/]*|makefile)|docs?/[^/]+\.(?:md|rst)", re.IGNORECASE)
+_PROMPT = re.compile(r"^(?:[$>]\s+)?(?:[A-Z_][A-Z0-9_]*=\S*\s+)*(?:(?:uv|poetry|pdm) run\s+)?")
+_PYTHONS = re.compile(r"python[\d.]*|torchrun|accelerate")
+_CONSOLE = re.compile(r"(?m)^[ \t\"']*([\w.-]+)[\"']?\s*=\s*[\"']?([\w.]+):\w+")
+_IMPORT = re.compile(r"(?m)^[ \t]*(?:from[ \t]+([.\w]+)[ \t]+)?import[ \t]+(\([^)]*\)|[^\n#]+)")
+_MAIN = re.compile(r"(?m)^if\s+__name__\s*==")
+_ARGUMENT = re.compile(r"(?:add_argument|[.@](?:option|argument)|\bOption)\(([^)]*)")
+_FLAG = re.compile(r"[\"'](--[A-Za-z][\w.-]*)[\"']")
+_FIELD = re.compile(r"(?m)^[ \t]+(\w+)[ \t]*:[^=\n]+=")
 _TRAINS = re.compile(r"(?:^|[_-])(?:pre)?train(?:er|ing)?(?:[_-]|$)|^learn$|^fit$", re.IGNORECASE)
 _EVALUATES = re.compile(r"(?:^|[_-])(?:eval\w*|play|enjoy|rollout)(?:[_-]|$)", re.IGNORECASE)
 _LEARNS = re.compile(r"\.(?:learn|fit|backward|apply_gradients)\(|\boptim\w*\.step\(")
@@ -58,7 +75,7 @@ _ROLES = {
         r"(?:checkpoint|ckpt|policy|model|weights)(?:[-_](?:path|file))?|load[-_](?:path|checkpoint)"
     ),
 }
-_PLACEHOLDER = re.compile(
+_STAND_IN = re.compile(
     r"(?:^|=|/)(?:x{2,}|<.*>|\[.*\]|\.{3}|…|\*+|your\w*|path/to.*|\$\{?\w+\}?)(?:/|$)",
     re.IGNORECASE,
 )
@@ -72,14 +89,8 @@ _HARDWARE = re.compile(
     r"unitree_\w*|rospy|rclpy|dynamixel_sdk|pylibfranka|frankx?|panda_py|rtde_\w+|ur_rtde|lcm|odrive"
     r"|serial|can|pymodbus|robomaster|interbotix_\w*|xarm|kortex_api|bosdyn|djitellopy|pyrealsense2"
 )
-_TRACKERS = {
-    "wandb": {"WANDB_MODE": "disabled"},
-    "mlflow": {},
-    "neptune": {"NEPTUNE_MODE": "offline"},
-    "comet_ml": {"COMET_MODE": "disabled"},
-    "clearml": {"CLEARML_OFFLINE_MODE": "1"},
-}
-_TENSORBOARD = re.compile(r"(?:.*\.)?tensorboard(?:X|\.SummaryWriter)?|rsl_rl.*|rl_games.*|skrl.*")
+_TRACKERS = ("wandb", "mlflow", "neptune", "comet_ml", "clearml")
+_TENSORBOARD = r"(?:.*\.)?tensorboard(?:X|\.SummaryWriter)?|rsl_rl.*|rl_games.*|skrl.*"
 _STARTS = r"\b(?:system|run|call|check_call|Popen)\([^)\n]*"
 _HAZARDS = (
     (
@@ -98,27 +109,21 @@ _CHECKPOINT = re.compile(
     r"[^/]*\.(?:pt|pth|ckpt|safetensors|onnx)|(?:policy|checkpoint|model|agent)[^/]*\.(?:json|npz|pkl|zip)"
 )
 _PARTS = {
-    "reward": re.compile(r"reward"),
-    "termination": re.compile(r"terminat"),
-    "curriculum": re.compile(r"curricul"),
-    "randomization": re.compile(r"domain_rand|randomiz|randomis"),
-    "policy": re.compile(r"^(?:policy|policies|actor_critic|networks?)"),
-    "evaluator": re.compile(r"^eval"),
+    "reward": r"reward",
+    "termination": r"terminat",
+    "curriculum": r"curricul",
+    "randomization": r"domain_rand|randomiz|randomis",
+    "policy": r"^(?:policy|policies|actor_critic|networks?)",
+    "evaluator": r"^eval",
 }
 _SYSTEMS: dict[str, tuple[ConfigSystem, OverrideStyle | None]] = {
     "hydra": ("hydra", "k=v"),
     "tyro": ("tyro", "--k v"),
-    "gin": ("gin", None),
     "argparse": ("argparse", "--k v"),
     "absl": ("custom", "--k=v"),
     "click": ("custom", "--k v"),
-    "typer": ("custom", "--k v"),
     "fire": ("custom", "--k=v"),
-    "sacred": ("custom", "k=v"),
 }
-
-
-# ---------------------------------------------------------------------------- result
 
 
 class OpenQuestion(Record):
@@ -134,47 +139,210 @@ class AdapterDraft(Record):
 
     adapter: Adapter
     questions: tuple[OpenQuestion, ...]
-    files: int
-    """files in the repository, up to the limit"""
 
 
 def draft_adapter(root: Path) -> AdapterDraft:
-    """Return a draft for a repository: reads a bounded part of it, whatever it holds."""
-    return _Draft(SourceTree(root)).result()
+    """Return a draft for a repository."""
+    return _Draft(_SourceTree(root)).result()
 
 
 def write_draft(folder: StudyFolder) -> AdapterDraft:
     """Write adapter.yaml from a new draft; confirmed fields and comments of a present file stay."""
     draft = draft_adapter(folder.root)
     if folder.adapter.exists():
-        kept = _keep_confirmed(draft.adapter, folder.read_adapter())
+        data, present = draft.adapter.as_data(), folder.read_adapter()
+        old = present.as_data()
+        for field, provenance in present.provenance.items():
+            if provenance.status == "confirmed":
+                put_at(data, field, value_at(old, field))
+                data["provenance"][field] = old["provenance"][field]
+        kept = Adapter.parse(data, "adapter")
         rewrite_yaml(folder.adapter, kept)
         return draft.model_copy(update={"adapter": kept})
-    write_text(folder.adapter, _commented(draft.adapter))
+    text = yaml_text(draft.adapter.as_data())
+    for name, field in Adapter.model_fields.items():
+        if field.description:
+            text = re.sub(rf"(?m)^{name}:", f"# {field.description}\n{name}:", text)
+    title = "# How this repository trains, evaluates and logs. Check it: telic study adapter\n"
+    write_text(folder.adapter, title + text)
     return draft
 
 
-def _commented(adapter: Adapter) -> str:
-    """Return the draft as YAML with the description of each section above it."""
-    text = yaml_text(adapter.as_data())
-    for name, field in Adapter.model_fields.items():
-        if field.description:
-            text = re.sub(rf"^{name}:", f"# {field.description}\n{name}:", text, flags=re.MULTILINE)
-    return (
-        f"# How this repository trains, evaluates and logs. Check it: telic study adapter\n{text}"
-    )
+def stand_ins(words: Sequence[str]) -> list[str]:
+    """Return the words of a command that stand for a value: <path>, --task=xxx, $HOME, ENV_ID."""
+    return [word for word in words if _STAND_IN.search(word) or _CAPITALS.search(word)]
 
 
-def _keep_confirmed(drafted: Adapter, present: Adapter) -> Adapter:
-    data, old = drafted.as_data(), present.as_data()
-    for field, provenance in present.provenance.items():
-        if provenance.status == "confirmed":
-            put_at(data, field, value_at(old, field))
-            data["provenance"][field] = old["provenance"][field]
-    return Adapter.parse(data, "adapter")
+# ---------------------------------------------------------------------------- the repository
 
 
-# ---------------------------------------------------------------------------- scripts
+class _SourceTree:
+    """The files of a repository; texts are read on demand, within the limits."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.paths = tuple(_listed(root))
+        self.scripts = [x for x in self.paths if x.endswith(".py") and not _NOT_SCRIPTS.search(x)]
+        self._left = _MOST_TOTAL
+        self._texts = dict.fromkeys(self.paths, cast("str | None", None))
+        self._imports: dict[str, dict[str, str]] = {}
+
+    def text(self, path: str) -> str:
+        """Return the text of a file; empty if it is missing, binary, too large or not a file."""
+        known = self._texts.get(path, "")
+        if known is not None:
+            return known
+        self._texts[path] = ""
+        try:
+            found = (self.root / path).lstat()
+            if not stat.S_ISREG(found.st_mode) or found.st_size > min(_MOST_BYTES, self._left):
+                return ""
+            content = (self.root / path).read_bytes()
+        except OSError:
+            return ""
+        self._left -= len(content)
+        if b"\0" not in content:
+            lines = content.decode("utf-8", errors="replace").split("\n")
+            text = "\n".join(line if len(line) <= _LONGEST_LINE else "" for line in lines)
+            self._texts[path] = text
+        return self._texts[path] or ""
+
+    def find(
+        self, path: str, pattern: str | re.Pattern[str]
+    ) -> Iterator[tuple[re.Match[str], str]]:
+        """Yield the matches of a pattern in a file, each with its place (path:line)."""
+        text = self.text(path)
+        for match in re.finditer(pattern, text):
+            yield match, f"{path}:{text.count(chr(10), 0, match.start()) + 1}"
+
+    def imports(self, path: str) -> dict[str, str]:
+        """Return the modules and names that a file imports, dotted, with their places."""
+        if path not in self._imports:
+            found: dict[str, str] = {}
+            for match, place in self.find(path, _IMPORT):
+                base, names = match[1] or "", match[2].strip("() ")
+                joint = "." if base.strip(".") else ""
+                found |= {base: place} if joint else {}
+                for name in names.split(","):
+                    found |= {f"{base}{joint}{name.split()[0]}": place} if name.split() else {}
+            self._imports[path] = found
+        return self._imports[path]
+
+    def imported(self, reach: Iterable[str], pattern: str) -> str | None:
+        """Return where one of some files imports a module whose name matches."""
+        names = (item for path in reach for item in self.imports(path).items())
+        return next((place for name, place in names if re.fullmatch(pattern, name)), None)
+
+    def reachable(self, path: str) -> list[str]:
+        """Return a script and the files of the repository that it imports, nearest first."""
+        found = [path]
+        for near in found:  # grows meanwhile
+            for name in self.imports(near):
+                module = self.module(name, near)
+                if module is not None and module not in found and len(found) < _MOST_REACHED:
+                    found.append(module)
+        return found
+
+    def module(self, name: str, importer: str = "") -> str | None:
+        """Return the file of a module; None if it is not part of the repository."""
+        base = name.lstrip(".").replace(".", "/")
+        folders = ["", "src", *(str(parent) for parent in PurePosixPath(importer).parents)]
+        for folder in reversed(folders) if name.startswith(".") else folders:
+            for end in (".py", "/__init__.py", "/__main__.py"):
+                place = str(PurePosixPath(folder, base + end))
+                if place in self._texts:
+                    return place
+        return None
+
+    def options(self, reach: Sequence[str]) -> tuple[dict[str, str], set[str]]:
+        """Return the options of a script with their places, and those that are required.
+
+        Positional arguments have no dashes, keys of a Hydra configuration end with "=".
+        """
+        flags, required = dict[str, str](), set[str]()
+        for path in (x for x in reach if x == reach[0] or not _MAIN.search(self.text(x))):
+            for match, place in self.find(path, _ARGUMENT):
+                names = re.findall(r"[\"']([^\"'\n]+)[\"']", match[1].split("=")[0])
+                flag = next((n for n in names if n.startswith("--")), names[0] if names else None)
+                if flag is None:
+                    continue
+                flags.setdefault(flag, place)
+                is_optional = flag.startswith("-") or re.search(r"nargs=[\"'][?*]", match[1])
+                if re.search(r"required\s*=\s*True", match[1]) or not is_optional:
+                    required.add(flag)
+            for match, place in self.find(path, _FLAG):  # lists that a helper hands to a parser
+                flags.setdefault(match[1], place)
+            if "tyro" in self.imports(path):
+                for match, place in self.find(path, _FIELD):
+                    flags.setdefault(f"--{match[1].replace('_', '-')}", place)
+        if self.imported(reach, r"hydra(?:\..*)?"):
+            for path in (x for x in self.paths if re.search(r"^(?:conf|cfg)\w*/[^/]+\.yaml$", x)):
+                for match, place in self.find(path, r"(?m)^(\w+):"):
+                    flags.setdefault(f"{match[1]}=", place)
+        return flags, required
+
+    def console_scripts(self) -> dict[str, tuple[str, str]]:
+        """Return installed commands: name to module and place."""
+        return {
+            match[1]: (match[2], place)
+            for path in ("pyproject.toml", "setup.cfg", "setup.py")
+            for match, place in self.find(path, _CONSOLE)
+        }
+
+    def documented(self) -> Iterator[tuple[str, tuple[str, ...], str]]:
+        """Yield usable commands of README, pages and Makefiles: script, words and place."""
+        installed = self.console_scripts()
+        pages = sorted(filter(_PAGE.fullmatch, self.paths), key=lambda x: (x.count("/"), x))
+        for page in pages[:_MOST_PAGES]:
+            held = ""
+            for number, line in enumerate(self.text(page).split("\n"), start=1):
+                text, held = held + line.strip(), ""
+                if text.endswith("\\") and len(text) < _LONGEST_LINE:
+                    held = text[:-1]
+                    continue
+                for part in re.findall(r"`([^`]+)`", text) or [text]:
+                    try:
+                        words = shlex.split(_PROMPT.sub("", part.strip()), comments=True)
+                    except ValueError:
+                        continue
+                    target = self._target(words, installed)
+                    if target is not None and _is_usable(words):
+                        yield target, tuple(words), f"{page}:{number}"
+
+    def _target(self, words: list[str], installed: dict[str, tuple[str, str]]) -> str | None:
+        """Return the Python file that a command starts; None if the repository has none."""
+        if words and words[0] in installed:
+            return self.module(installed[words[0]][0])
+        if len(words) < 2 or not _PYTHONS.fullmatch(words[0]):
+            return None
+        for place, word in enumerate(words[:-1]):
+            if word == "-m" and not words[place + 1].startswith("-"):
+                return self.module(words[place + 1])
+        script = next((os.path.normpath(word) for word in words if word.endswith(".py")), "")
+        return script if script in self._texts else None
+
+
+def _listed(root: Path) -> Iterator[str]:
+    count = 0
+    for folder, folders, files in os.walk(root, followlinks=False, onerror=lambda _: None):
+        inside = Path(folder).relative_to(root)
+        is_deep = len(inside.parts) >= _MOST_DEPTH
+        kept = (name for name in folders if not name.startswith(".") and name not in _SKIPPED)
+        folders[:] = [] if is_deep else sorted(kept)
+        for name in sorted(files):
+            count += 1
+            if count > _MOST_FILES:
+                return
+            yield (inside / name).as_posix()
+
+
+def _is_usable(words: Sequence[str]) -> bool:
+    """Return whether a documented command can run as it is: no stand-ins, uploads or shell."""
+    is_refused = any(_UPLOADS.search(word) or word in _OPERATORS or "{" in word for word in words)
+    return not is_refused and not stand_ins(words)
+
+
+# ---------------------------------------------------------------------------- the draft
 
 
 class _Script(NamedTuple):
@@ -183,37 +351,34 @@ class _Script(NamedTuple):
     words: tuple[str, ...]
     path: str
     place: str
+    is_documented: bool
     score: int
-
-    @property
-    def line(self) -> str:
-        return " ".join(self.words)
-
-
-def _option_of(options: ScriptOptions, role: str) -> tuple[str, str] | None:
-    """Return the one option of a role with its place; None if there are none or several."""
-    fits = {
-        flag: place
-        for flag, place in options.flags.items()
-        if _ROLES[role].fullmatch(flag.lstrip("-").rstrip("="))
-    }
-    return next(iter(fits.items())) if len(fits) == 1 else None
 
 
 class _Draft:
     """One draft: fields are added with the places they come from."""
 
-    def __init__(self, tree: SourceTree) -> None:
+    def __init__(self, tree: _SourceTree) -> None:
         self.tree = tree
         self.evidence: dict[str, list[str]] = {}
         self.questions: list[OpenQuestion] = []
-        self.excluded = dict(_hardware(tree))
+        drivers: dict[str, str] = {}
+        for path in tree.scripts[:_MOST_SCRIPTS]:
+            for name, place in tree.imports(path).items():
+                if _HARDWARE.fullmatch(name.partition(".")[0]) and tree.module(name) is None:
+                    drivers.setdefault(path, place)
+        self.drives_hardware: dict[str, str] = {}
+        for path in tree.scripts[:_MOST_SCRIPTS] if drivers else ():
+            near = next((near for near in tree.reachable(path) if near in drivers), None)
+            if near is not None:
+                self.drives_hardware[path] = drivers[near]
 
     def result(self) -> AdapterDraft:
         train = self._choose("commands.train", _TRAINS)
         evaluate = self._choose("commands.eval", _EVALUATES)
         reach = [] if train is None else self.tree.reachable(train.path)
-        options = self.tree.options(reach) if reach else ScriptOptions({}, frozenset())
+        flags = self.tree.options(reach)[0] if reach else {}
+        seed = _option_of(flags, "seed")
         adapter = Adapter(
             commands=Commands(
                 train=self._command("commands.train", train, ("seed", "steps", "run_dir")),
@@ -222,14 +387,16 @@ class _Draft:
                 resume=None,
             ),
             config=self._config(reach),
-            logging=Logging(sources=tuple(self._logs(reach, options))),
+            logging=Logging(sources=tuple(self._logs(reach, flags))),
             metrics=MetricMap(),
             files=self._files(),
             launcher=LauncherSpec(),
-            seeds=self._seeds(options),
+            seeds=Seeds(flag=seed[0], controllable=True) if seed else Seeds(),
             outputs=RepositoryOutputs(checkpoint_glob=self._checkpoints(reach)),
             hazards=tuple(self._hazards(reach)),
         )
+        if seed:
+            self._cite("seeds", seed[1])
         provenance = {
             field: Provenance(
                 status="inferred" if self.evidence.get(field) else "unknown",
@@ -237,10 +404,10 @@ class _Draft:
             )
             for field in FIELDS
         }
-        adapter = adapter.model_copy(update={"provenance": provenance})
         self._ask_about(adapter)
         return AdapterDraft(
-            adapter=adapter, questions=tuple(self.questions), files=len(self.tree.paths)
+            adapter=adapter.model_copy(update={"provenance": provenance}),
+            questions=tuple(self.questions),
         )
 
     def _cite(self, field: str, *places: str) -> None:
@@ -250,89 +417,102 @@ class _Draft:
         shown = tuple(dict.fromkeys(candidates))[:_MOST_SHOWN]
         self.questions.append(OpenQuestion(field=field, why=why, candidates=shown))
 
-    # ------------------------------------------------------------------ commands
-
     def _choose(self, field: str, name: re.Pattern[str]) -> _Script | None:
         """Return the script that clearly plays a role; ask where there is none or several."""
-        scripts = sorted(_scripts(self.tree, name), key=lambda script: -script.score)
-        unsafe = [script for script in scripts if script.path in self.excluded]
-        scripts = [script for script in scripts if script.path not in self.excluded]
-        for script in unsafe[:1]:
-            self._ask(field, f"{script.path} drives hardware ({self.excluded[script.path]})")
+        scripts = sorted(self._scripts(name), key=lambda script: -script.score)
+        unsafe = [script for script in scripts if script.path in self.drives_hardware]
+        scripts = [script for script in scripts if script not in unsafe]
+        for path in [script.path for script in unsafe][:1]:
+            self._ask(field, f"{path} drives hardware ({self.drives_hardware[path]})")
         best = [script for script in scripts if script.score == scripts[0].score]
         if len({script.path for script in best}) > 1:
-            self._ask(field, "several commands are equally likely", (s.line for s in best))
+            lines = (" ".join(script.words) for script in best)
+            self._ask(field, "several commands are equally likely", lines)
             return None
         if not best and not unsafe:
-            self._ask(field, "no command was found", _notebooks(self.tree))
+            self._ask(field, "no command was found")
         return best[0] if best else None
+
+    def _scripts(self, name: re.Pattern[str]) -> Iterator[_Script]:
+        """Yield what may play a role, with a score: documented, installed, named so, learns."""
+        tree, other = self.tree, _EVALUATES if name is _TRAINS else _TRAINS
+        commands: dict[str, tuple[tuple[str, ...], str]] = {}
+        for target, words, place in tree.documented():
+            commands.setdefault(target, (words, place))
+        installed = {
+            tree.module(module): (word, place)
+            for word, (module, place) in tree.console_scripts().items()
+        }
+
+        def has_role(path: str, role: re.Pattern[str]) -> bool:
+            names = (PurePosixPath(path).stem, installed.get(path, ("", ""))[0])
+            return any(map(role.search, names))
+
+        paths = sorted(tree.scripts, key=lambda x: (not has_role(x, name), x.count("/"), x))
+        for path in paths[:_MOST_SCRIPTS]:
+            main = next((place for _, place in tree.find(path, _MAIN)), None)
+            if main is None and path not in commands and path not in installed:
+                continue
+            reach = tree.reachable(path) if path in commands else [path]
+            learns = name is _TRAINS and any(_LEARNS.search(tree.text(each)) for each in reach)
+            if has_role(path, other) or not (has_role(path, name) or learns):
+                continue
+            score = 4 * (path in commands) + 2 * has_role(path, name) + learns
+            words, place = ("python", path), main or f"{path}:1"
+            if path in installed:
+                words, place, score = (installed[path][0],), installed[path][1], score + 2
+            words, place = commands.get(path, (words, place))
+            score = 4 * score - min(path.count("/"), 3)
+            yield _Script(words, path, place, path in commands, score)
 
     def _command(
         self, field: str, script: _Script | None, roles: Sequence[str]
     ) -> CommandSpec | None:
         if script is None:
             return None
-        options = self.tree.options(self.tree.reachable(script.path))
+        flags, required = self.tree.options(self.tree.reachable(script.path))
         words, places = list(script.words), [script.place]
         given = {word.partition("=")[0] for word in words}
         for role in roles:
-            found = _option_of(options, role)
+            found = _option_of(flags, role)
             if found is not None:
                 _place(words, found[0], role)
                 given.add(found[0])
                 places.append(found[1])
-        missing = sorted(options.required - given)
-        positional = [name for name in missing if not name.startswith("-")]
-        if positional and _free_words(script.words):  # a documented command gives them
+        missing = sorted(required - given)
+        if script.is_documented:  # with its positional arguments
             missing = [name for name in missing if name.startswith("-")]
         if missing:
             why = f"{script.path} requires {', '.join(missing)}, and no documented command sets it"
-            self._ask(field, why, (script.line,))
+            self._ask(field, why, (" ".join(script.words),))
             return None
         self._cite(field, *places)
         return CommandSpec(argv=(*words, *(("{overrides}",) if field == "commands.train" else ())))
 
-    # ------------------------------------------------------------------ settings and results
-
     def _config(self, reach: Sequence[str]) -> ConfigSpec:
         for package, (system, style) in _SYSTEMS.items():
-            place = _imported(self.tree, reach, re.compile(rf"{package}(?:\..*)?"))
+            place = self.tree.imported(reach, rf"{package}(?:\..*)?")
             if place is not None:
                 self._cite("config", place)
-                roots = self._config_files() if system in ("hydra", "gin") else ()
+                files = [x for x in self.tree.paths if re.search(r"(?:conf|cfg).*\.ya?ml$", x)]
+                folders = sorted({str(PurePosixPath(path).parent) for path in files})
+                roots = tuple(folders[:_MOST_SHOWN]) if system == "hydra" else ()
                 return ConfigSpec(system=system, detail=package, override_style=style, roots=roots)
         return ConfigSpec(system=None, override_style=None)
 
-    def _config_files(self) -> tuple[str, ...]:
-        files = [path for path in self.tree.paths if path.endswith((".yaml", ".yml", ".gin"))]
-        folders = {
-            str(PurePosixPath(path).parent) for path in files if "conf" in path or "cfg" in path
-        }
-        return tuple(sorted(folders, key=lambda name: (name.count("/"), name))[:_MOST_SHOWN])
-
-    def _seeds(self, options: ScriptOptions) -> Seeds:
-        found = _option_of(options, "seed")
-        if found is None:
-            return Seeds()
-        self._cite("seeds", found[1])
-        return Seeds(flag=found[0], controllable=True)
-
-    def _logs(self, reach: Sequence[str], options: ScriptOptions) -> Iterator[LogSource]:
-        switch = next(
-            (f for f in options.flags if re.fullmatch(r"--(?:use[-_])?(?:track|wandb)", f)), None
-        )
-        for package, offline in _TRACKERS.items():
-            place = _imported(self.tree, reach, re.compile(rf"{package}(?:\..*)?"))
-            if place is not None:
+    def _logs(self, reach: Sequence[str], flags: Iterable[str]) -> Iterator[LogSource]:
+        names = ("--track", "--wandb", "--use-wandb", "--use_wandb")
+        switch = next((flag for flag in flags if flag in names), None)
+        for package in _TRACKERS:
+            if place := self.tree.imported(reach, rf"{package}(?:\..*)?"):
                 self._cite("logging", place)
                 yield LogSource(
                     kind="wandb" if package == "wandb" else "custom",
                     default=switch is None,
                     switch=switch,
-                    offline_env=offline,
                     network=True,
                 )
-        if place := _imported(self.tree, reach, _TENSORBOARD):
+        if place := self.tree.imported(reach, _TENSORBOARD):
             self._cite("logging", place)
             yield LogSource(kind="tensorboard")
         for end, kind in ((".jsonl", "json"), (".csv", "csv")):
@@ -360,24 +540,17 @@ class _Draft:
     def _files(self) -> Files:
         sets: dict[str, FileSet] = {}
         for part, pattern in _PARTS.items():
-            paths = [
-                path
-                for path in self.tree.paths
-                if path.endswith(".py")
-                and pattern.search(PurePosixPath(path).stem.lower())
-                and not _NOT_SCRIPTS.search(path)
-            ]
+            stems = {path: PurePosixPath(path).stem.lower() for path in self.tree.scripts}
+            paths = [path for path, stem in stems.items() if re.search(pattern, stem)]
             self._cite(f"files.{part}", *(f"{path}:1" for path in paths[:_MOST_SHOWN]))
             sets[part] = FileSet(globs=tuple(paths[:50]))
         return Files(**sets)
 
-    # ------------------------------------------------------------------ risks and questions
-
     def _hazards(self, reach: Sequence[str]) -> Iterator[Hazard]:
-        for path, place in list(self.excluded.items())[:1]:
+        for path, place in list(self.drives_hardware.items())[:1]:
             yield Hazard(id="actuates_hardware", detail=f"{path} drives hardware", evidence=place)
         for package in _TRACKERS:
-            if place := _imported(self.tree, reach, re.compile(rf"{package}(?:\..*)?")):
+            if place := self.tree.imported(reach, rf"{package}(?:\..*)?"):
                 yield Hazard(id="network_by_default", detail=f"uses {package}", evidence=place)
         for name, pattern in _HAZARDS:
             for path in reach:
@@ -390,9 +563,9 @@ class _Draft:
             self._ask("commands.eval", "no option for {checkpoint} was found")
         if train is None:
             return
-        for name, field in (("{steps}", "commands.train"), ("{run_dir}", "commands.train")):
+        for name in ("{steps}", "{run_dir}"):
             if not any(name in word for word in train.argv):
-                self._ask(field, f"no single option for {name} was found")
+                self._ask("commands.train", f"no single option for {name} was found")
         if adapter.seeds.flag is None:
             self._ask("seeds", "no option for the seed was found")
         if not adapter.logging.sources:
@@ -400,113 +573,25 @@ class _Draft:
         self._ask("metrics", "which name in the log is the return, which is success?")
 
 
-def _scripts(tree: SourceTree, name: re.Pattern[str]) -> Iterator[_Script]:
-    """Yield what may play a role, with a score: documented, installed, named so, learns."""
-    other = _EVALUATES if name is _TRAINS else _TRAINS
-    documented: dict[str, DocumentedCommand] = {}
-    for command in tree.documented:
-        if command.target is not None and _is_usable(command.words):
-            documented.setdefault(command.target, command)
-    installed = {
-        tree.module(module): (word, place) for word, (module, place) in tree.console_scripts.items()
-    }
-    for path in _python_files(tree, name):
-        text, command = tree.text(path), documented.get(path)
-        word, installed_at = installed.get(path, ("", ""))
-        if not MAIN.search(text) and command is None and not word:
-            continue
-        is_named = _role_name(path, name) or bool(name.search(word))
-        is_other = _role_name(path, other) or bool(other.search(word))
-        reach = tree.reachable(path) if command is not None else [path]
-        learns = name is _TRAINS and any(_LEARNS.search(tree.text(each)) for each in reach)
-        if is_other or not (is_named or learns):
-            continue
-        score = 4 * (command is not None) + 2 * is_named + 2 * bool(word) + learns
-        main = next((place for _, place in tree.find(path, MAIN)), f"{path}:1")
-        words, place = ("python", path), main
-        if word:
-            words, place = (word,), installed_at
-        if command is not None:
-            words, place = command.words, command.place
-        yield _Script(words, path, place, 4 * score - min(path.count("/"), 3))
-
-
-def _python_files(tree: SourceTree, name: re.Pattern[str] | None = None) -> list[str]:
-    """Return the files that may be scripts, those with a name of the role first, up to a limit."""
-    paths = [path for path in tree.paths if path.endswith(".py") and not _NOT_SCRIPTS.search(path)]
-    if name is not None:
-        paths.sort(key=lambda path: (not _role_name(path, name), path.count("/"), path))
-    return paths[:_MOST_SCRIPTS]
-
-
-def _role_name(path: str, name: re.Pattern[str]) -> bool:
-    return bool(name.search(PurePosixPath(path).stem))
-
-
-def stand_ins(words: Sequence[str]) -> list[str]:
-    """Return the words of a command that stand for a value: <path>, --task=xxx, $HOME, ENV_ID."""
-    return [word for word in words if _PLACEHOLDER.search(word) or _CAPITALS.search(word)]
-
-
-def _is_usable(words: Sequence[str]) -> bool:
-    """Return whether a documented command can run as it is: no stand-ins, uploads or shell."""
-    is_refused = any(_UPLOADS.search(word) or word in _OPERATORS or "{" in word for word in words)
-    return not is_refused and not stand_ins(words)
+def _option_of(flags: dict[str, str], role: str) -> tuple[str, str] | None:
+    """Return the one option of a role with its place; None if there are none or several."""
+    fits = [
+        (flag, place)
+        for flag, place in flags.items()
+        if flag.strip("-=") != flag and _ROLES[role].fullmatch(flag.strip("-="))
+    ]
+    return fits[0] if len(fits) == 1 else None
 
 
 def _place(words: list[str], flag: str, role: str) -> None:
     """Put a placeholder where an option or argument is given, or add it."""
-    if not flag.startswith("-") and not flag.endswith("="):
-        free = _free_words(words)
-        if free:
-            words[free[0]] = f"{{{role}}}"
-        else:
-            words.append(f"{{{role}}}")
-        return
+    value = f"{{{role}}}"
     for index, word in enumerate(words):
         name, joint, _ = word.partition("=")
         if name == flag.rstrip("=") and joint:
-            words[index] = f"{name}={{{role}}}"
+            words[index] = f"{name}={value}"
             return
         if word == flag and index + 1 < len(words):
-            words[index + 1] = f"{{{role}}}"
+            words[index + 1] = value
             return
-    words.extend([f"{flag}{{{role}}}"] if flag.endswith("=") else [flag, f"{{{role}}}"])
-
-
-def _free_words(words: Sequence[str]) -> list[int]:
-    """Return where a command has positional arguments after the script."""
-    start = next((i for i, word in enumerate(words) if word.endswith(".py")), 0)
-    start = start or next((i + 1 for i, word in enumerate(words) if word == "-m"), 0)
-    rest = range(start + 1, len(words))
-    return [i for i in rest if not words[i].startswith("-") and not words[i - 1].startswith("--")]
-
-
-def _imported(tree: SourceTree, reach: Sequence[str], pattern: re.Pattern[str]) -> str | None:
-    return next(
-        (
-            place
-            for path in reach
-            for name, place in tree.imports(path).items()
-            if pattern.fullmatch(name)
-        ),
-        None,
-    )
-
-
-def _hardware(tree: SourceTree) -> Iterator[tuple[str, str]]:
-    """Yield files from which a driver of hardware is reached, with the place of its import."""
-    paths = _python_files(tree)
-    drivers: dict[str, str] = {}
-    for path in paths:
-        for name, place in tree.imports(path).items():
-            if _HARDWARE.fullmatch(name.partition(".")[0]) and tree.module(name) is None:
-                drivers.setdefault(path, place)
-    for path in paths if drivers else ():
-        driver = next((near for near in tree.reachable(path) if near in drivers), None)
-        if driver is not None:
-            yield path, drivers[driver]
-
-
-def _notebooks(tree: SourceTree) -> list[str]:
-    return [path for path in tree.paths if path.endswith(".ipynb")]
+    words.extend([f"{flag}{value}"] if flag.endswith("=") else [flag, value])

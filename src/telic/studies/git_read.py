@@ -5,7 +5,7 @@ leave the repository byte-identical, reach no network and run no code that the r
 (hooks, file-system monitors, external diff tools, text conversions).
 
 Unified diffs are read here, too: by hunk lengths, so that a removed line that looks like a file
-header is not taken for one; and both names of a rename count as touched.
+header is not read as one; and both names of a rename count as touched.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import os
 import re
 import subprocess
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
@@ -41,14 +41,10 @@ _NEVER = frozenset(
     {"-w", "--output", "--ext-diff", "--textconv", "--filters", "--apply", "-u", "--unsafe-paths"}
 )
 _SAFE_SETTINGS = (
-    "-c",
-    "core.fsmonitor=false",
-    "-c",
-    "core.hooksPath=/dev/null",
-    "-c",
-    "core.quotePath=false",
-    "-c",
-    "protocol.allow=never",
+    *("-c", "core.fsmonitor=false"),
+    *("-c", "core.hooksPath=/dev/null"),
+    *("-c", "core.quotePath=false"),
+    *("-c", "protocol.allow=never"),
 )
 _SAFE_ENVIRONMENT = {
     "GIT_OPTIONAL_LOCKS": "0",  # `status` would else rewrite the index
@@ -64,7 +60,7 @@ _PLAIN_MODES = ("100644", "100755")
 
 
 class Answer(NamedTuple):
-    """What git said."""
+    """The result of a git command."""
 
     code: int
     out: str
@@ -72,7 +68,7 @@ class Answer(NamedTuple):
 
     @property
     def is_yes(self) -> bool:
-        """Whether git ended well."""
+        """True for exit code 0."""
         return self.code == 0
 
 
@@ -116,10 +112,7 @@ def ask(root: Path, *words: str, index: Path | None = None) -> Answer:
             check=False,
         )
     except FileNotFoundError:
-        raise TelicError(
-            "git is not installed, and this repository is read through it.",
-            hint="Install git.",
-        ) from None
+        raise TelicError("git is not installed.", hint="Install git.") from None
     except subprocess.TimeoutExpired:
         raise TelicError(f"git {words[0]} did not end within {_TIMEOUT_S} s in {root}.") from None
     return Answer(done.returncode, done.stdout, done.stderr.strip())
@@ -140,24 +133,27 @@ def is_repository(root: Path) -> bool:
 
 
 def has_commit(root: Path, commit: str) -> bool:
-    """Return whether this clone holds the commit."""
+    """Return whether this clone has the commit."""
     return ask(root, "cat-file", "-e", f"{commit}^{{commit}}").is_yes
 
 
 def changed_paths(root: Path) -> tuple[str, ...]:
     """Return paths that differ from the checked-out commit, untracked ones included."""
-    answer = ask(root, "status", "--porcelain", "-z", "--untracked-files=all", "--no-renames")
-    if not answer.is_yes:
-        raise TelicError(f"git status failed in {root}: {answer.error}")
-    return tuple(entry[3:] for entry in answer.out.split("\0") if entry)
+    words = ("status", "--porcelain", "-z", "--untracked-files=all", "--no-renames")
+    return tuple(entry[3:] for entry in _entries(root, *words))
 
 
 def differing_paths(root: Path, one: str, other: str) -> tuple[str, ...]:
-    """Return paths that two commits do not have alike."""
-    answer = ask(root, "diff", "--no-ext-diff", "--name-only", "-z", "--no-renames", one, other)
+    """Return paths that differ between two commits."""
+    words = ("diff", "--no-ext-diff", "--name-only", "-z", "--no-renames", one, other)
+    return tuple(_entries(root, *words))
+
+
+def _entries(root: Path, *words: str) -> list[str]:
+    answer = ask(root, *words)
     if not answer.is_yes:
-        raise TelicError(f"git diff failed in {root}: {answer.error}")
-    return tuple(filter(None, answer.out.split("\0")))
+        raise TelicError(f"git {words[0]} failed in {root}: {answer.error}")
+    return list(filter(None, answer.out.split("\0")))
 
 
 def patched_paths(root: Path, patch: Path) -> tuple[str, ...]:
@@ -170,7 +166,7 @@ def why_patch_fails(root: Path, patch: Path, base_commit: str | None) -> str | N
     """Return why `patch` does not apply cleanly to `base_commit`, or None when it does.
 
     The check runs on a scratch index, so neither the working tree nor what is staged matters.
-    Without a commit (a folder that is not under git) the files as they lie are the base.
+    Without a commit (a folder that is not under git) the present files are the base.
     """
     if base_commit is None:
         answer = ask(root, "apply", "--check", "-p1", str(patch.resolve()))
@@ -188,31 +184,33 @@ def why_patch_fails(root: Path, patch: Path, base_commit: str | None) -> str | N
 
 
 class Patch(NamedTuple):
-    """What a diff does, and what in it cannot be accepted."""
+    """The files and lines of a diff, and why it cannot be accepted."""
 
     files: tuple[str, ...]
     removed: tuple[str, ...]
-    """lines it takes away"""
     added: tuple[str, ...]
-    """lines it brings"""
     problems: tuple[str, ...]
 
     @property
     def changed_lines(self) -> int:
-        """How many lines there are to read."""
+        """Number of lines to review."""
         return len(self.removed) + len(self.added)
 
 
 def read_patch(text: str) -> Patch:
-    """Return what the diff touches; links, sub-modules, binary parts and odd names are problems."""
+    """Read a diff; links, sub-modules, binary parts and odd names are problems."""
     files: dict[str, None] = {}
     problems: list[str] = []
-    removed, added = list[str](), list[str]()
-    lines = iter(text.splitlines())
-    for line in lines:
-        if hunk := _HUNK.match(line):
+    changed: dict[str, list[str]] = {"-": [], "+": []}
+    old = new = 0
+    for line in text.splitlines():
+        if old > 0 or new > 0:  # inside a hunk; a backslash remarks on the end of the file
+            mark = line[:1]
+            changed.get(mark, list[str]()).append(line[1:])
+            old -= mark not in ("+", "\\")
+            new -= mark not in ("-", "\\")
+        elif hunk := _HUNK.match(line):
             old, new = (int(n or 1) for n in hunk.groups())
-            _read_hunk(lines, old, new, removed, added)
         elif line.startswith(("--- ", "+++ ")):
             name = line[4:].split("\t")[0]
             if name != "/dev/null":
@@ -220,55 +218,28 @@ def read_patch(text: str) -> Patch:
         elif line.startswith(_NAMES):
             files[line.split(" ", 2)[2]] = None
         elif line.startswith("diff --git "):
-            for name in _header_names(line):
-                files[name] = None
+            # Both names can be separated only if they are equal; a rename has its own lines.
+            rest = line.removeprefix("diff --git ")
+            middle = len(rest) // 2
+            one, other = _without_prefix(rest[:middle]), _without_prefix(rest[middle + 1 :])
+            if rest[middle : middle + 1] == " " and one == other:
+                files[one] = None
         elif line.startswith(_MODES) and line.split()[-1] not in _PLAIN_MODES:
             problems.append(f"mode {line.split()[-1]} is neither a plain nor an executable file")
         elif line.startswith(("GIT binary patch", "Binary files ")):
-            problems.append("it holds a binary part, which nobody can review")
-    problems += [f"path {name} leaves the repository or is quoted" for name in files if _odd(name)]
+            problems.append("it has a binary part, which cannot be reviewed")
+    for name in files:
+        if name.startswith(("/", '"')) or ".." in name.split("/") or "\0" in name:
+            problems.append(f"path {name} leaves the repository or is quoted")
     if not files:
         problems.append("it touches no file")
-    return Patch(tuple(files), tuple(removed), tuple(added), tuple(dict.fromkeys(problems)))
-
-
-def _read_hunk(
-    lines: Iterator[str], old: int, new: int, removed: list[str], added: list[str]
-) -> None:
-    """Read on until a hunk has its `old` and `new` lines."""
-    while old > 0 or new > 0:
-        line = next(lines, None)
-        if line is None:
-            return
-        mark = line[:1]
-        if mark == "-":
-            removed.append(line[1:])
-        elif mark == "+":
-            added.append(line[1:])
-        # a line that starts with a backslash only remarks on the end of the file
-        old -= mark not in ("+", "\\")
-        new -= mark not in ("-", "\\")
-
-
-def _header_names(line: str) -> list[str]:
-    """Return both names of a `diff --git` line where they can be told apart, which is when equal.
-
-    A rename says its two names again on lines of their own.
-    """
-    rest = line.removeprefix("diff --git ")
-    middle = len(rest) // 2
-    old, new = rest[:middle], rest[middle + 1 :]
-    same = rest[middle : middle + 1] == " " and _without_prefix(old) == _without_prefix(new)
-    return [_without_prefix(old)] if same else []
+    removed, added = tuple(changed["-"]), tuple(changed["+"])
+    return Patch(tuple(files), removed, added, tuple(dict.fromkeys(problems)))
 
 
 def _without_prefix(name: str) -> str:
-    """Drop the first part of the path, whatever it is called, as `git apply -p1` does."""
+    """Drop the first part of the path, as `git apply -p1` does."""
     return name.partition("/")[2] or f"/{name}"
-
-
-def _odd(name: str) -> bool:
-    return name.startswith(("/", '"')) or ".." in name.split("/") or "\0" in name
 
 
 def first_match(path: str, patterns: Iterable[str]) -> str | None:
@@ -282,19 +253,12 @@ def first_match(path: str, patterns: Iterable[str]) -> str | None:
 
 @lru_cache(maxsize=1024)
 def _compiled(pattern: str) -> re.Pattern[str]:
-    parts = pattern.strip("/").split("/")
-    out = ""
-    for index, part in enumerate(parts):
-        is_last = index == len(parts) - 1
-        if part == "**":
-            out += ".*" if is_last else "(?:[^/]+/)*"
-        else:
-            out += _one_name(part) + ("" if is_last else "/")
-    if not set(parts[-1]) & {"*", "?"}:
-        out += "(?:/.*)?"
-    return re.compile(out, re.DOTALL)
-
-
-def _one_name(part: str) -> str:
+    *folders, last = pattern.strip("/").split("/")
     wild = {"*": "[^/]*", "?": "[^/]"}
-    return "".join(wild.get(letter, re.escape(letter)) for letter in part)
+
+    def name(part: str) -> str:
+        return "".join(wild.get(letter, re.escape(letter)) for letter in part)
+
+    before = "".join("(?:[^/]+/)*" if part == "**" else f"{name(part)}/" for part in folders)
+    inside = "" if set(last) & wild.keys() else "(?:/.*)?"
+    return re.compile(before + (".*" if last == "**" else name(last) + inside), re.DOTALL)
