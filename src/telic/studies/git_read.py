@@ -211,30 +211,37 @@ def read_patch(text: str) -> Patch:
             new -= mark not in ("-", "\\")
         elif hunk := _HUNK.match(line):
             old, new = (int(n or 1) for n in hunk.groups())
-        elif line.startswith(("--- ", "+++ ")):
-            name = line[4:].split("\t")[0]
-            if name != "/dev/null":
-                files[_without_prefix(name)] = None
-        elif line.startswith(_NAMES):
-            files[line.split(" ", 2)[2]] = None
-        elif line.startswith("diff --git "):
-            # Both names can be separated only if they are equal; a rename has its own lines.
-            rest = line.removeprefix("diff --git ")
-            middle = len(rest) // 2
-            one, other = _without_prefix(rest[:middle]), _without_prefix(rest[middle + 1 :])
-            if rest[middle : middle + 1] == " " and one == other:
-                files[one] = None
+        elif name := _touched(line):
+            files[name] = None
         elif line.startswith(_MODES) and line.split()[-1] not in _PLAIN_MODES:
             problems.append(f"mode {line.split()[-1]} is neither a plain nor an executable file")
         elif line.startswith(("GIT binary patch", "Binary files ")):
             problems.append("it has a binary part, which cannot be reviewed")
-    for name in files:
-        if name.startswith(("/", '"')) or ".." in name.split("/") or "\0" in name:
-            problems.append(f"path {name} leaves the repository or is quoted")
+    problems += [
+        f"path {name} leaves the repository or is quoted"
+        for name in files
+        if name.startswith(("/", '"')) or ".." in name.split("/") or "\0" in name
+    ]
     if not files:
         problems.append("it touches no file")
     removed, added = tuple(changed["-"]), tuple(changed["+"])
     return Patch(tuple(files), removed, added, tuple(dict.fromkeys(problems)))
+
+
+def _touched(line: str) -> str | None:
+    """Return the file that a header line of a diff names."""
+    if line.startswith(("--- ", "+++ ")):
+        name = line[4:].split("\t")[0]
+        return None if name == "/dev/null" else _without_prefix(name)
+    if line.startswith(_NAMES):
+        return line.split(" ", 2)[2]
+    if not line.startswith("diff --git "):
+        return None
+    # Both names can be separated only if they are equal; a rename has lines of its own.
+    rest = line.removeprefix("diff --git ")
+    middle = len(rest) // 2
+    one, other = _without_prefix(rest[:middle]), _without_prefix(rest[middle + 1 :])
+    return one if rest[middle : middle + 1] == " " and one == other else None
 
 
 def _without_prefix(name: str) -> str:
