@@ -14,12 +14,12 @@ from telic.authors.composer import (
     LONGEST,
     VARIANTS,
     ParentEvidence,
+    TriedReward,
     apply_wishes,
     lacks,
     next_candidate,
     still_rises,
 )
-from telic.authors.ranking import TriedReward
 from telic.composer.notes import Wish
 from telic.judges.criteria import Criterion, score
 from telic.judges.verdict import judged, together
@@ -88,22 +88,6 @@ def test_a_structure_that_won_is_what_the_next_revision_starts_from():
     third = next_candidate([iteration(1, earned(0.2)), won], {1: FIRST, 2: second})
     assert third.reward == FALLS and third.variants[0].structure == ("down",)
     assert "down" in third.variants[0].weights and third.parent == 2
-
-
-@pytest.mark.parametrize(("value", "steps"), [(0.6, 192), (0.1, 100), (1.0, 100), (0.3, 383)])
-def test_more_time_is_given_where_a_way_was_made_in_part(value, steps):
-    way = Criterion(
-        title="gets 1 m", quantity="m", kind="cumulative", zero=0.0, goal=1.0, unit="m"
-    ).model_copy(update={"tag": "too_slow"})
-    parent = iteration(1, earned(value, "gets 1 m", unit="m"))
-    known = ParentEvidence(criteria=[way], seconds=2.0)
-    made = next_candidate([parent], {1: FIRST}, known)
-    assert made.env_args["max_episode_steps"] == steps
-    assert ("episodes of" in made.change) == (steps > 100)
-    same = next_candidate([parent], {1: FIRST}, known._replace(seconds=None))
-    assert same.env_args == ARGS  # the time was said
-    high = way.model_copy(update={"tag": "too_low"})  # a jump is not higher for more time
-    assert next_candidate([parent], {1: FIRST}, known._replace(criteria=[high])).env_args == ARGS
 
 
 def test_a_training_whose_score_rose_to_the_end_is_given_more_steps():

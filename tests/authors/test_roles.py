@@ -138,11 +138,11 @@ def test_a_reviser_who_only_looks_is_told_to_decide_and_then_given_up(deciding):
 @pytest.mark.parametrize(
     ("is_good", "score", "words"),
     [
-        (False, 0.787, "fails by a hair only (0.013)"),
+        (False, 0.787, "fails narrowly (0.013)"),
         (False, 0.8, "which passes"),
         (False, 0.3, "| 0.3 |"),
         (True, 0.787, "which would not pass: 0.013 too little"),
-        (True, 0.81, "passes by a hair (0.010)"),
+        (True, 0.81, "passes narrowly (0.010)"),
         (True, 1.0, "| 1 |"),
     ],
 )

@@ -5,16 +5,14 @@ from types import SimpleNamespace
 
 import pytest
 
-from telic.authors import ranking
+from telic.authors import composer
 from telic.authors.answers import Revision
 from telic.authors.author import Brief
 from telic.authors.candidate import RewardCandidate, Variant, program_text
-from telic.authors.composer import ComposerAuthor
+from telic.authors.composer import ComposerAuthor, StructureSearch, played_episodes
 from telic.authors.history import SessionHistory
 from telic.authors.model import ModelAuthor
-from telic.authors.ranking import StructureSearch, played_episodes
 from telic.composer.compose import compose, reshaped
-from telic.composer.shapes import SHAPES
 from telic.envs import make
 from telic.judges.criteria import Composition
 from telic.judges.validation import Trial, text_hash
@@ -72,18 +70,14 @@ def trials(monkeypatch):
         problems = ("pays a bad habit",) if has(said.bad) else ()
         return Trial(examples=tuple(examples), reward_problems=problems)
 
-    monkeypatch.setattr(ranking, "try_written", try_written)
+    monkeypatch.setattr(composer, "try_written", try_written)
     return said
 
 
-def offered(brief, **more):
+def offered(brief):
     written = read_record(brief.folder.author, Composition)
-    candidate = RewardCandidate(reward=written.reward, env_args=written.env_args, steps=1)
-    search = StructureSearch(brief, written)
-    now = search.view(written.reward, written.env_args)
-    found = search.others(
-        written.reward, now, candidate, (), SHAPES.values(), more.get("tried", ())
-    )
+    search, args = StructureSearch(brief, written), written.env_args
+    found = search.others(written.reward, search.view(written.reward, args), args)
     return {each.variant.structure[0]: each for each in found}
 
 
@@ -148,7 +142,7 @@ def test_only_episodes_that_are_as_they_were_recorded_are_compared_on(brief):
     files, args = brief.folder.iteration(1), {"max_episode_steps": 5}
     paths = [files.episode("reward_seed_1", index) for index in range(3)]
     record(lambda obs: 0.0 * obs[:, :6], brief.config.env, args, paths)
-    hashes = [ranking.RecordedFile(path, sha256(path.read_bytes()).hexdigest()) for path in paths]
+    hashes = [composer.RecordedFile(path, sha256(path.read_bytes()).hexdigest()) for path in paths]
     judged = iteration(1, earned(0.2))
     verdicts = tuple(
         judged.members[0].judgement.verdicts[0].model_copy(update={"recording": file.sha256})
@@ -160,7 +154,7 @@ def test_only_episodes_that_are_as_they_were_recorded_are_compared_on(brief):
     history = [judged.model_copy(update={"members": (member, *judged.members[1:])})]
     tried = {1: RewardCandidate(reward=SPEED, env_args=args, steps=1)}
     [played] = played_episodes(brief, history, tried)  # of the others nothing is on record
-    assert len(played.order.paths) == 3 and played.scores == (0.2, 0.2, 0.2)
+    assert len(played[0].paths) == 3 and played[1] == (0.2, 0.2, 0.2)
     paths[1].write_bytes(b"other")
     [played] = played_episodes(brief, history, tried)
-    assert len(played.order.paths) == 1
+    assert len(played[0].paths) == 1

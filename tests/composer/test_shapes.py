@@ -5,7 +5,7 @@ from functools import lru_cache
 import pytest
 
 from telic.authors.candidate import program_text, same_memory, weights_in
-from telic.authors.composer import _EDITS, has_free_length
+from telic.authors.composer import _EDITS
 from telic.composer.compose import _compose, compose, reshaped
 from telic.composer.parse import parse
 from telic.composer.shapes import SHAPES
@@ -84,19 +84,3 @@ def test_what_shall_be_low_is_not_charged_for_being_down():
 
 def test_shapes_are_against_lacks_that_have_weights_to_change_as_well():
     assert {tag for shape in SHAPES.values() for tag in shape.against} <= set(_EDITS)
-
-
-@pytest.mark.parametrize(
-    ("intent", "is_free"),
-    [
-        ("walk 3 m forward", True),
-        ("go 3 m forward and stop", True),
-        ("run 3 m forward", False),  # with more time it would be walked
-        ("walk 3 m forward quickly", False),
-        ("walk 3 m at 1 m/s", False),
-        ("walk for 3 seconds", False),
-        ("run forward fast", False),
-    ],
-)
-def test_a_time_or_a_haste_that_was_said_is_not_ours_to_change(intent, is_free):
-    assert has_free_length(intent, spec_of("Walker2d")) is is_free

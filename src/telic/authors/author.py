@@ -30,7 +30,7 @@ from telic.judges.verdict import Verdict
 from telic.storage.layout import SessionFolder
 
 if TYPE_CHECKING:
-    from telic.authors.ranking import TriedReward
+    from telic.authors.composer import TriedReward
     from telic.composer.reference import Reference
     from telic.envs.spec import EnvSpec
     from telic.judges.validation import Trial

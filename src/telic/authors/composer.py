@@ -1,24 +1,32 @@
-"""The composer as a session's author: no model, no eyes, the same answer every time.
+"""The composer as a session's author: no model, no vision, the same answer every time.
 
-What to try next is decided by what failed. The best iteration so far is the parent. It is tried
-again (longer where its score still rose), with other weights against its worst failures, and with
-other structures: terms that serve what failed, or that pay for it otherwise. Screening runs on the
-judge's score choose among them. Nothing is tried twice.
+Before training, rewards are ranked on recorded episodes: on examples whose worth is known, and on
+episodes that policies of the session played since. A reward that ranks them as the judge does is
+worth training; where the author's own does not, better ones are trained next to it.
+A reward of another structure is offered if it runs, pays no failure mode more than the good example
+unless the present reward does so as well, and ranks the recordings not clearly worse.
+
+A revision follows from what failed. The best iteration so far is the parent. It is tried again
+(longer where its score still rose), with other weights against its worst failures, and with other
+structures (`telic.composer.shapes`). Screening runs choose among them. Nothing is tried twice.
 """
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from telic.authors.author import Brief, MeasurableIntent
+import numpy as np
+
+from telic.authors.author import Author, Brief, MeasurableIntent, StructureAuthor, try_written
 from telic.authors.candidate import (
     RewardCandidate,
     SessionIteration,
     Variant,
+    check_reward,
     program_text,
     read_candidates,
     reward_texts,
@@ -27,28 +35,271 @@ from telic.authors.candidate import (
     weights_in,
     worth,
 )
-from telic.authors.ranking import (
-    StructureSearch,
-    TriedReward,
-    draw_weights,
-    played_episodes,
-    ranked,
-)
-from telic.composer.compose import compose
+from telic.composer.compose import compose, reshaped
 from telic.composer.notes import Wish, read_wish
-from telic.composer.observed import is_observed
-from telic.composer.parse import parse
-from telic.composer.shapes import SHAPES
+from telic.composer.shapes import SHAPES, RewardShape
+from telic.core.events import LogMessage
 from telic.core.seeds import derive
-from telic.envs.spec import EnvSpec
-from telic.errors import NotUnderstood
+from telic.errors import NotUnderstood, TelicError
 from telic.judges.criteria import Composition, Criterion
-from telic.judges.validation import ExampleResult, Trial
+from telic.judges.payment import PaidOrder, pay_for
+from telic.judges.recorder import RecordedFile, is_unchanged
+from telic.judges.validation import ExampleResult, Trial, text_hash
 from telic.judges.verdict import Verdict
 from telic.storage.files import read_json_lines, read_record
 from telic.training.plan import steps_factor
 
-# For each failure tag the terms to raise and to lower, in the words of the composer's rewards.
+_Weights = Mapping[str, float]
+
+# ---- ranking rewards on recordings
+
+_CLEAR = 0.8
+"""agreement from which the author's own weights are trained alone"""
+_NOTICED = 0.1
+"""by how much others must agree better to be worth training"""
+_FEWEST = 4
+"""examples below which a ranking says nothing"""
+_EPISODES, _RECENT = 6, 4
+"""judged episodes of a policy, and iterations, that rewards are compared on"""
+_MOST = 4
+"""structures that are tried on the recordings"""
+_WORSE = 0.1
+"""by how much a structure may rank worse than the present reward and still be offered"""
+
+
+def agreement(
+    pays: Sequence[float], scores: Sequence[float], good: Sequence[bool] = ()
+) -> float | None:
+    """Return how far pay ranks examples as the judge does, from -1 to 1.
+
+    Pairs that are paid in the judge's order, less those in the opposite one; equal pay is half of
+    each. A pair counts by the difference of its scores. None: all scores are equal.
+
+    Args:
+        pays: what each example was paid.
+        scores: what the judge gave it.
+        good: which ones are good examples; then only pairs with one of them count, because which
+            of two failure modes is worse does not matter.
+    """
+    pay, score = np.asarray(pays, dtype=float), np.asarray(scores, dtype=float)
+    gap = score[:, None] - score[None, :]
+    if any(good):
+        flags = np.asarray(good, dtype=bool)
+        gap = gap * (flags[:, None] | flags[None, :])
+    whole = np.abs(gap).sum()
+    return float((gap * np.sign(pay[:, None] - pay[None, :])).sum() / whole) if whole else None
+
+
+class RewardView(NamedTuple):
+    """Recordings as a reward pays them, under the weights in its file."""
+
+    own: _Weights
+    """those weights"""
+    examples: Sequence[ExampleResult] = ()
+    """failure modes and good examples"""
+    played: Sequence[ExampleResult] = ()
+    """episodes that policies of this session played"""
+    problems: Sequence[str] = ()
+    """failure modes that it pays more than the good example"""
+
+    def agreement(self, weights: _Weights | None = None) -> float | None:
+        """Return how far the reward, under other weights, ranks as the judge does; None: unknown.
+
+        Examples and played episodes count alike, however many there are of each. Among the played
+        ones every pair counts: which of two attempts is better is what a reward must tell.
+        """
+        found: list[float] = []
+        for group, has_good in ((self.examples, True), (self.played, False)):
+            known = [each for each in group if each.score is not None and each.pay is not None]
+            if len(known) < _FEWEST:
+                continue
+            pays = [self._pay(each, weights or self.own) for each in known]
+            scores = [each.score for each in known if each.score is not None]
+            good = [each.is_good for each in known] if has_good else ()
+            value = agreement(pays, scores, good)
+            found += [] if value is None else [value]
+        return sum(found) / len(found) if found else None
+
+    def _pay(self, example: ExampleResult, weights: _Weights) -> float:
+        """Return the pay under other weights; a term without a weight, or of weight 0, stays."""
+        return (example.pay or 0.0) + sum(
+            paid * (weights.get(term, self.own[term]) / self.own[term] - 1.0)
+            for term, paid in example.terms.items()
+            if self.own.get(term)
+        )
+
+    def ranked(self, proposals: Iterable[_Weights]) -> list[tuple[float, _Weights]]:
+        """Return sets of weights with their agreement, the best first; none where it is unknown."""
+        rated = [(self.agreement(weights), weights) for weights in proposals]
+        known = [(found, weights) for found, weights in rated if found is not None]
+        return sorted(known, key=lambda row: -row[0])
+
+
+class TriedReward(NamedTuple):
+    """A reward of another structure, tried on the recordings."""
+
+    variant: Variant
+    """with its reward"""
+    agreement: float | None
+    """None: unknown"""
+    words: str = ""
+    """what it is, for people"""
+
+
+def first_rewards(
+    author: Author, written: Composition, examples: Sequence[ExampleResult], most: int
+) -> tuple[Variant, ...]:
+    """Return the initial reward candidates, `most` at most.
+
+    The author's reward is trained alone where it ranks the examples as the judge does.
+    """
+    own = weights_in(written.reward)
+    view = RewardView(own, examples)
+    mine = view.agreement()
+    if most < 2 or mine is None or mine >= _CLEAR:
+        return (Variant(),)
+    others = author.first_structures(written) if isinstance(author, StructureAuthor) else ()
+    known = [each for each in others if (each.agreement or -math.inf) >= mine + _NOTICED]
+    known.sort(key=lambda each: -(each.agreement or 0.0))
+    chosen = [Variant(), *(each.variant for each in known[: most - 1])]
+    drawn = draw_weights(own, derive("first weights", *sorted(own)), 0.7, 200)
+    rated = view.ranked(drawn) if len(own) > 1 else []
+    better = [Variant(weights=dict(each)) for found, each in rated if found >= mine + _NOTICED]
+    return (*chosen, *better[: most - len(chosen)])
+
+
+def draw_weights(around: _Weights, seed: int, spread: float, count: int) -> list[dict[str, float]]:
+    """Return sets of weights drawn around others; `spread` is that of their logarithms."""
+    random = np.random.default_rng(seed)
+    return [
+        {
+            name: round(weight * math.exp(spread * random.standard_normal()), 4)
+            for name, weight in around.items()
+        }
+        for _ in range(count)
+    ]
+
+
+_Played = tuple[PaidOrder, tuple[float | None, ...]]
+"""judged episodes of one policy, with their scores"""
+
+
+def played_episodes(
+    brief: Brief, history: Sequence[SessionIteration], candidates: Mapping[int, RewardCandidate]
+) -> list[_Played]:
+    """Return the first judged episodes of the latest policies, as far as they are unchanged."""
+    found: list[_Played] = []
+    for iteration in history[-_RECENT:]:
+        files = brief.folder.iteration(iteration.number)
+        args = candidates[iteration.number].judged_args
+        for member in iteration.members:
+            paths: list[str] = []
+            verdicts = member.judgement.verdicts[:_EPISODES]
+            for index, verdict in enumerate(verdicts):
+                path, digest = files.episode(member.member, index), verdict.recording
+                if digest is None or not is_unchanged(RecordedFile(path, digest)):
+                    break
+                paths.append(str(path.absolute()))
+            if paths:
+                order = PaidOrder(env=brief.config.env, env_args=args, paths=tuple(paths))
+                scores = tuple(verdict.score for verdict in verdicts[: len(paths)])
+                found.append((order, scores))
+    return found
+
+
+class StructureSearch:
+    """Finds rewards of another structure that the recordings speak for."""
+
+    def __init__(self, brief: Brief, written: Composition, played: Sequence[_Played] = ()) -> None:
+        self._brief, self._written, self._played = brief, written, played
+
+    def view(self, text: str, env_args: dict[str, object]) -> RewardView:
+        """Return how a reward pays everything recorded so far."""
+        path, trial = self._brief.folder.trial, None
+        if path.exists():  # the first reward was tried already
+            first = read_record(path, Trial)
+            is_first = first.reward_hash == text_hash(text) and first.env_args == env_args
+            if is_first or (text == self._written.reward and first.reward_hash is None):
+                trial = first
+        if trial is None:
+            changes = {"reward": text, "env_args": env_args}
+            trial = try_written(self._brief, self._written.model_copy(update=changes))
+        played = self._paid(text) if self._played else ()
+        return RewardView(weights_in(text), trial.examples, played, trial.reward_problems)
+
+    def _paid(self, text: str) -> tuple[ExampleResult, ...]:
+        """Return what a reward pays for the episodes that were played."""
+        folder = self._brief.folder.path / "trial"
+        try:
+            pays = pay_for(text, [order for order, _ in self._played], folder)
+        except TelicError as error:
+            message = f"a reward was not compared on the episodes played so far: {error}"
+            self._brief.tell(LogMessage(message=message))
+            return ()
+        return tuple(
+            ExampleResult(name=path, is_good=False, score=score, pay=pay.total, terms=pay.terms)
+            for (order, scores), row in zip(self._played, pays, strict=True)
+            for path, score, pay in zip(order.paths, scores, row, strict=True)
+            if pay is not None
+        )
+
+    def others(
+        self,
+        text: str,
+        now: RewardView,
+        env_args: dict[str, object],
+        have: tuple[str, ...] = (),
+        shapes: Iterable[RewardShape] = tuple(SHAPES.values()),
+        tried: Collection[str] = (),
+    ) -> list[TriedReward]:
+        """Return other structures than a reward's: those it has with one more shape each.
+
+        `now` is its view, `have` are its shapes, and `tried` are programs trained before.
+        """
+        brief = self._brief
+        given = brief.config.intent, brief.spec
+        present = reshaped(*given, have, brief.reference)
+        if present is None or program_text(present) != program_text(text):
+            return []  # a note, a person or an earlier version changed it
+        least = now.agreement()
+        found: list[TriedReward] = []
+        seen = {program_text(text), *tried}
+        for shape in shapes:
+            other = reshaped(*given, (*have, shape.name), brief.reference)
+            if shape.name in have or other is None or program_text(other) in seen:
+                continue
+            if len(found) == _MOST:
+                break
+            seen.add(program_text(other))
+            view = self.view(other, env_args)
+            value = view.agreement()
+            is_worse = least is not None and value is not None and value < least - _WORSE
+            if view.examples and not is_worse and len(view.problems) <= len(now.problems):
+                variant = Variant(reward=other, structure=(*have, shape.name))
+                found.append(TriedReward(variant, value, f"a reward that {shape.words}"))
+        return found
+
+    def offered(self, texts: Iterable[str], env_args: dict[str, object]) -> list[TriedReward]:
+        """Return those of a model's other files that run and pay no failure mode; say why not."""
+        found: list[TriedReward] = []
+        for number, text in enumerate(texts, start=1):
+            name = f"other file {number}"
+            try:
+                check_reward(text)
+                view = self.view(text, env_args)
+                problem = next(iter(view.problems), None)
+                value = view.agreement() if view.examples else None
+            except TelicError as error:
+                problem, value = str(error), None
+            if problem is not None:
+                self._brief.tell(LogMessage(message=f"{name} is not tried: {problem}"))
+                continue
+            found.append(TriedReward(Variant(reward=text, structure=(name,)), value, name))
+        return found
+
+
+# ---- revisions
+
 _CALM = ("control", "calm", "smooth")
 _EDITS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "never_moves": (
@@ -74,149 +325,119 @@ _EDITS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "jitters": (_CALM, ()),
     "wrong_gait": (("rhythm", "flight", "alternate", "pattern", "together"), ("speed",)),
 }
+"""for each failure tag, the terms of composed rewards to raise and to lower"""
 _UP, _DOWN = 2.0, 0.5
-_SPREAD = 0.5
-"""of the logarithm of a weight that is varied at random"""
 LONGER, LONGEST = 1.3, 1.5
-"""how much longer a revision is trained, and one whose parent was still getting better"""
-VARIANTS = 4
-"""rewards that a revision tries side by side at most"""
-_STRUCTURES = 2
-"""of these, of another structure"""
-_DRAWN = 16
-"""sets of weights that are drawn to try one of them"""
+"""how much longer a revision is trained, and one whose parent was still improving"""
+VARIANTS, _STRUCTURES, _LACKS = 4, 2, 3
+"""rewards of a revision, those of another structure among them, tags that these are against"""
 _GOOD, _PROMISING = 0.6, 0.2
-"""score from which policies are worth going on from, and from which while it still rises"""
+"""score from which training continues from policies, and from which while it still rises"""
 _RISING = 0.05
-"""gain of score over the second half of a training that says it was not over"""
-_PART = 0.25
-"""share of a way below which more time is not what is missing"""
-_SPARE = 1.15
-_UNHURRIED = (None, "walk", "march", "crawl", "step")
-"""ways of going that any speed will do for"""
-_NUMBER = re.compile(r"\d+(?:[.,]\d+)?")
-_LONGEST_S = 40.0
+"""gain of score over the second half of a training that was not finished"""
 
 
 class ParentEvidence(NamedTuple):
-    """What is known about the parent, besides its record."""
+    """Evidence about the parent, besides its record."""
 
-    examples: Sequence[ExampleResult] = ()
-    """bad habits and good examples under the parent's reward, with the weights in its file"""
-    played: Sequence[ExampleResult] = ()
-    """the same of episodes that policies of this session played"""
-    criteria: Sequence[Criterion] = ()
+    view: RewardView | None = None
+    """its reward on the recordings"""
     structures: Sequence[TriedReward] = ()
-    """other rewards against what is lacking, the worst lack first, none of them tried before"""
+    """other rewards against its failures, the worst first, none of them tried before"""
     rises: bool = False
-    """whether the parent's score was still rising at the end"""
-    seconds: float | None = None
-    """length of an episode that may be lengthened; None: it is the user's, or has no clock"""
-
-
-NOTHING = ParentEvidence()
+    """whether its score was still rising at the end"""
 
 
 def next_candidate(
     history: Sequence[SessionIteration],
     candidates: Mapping[int, RewardCandidate],
-    evidence: ParentEvidence = NOTHING,
+    evidence: ParentEvidence | None = None,
 ) -> RewardCandidate:
-    """Return what to try next.
+    """Return what to try next: the same, other structures, other weights.
 
-    Args:
-        history: finished iterations, the latest last.
-        candidates: what each of them tried, by number.
-        evidence: what is known about the best of them.
+    `candidates` are what the finished iterations tried, by number.
     """
-    parent = max(history, key=worth)
+    evidence, parent = evidence or ParentEvidence(), max(history, key=worth)
     base = candidates[parent.number]
-    text = structure_text(base, parent.variant)
-    start = {**weights_in(text), **base.variants[parent.variant].weights}
+    text, chosen = structure_text(base, parent.variant), base.variants[parent.variant]
+    own, program = weights_in(text), program_text(text)
     kept = Variant(
-        weights=start,
-        warm=goes_on(parent, evidence.rises),
-        structure=base.variants[parent.variant].structure,
+        weights={**own, **chosen.weights},
+        warm=_continues(parent, evidence.rises),
+        structure=chosen.structure,
     )
-    seed = derive("weights", len(history), parent.number)
-    stuck_on = _persistent(history, parent)
-    variants, words = _beside(parent, text, kept, candidates, evidence, seed, stuck_on)
-    env_args, more = _lengthened(parent, base.env_args, evidence)
-    longer = LONGEST if evidence.rises else LONGER
-    words += [more] if more else []
-    words += ["more steps, as its score was still rising"] if evidence.rises else []
-    return base.model_copy(
-        update={
-            "reward": text,
-            "variants": tuple(variants),
-            "rungs": (),
-            "env_args": env_args,
-            "steps": int(base.steps * longer),
-            "parent": parent.number,
-            "change": f"from iteration {parent.number}: {', '.join(words)}",
-            "diagnosis": f"lacking: {', '.join(parent.tags) or 'nothing that has a name'}",
-            "lessons": (),
-        }
-    )
-
-
-def _beside(
-    parent: SessionIteration,
-    text: str,
-    kept: Variant,
-    candidates: Mapping[int, RewardCandidate],
-    evidence: ParentEvidence,
-    seed: int,
-    stuck_on: str | None,
-) -> tuple[list[Variant], list[str]]:
-    """Return what to try side by side: the same, other structures, other weights; with words."""
     variants, words = [kept], ["the same for longer"]
     for other in evidence.structures[:_STRUCTURES]:
         variants.append(other.variant)
         words.append(other.words)
     texts = reward_texts(candidates.values())
     tried = {(program_text(each), _rounded(weights_in(each))) for each in texts}
-    own, program = weights_in(text), program_text(text)
-    drawn = draw_weights(kept.weights, seed, _SPREAD, _DRAWN)
-    order = ranked(drawn, evidence.examples, own, evidence.played)
-    wild = next((dict(weights) for _, weights in order), drawn[0])
-    proposals = [*_left_out(stuck_on, kept.weights), *_proposals(parent, kept.weights)]
+    seed = derive("weights", len(history), parent.number)
+    drawn = draw_weights(kept.weights, seed, 0.5, 16)
+    order = (evidence.view or RewardView(own)).ranked(drawn)
+    wild = dict(order[0][1]) if order else drawn[0]
+    proposals = _proposals(history, parent, kept.weights)
     for name, weights in (*proposals, ("varied at random", wild)):
         key = (program, _rounded(weights))
         if key not in tried and len(variants) < VARIANTS:
             tried.add(key)
             variants.append(kept.model_copy(update={"weights": weights}))
             words.append(name)
-    return variants, words
+    words += ["more steps, as its score was still rising"] if evidence.rises else []
+    return base.model_copy(
+        update={
+            "reward": text,
+            "variants": tuple(variants),
+            "rungs": (),
+            "steps": int(base.steps * (LONGEST if evidence.rises else LONGER)),
+            "parent": parent.number,
+            "change": f"from iteration {parent.number}: {', '.join(words)}",
+            "diagnosis": f"failed: {', '.join(parent.tags) or 'nothing that has a name'}",
+            "lessons": (),
+        }
+    )
 
 
-# ------------------------------------------------------------------------------- what was lacking
+def _proposals(
+    history: Sequence[SessionIteration], parent: SessionIteration, start: dict[str, float]
+) -> list[tuple[str, dict[str, float]]]:
+    """Return weights against the worst failures, with words."""
+    found: list[tuple[str, dict[str, float]]] = []
+    worst = next(iter(parent.tags), "")
+    if any(worst in each.tags for each in history if each is not parent):
+        # Another iteration could not mend it either: leave out what half of was not enough.
+        opposed = _EDITS.get(worst, ((), ()))[1]
+        without = [name for name, value in start.items() if value and _term(name) in opposed]
+        if without and len(without) < len(start):
+            left = {**start, **dict.fromkeys(without, 0.0)}
+            found.append((f"without {' and '.join(without)}", left))
+    raised: set[str] = set()
+    lowered: set[str] = set()
+    for tag in parent.tags[: VARIANTS - 2]:
+        up, down = _EDITS.get(tag, ((), ()))
+        raised, lowered = raised | set(up), (lowered | set(down)) - raised
+        found.append((f"against {tag}", _scaled(start, raised, lowered)))
+    return found
 
 
 def lacks(parent: SessionIteration, criteria: Sequence[Criterion]) -> tuple[str, ...]:
-    """Return the tags of what the best policy did not earn, the worst first; guards before all."""
+    """Return the tags of what the best policy did not earn, constraints first, then the worst."""
     best = parent.best_member
     if best is None or not criteria:
         return parent.tags
-    earned = best.judgement.leaves
     missing: dict[str, float] = {}
     for criterion in criteria:
-        leaf = earned.get(criterion.title)
-        if criterion.tag is None or leaf is None or leaf[0] >= 1.0:
+        earned = best.judgement.leaves.get(criterion.title)
+        if criterion.tag is None or earned is None or earned[0] >= 1.0:
             continue
-        loss = (1.0 - leaf[0]) * (math.inf if criterion.is_guard else criterion.weight)
+        loss = (1.0 - earned[0]) * (math.inf if criterion.is_guard else criterion.weight)
         missing[criterion.tag] = missing.get(criterion.tag, 0.0) + loss
     found = sorted(missing, key=lambda tag: -missing[tag])
     return tuple(dict.fromkeys((*found, *parent.tags)))
 
 
 def still_rises(checkpoints: Sequence[Mapping[str, Any]], end: float | None) -> bool:
-    """Return whether the judge's score rose over the second half of a training.
-
-    Args:
-        checkpoints: rows of checkpoints.jsonl, in their order.
-        end: mean score at the end; None: unknown.
-    """
+    """Return whether the score rose over the second half of a training, to a mean of `end`."""
     means: list[float] = []
     for row in checkpoints:
         scores = [score for score in row["scores"].values() if score is not None]
@@ -226,55 +447,9 @@ def still_rises(checkpoints: Sequence[Mapping[str, Any]], end: float | None) -> 
     return end - means[len(means) // 2] >= _RISING and end >= max(means) - _RISING
 
 
-def goes_on(parent: SessionIteration, rises: bool) -> bool:
-    """Return whether a revision continues from its parent's policies or starts from scratch.
-
-    Args:
-        parent: what was tried.
-        rises: whether its score was still rising at the end.
-    """
+def _continues(parent: SessionIteration, rises: bool) -> bool:
+    """Return whether a revision continues from its parent's policies or starts from scratch."""
     return (parent.score or 0.0) >= (_PROMISING if rises else _GOOD)
-
-
-def has_free_length(intent: str, spec: EnvSpec) -> bool:
-    """Return whether no word of an intent decides how long an episode is, or how soon one is there.
-
-    More time would turn "run 5 m" into walking them.
-    """
-    if is_observed(intent, spec):
-        return False
-    frames = parse(intent, spec).frames
-    ways = [frame for frame in frames if frame.amount is not None and frame.amount.unit == "m"]
-    is_hurried = any(frame.degree or frame.gait not in _UNHURRIED for frame in frames)
-    is_timed = any(frame.duration_s or frame.period_s for frame in frames)
-    return not is_hurried and not is_timed and len(_NUMBER.findall(intent)) <= len(ways)
-
-
-def _lengthened(
-    parent: SessionIteration, env_args: dict[str, Any], evidence: ParentEvidence
-) -> tuple[dict[str, Any], str]:
-    """Return the environment's arguments, with more time where a way was made only in part."""
-    steps, best = env_args.get("max_episode_steps"), parent.best_member
-    if evidence.seconds is None or not isinstance(steps, int) or best is None:
-        return env_args, ""
-    factor, why = 1.0, ""
-    for criterion in evidence.criteria:
-        value = best.judgement.leaves.get(criterion.title, (0.0, None))[1]
-        is_way = criterion.kind == "cumulative" and criterion.tag == "too_slow"
-        if not is_way or criterion.unit != "m" or criterion.goal is None or value is None:
-            continue
-        made = value / criterion.goal if criterion.goal > 0.0 else 0.0
-        if _PART <= made < 1.0 and _SPARE / made > factor:
-            factor, why = _SPARE / made, f"{value:.2g} of {criterion.goal:.2g} m were made"
-    seconds = min(factor * evidence.seconds, _LONGEST_S)
-    if seconds <= evidence.seconds:
-        return env_args, ""
-    more = round(steps * seconds / evidence.seconds)
-    words = f"episodes of {seconds:.2g} s instead of {evidence.seconds:.2g} s ({why})"
-    return {**env_args, "max_episode_steps": more}, words
-
-
-# ---------------------------------------------------------------------------------------- weights
 
 
 def apply_wishes(
@@ -306,39 +481,10 @@ def apply_wishes(
     )
 
 
-def _persistent(history: Sequence[SessionIteration], parent: SessionIteration) -> str | None:
-    """Return the worst lack of the parent, if another iteration could not mend it either."""
-    tag = next(iter(parent.tags), None)
-    others = [each for each in history if each is not parent]
-    return tag if tag is not None and any(tag in each.tags for each in others) else None
-
-
-def _left_out(tag: str | None, start: dict[str, float]) -> Iterator[tuple[str, dict[str, float]]]:
-    """Yield weights without the terms that stand in the way of what is lacking: half was not it."""
-    terms = set(_EDITS.get(tag or "", ((), ()))[1])
-    without = [name for name, value in start.items() if value and _term(name) in terms]
-    if without and len(without) < len(start):
-        yield f"without {' and '.join(without)}", {**start, **dict.fromkeys(without, 0.0)}
-
-
-def _proposals(
-    parent: SessionIteration, start: dict[str, float]
-) -> list[tuple[str, dict[str, float]]]:
-    proposals: list[tuple[str, dict[str, float]]] = []
-    raised: set[str] = set()
-    lowered: set[str] = set()
-    for tag in parent.tags[: VARIANTS - 2]:
-        up, down = _EDITS.get(tag, ((), ()))
-        raised, lowered = raised | set(up), (lowered | set(down)) - raised
-        proposals.append((f"against {tag}", _scaled(start, raised, lowered)))
-    return proposals
-
-
 def _scaled(start: dict[str, float], up: set[str], down: set[str]) -> dict[str, float]:
     scaled: dict[str, float] = {}
     for name, value in start.items():
-        term = _term(name)
-        factor = _UP if term in up else _DOWN if term in down else 1.0
+        factor = _UP if _term(name) in up else _DOWN if _term(name) in down else 1.0
         scaled[name] = round(value * factor, 4)
     return scaled
 
@@ -348,12 +494,8 @@ def _term(name: str) -> str:
     return re.sub(r"_\d+$", "", name)
 
 
-def _rounded(weights: Mapping[str, float]) -> tuple[tuple[str, float], ...]:
+def _rounded(weights: _Weights) -> tuple[tuple[str, float], ...]:
     return tuple(sorted((name, round(value, 3)) for name, value in weights.items()))
-
-
-_LACKS = 3
-"""failure tags against which other structures are looked for"""
 
 
 class ComposerAuthor:
@@ -361,6 +503,10 @@ class ComposerAuthor:
 
     def __init__(self, brief: Brief) -> None:
         self._brief, self._config = brief, brief.config
+
+    def _composed(self, criteria: Sequence[Criterion] | None) -> Composition:
+        brief = self._brief
+        return compose(brief.config.intent, brief.spec, criteria, brief.reference)
 
     def read(self) -> MeasurableIntent:
         """Read the intent by the composer's grammar."""
@@ -379,71 +525,21 @@ class ComposerAuthor:
         steps = composed.steps * steps_factor(self._config.device)
         return composed.model_copy(update={"steps": steps})
 
-    def _composed(self, criteria: Sequence[Criterion] | None) -> Composition:
-        brief = self._brief
-        return compose(brief.config.intent, brief.spec, criteria, brief.reference)
-
     def review(self, written: Composition, trial: Trial) -> Composition | None:
         """Change nothing: rules do not depend on findings, which the report lists."""
         return None
 
     def first_structures(self, written: Composition) -> Sequence[TriedReward]:
         """Return other structures of the first reward, tried on the same examples."""
-        first = RewardCandidate(reward=written.reward, env_args=written.env_args, steps=1)
-        search = StructureSearch(self._brief, written)
-        now = search.view(written.reward, written.env_args)
-        return search.others(written.reward, now, first, (), SHAPES.values())
+        search, args = StructureSearch(self._brief, written), written.env_args
+        return search.others(written.reward, search.view(written.reward, args), args)
 
     def revise(self, history: list[SessionIteration], notes: Sequence[str]) -> RewardCandidate:
         """Search structures and weights; notes change terms and weights, or are not understood."""
         candidates = read_candidates(self._brief.folder, history)
-        evidence = self._evidence(history, candidates)
-        revision = next_candidate(history, candidates, evidence)
-        return self._with_notes(revision, notes) if notes else revision
-
-    def _evidence(
-        self, history: list[SessionIteration], candidates: dict[int, RewardCandidate]
-    ) -> ParentEvidence:
-        """Return what is known about the best iteration; nothing without what was first written."""
-        folder, parent = self._brief.folder, max(history, key=worth)
-        if not folder.author.exists() or not folder.trial.exists():
-            return ParentEvidence()
-        written = read_record(folder.author, Composition)
-        base = candidates[parent.number]
-        text, chosen = structure_text(base, parent.variant), base.variants[parent.variant]
-        played = played_episodes(self._brief, history, candidates)
-        search = StructureSearch(self._brief, written, played)
-        now = search.view(text, base.env_args)
-        tags = lacks(parent, written.criteria)[:_LACKS]
-        shapes = [shape for tag in tags for shape in SHAPES.values() if tag in shape.against]
-        tried = set(map(program_text, reward_texts(candidates.values())))
-        found = search.others(text, now, base, chosen.structure, dict.fromkeys(shapes), tried)
-        checkpoints = list(read_json_lines(folder.iteration(parent.number).checkpoints))
-        rises = self._config.steps is None and still_rises(checkpoints, parent.score)
-        is_warm, is_stuck = goes_on(parent, rises), parent is not history[-1]
-        return ParentEvidence(
-            examples=now.examples,
-            played=now.played,
-            criteria=written.criteria,
-            structures=[
-                _carried(each, text, chosen, is_warm)
-                for each in found
-                # A policy from scratch cannot keep up with a continued one, unless that is stuck.
-                if not is_warm or is_stuck or same_memory(each.variant.reward or text, text)
-            ],
-            rises=rises,
-            seconds=self._free_seconds(base),
-        )
-
-    def _free_seconds(self, base: RewardCandidate) -> float | None:
-        """Return the length of an episode where no word of the intent decides it."""
-        dt, steps = self._brief.spec.dt_s, base.env_args.get("max_episode_steps")
-        if dt is None or not isinstance(steps, int):
-            return None
-        return steps * dt if has_free_length(self._config.intent, self._brief.spec) else None
-
-    def _with_notes(self, revision: RewardCandidate, notes: Sequence[str]) -> RewardCandidate:
-        """Return a revision that follows notes, in every one of its variants."""
+        revision = next_candidate(history, candidates, self._evidence(history, candidates))
+        if not notes:
+            return revision
         wishes: list[Wish] = []
         changes: list[str] = []
         intent = self._config.intent
@@ -458,20 +554,41 @@ class ComposerAuthor:
             intent = f"{intent.rstrip(' .!')}, {wish.words}" if wish.reward else intent
         return apply_wishes(revision, wishes, changes)
 
+    def _evidence(
+        self, history: list[SessionIteration], candidates: dict[int, RewardCandidate]
+    ) -> ParentEvidence:
+        """Return what is known about the best iteration; nothing without the first reward."""
+        folder, parent = self._brief.folder, max(history, key=worth)
+        if not folder.author.exists() or not folder.trial.exists():
+            return ParentEvidence()
+        written = read_record(folder.author, Composition)
+        base = candidates[parent.number]
+        text, chosen = structure_text(base, parent.variant), base.variants[parent.variant]
+        played = played_episodes(self._brief, history, candidates)
+        search = StructureSearch(self._brief, written, played)
+        tags = lacks(parent, written.criteria)[:_LACKS]
+        shapes = [shape for tag in tags for shape in SHAPES.values() if tag in shape.against]
+        tried = set(map(program_text, reward_texts(candidates.values())))
+        now, args = search.view(text, base.env_args), base.env_args
+        found = search.others(text, now, args, chosen.structure, dict.fromkeys(shapes), tried)
+        checkpoints = list(read_json_lines(folder.iteration(parent.number).checkpoints))
+        rises = self._config.steps is None and still_rises(checkpoints, parent.score)
+        is_warm, is_stuck = _continues(parent, rises), parent is not history[-1]
+        structures: list[TriedReward] = []
+        for each in found:
+            other = each.variant.reward or text
+            has_same_memory = same_memory(other, text)
+            # A policy from scratch cannot keep up with a continued one, unless that is stuck.
+            if not is_warm or is_stuck or has_same_memory:
+                own = weights_in(other)
+                kept = {name: value for name, value in chosen.weights.items() if name in own}
+                update = {"weights": {**own, **kept}, "warm": is_warm and has_same_memory}
+                structures.append(each._replace(variant=each.variant.model_copy(update=update)))
+        return ParentEvidence(now, structures, rises)
+
     def watch(self, episodes: list[Path], verdicts: list[Verdict]) -> list[Verdict]:
-        """It has no eyes: what code says stands."""
+        """Return the verdicts of code: it has no vision."""
         return verdicts
 
     def analyse(self, history: list[SessionIteration]) -> None:
-        """It has no words beyond the report's own."""
-
-
-def _carried(found: TriedReward, text: str, chosen: Variant, is_warm: bool) -> TriedReward:
-    """Return a structure with the weights that its parent was trained with, and its policies."""
-    other = found.variant.reward or text
-    own = weights_in(other)
-    kept = {name: value for name, value in chosen.weights.items() if name in own}
-    warm = is_warm and same_memory(other, text)
-    return found._replace(
-        variant=found.variant.model_copy(update={"weights": {**own, **kept}, "warm": warm})
-    )
+        """Add nothing to the report."""

@@ -1,8 +1,8 @@
-"""What prompts show: the intent, the session's own environment, criteria and examples.
+"""Context of prompts: the intent, the session's own environment, criteria and examples.
 
 All roles see the same facts, of the environment as it is configured here and not as it is by
-default: how long an episode is, how it ends, how often an action is chosen, what the policy does
-not see, which angles are not wrapped, what is recorded.
+default: how it terminates, what the policy does not see, which angles are not wrapped, what is
+recorded.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from typing import Any
 from telic.core.text import few_digits
 from telic.envs import make
 from telic.envs.catalogue import describe_text
-from telic.envs.spec import EnvSpec, JointSpec, Robot
+from telic.envs.spec import EnvSpec
 from telic.envs.tasks import RULES
 from telic.judges.criteria import Criterion
 from telic.judges.validation import ExampleResult, Trial
-from telic.quantities.reference import QuantityDescription, describe_quantities
+from telic.quantities.reference import describe_quantities
 from telic.robots.terrain import (
     FIELD_M,
     STAIRS_M,
@@ -30,28 +30,25 @@ from telic.robots.terrain import (
 )
 from telic.storage.trajectories import RECORDED
 
-_A_HAIR = 0.1
-"""distance from the score that passes within which an example is said to be near it"""
+_NARROWLY = 0.1
+"""distance from the passing score within which an example passes or fails narrowly"""
 _ALWAYS_RECORDED = ("obs", "next_obs", "action", "terminated", "truncated")
-_ENDS = "terminate_when_unhealthy"
-_TURN = 2 * math.pi
 _ABOUT = {"x": "roll to the right", "y": "front flip", "z": "turn to the left"}
 
 
 def scene(intent: str, spec: EnvSpec) -> dict[str, str]:
     """Return what every prompt may show: the intent, the robot, what can be measured on it."""
+    quantities: list[str] = []
+    for row in describe_quantities(spec):
+        shape = "" if row.shape == "(N,)" else f" of shape {row.shape}"
+        memory = "" if row.memory is None else f" with a memory of {row.memory}"
+        kind = f"[{row.unit}], {row.kind}{shape}{memory}"
+        quantities.append(f"- `{row.name}` {kind}, `{row.usage}`: {row.formula}")
     return {
         "intent": intent,
         "environment": f"{describe_text(spec)}\n{own_facts(spec)}",
-        "quantities": "\n".join(map(_quantity, describe_quantities(spec))),
+        "quantities": "\n".join(quantities),
     }
-
-
-def _quantity(row: QuantityDescription) -> str:
-    """Say what a quantity is, how it is called, and the size of what it gives and remembers."""
-    shape = "" if row.shape == "(N,)" else f" of shape {row.shape}"
-    memory = "" if row.memory is None else f" with a memory of {row.memory}"
-    return f"- `{row.name}` [{row.unit}], {row.kind}{shape}{memory}, `{row.usage}`: {row.formula}"
 
 
 def own_scene(intent: str, env: str, env_args: dict[str, Any]) -> dict[str, str]:
@@ -62,32 +59,31 @@ def own_scene(intent: str, env: str, env_args: dict[str, Any]) -> dict[str, str]
 
 
 def own_facts(spec: EnvSpec) -> str:
-    """Return what is true of the environment as it is configured, as a section of a prompt."""
-    facts = [_length(spec), _end(spec), *_ground(spec)]
-    facts += [*_unseen(spec), *_unwrapped(spec), *_recorded(spec)]
+    """Return the facts of the environment as it is configured, as a section of a prompt."""
+    facts = [_termination(spec), *_terrain(spec), *_unseen(spec), *_unwrapped(spec)]
+    kept = [name for name in RECORDED if name in spec.info_keys]
+    # An episode gives the size of the forces it recorded, as a step does.
+    kept += ["contacts"] if "cfrc_ext" in kept and "contacts" in spec.info_keys else []
+    columns = (*kept, *_ALWAYS_RECORDED)
+    facts.append(
+        f"Recorded for the judge, after every step: `{' '.join(columns)}`, and with them every "
+        "quantity in the list."
+    )
+    quantities = {row.name for row in describe_quantities(spec)}
+    others = sorted(set(spec.info_keys) - {*columns, *quantities, "dt", "episode_start"})
+    if others:
+        words = " ".join(others)
+        facts.append(f"Seen by a reward and not recorded, so a judge cannot use it: `{words}`.")
     return "\n".join(["## As it is configured here", "", *(f"- {fact}" for fact in facts)])
 
 
-def _length(spec: EnvSpec) -> str:
-    limit = spec.max_episode_steps
-    if spec.dt_s is None:
-        pace = "There is no clock: times are counted in steps."
-    else:
-        pace = f"An action is chosen every {spec.dt_s:g} s ({1 / spec.dt_s:.4g} times a second)."
-    if limit is None:
-        return f"{pace} An episode has no time limit; recordings are cut."
-    seconds = "" if spec.dt_s is None else f", {limit * spec.dt_s:g} s"
-    return f"{pace} An episode has at most {limit} steps{seconds}."
-
-
-def _end(spec: EnvSpec) -> str:
-    ends = spec.arguments.get(_ENDS)
-    rules = RULES.get(spec.id)
+def _termination(spec: EnvSpec) -> str:
+    ends, rules = spec.arguments.get("terminate_when_unhealthy"), RULES.get(spec.id)
     is_free = rules is None and spec.arguments.get("healthy_z_range", ()) is None
     if ends is False or is_free or (rules is not None and rules.ends == "never"):
         return "An episode never ends early, whatever the robot does: falling costs no time."
     if rules is None and ends is None:
-        return "When an episode ends early, the environment itself decides."
+        return "The environment itself decides whether an episode ends early."
     why = "when it is unhealthy" if rules is None else rules.ends.rpartition("=False: ")[2]
     ranges = [
         f"{name} = {value}"
@@ -95,11 +91,10 @@ def _end(spec: EnvSpec) -> str:
         if name.startswith("healthy_") and name.endswith("_range")
     ]
     here = f" (here {', '.join(ranges)})" if ranges else ""
-    return f"An episode ends early: {why}{here}. What is not lived through cannot be earned."
+    return f"An episode ends early: {why}{here}. Steps after that earn nothing."
 
 
-def _ground(spec: EnvSpec) -> Iterator[str]:
-    """Say what a robot goes over, where its environment has a choice."""
+def _terrain(spec: EnvSpec) -> Iterator[str]:
     if "terrain" not in spec.arguments:
         return
     ground = ground_in(spec.arguments)
@@ -122,19 +117,21 @@ def _ground(spec: EnvSpec) -> Iterator[str]:
         f"The ground is `{ground.kind}`: fields of {FIELD_M:g} m side by side, from easy to hard, "
         f"each with {sizes[ground.kind]}. An episode begins {start}. `ground_height` is that of "
         "the ground below the torso, 0 at the foot of every field; `height` is that of the torso "
-        "above it. The policy sees nothing of the ground. Judged is ground drawn anew."
+        "above it. The policy sees nothing of the ground. It is judged on freshly drawn fields."
     )
 
 
 def _unseen(spec: EnvSpec) -> Iterator[str]:
-    """Say where the robot is that its policy cannot know."""
+    """Yield the coordinates of the robot that its policy does not observe."""
     if spec.robot is None or not any(name in spec.obs_names for name in spec.joint_names):
         return  # the columns of this observation have no known names
-    places = [
-        f"{slide.axis} (`qpos[{slide.qpos}]`)"
-        for slide in spec.robot.root.slides
-        if _observed_as(spec, slide.qpos) not in spec.obs_names
-    ]
+    places: list[str] = []
+    for slide in spec.robot.root.slides:
+        before = [joint for joint in spec.joints if joint.qpos_address <= slide.qpos]
+        joint = max(before, key=lambda joint: joint.qpos_address)
+        axis = f"_{'xyz'[slide.qpos - joint.qpos_address]}" if joint.kind == "free" else ""
+        if f"{joint.name}{axis}" not in spec.obs_names:
+            places.append(f"{slide.axis} (`qpos[{slide.qpos}]`)")
     if places:
         yield (
             f"The policy does not observe {' and '.join(places)}: it cannot know where it is along "
@@ -142,27 +139,21 @@ def _unseen(spec: EnvSpec) -> Iterator[str]:
         )
 
 
-def _observed_as(spec: EnvSpec, qpos: int) -> str:
-    """Return the name that a coordinate of the root has among the observations."""
-    joint = max(
-        (joint for joint in spec.joints if joint.qpos_address <= qpos),
-        key=lambda joint: joint.qpos_address,
-    )
-    return (
-        joint.name if joint.kind != "free" else f"{joint.name}_{'xyz'[qpos - joint.qpos_address]}"
-    )
-
-
 def _unwrapped(spec: EnvSpec) -> Iterator[str]:
-    """Say which angles go on counting beyond a turn."""
-    robot = spec.robot
-    hinges = [joint for joint in spec.joints if joint.kind == "hinge" and joint.low is None]
-    for joint in hinges:
+    """Yield the angles that keep counting beyond a turn."""
+    root = spec.robot.root if spec.robot else None
+    hinge = root.hinge if root else None
+    for joint in spec.joints:
+        if joint.kind != "hinge" or joint.low is not None:
+            continue
+        turn = ""
+        if hinge is not None and hinge.qpos == joint.qpos_address:
+            turn = f", by {hinge.sign * 2 * math.pi:+.2f} for every {_ABOUT[hinge.axis]}"
         yield (
             f"`{joint.name}` (`qpos[{joint.qpos_address}]`) is an angle that is not wrapped: it "
-            f"goes on beyond ±{math.pi:.2f}{_turn_of(joint, robot)}."
+            f"counts beyond ±{math.pi:.2f}{turn}."
         )
-    if robot is not None and robot.root.quaternion is not None:
+    if root is not None and root.quaternion is not None:
         yield (
             "The torso's orientation is a quaternion, w first; `q` and `-q` are the same "
             "orientation. `roll`, `pitch` and `yaw` are wrapped; what ends in `_rotation` or "
@@ -170,31 +161,7 @@ def _unwrapped(spec: EnvSpec) -> Iterator[str]:
         )
 
 
-def _turn_of(joint: JointSpec, robot: Robot | None) -> str:
-    hinge = None if robot is None else robot.root.hinge
-    if hinge is None or hinge.qpos != joint.qpos_address:
-        return ""
-    return f", by {hinge.sign * _TURN:+.2f} for every {_ABOUT[hinge.axis]}"
-
-
-def _recorded(spec: EnvSpec) -> Iterator[str]:
-    kept = [name for name in RECORDED if name in spec.info_keys]
-    # An episode gives the size of the forces it recorded, as a step does.
-    kept += ["contacts"] if "cfrc_ext" in kept and "contacts" in spec.info_keys else []
-    columns = " ".join((*kept, *_ALWAYS_RECORDED))
-    known = {*kept, *_ALWAYS_RECORDED, "dt", "episode_start"}
-    known |= {row.name for row in describe_quantities(spec)}
-    others = sorted(set(spec.info_keys) - known)
-    yield (
-        f"Recorded for the judge, after every step: `{columns}`, and with them every quantity in "
-        "the list."
-    )
-    if others:
-        words = " ".join(others)
-        yield f"Seen by a reward and not recorded, so that a judge cannot use it: `{words}`."
-
-
-# ------------------------------------------------------------------ criteria, examples, complaints
+# ---- criteria, examples, problems
 
 
 def problem_text(problems: Sequence[str], source: str) -> str:
@@ -215,7 +182,7 @@ def criterion_words(criterion: Criterion) -> str:
         for word, value in (("nothing at", criterion.zero), ("full credit at", criterion.goal))
         if value is not None
     ]
-    kind = "guard" if criterion.is_guard else f"{criterion.kind}, weight {criterion.weight:g}"
+    kind = "constraint" if criterion.is_guard else f"{criterion.kind}, weight {criterion.weight:g}"
     how = f"; {criterion.direction.replace('_', ' ')}, {', '.join(ends)}" if ends else ""
     return f"{criterion.title} ({kind}): {criterion.quantity}{how}"
 
@@ -223,36 +190,30 @@ def criterion_words(criterion: Criterion) -> str:
 def table(trial: Trial, threshold: float | None = None) -> str:
     """Return how the examples did as a table for a prompt; `threshold` is the score that passes."""
     if not trial.examples:
-        return "They could not be run: " + "; ".join(
-            (*trial.reward_problems, *trial.judge_problems)
-        )
-    rows = [
-        f"| {example.name}{' (good)' if example.is_good else ''} | {_number(example.score)}"
-        f"{_beside(example, threshold)} | {_number(example.pay)} | "
-        + ", ".join(f"{name} {few_digits(value)}" for name, value in example.terms.items())
-        + f" | {example.reason or ''} |"
-        for example in trial.examples
-    ]
-    head = (
-        "| episode | judge | reward in sum | by term | what earned little |\n|---|---|---|---|---|"
-    )
+        problems = (*trial.reward_problems, *trial.judge_problems)
+        return f"They could not be run: {'; '.join(problems)}"
     passes = [] if threshold is None else [f"A score of {threshold:g} passes.", ""]
-    return "\n".join([*passes, head, *rows])
+    rows = ["| episode | judge | reward in sum | by term | what earned little |", f"|{'---|' * 5}"]
+    for each in trial.examples:
+        terms = ", ".join(f"{name} {few_digits(value)}" for name, value in each.terms.items())
+        score, pay = (
+            "unknown" if value is None else few_digits(value) for value in (each.score, each.pay)
+        )
+        name = f"{each.name}{' (good)' if each.is_good else ''}"
+        verdict = _verdict(each, threshold)
+        rows.append(f"| {name} | {score}{verdict} | {pay} | {terms} | {each.reason or ''} |")
+    return "\n".join([*passes, *rows])
 
 
-def _beside(example: ExampleResult, threshold: float | None) -> str:
-    """Say in words what a score just beside the threshold means."""
+def _verdict(example: ExampleResult, threshold: float | None) -> str:
+    """Return a remark on a score that is wrong, or close to the threshold."""
     if threshold is None or example.score is None:
         return ""
     by = example.score - threshold
-    if example.is_good:
-        if by < 0:
-            return f", **which would not pass: {-by:.3f} too little**"
-        return f", passes by a hair ({by:.3f})" if by < _A_HAIR else ""
-    if by >= 0:
+    if example.is_good and by < 0:
+        return f", **which would not pass: {-by:.3f} too little**"
+    if not example.is_good and by >= 0:
         return ", **which passes**"
-    return f", **fails by a hair only ({-by:.3f})**" if -by < _A_HAIR else ""
-
-
-def _number(value: float | None) -> str:
-    return "unknown" if value is None else few_digits(value)
+    if abs(by) >= _NARROWLY:
+        return ""
+    return f", passes narrowly ({by:.3f})" if by >= 0 else f", **fails narrowly ({-by:.3f})**"

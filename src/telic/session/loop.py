@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from telic.authors.author import Brief, MeasurableIntent, author_for, try_written
 from telic.authors.candidate import RewardCandidate, SessionIteration, Variant, handed_out
-from telic.authors.ranking import first_rewards
+from telic.authors.composer import first_rewards
 from telic.authors.request import ENV, SessionConfig
 from telic.core.events import (
     Event,
