@@ -89,7 +89,7 @@ def test_weights_are_in_place_before_init_reads_them(small):
         ("def reward_fn(obs, action, info):\n    return 0.0, {}\n", r"takes \(obs, action, info\)"),
         (
             "def reward_fn(obs, action, next_obs, info, mj_data, mj_model):\n    pass\n",
-            r'Read the simulation from info, e\.g\. info\["qpos"\]',
+            r'info\["qpos"\], info\["xpos"\] and others hold the state',
         ),
         ("x = 1 / 0\ndef reward_fn(obs, action, next_obs, info):\n    pass\n", "line 1: ZeroDiv"),
         (

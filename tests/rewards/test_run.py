@@ -50,7 +50,9 @@ def test_a_batched_reward_must_not_mix_environments(small):
         "v = info['x_velocity'] - obs.mean(); return v, {'v': v}",
         "v = torch.sum(obs) * info['x_velocity']; return v, {'v': v}",
     ):
-        with pytest.raises(RewardError, match=r"depends on the others .* among 8.* x.mean"):
+        with pytest.raises(
+            RewardError, match=r"line 4, term .v. depends on other environments .* among 8.* x.mean"
+        ):
             decide(batched(line), small)
 
 
@@ -87,7 +89,7 @@ def test_a_constant_made_once_is_only_mentioned(small):
 )
 def test_chance_and_the_clock_are_refused(text, small):
     with pytest.raises(
-        RewardError, match=r"line \d.*: the same transition gave .* must not depend on"
+        RewardError, match=r"line \d, term .v. was .* for the same transition.* must not depend on"
     ):
         decide(text, small, trusted=True)
 

@@ -60,12 +60,6 @@ def _unpack(result: Any, code: RewardCode) -> tuple[Any, dict[str, Any]]:
     )
 
 
-def _wrong_value(code: RewardCode, term: str, what: str, hint: str) -> RewardError:
-    line = code.term_lines.get(term)
-    where = code.place(line, term) if term else f"{code.label}, the total"
-    return RewardError(f"{where} {what}.", hint=hint, line=line, term=term or None)
-
-
 def _sizes(obs: Tensor, action: Tensor) -> str:
     width = action.shape[-1] if action.ndim > 1 else 1
     return f"obs has {obs.shape[-1]} entries and action {width}."
@@ -168,16 +162,16 @@ class BatchedRunner:
             return value.to(self._device, torch.float32).expand(shape)
         if not isinstance(value, Tensor):
             hint = "Return one number per environment: a tensor of shape (N,)."
-            what = f"is a {type(value).__name__}, not a tensor"
-            raise _wrong_value(self._code, term, what, hint)
+            what = f"is a {type(value).__name__}, not a tensor."
+            raise self._code.wrong_term(term, what, hint)
         got = tuple(value.shape)
         hint = "Index columns with x[:, 3]: the first dimension counts environments."
         if got == (self._num_envs, 1):
             hint = "Drop keepdim=True, or take [:, 0]."
         elif len(got) > 1 and got[0] == self._num_envs:
             hint = "Reduce the last dimension, e.g. with .sum(-1)."
-        what = f"has shape {got} for {self._num_envs} environments; it must be {shape}"
-        raise _wrong_value(self._code, term, what, hint)
+        what = f"has shape {got} for {self._num_envs} environments; it must be {shape}."
+        raise self._code.wrong_term(term, what, hint)
 
     def _check_memory(self) -> None:
         memory = self.memory
@@ -278,8 +272,8 @@ class LoopedRunner:
             shape = np.shape(example)
             kind = f"an array of shape {shape}" if shape else f"a {type(example).__name__}"
             hint = "Reduce it, e.g. with np.sum(...), or return 0.0 where there is nothing."
-            what = f"is {kind}; it must be one number"
-            raise _wrong_value(self._code, term, what, hint) from error
+            what = f"is {kind}; it must be one number."
+            raise self._code.wrong_term(term, what, hint) from error
         return from_numpy(array.reshape(-1)).to(self._device, torch.float32)
 
 
@@ -464,21 +458,19 @@ def _try_batched(
     alone = [replay(batched(1), recording.rows(row, row + 1)) for row in range(count)]
     seen = difference(side_by_side(alone), result, _ROUNDING)
     if seen:
-        raise BrokenRule(
-            f"{code.place(code.term_lines.get(seen.term), seen.term)}: the value for one "
-            f"environment depends on the others ({seen.first:.4g} alone, {seen.second:.4g} among "
-            f"{count}): something is summed or averaged over all environments.",
-            hint="Reduce over the last dimension only, e.g. x.mean(-1).",
-            line=code.term_lines.get(seen.term),
-            term=seen.term or None,
+        what = (
+            f"depends on other environments ({seen.first:.4g} alone, {seen.second:.4g} among "
+            f"{count}): something is summed or averaged over environments."
         )
+        hint = "Reduce over the last dimension only, e.g. x.mean(-1)."
+        raise code.wrong_term(seen.term, what, hint, BrokenRule)
     runner.reset(torch.ones(count, dtype=torch.bool, device=device))
     kept = next(iter(code.kept_names), "value")
     seen = difference(result, replay(runner, recording), _repeated(recording))
     if seen:
         line = code.kept_names.get(kept)
         raise BrokenRule(
-            f"{code.place(line, seen.term)}: {kept} keeps a value from one step to the next "
+            f"{code.place(line)}: {kept} keeps a value from one step to the next "
             "outside memory, where it is neither reset with an episode, nor saved, nor apart for "
             "each environment.",
             hint=f'Declare memory = {{"{kept}": 0.0}} in the class and use self.memory["{kept}"].',
@@ -508,7 +500,7 @@ def _try_single(
     result = replay(LoopedRunner(code, weights, count, device), recording)
     again = replay(LoopedRunner(code, weights, count, device), recording)
     _refuse_chance(code, recording, result, again)
-    names = tuple(dict.fromkeys((*result.terms, *code.term_lines)))
+    names = tuple(result.terms)
     mapped = VmapRunner(code, weights)
     try:  # twice: what it keeps from one replay would show in the next
         replays = [replay(mapped, recording) for _ in range(2)]
@@ -550,12 +542,9 @@ def _refuse_chance(
 ) -> None:
     seen = difference(result, again, _repeated(recording))
     if seen is not None:
-        line = code.term_lines.get(seen.term)
-        raise BrokenRule(
-            f"{code.place(line, seen.term)}: the same transition gave {seen.first:.6g} and then "
-            f"{seen.second:.6g}. A reward must not depend on random numbers, the clock or anything "
-            "global.",
-            hint="Compute it from obs, action, next_obs and info alone.",
-            line=line,
-            term=seen.term or None,
+        what = (
+            f"was {seen.first:.6g} and then {seen.second:.6g} for the same transition. A reward "
+            "must not depend on random numbers, the clock or anything global."
         )
+        hint = "Compute it from obs, action, next_obs and info alone."
+        raise code.wrong_term(seen.term, what, hint, BrokenRule)

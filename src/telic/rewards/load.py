@@ -11,6 +11,7 @@ import copy
 import inspect
 import math
 import os
+import re
 import types
 import warnings
 from collections.abc import Callable, Iterable, Mapping
@@ -48,6 +49,10 @@ _MISTAKES = {
     "division by zero": "Guard the division, e.g. x / max(y, 1e-6).",
 }
 """hints by a part of Python's or torch's message"""
+_BATCHED = re.compile(
+    r"\btorch\b|\[:,|\[\.\.\.,|\b(?:dim|keepdim)=|^\s+(?:memory|weights)\s*[=:]", re.MULTILINE
+)
+"""signs of code for all environments at once"""
 
 
 class Instance(NamedTuple):
@@ -137,16 +142,11 @@ class RewardCode:
         takes_more = any(p.kind is p.VAR_POSITIONAL for p in places)
         required = sum(p.default is p.empty for p in by_place)
         if required > 4 or (len(by_place) < 4 and not takes_more):
-            has_simulator = {"mj_data", "mj_model"} & {p.name for p in by_place}
             raise RewardError(
                 f"{getattr(function, '__name__', 'The reward')} takes "
                 f"({', '.join(p.name for p in by_place)}).",
-                hint="It must take (obs, action, next_obs, info)."
-                + (
-                    ' Read the simulation from info, e.g. info["qpos"], info["xpos"].'
-                    if has_simulator
-                    else ""
-                ),
+                hint='It must take (obs, action, next_obs, info); info["qpos"], info["xpos"] and '
+                "others hold the state of the simulation.",
                 line=getattr(getattr(function, "__code__", None), "co_firstlineno", None),
             )
         return Instance(function, owner)
@@ -158,10 +158,17 @@ class RewardCode:
         lines = source_lines(self.text)
         return lines[number - 1].strip() if number and number <= len(lines) else ""
 
-    def place(self, line: int | None, term: str = "") -> str:
-        """Return how messages name a place, e.g. reward.py line 12, term "speed"."""
-        where = self.label if line is None else f"{self.label} line {line}"
-        return f'{where}, term "{term}"' if term else where
+    def place(self, line: int | None) -> str:
+        """Return how messages name a place, e.g. reward.py line 12."""
+        return self.label if line is None else f"{self.label} line {line}"
+
+    def wrong_term(
+        self, term: str, what: str, hint: str, kind: type[RewardError] = RewardError
+    ) -> RewardError:
+        """Return the error for a term, or for the total where `term` is ""."""
+        line = self.term_line(term) if term else None
+        where = f'{self.place(line)}, term "{term}"' if term else f"{self.label}, the total"
+        return kind(f"{where} {what}", hint=hint, line=line, term=term or None)
 
     @cached_property
     def strings(self) -> frozenset[str]:
@@ -172,55 +179,15 @@ class RewardCode:
     @cached_property
     def is_batched(self) -> bool:
         """Whether something shows that the author meant all environments at once."""
-        for node in ast.walk(self.tree):
-            match node:
-                case ast.Name(id="torch") | ast.keyword(arg="dim" | "keepdim"):
-                    return True
-                case ast.Subscript(slice=ast.Tuple(elts=[ast.Slice(None, None, None), *_])):
-                    return True
-                case ast.Subscript(slice=ast.Tuple(elts=[ast.Constant(value=value), *_])):
-                    if value is Ellipsis:
-                        return True
-                case ast.Assign(targets=[ast.Name(id="memory" | "weights")]):
-                    return True
-                case _:
-                    pass
-        return False
+        return _BATCHED.search(self.text) is not None
 
-    @cached_property
-    def term_lines(self) -> dict[str, int]:
-        """Return the line of each constant key in the dictionaries that are returned as terms."""
-        lines: dict[str, int] = {}
+    def term_line(self, name: str) -> int | None:
+        """Return the line on which a function names a term."""
         for function in ast.walk(self.tree):
-            if not isinstance(function, ast.FunctionDef):
-                continue
-            nodes = list(ast.walk(function))
-            returned = [
-                node.value.elts[1]
-                for node in nodes
-                if isinstance(node, ast.Return) and isinstance(node.value, ast.Tuple)
-                if len(node.value.elts) == 2
-            ]
-            names = {each.id for each in returned if isinstance(each, ast.Name)}
-            tables = [each for each in returned if isinstance(each, ast.Dict)]
-            for node in nodes:
-                match node:
-                    case (
-                        ast.Assign(targets=[ast.Name(id=name)], value=ast.Dict() as table)
-                        | ast.AnnAssign(target=ast.Name(id=name), value=ast.Dict() as table)
-                    ) if name in names:
-                        tables.append(table)
-                    case ast.Subscript(
-                        value=ast.Name(id=name), slice=ast.Constant(value=str() as key)
-                    ) if name in names and isinstance(node.ctx, ast.Store):
-                        lines.setdefault(key, node.lineno)
-                    case _:
-                        pass
-            for table in tables:
-                for key, value in zip(table.keys, table.values, strict=True):
-                    if isinstance(key, ast.Constant) and isinstance(key.value, str):
-                        lines.setdefault(key.value, value.lineno)
-        return lines
+            for node in ast.walk(function) if isinstance(function, ast.FunctionDef) else ():
+                if isinstance(node, ast.Constant) and node.value == name:
+                    return node.lineno
+        return None
 
     @cached_property
     def kept_names(self) -> dict[str, int]:

@@ -117,17 +117,13 @@ def _require_finite(reward: Reward, result: ReplayResult) -> None:
         bad = ~values.isfinite()
         if not bad.any():
             continue
-        line = code.term_lines.get(term) if code else None
-        where = code.place(line, term) if code else f"The environment's own reward {term}".strip()
         kind = "NaN" if values.isnan().any() else "infinite"
         step = int(bad.any(1).nonzero()[0])
-        raise RewardError(
-            f"{where}: {int(bad.sum())} of {bad.numel()} values are {kind} (first at step {step}).",
-            hint="Look for a division, a root, a logarithm or a large power, and clamp its "
-            "argument.",
-            line=line,
-            term=term or None,
-        )
+        what = f"is {kind} in {int(bad.sum())} of {bad.numel()} values (first at step {step})."
+        hint = "Look for a division, a root, a logarithm or a large power: clamp its argument."
+        if code is None:
+            raise RewardError(f"The environment's own reward {term} {what}", term=term or None)
+        raise code.wrong_term(term, what, hint)
 
 
 def _info_findings(code: RewardCode, known: list[str]) -> list[RewardFinding]:
@@ -181,7 +177,7 @@ def _term_findings(reward: Reward, result: ReplayResult) -> list[RewardFinding]:
             )
     shares, code = _shares(result), reward.code
     for name, values in result.terms.items():
-        where = code.place(code.term_lines.get(name), name) if code else f'the term "{name}"'
+        where = f'{code.place(code.term_line(name))}, term "{name}"' if code else f'term "{name}"'
         count = result.returned[name]
         if count < len(values):
             add(

@@ -88,7 +88,7 @@ class Reward:
                 f"names that it sees, as a tuple (memory: {known}).",
             )
         self.seen_memory = tuple(i for i, name in enumerate(columns) if name in shown)
-        self.term_names = tuple(term.name for term in self.spec.terms) or tuple(code.term_lines)
+        self.term_names = tuple(term.name for term in self.spec.terms)
 
     @property
     def mode(self) -> Mode | None:
