@@ -9,7 +9,7 @@ from telic.judges.criteria import Criterion, Motion
 from telic.judges.demonstrations import demonstrate
 from telic.judges.episode import RecordedEpisode
 from telic.judges.mutants import CUT, FROZEN, counts, mutants_of
-from telic.quantities.quantity import Accumulated
+from telic.quantities.quantity import Quantity
 
 RUN = (Motion(seconds=60, forward_mps=2.0, left_mps=0.5, turn_rps=0.5, stride_hz=1.5),)
 JUDGE = """
@@ -108,13 +108,13 @@ def test_what_adds_up_is_measured_once_for_all_mutants(example, monkeypatch):
         name: (mutant, judge(mutant, spec)) for name, mutant in mutants_of(trajectory, spec).items()
     }
     original = (trajectory, judge(trajectory, spec))
-    whole, folded = Accumulated.over, []
+    whole, folded = Quantity.over, []
 
     def over(quantity, recording):
         folded.append(quantity.name)
         return whole(quantity, recording)
 
-    monkeypatch.setattr(Accumulated, "over", over)
+    monkeypatch.setattr(Quantity, "over", over)
     criteria = [*CRITERIA[:3], Criterion(title="upright", quantity="flight_share")]
     alone = counts(criteria, [original], [family], spec)
     assert folded == ["flight_share"]

@@ -33,7 +33,7 @@ def test_steps_and_recording_agree(name):
     for action in actions:
         info = env.step(action).info
         for each in have:
-            if isinstance(each, q.Accumulated):
+            if each.width is not None:
                 memories[each.name], value = each.update(memories[each.name], info)
             else:
                 value = each(info, *arguments(each, env.spec))
@@ -46,7 +46,7 @@ def test_steps_and_recording_agree(name):
         extra = () if each.per is None else (values.shape[-1],)
         assert values.shape == (STEPS, ENVS, *extra), each.name
         assert values.isfinite().all(), each.name
-        if isinstance(each, q.Accumulated):
+        if each.width is not None:
             whole = each.over(recording)
         else:
             whole = each(recording, *arguments(each, env.spec))

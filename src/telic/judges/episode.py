@@ -14,7 +14,7 @@ from telic.envs.spec import EnvSpec
 from telic.errors import UnknownName
 from telic.judges.verdict import EpisodeMeasure
 from telic.quantities import QUANTITIES
-from telic.quantities.quantity import Accumulated, NotRecorded, Quantity, Recording
+from telic.quantities.quantity import NotRecorded, Quantity, Recording
 from telic.storage.trajectories import Trajectory
 
 
@@ -44,7 +44,7 @@ class MeasuredTogether:
         ]
         return torch.stack(rows, 1)
 
-    def over(self, quantity: Accumulated, place: int) -> np.ndarray:
+    def over(self, quantity: Quantity, place: int) -> np.ndarray:
         """Return a quantity at every step of the episode at a place."""
         if quantity.name not in self._known:
             self._known[quantity.name] = quantity.over(self._recording).numpy()
@@ -109,7 +109,7 @@ class RecordedEpisode:
             if name in self._recording:
                 return self._recording[name].numpy()
             raise UnknownName("quantity", name, [*QUANTITIES, *self._recording])
-        if isinstance(quantity, Accumulated):
+        if quantity.width is not None:
             if self._among is not None:
                 others, place = self._among
                 return others.over(quantity, place)

@@ -14,7 +14,6 @@ from typing import Any
 # Importing these modules registers their quantities.
 from telic.quantities import _bodies, _episode, _gait, _motion
 from telic.quantities.quantity import QUANTITIES as QUANTITIES
-from telic.quantities.quantity import Accumulated as Accumulated
 from telic.quantities.quantity import Quantity as Quantity
 from telic.quantities.quantity import Recording as Recording
 from telic.quantities.reference import QuantityDescription as QuantityDescription

@@ -23,33 +23,20 @@ from telic.quantities.quantity import (
     ROBOT,
     TRAVELS,
     Fields,
-    Need,
-    instant,
+    quantity,
     robot_in,
+    robot_need,
     spec_in,
 )
 
-MOTORS = Need(
-    "motors whose torque follows from action and joint",
-    lambda spec: spec.robot is not None and bool(spec.robot.motors),
+MOTORS = robot_need("motors whose torque follows from action and joint", lambda robot: robot.motors)
+LIMITS = robot_need("joints with limits", lambda robot: any(each.range for each in robot.limbs))
+LIMBS = robot_need("joints of its own", lambda robot: robot.limbs)
+UPPER = robot_need(
+    "legs, and joints that belong to none of them", lambda robot: robot.legs and _upper(robot)
 )
-LIMITS = Need(
-    "joints with limits",
-    lambda spec: spec.robot is not None and any(each.range for each in spec.robot.limbs),
-)
-LIMBS = Need("joints of its own", lambda spec: spec.robot is not None and bool(spec.robot.limbs))
-UPPER = Need(
-    "legs, and joints that belong to none of them",
-    lambda spec: spec.robot is not None and bool(spec.robot.legs) and bool(_upper(spec.robot)),
-)
-SPLAY = Need(
-    "legs with joints that move them aside",
-    lambda spec: spec.robot is not None and bool(_splay(spec.robot)),
-)
-TARGET = Need(
-    "a target in the environment",
-    lambda spec: spec.robot is not None and spec.robot.target is not None,
-)
+SPLAY = robot_need("legs with joints that move them aside", lambda robot: _splay(robot))
+TARGET = robot_need("a target in the environment", lambda robot: robot.target is not None)
 
 
 def body_row(spec: EnvSpec, body: str) -> int:
@@ -182,19 +169,19 @@ def _masses(robot: Robot, device: torch.device, dtype: torch.dtype) -> tuple[Ten
     return torch.tensor(mass, device=device, dtype=dtype), centre
 
 
-@instant(unit="m", latex=r"p_b", need=ROBOT, per="axis")
+@quantity(unit="m", latex=r"p_b", need=ROBOT, per="axis")
 def body_position(info: Fields, body: str) -> Tensor:
     """Position (x, y, z) of a body's origin in the world."""
     return info["xpos"][..., body_row(spec_in(info), body), :]
 
 
-@instant(unit="m", latex=r"z_b", need=ROBOT)
+@quantity(unit="m", latex=r"z_b", need=ROBOT)
 def body_height(info: Fields, body: str) -> Tensor:
     """Height of a body's origin above the world's zero level."""
     return info["xpos"][..., body_row(spec_in(info), body), 2]
 
 
-@instant(unit="m/s", latex=r"v_b = v_c + \omega_b \times (p_b - c)", need=ROBOT, per="axis")
+@quantity(unit="m/s", latex=r"v_b = v_c + \omega_b \times (p_b - c)", need=ROBOT, per="axis")
 def body_velocity(info: Fields, body: str) -> Tensor:
     """Velocity (x, y, z) of a body's origin in the world."""
     row = body_row(spec_in(info), body)
@@ -204,44 +191,44 @@ def body_velocity(info: Fields, body: str) -> Tensor:
     return moving + cross(turning, info["xpos"][..., row, :] - centre)
 
 
-@instant(unit="N", latex=r"\|f_b\|", need=ROBOT)
+@quantity(unit="N", latex=r"\|f_b\|", need=ROBOT)
 def contact_force(info: Fields, body: str) -> Tensor:
     """Size of the contact force on a body."""
     return touch(info)[..., body_row(spec_in(info), body)]
 
 
-@instant(unit="rad or m", latex=r"q_j", need=ROBOT)
+@quantity(unit="rad or m", latex=r"q_j", need=ROBOT)
 def joint_position(info: Fields, joint: str) -> Tensor:
     """Position of a joint of the robot, in the model's own sign."""
     return info["qpos"][..., limb(spec_in(info), joint).qpos]
 
 
-@instant(unit="rad/s or m/s", latex=r"\dot q_j", need=ROBOT)
+@quantity(unit="rad/s or m/s", latex=r"\dot q_j", need=ROBOT)
 def joint_velocity(info: Fields, joint: str) -> Tensor:
     """Velocity of a joint of the robot, in the model's own sign."""
     return info["qvel"][..., limb(spec_in(info), joint).dof]
 
 
-@instant(unit="rad/s or m/s", latex=r"\sqrt{\frac{1}{J}\sum_j \dot q_j^2}", need=LIMBS)
+@quantity(unit="rad/s or m/s", latex=r"\sqrt{\frac{1}{J}\sum_j \dot q_j^2}", need=LIMBS)
 def joint_speed(info: Fields) -> Tensor:
     """Root mean square velocity of the robot's joints: 0 is a robot that holds its pose."""
     qvel = info["qvel"]
     return qvel[..., places(_limb_rates(robot_in(info)), qvel.device)].square().mean(-1).sqrt()
 
 
-@instant(unit="rad or m", latex=r"\sqrt{\frac{1}{U}\sum_j (q_j - q_j^0)^2}", need=UPPER)
+@quantity(unit="rad or m", latex=r"\sqrt{\frac{1}{U}\sum_j (q_j - q_j^0)^2}", need=UPPER)
 def upper_pose_error(info: Fields) -> Tensor:
     """Root mean square distance from the resting pose of the joints of no leg: waist, arms."""
     return _off_rest(info, _upper(robot_in(info)))
 
 
-@instant(unit="rad or m", latex=r"\sqrt{\frac{1}{S}\sum_j (q_j - q_j^0)^2}", need=SPLAY)
+@quantity(unit="rad or m", latex=r"\sqrt{\frac{1}{S}\sum_j (q_j - q_j^0)^2}", need=SPLAY)
 def leg_splay(info: Fields) -> Tensor:
     """Root mean square distance from rest of the joints that move legs aside or turn them."""
     return _off_rest(info, _splay(robot_in(info)))
 
 
-@instant(unit="1", latex=r"\max_j |2 q_j - u_j - l_j| / (u_j - l_j)", need=LIMITS)
+@quantity(unit="1", latex=r"\max_j |2 q_j - u_j - l_j| / (u_j - l_j)", need=LIMITS)
 def joint_limit_closeness(info: Fields) -> Tensor:
     """How near the joint nearest to a limit is: 0 all in the middle, 1 one at its limit."""
     qpos = info["qpos"]
@@ -250,19 +237,19 @@ def joint_limit_closeness(info: Fields) -> Tensor:
     return place.abs().amax(-1)
 
 
-@instant(unit="m", latex=r"c = \sum_b m_b c_b / \sum_b m_b", need=TRAVELS, per="axis")
+@quantity(unit="m", latex=r"c = \sum_b m_b c_b / \sum_b m_b", need=TRAVELS, per="axis")
 def centre_of_mass(info: Fields) -> Tensor:
     """Centre of mass (x, y, z) of the robot."""
     return info["subtree_com"][..., robot_in(info).torso, :]
 
 
-@instant(unit="m", latex=r"c_z", need=TRAVELS)
+@quantity(unit="m", latex=r"c_z", need=TRAVELS)
 def centre_of_mass_height(info: Fields) -> Tensor:
     """Height of the robot's centre of mass above the world's zero level."""
     return info["subtree_com"][..., robot_in(info).torso, 2]
 
 
-@instant(unit="m/s", latex=r"\dot c = \sum_b m_b \dot c_b / \sum_b m_b", need=TRAVELS, per="axis")
+@quantity(unit="m/s", latex=r"\dot c = \sum_b m_b \dot c_b / \sum_b m_b", need=TRAVELS, per="axis")
 def centre_of_mass_velocity(info: Fields) -> Tensor:
     """Velocity (x, y, z) of the robot's centre of mass."""
     robot, xpos = robot_in(info), info["xpos"]
@@ -273,7 +260,7 @@ def centre_of_mass_velocity(info: Fields) -> Tensor:
     return (share[:, None] * of_bodies).sum(-2)
 
 
-@instant(unit="1", latex=r"[\,\|f_i\| > 0.01\, m g\,]", need=FEET, per="foot")
+@quantity(unit="1", latex=r"[\,\|f_i\| > 0.01\, m g\,]", need=FEET, per="foot")
 def foot_contact(info: Fields) -> Tensor:
     """1 for each foot that touches something with over 1 % of the robot's weight, else 0."""
     robot = robot_in(info)
@@ -282,13 +269,13 @@ def foot_contact(info: Fields) -> Tensor:
     return (on_feet > robot.contact_threshold).to(on_feet.dtype)
 
 
-@instant(unit="1", latex=r"\sum_i \text{contact}_i", need=FEET)
+@quantity(unit="1", latex=r"\sum_i \text{contact}_i", need=FEET)
 def feet_in_contact(info: Fields) -> Tensor:
     """Number of feet that touch something."""
     return foot_contact.function(info).sum(-1)
 
 
-@instant(unit="W", latex=r"\sum_j |\tau_j \dot q_j|", need=MOTORS)
+@quantity(unit="W", latex=r"\sum_j |\tau_j \dot q_j|", need=MOTORS)
 def power(info: Fields) -> Tensor:
     """Mechanical power of all motors, braking counted as work, at the end of the step."""
     qvel = info["qvel"]
@@ -304,32 +291,32 @@ def power(info: Fields) -> Tensor:
     return (motors.gear * force * moving).abs().sum(-1)
 
 
-@instant(unit="1", latex=r"\sum_i a_i^2", need=CONTINUOUS)
+@quantity(unit="1", latex=r"\sum_i a_i^2", need=CONTINUOUS)
 def control_effort(info: Fields) -> Tensor:
     """Sum of the squared actions, each scaled to [-1, 1] by its range."""
     return scaled_action(info).square().sum(-1)
 
 
-@instant(unit="1", latex=r"\overline{a_i^2}", need=CONTINUOUS)
+@quantity(unit="1", latex=r"\overline{a_i^2}", need=CONTINUOUS)
 def effort(info: Fields) -> Tensor:
     """Mean of the squared actions, each scaled to [-1, 1] by its range: 1 is full force."""
     return scaled_action(info).square().mean(-1)
 
 
-@instant(unit="1", latex=r"a_i", need=CONTINUOUS, per="actuator")
+@quantity(unit="1", latex=r"a_i", need=CONTINUOUS, per="actuator")
 def action_strength(info: Fields) -> Tensor:
     """Each action scaled to [-1, 1] by its range, whatever force or angle that is."""
     return scaled_action(info)
 
 
-@instant(unit="m", latex=r"\|p_\text{pointer} - p_\text{target}\|", need=TARGET)
+@quantity(unit="m", latex=r"\|p_\text{pointer} - p_\text{target}\|", need=TARGET)
 def distance_to_target(info: Fields) -> Tensor:
     """Distance from the robot's fingertip or hand to the environment's target."""
     robot, xpos = robot_in(info), info["xpos"]
     return norm(xpos[..., robot.pointer, :] - xpos[..., robot.target, :])
 
 
-@instant(unit="m", latex=r"\|p_b - g\|", need=ROBOT)
+@quantity(unit="m", latex=r"\|p_b - g\|", need=ROBOT)
 def distance_to_point(
     info: Fields, point: Sequence[float] | Tensor, body: str | None = None
 ) -> Tensor:

@@ -25,20 +25,22 @@ from telic.quantities._motion import coordinate, orientation, position
 from telic.quantities.quantity import (
     CONTINUOUS,
     FEET,
-    SIDES,
     Fields,
-    accumulated,
+    Update,
     moves_along,
+    num_feet,
+    quantity,
     robot_in,
+    robot_need,
     time_step,
     turns_about,
 )
 
-_Update = tuple[Tensor, Tensor]
 TURN = 1.0 / (2.0 * math.pi)
+SIDES = robot_need("feet on two sides", lambda robot: robot.sides)
 
 
-def _turned(state: Tensor, info: Fields, axis: int, *, world: bool = False) -> _Update:
+def _turned(state: Tensor, info: Fields, axis: int, *, world: bool = False) -> Update:
     """Add up the turn of each step; memory: seen, total, last angle or orientation (4)."""
     hinge = robot_in(info).root.hinge
     if hinge is not None:
@@ -66,7 +68,7 @@ def _register(name: str, axis: int, about: str, sign: str, unit: str) -> None:
     """Register the rotation about an axis since the start, in radians or in turns."""
     is_turns, world = unit == "turns", name == "heading"
 
-    def update(state: Tensor, info: Fields) -> _Update:
+    def update(state: Tensor, info: Fields) -> Update:
         state, angle = _turned(state, info, axis, world=world)
         return state, angle * TURN if is_turns else angle
 
@@ -76,7 +78,7 @@ def _register(name: str, axis: int, about: str, sign: str, unit: str) -> None:
     rate = rf"\omega_{'xyz'[axis]}" + (r"^\text{world}" if world else "")
     latex = (r"\frac{1}{2\pi}" if is_turns else "") + rf"\int {rate}\,dt"
     need = turns_about("xyz"[axis])
-    accumulated(unit=unit, latex=latex, need=need, width=6)(update)
+    quantity(unit=unit, latex=latex, need=need, width=6)(update)
 
 
 for _unit in ("rad", "turns"):
@@ -84,8 +86,8 @@ for _unit in ("rad", "turns"):
         _register(*_axis, _unit)
 
 
-@accumulated(unit="m", latex=r"x_t - x_1", need=moves_along("x"), width=2)
-def displacement(state: Tensor, info: Fields) -> _Update:
+@quantity(unit="m", latex=r"x_t - x_1", need=moves_along("x"), width=2)
+def displacement(state: Tensor, info: Fields) -> Update:
     """Way made along x since the start; backward is negative."""
     # memory: seen, x at the start
     x = position(info, "x")
@@ -93,8 +95,8 @@ def displacement(state: Tensor, info: Fields) -> _Update:
     return torch.stack((torch.ones_like(x), start), -1), x - start
 
 
-@accumulated(unit="m", latex=r"\sum_t \|p_t - p_{t-1}\|_{xy}", need=moves_along("x"), width=4)
-def distance_travelled(state: Tensor, info: Fields) -> _Update:
+@quantity(unit="m", latex=r"\sum_t \|p_t - p_{t-1}\|_{xy}", need=moves_along("x"), width=4)
+def distance_travelled(state: Tensor, info: Fields) -> Update:
     """Length of the path over the ground since the start, detours counted."""
     # memory: seen, total, last x, last y
     x = position(info, "x")
@@ -104,18 +106,14 @@ def distance_travelled(state: Tensor, info: Fields) -> _Update:
     return torch.stack((torch.ones_like(x), total, x, y), -1), total
 
 
-def _num_feet(spec: EnvSpec) -> int:
-    return len(spec.robot.feet) if spec.robot else 0
-
-
-@accumulated(
+@quantity(
     unit="1",
     latex=r"\frac{1}{t}\sum_{s \le t} \text{contact}_i(s)",
     need=FEET,
-    width=lambda spec: 1 + _num_feet(spec),
+    width=lambda spec: 1 + num_feet(spec),
     per="foot",
 )
-def foot_duty_factor(state: Tensor, info: Fields) -> _Update:
+def foot_duty_factor(state: Tensor, info: Fields) -> Update:
     """Share of the episode so far in which each foot was on the ground."""
     # memory: steps, steps on the ground per foot
     steps = state[..., :1] + 1.0
@@ -123,10 +121,10 @@ def foot_duty_factor(state: Tensor, info: Fields) -> _Update:
     return torch.cat((steps, on_ground), -1), on_ground / steps
 
 
-@accumulated(
+@quantity(
     unit="1", latex=r"\frac{1}{t\,n}\sum_{s \le t}\sum_i \text{contact}_i(s)", need=FEET, width=2
 )
-def duty_factor(state: Tensor, info: Fields) -> _Update:
+def duty_factor(state: Tensor, info: Fields) -> Update:
     """Share of the episode so far in which a foot was on the ground, averaged over the feet."""
     # memory: steps, steps on the ground
     steps = state[..., 0] + 1.0
@@ -134,21 +132,21 @@ def duty_factor(state: Tensor, info: Fields) -> _Update:
     return torch.stack((steps, on_ground), -1), on_ground / steps
 
 
-@accumulated(unit="s", latex=r"t - t_\text{last contact}", need=FEET, width=1)
-def air_time(state: Tensor, info: Fields) -> _Update:
+@quantity(unit="s", latex=r"t - t_\text{last contact}", need=FEET, width=1)
+def air_time(state: Tensor, info: Fields) -> Update:
     """Time since all feet left the ground; 0 while any touches."""
     airborne = (foot_contact.function(info).amax(-1) == 0).to(state.dtype)
     clock = (state[..., 0] + time_step(info)) * airborne
     return clock.unsqueeze(-1), clock
 
 
-@accumulated(
+@quantity(
     unit="1",
     latex=r"\frac{\#\{\text{touchdowns on the other side}\}}{\#\{\text{touchdowns}\} - 1}",
     need=SIDES,
     width=5,
 )
-def stride_alternation(state: Tensor, info: Fields) -> _Update:
+def stride_alternation(state: Tensor, info: Fields) -> Update:
     """Share of touchdowns that follow one of the other side: 1 walking, 0 hopping.
 
     Sides are left and right, or back and front where a robot in the vertical plane has no others.
@@ -171,8 +169,8 @@ def stride_alternation(state: Tensor, info: Fields) -> _Update:
     return memory, alternations / (touchdowns - 1.0).clamp_min(1.0)
 
 
-@accumulated(unit="J", latex=r"\sum_t \sum_j |\tau_j \dot q_j|\,\Delta t", need=MOTORS, width=1)
-def energy(state: Tensor, info: Fields) -> _Update:
+@quantity(unit="J", latex=r"\sum_t \sum_j |\tau_j \dot q_j|\,\Delta t", need=MOTORS, width=1)
+def energy(state: Tensor, info: Fields) -> Update:
     """Mechanical work of all motors since the start, braking counted as work."""
     total = state[..., 0] + power.function(info) * time_step(info)
     return total.unsqueeze(-1), total
@@ -184,26 +182,26 @@ def _action_change(state: Tensor, info: Fields) -> Tensor:
     return state[..., 0] * (action - state[..., 1 : 1 + action.shape[-1]]).square().mean(-1)
 
 
-@accumulated(
+@quantity(
     unit="1",
     latex=r"\frac{1}{n}\sum_i (a_{t,i} - a_{t-1,i})^2",
     need=CONTINUOUS,
     width=lambda spec: 1 + spec.act_dim,
 )
-def action_change(state: Tensor, info: Fields) -> _Update:
+def action_change(state: Tensor, info: Fields) -> Update:
     """Mean squared change of the action, scaled to [-1, 1], since the last step; 0 at the first."""
     # memory: seen, last action
     change = _action_change(state, info)
     return torch.cat((torch.ones_like(change).unsqueeze(-1), scaled_action(info)), -1), change
 
 
-@accumulated(
+@quantity(
     unit="1",
     latex=r"\frac{1}{(t-1)\,n}\sum_{s \le t}\sum_i (a_{s,i} - a_{s-1,i})^2",
     need=CONTINUOUS,
     width=lambda spec: 3 + spec.act_dim,
 )
-def action_smoothness(state: Tensor, info: Fields) -> _Update:
+def action_smoothness(state: Tensor, info: Fields) -> Update:
     """Mean squared change of the action, scaled to [-1, 1], over the episode so far."""
     # memory: seen, last action, changes, sum
     changes = state[..., -2] + state[..., 0]
@@ -218,13 +216,13 @@ def _num_limits(spec: EnvSpec) -> int:
     return sum(each.range is not None for each in spec.robot.limbs) if spec.robot else 0
 
 
-@accumulated(
+@quantity(
     unit="1",
     latex=r"\frac{1}{J}\sum_j \frac{\max_t q_j - \min_t q_j}{u_j - l_j}",
     need=LIMITS,
     width=lambda spec: 1 + 2 * _num_limits(spec),
 )
-def joint_range_use(state: Tensor, info: Fields) -> _Update:
+def joint_range_use(state: Tensor, info: Fields) -> Update:
     """Share of their range the joints have used in the episode so far, averaged over the joints."""
     # memory: seen, lowest and highest position of each joint
     qpos = info["qpos"]

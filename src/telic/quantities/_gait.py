@@ -26,10 +26,11 @@ from telic.quantities._bodies import foot_contact, places, touch
 from telic.quantities.quantity import (
     FEET,
     Fields,
-    Need,
-    accumulated,
-    instant,
+    Update,
+    num_feet,
+    quantity,
     robot_in,
+    robot_need,
     time_step,
 )
 
@@ -39,16 +40,14 @@ _LONG = 0.6
 _RISE = 0.03
 """of L, by which a foot that swings rises above where it stood"""
 _TURN = 2.0 * math.pi
-TWO_FEET = Need(
-    "two feet or more", lambda spec: spec.robot is not None and len(spec.robot.feet) > 1
-)
-_Update = tuple[Tensor, Tensor]
+TWO_FEET = robot_need("two feet or more", lambda robot: len(robot.feet) > 1)
+LEGS = robot_need("legs with feet", lambda robot: robot.legs)
 
 
-@accumulated(
+@quantity(
     unit="1", latex=r"\frac{1}{t}\sum_{s \le t} [\max_b \|f_b\| \le 0.01\, m g]", need=FEET, width=2
 )
-def flight_share(state: Tensor, info: Fields) -> _Update:
+def flight_share(state: Tensor, info: Fields) -> Update:
     """Share of the episode so far in which nothing of the robot touched anything.
 
     A robot that slides on its shins has no foot on the ground either, and does not fly.
@@ -63,24 +62,21 @@ def _own_bodies(robot: Robot) -> tuple[int, ...]:
     return tuple(body for body, root in enumerate(robot.body_root) if root == robot.torso)
 
 
-@accumulated(
+@quantity(
     unit="1",
     latex=r"\frac{1}{t}\sum_{s \le t} [\textstyle\sum_i c_i \ge 2]",
     need=TWO_FEET,
     width=2,
 )
-def double_support_share(state: Tensor, info: Fields) -> _Update:
+def double_support_share(state: Tensor, info: Fields) -> Update:
     """Share of the episode so far in which two feet or more were on the ground."""
     return _share(state, foot_contact.function(info).sum(-1) >= 2)
 
 
-def _share(state: Tensor, holds: Tensor) -> _Update:
+def _share(state: Tensor, holds: Tensor) -> Update:
     """Count steps in which something held; memory: steps, steps that held."""
     steps, held = state[..., 0] + 1.0, state[..., 1] + holds.to(state.dtype)
     return torch.stack((steps, held), -1), held / steps
-
-
-LEGS = Need("legs with feet", lambda spec: spec.robot is not None and bool(spec.robot.legs))
 
 
 @lru_cache(maxsize=64)
@@ -88,7 +84,7 @@ def _tips(robot: Robot, device: torch.device, dtype: torch.dtype) -> Tensor:
     return torch.tensor([leg.tip for leg in robot.legs], device=device, dtype=dtype)
 
 
-@instant(unit="m", latex=r"z_{\text{end of foot } i}", need=LEGS, per="foot")
+@quantity(unit="m", latex=r"z_{\text{end of foot } i}", need=LEGS, per="foot")
 def foot_height(info: Fields) -> Tensor:
     """Height of the end of each foot above the world's zero level."""
     robot, xpos = robot_in(info), info["xpos"]
@@ -97,7 +93,7 @@ def foot_height(info: Fields) -> Tensor:
     return xpos[..., 2].index_select(-1, rows) + turned[..., 2]
 
 
-@instant(unit="m/s", latex=r"c_i\,\|v_{\text{end of foot } i}^{xy}\|", need=LEGS, per="foot")
+@quantity(unit="m/s", latex=r"c_i\,\|v_{\text{end of foot } i}^{xy}\|", need=LEGS, per="foot")
 def foot_slip(info: Fields) -> Tensor:
     """Speed of the end of each foot over the ground while it touches it, 0 while it does not."""
     robot, xpos = robot_in(info), info["xpos"]
@@ -110,14 +106,14 @@ def foot_slip(info: Fields) -> Tensor:
     return foot_contact.function(info) * norm(velocity[..., :2])
 
 
-@accumulated(
+@quantity(
     unit="s",
     latex=r"t - t_{\text{last contact of foot } i}",
     need=FEET,
-    width=lambda spec: _feet(spec),
+    width=num_feet,
     per="foot",
 )
-def foot_air_time(state: Tensor, info: Fields) -> _Update:
+def foot_air_time(state: Tensor, info: Fields) -> Update:
     """Time since each foot left the ground; 0 while it touches."""
     off = (foot_contact.function(info) == 0).to(state.dtype)
     clock = (state + time_step(info)) * off
@@ -129,13 +125,13 @@ def _foot_roots(robot: Robot) -> tuple[int, ...]:
     return tuple(robot.body_root[foot] for foot in robot.feet)
 
 
-@accumulated(
+@quantity(
     unit="1",
     latex=r"\frac{1}{s}\sum_t \min_{i: c_i = 1} \Delta x_i \cdot \widehat{\Delta x}",
     need=LEGS,
-    width=lambda spec: 5 + 3 * _feet(spec),
+    width=lambda spec: 5 + 3 * num_feet(spec),
 )
-def slide_share(state: Tensor, info: Fields) -> _Update:
+def slide_share(state: Tensor, info: Fields) -> Update:
     """Share of the way so far that every foot on the ground made together with the body.
 
     Who walks stands on a foot that stays where it is; who slides, on none. In the air nobody does.
@@ -160,10 +156,6 @@ def slide_share(state: Tensor, info: Fields) -> _Update:
     sums = torch.stack((torch.ones_like(known), way, slid), -1)
     memory = torch.cat((sums, body, feet.flatten(-2), down), -1)
     return memory, slid / way.clamp_min(1e-6)
-
-
-def _feet(spec: EnvSpec) -> int:
-    return len(spec.robot.feet) if spec.robot else 0
 
 
 _PER_FOOT = 4
@@ -200,13 +192,13 @@ def _landing(memory: Tensor, info: Fields) -> tuple[Tensor, Tensor]:
     return lands, torch.cat((off, touched, lost, stood), -1)
 
 
-@accumulated(
+@quantity(
     unit="1",
     latex=r"\frac{1}{n\,t}\sum_i \text{time that foot } i \text{ stands}",
     need=FEET,
-    width=lambda spec: 2 + _PER_FOOT * _feet(spec),
+    width=lambda spec: 2 + _PER_FOOT * num_feet(spec),
 )
-def stance_share(state: Tensor, info: Fields) -> _Update:
+def stance_share(state: Tensor, info: Fields) -> Update:
     """Share of the episode so far in which a foot did not swing, averaged over the feet.
 
     `duty_factor` counts contacts; a foot that bounces a little on the ground stands as well.
@@ -221,13 +213,13 @@ def stance_share(state: Tensor, info: Fields) -> _Update:
     return torch.cat((torch.stack((steps, stood), -1), feet), -1), stood / steps
 
 
-@accumulated(
+@quantity(
     unit="1/s",
     latex=r"\frac{1}{n\,t}\sum_i \#\{\text{touchdowns of foot } i\}",
     need=FEET,
-    width=lambda spec: 2 + _PER_FOOT * _feet(spec),
+    width=lambda spec: 2 + _PER_FOOT * num_feet(spec),
 )
-def stride_frequency(state: Tensor, info: Fields) -> _Update:
+def stride_frequency(state: Tensor, info: Fields) -> Update:
     """Touchdowns of a foot per second over the episode so far, averaged over the feet."""
     # memory: seconds, touchdowns, and that of landings
     dt = time_step(info)
@@ -238,7 +230,7 @@ def stride_frequency(state: Tensor, info: Fields) -> _Update:
 
 
 def _phase_width(spec: EnvSpec) -> int:
-    return 3 + (_PER_FOOT + 3) * _feet(spec)
+    return 3 + (_PER_FOOT + 3) * num_feet(spec)
 
 
 def _cycles(state: Tensor, info: Fields) -> tuple[Tensor, Tensor, Tensor, Tensor]:
@@ -264,14 +256,14 @@ def _cycles(state: Tensor, info: Fields) -> tuple[Tensor, Tensor, Tensor, Tensor
     return memory, cosine, sine, count
 
 
-@accumulated(
+@quantity(
     unit="turns",
     latex=r"\frac{1}{2\pi}\arg \sum_k e^{2\pi i (t_{i,k} - t_{1,k}) / T_k}",
     need=TWO_FEET,
     width=_phase_width,
     per="foot",
 )
-def foot_phase(state: Tensor, info: Fields) -> _Update:
+def foot_phase(state: Tensor, info: Fields) -> Update:
     """When each foot lands in the cycle of the first foot: 0 with it, 0.5 half a cycle later.
 
     The circular mean over all cycles so far, in [0, 1); 0 before the first cycle is over.
@@ -280,14 +272,14 @@ def foot_phase(state: Tensor, info: Fields) -> _Update:
     return memory, (torch.atan2(sine, cosine) / _TURN).remainder(1.0)
 
 
-@accumulated(
+@quantity(
     unit="1",
     latex=r"\frac{1}{K}\left|\sum_k e^{2\pi i (t_{i,k} - t_{1,k}) / T_k}\right|",
     need=TWO_FEET,
     width=_phase_width,
     per="foot",
 )
-def foot_phase_lock(state: Tensor, info: Fields) -> _Update:
+def foot_phase_lock(state: Tensor, info: Fields) -> Update:
     """How regularly each foot lands in the cycle of the first: 1 always at the same phase.
 
     The length of the mean direction of its phases; 0 before the first cycle is over.

@@ -21,20 +21,16 @@ from telic.quantities.quantity import (
     TRAVELS,
     Fields,
     Need,
-    instant,
     moves_along,
+    quantity,
     robot_in,
+    robot_need,
     spec_in,
     turns_about,
 )
 
-TILTS = Need(
-    "a robot that can tip over",
-    lambda spec: spec.robot is not None and bool(set("xy") & set(spec.robot.root.turns)),
-)
-TURNS = Need(
-    "a robot that can turn", lambda spec: spec.robot is not None and bool(spec.robot.root.turns)
-)
+TILTS = robot_need("a robot that can tip over", lambda robot: {"x", "y"} & set(robot.root.turns))
+TURNS = robot_need("a robot that can turn", lambda robot: robot.root.turns)
 
 
 def position(info: Fields, axis: str) -> Tensor:
@@ -116,50 +112,50 @@ def spin_about(info: Fields, axis: int) -> Tensor:
     return rate(info, hinge if hinge is not None and hinge.axis == "xyz"[axis] else None)
 
 
-@instant(unit="m", latex=r"x", need=moves_along("x"))
+@quantity(unit="m", latex=r"x", need=moves_along("x"))
 def x_position(info: Fields) -> Tensor:
     """Position of the torso along x, the direction called forward."""
     return position(info, "x")
 
 
-@instant(unit="m", latex=r"y", need=moves_along("y"))
+@quantity(unit="m", latex=r"y", need=moves_along("y"))
 def y_position(info: Fields) -> Tensor:
     """Position of the torso along y, to the left."""
     return position(info, "y")
 
 
-@instant(unit="m/s", latex=r"v_x = \dot x", need=moves_along("x"))
+@quantity(unit="m/s", latex=r"v_x = \dot x", need=moves_along("x"))
 def forward_velocity(info: Fields) -> Tensor:
     """Velocity of the torso along world x at the end of the step; backward is negative."""
     return velocity(info, "x")
 
 
-@instant(unit="m/s", latex=r"v_y = \dot y", need=moves_along("y"))
+@quantity(unit="m/s", latex=r"v_y = \dot y", need=moves_along("y"))
 def lateral_velocity(info: Fields) -> Tensor:
     """Velocity of the torso along world y; to the left is positive."""
     return velocity(info, "y")
 
 
-@instant(unit="m/s", latex=r"v_z = \dot z", need=moves_along("z"))
+@quantity(unit="m/s", latex=r"v_z = \dot z", need=moves_along("z"))
 def vertical_velocity(info: Fields) -> Tensor:
     """Velocity of the torso along world z; upward is positive."""
     return velocity(info, "z")
 
 
-@instant(unit="m/s", latex=r"\sqrt{v_x^2 + v_y^2 + v_z^2}", need=TRAVELS)
+@quantity(unit="m/s", latex=r"\sqrt{v_x^2 + v_y^2 + v_z^2}", need=TRAVELS)
 def speed(info: Fields) -> Tensor:
     """Size of the torso's velocity, whatever its direction."""
     squares = [velocity(info, axis).square() for axis in robot_in(info).root.moves]
     return sum(squares[1:], squares[0]).sqrt()
 
 
-@instant(unit="m/s", latex=r"\sqrt{v_x^2 + v_y^2}", need=moves_along("x"))
+@quantity(unit="m/s", latex=r"\sqrt{v_x^2 + v_y^2}", need=moves_along("x"))
 def horizontal_speed(info: Fields) -> Tensor:
     """Size of the torso's velocity over the ground."""
     return torch.hypot(velocity(info, "x"), velocity(info, "y"))
 
 
-@instant(
+@quantity(
     unit="m/s",
     latex=r"v_x \cos\psi + v_y \sin\psi",
     need=moves_along("x", "y") & turns_about("z"),
@@ -177,7 +173,7 @@ GROUND = Need(
 )
 
 
-@instant(unit="m", latex=r"z_\text{ground}", need=GROUND)
+@quantity(unit="m", latex=r"z_\text{ground}", need=GROUND)
 def ground_height(info: Fields) -> Tensor:
     """Height of the ground below the torso above the foot of every field.
 
@@ -186,7 +182,7 @@ def ground_height(info: Fields) -> Tensor:
     return info["ground_height"]
 
 
-@instant(unit="m", latex=r"h_\text{step}", need=GROUND)
+@quantity(unit="m", latex=r"h_\text{step}", need=GROUND)
 def ground_step(info: Fields) -> Tensor:
     """Size of what the field below the torso is made of; 0 on flat ground.
 
@@ -196,7 +192,7 @@ def ground_step(info: Fields) -> Tensor:
     return info["ground_step"]
 
 
-@instant(unit="m", latex=r"z - z_\text{ground}", need=moves_along("z"))
+@quantity(unit="m", latex=r"z - z_\text{ground}", need=moves_along("z"))
 def height(info: Fields) -> Tensor:
     """Height of the torso's origin above the ground below it."""
     return position(info, "z") - _ground(info)
@@ -208,14 +204,14 @@ def _ground(info: Fields) -> Tensor | float:
     return 0.0 if is_flat or "ground_height" not in info else info["ground_height"]
 
 
-@instant(unit="m", latex=r"z - z_\text{rest}", need=moves_along("z"))
+@quantity(unit="m", latex=r"z - z_\text{rest}", need=moves_along("z"))
 def height_above_start(info: Fields) -> Tensor:
     """Height of the torso above its height in the resting pose, where episodes start."""
     rest = robot_in(info).rest_height
     return position(info, "z") - (0.0 if rest is None else rest)
 
 
-@instant(unit="1", latex=r"\cos\angle(\text{up}_\text{robot}, z)", need=TILTS)
+@quantity(unit="1", latex=r"\cos\angle(\text{up}_\text{robot}, z)", need=TILTS)
 def uprightness(info: Fields) -> Tensor:
     """Cosine of the angle between the robot's up direction and the world's.
 
@@ -224,13 +220,13 @@ def uprightness(info: Fields) -> Tensor:
     return direction(info, 2, 2)
 
 
-@instant(unit="rad", latex=r"\psi = \operatorname{atan2}(f_y, f_x)", need=turns_about("z"))
+@quantity(unit="rad", latex=r"\psi = \operatorname{atan2}(f_y, f_x)", need=turns_about("z"))
 def heading(info: Fields) -> Tensor:
     """Direction the robot faces seen from above, from +x towards +y (left), in (-pi, pi]."""
     return torch.atan2(direction(info, 0, 1), direction(info, 0, 0))
 
 
-@instant(unit="rad/s", latex=r"\omega_z^\text{world}", need=turns_about("z"))
+@quantity(unit="rad/s", latex=r"\omega_z^\text{world}", need=turns_about("z"))
 def heading_rate(info: Fields) -> Tensor:
     """Rate of turning about the world's vertical; to the left is positive."""
     if robot_in(info).root.hinge is not None:
@@ -239,7 +235,7 @@ def heading_rate(info: Fields) -> Tensor:
     return parts[0] + parts[1] + parts[2]
 
 
-@instant(
+@quantity(
     unit="rad",
     latex=r"\theta = \operatorname{atan2}(-f_z, \sqrt{f_x^2 + f_y^2})",
     need=turns_about("y"),
@@ -256,25 +252,25 @@ def pitch(info: Fields) -> Tensor:
     return torch.atan2(-direction(info, 0, 2), level)
 
 
-@instant(unit="rad", latex=r"\phi = \operatorname{atan2}(l_z, u_z)", need=turns_about("x"))
+@quantity(unit="rad", latex=r"\phi = \operatorname{atan2}(l_z, u_z)", need=turns_about("x"))
 def roll(info: Fields) -> Tensor:
     """Angle about the forward axis; left side up (tipping to the right) is positive."""
     return torch.atan2(direction(info, 1, 2), direction(info, 2, 2))
 
 
-@instant(unit="rad", latex=r"\psi = \operatorname{atan2}(f_y, f_x)", need=turns_about("z"))
+@quantity(unit="rad", latex=r"\psi = \operatorname{atan2}(f_y, f_x)", need=turns_about("z"))
 def yaw(info: Fields) -> Tensor:
     """Angle about the vertical; the same as heading."""
     return heading.function(info)
 
 
-@instant(unit="rad/s", latex=r"\omega_x^\text{robot}", need=turns_about("x"))
+@quantity(unit="rad/s", latex=r"\omega_x^\text{robot}", need=turns_about("x"))
 def roll_rate(info: Fields) -> Tensor:
     """Angular velocity about the robot's own forward axis."""
     return spin_about(info, 0)
 
 
-@instant(unit="rad/s", latex=r"\omega_y^\text{robot}", need=turns_about("y"))
+@quantity(unit="rad/s", latex=r"\omega_y^\text{robot}", need=turns_about("y"))
 def pitch_rate(info: Fields) -> Tensor:
     """Angular velocity about the robot's own left axis.
 
@@ -283,13 +279,13 @@ def pitch_rate(info: Fields) -> Tensor:
     return spin_about(info, 1)
 
 
-@instant(unit="rad/s", latex=r"\omega_z^\text{robot}", need=turns_about("z"))
+@quantity(unit="rad/s", latex=r"\omega_z^\text{robot}", need=turns_about("z"))
 def yaw_rate(info: Fields) -> Tensor:
     """Angular velocity about the robot's own up axis; to the left is positive."""
     return spin_about(info, 2)
 
 
-@instant(unit="rad/s", latex=r"\|\omega\|", need=TURNS)
+@quantity(unit="rad/s", latex=r"\|\omega\|", need=TURNS)
 def angular_speed(info: Fields) -> Tensor:
     """Size of the torso's angular velocity."""
     return norm(spin(info))
@@ -318,7 +314,7 @@ POLES = Need(
     "a pole to balance",
     lambda spec: bool(spec.robot and spec.robot.poles) or _classic(spec) is not None,
 )
-TIP = Need("a pole on a cart", lambda spec: spec.robot is not None and spec.robot.tip is not None)
+TIP = robot_need("a pole on a cart", lambda robot: robot.tip is not None)
 
 
 def _angles(info: Fields) -> Tensor:
@@ -329,19 +325,19 @@ def _angles(info: Fields) -> Tensor:
     return wrap(info["state"][..., classic.angles].cumsum(-1) - classic.upright)
 
 
-@instant(unit="rad", latex=r"\theta_k = \sum_{i \le k} q_i", need=POLES, per="pole")
+@quantity(unit="rad", latex=r"\theta_k = \sum_{i \le k} q_i", need=POLES, per="pole")
 def pole_angles(info: Fields) -> Tensor:
     """Angle of each pole from upright, in (-pi, pi]; on a cart, leaning towards +x is positive."""
     return _angles(info)
 
 
-@instant(unit="rad", latex=r"\theta_1", need=POLES)
+@quantity(unit="rad", latex=r"\theta_1", need=POLES)
 def pole_angle(info: Fields) -> Tensor:
     """Angle of the first (lowest) pole from upright, in (-pi, pi]."""
     return _angles(info)[..., 0]
 
 
-@instant(unit="rad/s", latex=r"\dot\theta_k = \sum_{i \le k} \dot q_i", need=POLES, per="pole")
+@quantity(unit="rad/s", latex=r"\dot\theta_k = \sum_{i \le k} \dot q_i", need=POLES, per="pole")
 def pole_rates(info: Fields) -> Tensor:
     """Angular velocity of each pole in the world."""
     classic = _classic(spec_in(info))
@@ -351,7 +347,7 @@ def pole_rates(info: Fields) -> Tensor:
     return info["state"][..., classic.rates].cumsum(-1)
 
 
-@instant(unit="m", latex=r"z_\text{tip}", need=TIP)
+@quantity(unit="m", latex=r"z_\text{tip}", need=TIP)
 def tip_height(info: Fields) -> Tensor:
     """Height of the end of the last pole above the world's zero level."""
     tip = robot_in(info).tip
@@ -366,7 +362,7 @@ TOLD = Need("commands", lambda spec: set(_TOLD) <= set(spec.info_keys))
 _ON_GROUND = moves_along("x", "y") & turns_about("z")
 
 
-@instant(unit="m/s", latex=r"v_y \cos\psi - v_x \sin\psi", need=_ON_GROUND)
+@quantity(unit="m/s", latex=r"v_y \cos\psi - v_x \sin\psi", need=_ON_GROUND)
 def sideways_velocity(info: Fields) -> Tensor:
     """Velocity over the ground to the robot's own left; to its right is negative."""
     x, y = direction(info, 0, 0), direction(info, 0, 1)
@@ -374,7 +370,7 @@ def sideways_velocity(info: Fields) -> Tensor:
     return aside / torch.hypot(x, y).clamp_min(1e-9)
 
 
-@instant(
+@quantity(
     unit="m/s",
     latex=r"\sqrt{(v_\text{ahead} - v_\text{ahead}^*)^2 + (v_\text{left} - v_\text{left}^*)^2}",
     need=_ON_GROUND & TOLD,
@@ -385,7 +381,7 @@ def command_error(info: Fields) -> Tensor:
     return torch.hypot(ahead, sideways_velocity.function(info) - info["command_sideways"])
 
 
-@instant(unit="rad/s", latex=r"|\omega_z - \omega_z^*|", need=turns_about("z") & TOLD)
+@quantity(unit="rad/s", latex=r"|\omega_z - \omega_z^*|", need=turns_about("z") & TOLD)
 def turn_command_error(info: Fields) -> Tensor:
     """Size of the difference between the rate of turning and the commanded one."""
     return (heading_rate.function(info) - info["command_turn"]).abs()

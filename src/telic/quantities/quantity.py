@@ -1,4 +1,4 @@
-"""What a measured quantity is: a named, documented function of an environment's info.
+"""A measured quantity: a named, documented function of an environment's info.
 
 An *instant* quantity is a pure function of one moment and works on any leading dimensions: a step's
 info (N, ...), or a recording (T, ...) or (T, N, ...). One that *accumulates* remembers the episode
@@ -22,6 +22,8 @@ from telic.errors import UnknownName, UsageError
 
 Fields = Mapping[str, Tensor]
 Width = int | Callable[[EnvSpec], int]
+Update = tuple[Tensor, Tensor]
+"""memory and value after one more step"""
 
 _registry: dict[str, Quantity] = {}
 QUANTITIES: Mapping[str, Quantity] = MappingProxyType(_registry)
@@ -30,7 +32,7 @@ QUANTITIES: Mapping[str, Quantity] = MappingProxyType(_registry)
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """What an environment must have for a quantity to exist."""
+    """Precondition of an environment for a quantity."""
 
     words: str
     test: Callable[[EnvSpec], bool]
@@ -79,8 +81,7 @@ class _Moment(Recording):
         self, fields: Fields, spec: EnvSpec, time: int, columns: dict[str, tuple[Tensor, ...]]
     ) -> None:
         super().__init__(fields, spec)
-        self._time = time
-        self._columns = columns
+        self._time, self._columns = time, columns
 
     def __getitem__(self, name: str) -> Tensor:
         column = self._columns.get(name)
@@ -91,7 +92,15 @@ class _Moment(Recording):
 
 @dataclass(frozen=True, slots=True)
 class Quantity:
-    """A measured quantity; call it on an info or a recording."""
+    """A measured quantity; call it on an info or a recording.
+
+    The memory of one that accumulates is a float tensor (N, width), all zeros at the start of an
+    episode, so a reward can declare it as `memory = {"turned": pitch_turns.memory()}` and carry it:
+
+        self.turned, turns = pitch_turns.update(self.turned, info)
+
+    `update` itself forgets the rows whose `info["episode_start"]` is true.
+    """
 
     __offered__: ClassVar[str] = "a quantity"
     name: str
@@ -103,14 +112,25 @@ class Quantity:
     function: Callable[..., Any]
     per: str | None = None
     """what the last axis of the value counts ("foot"), None for one number per environment"""
-
-    kind: Literal["instant", "accumulated"] = "instant"
+    width: Width | None = None
+    """numbers of memory per environment; None: it is a quantity of one moment"""
 
     def __repr__(self) -> str:
         return f"quantities.{self.name}"
 
+    @property
+    def kind(self) -> Literal["instant", "accumulated"]:
+        """Whether it is of one moment or of the episode so far."""
+        return "instant" if self.width is None else "accumulated"
+
+    @property
+    def arguments(self) -> tuple[str, ...]:
+        """Return what to give besides the info, e.g. ("body",)."""
+        skip = 1 if self.width is None else 2
+        return tuple(inspect.signature(self.function).parameters)[skip:]
+
     def available(self, spec: EnvSpec) -> bool:
-        """Say whether an environment has this quantity."""
+        """Return whether an environment has this quantity."""
         return self.need.test(spec)
 
     def require(self, info: Fields) -> EnvSpec:
@@ -118,7 +138,7 @@ class Quantity:
         spec = getattr(info, "spec", None)
         if spec is None:
             raise UsageError(
-                f'Cannot measure "{self.name}": the values do not say whose they are.',
+                f'Cannot measure "{self.name}": the environment of the values is not known.',
                 hint="Give a step's info, or Recording(fields, env.spec).",
             )
         if not self.need.test(spec):
@@ -131,53 +151,38 @@ class Quantity:
 
     def __call__(self, info: Fields, *args: Any, **kwargs: Any) -> Tensor:
         """Return the value: (N,) for a step's info, with the leading axes of a recording."""
+        if self.width is not None:
+            raise UsageError(
+                f'"{self.name}" remembers the episode, so it cannot be read off a single step.',
+                hint=f"In a reward: self.m, value = {self.name}.update(self.m, info). "
+                f"On a recording: {self.name}.over(recording).",
+            )
         self.require(info)
         return self.function(info, *args, **kwargs)
 
-    @property
-    def arguments(self) -> tuple[str, ...]:
-        """Return what to give besides the info, e.g. ("body",)."""
-        skip = 1 if self.kind == "instant" else 2
-        return tuple(inspect.signature(self.function).parameters)[skip:]
-
-
-@dataclass(frozen=True, slots=True)
-class Accumulated(Quantity):
-    """A quantity of the episode so far.
-
-    Its memory is one float tensor (N, width), all zeros at the start of an episode, so a reward can
-    declare it as `memory = {"turned": pitch_turns.memory()}` and carry it:
-
-        self.turned, turns = pitch_turns.update(self.turned, info)
-
-    `update` itself forgets the rows whose `info["episode_start"]` is true.
-    """
-
-    width: Width = 1
-    kind: Literal["instant", "accumulated"] = "accumulated"
-
-    __repr__ = Quantity.__repr__  # a dataclass would otherwise write its own
-
     def memory(self, spec: EnvSpec | None = None) -> tuple[float, ...]:
-        """Return the memory of one environment at the start of an episode."""
-        return (0.0,) * self._width(spec)
+        """Return the memory of one environment at the start of an episode.
+
+        `spec` is needed only where the memory's size depends on the robot.
+        """
+        width = self.width
+        if callable(width):
+            if spec is None:
+                raise UsageError(
+                    f'The memory of "{self.name}" has one place per '
+                    f"{self.per or 'action or joint'}, which depends on the robot.",
+                    hint=f"Give spec=env.spec to {self.name}.start or {self.name}.memory.",
+                )
+            width = width(spec)
+        return (0.0,) * (width or 0)
 
     def start(
-        self,
-        num_envs: int,
-        device: torch.device | str = "cpu",
-        spec: EnvSpec | None = None,
+        self, num_envs: int, device: torch.device | str = "cpu", spec: EnvSpec | None = None
     ) -> Tensor:
-        """Return the memory at the start of an episode, (N, width).
+        """Return the memory at the start of an episode, (N, width)."""
+        return torch.zeros(num_envs, len(self.memory(spec)), device=device)
 
-        Args:
-            num_envs: number of rows.
-            device: where the infos live.
-            spec: the environment; needed only where the memory's size depends on the robot.
-        """
-        return torch.zeros(num_envs, self._width(spec), device=device)
-
-    def update(self, state: Tensor, info: Fields) -> tuple[Tensor, Tensor]:
+    def update(self, state: Tensor, info: Fields) -> Update:
         """Return the memory and the value after one more step."""
         self.require(info)
         if "episode_start" in info:
@@ -188,7 +193,7 @@ class Accumulated(Quantity):
         """Return the value at every time of a recording, (T, ...), by folding `update` over it."""
         spec = self.require(recording)
         any_field = recording["qpos" if "qpos" in recording else "action"]
-        state = any_field.new_zeros((*any_field.shape[1:-1], self._width(spec)))
+        state = any_field.new_zeros((*any_field.shape[1:-1], len(self.memory(spec))))
         values: list[Tensor] = []
         columns: dict[str, tuple[Tensor, ...]] = {}
         for time in range(any_field.shape[0]):
@@ -196,62 +201,26 @@ class Accumulated(Quantity):
             values.append(value)
         return torch.stack(values)
 
-    def __call__(self, info: Fields, *args: Any, **kwargs: Any) -> Tensor:
-        """Refuse: one moment does not say what happened before."""
-        raise UsageError(
-            f'"{self.name}" remembers the episode, so it cannot be read off a single step.',
-            hint=f"In a reward: self.m, value = {self.name}.update(self.m, info). "
-            f"On a recording: {self.name}.over(recording).",
-        )
 
-    def _width(self, spec: EnvSpec | None) -> int:
-        if isinstance(self.width, int):
-            return self.width
-        if spec is None:
-            raise UsageError(
-                f'The memory of "{self.name}" has one place per {self.per or "action or joint"}, '
-                "which depends on the robot.",
-                hint=f"Give spec=env.spec to {self.name}.start or {self.name}.memory.",
-            )
-        return self.width(spec)
+def quantity(
+    *, unit: str, latex: str, need: Need, per: str | None = None, width: Width | None = None
+) -> Callable[[Callable[..., Any]], Quantity]:
+    """Register a function as a quantity; its docstring is the meaning.
 
+    Without `width` it is a function of one moment, info -> value; with it an update of so many
+    numbers of memory, (memory, info) -> (memory, value).
+    """
 
-def _words(function: Callable[..., Any]) -> str:
-    return " ".join((inspect.getdoc(function) or "").split())
-
-
-def instant(
-    *, unit: str, latex: str, need: Need, per: str | None = None
-) -> Callable[[Callable[..., Tensor]], Quantity]:
-    """Register a function of one moment as a quantity; its docstring is the meaning."""
-
-    def register(function: Callable[..., Tensor]) -> Quantity:
-        name = function.__name__
-        quantity = Quantity(name, unit, _words(function), latex, need, function, per)
-        _registry[name] = quantity
-        return quantity
-
-    return register
-
-
-def accumulated(
-    *, unit: str, latex: str, need: Need, width: Width, per: str | None = None
-) -> Callable[[Callable[[Tensor, Fields], tuple[Tensor, Tensor]]], Accumulated]:
-    """Register an update (memory, info) -> (memory, value) as a quantity of the episode so far."""
-
-    def register(function: Callable[[Tensor, Fields], tuple[Tensor, Tensor]]) -> Accumulated:
-        name = function.__name__
-        quantity = Accumulated(
-            name, unit, _words(function), latex, need, function, per, width=width
-        )
-        _registry[name] = quantity
-        return quantity
+    def register(function: Callable[..., Any]) -> Quantity:
+        name, words = function.__name__, " ".join((inspect.getdoc(function) or "").split())
+        made = _registry[name] = Quantity(name, unit, words, latex, need, function, per, width)
+        return made
 
     return register
 
 
 def spec_in(info: Fields) -> EnvSpec:
-    """Return the environment of an info that was checked to say whose it is."""
+    """Return the environment of an info that was checked to have one."""
     return info.spec  # type: ignore[attr-defined]
 
 
@@ -265,27 +234,28 @@ def time_step(info: Fields) -> float:
     return info.spec.dt_s  # type: ignore[attr-defined]
 
 
+def num_feet(spec: EnvSpec) -> int:
+    """Return the number of feet."""
+    return len(spec.robot.feet) if spec.robot else 0
+
+
+def robot_need(words: str, test: Callable[[Robot], object]) -> Need:
+    """Need a robot of which something holds."""
+    return Need(words, lambda spec: spec.robot is not None and bool(test(spec.robot)))
+
+
 def moves_along(*axes: str) -> Need:
     """Need a robot whose torso can move along these world axes."""
-    words = " and ".join(axes)
-    return Need(
-        f"a robot that moves along {words}",
-        lambda spec: spec.robot is not None and set(axes) <= set(spec.robot.root.moves),
-    )
+    words = f"a robot that moves along {' and '.join(axes)}"
+    return robot_need(words, lambda robot: set(axes) <= set(robot.root.moves))
 
 
 def turns_about(axis: str) -> Need:
     """Need a robot whose torso can turn about this axis."""
-    return Need(
-        f"a robot that turns about {axis}",
-        lambda spec: spec.robot is not None and axis in spec.robot.root.turns,
-    )
+    return robot_need(f"a robot that turns about {axis}", lambda robot: axis in robot.root.turns)
 
 
-ROBOT = Need("a MuJoCo model", lambda spec: spec.robot is not None)
-TRAVELS = Need(
-    "a robot that can travel", lambda spec: spec.robot is not None and bool(spec.robot.root.moves)
-)
-FEET = Need("feet", lambda spec: spec.robot is not None and bool(spec.robot.feet))
-SIDES = Need("feet on two sides", lambda spec: spec.robot is not None and bool(spec.robot.sides))
+ROBOT = robot_need("a MuJoCo model", lambda robot: True)
+TRAVELS = robot_need("a robot that can travel", lambda robot: robot.root.moves)
+FEET = robot_need("feet", lambda robot: robot.feet)
 CONTINUOUS = Need("continuous actions", lambda spec: spec.num_actions is None)

@@ -1,8 +1,8 @@
-"""Say in words which quantities there are: for people, language models and the reference page."""
+"""Describe the quantities in words: for people, language models and the reference page."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Literal
 
 from pydantic import Field
@@ -12,7 +12,7 @@ from telic.envs.catalogue import describe as describe_environment
 from telic.envs.catalogue import describe_text
 from telic.envs.spec import EnvSpec
 from telic.envs.tasks import TASKS
-from telic.quantities.quantity import QUANTITIES, Accumulated, Quantity
+from telic.quantities.quantity import QUANTITIES, Quantity
 
 _HEAD = """# Measured quantities
 
@@ -33,7 +33,7 @@ pitch and a **backflip is negative pitch** on every robot, HalfCheetah included.
 
 
 class QuantityDescription(Record):
-    """One quantity, as told to a person or a language model."""
+    """One quantity, described for a person or a language model."""
 
     name: str
     usage: str = Field(description="how to call it")
@@ -47,12 +47,19 @@ class QuantityDescription(Record):
     )
 
 
+_PER = {"actuator": "actions", "axis": "3", "foot": "feet", "pole": "poles"}
+_ORDER = ("_motion", "_bodies", "_episode", "_gait")
+
+
 def _describe(quantity: Quantity, spec: EnvSpec | None = None) -> QuantityDescription:
     """Return the description of one quantity, as it is on an environment if one is given."""
     arguments = "".join(f", {each}" for each in quantity.arguments)
     call = f"quantities.{quantity.name}(info{arguments})"
-    if quantity.kind == "accumulated":
+    if quantity.width is not None:
         call = f"memory, value = quantities.{quantity.name}.update(memory, info)"
+    memory = quantity.width if isinstance(quantity.width, int) else None
+    if callable(quantity.width) and spec is not None:
+        memory = quantity.width(spec)
     return QuantityDescription(
         name=quantity.name,
         usage=call,
@@ -61,26 +68,12 @@ def _describe(quantity: Quantity, spec: EnvSpec | None = None) -> QuantityDescri
         shape=f"(N, {_PER[quantity.per]})" if quantity.per else "(N,)",
         formula=quantity.formula,
         latex=quantity.latex,
-        memory=_memory(quantity, spec),
+        memory=memory,
     )
 
 
-def _memory(quantity: Quantity, spec: EnvSpec | None) -> int | None:
-    if not isinstance(quantity, Accumulated):
-        return None
-    if isinstance(quantity.width, int):
-        return quantity.width
-    return None if spec is None else len(quantity.memory(spec))
-
-
-_PER = {"actuator": "actions", "axis": "3", "foot": "feet", "pole": "poles"}
-
-
-_ORDER = ("_motion", "_bodies", "_episode", "_gait")
-
-
-def ordered() -> list[Quantity]:
-    """Return every quantity: the torso first, then bodies, poles and the episode."""
+def _ordered() -> list[Quantity]:
+    """Return every quantity: the torso first, then bodies, the episode and gaits."""
     return sorted(
         QUANTITIES.values(),
         key=lambda each: _ORDER.index(each.function.__module__.rpartition(".")[2]),
@@ -89,7 +82,7 @@ def ordered() -> list[Quantity]:
 
 def describe_quantities(spec: EnvSpec | None = None) -> list[QuantityDescription]:
     """Return the quantities an environment has, or all, in the order of the reference page."""
-    return [_describe(each, spec) for each in ordered() if spec is None or each.available(spec)]
+    return [_describe(each, spec) for each in _ordered() if spec is None or each.available(spec)]
 
 
 def environment_page(env: str | EnvSpec) -> str:
@@ -111,26 +104,20 @@ def quantities_page() -> str:
         lines.append(f"## {title}\n")
         lines.append("| quantity | unit | value | in words | formula | environments |")
         lines.append("|---|---|---|---|---|---|")
-        lines += [_row(each, specs) for each in ordered() if each.kind == kind]
+        lines += [_row(each, specs) for each in _ordered() if each.kind == kind]
         lines.append("")
     return "\n".join(lines)
 
 
 def _row(quantity: Quantity, specs: Mapping[str, EnvSpec]) -> str:
-    told = _describe(quantity)
+    about = _describe(quantity)
     have = [name for name, spec in specs.items() if quantity.available(spec)]
-    call = told.name + (f"(info, {', '.join(quantity.arguments)})" if quantity.arguments else "")
-    # A bar would end the table's cell.
-    latex = told.latex.replace(r"\|", r"\Vert ").replace("|", r"\vert ")
-    where = _several(have, specs) or f"those with {quantity.need.words}"
-    cells = (f"`{call}`", told.unit, told.shape, told.formula, f"${latex}$", where)
-    return f"| {' | '.join(cells)} |"
-
-
-def _several(have: list[str], everyone: Iterable[str]) -> str:
-    missing = [name for name in everyone if name not in have]
-    if not missing:
-        return "all"
+    missing = [name for name in specs if name not in have]
+    where = ", ".join(have) or f"those with {quantity.need.words}"
     if len(missing) < len(have):
-        return f"all but {', '.join(missing)}"
-    return ", ".join(have)
+        where = f"all but {', '.join(missing)}" if missing else "all"
+    call = about.name + (f"(info, {', '.join(quantity.arguments)})" if quantity.arguments else "")
+    # A bar would end the table's cell.
+    latex = about.latex.replace(r"\|", r"\Vert ").replace("|", r"\vert ")
+    cells = (f"`{call}`", about.unit, about.shape, about.formula, f"${latex}$", where)
+    return f"| {' | '.join(cells)} |"

@@ -29,7 +29,6 @@ from telic.envs.spec import EnvSpec
 from telic.envs.vector import Info
 from telic.errors import RewardError
 from telic.quantities import QUANTITIES
-from telic.quantities.quantity import Accumulated
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -107,8 +106,7 @@ class StepView:
     def so_far(self, quantity: str, slot: str | None = None) -> Tensor:
         """Return a quantity of the episode so far; its memory has its name, or another one."""
         slot = slot or quantity
-        accumulated = cast("Accumulated", QUANTITIES[quantity])
-        memory, value = accumulated.update(self.recall(slot), self.info)
+        memory, value = QUANTITIES[quantity].update(self.recall(slot), self.info)
         self.keep(slot, memory)
         return value
 
