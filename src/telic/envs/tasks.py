@@ -119,21 +119,27 @@ _EFFORT = " - ctrl_cost_weight * |action|^2"
 
 
 class Locomotion(GymnasiumTask):
-    """Reward speed along x and health; charge effort and contact."""
+    """Reward speed along x and health; charge effort and contact, as far as arguments name them."""
 
     place: ClassVar[int] = 1
-    """first columns of qpos, which say where it is"""
+    """number of first columns of qpos that are the position on the ground"""
     height_column: ClassVar[int] = 2
+    clips_velocities: ClassVar[bool] = False
+    """whether velocities are observed clipped at 10"""
 
     def __init__(self, arguments: Any, sim: Simulation) -> None:
         super().__init__(arguments, sim)
+        model = sim.model
         hidden = self.place * arguments.exclude_current_positions_from_observation
         # Live views: an observation is their only copy.
         self.blocks = [self.qpos[:, hidden:], self.qvel]
         self.tracked = self.qpos[:, : self.place]
-        self.obs_names = position_names(sim.model)[hidden:] + velocity_names(sim.model)
-        column, default = self.height_column, float(sim.model.qpos0[self.height_column])
+        self.obs_names = position_names(model)[hidden:] + velocity_names(model)
+        column, default = self.height_column, float(model.qpos0[self.height_column])
         self._height = self.qpos[:, column]
+        self._asked = type(arguments).model_fields
+        if "contact_cost_weight" in self._asked:
+            self._forces = sim.field("cfrc_ext").flatten(1)
         known = {
             **_READERS,
             "z_distance_from_origin": lambda read: read("qpos")[:, column] - default,
@@ -142,19 +148,30 @@ class Locomotion(GymnasiumTask):
 
     def observe(self) -> Tensor:
         """Observe positions, velocities, and what else the task shows."""
+        if self.clips_velocities:
+            return torch.cat((self.blocks[0], self.qvel.clamp(-10.0, 10.0)), dim=1)
         return torch.cat(self.blocks, dim=1)
 
     def track(self) -> Tensor:
         """Follow x, and y if it can go there."""
         return self.tracked.clone()
 
-    def is_healthy(self) -> Tensor | None:
-        """Return which robots are healthy, (N,) bool; None: the task does not ask."""
-        return None
+    def is_healthy(self) -> Tensor:
+        """Return which robots are within the healthy ranges of the arguments, (N,) bool."""
+        healthy = strictly_within(self._height, self.arguments.healthy_z_range)
+        if "healthy_angle_range" in self._asked:
+            healthy = healthy & strictly_within(self.qpos[:, 2], self.arguments.healthy_angle_range)
+        if "healthy_state_range" in self._asked:
+            state = torch.cat((self.qpos[:, 2:], self.qvel), dim=1)
+            within = strictly_within(state, self.arguments.healthy_state_range)
+            healthy = healthy & within.all(1)
+        return healthy
 
-    def contact_cost(self) -> Tensor | None:
-        """Return minus the cost of contact, (N,); None: it is not charged."""
-        return None
+    def contact_cost(self) -> Tensor:
+        """Return minus the weighted squared contact forces, the sum clipped, (N,)."""
+        low, high = self.arguments.contact_cost_range
+        cost = self._forces.square().sum(1) * -self.arguments.contact_cost_weight
+        return cost.clamp(-high, -low)
 
     def outcome(self, action: Tensor, moved: Tensor) -> StepOutcome:
         """Reward speed and health, charge effort and contact."""
@@ -162,17 +179,17 @@ class Locomotion(GymnasiumTask):
         velocities = (moved / self.dt).unbind(1)
         values = dict(zip(("x_velocity", "y_velocity"), velocities, strict=False))
         reward = values["reward_forward"] = velocities[0] * arguments.forward_reward_weight
-        healthy, ends = self.is_healthy(), None
-        if healthy is not None:
+        ends = None
+        if "healthy_z_range" in self._asked:
+            healthy = self.is_healthy()
             values["reward_survive"] = self.where(healthy, arguments.healthy_reward)
             reward = reward + values["reward_survive"]
             ends = ~healthy if arguments.terminate_when_unhealthy else None
         values["reward_ctrl"] = action.square().sum(1) * -arguments.ctrl_cost_weight
         reward = reward + values["reward_ctrl"]
-        contact = self.contact_cost()
-        if contact is not None:
-            values["reward_contact"] = contact
-            reward = reward + contact
+        if "contact_cost_weight" in self._asked:
+            values["reward_contact"] = self.contact_cost()
+            reward = reward + values["reward_contact"]
         return StepOutcome(reward, ends, values)
 
 
@@ -202,37 +219,23 @@ class Swimmer(Locomotion):
 
 
 _WALKER = {**_MOVES, **_STANDS, "ctrl_cost_weight": 1e-3, "reset_noise_scale": 5e-3}
+_TILTED = "torso height or angle outside healthy_z_range or healthy_angle_range"
 
 
 class Walker2d(Locomotion):
-    """Two legs in a plane; velocities are observed clipped at 10."""
+    """Two legs in a plane."""
 
     id = "Walker2d-v5"
     description = "Two legs in the vertical plane; its own task is to walk forward without falling."
     height_column = 1
-    rules = Rules(
-        _FORWARD + " + healthy_reward" + _EFFORT,
-        _UNHEALTHY + "torso height or angle outside healthy_z_range or healthy_angle_range",
-    )
+    clips_velocities = True
+    rules = Rules(_FORWARD + " + healthy_reward" + _EFFORT, _UNHEALTHY + _TILTED)
     meanings: ClassVar = _info(
         "x_position z_distance_from_origin x_velocity reward_forward reward_ctrl reward_survive"
     )
     Arguments = _arguments(
         "walker2d_v5.xml", 4, healthy_z_range=(0.8, 2.0), healthy_angle_range=(-1.0, 1.0), **_WALKER
     )
-
-    def __init__(self, arguments: Any, sim: Simulation) -> None:
-        super().__init__(arguments, sim)
-        self._angle = self.qpos[:, 2]
-
-    def observe(self) -> Tensor:
-        """Observe positions and clipped velocities."""
-        return torch.cat((self.blocks[0], self.qvel.clamp(-10.0, 10.0)), dim=1)
-
-    def is_healthy(self) -> Tensor:
-        """Return which robots stand, (N,) bool."""
-        is_up = strictly_within(self._height, self.arguments.healthy_z_range)
-        return is_up & strictly_within(self._angle, self.arguments.healthy_angle_range)
 
 
 class Hopper(Walker2d):
@@ -242,8 +245,7 @@ class Hopper(Walker2d):
     description = "One leg in the vertical plane; its own task is to hop forward without falling."
     rules = Rules(
         _FORWARD + " + healthy_reward" + _EFFORT,
-        _UNHEALTHY + "torso height or angle outside healthy_z_range or healthy_angle_range, or "
-        "another number outside healthy_state_range",
+        _UNHEALTHY + _TILTED + ", or another number outside healthy_state_range",
     )
     Arguments = _arguments(
         "hopper.xml",
@@ -253,13 +255,6 @@ class Hopper(Walker2d):
         healthy_angle_range=(-0.2, 0.2),
         **_WALKER,
     )
-
-    def is_healthy(self) -> Tensor:
-        """Return which robots stand and move within bounds, (N,) bool."""
-        state = torch.cat((self.qpos[:, 2:], self.qvel), dim=1)
-        return super().is_healthy() & strictly_within(
-            state, self.arguments.healthy_state_range
-        ).all(1)
 
 
 class Ant(Locomotion):
@@ -295,7 +290,6 @@ class Ant(Locomotion):
     def __init__(self, arguments: Any, sim: Simulation) -> None:
         super().__init__(arguments, sim)
         bodies = body_names(sim.model)
-        self._forces = sim.field("cfrc_ext").flatten(1)
         # Gymnasium's velocity is that of the body frame, which lags qpos by one substep.
         self.tracked = sim.field("xpos")[:, _row(arguments.main_body, bodies), :2]
         if arguments.include_cfrc_ext_in_observation:
@@ -346,7 +340,7 @@ _PERSON: dict[str, Any] = {
 
 
 class _Person(Locomotion):
-    """What both humanoids observe, and the sum over contact forces."""
+    """The observation of both humanoids."""
 
     place = 2
 
@@ -354,7 +348,6 @@ class _Person(Locomotion):
         super().__init__(arguments, sim)
         model = sim.model
         bodies = body_names(model)[1:]
-        self._forces = sim.field("cfrc_ext").flatten(1)
         driven = tuple(f"qfrc_actuator/{name}" for name in velocity_names(model)[6:])
         for name, rows, names in (
             ("cinert", slice(1, None), _by_body("cinert", bodies, _SPATIAL_INERTIA)),
@@ -365,11 +358,6 @@ class _Person(Locomotion):
             if getattr(arguments, f"include_{name}_in_observation"):
                 self.blocks.append(sim.field(name)[:, rows].flatten(1))
                 self.obs_names += names
-
-    def clipped_contact(self, weight: float, bounds: _Range) -> Tensor:
-        """Return minus the weighted squared contact forces within bounds, (N,)."""
-        low, high = bounds
-        return (self._forces.square().sum(1) * -weight).clamp(-high, -low)
 
 
 class Humanoid(_Person):
@@ -403,15 +391,6 @@ class Humanoid(_Person):
         # Row 0, the world's subtree, has the centre of mass of all; it lags qpos by one substep.
         self.tracked = sim.field("subtree_com")[:, 0, :2]
 
-    def is_healthy(self) -> Tensor:
-        """Return which robots stand, (N,) bool."""
-        return strictly_within(self._height, self.arguments.healthy_z_range)
-
-    def contact_cost(self) -> Tensor:
-        """Return minus the weighted squared contact forces, the sum clipped."""
-        arguments = self.arguments
-        return self.clipped_contact(arguments.contact_cost_weight, arguments.contact_cost_range)
-
 
 class HumanoidStandup(_Person):
     """A person that gets up: height over time step + 1, minus costs of effort and impact."""
@@ -438,6 +417,7 @@ class HumanoidStandup(_Person):
     def __init__(self, arguments: Any, sim: Simulation) -> None:
         super().__init__(arguments, sim)
         self._timestep = sim.model.opt.timestep
+        self._forces = sim.field("cfrc_ext").flatten(1)
         self.tracked = self.qpos[:, :0]
 
     def outcome(self, action: Tensor, moved: Tensor) -> StepOutcome:
@@ -445,7 +425,9 @@ class HumanoidStandup(_Person):
         arguments = self.arguments
         height = self.qpos[:, 2] / self._timestep
         control = action.square().sum(1) * -arguments.ctrl_cost_weight
-        impact = self.clipped_contact(arguments.impact_cost_weight, arguments.impact_cost_range)
+        low, high = arguments.impact_cost_range
+        impact = self._forces.square().sum(1) * -arguments.impact_cost_weight
+        impact = impact.clamp(-high, -low)
         values = {"reward_linup": height, "reward_quadctrl": control, "reward_impact": impact}
         return StepOutcome(height + control + impact + 1.0, None, values)
 
