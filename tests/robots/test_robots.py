@@ -93,9 +93,9 @@ def toy(indexed, tmp_path, monkeypatch):
     """The same without pip, which takes most of a second to start: its file is only copied."""
 
     def copied(package, place):
-        shutil.copy(tmp_path / "index" / package.file, place)
+        return Path(shutil.copy(tmp_path / "index" / package.file, place))
 
-    monkeypatch.setattr(archive, "_download_wheel", copied)
+    monkeypatch.setattr(archive, "download", copied)
     return indexed
 
 
@@ -220,13 +220,13 @@ def test_a_built_model_that_somebody_changed_is_made_anew(toy, lie):
             BadFile,
             "Two drives",
         ),
-        ("model = 'dog.xml'\n[[drives]]\njoints='('\neffort=1\n", ConfigError, "no pattern"),
+        ("model = 'dog.xml'\n[[drives]]\njoints='('\neffort=1\n", ConfigError, "not a pattern"),
         ("model = 'dog.xml'\n[[drives]]\njoints='a'\neffort=nan\n", ConfigError, "effort"),
         ("model = 'dog.xml'\nspeed = 3\n", ConfigError, "speed"),
         ("model = 'cat.xml'\n", BadFile, "cat.xml"),
         ("model = 'assets'\n", BadFile, "assets"),
         ("model = 'assets/block.obj'\n", BadEnvironment, "cannot read"),
-        ("model = [", BadFile, "no TOML"),
+        ("model = [", BadFile, "not TOML"),
     ],
 )
 def test_a_bad_description_ends_in_a_sentence(tmp_path, text, error, said):

@@ -1,7 +1,7 @@
-"""The model that is simulated: the public one with our drives, a floor and a pose to start from.
+"""Build the simulated model: the public one with drives, a floor and an initial pose.
 
-The files of the robot stay as they are. What is written is one MJCF that names their meshes, in the
-cache, under a name that holds the hash of everything it was made from.
+The files of the robot stay as they are. One MJCF that names their meshes is written into the cache,
+under a name with the hash of its content.
 """
 
 from __future__ import annotations
@@ -106,15 +106,29 @@ def driven(record: RobotRecord) -> str:
     if record.actuators == "built":
         delete_actuators(spec)
         _drive(spec, record)
-        _set_options(spec)
+        # The same work for every simulation of a batch.
+        spec.option.timestep = min(_TIMESTEP_S, _COARSER * float(spec.option.timestep))
+        spec.option.integrator = mujoco.mjtIntegrator.mjINT_IMPLICITFAST
+        spec.option.solver = mujoco.mjtSolver.mjSOL_NEWTON
+        spec.option.cone, spec.option.impratio = mujoco.mjtCone.mjCONE_PYRAMIDAL, 1.0
+        spec.option.iterations, spec.option.ls_iterations = _ITERATIONS, _LINE_SEARCHES
     if record.timestep_s is not None:
         spec.option.timestep = record.timestep_s
     if record.collisions == "ground":
-        _touch_only_ground(spec)
+        still = still_bodies(spec)
+        for geom in spec.geoms:
+            if geom.contype or geom.conaffinity:
+                is_still = geom.parent.name in still
+                geom.contype, geom.conaffinity = (1, 0) if is_still else (0, 1)
     try:
         model = spec.compile()
         qpos = _standing(model, record)
-        floor = 0.0 if missing_floor(model) is not None else _ground_of_mount(model, qpos)
+        floor = 0.0 if missing_floor(model) is not None else None
+        if floor is None:  # a fixed base gets ground, unless the robot reaches below its mount
+            data = at_rest(model, qpos)
+            mount = lowest_mount(model, data)
+            if mount is not None and lowest_point(model, data) > mount - _BELOW_M:
+                floor = mount
         if floor is not None:
             spec.worldbody.add_geom(
                 name="floor",
@@ -127,18 +141,31 @@ def driven(record: RobotRecord) -> str:
             )
         if record.actuators == "built":
             qpos = _with_target(spec, record, model, qpos)
-        spec.add_key(name="home", qpos=qpos)
-        if record.actuators == "built":
             annotate(spec, DRIVEN, [Path(record.model).name])
-        _say_more(spec, record)
+        spec.add_key(name="home", qpos=qpos)
+        _annotate(spec, record)
         spec.compile()
         return spec.to_xml()
     except ValueError as error:
         raise BadEnvironment(f'"{record.model}" cannot be driven: {error}') from error
 
 
-def _say_more(spec: mujoco.MjSpec, record: RobotRecord) -> None:
-    """Write what was said of the robot into the model; its parts must be there."""
+def _with_target(
+    spec: mujoco.MjSpec, record: RobotRecord, model: mujoco.MjModel, qpos: np.ndarray
+) -> np.ndarray:
+    """Add a target to an arm; return its pose with the place of the target."""
+    names = {each.name for each in (*spec.bodies, *spec.joints, *spec.geoms)}
+    own = {TARGET, "goal", *(f"{TARGET}_{axis}" for axis in "xyz")}
+    reach = guessed_reach(model, qpos, record.hand)
+    if reach is None or names & own:
+        return qpos
+    reach = reach if record.goal is None else reach._replace(goal=record.goal)
+    add_target(spec, reach)
+    return np.concatenate((qpos, reach.farthest()))  # not where the hand rests
+
+
+def _annotate(spec: mujoco.MjSpec, record: RobotRecord) -> None:
+    """Annotate the model with feet, illegal contacts and action scales of the record."""
     name = Path(record.model).name
     bodies = [body.name for body in spec.bodies[1:]]
     for key, patterns in ((FEET, record.feet), (ILLEGAL, record.illegal_contacts)):
@@ -155,39 +182,6 @@ def _say_more(spec: mujoco.MjSpec, record: RobotRecord) -> None:
     }
     if any(scales.values()):
         annotate(spec, SCALES, [scales.get(each.name, 0.0) for each in spec.actuators])
-
-
-def _with_target(
-    spec: mujoco.MjSpec, record: RobotRecord, model: mujoco.MjModel, qpos: np.ndarray
-) -> np.ndarray:
-    """Give an arm something to reach for; return its pose with the target's place."""
-    names = {each.name for each in (*spec.bodies, *spec.joints, *spec.geoms)}
-    own = {TARGET, "goal", *(f"{TARGET}_{axis}" for axis in "xyz")}
-    reach = guessed_reach(model, qpos, record.hand)
-    if reach is None or names & own:
-        return qpos
-    reach = reach if record.goal is None else reach._replace(goal=record.goal)
-    add_target(spec, reach)
-    # Who rests there has reached nothing.
-    return np.concatenate((qpos, reach.farthest()))
-
-
-def _set_options(spec: mujoco.MjSpec) -> None:
-    """Set the physics for batches: the same work for every simulation."""
-    spec.option.timestep = min(_TIMESTEP_S, _COARSER * float(spec.option.timestep))
-    spec.option.integrator = mujoco.mjtIntegrator.mjINT_IMPLICITFAST
-    spec.option.solver = mujoco.mjtSolver.mjSOL_NEWTON
-    spec.option.cone, spec.option.impratio = mujoco.mjtCone.mjCONE_PYRAMIDAL, 1.0
-    spec.option.iterations, spec.option.ls_iterations = _ITERATIONS, _LINE_SEARCHES
-
-
-def _touch_only_ground(spec: mujoco.MjSpec) -> None:
-    """Let parts of the robot collide with what stands still, and not with each other."""
-    still = still_bodies(spec)
-    for geom in spec.geoms:
-        if geom.contype or geom.conaffinity:
-            is_still = geom.parent.name in still
-            geom.contype, geom.conaffinity = (1, 0) if is_still else (0, 1)
 
 
 def _drive(spec: mujoco.MjSpec, record: RobotRecord) -> None:
@@ -216,18 +210,6 @@ def _drive(spec: mujoco.MjSpec, record: RobotRecord) -> None:
             is_limited = bool(joint.range[0] < joint.range[1])
             limits = joint.range if is_limited else (0, 0)
             actuator.ctrlrange, actuator.ctrllimited = limits, int(is_limited)
-
-
-def _ground_of_mount(model: mujoco.MjModel, qpos: np.ndarray) -> float | None:
-    """Return the height of the ground that a robot on a fixed base lacks; None: it has one.
-
-    A robot that reaches below its mount, as one on a pedestal or a wall does, gets none.
-    """
-    data = at_rest(model, qpos)
-    height = lowest_mount(model, data)
-    if height is None:
-        return None
-    return height if lowest_point(model, data) > height - _BELOW_M else None
 
 
 def _standing(model: mujoco.MjModel, record: RobotRecord) -> np.ndarray:

@@ -1,8 +1,7 @@
-"""Robots that are known by name, and where their files come from.
+"""The robots that are known by name, and the packages that hold their files.
 
 The files lie in packages of the public index. They are downloaded without being installed, compared
-with a hash on record, and unpacked into the user's cache; nothing of them is in this package. What
-was changed there since is fetched again.
+with a hash on record, and unpacked into the user's cache. Changed files are fetched again.
 """
 
 from __future__ import annotations
@@ -30,11 +29,11 @@ class RobotPackage(NamedTuple):
     sha256: str
     file: str
     licence_files: tuple[str, ...] = ()
-    """paths in it of what its licences are written in"""
+    """paths of its licence texts"""
 
 
 class RobotNumbers(NamedTuple):
-    """What a list says of a robot; its model need not be there, let alone be compiled."""
+    """Numbers for the list of robots, known before the model is fetched."""
 
     mass_kg: float
     joints: int
@@ -72,26 +71,22 @@ class NamedRobot(NamedTuple):
 def _table() -> dict[str, NamedRobot]:
     with (Path(__file__).parent / "robots.toml").open("rb") as file:
         table = tomllib.load(file)
-    packages: dict[str, RobotPackage] = {}
-    for name, each in table["packages"].items():
-        licences = tuple(each.pop("licence_files", ()))
-        packages[name] = RobotPackage(name=name, licence_files=licences, **each)
-    robots: dict[str, NamedRobot] = {}
-    for name, each in table["robots"].items():
-        own = {key: each.pop(key) for key in ("title", "kind", "model", "licence")}
-        package = packages[each.pop("package")]
-        numbers = RobotNumbers(**each.pop("numbers"))
-        files, content = tuple(each.pop("files", ())), each.pop("content")
-        robots[name] = NamedRobot(
+    packages = {
+        name: RobotPackage(name, licence_files=tuple(each.pop("licence_files", ())), **each)
+        for name, each in table["packages"].items()
+    }
+    own = ("title", "kind", "model", "licence", "content")
+    return {
+        name: NamedRobot(
             name=name,
-            package=package,
-            numbers=numbers,
-            says=each,
-            files=files,
-            content=content,
-            **own,
+            package=packages[each.pop("package")],
+            numbers=RobotNumbers(**each.pop("numbers")),
+            files=tuple(each.pop("files", ())),
+            **{key: each.pop(key) for key in own},
+            says=each,  # the rest
         )
-    return robots
+        for name, each in table["robots"].items()
+    }
 
 
 def robot_names() -> tuple[str, ...]:
@@ -107,7 +102,7 @@ def named_robot(name: str) -> NamedRobot:
 
 
 def cache_folder() -> Path:
-    """Return where robots are kept: TELIC_CACHE_DIR, or the usual place."""
+    """Return the folder of robots: TELIC_CACHE_DIR, or the usual place."""
     if folder := os.environ.get("TELIC_CACHE_DIR"):
         return Path(folder)
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "telic"
@@ -120,13 +115,17 @@ def _home(robot: NamedRobot) -> Path:
 
 
 def model_file(robot: NamedRobot) -> Path:
-    """Return where the model of a robot is once it is fetched."""
+    """Return the path of a robot's model once it is fetched."""
     return _home(robot) / robot.model
 
 
 def is_fetched(robot: NamedRobot) -> bool:
-    """Say whether the files of a robot are there."""
+    """Return whether the files of a robot are in the cache."""
     return model_file(robot).is_file()
+
+
+_known: set[tuple[str, str]] = set()
+"""robots whose files this process has compared with their hash"""
 
 
 def fetch(robot: NamedRobot) -> Path:
@@ -137,38 +136,28 @@ def fetch(robot: NamedRobot) -> Path:
         BadFile: what was downloaded is not what is on record.
     """
     home = _home(robot)
-    if not _is_as_recorded(robot, home):
-        from telic.robots.archive import download, unpack  # needed once, and it takes its time
-
-        make_folder(home.parent)
-        with tempfile.TemporaryDirectory(dir=home.parent, prefix=".fetching-") as place:
-            archive = download(robot.package, Path(place))
-            unpacked = Path(place) / "unpacked"
-            unpack(archive, unpacked, robot.parts)
-            if robot.content not in (None, content_of(robot, unpacked)):
-                raise BadFile(f"The files of {robot.name} are not those on record.")
-            # The model comes last: where it is, the rest is. Somebody else may fetch the same.
-            for part in sorted(robot.parts, key=lambda part: robot.model.startswith(part)):
-                make_folder((home / part).parent)
-                if (home / part).is_dir():
-                    (home / part).replace(Path(place) / f"before-{robot.parts.index(part)}")
-                (unpacked / part).replace(home / part)
-        _known.add((robot.name, str(home)))
-    return home / robot.model
-
-
-_known: set[tuple[str, str]] = set()
-"""robots whose files this process has compared with their hash"""
-
-
-def _is_as_recorded(robot: NamedRobot, home: Path) -> bool:
-    """Say whether the files are there and what they should be; they are read once per process."""
-    if not (home / robot.model).is_file():
-        return False
     key = (robot.name, str(home))
-    if key not in _known and robot.content in (None, content_of(robot, home)):
+    is_there = (home / robot.model).is_file()
+    if is_there and (key in _known or robot.content in (None, content_of(robot, home))):
         _known.add(key)
-    return key in _known
+        return home / robot.model
+    from telic.robots.archive import download, unpack  # needed once, and slow to import
+
+    make_folder(home.parent)
+    with tempfile.TemporaryDirectory(dir=home.parent, prefix=".fetching-") as place:
+        archive = download(robot.package, Path(place))
+        unpacked = Path(place) / "unpacked"
+        unpack(archive, unpacked, robot.parts)
+        if robot.content not in (None, content_of(robot, unpacked)):
+            raise BadFile(f"The files of {robot.name} are not those on record.")
+        # The model comes last: if it exists, so does the rest. Another process may fetch the same.
+        for part in sorted(robot.parts, key=lambda part: robot.model.startswith(part)):
+            make_folder((home / part).parent)
+            if (home / part).is_dir():
+                (home / part).replace(Path(place) / f"before-{robot.parts.index(part)}")
+            (unpacked / part).replace(home / part)
+    _known.add(key)
+    return home / robot.model
 
 
 def content_of(robot: NamedRobot, home: Path) -> str:
@@ -183,6 +172,6 @@ def content_of(robot: NamedRobot, home: Path) -> str:
 
 
 def licence_texts(robot: NamedRobot) -> list[Path]:
-    """Return the files of a fetched robot that its licence is written in."""
+    """Return the licence texts of a fetched robot."""
     files = [_home(robot) / name for name in robot.package.licence_files]
     return [file for file in files if file.is_file()]

@@ -1,4 +1,4 @@
-"""What a robot is beside its model: pose, drives, feet; guessed where unspecified, in one file.
+"""The description of a robot besides its model: pose, drives, feet; guessed where unspecified.
 
 A drive is a position controller. Its stiffness follows from the inertia of the rotor behind the
 gear as the joint feels it (armature) at a natural frequency of 10 Hz, twice critically damped, as
@@ -11,7 +11,7 @@ import json
 import math
 import re
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self, cast
 
@@ -35,7 +35,6 @@ from telic.robots.trim import (
     base_of,
     fitting,
     leave_out,
-    locate_files,
     lock,
     name_parts,
     root_kind,
@@ -61,7 +60,7 @@ def _checked_pattern(text: str) -> str:
     try:
         re.compile(text)
     except re.error as error:
-        raise ValueError(f"{text!r} is no pattern: {error}") from None
+        raise ValueError(f"{text!r} is not a pattern: {error}") from None
     return text
 
 
@@ -150,7 +149,7 @@ class RobotRecord(Config):
         try:
             values: dict[str, Any] = tomllib.loads(read_text(path))
         except (tomllib.TOMLDecodeError, RecursionError) as error:
-            raise BadFile(f"{path} is no TOML: {error}") from None
+            raise BadFile(f"{path} is not TOML: {error}") from None
         record = cls.parse(values)
         return record.replace(model=str((path.absolute().parent / record.model).resolve()))
 
@@ -162,7 +161,9 @@ class RobotRecord(Config):
             spec = mujoco.MjSpec.from_file(self.model)
         except (ValueError, OSError) as error:
             raise BadEnvironment(f'MuJoCo cannot read "{self.model}": {error}') from error
-        locate_files(spec, Path(self.model).parent)
+        home = Path(self.model).parent  # meshes and textures must be found from any folder
+        spec.meshdir = str((home / spec.meshdir).resolve())
+        spec.texturedir = str((home / spec.texturedir).resolve())
         name_parts(spec)
         return spec
 
@@ -196,7 +197,7 @@ def guessed(path: Path, given: Mapping[str, Any] | None = None) -> RobotRecord:
         model = record.source().compile()
         require_z_up(model, path.name)
         record = record.replace(
-            pose=record.pose or _keyframe(model) or _within_limits(model),
+            pose=record.pose or _guessed_pose(model),
             root=record.root or root_kind(model),
             base=record.base or model.body(base_of(model)).name,
         )
@@ -210,28 +211,24 @@ def guessed(path: Path, given: Mapping[str, Any] | None = None) -> RobotRecord:
     return record.replace(drives=record.drives or _drives(model))
 
 
-def _keyframe(model: mujoco.MjModel) -> dict[str, float]:
-    """Return the joints of the pose called home, or of the first one."""
-    if not model.nkey:
-        return {}
-    names = [model.key(index).name for index in range(model.nkey)]
-    qpos = model.key_qpos[names.index("home") if "home" in names else 0]
-    return {
-        model.joint(joint).name: round(float(qpos[model.jnt_qposadr[joint]]), 4)
-        for joint in moving_joints(model)
-    }
+def _guessed_pose(model: mujoco.MjModel) -> dict[str, float]:
+    """Return the joints of the keyframe "home" or the first one, else those outside their range.
 
-
-def _within_limits(model: mujoco.MjModel) -> dict[str, float]:
-    """Return where in its range each joint is nearest to a default pose that it cannot have."""
+    A joint whose default is outside its range is posed at the nearest point inside.
+    """
     pose: dict[str, float] = {}
+    names = [model.key(index).name for index in range(model.nkey)]
     for joint in moving_joints(model):
+        name, column = model.joint(joint).name, model.jnt_qposadr[joint]
+        if model.nkey:
+            home = names.index("home") if "home" in names else 0
+            pose[name] = round(float(model.key_qpos[home][column]), 4)
+            continue
         low, high = map(float, model.jnt_range[joint])
-        rest = float(model.qpos0[model.jnt_qposadr[joint]])
+        rest = float(model.qpos0[column])
         if model.jnt_limited[joint] and not low <= rest <= high:
             inside = _INSIDE * (high - low)
-            rest = min(max(rest, low + inside), high - inside)
-            pose[model.joint(joint).name] = round(rest, 4)
+            pose[name] = round(min(max(rest, low + inside), high - inside), 4)
     return pose
 
 
@@ -252,7 +249,7 @@ def _drives(model: mujoco.MjModel) -> tuple[Drive, ...]:
     for joint in [joint for joint in joints if joint in moved] or joints:
         armature = round(float(model.dof_armature[model.jnt_dofadr[joint]]), 6)
         effort = float(f"{_effort(model, joint):.4g}")
-        # Nobody tuned it: it is as stiff as it takes to stand, too.
+        # Untuned, it must also be stiff enough to stand.
         holds = max(0.5 * holding_force(model, joint) / _SAG_RAD, steadying_stiffness(model, joint))
         own = Drive(joints="", effort=effort, armature=armature).gains[0]
         key = effort, armature, float(f"{max(own, holds):.3g}")
@@ -282,90 +279,71 @@ def _effort(model: mujoco.MjModel, joint: int) -> float:
 
 # ---- as a file
 
-_TABLES = ("model", "pose", "drives")
-"""what is written in a place of its own"""
-
 
 def as_toml(record: RobotRecord, facts: Mapping[str, Any] | None = None) -> str:
     """Return the record as a file.
 
-    What is unsaid in it stands there as a comment, with what telic takes it for according to
-    `facts`: take off the # to hold on to it, or to change it.
+    An unset field is a comment with telic's guess from `facts`: uncomment it to keep or change it.
     """
     facts = facts or {}
-    guesses = {
-        "height": facts.get("height_m"),
-        "feet": _patterns(facts.get("feet")),
-        "goal": facts.get("goal"),
-        "illegal_contacts": _patterns(facts.get("illegal_contacts")),
-    }
+    guesses: dict[str, object] = {"height": facts.get("height_m"), "goal": facts.get("goal")}
+    for name in ("feet", "illegal_contacts"):
+        bodies = facts.get(name)
+        guesses[name] = None if bodies is None else tuple(re.escape(body) for body in bodies)
     lines = [
         "# A robot: its model is untouched; change here how it stands and is driven.",
-        f"model = {_quoted(record.model)}",
+        f"model = {_toml(record.model)}",
     ]
     for name, field in type(record).model_fields.items():
-        if name in _TABLES:
+        if name in ("model", "pose", "drives"):
             continue
-        value = getattr(record, name)
-        said = f"{name} = {_value(value)}"
+        value, guess = getattr(record, name), guesses.get(name)
+        line = f"{name} = {_toml(value)}"
         if value is None:
-            guess = guesses.get(name)
-            said = f"# {name} =" if guess is None else f"# {name} = {_value(guess)}"
-        lines.append(f"{said}  # {field.description}")
-    lines += [f"# {name}: {value}" for name, value in _remarks(facts).items()]
+            line = f"# {name} =" if guess is None else f"# {name} = {_toml(guess)}"
+        lines.append(f"{line}  # {field.description}")
+    for key, words in _REMARKS.items():
+        if facts.get(key) is not None:
+            lines.append(f"# {words}: {facts[key]}")
     lines += ["", "[pose]  # joints by pattern, radians or metres"]
-    lines += [f"{_quoted(name)} = {value:g}" for name, value in record.pose.items()]
+    lines += [f"{_toml(name)} = {value:g}" for name, value in record.pose.items()]
     for drive in record.drives:
         stiffness, damping = drive.gains
+        scale = f"scale = {drive.scale}"
+        if drive.scale is None:
+            scales: Mapping[str, float] = facts.get("action_scales") or {}
+            own = [value for name, value in scales.items() if re.fullmatch(drive.joints, name)]
+            guess = f"{min(own):g}" if own else ""
+            most = f" to {max(own):g}" if own and max(own) > min(own) else ""
+            scale = f"# scale = {guess}  # distance from the pose at an action of 1{most}"
         lines += [
             "",
             "[[drives]]",
-            f"joints = {_quoted(drive.joints)}",
+            f"joints = {_toml(drive.joints)}",
             f"effort = {drive.effort:g}",
             f"armature = {drive.armature:g}",
             f"stiffness = {stiffness:.4g}",
             f"damping = {damping:.4g}",
-            _scale(drive, facts.get("action_scales") or {}),
+            scale,
         ]
     return "\n".join(lines) + "\n"
 
 
-def _patterns(names: Sequence[str] | None) -> tuple[str, ...] | None:
-    return None if names is None else tuple(re.escape(name) for name in names)
+_REMARKS = {
+    "kind": "kind of robot",
+    "mass_kg": "mass, kg",
+    "leg_m": "length of its legs, m",
+    "imu": "site of its inertial sensor",
+}
+"""measured facts that are shown"""
 
 
-def _remarks(facts: Mapping[str, Any]) -> dict[str, str]:
-    """Return what was measured and follows from the rest."""
-    words = {
-        "kind": "what it is taken for",
-        "mass_kg": "mass, kg",
-        "leg_m": "length of its legs, m",
-        "imu": "site of its inertial sensor",
-    }
-    return {words[key]: str(facts[key]) for key in words if facts.get(key) is not None}
-
-
-def _scale(drive: Drive, scales: Mapping[str, float]) -> str:
-    """Return the line on how far an action of 1 goes."""
-    if drive.scale is not None:
-        return f"scale = {drive.scale:g}"
-    own = [value for name, value in scales.items() if re.fullmatch(drive.joints, name)]
-    guess = f"{min(own):g}" if own else ""
-    most = f" to {max(own):g}" if own and max(own) > min(own) else ""
-    return f"# scale = {guess}  # from the pose, at an action of 1{most}: by the joints' ranges"
-
-
-def _value(value: object) -> str:
-    if isinstance(value, bool):
-        return str(value).lower()
+def _toml(value: object) -> str:
     if isinstance(value, int | float):
         return f"{value:g}"
     if isinstance(value, tuple):
         several = cast("tuple[object, ...]", value)
-        return f"[{', '.join(_value(each) for each in several)}]"
-    return _quoted(str(value))
-
-
-def _quoted(text: str) -> str:
+        return f"[{', '.join(_toml(each) for each in several)}]"
+    text = str(value)
     # A literal string of TOML has no escapes; patterns are full of backslashes.
     return f"'{text}'" if "'" not in text and text.isprintable() else json.dumps(text)

@@ -1,4 +1,4 @@
-"""A robot's scene as a folder of its own: the model that was simulated, its meshes, its licence."""
+"""Copy a robot's scene into a folder: the simulated model, its meshes, its licence."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import mujoco
 import numpy as np
 
 from telic.errors import BadFile, TelicError
-from telic.robots.catalogue import NamedRobot, licence_texts, named_robot, robot_names
+from telic.robots.catalogue import licence_texts, named_robot, robot_names
 from telic.storage.files import write_text
 
 ASSETS = "assets"
@@ -17,7 +17,8 @@ _SAME = (
     *("qpos0", "key_qpos", "body_mass", "body_inertia", "body_ipos", "jnt_range", "dof_armature"),
     *("geom_friction", "geom_size", "actuator_gainprm", "actuator_biasprm", "actuator_forcerange"),
 )
-"""fields by which the copied scene must equal what was simulated"""
+"""fields in which the copied scene must equal the simulated model"""
+_LICENCES = ("license", "licence", "copying", "notice")
 
 
 def write_scene(model_file: Path, simulated: mujoco.MjModel, folder: Path) -> None:
@@ -25,17 +26,20 @@ def write_scene(model_file: Path, simulated: mujoco.MjModel, folder: Path) -> No
     tree = ElementTree.parse(model_file)
     root = tree.getroot()
     if next(root.iter("include"), None) is not None:
-        raise BadFile(f"{model_file} includes other files; a driven robot is one file.")
+        raise BadFile(f"{model_file} includes other files; a built robot is one file.")
     folders = _asset_folders(root, model_file.parent)
     taken: dict[Path, str] = {}
     for element in root.iter():
         for key, value in element.attrib.items():
             if key.startswith("file") and element.tag in folders:
                 source = (folders[element.tag] / value).resolve()
-                taken.setdefault(source, _unused(source.name, taken))
+                if source not in taken:
+                    used = {other.lower() for other in taken.values()}
+                    names = (source.name, *(f"{n}_{source.name}" for n in range(2, len(taken) + 3)))
+                    taken[source] = next(name for name in names if name.lower() not in used)
                 element.set(key, taken[source])
     for custom in root.iter("custom"):
-        for text in custom.findall("text"):  # notes to telic, of no weight in a simulation
+        for text in custom.findall("text"):  # annotations for telic, unused in a simulation
             custom.remove(text)
     for compiler in root.iter("compiler"):
         compiler.attrib.pop("assetdir", None)
@@ -45,11 +49,15 @@ def write_scene(model_file: Path, simulated: mujoco.MjModel, folder: Path) -> No
         (folder / ASSETS / name).write_bytes(source.read_bytes())
     scene = folder / "scene.xml"
     tree.write(scene, encoding="unicode")
-    _require_same(mujoco.MjModel.from_xml_path(str(scene)), simulated)
+    copied = mujoco.MjModel.from_xml_path(str(scene))
+    for name in _SAME:
+        own, other = getattr(copied, name), getattr(simulated, name)
+        if own.shape != other.shape or not np.allclose(own, other, rtol=1e-9, atol=1e-12):
+            raise TelicError(f"The copied scene differs from the simulated model in {name}.")
 
 
 def _asset_folders(root: ElementTree.Element, home: Path) -> dict[str, Path]:
-    """Return where files of each kind of asset are looked for."""
+    """Return the folder of each kind of asset."""
     named: dict[str, str] = {}
     for compiler in root.iter("compiler"):
         named |= {key: compiler.attrib[key] for key in compiler.attrib if key.endswith("dir")}
@@ -58,31 +66,19 @@ def _asset_folders(root: ElementTree.Element, home: Path) -> dict[str, Path]:
     return {"mesh": meshes, "hfield": meshes, "skin": meshes, "texture": textures}
 
 
-def _unused(name: str, taken: dict[Path, str]) -> str:
-    used = {other.lower() for other in taken.values()}
-    found, number = name, 1
-    while found.lower() in used:
-        number += 1
-        found = f"{number}_{name}"
-    return found
-
-
-def _require_same(copied: mujoco.MjModel, simulated: mujoco.MjModel) -> None:
-    """Raise if the copied scene is not the model that was simulated."""
-    for name in _SAME:
-        own, other = getattr(copied, name), getattr(simulated, name)
-        if own.shape != other.shape or not np.allclose(own, other, rtol=1e-9, atol=1e-12):
-            raise TelicError(f"The copied scene differs from the simulated model in {name}.")
-
-
-# ----------------------------------------------------------------------------- origin and licence
-
-
 def write_licence(model_file: Path, folder: Path) -> None:
-    """Say where the robot comes from and under which licence; copy the licence where it is."""
-    robot, lines = _named(model_file), origin_of(model_file)
-    texts = _licence_files(model_file) + (licence_texts(robot) if robot else [])
-    for number, file in enumerate(dict.fromkeys(texts)):
+    """Write the origin and the licence of the robot; copy its licence texts."""
+    lines = origin_of(model_file)
+    texts: set[Path] = set()
+    folders = _asset_folders(ElementTree.parse(model_file).getroot(), model_file.parent)
+    for assets in {path.resolve() for path in folders.values()}:
+        for place in (assets, assets.parent):
+            if place.is_dir() and place != model_file.parent.resolve():
+                texts |= {file for file in place.iterdir() if file.stem.lower() in _LICENCES}
+    files = [file for file in sorted(texts) if file.is_file()][:4]
+    if model_file.stem in robot_names():
+        files += licence_texts(named_robot(model_file.stem))
+    for number, file in enumerate(dict.fromkeys(files)):
         name = "LICENSE-robot" + (f"-{number + 1}" if number else "")
         (folder / name).write_bytes(file.read_bytes())
         lines.append(f"Its licence text: {name}")
@@ -90,18 +86,14 @@ def write_licence(model_file: Path, folder: Path) -> None:
     write_text(folder / "LICENCE.txt", "\n".join(lines) + "\n")
 
 
-def _named(model_file: Path) -> NamedRobot | None:
-    return named_robot(model_file.stem) if model_file.stem in robot_names() else None
-
-
 def origin_of(model_file: Path) -> list[str]:
-    """Say where the model of a driven robot comes from, and under which licence."""
-    robot = _named(model_file)
-    if robot is None:
+    """Return the origin and the licence of a built robot, in sentences."""
+    if model_file.stem not in robot_names():
         return [
             "The model is a robot of the author's own.",
             "Its licence is unknown here: state it before sharing.",
         ]
+    robot = named_robot(model_file.stem)
     package = robot.package
     return [
         f"The model is the {robot.title}, under {robot.licence}.",
@@ -109,19 +101,3 @@ def origin_of(model_file: Path) -> list[str]:
         f"(SHA-256 {package.sha256}).",
         "Its meshes are unchanged; drives, floor and pose of scene.xml are by telic.",
     ]
-
-
-def _licence_files(model_file: Path) -> list[Path]:
-    """Return the licence texts that lie beside the robot's own files."""
-    found: list[Path] = []
-    folders = _asset_folders(ElementTree.parse(model_file).getroot(), model_file.parent)
-    for folder in dict.fromkeys(path.resolve() for path in folders.values()):
-        for place in (folder, folder.parent):
-            if place.is_dir() and place != model_file.parent.resolve():
-                found += [file for file in place.iterdir() if _is_licence(file)]
-    return sorted(set(found))[:4]
-
-
-def _is_licence(file: Path) -> bool:
-    stem = file.stem.lower()
-    return file.is_file() and stem in ("license", "licence", "copying", "notice")

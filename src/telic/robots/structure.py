@@ -8,15 +8,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import Final, TypeVar
+from typing import Final
 
 import mujoco
 import numpy as np
 from pydantic import TypeAdapter, ValidationError
 
 from telic.errors import BadEnvironment
-
-T = TypeVar("T")
 
 FREE, BALL, SLIDE, HINGE = (
     int(getattr(mujoco.mjtJoint, f"mjJNT_{name}")) for name in ("FREE", "BALL", "SLIDE", "HINGE")
@@ -65,31 +63,28 @@ def model_text(model: mujoco.MjModel, name: str) -> str | None:
 
 def annotated_numbers(model: mujoco.MjModel, name: str) -> list[float] | None:
     """Return the numbers that a model has under a name; None: it has none."""
-    return _annotated(model, name, TypeAdapter(list[float]), "numbers")
+    text = model_text(model, name)
+    try:
+        return None if text is None else TypeAdapter(list[float]).validate_json(text)
+    except ValidationError:
+        raise _foreign_text(name, "numbers") from None
 
 
 def annotated_bodies(model: mujoco.MjModel, name: str) -> tuple[int, ...] | None:
     """Return the bodies that a model lists under a name; None: it has no such list."""
-    names = _annotated(model, name, TypeAdapter(list[str]), "values")
-    try:
-        return None if names is None else tuple(int(model.body(each).id) for each in names)
-    except KeyError:
-        raise _foreign_text(name, "bodies that it has") from None
-
-
-def _annotated(model: mujoco.MjModel, name: str, kind: TypeAdapter[T], wanted: str) -> T | None:
     text = model_text(model, name)
     try:
-        return None if text is None else kind.validate_json(text)
-    except ValidationError:
-        raise _foreign_text(name, wanted) from None
+        names = [] if text is None else TypeAdapter(list[str]).validate_json(text)
+        return None if text is None else tuple(int(model.body(each).id) for each in names)
+    except (ValidationError, KeyError):
+        raise _foreign_text(name, "bodies that it has") from None
 
 
 def _foreign_text(name: str, wanted: str) -> BadEnvironment:
     return BadEnvironment(
         f'The text "{name}" of the model does not list {wanted}. Texts of that name are written by '
         "telic, for the model as it was.",
-        hint="Remove that text from the model; telic then guesses what it said.",
+        hint="Remove that text from the model; its content is then guessed.",
     )
 
 
@@ -147,24 +142,23 @@ def moved_joints(model: mujoco.MjModel) -> set[int]:
 
 def driven_trees(model: mujoco.MjModel) -> list[int]:
     """Return the bodies on the world whose trees actuators act on, in the model's order."""
-    bodies = {body for i in range(model.nu) for body in _actuated_bodies(model, i)}
+    bodies: set[int] = set()
+    for i in range(model.nu):
+        kind, (first, second) = int(model.actuator_trntype[i]), map(int, model.actuator_trnid[i])
+        if kind in (_ON_JOINT, _IN_PARENT):
+            bodies.add(int(model.jnt_bodyid[first]))
+        elif kind in (_CRANK, _ON_SITE):
+            sites = (first, second) if kind == _CRANK else (first,)
+            bodies |= {int(model.site_bodyid[site]) for site in sites}
+        elif kind == _ON_TENDON:
+            bodies |= {body for _, _, body in _wraps(model, first)}
+        elif kind == _ON_BODY:
+            bodies.add(first)
     return sorted({int(model.body_rootid[body]) for body in bodies} - {0})
 
 
-def _actuated_bodies(model: mujoco.MjModel, i: int) -> list[int]:
-    kind, (first, second) = int(model.actuator_trntype[i]), map(int, model.actuator_trnid[i])
-    if kind in (_ON_JOINT, _IN_PARENT):
-        return [int(model.jnt_bodyid[first])]
-    if kind in (_CRANK, _ON_SITE):
-        sites = (first, second) if kind == _CRANK else (first,)
-        return [int(model.site_bodyid[site]) for site in sites]
-    if kind == _ON_TENDON:
-        return [body for _, _, body in _wraps(model, first)]
-    return [first] if kind == _ON_BODY else []
-
-
 def _wraps(model: mujoco.MjModel, tendon: int) -> list[tuple[int, int, int]]:
-    """Return what a tendon runs along: its kind, its number, and the body that it is on."""
+    """Return the path of a tendon: the kind, number and body of each of its points."""
     first, count = int(model.tendon_adr[tendon]), int(model.tendon_num[tendon])
     owners = {
         _ALONG_JOINT: model.jnt_bodyid,
@@ -172,10 +166,9 @@ def _wraps(model: mujoco.MjModel, tendon: int) -> list[tuple[int, int, int]]:
         _ROUND_SPHERE: model.geom_bodyid,
         _ROUND_CYLINDER: model.geom_bodyid,
     }
-    pairs = [
-        (int(model.wrap_type[wrap]), int(model.wrap_objid[wrap]))
-        for wrap in range(first, first + count)
-    ]
+    kinds = model.wrap_type[first : first + count].tolist()
+    numbers = model.wrap_objid[first : first + count].tolist()
+    pairs = zip(kinds, numbers, strict=True)
     return [(kind, n, int(owners[kind][n])) for kind, n in pairs if kind in owners]
 
 

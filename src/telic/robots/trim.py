@@ -1,15 +1,14 @@
-"""What is done to a model before it is driven: take off what is not the robot, and free its base.
+"""Prepare a model before it gets actuators: remove what is not the robot, and free its base.
 
-Models come as scenes, with balls, walls and targets beside the robot; with a base on six rails
-where others have a free joint; with a base that is fixed because a library adds the joint; with
-joints without actuators. The file stays as it is: this changes the model that was read from it.
+Models come as scenes, with balls, walls and targets around the robot; with a base on three slides
+and three hinges; with a base that is fixed because a library adds the joint; with joints without
+actuators. The file stays as it is: this changes the model that was read from it.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 import mujoco
@@ -43,31 +42,27 @@ def fitting(pattern: str, names: Sequence[str], what: str, of: str) -> list[str]
 
 def name_parts(spec: mujoco.MjSpec) -> None:
     """Give every body and joint a name, as drives and poses need one; joints after their body."""
-    _name(spec.bodies[1:], lambda body: f"{body.parent.name}.body")
-    _name(spec.joints, lambda joint: f"{joint.parent.name}.joint")
-
-
-def _name(parts: Sequence[Any], stem_of: Callable[[Any], str]) -> None:
-    taken = {part.name for part in parts}
-    for part in parts:
-        part.name = part.name or unused_name(stem_of(part), taken)
+    for parts, kind in ((spec.bodies[1:], "body"), (spec.joints, "joint")):
+        taken = {part.name for part in parts}
+        for part in parts:
+            part.name = part.name or unused_name(f"{part.parent.name}.{kind}", taken)
 
 
 def leave_out(spec: mujoco.MjSpec, patterns: Sequence[str], of: str) -> None:
-    """Take bodies and geoms off a model, with all that hangs on them or refers to them."""
+    """Remove bodies and geoms from a model, with their children and references."""
     for pattern in patterns:
         bodies = [body.name for body in spec.bodies[1:] if body.name]
         geoms = [geom.name for geom in spec.geoms if geom.name]
         found = fitting(pattern, [*bodies, *geoms], "body or geom", of)
         for name in found:
-            # One that hung on another is gone with it.
+            # A child was removed with its parent.
             for element in (spec.body(name), spec.geom(name)):
                 if element is not None:
                     spec.delete(element)
 
 
 def root_kind(model: mujoco.MjModel) -> BaseMount:
-    """Return what becomes of a base: one on three rails and three hinges, undriven, is free."""
+    """Return the mount of a base: one on three undriven slides and three hinges becomes free."""
     joints = joints_of(model, base_of(model))
     kinds = sorted(int(model.jnt_type[joint]) for joint in joints)
     is_loose = kinds == [SLIDE] * 3 + [HINGE] * 3 and not moved_joints(model) & set(joints)
@@ -75,7 +70,7 @@ def root_kind(model: mujoco.MjModel) -> BaseMount:
 
 
 def base_of(model: mujoco.MjModel) -> int:
-    """Return the body on the world that most joints hang on; of those that something drives."""
+    """Return the driven body attached to the world that carries most joints."""
     driven = driven_trees(model)
     roots = [body for body in range(1, model.nbody) if model.body_parentid[body] == 0]
     joints = model.body_rootid[model.jnt_bodyid].tolist()
@@ -88,7 +83,7 @@ def set_root(spec: mujoco.MjSpec, kind: BaseMount, name: str | None) -> None:
         return
     base = spec.body(name or "")
     if base is None or base.parent.name != "world":
-        raise BadFile(f"The base, {name!r}, is no body that stands on the world.")
+        raise BadFile(f"The base, {name!r}, is not a body attached to the world.")
     for joint in list(base.joints):
         _delete_joint(spec, joint)
     for key in list(spec.keys):  # they fit the model as it was
@@ -98,7 +93,7 @@ def set_root(spec: mujoco.MjSpec, kind: BaseMount, name: str | None) -> None:
 
 
 def lock(spec: mujoco.MjSpec, patterns: Sequence[str], pose: Mapping[str, float], of: str) -> Any:
-    """Return the model with joints taken off, their bodies standing as the pose has them."""
+    """Return the model without some joints, their bodies fixed as the pose has them."""
     if not patterns:
         return spec
     names = [joint.name for joint in spec.joints]
@@ -119,14 +114,18 @@ def lock(spec: mujoco.MjSpec, patterns: Sequence[str], pose: Mapping[str, float]
             continue
         if len(own) < len(body.joints):
             raise BadFile(f"Only some joints of {body.name} are locked: all or none can be.")
-        _stand(body, model, data)
+        me, parent = model.body(body.name).id, model.body(body.parent.name).id
+        inverse = np.zeros(4)
+        mujoco.mju_negQuat(inverse, data.xquat[parent])
+        body.pos = _turned(data.xpos[me] - data.xpos[parent], inverse)
+        body.quat = _product(inverse, data.xquat[me])
         for joint in own:
             _delete_joint(spec, joint)
     return spec
 
 
 def delete_actuators(spec: mujoco.MjSpec) -> None:
-    """Take all actuators off a model, with the sensors that read them."""
+    """Remove all actuators of a model, with the sensors that read them."""
     for sensor in list(spec.sensors):
         if sensor.objtype == mujoco.mjtObj.mjOBJ_ACTUATOR:
             spec.delete(sensor)
@@ -135,14 +134,13 @@ def delete_actuators(spec: mujoco.MjSpec) -> None:
 
 
 def _delete_joint(spec: mujoco.MjSpec, joint: mujoco.MjsJoint) -> None:
-    """Take a joint off a model, with the actuators, sensors and equalities that name it."""
-    of_joints = (mujoco.mjtEq.mjEQ_JOINT,)
+    """Remove a joint from a model, with the actuators, sensors and equalities that name it."""
     named = [each for each in spec.actuators if each.target == joint.name]
     named += [each for each in spec.sensors if each.objname == joint.name]
     named += [
         each
         for each in spec.equalities
-        if each.type in of_joints and joint.name in (each.name1, each.name2)
+        if each.type == mujoco.mjtEq.mjEQ_JOINT and joint.name in (each.name1, each.name2)
     ]
     for each in named:
         spec.delete(each)
@@ -189,30 +187,13 @@ def _product(first: np.ndarray, second: np.ndarray) -> np.ndarray:
     return out
 
 
-def _stand(body: mujoco.MjsBody, model: mujoco.MjModel, data: mujoco.MjData) -> None:
-    """Place a body relative to its parent as it is in a pose."""
-    me, parent = model.body(body.name).id, model.body(body.parent.name).id
-    inverse = np.zeros(4)
-    mujoco.mju_negQuat(inverse, data.xquat[parent])
-    body.pos = _turned(data.xpos[me] - data.xpos[parent], inverse)
-    body.quat = _product(inverse, data.xquat[me])
-
-
 def still_bodies(spec: mujoco.MjSpec) -> set[str]:
-    """Return the bodies of the scene that nothing moves: the world, tables, walls."""
+    """Return the bodies of the scene that cannot move: the world, tables, walls."""
     still = {"world"}
     for top in spec.worldbody.bodies:
-        family = _family(top)
+        family = [top]
+        for body in family:
+            family += body.bodies
         if not any(body.joints or body.mocap for body in family):
             still |= {body.name for body in family}
     return still
-
-
-def _family(body: mujoco.MjsBody) -> list[mujoco.MjsBody]:
-    return [body, *(each for child in body.bodies for each in _family(child))]
-
-
-def locate_files(spec: Any, home: Path) -> None:
-    """Let a model find its meshes and textures from any folder."""
-    spec.meshdir = str((home / spec.meshdir).resolve())
-    spec.texturedir = str((home / spec.texturedir).resolve())
