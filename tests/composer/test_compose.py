@@ -8,7 +8,7 @@ import torch
 
 from telic import bench
 from telic.composer.compose import BEHAVIOURS, compose
-from telic.composer.scene import calibrations
+from telic.composer.lexicon import table
 from telic.envs import make
 from telic.envs.tasks import TASKS
 from telic.errors import BadEnvironment, NotUnderstood
@@ -124,7 +124,7 @@ def test_intents_cannot_break_out_of_their_strings():
 
 
 def test_every_environment_is_calibrated():
-    assert set(calibrations()) == set(TASKS)
+    assert set(table("calibration")) == set(TASKS)
     assert len(BEHAVIOURS) >= 10
 
 

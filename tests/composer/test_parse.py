@@ -688,5 +688,5 @@ def test_every_row_of_a_table_can_be_used(name):
 
 def test_every_table_is_read():
     others = {"numbers", "units", "rules", "ignored", "parts", "joins", "dimensions"}
-    others |= {"observed", "blocks", "notes", "acts"}
+    others |= {"observed", "blocks", "notes", "acts", "calibration"}
     assert {path.stem for path in TABLES.glob("*.toml")} == {*ENUMS, *others}

@@ -1,10 +1,10 @@
-"""Refuse before training what cannot be had together, and what nobody understands.
+"""Refuse before training what contradicts itself, and what cannot be understood.
 
 Everything that is asked for is a demand: a quantity in an interval, for a span of time, always or
 at some moment. Two demands on one quantity whose spans meet and whose intervals do not are a
-contradiction, unless both are content with a moment. What a verb implies of other quantities (who
-jumps is in the air, who goes gets away from the start) is a demand like any other, so that no pair
-of words needs a rule of its own.
+contradiction, unless both are content with a moment. What a verb implies of other quantities (a
+jump leaves the ground, walking leaves the start) is a demand like any other, so that no pair of
+words needs a rule of its own.
 
 Criteria are read in the same way, by the metrics that measure them: a person may have edited them.
 """
@@ -23,21 +23,27 @@ from telic.composer.frames import Act, Direction, Frame, Limit, LimitKind, Parse
 from telic.composer.lexicon import ignored_words, table
 from telic.composer.parse import parse
 from telic.composer.scene import Scene
-from telic.composer.travel import speed_meant
+from telic.composer.sizes import speed
 from telic.envs.spec import EnvSpec
 from telic.errors import Contradiction, NotUnderstood
 from telic.judges.tracks import Measure
 
+_SPEED, _WAY, _AHEAD = "the speed in m/s", "the way from the start in m", "the way forward in m"
+_FEET, _HANDS = "the height of the feet above the ground in m", "the hands on the ground"
+_TURN, _TILT = "the turn of the heading in turns", "the cosine of the tilt"
+_HEIGHT = "the height of the torso in m"
 _FAR, _CREDIT = math.inf, 0.75
 _STILL_MPS, _MOVES_MPS = 0.25, 0.3
-_DRIFT_M, _RAIL_M, _TURN = 0.5, 0.5, 0.08
-_TOLD_M = 1.0
+_DRIFT_M, _RAIL_M, _DRIFT_TURNS, _BAND_M = 0.5, 0.5, 0.08, 0.15
+_COMMANDED_M = 1.0
 _LASTS_S = 4.0
-"""half of a usual episode: what a speed comes to at least"""
+"""half of a usual episode: a speed is held at least as long"""
 _UPRIGHT, _TILTED, _INVERTED = 0.5, 0.2, -0.2
-_FLIES = {Act.JUMP, Act.HOP, Act.FLIP}
-_TURNS = {Act.TURN, Act.CIRCLE}
-_AHEAD = (None, Direction.FORWARD)
+_LOW, _LYING, _HIGH = 0.7, 0.3, 0.85
+"""heights between lying and standing"""
+_CLOSE = 0.85
+_PLAIN = {"go": ["run", "walk"], "jump": ["jump"]}
+_LATER = re.compile(r",?\s*\b(?:and then|then|after that|afterwards|before|finally|next)\b")
 
 
 class Demand(NamedTuple):
@@ -53,29 +59,30 @@ class Demand(NamedTuple):
     """at every moment of that time; False: at one at least"""
 
     def excludes(self, other: Demand) -> bool:
-        """Say whether both cannot hold."""
+        """Return whether both cannot hold."""
         meets = None in (self.phase, other.phase) or self.phase == other.phase
         apart = self.low > other.high or other.low > self.high
         return self.quantity == other.quantity and meets and apart and (self.always or other.always)
 
+    def interval(self) -> str:
+        """Return the interval in words."""
+        if self.high == _FAR:
+            return f"at least {self.low:.3g}"
+        if self.low == -_FAR:
+            return f"at most {self.high:.3g}"
+        return f"between {self.low:.3g} and {self.high:.3g}"
+
 
 def require_possible(parsed: ParsedIntent, scene: Scene) -> None:
-    """Refuse an intent that asks for what cannot be had together.
+    """Refuse an intent that contradicts itself.
 
     Raises:
         Contradiction: names both.
     """
-    demands: list[Demand] = []
-    for frame in parsed.frames:
-        demands += _of_frame(frame, scene)
-    for limit in parsed.limits:
-        demands += _of_limit(limit, scene)
-    for one, other in combinations(demands, 2):
-        if one.words != other.words and one.excludes(other):
-            raise Contradiction(
-                f'"{one.words}" and "{other.words}" cannot both be done: {_why(one, other)}.',
-                hint='Leave one of them out, or say that it comes later: "..., then ...".',
-            )
+    demands = [demand for frame in parsed.frames for demand in _of_frame(frame, scene)]
+    demands += [demand for limit in parsed.limits for demand in _of_limit(limit, scene)]
+    hint = 'Leave one of them out, or say that it comes later: "..., then ...".'
+    _require(demands, "{} cannot both be done: {}.", hint)
 
 
 def require_consistent(draft: Draft) -> None:
@@ -85,141 +92,97 @@ def require_consistent(draft: Draft) -> None:
         Contradiction: names both.
     """
     demands = [demand for part in draft.parts for demand in _of_part(part, draft.seconds)]
+    hint = "Change the goal of one of them, or leave it out."
+    _require(demands, "The criteria {} cannot both be met: {}.", hint)
+
+
+def _require(demands: Sequence[Demand], message: str, hint: str) -> None:
     for one, other in combinations(demands, 2):
         if one.words != other.words and one.excludes(other):
+            why = f"{one.quantity} would have to be {one.interval()} and {other.interval()}"
             raise Contradiction(
-                f'The criteria "{one.words}" and "{other.words}" cannot both be met: '
-                f"{_why(one, other)}.",
-                hint="Change the goal of one of them, or leave it out.",
+                message.format(f'"{one.words}" and "{other.words}"', why), hint=hint
             )
 
 
-def _why(one: Demand, other: Demand) -> str:
-    return f"{one.quantity} would have to be {_interval(one)} and {_interval(other)}"
-
-
-def _interval(demand: Demand) -> str:
-    if demand.high == _FAR:
-        return f"at least {demand.low:.3g}"
-    if demand.low == -_FAR:
-        return f"at most {demand.high:.3g}"
-    return f"between {demand.low:.3g} and {demand.high:.3g}"
-
-
-# ------------------------------ what verbs ask
-
-
 def _of_frame(frame: Frame, scene: Scene) -> Iterator[Demand]:
-    word, phase = frame.word, frame.phase
+    """Yield what a verb and its postures ask for."""
+    word, phase, amount = frame.word, frame.phase, frame.amount
+    turns = 0.5
+    if amount is not None and amount.unit in ("rad", "turns"):
+        turns = amount.value / (2.0 * math.pi if amount.unit == "rad" else 1.0)
+    is_in_place = frame.direction is Direction.IN_PLACE
     match frame.verb:
-        case Act.GO | Act.HOP | Act.CIRCLE if frame.direction is not Direction.IN_PLACE:
+        case Act.GO | Act.HOP | Act.CIRCLE if not is_in_place:
             yield from _of_going(frame, scene)
-        case Act.STAND | Act.STOP | Act.LIE if _rests(frame):
-            yield Demand("the speed in m/s", -_FAR, _STILL_MPS, word, phase)
+        case Act.OBEY:  # commands to go and to turn will come
+            yield Demand(_WAY, _COMMANDED_M, _FAR, word, phase, False)
+            yield Demand(_AHEAD, _COMMANDED_M, _FAR, word, phase, False)
+        case Act.FLIP:
+            yield Demand(_TILT, -_FAR, _INVERTED, word, phase, False)
+        case Act.LIE if scene.is_tall:
+            yield Demand(_TILT, -_FAR, _TILTED, word, phase)
         case _:
             pass
-    if frame.verb is Act.OBEY:  # commands to go and to turn will come
-        yield Demand("the way from the start in m", _TOLD_M, _FAR, word, phase, False)
-        yield Demand("the way forward in m", _TOLD_M, _FAR, word, phase, False)
-        yield Demand("the turn of the heading in turns", 0.5, _FAR, word, phase, False)
-    if frame.verb in _FLIES:
-        yield Demand("the height of the feet above the ground in m", 0.02, _FAR, word, phase, False)
-    if frame.verb in _TURNS:
-        yield Demand("the turn of the heading in turns", _turns(frame), _FAR, word, phase, False)
-    if frame.verb is Act.FLIP:
-        yield Demand("the cosine of the tilt", -_FAR, _INVERTED, word, phase, False)
-    if frame.verb is Act.LIE and scene.is_tall:
-        yield Demand("the cosine of the tilt", -_FAR, _TILTED, word, phase)
-    yield from _of_postures(frame, scene)
-
-
-def _turns(frame: Frame) -> float:
-    """Return how far it turns at least."""
-    amount = frame.amount
-    if amount is not None and amount.unit in ("rad", "turns"):
-        return amount.value / (2.0 * math.pi if amount.unit == "rad" else 1.0)
-    return 0.5
-
-
-def _rests(frame: Frame) -> bool:
-    """Return whether it asks for rest all the time: not so of what comes to a stop in the end."""
-    return frame.verb is not Act.STOP and (
-        frame.direction is Direction.IN_PLACE or frame.verb is Act.LIE
-    )
+    if frame.verb is Act.LIE or (frame.verb is Act.STAND and is_in_place):
+        yield Demand(_SPEED, -_FAR, _STILL_MPS, word, phase)
+    if frame.verb in (Act.JUMP, Act.HOP, Act.FLIP):
+        yield Demand(_FEET, 0.02, _FAR, word, phase, False)
+    if frame.verb in (Act.TURN, Act.CIRCLE, Act.OBEY):
+        yield Demand(_TURN, turns, _FAR, word, phase, False)
+    low, lying, high = (scene.lies + k * (scene.stands - scene.lies) for k in (_LOW, _LYING, _HIGH))
+    postures = {
+        Posture.UPRIGHT: (_TILT, _UPRIGHT, _FAR),
+        Posture.LEVEL: (_TILT, _UPRIGHT, _FAR),
+        Posture.UPSIDE_DOWN: (_TILT, -_FAR, _INVERTED),
+        Posture.LOW: (_HEIGHT, -_FAR, low),
+        Posture.LYING: (_HEIGHT, -_FAR, lying),
+        Posture.HIGH: (_HEIGHT, high, _FAR),
+        Posture.FRONT_LEGS: (_HANDS, 1.0, 1.0),
+    }
+    for posture in frame.postures:
+        quantity, *interval = postures.get(posture, ("", 0.0, 0.0))
+        is_known = {_TILT: not scene.has("pole_angle"), _HEIGHT: scene.has("height")}
+        if quantity and is_known.get(quantity, True):
+            yield Demand(quantity, *interval, f"{word} {posture.value.replace('_', ' ')}", phase)
 
 
 def _of_going(frame: Frame, scene: Scene) -> Iterator[Demand]:
-    amount, phase = frame.amount, frame.phase
-    ends = frame.duration_s or frame.count or (amount and amount.unit == "m")
-    if not ends:  # what ends can be followed by rest
-        yield Demand("the speed in m/s", _MOVES_MPS, _FAR, frame.word, frame.phase)
+    amount, word, phase = frame.amount, frame.word, frame.phase
+    way = amount.value if amount and amount.unit == "m" else None
+    if not (frame.duration_s or frame.count or way):  # what ends can be followed by rest
+        yield Demand(_SPEED, _MOVES_MPS, _FAR, word, phase)
     if frame.verb is Act.CIRCLE or (frame.verb is Act.HOP and frame.direction is None):
         return
-    lasts = _RAIL_M if scene.on_rail else _LASTS_S * speed_meant(frame, scene, Draft()).value
-    way = amount.value if amount and amount.unit == "m" else lasts
-    yield Demand("the way from the start in m", way, _FAR, frame.word, phase, False)
-    if frame.direction in _AHEAD:
-        yield Demand("the way forward in m", way, _FAR, frame.word, phase, False)
+    if way is None:
+        way = _RAIL_M if scene.on_rail else _LASTS_S * speed(frame, scene).value
+    yield Demand(_WAY, way, _FAR, word, phase, False)
+    if frame.direction in (None, Direction.FORWARD):
+        yield Demand(_AHEAD, way, _FAR, word, phase, False)
     for bound in frame.bounds:
         low = -_FAR if bound.rule == "at_most" else bound.value
         high = _FAR if bound.rule == "at_least" else bound.value
         words = f"{bound.rule.replace('_', ' ')} {bound.value:g} {bound.unit}"
-        yield Demand(f"what is asked for in {bound.unit}", low, high, words, frame.phase)
-
-
-def _of_postures(frame: Frame, scene: Scene) -> Iterator[Demand]:
-    word = frame.word
-    tilts = {
-        Posture.UPRIGHT: (_UPRIGHT, _FAR),
-        Posture.LEVEL: (_UPRIGHT, _FAR),
-        Posture.UPSIDE_DOWN: (-_FAR, _INVERTED),
-    }
-    span = scene.stands - scene.lies
-    heights = {
-        Posture.LOW: (-_FAR, scene.lies + 0.7 * span),
-        Posture.LYING: (-_FAR, scene.lies + 0.3 * span),
-        Posture.HIGH: (scene.lies + 0.85 * span, _FAR),
-    }
-    for posture in frame.postures:
-        words = f"{word} {posture.value.replace('_', ' ')}"
-        if posture in tilts and not scene.has("pole_angle"):
-            yield Demand("the cosine of the tilt", *tilts[posture], words, frame.phase)
-        if posture in heights and scene.has("height"):
-            yield Demand("the height of the torso in m", *heights[posture], words, frame.phase)
-        if posture is Posture.FRONT_LEGS:
-            yield Demand("the hands on the ground", 1.0, 1.0, words, frame.phase)
+        yield Demand(f"what is asked for in {bound.unit}", low, high, words, phase)
 
 
 def _of_limit(limit: Limit, scene: Scene) -> Iterator[Demand]:
     said = limit.amount.value if limit.amount is not None else None
-    span = scene.stands - scene.lies
-    match limit.kind:
-        case LimitKind.NO_JUMP:
-            yield Demand("the height of the feet above the ground in m", -_FAR, 0.0, limit.words)
-        case LimitKind.NO_DRIFT:
-            yield Demand("the way from the start in m", -_FAR, said or _DRIFT_M, limit.words)
-        case LimitKind.NO_FORWARD:
-            yield Demand("the way forward in m", -_FAR, said or _DRIFT_M, limit.words)
-        case LimitKind.NO_TURN:
-            turns = said / (2 * math.pi) if said else _TURN
-            yield Demand("the turn of the heading in turns", -_FAR, turns, limit.words)
-        case LimitKind.UPRIGHT:
-            yield Demand("the cosine of the tilt", _UPRIGHT, _FAR, limit.words)
-        case LimitKind.NO_HANDS:
-            yield Demand("the hands on the ground", 0.0, 0.0, limit.words)
-        case LimitKind.LOW_HEIGHT:
-            most = said or scene.lies + 0.7 * span
-            yield Demand("the height of the torso in m", -_FAR, most, limit.words)
-        case LimitKind.KEEP_HEIGHT:
-            least = said or scene.stands
-            is_least = limit.amount is not None and limit.amount.rule == "at_least"
-            high = _FAR if is_least else least + 0.15
-            yield Demand("the height of the torso in m", least - 0.15, high, limit.words)
-        case _:
-            return
-
-
-# ------------------------------ what criteria ask
+    low_m, height = scene.lies + _LOW * (scene.stands - scene.lies), said or scene.stands
+    is_least = limit.amount is not None and limit.amount.rule == "at_least"
+    turns = said / (2 * math.pi) if said else _DRIFT_TURNS
+    limits = {
+        LimitKind.NO_JUMP: (_FEET, -_FAR, 0.0),
+        LimitKind.NO_DRIFT: (_WAY, -_FAR, said or _DRIFT_M),
+        LimitKind.NO_FORWARD: (_AHEAD, -_FAR, said or _DRIFT_M),
+        LimitKind.NO_TURN: (_TURN, -_FAR, turns),
+        LimitKind.UPRIGHT: (_TILT, _UPRIGHT, _FAR),
+        LimitKind.NO_HANDS: (_HANDS, 0.0, 0.0),
+        LimitKind.LOW_HEIGHT: (_HEIGHT, -_FAR, said or low_m),
+        LimitKind.KEEP_HEIGHT: (_HEIGHT, height - _BAND_M, _FAR if is_least else height + _BAND_M),
+    }
+    if limit.kind in limits:
+        yield Demand(*limits[limit.kind], limit.words)
 
 
 def _of_part(part: JudgePart, seconds: float) -> Iterator[Demand]:
@@ -230,26 +193,23 @@ def _of_part(part: JudgePart, seconds: float) -> Iterator[Demand]:
         reach = 0.5 * abs(part.goal - part.zero)
         low, high = part.goal - reach, part.goal + reach
     yield Demand(part.quantity, low, high, part.title)
-    name = part.value.name if part.value is not None else ""
-    args: tuple[Any, ...] = part.value.args if part.value is not None else ()
-    match name:
-        case "net_speed" if low > 0.0:
-            yield Demand("the way from the start", low * seconds, _FAR, part.title, None, False)
-        case "highest" | "lowest" | "farthest":
-            # The largest is at most so much: always. It is at least so much: once.
-            always = (name != "lowest") == (high < _FAR)
-            yield _about(args[0], Demand("", low, high, part.title, None, always))
-        case "share_above" | "share_below" if low > 0.5:
-            bound = float(args[1])
-            ends = (-_FAR, bound) if name == "share_below" else (bound, _FAR)
-            # More than half of the time here and more than half of the time there is too much.
-            found = _about(args[0], Demand("", *ends, part.title))
-            yield found._replace(quantity=f"{found.quantity}, for most of the time,")
-        case _:
-            return
+    if part.value is None:
+        return
+    name, args = part.value.name, part.value.args
+    if name == "net_speed" and low > 0.0:
+        yield Demand("the way from the start", low * seconds, _FAR, part.title, None, False)
+    elif name in ("highest", "lowest", "farthest"):
+        # The largest is at most so much: always. It is at least so much: once.
+        always = (name != "lowest") == (high < _FAR)
+        yield _about(args[0], Demand("", low, high, part.title, None, always))
+    elif name in ("share_above", "share_below") and low > 0.5:
+        ends = (-_FAR, float(args[1])) if name == "share_below" else (float(args[1]), _FAR)
+        # More than half of the time here and more than half of the time there is too much.
+        found = _about(args[0], Demand("", *ends, part.title))
+        yield found._replace(quantity=f"{found.quantity}, for most of the time,")
 
 
-def _about(track: Measure | str, demand: Demand) -> Demand:
+def _about(track: Any, demand: Demand) -> Demand:
     """Return a demand on a track as one on the quantity behind it."""
     if str(track).startswith(("metrics.gone(", "displacement")):
         return demand._replace(quantity="the way from the start")
@@ -259,17 +219,10 @@ def _about(track: Measure | str, demand: Demand) -> Demand:
     return demand._replace(quantity=str(track))
 
 
-# ---- an intent whose verb is lost: the nearest one that is understood
-
-_CLOSE = 0.85
-_PLAIN = {"go": ["run", "walk"], "jump": ["jump"]}
-_LATER = re.compile(r",?\s*\b(?:and then|then|after that|afterwards|before|finally|next)\b")
-
-
 def not_understood(
     parsed: ParsedIntent, lost: Sequence[str], spec: EnvSpec, able: Sequence[str]
 ) -> NotUnderstood:
-    """Return the refusal of an intent that says what to do in words nobody knows.
+    """Return the refusal of an intent whose verb is unknown, with the nearest one that is known.
 
     Args:
         parsed: the intent.
@@ -283,13 +236,13 @@ def not_understood(
         if lost
         else f'Nothing in "{parsed.intent}" is a movement the composer knows.'
     )
-    known = f"{spec.id} can: {', '.join(able)}." if able else "Try another environment."
-    near = nearest(parsed, lost, spec, able)
-    hint = f'{known} Nearest: "{near}". Or let a model write: --model.' if near else known
+    hint = f"{spec.id} can: {', '.join(able)}." if able else "Try another environment."
+    if near := _nearest(parsed, lost, spec, able):
+        hint += f' Nearest: "{near}". Or let a model write: --model.'
     return NotUnderstood(message, hint=hint)
 
 
-def nearest(
+def _nearest(
     parsed: ParsedIntent, lost: Sequence[str], spec: EnvSpec, able: Sequence[str]
 ) -> str | None:
     """Return the nearest intent that is understood as a whole; None: nothing is near.
@@ -298,29 +251,21 @@ def nearest(
     then the part of a sequence that lost it is left out; last, the example of what this robot can
     do with most words in common is taken.
     """
-    options = [_replaced(parsed.intent, word, other) for word in lost for other in _alike(word)]
-    pieces = _LATER.split(parsed.intent)
-    kept = [piece.strip(" ,.;") for piece in pieces if not any(word in piece for word in lost)]
-    options += [", then ".join(kept)] if lost else []
-    for option in options:
+    rows = [(act, row["words"]) for act, rows in table("verbs").items() for row in rows]
+    verbs = [words[0] for _, words in rows if " " not in words[0]]
+    options: list[str] = []
+    for word in lost:
+        alike = difflib.get_close_matches(word.lower(), verbs, n=2, cutoff=_CLOSE)
+        own = [verb for act, said in rows if word.lower() in said for verb in _PLAIN.get(act, ())]
+        for other in (*(each for each in alike if each != word.lower()), *own):
+            pattern = rf"\b{re.escape(word)}\b"
+            options.append(re.sub(pattern, other, parsed.intent, flags=re.IGNORECASE))
+    pieces = [piece.strip(" ,.;") for piece in _LATER.split(parsed.intent)]
+    kept = [piece for piece in pieces if not any(word in piece for word in lost)]
+    for option in (*options, *([", then ".join(kept)] if lost else ())):
         read = parse(option, spec)
         if read.frames and not read.not_understood and not read.lost:
             return option
     said = set(re.findall(r"\w+", parsed.intent.lower())) - ignored_words()
-    ranked = sorted(able, key=lambda example: -len(said & set(example.split())))
-    return ranked[0] if ranked and said & set(ranked[0].split()) else None
-
-
-def _alike(word: str) -> list[str]:
-    """Return known verbs that are written alike, then the plain ones of the same meaning."""
-    rows = [(act, row["words"]) for act, rows in table("verbs").items() for row in rows]
-    plain = [words[0] for _, words in rows if " " not in words[0]]
-    alike = difflib.get_close_matches(word.lower(), plain, n=2, cutoff=_CLOSE)
-    own = [act for act, words in rows if word.lower() in words]
-    return [each for each in alike if each != word.lower()] + [
-        verb for act in own for verb in _PLAIN.get(act, [])
-    ]
-
-
-def _replaced(text: str, word: str, other: str) -> str:
-    return re.sub(rf"\b{re.escape(word)}\b", other, text, flags=re.IGNORECASE)
+    best = max(able, key=lambda example: len(said & {*example.split()}), default="")
+    return best if said & {*best.split()} else None

@@ -1,4 +1,4 @@
-"""What every behaviour writes into: the terms of a reward and the criteria of a judge."""
+"""Collect what behaviours write: the terms of a reward and the criteria of a judge."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class WeightedTerm(NamedTuple):
 
 
 class GoalOrigin(TypedDict, total=False):
-    """Where the goal of a criterion comes from, and how far others got."""
+    """Source of the goal of a criterion, and the best known value."""
 
     source: str
     is_open: bool
@@ -36,7 +36,7 @@ class GoalOrigin(TypedDict, total=False):
 
 
 class Credit(GoalOrigin, total=False):
-    """What a criterion may say besides its range; what it measures says the rest."""
+    """Optional properties of a criterion; its measure gives the defaults."""
 
     weight: float
     tag: str | None
@@ -71,53 +71,29 @@ class JudgePart:
 
     @property
     def kind(self) -> CriterionKind:
-        """Whether it is held over time, about what the episode comes to, or ends a phase."""
+        """Kind of the criterion: held over time, added up over the episode, or a phase's end."""
         if self.value is None:
             return "phased"
         return "cumulative" if self.value.metric.is_total else "sustained"
 
     @property
     def quantity(self) -> str:
-        """What is measured, with the names of quantities that the words do not mention."""
-        hidden = (
-            [each for each in self.value.quantities if each not in self.meaning]
-            if self.value
-            else ()
-        )
+        """Measured quantity, with the names of quantities that the words do not mention."""
+        names = self.value.quantities if self.value else ()
+        hidden = [name for name in names if name not in self.meaning]
         return f"{self.meaning} ({', '.join(hidden)})" if hidden else self.meaning
 
     def criterion(self) -> Criterion:
         """Return it as people read it."""
         way = "about" if self.is_about else "at_least" if self.goal > self.zero else "at_most"
-        return Criterion(
-            title=self.title,
-            quantity=self.quantity,
-            kind=self.kind,
-            direction=way,
-            zero=self.zero,
-            goal=self.goal,
-            unit=self.unit,
-            weight=self.weight,
-            is_guard=self.is_guard,
-            tag=self.tag,
-            source=self.source,
-            is_open=self.is_open,
-            best=self.best,
-            best_source=self.best_source,
-        )
-
-    def edited(self, by: Criterion) -> JudgePart:
-        """Return it with the numbers of a criterion that a person changed."""
-        return replace(
-            self,
-            zero=self.zero if by.zero is None else by.zero,
-            goal=self.goal if by.goal is None else by.goal,
-            weight=0.0 if self.is_guard else by.weight,
-        )
+        shared = {
+            name: getattr(self, name) for name in Criterion.model_fields if name != "direction"
+        }
+        return Criterion.model_validate(shared | {"direction": way})
 
 
 class PhaseEnd(NamedTuple):
-    """When a phase is over: what must hold, and for how long in all."""
+    """End of a phase: what must hold, and for how long in all."""
 
     reward: Expression
     """a condition of the reward"""
@@ -255,15 +231,19 @@ def edit(drafts: Sequence[Draft], criteria: Sequence[Criterion]) -> None:
     """
     known = {part.title: part for draft in drafts for part in draft.parts}
     wanted = {each.title: each for each in criteria}
-    for title in wanted:
-        if title not in known:
-            raise UnknownName("criterion", title, list(known))
+    for title in wanted.keys() - known.keys():
+        raise UnknownName("criterion", title, list(known))
     for draft in drafts:
-        draft.parts = [
-            part.edited(wanted[part.title]) if part.title in wanted else part
-            for part in draft.parts
-            if part.title in wanted or part.is_guard or part.is_gate
+        kept = [
+            part for part in draft.parts if part.is_guard or part.is_gate or part.title in wanted
         ]
+        draft.parts = kept
+        for place, part in enumerate(draft.parts):
+            if by := wanted.get(part.title):
+                zero = part.zero if by.zero is None else by.zero
+                goal = part.goal if by.goal is None else by.goal
+                weight = 0.0 if part.is_guard else by.weight
+                draft.parts[place] = replace(part, zero=zero, goal=goal, weight=weight)
     parts = [part for draft in drafts for part in draft.parts]
     if not any(part.weight > 0.0 for part in parts):
         raise UsageError(

@@ -1,14 +1,12 @@
-"""The robot that a behaviour is for: what it has, what it can do, and what is known of it."""
+"""Describe the robot that a behaviour is for: its quantities, sizes and known limits."""
 
 from __future__ import annotations
 
-import functools
-import tomllib
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from torch import Tensor
 
+from telic.composer.lexicon import table
 from telic.composer.parts import bodies_of
 from telic.envs.spec import EnvSpec
 from telic.errors import BadEnvironment
@@ -26,13 +24,6 @@ _NO_LEGS_MPS = 1.0
 """top speed of what has no legs and was not measured"""
 _LIES = 0.35
 """share of the standing height at which a robot lies, where it was not measured"""
-
-
-@functools.cache
-def calibrations() -> dict[str, dict[str, Any]]:
-    """Return the table of what robots reach."""
-    with (Path(__file__).parent / "calibration.toml").open("rb") as file:
-        return tomllib.load(file)
 
 
 class Scene(NamedTuple):
@@ -53,11 +44,12 @@ class Scene(NamedTuple):
         robot = spec.robot
         on_two = robot is not None and robot.root.kind == "free" and len(robot.feet) == 2
         learns = _LEARNS * (_ON_TWO if on_two else 1)
-        known = {"learns": learns, **calibrations().get(spec.id, {})}
-        return cls(spec, known, may_fall, reference)
+        return cls(
+            spec, {"learns": learns} | table("calibration").get(spec.id, {}), may_fall, reference
+        )
 
     def has(self, *quantities: str) -> bool:
-        """Say whether the environment has all of these quantities."""
+        """Return whether the environment has all of these quantities."""
         return all(QUANTITIES[name].available(self.spec) for name in quantities)
 
     def require(self, quantity: str, what: str) -> None:
@@ -71,7 +63,7 @@ class Scene(NamedTuple):
 
     @property
     def ends_fallen(self) -> bool:
-        """Whether the episode ends when the robot falls."""
+        """True if the episode ends when the robot falls."""
         return "terminate_when_unhealthy" in self.spec.arguments and not self.may_fall
 
     @property
@@ -96,7 +88,7 @@ class Scene(NamedTuple):
 
     @property
     def bounces(self) -> bool:
-        """Whether its drives outweigh it: what they do throws the light body off the ground."""
+        """True if its drives outweigh it: what they do throws the light body off the ground."""
         robot = self.spec.robot
         return robot is not None and sum(leg.drive_kg for leg in robot.legs) > robot.mass
 
@@ -115,7 +107,7 @@ class Scene(NamedTuple):
 
     @property
     def is_tall(self) -> bool:
-        """Whether lying means that its torso lies, too: a biped, not a quadruped."""
+        """True if lying means that its torso lies, too: a biped, not a quadruped."""
         return self.lies < 0.3 * self.stands
 
     @property
@@ -128,12 +120,12 @@ class Scene(NamedTuple):
 
     @property
     def on_rail(self) -> bool:
-        """Whether it is a cart on a rail."""
+        """True if it is a cart on a rail."""
         return self.spec.robot is not None and self.spec.robot.root.kind == "rail"
 
     @property
     def on_wheels(self) -> bool:
-        """Whether each of its joints turns without end, and nothing hangs on it but a wheel.
+        """True if each of its joints turns without end, and nothing hangs on it but a wheel.
 
         Legs whose model names no limits turn without end, too, but have more than one joint.
         """
