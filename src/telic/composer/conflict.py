@@ -141,10 +141,10 @@ def _of_frame(frame: Frame, scene: Scene) -> Iterator[Demand]:
         Posture.FRONT_LEGS: (_HANDS, 1.0, 1.0),
     }
     for posture in frame.postures:
-        quantity, *interval = postures.get(posture, ("", 0.0, 0.0))
+        quantity, least, most = postures.get(posture, ("", 0.0, 0.0))
         is_known = {_TILT: not scene.has("pole_angle"), _HEIGHT: scene.has("height")}
         if quantity and is_known.get(quantity, True):
-            yield Demand(quantity, *interval, f"{word} {posture.value.replace('_', ' ')}", phase)
+            yield Demand(quantity, least, most, f"{word} {posture.value.replace('_', ' ')}", phase)
 
 
 def _of_going(frame: Frame, scene: Scene) -> Iterator[Demand]:
