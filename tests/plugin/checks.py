@@ -13,9 +13,10 @@ from typer.exceptions import TyperException
 
 import telic
 from telic.errors import ConfigError
-from telic.plugin.hooks import HOOKS
-from telic.plugin.package import CATALOGUES, HOME, split_front_matter
-from telic.plugin.shell import simple_commands
+from telic.plugin.hooks import HOOKS, simple_commands
+from telic.plugin.package import HOME, split_front_matter
+
+_CATALOGUES = (".claude-plugin/marketplace.json", ".agents/plugins/marketplace.json")
 
 _BLOCK = re.compile(r"^([ ]*)```(\w*)\n(.*?)^\1```\s*$", re.DOTALL | re.MULTILINE)
 _CODE = re.compile(r"(?<!`)`([^`\n]+)`(?!`)")
@@ -64,7 +65,7 @@ def problems(root: Path, tree: Any) -> list[str]:
 
 def _manifest_problems(root: Path) -> list[str]:
     hosts = [_json(root / HOME / f".{host}-plugin" / "plugin.json") for host in ("claude", "codex")]
-    entries = [entry for name in CATALOGUES for entry in _json(root / name)["plugins"]]
+    entries = [entry for name in _CATALOGUES for entry in _json(root / name)["plugins"]]
     problems: list[str] = []
     if len({entry["name"] for entry in [*hosts, *entries]}) > 1:
         problems.append("manifests and catalogues disagree on the name")

@@ -2,8 +2,7 @@
 
 import pytest
 
-from telic.plugin.hooks import GATE, before_shell, refusal
-from telic.plugin.shell import simple_commands
+from telic.plugin.hooks import GATE, before_shell, refusal, simple_commands
 
 DENIED = [
     "python scripts/train.py",
@@ -101,7 +100,7 @@ def test_a_script_that_also_evaluates_may_evaluate(with_adapter):
     ],
 )
 def test_nobody_answers_for_a_person(repository, line):
-    assert "a person's word" in (refusal(line, repository) or "")
+    assert "needs a person" in (refusal(line, repository) or "")
 
 
 def test_an_adapter_that_cannot_be_read_lets_nothing_through_that_it_names(repository):

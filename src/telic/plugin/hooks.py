@@ -1,8 +1,10 @@
 """The hooks that hosts call: one JSON object in, at most one out.
 
-`before-shell` denies shell commands that would train beside the launch gate or answer in a person's
-place, and edits of a study's records; `at-stop` reminds an agent of approved work. Only the
-standard library until something looks suspicious: a host waits at every shell command.
+`before-shell` denies shell commands that would train outside of the launch gate or answer in a
+person's place, and edits of a study's records; `at-stop` reminds an agent of approved work. Both
+read words and run nothing: they keep an agent from mistakes and habits, while gates, hashes and
+signatures (`telic study verify`) hold the rest. Only the standard library until something looks
+suspicious: a host waits at every shell command.
 """
 
 from __future__ import annotations
@@ -10,6 +12,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 from collections.abc import Callable, Iterator
 from itertools import pairwise
 from pathlib import Path, PurePosixPath
@@ -17,8 +20,308 @@ from typing import Any, NamedTuple, cast
 
 from telic.core.text import is_dict, is_row, is_text
 from telic.errors import TelicError
-from telic.plugin.shell import SHELLS, program, simple_commands
 from telic.storage.reading import parse_json, read_bytes, read_text
+
+GATE = (
+    "telic: this starts the training of a study outside of the launch gate. Ask `telic study next` "
+    "what may be started; it prints the one command that passes the gates."
+)
+UNKNOWN = "telic: this may start training, and the adapter that decides it cannot be read. {}"
+PERSON = (
+    "telic: {} needs a person. Show the person the command; they type it in their own terminal."
+)
+RECORDS = (
+    "telic: {} is a record of a study, which only telic writes; an edit would void what it proves. "
+    "Corrections are new entries: do what `telic study next` names."
+)
+_PERSONS = {"approve": "", "run": "--resume", "report": "--close"}
+"""commands for people, and the option that makes them so"""
+_WAITING = ("repair", "stop", "agree", "wait", "ask")
+"""next steps that an agent cannot take"""
+_LARGEST_SCRIPT = 65_536
+_DEEPEST = 3
+
+
+def answer(name: str, text: str) -> str:
+    """Return the answer of a hook to the host's event; empty when there is none.
+
+    Raises TelicError, never a usage error: hosts read exit code 2 as a denial.
+    """
+    try:
+        event = parse_json(text, "The event")
+    except TelicError:
+        event = None
+    if not isinstance(event, dict):
+        raise TelicError("A hook reads one JSON object from standard input.")
+    found = HOOKS[name](cast("dict[str, Any]", event))
+    return "" if found is None else json.dumps(found) + "\n"
+
+
+def at_stop(event: dict[str, Any]) -> dict[str, Any] | None:
+    """Return the host's answer to an agent that wants to stop: a reminder, or None.
+
+    An agent is reminded once (`stop_hook_active`), and only of a loop that a person approved.
+    """
+    root = study_root(_folder(event))
+    if root is None or event.get("stop_hook_active"):
+        return None
+    for path in sorted(root.glob(".telic/tasks/*/studies/*/state.json")):
+        try:
+            state = parse_json(read_bytes(path), str(path))
+        except TelicError:  # a damaged study holds back no agent
+            continue
+        if not is_dict(state):
+            continue
+        approvals, automation = state.get("approvals"), state.get("automation")
+        approval = approvals.get("autonomy") if is_dict(approvals) else None
+        is_approved = is_dict(approval) and approval.get("status") == "approved"
+        is_loop = is_dict(automation) and automation.get("autoloop") and is_approved
+        if not is_loop or state.get("study_status") != "open" or state.get("fired_stops"):
+            continue
+        from telic.studies.next import next_step
+        from telic.studies.study import Study
+
+        task, study = path.parts[-4], path.parts[-2]
+        step = next_step(Study.find(root, task, study))
+        if step.action not in _WAITING and not step.blocking:
+            reason = (
+                f"telic: the loop of {task}/{study} is approved and not finished. Next: "
+                f"{step.action}, because {step.why}. {step.command or 'Ask telic study next.'}"
+            )
+            return {"decision": "block", "reason": reason}
+    return None
+
+
+def before_shell(event: dict[str, Any]) -> dict[str, Any] | None:
+    """Return the host's answer to a shell command or an edit: a denial, or None.
+
+    The host writes tool_input.command (text or words) or the file of an editor, and cwd.
+    """
+    given = event.get("tool_input")
+    tool: dict[str, Any] = given if is_dict(given) else {}
+    files = [str(tool[key]) for key in ("file_path", "notebook_path", "path") if tool.get(key)]
+    patch = str(tool.get("input", ""))
+    files += re.findall(r"^\*\*\* (?:Update|Delete|Add) File: (.+)$", patch, re.M)
+    record = next((found for found in map(record_in_path, files) if found), None)
+    asked = tool.get("command")
+    line = "\n".join(map(str, asked)) if is_row(asked) else str(asked or "")
+    reason = RECORDS.format(record) if record else refusal(line, _folder(event))
+    if reason is None:
+        return None
+    denial = {"hookEventName": "PreToolUse", "permissionDecision": "deny"}
+    return {"hookSpecificOutput": {**denial, "permissionDecisionReason": reason}}
+
+
+Hook = Callable[[dict[str, Any]], dict[str, Any] | None]
+HOOKS: dict[str, Hook] = {"before-shell": before_shell, "at-stop": at_stop}
+
+
+def refusal(line: str, here: Path) -> str | None:
+    """Return why a shell line may not run; None when it may."""
+    root = study_root(here)
+    if root is None:
+        return None
+    if record := written_record(line):
+        return RECORDS.format(record)
+    commands = list(_all_commands(line, here))
+    for words in commands:
+        for place, word in enumerate(words[:-2] if "--help" not in words else ()):
+            if word.rsplit("/", 1)[-1] == "telic" and words[place + 1] == "study":
+                command, option = words[place + 2], _PERSONS.get(words[place + 2])
+                if option is not None and (not option or option in words):
+                    return PERSON.format(f"telic study {command} {option}".strip())
+    commands = [words for words in commands if not _only_reads(words)]
+    # Whether an adapter mentions a word of the commands: cheaper than parsing it.
+    named = {stem for words in commands for word in words for stem in re.findall(r"\w+", word)}
+    named = {stem for stem in named if stem not in ("py", "sh") and not stem.startswith("python")}
+    adapters = list((root / ".telic" / "tasks").glob("*/adapter.yaml"))
+    texts = (read_text(path, errors="replace") for path in adapters)
+    if not any(named & set(re.findall(r"\w+", text)) for text in texts):
+        return None
+    try:
+        starts = [start for path in adapters for start in _read_adapter(path)]
+    except TelicError as error:
+        return UNKNOWN.format(error)
+    is_launch = any(_is_launch(words, start, starts) for words in commands for start in starts)
+    return GATE if is_launch else None
+
+
+def study_root(here: Path) -> Path | None:
+    """Return the nearest folder upwards that holds studies."""
+    return next(
+        (each for each in (here, *here.absolute().parents) if os.path.isdir(each / ".telic")),
+        None,
+    )
+
+
+def _folder(event: dict[str, Any]) -> Path:
+    """Return the working folder of the host."""
+    given = event.get("cwd")
+    return Path(given) if isinstance(given, str) and is_text(given) else Path()
+
+
+# ---------------------------------------------------------------------------- the adapter
+
+_PLACEHOLDER = re.compile(r"\{[a-z_]+\}")
+_SECTION = re.compile(r"^commands:\s*\n(?:[ \t#].*\n?|\n)*", re.MULTILINE)
+
+
+class _Start(NamedTuple):
+    """A command of an adapter."""
+
+    trains: bool
+    target: str
+    """script, dotted module or installed command"""
+    words: frozenset[str]
+    """literal words that follow it"""
+
+
+def _read_adapter(adapter: Path) -> Iterator[_Start]:
+    """Yield the commands of an adapter; only that section is parsed, since parsing is slow.
+
+    Raises TelicError when it is not YAML.
+    """
+    # Not through documents.base: its records take longer to load than all of this.
+    from ruamel.yaml import YAML
+    from ruamel.yaml.error import YAMLError
+
+    text = read_text(adapter, errors="replace")
+    section = _SECTION.search(text)
+    try:
+        yaml: Any = YAML(typ="safe", pure=True)
+        data: Any = yaml.load(section[0] if section else text) or {}
+    except (YAMLError, ValueError, RecursionError) as error:
+        raise TelicError(f"{adapter} cannot be read: {error}") from None
+    commands: Any = data.get("commands") if is_dict(data) else None
+    for name, spec in commands.items() if is_dict(commands) else [("", 0)]:
+        argv = spec.get("argv") if is_dict(spec) else spec
+        if argv is None:
+            continue
+        if not is_row(argv) or not all(isinstance(word, str) for word in argv):
+            raise TelicError(f"{adapter} cannot be read: its commands are not lists of words.")
+        words = [word for word in argv if not _PLACEHOLDER.search(word)]
+        # Its script, else the module after -m, else its program.
+        script = next((i for i, word in enumerate(words) if word.endswith((".py", ".sh"))), None)
+        module = next((i + 1 for i, word in enumerate(words[:-1]) if word == "-m"), None)
+        if module is not None and words[module].startswith("torch."):
+            module = None
+        place = min((i for i in (script, module) if i is not None), default=0)
+        if place or (words and not words[0].startswith("python")):
+            trains = name in ("train", "smoke", "resume")
+            yield _Start(trains, words[place], frozenset(words[place + 1 :]))
+
+
+def _is_launch(words: list[str], start: _Start, starts: list[_Start]) -> bool:
+    """Return whether a command trains: it names the target, and not another use of it."""
+    if not start.trains or not _names(words, start.target):
+        return False
+    for other in starts:  # the evaluation of a script that also trains
+        own = other.words - start.words
+        if not other.trains and other.target == start.target and own and own <= set(words):
+            return False
+    verbs = {word for word in start.words if word.isidentifier()}
+    return "." in start.target or not verbs or bool(verbs & set(words))
+
+
+def _names(words: list[str], target: str) -> bool:
+    dotted = target.removesuffix(".py").removeprefix("./").replace("/", ".")
+    stem = re.escape(dotted.rsplit(".", 1)[-1])
+    for before, word in pairwise(["", *words]):
+        one, two, joint = str(PurePosixPath(word)), str(PurePosixPath(target)), "/"
+        if before == "-m":
+            one, two, joint = word.removesuffix(".py").replace("/", "."), dotted, "."
+        if one == two or one.endswith(joint + two) or two.endswith(joint + one):
+            return True
+        imports = rf"\b(?:import|from)\b[^;\n]*\b{stem}\b|\b{stem}\.py\b"
+        if before == "-c" and re.search(imports, word):
+            return True
+    return False
+
+
+# ---------------------------------------------------------------------------- the shell
+
+_BREAKS = "();<>|&\n`"
+_HEREDOC = re.compile(r"<<-?\s*(['\"]?)(\w+)\1([^\n]*)\n(.*?)^\s*\2\s*$", re.DOTALL | re.MULTILINE)
+_ASSIGNMENT = re.compile(r"\w+=.*", re.DOTALL)
+_SUBSTITUTION = re.compile(r"\$\(([^()]*)\)|`([^`]*)`")
+_SHELLS = frozenset({"sh", "bash", "zsh", "dash", "ksh", "fish"})
+_READERS = re.compile(
+    "awk|bat|black|cat|cd|chmod|code|cp|diff|du|echo|export|file|find|flake8|git|grep|head|isort|"
+    "jq|less|ls|man|md5sum|mkdir|more|mv|mypy|nano|nl|pip|pre-commit|printf|pyright|rg|rm|ruff|sed|"
+    "sha256sum|sort|stat|tail|tar|telic|test|touch|tree|type|uniq|vi|vim|wc|which"
+)
+_READING_MODULES = re.compile(
+    "ast|black|compileall|dis|flake8|isort|mypy|py_compile|pyright|pytest|ruff|tokenize"
+)
+
+
+def _program(words: list[str]) -> str:
+    return words[0].rsplit("/", 1)[-1] if words else ""
+
+
+def _only_reads(words: list[str]) -> bool:
+    name = _program(words)
+    if (name == "find" and "-exec" in words) or (name == "git" and "bisect" in words):
+        return False
+    if _READERS.fullmatch(name):
+        return True
+    module = next((after for word, after in pairwise(words) if word == "-m"), "")
+    return name.startswith("python") and _READING_MODULES.fullmatch(module) is not None
+
+
+def _all_commands(line: str, here: Path, depth: int = 0) -> Iterator[list[str]]:
+    """Yield the commands of a line, of quoted lines inside it, and of shell scripts it starts."""
+    for words in simple_commands(line):
+        yield words
+        for word in words if depth < _DEEPEST and not _only_reads(words) else ():
+            if re.search(r"\s", word):
+                yield from _all_commands(word, here, depth + 1)
+            elif word.endswith(".sh") or _program(words) in _SHELLS:
+                try:
+                    script = read_text(here / word, _LARGEST_SCRIPT, errors="replace")
+                except TelicError:
+                    continue
+                yield from _all_commands(script, here, depth + 1)
+
+
+def simple_commands(line: str) -> list[list[str]]:
+    """Return the words of every command of a shell line, also of those inside $(...)."""
+    text, fed = line.replace("\\\n", " "), list[str]()
+
+    def cut(match: re.Match[str]) -> str:
+        """Remove a here-document; one that a shell reads is a script."""
+        before = text[: match.start()].rpartition("\n")[2]
+        if set(re.findall(r"\w+", before + match[3])) & _SHELLS:
+            fed.append(match[4])
+        return match[3] + "\n"
+
+    text = _HEREDOC.sub(cut, text)
+    lexer = shlex.shlex(text, posix=True, punctuation_chars=_BREAKS)
+    lexer.whitespace, lexer.commenters, lexer.whitespace_split = " \t\r", "", True
+    try:
+        words = list(lexer)
+    except ValueError:  # a quote that is never closed: look at the bare words instead
+        words = re.findall(rf"[{re.escape(_BREAKS)}]|[^\s\"'{re.escape(_BREAKS)}]+", text)
+    commands: list[list[str]] = [[]]
+    is_comment = is_file = False
+    for word in words:
+        fed += [inner for pair in _SUBSTITUTION.findall(word) for inner in pair if inner]
+        if word and all(letter in _BREAKS for letter in word):
+            is_comment = is_comment and "\n" not in word
+            is_file = set(word) <= {"<", ">", "&"} and word not in ("&", "&&")
+            if not is_file:
+                commands.append([])
+        elif is_file:
+            is_file = False  # a redirection, not part of the command
+        elif is_comment or word.startswith("#"):
+            is_comment = True
+        elif commands[-1] or not _ASSIGNMENT.fullmatch(word):
+            commands[-1].append(word)
+    inner = [command for inside in fed for command in simple_commands(inside)]
+    return [command for command in commands if command] + inner
+
+
+# ---------------------------------------------------------------------------- records
 
 _RECORD = re.compile(
     r"[^\s'\"`;|&<>()]*"
@@ -37,336 +340,10 @@ _CODE = re.compile(
     r"|\brename\b|\breplace\(|\btruncate\b|\bto_csv\(|\bto_json\(|\brmtree\b|\bcopy(?:file|2)?\("
 )
 _HARMLESS_GIT = re.compile(r"\bgit\s+(?:-\S+\s+)*(?:add|commit|log|diff|show|status|ls-files)\b")
-_NEEDS_SOMEBODY = ("repair", "stop", "agree", "wait", "ask")
-_LAUNCHES = ("train", "smoke", "resume")
-_READERS = re.compile(
-    "awk|bat|black|cat|cd|chmod|code|cp|diff|du|echo|export|file|find|flake8|git|grep|head|isort|"
-    "jq|less|ls|man|md5sum|mkdir|more|mv|mypy|nano|nl|pip|pre-commit|printf|pyright|rg|rm|ruff|sed|"
-    "sha256sum|sort|stat|tail|tar|telic|test|touch|tree|type|uniq|vi|vim|wc|which"
-)
-_READING_MODULES = re.compile(
-    "ast|black|compileall|dis|flake8|isort|mypy|py_compile|pyright|pytest|ruff|tokenize"
-)
-_PERSONS = {"approve": "", "run": "--resume", "report": "--close"}
-"""commands for people, and the option that makes them so"""
-_PLACEHOLDER = re.compile(r"\{[a-z_]+\}")
-_SECTION = re.compile(r"^commands:\s*\n(?:[ \t#].*\n?|\n)*", re.MULTILINE)
-_LARGEST_SCRIPT = 65_536
-_DEEPEST = 3
-
-GATE = (
-    "telic: this starts the training of a study outside of the launch gate. Ask `telic study next` "
-    "what may be started; it prints the one command that passes the gates."
-)
-UNKNOWN = "telic: this may start training, and what may not be started cannot be told. {}"
-PERSON = (
-    "telic: {} is a person's word. Show the person the command; they type it in their own terminal."
-)
-RECORDS = (
-    "telic: {} is a record of a study, which only telic writes; an edit would void what it proves. "
-    "Corrections are new entries: do what `telic study next` names."
-)
-
-
-class Launch(NamedTuple):
-    """What gives a command of the adapter away."""
-
-    target: str
-    """script, dotted module or installed command"""
-    words: frozenset[str]
-    """literal words that follow it"""
-
-
-def answer(name: str, text: str) -> str:
-    """Return what a hook answers to the host's event; nothing when it has nothing to say.
-
-    Raises TelicError, never a usage error: hosts take exit code 2 for a denial.
-    """
-    try:
-        event = parse_json(text, "The event")
-    except TelicError:
-        event = None
-    if not isinstance(event, dict):
-        raise TelicError("A hook reads one JSON object from standard input.")
-    said = HOOKS[name](cast("dict[str, Any]", event))
-    return "" if said is None else json.dumps(said) + "\n"
-
-
-def at_stop(event: dict[str, Any]) -> dict[str, Any] | None:
-    """Return the host's answer to an agent that wants to stop: a reminder, or None.
-
-    An agent that was reminded once (`stop_hook_active`) may stop: nobody is held for ever.
-    """
-    root = study_root(_folder(event))
-    if root is None or event.get("stop_hook_active"):
-        return None
-    for state in sorted(root.glob(".telic/tasks/*/studies/*/state.json")):
-        try:
-            if not _may_go_on_alone(parse_json(read_bytes(state), str(state))):
-                continue
-        except TelicError:  # a damaged study holds nobody
-            continue
-        reason = _open_work(root, task=state.parts[-4], study=state.parts[-2])
-        if reason is not None:
-            return {"decision": "block", "reason": reason}
-    return None
-
-
-def _folder(event: dict[str, Any]) -> Path:
-    """Return where the host works; what cannot be a folder is here."""
-    given = event.get("cwd")
-    return Path(given) if isinstance(given, str) and is_text(given) else Path()
-
-
-def _may_go_on_alone(state: object) -> bool:
-    """Whether a person approved that the loop of a study goes on by itself, and it may."""
-    if not is_dict(state):
-        return False
-    approvals, automation = state.get("approvals"), state.get("automation")
-    approval = approvals.get("autonomy") if is_dict(approvals) else None
-    return (
-        is_dict(automation)
-        and is_dict(approval)
-        and bool(automation.get("autoloop"))
-        and approval.get("status") == "approved"
-        and state.get("study_status") == "open"
-        and not state.get("fired_stops")
-    )
-
-
-def _open_work(root: Path, task: str, study: str) -> str | None:
-    from telic.studies.next import next_step
-    from telic.studies.study import Study
-
-    step = next_step(Study.find(root, task, study))
-    if step.action in _NEEDS_SOMEBODY or step.blocking:
-        return None
-    return (
-        f"telic: the loop of {task}/{study} is approved and not finished. Next: {step.action}, "
-        f"because {step.why}. {step.command or 'Ask telic study next.'}"
-    )
-
-
-def before_shell(event: dict[str, Any]) -> dict[str, Any] | None:
-    """Return the host's answer to a shell command: a denial, or None to let it pass.
-
-    Args:
-        event: what the host writes: tool_input.command (text or words) and cwd.
-    """
-    tool = event.get("tool_input")
-    asked = tool.get("command") if is_dict(tool) else None
-    line = "\n".join(map(str, asked)) if is_row(asked) else str(asked or "")
-    reason = _edited_record(tool) or refusal(line, _folder(event))
-    if reason is None:
-        return None
-    denial = {"hookEventName": "PreToolUse", "permissionDecision": "deny"}
-    return {"hookSpecificOutput": {**denial, "permissionDecisionReason": reason}}
-
-
-def _edited_record(tool: object) -> str | None:
-    """Return why a file may not be written by an editor; None when it may."""
-    if not is_dict(tool):
-        return None
-    places = [str(tool[key]) for key in ("file_path", "notebook_path", "path") if tool.get(key)]
-    patch = str(tool.get("input", ""))
-    patched = re.findall(r"^\*\*\* (?:Update|Delete|Add) File: (.+)$", patch, re.M)
-    record = next((x for x in map(record_in_path, (*places, *patched)) if x), None)
-    return RECORDS.format(record) if record else None
-
-
-def refusal(line: str, here: Path) -> str | None:
-    """Return why a shell line may not run; None when nothing speaks against it."""
-    root = study_root(here)
-    if root is None:
-        return None
-    if record := written_record(line):
-        return RECORDS.format(record)
-    commands = list(_all_commands(line, here))
-    for words in commands:
-        if word := _persons_word(words):
-            return PERSON.format(f"telic study {word}")
-    adapters = list((root / ".telic" / "tasks").glob("*/adapter.yaml"))
-    if not any(_is_mentioned(commands, path) for path in adapters):
-        return None
-    try:
-        launches, other = _read(adapters)
-    except TelicError as error:
-        return UNKNOWN.format(error)
-    is_launch = any(
-        _names(words, launch.target) and not _is_other(words, launch, other)
-        for words in commands
-        if not _only_reads(words)
-        for launch in launches
-    )
-    return GATE if is_launch else None
-
-
-def study_root(here: Path) -> Path | None:
-    """Return the nearest folder upwards that holds studies."""
-    return next(
-        (each for each in (here, *here.absolute().parents) if os.path.isdir(each / ".telic")),
-        None,
-    )
-
-
-def _all_commands(line: str, here: Path, depth: int = 0) -> Iterator[list[str]]:
-    """Yield the commands of a line, of quoted lines inside it, and of shell scripts it starts."""
-    for words in simple_commands(line):
-        yield words
-        if depth >= _DEEPEST or _only_reads(words):
-            continue
-        for word in words:
-            if re.search(r"\s", word):
-                yield from _all_commands(word, here, depth + 1)
-            elif word.endswith(".sh") or program(words) in SHELLS:
-                yield from _all_commands(_script(here / word), here, depth + 1)
-
-
-def _script(path: Path) -> str:
-    try:
-        return read_text(path, _LARGEST_SCRIPT, errors="replace")
-    except TelicError:
-        return ""
-
-
-def _persons_word(words: list[str]) -> str | None:
-    if "--help" in words:
-        return None
-    for place, word in enumerate(words[:-2]):
-        if word.rsplit("/", 1)[-1] == "telic" and words[place + 1] == "study":
-            command, rest = words[place + 2], words[place + 3 :]
-            option = _PERSONS.get(command)
-            if option is None or (option and option not in rest):
-                return None
-            return f"{command} {option}".strip()
-    return None
-
-
-def _is_mentioned(commands: list[list[str]], adapter: Path) -> bool:
-    """Whether the adapter's file names anything that a command names; cheaper than reading it."""
-    text = read_text(adapter, errors="replace")
-    stems = {
-        stem
-        for words in commands
-        if not _only_reads(words)
-        for word in words
-        for stem in re.findall(r"\w+", word)
-        if stem not in ("py", "sh") and not stem.startswith("python")
-    }
-    return bool(stems & set(re.findall(r"\w+", text)))
-
-
-def _read(adapters: list[Path]) -> tuple[list[Launch], list[Launch]]:
-    """Return what launches and what evaluates, of every task."""
-    launches: list[Launch] = []
-    other: list[Launch] = []
-    for path in adapters:
-        for name, spec in _commands(path).items():
-            launch = _launch(spec["argv"]) if spec and spec.get("argv") else None
-            if launch is not None:
-                (launches if name in _LAUNCHES else other).append(launch)
-    return launches, other
-
-
-def _commands(adapter: Path) -> dict[str, Any]:
-    """Return the commands of an adapter; only that section is parsed, since parsing is slow.
-
-    Raises TelicError when it is not YAML.
-    """
-    # Not through yaml_files: the records it comes with take longer to load than all of this.
-    from ruamel.yaml import YAML
-    from ruamel.yaml.error import YAMLError
-
-    text = read_text(adapter, errors="replace")
-    section = _SECTION.search(text)
-    try:
-        yaml: Any = YAML(typ="safe", pure=True)
-        data: Any = yaml.load(section[0] if section else text) or {}
-    except (YAMLError, ValueError, RecursionError) as error:
-        raise TelicError(f"{adapter} cannot be read: {error}") from None
-    commands = data.get("commands") if is_dict(data) else None
-    if not is_dict(commands) or not all(map(_is_command, commands.values())):
-        raise TelicError(f"{adapter} cannot be read: its commands are no commands.")
-    return commands
-
-
-def _is_command(spec: object) -> bool:
-    """Say whether a command of an adapter is one, or left out."""
-    argv: object = spec.get("argv") if is_dict(spec) else spec
-    return argv is None or (is_row(argv) and all(isinstance(word, str) for word in argv))
-
-
-def _launch(argv: list[str]) -> Launch | None:
-    """Return what a command starts: its script, else the module after -m, else its program."""
-    words = [word for word in argv if not _PLACEHOLDER.search(word)]
-    for place, word in enumerate(words):
-        is_module = place > 0 and words[place - 1] == "-m" and not word.startswith("torch.")
-        if is_module or word.endswith((".py", ".sh")):
-            return Launch(word, frozenset(words[place + 1 :]))
-    if not words or words[0].startswith("python"):
-        return None  # whatever it starts is not said here
-    return Launch(words[0], frozenset(words[1:]))
-
-
-def _is_other(words: list[str], launch: Launch, other: list[Launch]) -> bool:
-    """Whether it is the evaluation of a script that also trains, or another of its sub-commands."""
-    for command in other:
-        own = command.words - launch.words
-        if command.target == launch.target and own and own <= set(words):
-            return True
-    is_file = launch.target.endswith((".py", ".sh")) or "." in launch.target
-    verbs = {word for word in launch.words if word.isidentifier()}
-    return not is_file and bool(verbs) and not verbs & set(words)
-
-
-def _names(words: list[str], target: str) -> bool:
-    dotted = _dotted(target)
-    for place, word in enumerate(words):
-        before = words[place - 1] if place else ""
-        if before == "-m" and _ends_alike(_dotted(word), dotted, "."):
-            return True
-        if before == "-c" and _imports(word, dotted.rsplit(".", 1)[-1]):
-            return True
-        if _ends_alike(str(PurePosixPath(word)), str(PurePosixPath(target)), "/"):
-            return True
-    return False
-
-
-def _imports(code: str, stem: str) -> bool:
-    name = re.escape(stem)
-    return bool(re.search(rf"\b(?:import|from)\b[^;\n]*\b{name}\b|\b{name}\.py\b", code))
-
-
-def _dotted(name: str) -> str:
-    return name.removesuffix(".py").removeprefix("./").replace("/", ".")
-
-
-def _ends_alike(one: str, two: str, joint: str) -> bool:
-    return one == two or one.endswith(joint + two) or two.endswith(joint + one)
-
-
-def _only_reads(words: list[str]) -> bool:
-    name = program(words)
-    if (name == "find" and "-exec" in words) or (name == "git" and "bisect" in words):
-        return False
-    if _READERS.fullmatch(name):
-        return True
-    module = next((after for word, after in pairwise(words) if word == "-m"), "")
-    return name.startswith("python") and _READING_MODULES.fullmatch(module) is not None
-
-
-Hook = Callable[[dict[str, Any]], dict[str, Any] | None]
-HOOKS: dict[str, Hook] = {"before-shell": before_shell, "at-stop": at_stop}
-
-
-# ---------------------------------------------------------------------------- records
-# Is somebody about to write where only telic writes: ledger, evidence, what runs left behind? A
-# look at the words alone: it keeps an agent from doing harm by mistake or by habit. What it cannot
-# see, hashes and seals find later (`telic study verify`).
 
 
 def record_in_path(path: str) -> str | None:
-    """Return the record that a file is; None for any other file."""
+    """Return the record that a path names; None for any other file."""
     found = _RECORD.search(path)
     return found[0] if found else None
 
@@ -376,19 +353,14 @@ def written_record(line: str) -> str | None:
     for found in _RECORD.finditer(line):
         before, name = line[: found.start()], found[0]
         command = re.split(r"[;|&\n]", before)[-1]
+        rest = re.split(r"[;|&\n]", line[found.end() :])[0].strip("'\" ").split()
         if _INTO.search(before):
             return name
         if _HARMLESS_GIT.search(command):
             continue
-        if _WRITERS.search(f" {command}") and not _only_copies_from(command, line, found.end()):
+        is_source = re.search(r"\bcp\b", command) and rest and not record_in_path(rest[-1])
+        if _WRITERS.search(f" {command}") and not is_source:
             return name
         if _IN_PLACE.search(command) or _CODE.search(line):
             return name
     return None
-
-
-def _only_copies_from(command: str, line: str, end: int) -> bool:
-    """Say whether a record is what is copied, and not where it is copied to."""
-    rest = re.split(r"[;|&\n]", line[end:])[0].strip("'\" ")
-    target = rest.split()[-1] if rest.split() else ""
-    return bool(re.search(r"\bcp\b", command)) and bool(target) and record_in_path(target) is None

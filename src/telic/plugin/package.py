@@ -1,10 +1,9 @@
-"""Make every file of the plugin from one source, and say where a folder differs from it."""
+"""Make every file of the plugin from one source, and list where a folder differs from it."""
 
 from __future__ import annotations
 
 import json
 import tomllib
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +12,9 @@ from telic.core.config import Record
 from telic.errors import ConfigError
 from telic.storage.files import write_text
 
-HERE = Path(__file__).parent
-_FENCE = "---\n"
+_HERE = Path(__file__).parent
 HOME = "plugins/telic"
-CATALOGUES = (".claude-plugin/marketplace.json", ".agents/plugins/marketplace.json")
+_FENCE = "---\n"
 _MADE = "<!-- Made by `telic plugin build` from src/telic/plugin/{}; edit it there. -->"
 
 
@@ -49,7 +47,7 @@ class Metadata(Record):
 
 
 class Page(Record):
-    """A skill or an agent: a name, what its front matter says, and its text."""
+    """A skill or an agent: its name, front matter and text."""
 
     name: str
     head: dict[str, str]
@@ -57,38 +55,32 @@ class Page(Record):
 
 
 class PluginSource(Record):
-    """Everything that the plugin is made from."""
+    """The source of the plugin."""
 
     metadata: Metadata
     skills: tuple[Page, ...]
     agents: tuple[Page, ...]
     rules: str
-    """what closes every skill of ours"""
+    """the end of every skill"""
 
 
-def read_source(folder: Path = HERE) -> PluginSource:
+def read_source() -> PluginSource:
     """Return the source of the plugin."""
+    pages: dict[str, list[Page]] = {"skills": [], "agents": []}
+    for kind, found in pages.items():
+        for path in sorted((_HERE / kind).glob("*.md")):
+            head, text = split_front_matter(path.read_text(), str(path))
+            found.append(Page(name=path.stem, head=head, text=text))
     return PluginSource(
-        metadata=Metadata.model_validate(tomllib.loads((folder / "metadata.toml").read_text())),
-        skills=_pages(folder / "skills"),
-        agents=_pages(folder / "agents"),
-        rules=(folder / "rules.md").read_text(),
+        metadata=Metadata.model_validate(tomllib.loads((_HERE / "metadata.toml").read_text())),
+        skills=tuple(pages["skills"]),
+        agents=tuple(pages["agents"]),
+        rules=(_HERE / "rules.md").read_text(),
     )
-
-
-def _pages(folder: Path) -> tuple[Page, ...]:
-    return tuple(
-        _page(path.stem, path.read_text(), str(path)) for path in sorted(folder.glob("*.md"))
-    )
-
-
-def _page(name: str, text: str, where: str) -> Page:
-    head, body = split_front_matter(text, where)
-    return Page(name=name, head=head, text=body)
 
 
 def split_front_matter(text: str, where: str) -> tuple[dict[str, str], str]:
-    """Return the front matter, plain `key: text` lines, and what follows it.
+    """Return the front matter, plain `key: text` lines, and the text after it.
 
     Raises ConfigError. Only this much of YAML is used, so that all hosts read it alike.
     """
@@ -105,94 +97,29 @@ def split_front_matter(text: str, where: str) -> tuple[dict[str, str], str]:
     return values, body.lstrip("\n")
 
 
-def package_files(source: PluginSource | None = None) -> dict[str, str]:
+def package_files() -> dict[str, str]:
     """Return every file of the plugin: path below the root of the catalogue to its text."""
-    source = source or read_source()
-    files = {
-        CATALOGUES[0]: _json(_claude_catalogue(source)),
-        CATALOGUES[1]: _json(_codex_catalogue(source)),
-        f"{HOME}/.claude-plugin/plugin.json": _json(_claude_manifest(source)),
-        f"{HOME}/.codex-plugin/plugin.json": _json(_codex_manifest(source)),
-        f"{HOME}/hooks/hooks.json": _json(_hooks(source)),
-        f"{HOME}/.mcp.json": _json(_mcp_servers(source)),
-    }
-    for page in source.skills:
-        files[f"{HOME}/skills/{page.name}/SKILL.md"] = _skill(page, source)
-    for page in source.agents:
-        files[f"{HOME}/agents/{page.name}.md"] = _written(page.head, page.text, page, "agents")
-    return files
-
-
-def write_package(root: Path) -> list[str]:
-    """Write the plugin below a folder; returns what was written or removed."""
-    changed = differences(root)
-    files = package_files()
-    for name in changed:
-        path = root / name
-        if name in files:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            write_text(path, files[name])
-        else:
-            path.unlink()
-    return changed
-
-
-def differences(root: Path) -> list[str]:
-    """Return the files that are not what the source makes: changed, missing or too many."""
-    files = package_files()
-    present = {
-        path.relative_to(root).as_posix()
-        for path in (root / HOME).rglob("*")
-        if path.is_file() or path.is_symlink()
-    }
-    stale = [
-        name
-        for name, text in files.items()
-        if not (root / name).is_file() or (root / name).read_text() != text
-    ]
-    return sorted({*stale, *(present - set(files))})
-
-
-def _skill(page: Page, source: PluginSource) -> str:
-    return _written(page.head, f"{page.text.rstrip()}\n\n{source.rules}", page, "skills")
-
-
-def _written(head: Mapping[str, str], text: str, page: Page, folder: str) -> str:
-    lines = [f"{key}: {json.dumps(value)}" for key, value in head.items()]
-    note = _MADE.format(f"{folder}/{page.name}.md")
-    return "\n".join(["---", f"name: {page.name}", *lines, "---", "", note, "", text])
-
-
-def _claude_catalogue(source: PluginSource) -> dict[str, Any]:
+    source = read_source()
     data = source.metadata
     entry = {"name": data.name, "source": f"./{HOME}", "description": data.description}
-    return {
+    claude_catalogue = {
         "name": data.catalogue,
         "description": data.short_description,
         "owner": {"name": data.author},
         "plugins": [{**entry, "version": __version__, "category": data.category}],
     }
-
-
-def _codex_catalogue(source: PluginSource) -> dict[str, Any]:
-    data = source.metadata
-    return {
+    codex_entry = {
+        "name": data.name,
+        "source": {"source": "local", "path": f"./{HOME}"},
+        "policy": {"installation": "AVAILABLE", "authentication": "ON_INSTALL"},
+        "category": data.category,
+    }
+    codex_catalogue = {
         "name": data.catalogue,
         "interface": {"displayName": data.display_name},
-        "plugins": [
-            {
-                "name": data.name,
-                "source": {"source": "local", "path": f"./{HOME}"},
-                "policy": {"installation": "AVAILABLE", "authentication": "ON_INSTALL"},
-                "category": data.category,
-            }
-        ],
+        "plugins": [codex_entry],
     }
-
-
-def _claude_manifest(source: PluginSource) -> dict[str, Any]:
-    data = source.metadata
-    return {
+    claude_manifest = {
         "name": data.name,
         "version": __version__,
         "description": data.description,
@@ -200,13 +127,9 @@ def _claude_manifest(source: PluginSource) -> dict[str, Any]:
         "license": data.license,
         "keywords": list(data.keywords),
     }
-
-
-def _codex_manifest(source: PluginSource) -> dict[str, Any]:
     # Hooks are found by their usual place; the manifest may not name them.
-    data = source.metadata
-    return {
-        **_claude_manifest(source),
+    codex_manifest = {
+        **claude_manifest,
         "skills": "./skills/",
         "mcpServers": "./.mcp.json",
         "interface": {
@@ -219,24 +142,68 @@ def _codex_manifest(source: PluginSource) -> dict[str, Any]:
             "defaultPrompt": list(data.prompts),
         },
     }
-
-
-def _hooks(source: PluginSource) -> dict[str, Any]:
     events: dict[str, list[dict[str, Any]]] = {}
-    for hook in source.metadata.hooks:
-        entry: dict[str, Any] = {} if hook.matcher is None else {"matcher": hook.matcher}
+    for hook in data.hooks:
+        matcher: dict[str, Any] = {} if hook.matcher is None else {"matcher": hook.matcher}
         run = {"type": "command", "command": hook.command, "timeout": hook.timeout_s}
-        events.setdefault(hook.event, []).append({**entry, "hooks": [run]})
-    return {"description": "Keep runs behind the launch gate.", "hooks": events}
-
-
-def _mcp_servers(source: PluginSource) -> dict[str, Any]:
+        events.setdefault(hook.event, []).append({**matcher, "hooks": [run]})
     servers = {
         name: {"command": words[0], "args": list(words[1:])}
-        for name, words in source.metadata.mcp_servers.items()
+        for name, words in data.mcp_servers.items()
     }
-    return {"mcpServers": servers}
+    values = {
+        ".claude-plugin/marketplace.json": claude_catalogue,
+        ".agents/plugins/marketplace.json": codex_catalogue,
+        f"{HOME}/.claude-plugin/plugin.json": claude_manifest,
+        f"{HOME}/.codex-plugin/plugin.json": codex_manifest,
+        f"{HOME}/hooks/hooks.json": {
+            "description": "Keep runs behind the launch gate.",
+            "hooks": events,
+        },
+        f"{HOME}/.mcp.json": {"mcpServers": servers},
+    }
+    files = {
+        name: json.dumps(value, indent=2, ensure_ascii=False) + "\n"
+        for name, value in values.items()
+    }
+    for page in source.skills:
+        text = f"{page.text.rstrip()}\n\n{source.rules}"
+        files[f"{HOME}/skills/{page.name}/SKILL.md"] = _page(page, text, "skills")
+    for page in source.agents:
+        files[f"{HOME}/agents/{page.name}.md"] = _page(page, page.text, "agents")
+    return files
 
 
-def _json(value: Any) -> str:
-    return json.dumps(value, indent=2, ensure_ascii=False) + "\n"
+def _page(page: Page, text: str, folder: str) -> str:
+    lines = [f"{key}: {json.dumps(value)}" for key, value in page.head.items()]
+    note = _MADE.format(f"{folder}/{page.name}.md")
+    return "\n".join(["---", f"name: {page.name}", *lines, "---", "", note, "", text])
+
+
+def write_package(root: Path) -> list[str]:
+    """Write the plugin below a folder; return what was written or removed."""
+    changed, files = differences(root), package_files()
+    for name in changed:
+        path = root / name
+        if name in files:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            write_text(path, files[name])
+        else:
+            path.unlink()
+    return changed
+
+
+def differences(root: Path) -> list[str]:
+    """Return the files that differ from the source: changed, missing or superfluous."""
+    files = package_files()
+    present = {
+        path.relative_to(root).as_posix()
+        for path in (root / HOME).rglob("*")
+        if path.is_file() or path.is_symlink()
+    }
+    stale = {
+        name
+        for name, text in files.items()
+        if not (root / name).is_file() or (root / name).read_text() != text
+    }
+    return sorted(stale | (present - set(files)))
