@@ -21,7 +21,7 @@ class Good(RewardFunction):
 
 def test_a_missing_file_is_named_with_the_closest_ones(tmp_path):
     (tmp_path / "reward.py").write_text(GOOD)
-    with pytest.raises(RewardError, match=r'no reward file ".*rewrd.py"\. Closest: reward.py'):
+    with pytest.raises(RewardError, match=r'not found: ".*rewrd.py"\. Closest: reward.py'):
         load_reward(tmp_path / "rewrd.py")
     with pytest.raises(RewardError, match="Closest: run_forward"):
         load_reward("run_forwards")

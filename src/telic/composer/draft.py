@@ -11,8 +11,8 @@ from torch import Tensor
 from telic.composer.frames import Frame
 from telic.errors import UnknownName, UsageError
 from telic.judges.criteria import Criterion, CriterionKind
-from telic.judges.tracks import Measure, shortened
-from telic.rewards.node import Expression, Term
+from telic.judges.tracks import Measure
+from telic.rewards.node import Expression, Term, shortened
 
 _SEEN = frozenset({"beat", "waited"})
 """memory that a policy needs to know what to do"""

@@ -36,8 +36,9 @@ from telic.envs.spec import EnvSpec
 from telic.errors import Refused
 from telic.judges import tracks
 from telic.judges.criteria import Composition, Criterion
-from telic.judges.tracks import Measure, shortened
+from telic.judges.tracks import Measure
 from telic.quantities.observed import ObservedKind
+from telic.rewards.node import shortened
 from telic.rewards.signals import Given, Less, Observed
 from telic.rewards.terms import Alive, Hill, Missing, Off, Pay, Reached, Sigmoid
 

@@ -20,8 +20,8 @@ from telic.composer.parts import bodies_of
 from telic.composer.scene import Scene
 from telic.composer.travel import SETTLED
 from telic.judges import metrics, tracks
-from telic.judges.tracks import shortened
 from telic.rewards import signals, terms
+from telic.rewards.node import shortened
 from telic.rewards.signals import Above, Below, Measured, Part, Size
 from telic.rewards.terms import Cost, Pay, Ratio, When
 

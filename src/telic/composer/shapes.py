@@ -18,7 +18,7 @@ from telic.composer.frames import Act, Direction, Frame, Posture
 from telic.composer.gaits import FLYING, Gait, gait_meant, keep_time
 from telic.composer.manners import charge_change, face_ahead, stay_at_height
 from telic.composer.scene import Scene
-from telic.judges.tracks import shortened
+from telic.rewards.node import shortened
 from telic.rewards.signals import Above, Airborne, FeetUp, Gone, IsDown, Measured, Together
 from telic.rewards.terms import Cost, Nearer, Pattern, Pay, Proportional, Ratio, Small, When
 

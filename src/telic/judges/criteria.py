@@ -165,7 +165,7 @@ class CriterionScore(Record):
 
     @property
     def waits(self) -> bool:
-        """Whether it earned credit that does not count, as an earlier criterion is not met."""
+        """True if it earned credit that does not count, as an earlier criterion is not met."""
         return self.counted < self.credit
 
 

@@ -30,7 +30,7 @@ _PUSH_EVERY_S = 1.0
 
 
 class Disturbance(Record):
-    """What differs from the conditions of training; the default differs in nothing."""
+    """A difference from the conditions of training; by default none."""
 
     friction: float = 1.0
     """times the friction of every contact"""
@@ -45,11 +45,11 @@ class Disturbance(Record):
 
     @property
     def needs_physics(self) -> bool:
-        """Whether only an environment whose physics is ours can have it."""
+        """True if it needs an environment that telic simulates."""
         return self.friction != 1.0 or self.mass != 1.0 or self.push != 0.0
 
     def is_possible(self, env: VecEnv) -> bool:
-        """Say whether an environment can have it."""
+        """Return whether an environment can have it."""
         if not self.needs_physics:
             return True
         return isinstance(env, MujocoEnv) and (self.push == 0.0 or bool(_pushed(env)))
@@ -57,7 +57,7 @@ class Disturbance(Record):
 
 @contextmanager
 def other_physics(disturbance: Disturbance | None) -> Generator[None]:
-    """Let environments that are made within have the friction and the mass of a disturbance."""
+    """Give environments that are made within the friction and the mass of a disturbance."""
 
     def change(model: mujoco.MjModel) -> None:
         if disturbance is None:
@@ -123,7 +123,7 @@ class Disturbed:
         env.sim.field("qvel")[:, axes] += speed * direction
 
     def _at_rest(self, action: Tensor) -> Tensor:
-        """Return what is done before the first action arrives: the middle of the range."""
+        """Return the action before the first one arrives: the middle of the range."""
         env = self._env
         if env.num_actions is not None:
             return action

@@ -203,7 +203,7 @@ class RecordedEpisode:
     def after(self, step: int | None) -> RecordedEpisode:
         """Return the part after a step; only the last step if that never came or was the last.
 
-        What adds up over an episode (turns, air time) starts anew.
+        What adds up over an episode (turns, air time) starts from zero.
         """
         start = len(self) - 1 if step is None else min(step + 1, len(self) - 1)
         return self._part(start, len(self), self.full_seconds - start * self.dt)
@@ -225,7 +225,7 @@ class RecordedEpisode:
         return int(steps[0]) if len(steps) else None
 
 
-# ------------------------------------------------------------- what settles a dispute of judges
+# ---- measurements that settle a dispute of judges
 
 
 def measurable(spec: EnvSpec) -> list[Quantity]:
@@ -242,7 +242,7 @@ def measure_between(
 ) -> EpisodeMeasure | None:
     """Return a quantity over a part of an episode, by default over all of it.
 
-    None where there is no clock, where the recording lacks a column that it needs, or where the
+    None where time is not known, where the recording lacks a column that it needs, or where the
     simulation broke and it is not a number.
     """
     dt_s = trajectory.facts.dt_s

@@ -45,7 +45,7 @@ HABITS = (
 """failure modes of continuous actions; the last two only of robots that can turn over"""
 OTHER_WAY = "goes the other way"
 _SOON_S, _SOON_SHARE = 0.3, 0.03
-"""length of an episode that ends at once; as a share where there is no clock"""
+"""length of an episode that ends at once; as a share where time is not known"""
 _SPIN_RPS = 4.0
 _STOPS_AFTER = 0.1
 """share of the episode"""
@@ -177,7 +177,7 @@ def no_different(examples: Examples, fine: Sequence[str]) -> list[str]:
 
 
 def look_alikes(env: VecEnv, motions: Sequence[Motion]) -> dict[str, tuple[Motion, ...]]:
-    """Return motions that resemble a demonstration for a moment, to be told from it."""
+    """Return motions that resemble a demonstration only for a moment."""
     if not isinstance(env, MujocoEnv) or not motions:
         return {}
     if any(motion.told is not None for motion in motions):

@@ -15,15 +15,16 @@ import inspect
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import torch
 
+from telic.core.text import is_row
 from telic.judges.episode import RecordedEpisode as Episode
 from telic.quantities import QUANTITIES
 from telic.quantities.observed import observed as observed_value
-from telic.rewards.node import written
+from telic.rewards.node import bind, parameters_of, written
 
 Array = np.ndarray[Any, np.dtype[Any]]
 Track = Array | str
@@ -40,7 +41,7 @@ class Metric:
     unit: str
     uses: tuple[str, ...]
     is_total: bool
-    """whether it is about what the whole episode comes to, not about what is held over time"""
+    """whether it is a result of the whole episode, not a state held over time"""
 
     def __call__(self, *args: Any, **named: Any) -> Any:
         """Measure an episode, or return the `Measure` of a call without one."""
@@ -54,24 +55,17 @@ class Metric:
 
     def later(self, args: Sequence[Any], named: Mapping[str, Any], digits: int | None = 4) -> Any:
         """Return the `Measure` of a call, its numbers rounded as they are written."""
-        given = {**self.defaults, **dict(zip(self.defaults, args, strict=False)), **named}
-        if inspect.Parameter.empty in given.values() or len(given) > len(self.defaults):
-            raise TypeError(
-                f"{self.function.__name__} takes {', '.join(self.defaults)}, not {args}"
-            )
-        return Measure(
-            self, tuple((name, shortened(value, digits)) for name, value in given.items())
-        )
+        name = self.function.__name__
+        return Measure(self, bind(name, self.defaults, args, named, digits))
 
     @functools.cached_property
     def defaults(self) -> dict[str, Any]:
-        """What it takes besides the episode, with defaults."""
-        found = list(inspect.signature(self.function).parameters.values())[1:]
-        return {each.name: each.default for each in found}
+        """Names and defaults of its arguments, besides the episode."""
+        return parameters_of(self.function, "episode")
 
     @functools.cached_property
     def template(self) -> str:
-        """What it measures, in words with places for arguments."""
+        """Its meaning in words, with places for arguments."""
         return (inspect.getdoc(self.function) or "").splitlines()[0].rstrip(".")
 
 
@@ -104,7 +98,7 @@ class Measure:
 
     @property
     def words(self) -> str:
-        """What is measured, in words and names of quantities."""
+        """Its meaning in words and names of quantities."""
         said = dict(self.arguments)
         if self.name == "less":
             track = _said(said["track"]) + (f" less {said['minus']:g}" if said.get("minus") else "")
@@ -136,15 +130,6 @@ class Measure:
         return "" if unit in ("1", "times") else unit
 
 
-def shortened(value: Any, digits: int | None = 4) -> Any:
-    """Return numbers as they are written in files, so that criteria say the same."""
-    if isinstance(value, float) and digits is not None:
-        return float(f"{value:.{digits}g}")
-    if isinstance(value, list | tuple):
-        return tuple(shortened(each, digits) for each in cast("Sequence[Any]", value))
-    return value
-
-
 def _code(value: Any) -> str:
     return str(value) if isinstance(value, Measure) else written(value)
 
@@ -161,8 +146,7 @@ def _said(value: Any) -> str:
 def _texts(value: Any) -> tuple[str, ...]:
     if isinstance(value, str):
         return (value,)
-    is_row = isinstance(value, tuple)
-    return tuple(each for each in cast("Any", value) if isinstance(each, str)) if is_row else ()
+    return tuple(each for each in value if isinstance(each, str)) if is_row(value) else ()
 
 
 def metric(

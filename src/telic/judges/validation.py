@@ -70,7 +70,7 @@ class ExampleResult(Record):
     is_good: bool
     score: float | None
     reason: str | None = None
-    """why there is no score, or which criteria earned little"""
+    """why the score is missing, or which criteria earned little"""
     pay: float | None = None
     """sum of the reward over its episode; None: it is not a finite number"""
     terms: dict[str, float] = Field(default={})
@@ -105,7 +105,7 @@ class Trial(Event):
 
     @property
     def was_run(self) -> bool:
-        """Whether there was anything to judge."""
+        """True if there was anything to judge."""
         return bool(self.examples)
 
     @property

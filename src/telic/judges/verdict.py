@@ -29,7 +29,7 @@ class Seen(Record):
     """every answer, when it was asked repeatedly"""
     start_s: float | None
     end_s: float | None
-    """where in the episode it was seen; None: nowhere in particular, or there is no clock"""
+    """where in the episode it was seen; None: nowhere in particular, or time is not known"""
     evidence: str
 
 
@@ -85,7 +85,7 @@ class Verdict(Record):
     tags: tuple[str, ...] = ()
     """failure tags, the worst first"""
     reason: str | None = None
-    """why there is no score, or why one of two judges is missing from it"""
+    """why the score, or one of two judges, is missing"""
     recording: str | None = None
     """SHA-256 of the episode's file, as its recorder wrote it; None: not known"""
     seen: tuple[Seen, ...] = ()

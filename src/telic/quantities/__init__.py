@@ -26,4 +26,4 @@ globals().update(QUANTITIES)
 
 def __getattr__(name: str) -> Any:
     """Report an unknown quantity; type checkers read this as: any name may be a quantity."""
-    raise AttributeError(f"There is no quantity {name}: see describe_quantities.")
+    raise AttributeError(f"Unknown quantity {name}: see describe_quantities.")

@@ -230,7 +230,7 @@ def leg_splay(info: Fields) -> Tensor:
 
 @quantity(unit="1", latex=r"\max_j |2 q_j - u_j - l_j| / (u_j - l_j)", need=LIMITS)
 def joint_limit_closeness(info: Fields) -> Tensor:
-    """How near the joint nearest to a limit is: 0 all in the middle, 1 one at its limit."""
+    """Closeness of the nearest joint to its limit: 0 all in the middle, 1 one at its limit."""
     qpos = info["qpos"]
     columns, (low, high) = limits(robot_in(info), qpos.device, qpos.dtype)
     place = (2.0 * qpos[..., columns] - high - low) / (high - low)

@@ -1,11 +1,11 @@
 """Quantities of gaits: how feet share the ground and in which order they land.
 
-A gait is what its feet do in time. The *duty factor* of a foot is the share of time it is on the
-ground, a *flight* is time in which nothing touches it, and the *phase* of a foot is when it lands
-in the cycle of the first foot: 0 together with it, 0.5 half a cycle later. Phases are angles, so
-they are averaged as directions; the length of the mean says how regular the gait is.
+The *duty factor* of a foot is the share of time it is on the ground, and a *flight* is time in
+which nothing touches it. The *phase* of a foot is its landing in the cycle of the first foot: 0
+together with it, 0.5 half a cycle later. Phases are angles, so they are averaged as directions; the
+length of the mean is the regularity of the gait.
 
-A foot that loses the ground for a moment, or for longer without rising, only trembles or bounces,
+A foot that loses the ground for a moment, or for longer without rising, only vibrates or bounces,
 and one that touches it for a moment only scuffs: neither lands. A moment is a quarter of
 sqrt(L / g), the time of a leg of length L; a foot swings when it rises by 3 % of L, or is off the
 ground for more than twice that moment. Landings are noted a moment later, so that phases stay.
@@ -134,7 +134,7 @@ def _foot_roots(robot: Robot) -> tuple[int, ...]:
 def slide_share(state: Tensor, info: Fields) -> Update:
     """Share of the way so far that every foot on the ground made together with the body.
 
-    Who walks stands on a foot that stays where it is; who slides, on none. In the air nobody does.
+    A walking robot stands on a foot that stays where it is, a sliding one on none. Flight is 0.
     """
     robot, xpos = robot_in(info), info["xpos"]
     rows = places(robot.feet, xpos.device)
@@ -264,7 +264,7 @@ def _cycles(state: Tensor, info: Fields) -> tuple[Tensor, Tensor, Tensor, Tensor
     per="foot",
 )
 def foot_phase(state: Tensor, info: Fields) -> Update:
-    """When each foot lands in the cycle of the first foot: 0 with it, 0.5 half a cycle later.
+    """Phase of each foot in the cycle of the first foot: 0 with it, 0.5 half a cycle later.
 
     The circular mean over all cycles so far, in [0, 1); 0 before the first cycle is over.
     """
@@ -280,7 +280,7 @@ def foot_phase(state: Tensor, info: Fields) -> Update:
     per="foot",
 )
 def foot_phase_lock(state: Tensor, info: Fields) -> Update:
-    """How regularly each foot lands in the cycle of the first: 1 always at the same phase.
+    """Regularity of each foot in the cycle of the first: 1 always at the same phase.
 
     The length of the mean direction of its phases; 0 before the first cycle is over.
     """

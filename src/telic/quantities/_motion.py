@@ -168,7 +168,7 @@ def heading_velocity(info: Fields) -> Tensor:
 
 
 GROUND = Need(
-    "an environment that tells what is below the robot",
+    "an environment that measures the ground below the robot",
     lambda spec: {"ground_height", "ground_step"} <= set(spec.info_keys),
 )
 
@@ -292,7 +292,7 @@ def angular_speed(info: Fields) -> Tensor:
 
 
 class _Classic(NamedTuple):
-    """Where a classic control task keeps its poles in `info["state"]`."""
+    """Columns of a classic control task's poles in `info["state"]`."""
 
     angles: slice
     rates: slice

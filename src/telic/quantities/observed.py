@@ -1,4 +1,4 @@
-"""What follows from an observation where there is no robot: columns, angles, distances."""
+"""Compute values from observations where there is not a robot: columns, angles, distances."""
 
 from __future__ import annotations
 

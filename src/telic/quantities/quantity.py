@@ -120,7 +120,7 @@ class Quantity:
 
     @property
     def kind(self) -> Literal["instant", "accumulated"]:
-        """Whether it is of one moment or of the episode so far."""
+        """Return whether it is of one moment or of the episode so far."""
         return "instant" if self.width is None else "accumulated"
 
     @property

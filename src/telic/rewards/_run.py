@@ -407,7 +407,7 @@ def microseconds(create: Callable[[int], Runner], recording: TransitionRecording
 
 @dataclass(frozen=True, slots=True)
 class RunnerChoice:
-    """How to run a reward, and what was measured while deciding."""
+    """The way to run a reward, and measurements of the decision."""
 
     mode: Mode
     term_names: tuple[str, ...]

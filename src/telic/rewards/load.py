@@ -178,7 +178,7 @@ class RewardCode:
 
     @cached_property
     def is_batched(self) -> bool:
-        """Whether something shows that the author meant all environments at once."""
+        """True if something shows that the author meant all environments at once."""
         return _BATCHED.search(self.text) is not None
 
     def term_line(self, name: str) -> int | None:
@@ -356,7 +356,7 @@ def _read(source: str | Path) -> tuple[str, str]:
         siblings = path.parent.glob("*.py") if os.path.isdir(path.parent) else ()
         near = closest(path.name, [each.name for each in siblings] + example_names())
         raise RewardError(
-            f'There is no reward file "{str(source)[-200:]}".',
+            f'Reward file not found: "{str(source)[-200:]}".',
             hint=f"Closest: {', '.join(near)}."
             if near
             else f"Give a path to a Python file, or one of {', '.join(example_names())}.",
@@ -400,7 +400,7 @@ def _trusted_names() -> dict[str, Any]:
 
 
 def provided_names() -> dict[str, Any]:
-    """Return what foreign code may use of telic: things that compute and cannot be changed."""
+    """Return what foreign code may use of telic: it computes and cannot be changed."""
     measured = {
         name: value
         for name, value in vars(quantities).items()

@@ -1,4 +1,4 @@
-r"""How reward terms are made: functions of one step, named with their numbers in a reward's file.
+r"""Define reward terms: functions of one step, named with their numbers in a reward's file.
 
     @signal("v")
     def Along(step: StepView, direction: str) -> Tensor: ...      # measures
@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import inspect
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar, Concatenate, ParamSpec, TypeVar, cast
@@ -59,34 +59,19 @@ _SYMBOLS: dict[Any, str] = {
 """of quantities, in formulas"""
 
 
+@dataclass(eq=False)
 class StepView:
-    """One transition of N environments, and what was measured of it so far."""
+    """One transition of N environments, and the memory of its episode."""
 
-    def __init__(
-        self,
-        action: Tensor,
-        next_obs: Tensor,
-        info: Info,
-        memory: dict[str, Tensor],
-        suffix: str = "",
-        phase: Tensor | None = None,
-    ) -> None:
-        """Hold a transition.
-
-        Args:
-            action: what was done.
-            next_obs: what was observed then.
-            info: named values of the transition.
-            memory: what lasts for the episode; values are replaced, never changed.
-            suffix: how names of this phase's memory end.
-            phase: which phase is on, (N,), where there are phases.
-        """
-        self.action = action
-        self.next_obs = next_obs
-        self.info = info
-        self.phase = phase
-        self._memory = memory
-        self._suffix = suffix
+    action: Tensor
+    next_obs: Tensor
+    info: Info
+    memory: dict[str, Tensor]
+    """what lasts for the episode; values are replaced, never changed"""
+    suffix: str = ""
+    """how names of this phase's memory end"""
+    phase: Tensor | None = None
+    """index of the current phase, (N,), where there are phases"""
 
     @property
     def spec(self) -> EnvSpec:
@@ -112,11 +97,11 @@ class StepView:
 
     def recall(self, slot: str) -> Tensor:
         """Return a memory as the last step left it."""
-        return self._memory[slot + self._suffix]
+        return self.memory[slot + self.suffix]
 
     def keep(self, slot: str, value: Tensor) -> None:
         """Replace a memory."""
-        self._memory[slot + self._suffix] = value
+        self.memory[slot + self.suffix] = value
 
     def first(self, slot: str, now: Tensor) -> Tensor:
         """Return rows (N, k) as they were at the first step of the episode, and keep them."""
@@ -139,31 +124,52 @@ class Recipe:
 
     @cached_property
     def parameters(self) -> dict[str, Any]:
-        """Names and defaults of what it is given, besides the step."""
-        found = inspect.signature(self.function).parameters.values()
-        return {each.name: each.default for each in found if each.name != "step"}
+        """Names and defaults of its arguments, besides the step."""
+        return parameters_of(self.function, "step")
 
     @cached_property
     def takes_step(self) -> bool:
-        """Whether it looks at the step itself."""
+        """True if it reads the step itself."""
         return "step" in inspect.signature(self.function).parameters
 
     def __call__(self, *args: Any, **named: Any) -> Expression:
         """Return the node of a call."""
         words = named.pop(_WORDS, "")
-        given = {**dict(zip(self.parameters, args, strict=False)), **named}
-        unknown = given.keys() - self.parameters.keys()
-        empty = inspect.Parameter.empty
-        lacking = [k for k, v in self.parameters.items() if v is empty and k not in given]
-        if unknown or lacking or len(args) > len(self.parameters):
-            wrong = ", ".join(sorted(unknown) or lacking) or "a value more"
-            raise RewardError(
-                f"{self.function.__name__} was given {wrong}, or lacks it.",
-                hint=f"It takes {', '.join(self.parameters)}.",
-            )
-        values = {**self.parameters, **given}
-        rounded = tuple((name, _rounded(values[name], self.digits)) for name in self.parameters)
-        return self.kind(self, rounded, words)
+        name = self.function.__name__
+        return self.kind(self, bind(name, self.parameters, args, named, self.digits), words)
+
+
+def parameters_of(function: Callable[..., Any], without: str) -> dict[str, Any]:
+    """Return the names and defaults of a function's arguments, but for one."""
+    found = inspect.signature(function).parameters.values()
+    return {each.name: each.default for each in found if each.name != without}
+
+
+def bind(
+    name: str,
+    parameters: Mapping[str, Any],
+    args: Sequence[Any],
+    named: Mapping[str, Any],
+    digits: int | None,
+) -> tuple[tuple[str, Any], ...]:
+    """Return every argument of a call by name, numbers rounded as they are written."""
+    given = {**dict(zip(parameters, args, strict=False)), **named}
+    unknown = sorted(given.keys() - parameters.keys())
+    values = {**parameters, **given}
+    missing = [key for key, value in values.items() if value is inspect.Parameter.empty]
+    if unknown or missing or len(args) > len(parameters):
+        wrong = f"missing {missing[0]}" if missing else f"unexpected {(*unknown, 'value')[0]}"
+        raise RewardError(f"{name}: {wrong}.", hint=f"It takes {', '.join(parameters)}.")
+    return tuple((key, shortened(values[key], digits)) for key in parameters)
+
+
+def shortened(value: Any, digits: int | None = 4) -> Any:
+    """Return numbers as they are written in files, so that criteria say the same."""
+    if isinstance(value, float) and digits is not None:
+        return float(f"{value:.{digits}g}")
+    if is_row(value):
+        return tuple(shortened(each, digits) for each in value)
+    return value
 
 
 class Expression:
@@ -224,11 +230,8 @@ class Expression:
         """Return its formula in LaTeX, with the symbols of the signals in it."""
         latex = self.recipe.latex
         for name, value in self.arguments:
-            shown = (
-                value.formula()
-                if isinstance(value, Expression)
-                else _SYMBOLS.get(value, f"{value}")
-            )
+            is_inner = isinstance(value, Expression)
+            shown = value.formula() if is_inner else _SYMBOLS.get(value, f"{value}")
             latex = latex.replace(f"{{{name}}}", shown)
         return latex
 
@@ -312,11 +315,3 @@ def written(value: Any) -> str:
         inside = [written(each) for each in cast("tuple[Any, ...]", value)]
         return f"({', '.join(inside)}{',' if len(inside) == 1 else ''})"
     return repr(value)
-
-
-def _rounded(value: Any, digits: int) -> Any:
-    if isinstance(value, float):
-        return float(f"{value:.{digits}g}")
-    if is_row(value):
-        return tuple(_rounded(each, digits) for each in value)
-    return value

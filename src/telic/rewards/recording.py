@@ -47,7 +47,7 @@ class TransitionRecording:
 
     @property
     def device(self) -> torch.device:
-        """Where the tensors live."""
+        """Device of the tensors."""
         return self.transitions[0].obs.device
 
     def rows(self, first: int, end: int) -> TransitionRecording:

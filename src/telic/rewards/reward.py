@@ -92,7 +92,7 @@ class Reward:
 
     @property
     def mode(self) -> Mode | None:
-        """How the code is run; None before `probe` or the first call."""
+        """The way the code is run; None before `probe` or the first call."""
         return None if self.decision is None else self.decision.mode
 
     @property
@@ -288,7 +288,7 @@ def load_reward(
     Raises:
         RewardError: the source is missing, not Python, or defines no reward.
         RefusedCode: the source uses something that foreign code may not.
-        ConfigError: there is no weight of that name.
+        ConfigError: a weight is unknown.
     """
     if isinstance(source, Reward):
         reward = source

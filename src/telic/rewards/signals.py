@@ -1,4 +1,4 @@
-"""Signals: what reward terms are about, measured for N environments at each step.
+"""Signals: inputs of reward terms, measured for N environments at each step.
 
 A signal is measured once per step however many terms use it. Most are quantities of one moment
 (`Measured`); others remember the episode.
@@ -51,7 +51,7 @@ def SoFar(step: StepView, quantity: str, width: int) -> Tensor:
 
 @signal("x")
 def Observed(step: StepView, kind: str, columns: tuple[int, ...]) -> Tensor:
-    """What follows from columns of the observation; see `telic.quantities.observed`."""
+    """Compute a value from columns of the observation; see `telic.quantities.observed`."""
     return observed(step.next_obs, kind, columns)
 
 
@@ -75,19 +75,19 @@ def Less(step: StepView, x: Tensor, minus: float, sign: int = 1) -> Tensor:
 
 @signal("[x > x^*]", digits=6)
 def Above(step: StepView, x: Tensor, limit: float) -> Tensor:
-    """Whether a signal is above a limit."""
+    """1 where a signal is above a limit."""
     return x > limit
 
 
 @signal("[x < x^*]", digits=6)
 def Below(step: StepView, x: Tensor, limit: float) -> Tensor:
-    """Whether a signal is below a limit."""
+    """1 where a signal is below a limit."""
     return x < limit
 
 
 @signal("(1 - {x})")
 def Not(step: StepView, x: Tensor) -> Tensor:
-    """Whether a condition does not hold."""
+    """1 where a condition does not hold."""
     return 1.0 - x.float()
 
 
@@ -167,7 +167,7 @@ class HeadingTurn(NamedTuple):
 
 @signal("x", memory={"heading_turns": 6, "faced": None})
 def Turns(step: StepView, side: str) -> HeadingTurn:
-    """How far the heading has turned to a side, and how fast it turns, as the mean of the step."""
+    """Turns of the heading to a side, and its turning rate as the mean of the step."""
     turns = step.so_far("heading_turns")
     rate = 2.0 * math.pi / step.dt * (turns - step.recall("faced"))
     step.keep("faced", turns)
@@ -179,19 +179,19 @@ def Turns(step: StepView, side: str) -> HeadingTurn:
 
 @signal(r"[\text{air}]")
 def Airborne(step: StepView) -> Tensor:
-    """Whether no foot touches the ground."""
+    """1 while no foot touches the ground."""
     return (step.measured("feet_in_contact") == 0).float()
 
 
 @signal(r"[\text{foot}]")
 def Grounded(step: StepView) -> Tensor:
-    """Whether a foot touches the ground."""
+    """1 while a foot touches the ground."""
     return (step.measured("feet_in_contact") > 0).float()
 
 
 @signal(r"[\text{feet}]")
 def OnlyFeet(step: StepView, others: tuple[int, ...], mine: tuple[int, ...] = ()) -> Tensor:
-    """Whether one of some feet touches the ground and none of the others; without any, all are."""
+    """1 while one of `mine` (by default any foot) touches the ground and none of `others`."""
     contact = step.measured("foot_contact")
     others_up = 1.0 - contact[:, list(others)].amax(-1) if others else 1.0
     return (contact[:, list(mine)] if mine else contact).amax(-1) * others_up
@@ -199,13 +199,13 @@ def OnlyFeet(step: StepView, others: tuple[int, ...], mine: tuple[int, ...] = ()
 
 @signal(r"[\text{off}]")
 def FeetOff(step: StepView, feet: tuple[int, ...]) -> Tensor:
-    """Whether none of some feet touches the ground."""
+    """1 while none of some feet touches the ground."""
     return 1.0 - step.measured("foot_contact")[:, list(feet)].amax(-1)
 
 
 @signal(r"[\text{feet}]")
 def FewFeet(step: StepView, most: int) -> Tensor:
-    """Whether at least one foot touches the ground, and at most so many do."""
+    """1 while at least one foot touches the ground, and at most `most` do."""
     contact = step.measured("foot_contact")
     return (contact.sum(-1) < most + 0.5).float() * contact.amax(-1)
 
@@ -225,7 +225,7 @@ def FeetUp(step: StepView, feet: tuple[int, ...] = (), rank: int = -1) -> Tensor
 
 @signal("[c_i = c_j]")
 def Together(step: StepView) -> Tensor:
-    """Whether all feet touch the ground, or none."""
+    """1 while all feet touch the ground, or none."""
     contact = step.measured("foot_contact")
     return 1.0 - (contact.amax(-1) - contact.amin(-1))
 
@@ -252,7 +252,7 @@ class StrideState(NamedTuple):
 
 @signal("x", memory={"steps": 5})
 def Strides(step: StepView) -> StrideState:
-    """What the feet did in this step."""
+    """Landings of this step, and alternation so far."""
     before = step.recall("steps")[:, 3]
     alternation = step.so_far("stride_alternation", "steps")
     return StrideState(step.recall("steps")[:, 3] - before, alternation)
@@ -269,11 +269,11 @@ def Beat(step: StepView, hertz: float) -> tuple[Tensor, Tensor]:
     return x, y
 
 
-# ---- deeds that are counted
+# ---- repeated actions
 
 
 class Cycle(NamedTuple):
-    """Where a repeated deed is."""
+    """State of a repeated action."""
 
     value: Tensor
     is_up: Tensor
@@ -288,7 +288,7 @@ class Cycle(NamedTuple):
 
 @signal("x", memory={"is_up": None, "times": None})
 def Cycles(step: StepView, x: Tensor, high: float, low: float) -> Cycle:
-    """How often a signal was above `high` and then below `low`: jumps, waves, squats."""
+    """Count how often a signal was above `high` and then below `low`: jumps, waves, squats."""
     is_up = torch.maximum(step.recall("is_up"), (x > high).float())
     done = is_up * (x < low).float()
     step.keep("is_up", is_up - done)
@@ -298,7 +298,7 @@ def Cycles(step: StepView, x: Tensor, high: float, low: float) -> Cycle:
 
 
 class Wait(NamedTuple):
-    """How long it has waited for the next time, s, and whether it is due."""
+    """Time since the last repetition, s, and whether the next is due."""
 
     waited: Tensor
     due: Tensor
@@ -308,7 +308,7 @@ class Wait(NamedTuple):
 
 @signal("x", memory={"waited": None})
 def Waiting(step: StepView, cycle: Cycle, period: float) -> Wait:
-    """Time since a deed was last done, which the policy sees; due after 0.6 of a period."""
+    """Time since the last repetition, which the policy sees; due after 0.6 of a period."""
     waited = step.recall("waited") + step.dt
     due = torch.maximum(cycle.is_up, (waited > 0.6 * period).float())
     step.keep("waited", waited * (1.0 - cycle.done))
@@ -316,7 +316,7 @@ def Waiting(step: StepView, cycle: Cycle, period: float) -> Wait:
 
 
 class Flight(NamedTuple):
-    """What a hop came to."""
+    """State of a hop."""
 
     flown: Tensor
     """seconds in the air up to the step before"""
@@ -335,7 +335,7 @@ def Flights(step: StepView, least_s: float) -> Flight:
 
 
 class TurnOver(NamedTuple):
-    """Where a somersault is."""
+    """State of a somersault."""
 
     progress: Tensor
     """turns gained in this step beyond the most so far"""
@@ -372,7 +372,7 @@ def Somersault(
 def Rise(
     step: StepView, bodies: tuple[str, ...], highest: bool = False, from_torso: bool = True
 ) -> Tensor:
-    """How far the lowest, or highest, of some bodies is above where it began, m.
+    """Height of the lowest, or highest, of some bodies above where it began, m.
 
     `from_torso`: as seen from the torso.
     """
@@ -400,7 +400,7 @@ def KickSpeed(
 
 @signal(r"[\text{touch}]")
 def Touching(step: StepView, bodies: tuple[str, ...], least: float) -> Tensor:
-    """Whether more than a force, N, acts on one of some bodies."""
+    """1 while more than a force, N, acts on one of some bodies."""
     forces = [step.measured("contact_force", body) for body in bodies]
     return (reduce(torch.maximum, forces) > least).float()
 
@@ -413,7 +413,7 @@ def PoleAngle(step: StepView) -> Tensor:
 
 @signal(r"[\text{down}]")
 def IsDown(step: StepView, below: float) -> Tensor:
-    """Whether the torso is below a height, or far from upright."""
+    """1 while the torso is below a height, or far from upright."""
     low = step.measured("height") < below
     return (low | (step.measured("uprightness") < 0.3)).float()
 
@@ -426,7 +426,7 @@ def Climbed(step: StepView, steps: float) -> Tensor:
 
 
 class BlockState(NamedTuple):
-    """Where a block is."""
+    """Place of a block."""
 
     away: Tensor
     """from the goal, m"""
@@ -440,7 +440,7 @@ class BlockState(NamedTuple):
 
 @signal("d", memory={"began": 3})
 def Block(step: StepView) -> BlockState:
-    """Where the block is, seen from the goal, the hand and the place where it lay."""
+    """Place of the block, seen from the goal, the hand and the place where it lay."""
     block = step.measured("body_position", "block")
     away = norm(block - step.measured("body_position", "target"))
     near = norm(block - step.measured("body_position", "fingertip"))
@@ -454,7 +454,7 @@ def Block(step: StepView) -> BlockState:
 
 
 class Missed(NamedTuple):
-    """How far it is off a commanded velocity, in parts of the largest command."""
+    """Error of a commanded velocity, in parts of the largest command."""
 
     ground: Tensor
     turn: Tensor
@@ -486,7 +486,7 @@ def CommandError(step: StepView, ahead: float, turn: float, mean_s: float = 0.0)
 
 @signal(r"[\text{go}]")
 def IsCommanded(step: StepView, ahead: float, turn: float) -> Tensor:
-    """Whether it is commanded to move, more than 0.05 of the largest commands."""
+    """1 while it is commanded to move, more than 0.05 of the largest commands."""
     info = step.info
     ground = torch.hypot(info["command_forward"], info["command_sideways"])
     return ((ground > 0.05 * ahead) | (info["command_turn"].abs() > 0.05 * turn)).float()

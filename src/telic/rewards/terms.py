@@ -1,4 +1,4 @@
-"""Reward terms: how signals are paid for. Each is about 1 in size when the behaviour is right.
+"""Reward terms: functions of signals, each about 1 in size when the behaviour is right.
 
     "speed": Ratio(Along("forward"), goal=3.0, most=1.5, words="speed forward"),
     "upright": Pay(Measured("uprightness"), low=-1.0, high=1.0, words="the right way up"),
@@ -35,7 +35,7 @@ _SHARP = 4.0
 
 @step_term("1")
 def Alive(step: StepView) -> Tensor:
-    """1 at every step: the episode goes on."""
+    """1 at every step that the episode lasts."""
     return torch.ones_like(step.next_obs[:, 0])
 
 
@@ -109,7 +109,7 @@ def Off(x: Tensor, at: float, scale: float) -> Tensor:
 
 @term(r"\min(({x} - {x}^*) / s, 0)", digits=6)
 def Missing(x: Tensor, goal: float, span: float) -> Tensor:
-    """What a signal lacks to its goal as a cost, 1 at `span` from it."""
+    """Shortfall of a signal from its goal as a cost, 1 at `span` from it."""
     return ((x - goal) / span).clamp(-1.0, 0.0)
 
 
@@ -152,7 +152,7 @@ def Poise(step: StepView, width: float) -> Tensor:
 
 @term(r"\sigma({x} / w)", digits=6)
 def Sigmoid(x: Tensor, width: float) -> Tensor:
-    """How far a signal is above 0, from 0 to 1, in parts of `width`."""
+    """Sigmoid of a signal in parts of `width`, from 0 to 1."""
     return torch.sigmoid(x / width)
 
 
@@ -164,7 +164,7 @@ def Cosine(x: Tensor) -> Tensor:
 
 @step_term(r"(1 - |\cos\theta|)")
 def Flat(step: StepView) -> Tensor:
-    """How level the torso lies."""
+    """1 where the torso lies level."""
     return 1.0 - step.measured("uprightness").abs()
 
 
@@ -182,7 +182,7 @@ def Both(one: object, other: object) -> Tensor:
 
 @step_term(r"\Delta\Phi", memory=lambda of: {f"was_{of['name']}": 2})
 def Nearer(step: StepView, name: str, pays: object, per_step: float) -> Tensor:
-    """What another term gains from step to step, and a little of it, so that it stays there."""
+    """Gain of another term from step to step, and a little of its value, so that it stays."""
     now, kept = cast("Tensor", pays), step.recall(f"was_{name}")
     before = torch.where(kept[:, 0] > 0, kept[:, 1], now)
     step.keep(f"was_{name}", torch.stack((torch.ones_like(now), now), -1))
@@ -226,8 +226,8 @@ def Rhythm(
     """Feet on the ground and off it as a clock wants them.
 
     `landings` say for each foot when it lands in a stride, 0 to 1; `duty` is the share of the
-    stride that it stays. Who swings is above the others by `swing_m`: a slope to follow where
-    contacts are all or nothing.
+    stride that it stays. A foot in swing is above the others by `swing_m`: a slope to follow
+    where contacts are all or nothing.
     """
     edge = _short(math.cos(math.pi * duty))
     wants = torch.stack([_stance(each, duty, beat) for each in landings], -1)
@@ -285,14 +285,14 @@ def Hop(flight: Flight) -> Tensor:
 
 @term(r"5 [\text{done}]")
 def Done(cycle: Cycle, most: int | None = None) -> Tensor:
-    """5 each time that a counted deed is done, up to `most` times."""
+    """5 for each repetition, up to `most` times."""
     paid = 5.0 * cycle.done
     return paid if most is None else paid * (cycle.times < most + 0.5).float()
 
 
 @term(r"5 [\text{done}] e^{-((t - T)/w)^2}")
 def InTime(wait: Wait, late: float) -> Tensor:
-    """5 each time it is done, if it is a period after the time before, give or take `late`."""
+    """5 for each repetition a period after the one before, give or take `late`."""
     return 5.0 * wait.done * torch.exp(-(((wait.waited - wait.period) / late) ** 2))
 
 
@@ -305,7 +305,7 @@ def BackAndForth(cycle: Cycle, scale: float) -> Tensor:
 
 @term(r"(\pm\Delta h)")
 def Toward(cycle: Cycle) -> Tensor:
-    """How far it is on its way up, and then down again."""
+    """Progress on its way up, and then down again."""
     return torch.where(cycle.is_up > 0.5, cycle.high - cycle.value, cycle.value - cycle.low)
 
 

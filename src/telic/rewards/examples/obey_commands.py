@@ -1,11 +1,11 @@
-"""Obey a joystick: the velocity reward of the field. For robots that take commands.
+"""Track commanded velocities: the velocity reward of the field. For robots that take commands.
 
     telic train unitree-go2 --reward obey_commands --env-arg 'commands={}'
 
 Tracking of the commanded speeds and of the turning rate, each by a bell curve with a slope that
 leads there from afar; costs for going up and down, rolling and pitching, jerky actions and slipping
 feet. Feet step to a clock that the policy sees, four in a trot and two in a walk, and stand when it
-is told to stand.
+is commanded to stand.
 """
 
 # ruff: noqa: ANN001, ANN201, D102, RUF012
@@ -19,14 +19,14 @@ from telic import RewardFunction, quantities
 _MOST_ACTIONS = 32
 _WIDTH = 0.25  # squared error, (m/s)^2 and (rad/s)^2, at which a curve is at 1/e
 _SLOPE = 0.3  # per m/s and rad/s, where the curve is flat
-_TOLD = 0.05  # m/s or rad/s from which it is told to go
+_LEAST = 0.05  # m/s or rad/s from which it is commanded to go
 _TURN = 2.0 * math.pi * 2.2 * 0.02  # of the clock in a step: 2.2 strides a second at 50 Hz
 _COSINE, _SINE = math.cos(_TURN), math.sin(_TURN)
 _LIFT_M = 0.03  # how far a foot swings above the others
 
 
 class ObeyCommands(RewardFunction):
-    """Go ahead, back and aside and turn as commanded, in steps; stand when told to."""
+    """Go ahead, back and aside and turn as commanded, in steps; stand when commanded to."""
 
     weights = {
         "velocity": 3.0,
@@ -45,14 +45,14 @@ class ObeyCommands(RewardFunction):
     terms = {
         "velocity": "speed ahead and aside as commanded",
         "turn": "turning rate as commanded",
-        "rhythm": "feet on the ground and off it as the clock has it, while it is told to go",
+        "rhythm": "feet on the ground and off it as the clock has it, while it is commanded to go",
         "bob": "vertical velocity, squared, as a cost",
         "rock": "rates of rolling and pitching, squared, as a cost",
         "upright": "how upright the trunk is",
         "jerk": "change of the action from step to step, squared, as a cost",
-        "stand": "feet in the air while it is told to stand, as a cost",
+        "stand": "feet in the air while it is commanded to stand, as a cost",
         "slip": "speed of the feet on the ground, as a cost",
-        "alive": "the episode goes on",
+        "alive": "the episode lasts",
     }
     latex = (
         r"r = w_v (e^{-\|v - v^*\|^2 / 0.25} - 0.3 \|v - v^*\|)"
@@ -67,8 +67,8 @@ class ObeyCommands(RewardFunction):
         off = quantities.command_error(info)
         off_turn = quantities.turn_command_error(info)
         rocking = quantities.roll_rate(info).square() + quantities.pitch_rate(info).square()
-        told = torch.hypot(info["command_forward"], info["command_sideways"])
-        is_told = ((told > _TOLD) | (info["command_turn"].abs() > _TOLD)).float()
+        size = torch.hypot(info["command_forward"], info["command_sideways"])
+        is_commanded = ((size > _LEAST) | (info["command_turn"].abs() > _LEAST)).float()
 
         # The clock turns; a foot is wanted on the ground for half of a turn, its pair with it.
         beat = self.memory["beat"]
@@ -90,12 +90,12 @@ class ObeyCommands(RewardFunction):
         terms = {
             "velocity": torch.exp(-off.square() / _WIDTH) - _SLOPE * off.clamp(max=3.0),
             "turn": torch.exp(-off_turn.square() / _WIDTH) - _SLOPE * off_turn.clamp(max=3.0),
-            "rhythm": in_time * is_told,
+            "rhythm": in_time * is_commanded,
             "bob": -quantities.vertical_velocity(info).square().clamp(max=4.0),
             "rock": -rocking.clamp(max=50.0),
             "upright": quantities.uprightness(info),
             "jerk": -jerk,
-            "stand": (touching.mean(-1) - 1.0) * (1.0 - is_told),
+            "stand": (touching.mean(-1) - 1.0) * (1.0 - is_commanded),
             "slip": -quantities.foot_slip(info).mean(-1).clamp(max=2.0),
             "alive": torch.ones_like(off),
         }
