@@ -6,8 +6,7 @@ from telic.studies.study import Study
 class FreshStudy(Study):
     """Remembers nothing: every question is answered from what is on disk now."""
 
-    def facts(self):
-        return {}
-
-    def pinned(self):
-        return Study(self.folder, self.ledger).pinned()
+    def __getattribute__(self, name):
+        if name not in ("folder", "ledger", "refresh") and not name.startswith("__"):
+            super().__getattribute__("refresh")()
+        return super().__getattribute__(name)

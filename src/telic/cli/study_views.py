@@ -198,13 +198,10 @@ def show_run_report(report: StudyProgress) -> None:
             show_next(report.next)
 
 
-def _short(value: object, longest: int = 80) -> str:
-    text = "" if value is None else str(value)
-    return text if len(text) <= longest else f"{text[: longest - 1]}…"
-
-
 def _show_gates(gates: DryRun) -> None:
-    rows = [(x.id, "open" if x.passed else "shut", x.why or _short(x.value)) for x in gates.gates]
+    from telic.studies.rules.gates import GATES
+
+    rows = [(x.id, "open" if x.passed else "shut", x.why or GATES[x.id].title) for x in gates.gates]
     print_rows(["gate", "", "why"], [*rows])
     start = gates.start
     if start is not None:

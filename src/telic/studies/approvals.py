@@ -1,7 +1,7 @@
-"""Who agreed to what: proof that it was a person, and approvals that hold while nothing changes.
+"""Approvals: proof that a person agreed, valid while the approved text does not change.
 
-An approval is bound to the hash of what was approved and signed by the user's key; it is void as
-soon as its subject changes. No agent can give a person's consent for them by accident.
+An approval is bound to the hash of its subject and signed with the user's key; it is void as soon
+as the subject changes.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import secrets
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO, cast
 
 from telic.core.config import Record
 from telic.storage.journal import JournalEntry
@@ -28,25 +28,20 @@ from telic.studies.documents.contract import (
     ApprovalMethod,
     ApprovalStatus,
     Phase,
-    PreApproved,
 )
 from telic.studies.errors import GateRefused, StudyError
-from telic.studies.ledger import NewEntry
-from telic.studies.state import StudyState
 
 if TYPE_CHECKING:
     from telic.studies.study import Study
 
-PER_CANDIDATE: frozenset[ApprovalKey] = frozenset({"experiment", "physical_actuation"})
+_PER_CANDIDATE: frozenset[ApprovalKey] = frozenset({"experiment", "physical_actuation"})
 _SIGNED = ("key", "candidate", "subject_hash", "by", "at", "method")
 _LETTERS = "abcdefghjkmnpqrstuvwxyz"
-_CODE_LENGTH = 4
-_KINDS: tuple[ActorKind, ...] = ("human", "agent", "system", "runner", "engine")
 
 
 @dataclass(frozen=True)
 class Consent:
-    """A person said yes to one thing, through a channel that only people have."""
+    """A person's agreement to one thing, given through a channel that only people have."""
 
     by: str
     method: ApprovalMethod
@@ -54,7 +49,7 @@ class Consent:
 
     @property
     def actor(self) -> StudyActor:
-        """The person, as the ledger names them."""
+        """The person, as named in the ledger."""
         return StudyActor(kind="human", name=self.by)
 
 
@@ -63,17 +58,17 @@ def ask_on_terminal(
 ) -> Consent:
     """Show a short code and have the person at the terminal type it.
 
-    Raises GateRefused E_NO_HUMAN without a terminal on both ends, E_NOT_CONFIRMED when what is
-    typed is not the code.
+    Raises GateRefused E_NO_HUMAN without a terminal on both ends, E_NOT_CONFIRMED for another
+    answer.
     """
     listening, speaking = read or sys.stdin, write or sys.stderr
     if listening is None or speaking is None or not (listening.isatty() and speaking.isatty()):
         raise GateRefused(
             "E_NO_HUMAN",
-            "This needs a person, and there is no terminal to ask one.",
+            "This needs a person at a terminal.",
             hint="Run the same command yourself in a terminal.",
         )
-    code = "".join(secrets.choice(_LETTERS) for _ in range(_CODE_LENGTH))
+    code = "".join(secrets.choice(_LETTERS) for _ in range(4))
     speaking.write(f"{question}\nType {code} to agree, anything else to refuse: ")
     speaking.flush()
     if listening.readline().strip() != code:
@@ -82,39 +77,118 @@ def ask_on_terminal(
 
 
 def current_actor() -> StudyActor:
-    """Return who runs this command: TELIC_ACTOR (kind:name), a person at a terminal, or an agent.
+    """Return the caller: TELIC_ACTOR (kind:name), a person at a terminal, or an agent.
 
-    Without a terminal nobody counts as a person, whatever the variable says.
+    Without a terminal the caller is never a person, whatever the variable says.
     """
     session = os.environ.get("TELIC_SESSION") or None
     label = os.environ.get("TELIC_ACTOR")
     at_terminal = all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stdout))
-    if label:
-        kind, _, name = label.partition(":")
-        if kind not in _KINDS or kind in ("system", "runner") or not name:
-            raise StudyError(
-                "E_ACTOR",
-                f'TELIC_ACTOR="{label}" does not name an actor.',
-                hint="Write agent:NAME, engine:NAME or human:NAME.",
-            )
-        kind = "agent" if kind == "human" and not at_terminal else kind
-        return StudyActor(kind=kind, name=name, session=session)
-    return StudyActor(kind="human" if at_terminal else "agent", name=user_name(), session=session)
+    if not label:
+        kind = "human" if at_terminal else "agent"
+        return StudyActor(kind=kind, name=user_name(), session=session)
+    kind, _, name = label.partition(":")
+    if kind not in ("human", "agent", "engine") or not name:
+        raise StudyError(
+            "E_ACTOR",
+            f'TELIC_ACTOR="{label}" does not name an actor.',
+            hint="Write agent:NAME, engine:NAME or human:NAME.",
+        )
+    kind = "agent" if kind == "human" and not at_terminal else cast("ActorKind", kind)
+    return StudyActor(kind=kind, name=name, session=session)
 
 
 def user_name() -> str:
-    """Return the name of the person whose account this is."""
+    """Return the name of the user's account."""
     try:
         return getpass.getuser()
     except (KeyError, OSError):
         return "unknown"
 
 
-# ---------------------------------------------------------------------------- approvals
+# ---------------------------------------------------------------------------- entries
+
+
+def grant(
+    study: Study,
+    key: ApprovalKey,
+    consent: Consent,
+    *,
+    candidate: str | None = None,
+    note: str = "",
+    seen_hash: Sha | None = None,
+) -> JournalEntry:
+    """Record a person's approval of a subject as it is now.
+
+    `seen_hash` is the hash of what the person was shown: if the subject changed since, E_CHANGED.
+    """
+    user_key = signing_key(study.root)
+    with study.locked():
+        if not study.is_contract_agreed:
+            raise GateRefused(
+                "E_NOT_AGREED",
+                "contract.yaml is not the version in the ledger.",
+                hint="Record the change first: telic study contract --amend TEXT",
+            )
+        path = _file_of(study, key)
+        if path is not None and not path.is_file():
+            raise GateRefused(
+                "E_NOTHING_TO_APPROVE",
+                f"{key} covers {path.name}, which does not exist yet.",
+                hint=f"Write {path.name}, then: telic study contract --amend TEXT",
+            )
+        facts = _facts(study, key, candidate, consent)
+        if seen_hash is not None and facts["subject_hash"] != seen_hash:
+            raise GateRefused("E_CHANGED", f"{key} changed while you were asked.")
+        signed = {**facts, "note": note, "sig": user_key.sign(_signed_text(study, facts))}
+        return study.append("approval.granted", candidate or key, signed, consent.actor)
+
+
+def reject(
+    study: Study,
+    key: ApprovalKey,
+    consent: Consent,
+    *,
+    candidate: str | None = None,
+    note: str = "",
+) -> JournalEntry:
+    """Record that a person rejects a subject as it is now."""
+    facts = {**_facts(study.refresh(), key, candidate, consent), "note": note}
+    return study.append("approval.rejected", candidate or key, facts, consent.actor)
+
+
+def void_changed(study: Study) -> list[JournalEntry]:
+    """Record every approval that no longer matches its subject as void; returns the entries."""
+    entries: list[JournalEntry] = []
+    with study.locked():
+        for held in [x for x in study.state.approvals.values() if x.status == "approved"]:
+            now = study.standing(held.key, held.candidate)
+            if now.status == "void":
+                facts = held.model_dump(include={"key", "candidate", "subject_hash"})
+                facts |= {"why": now.why, "now": now.subject_hash}
+                subject = held.candidate or held.key
+                entries.append(study.append("approval.voided", subject, facts, SYSTEM))
+    return entries
+
+
+def _facts(
+    study: Study, key: ApprovalKey, candidate: str | None, consent: Consent
+) -> dict[str, Any]:
+    return {
+        "key": key,
+        "candidate": candidate,
+        "subject_hash": study.standing(key, candidate).subject_hash,
+        "by": consent.actor.label,
+        "at": consent.at,
+        "method": consent.method,
+    }
+
+
+# ---------------------------------------------------------------------------- validity
 
 
 class Standing(Record):
-    """Whether an approval holds now, and why not."""
+    """The present validity of an approval, with the reason when it does not hold."""
 
     key: ApprovalKey
     candidate: str | None = None
@@ -129,99 +203,25 @@ class Standing(Record):
         return f"{self.key}:{self.candidate}" if self.candidate else self.key
 
 
-def grant(
-    study: Study,
-    key: ApprovalKey,
-    consent: Consent,
-    *,
-    candidate: str | None = None,
-    note: str = "",
-    seen_hash: Sha | None = None,
-) -> JournalEntry:
-    """Record a person's yes to a subject as it is now.
-
-    `seen_hash` is the hash of what the person was shown: when the subject changed since, it is
-    refused with E_CHANGED, for nobody agreed to the new text.
-    """
-    key_of_user = signing_key(study.root)
-
-    def make(state: StudyState) -> NewEntry:
-        if study.refresh().contract_hash != state.contract_hash:
-            raise GateRefused(
-                "E_NOT_AGREED",
-                "contract.yaml is not the version in the ledger.",
-                hint="Record the change first: telic study contract --amend TEXT",
-            )
-        path = _file_behind(study, key)
-        if path is not None and not path.is_file():
-            raise GateRefused(
-                "E_NOTHING_TO_APPROVE",
-                f"{key} stands for {path.name}, which does not exist yet.",
-                hint=f"Write {path.name}, then: telic study contract --amend TEXT",
-            )
-        facts = _facts(study, key, candidate, consent)
-        if seen_hash is not None and facts["subject_hash"] != seen_hash:
-            raise GateRefused("E_CHANGED", f"{key} changed while you were asked.")
-        signed = {**facts, "note": note, "sig": key_of_user.sign(canonical(_signed(study, facts)))}
-        return NewEntry("approval.granted", candidate or key, signed, consent.actor)
-
-    return study.ledger.append_from(make)
-
-
-def reject(
-    study: Study,
-    key: ApprovalKey,
-    consent: Consent,
-    *,
-    candidate: str | None = None,
-    note: str = "",
-) -> JournalEntry:
-    """Record a person's no to a subject as it is now."""
-    facts = {**_facts(study.refresh(), key, candidate, consent), "note": note}
-    return study.append("approval.rejected", candidate or key, facts, consent.actor)
-
-
-def void_changed(study: Study) -> list[JournalEntry]:
-    """Record every approval that no longer matches its subject as void; returns the events."""
-    with study.locked():
-        events: list[JournalEntry] = []
-        approved = [each for each in study.state.approvals.values() if each.status == "approved"]
-        for approval in approved:
-            now = study.standing(approval.key, approval.candidate)
-            if now.status == "void":
-                facts = {
-                    "key": approval.key,
-                    "candidate": approval.candidate,
-                    "why": now.why,
-                    "subject_hash": approval.subject_hash,
-                    "now": now.subject_hash,
-                }
-                name = approval.candidate or approval.key
-                events.append(study.append("approval.voided", name, facts, SYSTEM))
-        return events
-
-
-def _facts(
-    study: Study, key: ApprovalKey, candidate: str | None, consent: Consent
-) -> dict[str, Any]:
-    return {
-        "key": key,
-        "candidate": candidate,
-        "subject_hash": _hash_now(study, key, candidate),
-        "by": consent.actor.label,
-        "at": consent.at,
-        "method": consent.method,
-    }
-
-
-# ---------------------------------------------------------------------------- what holds now
-
-
 def standing(study: Study, key: ApprovalKey, candidate: str | None = None) -> Standing:
-    """Return whether one approval holds now; what the ledger says is checked against the files."""
-    now = _hash_now(study, key, candidate)
+    """Return whether one approval holds now; the ledger is compared with the files."""
+    if key in _PER_CANDIDATE:
+        record = _candidate(study, key, candidate)
+        subject: Any = {"candidate": record.id, "content_hash": record.compute_hash()}
+    else:
+        subject = approval_subject(study, key)
+    now = content_hash(subject)
     held = study.state.approvals.get(f"{key}:{candidate}" if candidate else key)
-    status, why = _judge(study, held, now)
+    if held is None:
+        status, why = "pending", "not asked yet"
+    elif held.status != "approved":
+        status, why = held.status, held.note or f"it was {held.status}"
+    elif held.subject_hash != now:
+        status, why = "void", "what was approved has changed since"
+    elif not is_signed(study, held, study.key):
+        status, why = "void", "its signature was not made with this user's key"
+    else:
+        status, why = "approved", ""
     return Standing(
         key=key, candidate=candidate, status=status, why=why, subject_hash=now, approval=held
     )
@@ -229,86 +229,59 @@ def standing(study: Study, key: ApprovalKey, candidate: str | None = None) -> St
 
 def experiment_standing(study: Study, name: str, phase: Phase) -> Standing:
     """Return whether a candidate may run in a phase: approved itself, or by a class of its kind."""
-    own = study.standing("experiment", name)
-    automation, candidate = study.contract.automation, study.candidate(name)
+    own, candidate = study.standing("experiment", name), study.candidate(name)
+    contract, change = study.contract, candidate.change
     if own.status in ("approved", "rejected"):
         return own
-    if _is_agreed_baseline(study, candidate):
+    overrides = {path: each.to for path, each in change.overrides.items()}
+    if (
+        candidate.kind == "baseline"
+        and not (change.patch or change.files or change.params)
+        and overrides == contract.baseline.overrides
+        and study.standing("baseline_command").status == "approved"
+    ):
         return own.model_copy(update={"status": "approved", "why": "the baseline of the contract"})
-    if automation.launch != "pre_approved":
+    if contract.automation.launch != "pre_approved":
         return own
-    rule = next((r for r in automation.pre_approved if _covers(r, candidate, phase)), None)
-    if rule is None:
+    cost = candidate.plan.est.gpu_h
+    is_covered = any(
+        rule.kind == candidate.kind
+        and phase in rule.phases
+        and (rule.max_gpu_h is None or (cost is not None and cost <= rule.max_gpu_h))
+        for rule in contract.automation.pre_approved
+    )
+    if not is_covered:
         return own.model_copy(update={"why": f"{own.why}, and no pre-approved class covers it"})
     autonomy = study.standing("autonomy")
     if autonomy.status != "approved":
         why = f"its class is pre-approved, but autonomy is {autonomy.status}"
         return own.model_copy(update={"why": why})
-    return own.model_copy(update={"status": "approved", "why": f"pre-approved class {rule.kind}"})
-
-
-def _is_agreed_baseline(study: Study, candidate: Candidate) -> bool:
-    """Tell whether a candidate is the very baseline that a person approved with the contract."""
-    change = candidate.change
-    if candidate.kind != "baseline" or change.patch or change.files or change.params:
-        return False
-    overrides = {name: each.to for name, each in change.overrides.items()}
-    if overrides != study.contract.baseline.overrides:
-        return False
-    return study.standing("baseline_command").status == "approved"
+    why = f"pre-approved class {candidate.kind}"
+    return own.model_copy(update={"status": "approved", "why": why})
 
 
 def is_signed(study: Study, held: Approval, key: SigningKey | None) -> bool:
-    """Say whether a key made the signature of an approval."""
+    """Return whether a key made the signature of an approval."""
     if key is None or held.sig is None:
         return False
-    return key.has_signed(canonical(_signed(study, held.as_data())), held.sig)
-
-
-def _judge(study: Study, held: Approval | None, now: Sha) -> tuple[ApprovalStatus, str]:
-    if held is None:
-        return "pending", "nobody has been asked"
-    if held.status != "approved":
-        return held.status, held.note or f"it was {held.status}"
-    if held.subject_hash != now:
-        return "void", "what was approved has changed since"
-    if not is_signed(study, held, study.key):
-        return "void", "its signature was not made with this user's key"
-    return "approved", ""
-
-
-def _covers(rule: PreApproved, candidate: Candidate, phase: Phase) -> bool:
-    if rule.kind != candidate.kind or phase not in rule.phases:
-        return False
-    estimate = candidate.plan.est.gpu_h
-    return rule.max_gpu_h is None or (estimate is not None and estimate <= rule.max_gpu_h)
-
-
-def _signed(study: Study, facts: dict[str, Any]) -> dict[str, Any]:
-    return {"study": study.name, **{name: facts[name] for name in _SIGNED}}
-
-
-# ---------------------------------------------------------------------------- what is approved
+    return key.has_signed(_signed_text(study, held.as_data()), held.sig)
 
 
 def shown(study: Study, key: ApprovalKey, candidate: str | None = None) -> Any:
-    """Return what a person should read before saying yes, as plain values."""
-    if key in PER_CANDIDATE:
+    """Return what a person should read before approving, as plain values."""
+    if key in _PER_CANDIDATE:
         record = _candidate(study, key, candidate)
         brought = files_of(record, study.candidate_folder(record.id))
         lines = {name: text.decode(errors="replace").splitlines() for name, text in brought.items()}
         return {**record.as_data(), **lines}
-    subject, path = approval_subject(study, key), _file_behind(study, key)
+    subject, path = approval_subject(study, key), _file_of(study, key)
     if path is None or not path.is_file():
         return subject
     return {**subject, path.name: read_yaml(path)}
 
 
-def _hash_now(study: Study, key: ApprovalKey, candidate: str | None) -> Sha:
-    if key not in PER_CANDIDATE:
-        return content_hash(approval_subject(study, key))
-    record = _candidate(study, key, candidate)
-    return content_hash({"candidate": record.id, "content_hash": record.compute_hash()})
+def _signed_text(study: Study, facts: dict[str, Any]) -> bytes:
+    return canonical({"study": study.name, **{name: facts[name] for name in _SIGNED}})
 
 
 def _candidate(study: Study, key: str, candidate: str | None) -> Candidate:
@@ -317,7 +290,7 @@ def _candidate(study: Study, key: str, candidate: str | None) -> Candidate:
     return study.candidate(candidate)
 
 
-def _file_behind(study: Study, key: ApprovalKey) -> Path | None:
+def _file_of(study: Study, key: ApprovalKey) -> Path | None:
     """Return the file whose hash a subject names."""
     folder = study.folder
     files = {"metric_and_guardrails": folder.metric_spec, "evaluation_protocol": folder.protocol}

@@ -1,4 +1,4 @@
-"""The contract: check it, agree on it as a version with a reason; which parts people approve."""
+"""The contract: check it, agree on it as a version with a reason, and split it into approvals."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from telic.storage.journal import JournalEntry
 from telic.storage.reading import file_hash, read_text
 from telic.studies.canonical import content_hash
 from telic.studies.documents.base import Sha, StudyActor, merged, read_yaml, update_yaml
-from telic.studies.documents.contract import ApprovalKey, Contract, SeedRole
+from telic.studies.documents.contract import SEED_ROLES, ApprovalKey, Contract
 from telic.studies.documents.metrics import Protocol
 from telic.studies.errors import GateRefused, InvalidDocument, StudyError
 
@@ -40,12 +40,12 @@ _SECTIONS: dict[ApprovalKey, tuple[str, ...]] = {
     "generated_code": ("generated_code",),
     "autonomy": ("automation",),
 }
-"""what of the contract is approved under a key"""
+"""sections of the contract that are approved under a key"""
 _MOST_DIFFERENCES = 100
 
 
 class ContractCheck(Record):
-    """What stands between a contract and a launch."""
+    """Problems and open questions of a contract."""
 
     version: int
     hash: Sha
@@ -97,9 +97,20 @@ def draft_contract(study: Study, answers: dict[str, Any]) -> Contract:
 
 
 def check_contract(study: Study) -> ContractCheck:
-    """Say what is wrong with the contract on disk and what is still to be asked."""
-    contract, agreed = study.contract, study.state.contract_hash
-    problems = [*_mismatches(study), *_overlaps(contract), *_unmeasurable(study)]
+    """Return the problems of the contract on disk and the questions that are still open."""
+    contract, agreed, problems = study.contract, study.state.contract_hash, list[str]()
+    for name, named, now in (
+        ("metrics.spec_hash", contract.metrics.spec_hash, study.metric_spec_hash),
+        ("evaluation.protocol_hash", contract.evaluation.protocol_hash, study.protocol_hash),
+    ):
+        if now is None:
+            problems.append(f"{name}: the file it stands for does not exist yet.")
+        elif named is not None and named != now:
+            problems.append(f"{name}: the file has changed since the contract was agreed on.")
+    if contract.task.task_id != study.folder.task_id:
+        here = study.folder.task_id
+        problems.append(f"task.task_id is {contract.task.task_id}, the folder's is {here}.")
+    problems += _faults(study, contract)
     if agreed is None:
         problems.append("No version is agreed on yet: record this one with contract amend.")
     elif study.contract_hash != agreed:
@@ -109,8 +120,56 @@ def check_contract(study: Study) -> ContractCheck:
         hash=study.contract_hash,
         agreed_hash=agreed,
         problems=tuple(problems),
-        questions=tuple(_questions(study)),
+        questions=tuple(question for question, is_open in _questions(study).items() if is_open),
     )
+
+
+def _questions(study: Study) -> dict[str, bool]:
+    """Return the questions that only a person can answer, and whether they are open."""
+    folder, contract = study.folder, study.contract
+    is_unmeasured = not folder.protocol.is_file()
+    protocol = None if is_unmeasured else study.protocol
+    costs = [value for name, value in contract.budget if name != "launches"]
+    return {
+        "When has the robot done the task? (task.success_definition)": (
+            not contract.task.success_definition
+        ),
+        "Which number decides, and which must not get worse? (metric_spec.yaml)": (
+            not folder.metric_spec.is_file()
+        ),
+        "How is a result measured, so that two can be compared? (eval_protocol.yaml)": (
+            is_unmeasured
+        ),
+        "Which command evaluates under perturbations? (eval_protocol.yaml: command)": (
+            protocol is not None and protocol.command is None and bool(protocol.perturbations)
+        ),
+        "Which parameters or files may be changed? (scope)": (
+            not contract.scope.params and not contract.scope.files.allow
+        ),
+        "How much time, GPU and money may it cost? (budget)": all(x is None for x in costs),
+        "With which seeds is the baseline measured? (baseline.seeds)": not contract.baseline.seeds,
+    }
+
+
+def _faults(study: Study, contract: Contract) -> list[str]:
+    """Return what keeps a contract from being agreed on."""
+    from telic.studies.launch.evaluations import evaluation_problems
+
+    faults = [f"seeds: {each}; pools must be disjoint." for each in overlaps(contract)]
+    if not study.folder.protocol.is_file():
+        return faults
+    adapter = study.adapter if study.folder.adapter.is_file() else None
+    return [*faults, *evaluation_problems(study.protocol, study.contract, adapter)]
+
+
+def overlaps(contract: Contract) -> list[str]:
+    """Return which seed pools share seeds."""
+    pools = {role: contract.seeds.pool(role) for role in SEED_ROLES}
+    return [
+        f"{one} and {two} share {min(pools[one] & pools[two])}"
+        for one, two in combinations(SEED_ROLES, 2)
+        if pools[one] & pools[two]
+    ]
 
 
 def amend(study: Study, actor: StudyActor, reason: str) -> JournalEntry:
@@ -130,138 +189,63 @@ def amend(study: Study, actor: StudyActor, reason: str) -> JournalEntry:
                 f"{actor.label} may not amend a contract that a person has approved parts of.",
                 hint="Ask the person to run contract amend in a terminal.",
             )
-        fill = _file_hashes(study)
-        contract = _filled(study.contract, fill, state.contract_version or 1)
-        if problems := [*_overlaps(contract), *_unmeasurable(study)]:
+        fill: dict[str, dict[str, Sha]] = {}
+        if study.metric_spec_hash is not None:
+            fill["metrics"] = {"spec_hash": study.metric_spec_hash}
+        if study.protocol_hash is not None:
+            fill["evaluation"] = {"protocol_hash": study.protocol_hash}
+        filled = merged(study.contract.written_data(), fill)
+        contract = Contract.parse({**filled, "version": state.contract_version or 1}, "contract")
+        if problems := _faults(study, contract):
             raise InvalidDocument("E_CONTRACT", " ".join(problems))
         if contract_hash(contract) == state.contract_hash:
             raise StudyError("E_UNCHANGED", "The contract is the agreed one already.")
-        before = _agreed(study)
-        update_yaml(folder.contract, {**fill, "version": (state.contract_version or 0) + 1})
+        version, diff = (state.contract_version or 0) + 1, {}
+        if state.contract_version is not None:
+            before = folder.contract_version(state.contract_version)
+            diff = {"version": [version - 1, version]}
+            diff |= _differences(read_yaml(before) if before.is_file() else {}, filled)
+        update_yaml(folder.contract, {**fill, "version": version})
         contract = folder.read_contract()
-        write_text(folder.contract_version(contract.version), read_text(folder.contract))
-        return study.append("contract.amended", None, _facts(contract, before, reason), actor)
+        write_text(folder.contract_version(version), read_text(folder.contract))
+        written = contract.written_data()
+        facts = {
+            "version": version,
+            "hash": contract_hash(contract),
+            "reason": reason,
+            "diff": dict(list(diff.items())[:_MOST_DIFFERENCES]),
+            "protocol_hash": contract.evaluation.protocol_hash,
+            "required": required_approvals(contract),
+            "budget": written.get("budget", {}),
+            "automation": written.get("automation", {}),
+            "stop_rules": written.get("stop_rules", []),
+        }
+        return study.append("contract.amended", None, facts, actor)
 
 
-def _file_hashes(study: Study) -> dict[str, dict[str, Sha]]:
-    """Return the hashes that the contract should name, of the files that exist."""
-    hashes: dict[str, dict[str, Sha]] = {}
-    if study.metric_spec_hash is not None:
-        hashes["metrics"] = {"spec_hash": study.metric_spec_hash}
-    if study.protocol_hash is not None:
-        hashes["evaluation"] = {"protocol_hash": study.protocol_hash}
-    return hashes
-
-
-def _filled(contract: Contract, fill: dict[str, dict[str, Sha]], version: int) -> Contract:
-    written = contract.written_data()
-    for section, values in fill.items():
-        written[section] = {**(written.get(section) or {}), **values}
-    return Contract.parse({**written, "version": version}, "contract.yaml")
-
-
-def _facts(contract: Contract, before: dict[str, Any] | None, reason: str) -> dict[str, Any]:
-    written = contract.written_data()
-    return {
-        "version": contract.version,
-        "hash": contract_hash(contract),
-        "reason": reason,
-        "diff": {} if before is None else differences(before, written),
-        "protocol_hash": contract.evaluation.protocol_hash,
-        "required": required_approvals(contract),
-        "budget": written.get("budget", {}),
-        "automation": written.get("automation", {}),
-        "stop_rules": written.get("stop_rules", []),
-    }
-
-
-def differences(before: Any, after: Any, place: str = "") -> dict[str, list[Any]]:
-    """Return what differs, as dotted place to [before, after]; at most a hundred places."""
+def _differences(before: Any, after: Any, place: str = "") -> dict[str, list[Any]]:
+    """Return what differs, as dotted place to [before, after]."""
     if not (isinstance(before, dict) and isinstance(after, dict)):
         return {} if before == after else {place: [before, after]}
     old, new = cast("dict[str, Any]", before), cast("dict[str, Any]", after)
     changed: dict[str, list[Any]] = {}
     for key in old | new:
-        if key != "approvals" or place:
+        if place or key not in ("approvals", "version"):
             inner = f"{place}.{key}" if place else str(key)
-            changed |= differences(old.get(key), new.get(key), inner)
-    return dict(list(changed.items())[:_MOST_DIFFERENCES])
+            changed |= _differences(old.get(key), new.get(key), inner)
+    return changed
 
 
-def _agreed(study: Study) -> dict[str, Any] | None:
-    version = study.state.contract_version
-    if version is None:
-        return None
-    path = study.folder.contract_version(version)
-    return read_yaml(path) if path.is_file() else {}
-
-
-def _mismatches(study: Study) -> list[str]:
-    contract, problems = study.contract, list[str]()
-    for name, agreed, now in (
-        ("metrics.spec_hash", contract.metrics.spec_hash, study.metric_spec_hash),
-        ("evaluation.protocol_hash", contract.evaluation.protocol_hash, study.protocol_hash),
-    ):
-        if now is None:
-            problems.append(f"{name}: the file it stands for does not exist yet.")
-        elif agreed is not None and agreed != now:
-            problems.append(f"{name}: the file has changed since the contract was agreed on.")
-    here, named = study.folder.task_id, contract.task.task_id
-    if named != here:
-        problems.append(f"task.task_id is {named}, the folder's is {here}.")
-    return problems
-
-
-def _overlaps(contract: Contract) -> list[str]:
-    roles: tuple[SeedRole, ...] = ("selection", "promotion", "validation")
-    return [
-        f"seeds: {one} and {two} share {min(shared)}; pools must be disjoint."
-        for one, two in combinations(roles, 2)
-        if (shared := contract.seeds.pool(one) & contract.seeds.pool(two))
-    ]
-
-
-def _unmeasurable(study: Study) -> list[str]:
-    """Return what is wrong with how the contract has results evaluated."""
-    from telic.studies.launch.evaluations import evaluation_problems
-
-    if not study.folder.protocol.is_file():
-        return []
-    adapter = study.adapter if study.folder.adapter.is_file() else None
-    return evaluation_problems(study.protocol, study.contract, adapter)
-
-
-def _questions(study: Study) -> list[str]:
-    folder, contract = study.folder, study.contract
-    asked: list[str] = []
-    if not contract.task.success_definition:
-        asked.append("When has the robot done the task? (task.success_definition)")
-    if not folder.metric_spec.is_file():
-        asked.append("Which number decides, and which must not get worse? (metric_spec.yaml)")
-    if not folder.protocol.is_file():
-        asked.append("How is a result measured, so that two can be compared? (eval_protocol.yaml)")
-    elif study.protocol.command is None and study.protocol.perturbations:
-        asked.append("Which command evaluates under perturbations? (eval_protocol.yaml: command)")
-    if not contract.scope.params and not contract.scope.files.allow:
-        asked.append("Which parameters or files may be changed? (scope)")
-    if all(value is None for name, value in contract.budget if name != "launches"):
-        asked.append("How much time, GPU and money may it cost? (budget)")
-    if not contract.baseline.seeds:
-        asked.append("With which seeds is the baseline measured? (baseline.seeds)")
-    return asked
-
-
-# ---------------------------------------------------------------------------- what is approved
+# ---------------------------------------------------------------------------- approvals
 
 
 def required_approvals(contract: Contract) -> tuple[ApprovalKey, ...]:
     """Return the approvals that this contract needs before anything starts."""
-    keys = list(ALWAYS_REQUIRED)
+    keys, automation = list(ALWAYS_REQUIRED), contract.automation
     if contract.network is not None and contract.network.destinations:
         keys.append("network")
     if contract.generated_code is not None and contract.generated_code.allowed:
         keys.append("generated_code")
-    automation = contract.automation
     if automation.autoloop or automation.launch != "ask" or automation.decide != "ask":
         keys.append("autonomy")
     return tuple(keys)
@@ -271,63 +255,56 @@ def approval_subject(study: Study, key: ApprovalKey) -> dict[str, Any]:
     """Return what a person approves under a key, as plain values; its hash binds the approval."""
     if key not in _SECTIONS:
         raise StudyError("E_APPROVAL", f"{key} is approved for a candidate, not for the contract.")
-    written = study.contract.written_data()
-    return {name: written.get(name) for name in _SECTIONS[key]} | _beside_contract(study, key)
-
-
-def _beside_contract(study: Study, key: ApprovalKey) -> dict[str, Any]:
-    """Return what other files say about a subject."""
-    card, adapter_file = study.folder.task_card, study.folder.adapter
-    if key == "task_definition":
-        return {"card": file_hash(card) if card.is_file() else None}
-    if key == "metric_and_guardrails":
-        return {"file": study.metric_spec_hash}
-    if key == "evaluation_protocol":
-        return {"protocol_hash": study.protocol_hash}
-    adapter: dict[str, Any] = read_yaml(adapter_file) if adapter_file.is_file() else {}
-    if key == "hardware":
-        # How a run is started is part of where it runs: a custom launcher is a command line, too.
-        return {"launcher": adapter.get("launcher")}
-    if key == "baseline_command":
-        return {"command": adapter.get("commands", {}).get(study.contract.baseline.command)}
-    return {}
-
-
-# ---------------------------------------------------------------------------- evaluator files
+    written, card, path = (
+        study.contract.written_data(),
+        study.folder.task_card,
+        study.folder.adapter,
+    )
+    subject: dict[str, Any] = {name: written.get(name) for name in _SECTIONS[key]}
+    is_adapted = key in ("hardware", "baseline_command") and path.is_file()
+    adapter: dict[str, Any] = read_yaml(path) if is_adapted else {}
+    match key:
+        case "task_definition":
+            subject["card"] = file_hash(card) if card.is_file() else None
+        case "metric_and_guardrails":
+            subject["file"] = study.metric_spec_hash
+        case "evaluation_protocol":
+            subject["protocol_hash"] = study.protocol_hash
+        case "hardware":  # how a run is started is part of where it runs: a probe is a command, too
+            subject["launcher"] = adapter.get("launcher")
+        case "baseline_command":
+            subject["command"] = adapter.get("commands", {}).get(study.contract.baseline.command)
+        case _:
+            pass
+    return subject
 
 
 def hash_evaluator(study: Study, files: Sequence[str] = ()) -> dict[str, Sha]:
     """Write the hashes of evaluator files into eval_protocol.yaml and return all it names.
 
-    Without files it is those that the protocol names already, or else those that the adapter says
-    evaluate. The contract has to be amended after that: the protocol is another one now.
+    Without files it is those that the protocol names already, or else those that the adapter names
+    as evaluators. The contract has to be amended after that: the protocol has changed.
     """
-    names = list(files) or list(study.protocol.evaluator_files) or _of_adapter(study)
+    names = list(files) or list(study.protocol.evaluator_files)
+    if not names and study.folder.adapter.is_file():
+        found = [
+            path.relative_to(study.root).as_posix()
+            for pattern in study.adapter.files.evaluator.globs
+            for path in sorted(study.root.glob(pattern))
+            if path.is_file()
+        ]
+        names = list(dict.fromkeys(found))
     if not names:
         raise StudyError(
             "E_NO_FILE",
-            "Neither the protocol nor the adapter names a file that evaluates.",
+            "Neither the protocol nor the adapter names an evaluator file.",
             hint="Name them: telic study contract --evaluator PATH",
         )
-    hashes = {name: _evaluator_hash(study, name) for name in names}
+    hashes: dict[str, Sha] = {}
+    for name in names:
+        path = study.root / name
+        if not path.resolve().is_relative_to(study.root.resolve()) or not path.is_file():
+            raise StudyError("E_NO_FILE", f"{name} is not a file of the repository {study.root}.")
+        hashes[name] = file_hash(path)
     update_yaml(study.folder.protocol, {"evaluator_files": hashes})
     return study.refresh().protocol.evaluator_files
-
-
-def _of_adapter(study: Study) -> list[str]:
-    if not study.folder.adapter.is_file():
-        return []
-    paths = [
-        path.relative_to(study.root).as_posix()
-        for pattern in study.adapter.files.evaluator.globs
-        for path in sorted(study.root.glob(pattern))
-        if path.is_file()
-    ]
-    return list(dict.fromkeys(paths))
-
-
-def _evaluator_hash(study: Study, name: str) -> Sha:
-    path = study.root / name
-    if not path.resolve().is_relative_to(study.root.resolve()) or not path.is_file():
-        raise StudyError("E_NO_FILE", f"{name} is not a file of the repository {study.root}.")
-    return file_hash(path)

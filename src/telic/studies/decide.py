@@ -13,11 +13,11 @@ from telic.studies.errors import BrokenIntegrity, GateRefused, StudyError
 from telic.studies.evidence.audit import Audit
 from telic.studies.evidence.store import add_evidence
 from telic.studies.rules.results import judge_conditions, standing_exploit
-from telic.studies.state import Incumbent
+from telic.studies.state import CandidateState, Incumbent
 from telic.studies.study import Study
 
-NOBODY = "nobody"
-"""whom a study trusts after its only incumbent was reverted"""
+NO_INCUMBENT = "nobody"
+"""value of --to: the study has no incumbent after a revert, and measures a new baseline"""
 _TO: dict[Verdict, CandidateStatus] = {
     "accept": CandidateStatus.ACCEPTED,
     "reject": CandidateStatus.REJECTED,
@@ -25,10 +25,12 @@ _TO: dict[Verdict, CandidateStatus] = {
     "debug": CandidateStatus.DEBUG,
     "revert": CandidateStatus.REVERTED,
 }
+_CAUSES = ("guardrail_breach", "falsifier_met", "rollback", "exploit", "phase_rule")
+"""grounds to reject on without an audit"""
 
 
 class DecisionOutcome(DocumentPart):
-    """What became of a decision: recorded, or proposed to a person."""
+    """A decision: recorded, or proposed to a person."""
 
     candidate: str
     verdict: Verdict | Literal["withdraw", "more-seeds"]
@@ -36,7 +38,7 @@ class DecisionOutcome(DocumentPart):
     decision: str | None = None
     why: str = ""
     incumbent: str | None = None
-    """whom the study trusts now"""
+    """the incumbent after the decision"""
 
 
 def decide(
@@ -53,16 +55,27 @@ def decide(
 ) -> DecisionOutcome:
     """Record a decision, or a proposal where it is left to people.
 
-    People accept unless the contract says otherwise; only people keep an incumbent whose gain did
-    not show again. After a revert the incumbent before, or `to`, is trusted again; with `to` NOBODY
-    there is none, and a baseline has to be measured. Raises GateRefused E_TRANSITION when the
-    lifecycle does not allow it, BrokenIntegrity when cited evidence was altered.
+    People accept unless the contract says otherwise; only people keep an incumbent whose gain was
+    not confirmed. After a revert the previous incumbent, or `to`, is trusted again; with `to`
+    NO_INCUMBENT there is none, and a baseline has to be measured. Raises GateRefused E_TRANSITION
+    when the lifecycle or the cited evidence do not allow it, BrokenIntegrity when cited evidence
+    was altered.
     """
     if not why.strip():
         raise StudyError("E_REASON", "A decision needs a reason.", hint="Add --because TEXT.")
     study.ledger.require_intact()
+    # That an audit says invalid is a finding of the system, whoever enters it.
+    mover = SYSTEM if verdict == "debug" else actor
     with study.locked():
+        if verdict != "keep":
+            lifecycle.require_step(study, candidate, _TO[verdict], mover)
+        elif study.incumbent is None or study.incumbent.candidate != candidate:
+            raise GateRefused("E_NO_INCUMBENT", f"{candidate} is not the incumbent.")
         names, cited = _cite(study, candidate, evidence, audit)
+        if problem := _why_unfounded(study, candidate, verdict, actor, cited, cause):
+            raise lifecycle.refused(
+                candidate, study.candidate_state(candidate).status, _TO[verdict], problem
+            )
         facts: dict[str, Any] = {
             "evidence": names,
             "audit": cited and cited.id,
@@ -70,52 +83,74 @@ def decide(
             "cause": cause,
             "verdict": verdict,
         }
-        is_left_to_people = actor.kind != "human" and (
-            verdict == "keep" or (verdict == "accept" and study.state.automation.decide != "auto")
-        )
-        if verdict == "keep":
-            if study.incumbent is None or study.incumbent.candidate != candidate:
-                raise GateRefused("E_NO_INCUMBENT", f"{candidate} is not the incumbent.")
-        elif verdict == "revert":
+        if verdict == "revert":
             facts |= _successor(study, candidate, to)
-        else:
-            _require_sound(study, candidate, verdict, actor, cause)
-            facts |= _trusted(study, candidate, cited) if verdict == "accept" and cited else {}
-        if is_left_to_people:
+        elif verdict == "accept" and cited is not None:
+            facts |= _trusted(study, candidate, cited)
+        is_auto = verdict == "accept" and study.state.automation.decide == "auto"
+        if actor.kind != "human" and verdict in ("accept", "keep") and not is_auto:
             study.append("decision.proposed", candidate, {**facts, "reason": why}, actor)
             said = f"To {verdict} is left to people: a person runs the same command in a terminal."
             return DecisionOutcome(candidate=candidate, verdict=verdict, recorded=False, why=said)
-        return _record(study, candidate, verdict, actor, why, facts)
+        used = (str(entry.data.get("decision")) for entry in study.events)
+        decision = f"d-{next_number(used):04d}"
+        facts["decision"] = decision
+        if verdict == "keep":  # its status stays the same
+            study.append("decision.recorded", candidate, {**facts, "reason": why}, actor)
+        else:
+            lifecycle.transition(study, candidate, _TO[verdict], mover, why, facts)
+        trusted = study.incumbent.candidate if study.incumbent else None
+    return DecisionOutcome(
+        candidate=candidate, verdict=verdict, recorded=True, decision=decision, incumbent=trusted
+    )
 
 
-def _record(
+def _why_unfounded(
     study: Study,
     candidate: str,
     verdict: Verdict,
     actor: StudyActor,
-    why: str,
-    facts: dict[str, Any],
-) -> DecisionOutcome:
-    used = (str(entry.data.get("decision")) for entry in study.events)
-    decision = f"d-{next_number(used):04d}"
-    before = after = study.incumbent.candidate if study.incumbent else None
-    if verdict == "keep":  # its status stays what it is
-        kept = {**facts, "decision": decision, "reason": why}
-        study.append("decision.recorded", candidate, kept, actor)
-    else:
-        # whoever notices it: that an audit says invalid is the system's finding
-        mover, entered = SYSTEM if verdict == "debug" else actor, {**facts, "decision": decision}
-        lifecycle.transition(study, candidate, _TO[verdict], mover, why, entered)
-        trusted: dict[str, Any] = facts.get("incumbent") or {}
-        after = trusted.get("candidate", before)
-        if facts.get("trusts_nobody") and before == candidate:
-            after = None
-        if after != before:
-            moved = {**trusted, "from": before, "to": after}
-            study.append("incumbent.changed", after, moved, actor)
-    return DecisionOutcome(
-        candidate=candidate, verdict=verdict, recorded=True, decision=decision, incumbent=after
-    )
+    audit: Audit | None,
+    cause: str | None,
+) -> str | None:
+    """Return why nothing justifies a verdict; None when something does."""
+    held, said = study.candidate_state(candidate), audit.verdict if audit else None
+    match verdict:
+        case "accept":
+            exploit = standing_exploit(study, candidate)
+            if exploit is not None and actor.kind != "human":
+                raise GateRefused("E_EXPLOIT", f"{candidate} is not accepted: {exploit}.")
+            return _why_unproven(held, said)
+        case "reject":
+            named = [each for each in judge_conditions(study, candidate) if each.cause == cause]
+            if any(not each.is_met for each in named):
+                raise GateRefused("E_CAUSE", f"{candidate} is not rejected: {named[0].why}.")
+            most = study.state.automation.max_debug_attempts
+            if cause in _CAUSES or said == "no_improvement":
+                return None
+            if held.status == CandidateStatus.COMPLETED:
+                return f"neither an audit nor a cause ({', '.join(_CAUSES)}) speaks against it"
+            if actor.kind != "human" and held.debug_attempts < most:
+                return f"only {held.debug_attempts} of {most} attempts to repair it were made"
+            return None
+        case "debug" if said != "invalid":
+            return "only an audit that says invalid sends a completed candidate back"
+        case _:
+            return None
+
+
+def _why_unproven(held: CandidateState, audit_verdict: str | None) -> str | None:
+    """Return why an audit does not suffice to accept a candidate."""
+    # A baseline that is measured against an incumbent has to beat it, too.
+    enough = ["valid_improvement"]
+    enough += ["baseline_established"] if held.kind == "baseline" else []
+    if audit_verdict is None:
+        return "no audit is cited"
+    if audit_verdict not in enough:
+        return f"the audit says {audit_verdict}, not {enough[-1]}"
+    if held.phase not in ("promotion", "incumbent_validation"):
+        return f"phase {held.phase} does not prove a gain"
+    return None
 
 
 def standing_audits(study: Study, candidate: str) -> list[str]:
@@ -137,14 +172,10 @@ def _cite(
     if audit is not None:
         audits = [name for name in audits if study.sheet(name).payload.get("id") == audit]
         if not audits:
-            raise StudyError(
-                "E_NO_AUDIT", f"There is no audit {audit} of {candidate} as it stands now."
-            )
+            raise StudyError("E_NO_AUDIT", f"Unknown audit {audit} of {candidate} as it is now.")
     own = [name for name, each in study.state.evidence.items() if each.candidate == candidate]
     names = list(dict.fromkeys([*evidence, *audits[-1:]])) or own[-1:]
-    names = names or list(study.candidate(candidate).evidence_refs)
-    if not names:
-        names = [_ending(study, candidate)]
+    names = names or list(study.candidate(candidate).evidence_refs) or [_ending(study, candidate)]
     if wrong := study.altered(names):
         raise BrokenIntegrity(
             "E_EVIDENCE", f"{', '.join(wrong)} is missing or is not what was recorded."
@@ -154,7 +185,7 @@ def _cite(
 
 
 def _ending(study: Study, candidate: str) -> str:
-    """Enter how a candidate ended of which nothing was measured; returns the evidence."""
+    """Enter how a candidate ended that has no measurement; returns the evidence."""
     held, runs = study.candidate_state(candidate), study.state.runs_of(candidate)
     if any(run.status == RunStatus.FINISHED for run in runs.values()):
         raise GateRefused(
@@ -168,16 +199,9 @@ def _ending(study: Study, candidate: str) -> str:
         "revision": held.revision,
         "runs": {name: {"status": run.status, "why": run.why} for name, run in runs.items()},
     }
+    about: dict[str, Any] = {"candidate": candidate, "producer": "telic.decide"}
     summary = held.reason or str(held.status)
-    return add_evidence(
-        study,
-        "ending",
-        facts,
-        SYSTEM,
-        candidate=candidate,
-        producer="telic.decide",
-        summary=summary,
-    ).id
+    return add_evidence(study, "ending", facts, SYSTEM, **about, summary=summary).id
 
 
 def _trusted(study: Study, candidate: str, audit: Audit) -> dict[str, Any]:
@@ -191,32 +215,25 @@ def _trusted(study: Study, candidate: str, audit: Audit) -> dict[str, Any]:
         candidate=candidate, protocol_hash=audit.protocol_hash, iqm=arm.iqm, ci=arm.ci, n=arm.n
     )
     is_baseline = audit.verdict == "baseline_established"
-    noise = audit.stats.sigma_0 if is_baseline else None
-    return {"incumbent": incumbent.as_data(), "noise_floor": noise}
+    return {
+        "incumbent": incumbent.as_data(),
+        "noise_floor": audit.stats.sigma_0 if is_baseline else None,
+    }
 
 
 def _successor(study: Study, candidate: str, to: str | None) -> dict[str, Any]:
-    """Return whom the study trusts after a revert."""
+    """Return the incumbent after a revert."""
     facts: dict[str, Any] = {"phase": study.candidate_state(candidate).phase}
-    if to == NOBODY:
+    if to == NO_INCUMBENT:
         return {**facts, "trusts_nobody": True}
     follower = study.incumbent
     if follower is None or follower.candidate == candidate:
         follower = study.state.previous_incumbent(candidate, to)
-        if to is not None and follower is None:
+        if follower is None and to is not None:
             raise StudyError(
-                "E_NO_INCUMBENT", f"{to} was never trusted under this protocol, or is not now."
+                "E_NO_INCUMBENT", f"{to} is not an earlier incumbent under this protocol."
             )
-    return {**facts, "incumbent": follower.as_data()} if follower else facts
-
-
-def _require_sound(
-    study: Study, candidate: str, verdict: Verdict, actor: StudyActor, cause: str | None
-) -> None:
-    """Refuse to accept an exploit without a person, and to cite a condition that is not met."""
-    exploit = standing_exploit(study, candidate) if verdict == "accept" else None
-    if exploit is not None and actor.kind != "human":
-        raise GateRefused("E_EXPLOIT", f"{candidate} is not accepted: {exploit}.")
-    said = [each for each in judge_conditions(study, candidate) if each.cause == cause]
-    if verdict == "reject" and any(not each.is_met for each in said):
-        raise GateRefused("E_CAUSE", f"{candidate} is not rejected for that: {said[0].why}.")
+    if follower is None:
+        why = "the incumbent that takes over is not named"
+        raise lifecycle.refused(candidate, "accepted", CandidateStatus.REVERTED, why)
+    return {**facts, "incumbent": follower.as_data()}

@@ -16,9 +16,8 @@ from telic.studies.evidence.reflection import reflect_run
 from telic.studies.launch.attempt import LaunchRequest
 from telic.studies.launch.launch import launch
 from telic.studies.launch.recovery import reconcile, stop_run
-from telic.studies.next import note_next
+from telic.studies.next import NextAction, note_next
 from telic.studies.queue import TOKEN, more_seeds, plan_incumbent_check
-from telic.studies.rules.actions import NextAction
 from telic.studies.rules.checks import validate_candidate
 from telic.studies.rules.results import advance
 from telic.studies.rules.stops import ingest

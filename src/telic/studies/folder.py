@@ -1,8 +1,7 @@
-"""Where everything of a study lies: the index of studies, and every path inside .telic/."""
+"""Paths of a study: the index of studies of a repository, and every file inside .telic/."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
@@ -23,29 +22,24 @@ StudyStatus = Literal["open", "paused", "closed"]
 StudyKind = Literal["external", "reward_loop", "policy_search", "tracking", "generic"]
 
 
-class Active(DocumentPart):
-    """The pair that every command uses unless it names another."""
+class _Active(DocumentPart):
+    """The study that every command uses unless it names another."""
 
     task_id: str = Field(pattern=SLUG)
     study_id: str = Field(pattern=SLUG)
 
 
 class Registry(DocumentPart):
-    """Tasks and studies of a repository: the folders, and the active pair of registry.yaml."""
+    """The studies of a repository, and the active one."""
 
-    active: Active
+    active: _Active
     tasks: dict[str, tuple[str, ...]]
     """names of the studies by task"""
 
 
-def registry_file(root: Path) -> Path:
-    """Return where a repository names its active study."""
-    return root.absolute() / STATE_FOLDER / "registry.yaml"
-
-
 def read_registry(root: Path) -> Registry:
     """Return the studies of a repository; raises StudyError E_NO_STUDY when there is none."""
-    path = registry_file(root)
+    path = root.absolute() / STATE_FOLDER / "registry.yaml"
     if not path.is_file():
         raise StudyError(
             "E_NO_STUDY",
@@ -57,32 +51,43 @@ def read_registry(root: Path) -> Registry:
         task, study = ledger.parts[-4], ledger.parts[-2]
         tasks[task] = (*tasks.get(task, ()), study)
     data = read_yaml(path)
-    active = as_record(data.get("active") if is_dict(data) else None, Active, str(path))
+    active = as_record(data.get("active") if is_dict(data) else None, _Active, str(path))
     return Registry(active=active, tasks=tasks)
 
 
-# ---------------------------------------------------------------------------- the paths
+def activate(folder: StudyFolder) -> None:
+    """Make a study the active one of its repository."""
+    active = {"task_id": folder.task_id, "study_id": folder.study_id}
+    write_yaml(folder.registry, {"schema": "telic.registry/1", "active": active})
 
 
-class _Inside:
-    """A place in one of a study's folders."""
-
-    def __init__(self, folder: str, name: str) -> None:
-        self._folder, self._name = folder, name
-
-    def __get__(self, held: StudyFolder, kind: type[StudyFolder]) -> Path:
-        folder: Path = getattr(held, self._folder)
-        return folder / self._name
-
-
-@dataclass(frozen=True)
 class StudyFolder:
-    """The files of one study of one task in a repository; nothing is read until asked for."""
+    """The paths of one study of one task in a repository; nothing is read."""
 
-    root: Path
-    """the repository"""
-    task_id: str
-    study_id: str
+    def __init__(self, root: Path, task_id: str, study_id: str) -> None:
+        self.root, self.task_id, self.study_id = root, task_id, study_id
+        self.name = f"{task_id}/{study_id}"
+        """its name in the ledger"""
+        self.state_root = root / STATE_FOLDER
+        self.registry = self.state_root / "registry.yaml"
+        self.locks = self.state_root / "locks"
+        self.task = self.state_root / "tasks" / task_id
+        self.task_card = self.task / "task_card.md"
+        self.adapter = self.task / "adapter.yaml"
+        self.path = self.task / "studies" / study_id
+        self.contract = self.path / "contract.yaml"
+        self.metric_spec = self.path / "metric_spec.yaml"
+        self.protocol = self.path / "eval_protocol.yaml"
+        self.ledger = self.path / "ledger.jsonl"
+        self.state = self.path / "state.json"
+        """a summary of the ledger"""
+        self.report = self.path / "report.md"
+        self.report_page = self.path / "report.html"
+        self.stop_file = self.path / "STOP"
+        """a file of this name pauses the study"""
+        self.candidates = self.path / "candidates"
+        self.runs = self.path / "runs"
+        self.evidence = self.path / "evidence"
 
     @classmethod
     def find(cls, root: Path, task: str | None = None, study: str | None = None) -> StudyFolder:
@@ -104,56 +109,12 @@ class StudyFolder:
             raise UnknownName("study", study, list(studies))
         return cls(root.absolute(), task_id, study)
 
-    @property
-    def name(self) -> str:
-        """What the ledger calls it: task/study."""
-        return f"{self.task_id}/{self.study_id}"
-
-    # ------------------------------------------------------------------ the repository
-
-    state_root = _Inside("root", STATE_FOLDER)
-    """the folder of all studies"""
-    registry = _Inside("state_root", "registry.yaml")
-    locks = _Inside("state_root", "locks")
-
-    # ------------------------------------------------------------------ the task
-
-    @property
-    def task(self) -> Path:
-        """Folder of the task."""
-        return self.state_root / "tasks" / self.task_id
-
-    task_card = _Inside("task", "task_card.md")
-    adapter = _Inside("task", "adapter.yaml")
-
-    # ------------------------------------------------------------------ the study
-
-    @property
-    def path(self) -> Path:
-        """Folder of the study."""
-        return self.task / "studies" / self.study_id
-
-    contract = _Inside("path", "contract.yaml")
-    metric_spec = _Inside("path", "metric_spec.yaml")
-    protocol = _Inside("path", "eval_protocol.yaml")
-    ledger = _Inside("path", "ledger.jsonl")
-    """the truth"""
-    state = _Inside("path", "state.json")
-    """a summary of the ledger"""
-    report = _Inside("path", "report.md")
-    report_page = _Inside("path", "report.html")
-    stop_file = _Inside("path", "STOP")
-    """a file of this name pauses the study"""
-    candidates = _Inside("path", "candidates")
-    runs = _Inside("path", "runs")
-    evidence = _Inside("path", "evidence")
-
     def contract_version(self, version: int) -> Path:
-        """Return where an agreed version of the contract is kept."""
+        """Return the file of an agreed version of the contract."""
         return self.path / "contract.history" / f"{version}.yaml"
 
     def candidate_file(self, candidate_id: str, revision: int = 1) -> Path:
-        """Return the candidate.json of a revision; attached files lie beside it."""
+        """Return the candidate.json of a revision; attached files are in the same folder."""
         return self.candidates / candidate_id / "revisions" / str(revision) / "candidate.json"
 
     def run(self, run_id: str) -> Path:
@@ -161,10 +122,8 @@ class StudyFolder:
         return self.runs / run_id
 
     def evidence_file(self, evidence_id: str) -> Path:
-        """Return the file of a piece of evidence."""
+        """Return the file of an evidence record."""
         return self.evidence / f"{evidence_id}.json"
-
-    # ------------------------------------------------------------------ what the files hold
 
     def read_contract(self) -> Contract:
         """Return the contract as it is on disk."""
@@ -175,15 +134,9 @@ class StudyFolder:
         return read_document(self.adapter, Adapter)
 
     def read_metric_spec(self) -> MetricSpec:
-        """Return what is measured."""
+        """Return the metric specification."""
         return read_document(self.metric_spec, MetricSpec)
 
     def read_protocol(self) -> Protocol:
-        """Return how results are measured."""
+        """Return the evaluation protocol."""
         return read_document(self.protocol, Protocol)
-
-
-def activate(folder: StudyFolder) -> None:
-    """Make a study the active one of its repository."""
-    active = {"task_id": folder.task_id, "study_id": folder.study_id}
-    write_yaml(folder.registry, {"schema": "telic.registry/1", "active": active})

@@ -6,9 +6,8 @@ that is killed before the append changed nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 
 from telic.storage.files import write_json
@@ -24,20 +23,9 @@ from telic.studies.canonical import existing_key, signing_key
 from telic.studies.documents.base import StudyActor
 from telic.studies.errors import BrokenIntegrity, LockTimeout, StudyError
 from telic.studies.folder import StudyFolder
-from telic.studies.state import ENTRY_KINDS, LedgerReplay, StudyState
+from telic.studies.state import StudyState, apply
 
-_RETRIES = 5
 _EARLIER_FORMAT = b'{"actor":'
-
-
-@dataclass(frozen=True)
-class NewEntry:
-    """An entry that is not in the ledger yet."""
-
-    kind: str
-    subject: str | None
-    data: dict[str, Any]
-    actor: StudyActor
 
 
 class Ledger:
@@ -49,8 +37,8 @@ class Ledger:
         """entries that were committed through this object"""
         self._has_key = False
         self._journal = Journal(self.path, folder.name, is_guarded=True)
-        self._replay = LedgerReplay(folder.name, self._journal.start)
-        self._replayed = 0
+        self._state = StudyState(folder.name, self._journal.start)
+        self._snapshot = self._state.snapshot()
 
     # ------------------------------------------------------------------ reading
 
@@ -65,16 +53,16 @@ class Ledger:
         return self.state().ledger_head
 
     def state(self) -> StudyState:
-        """Return what the ledger comes to; raises as `entries` does."""
-        entries = self.entries()
-        seen = entries[self._replayed - 1].head if 0 < self._replayed <= len(entries) else None
-        if self._replayed and seen != self._replay.head:  # the file was replaced
-            self._replay = LedgerReplay(self.folder.name, self._journal.start)
-            self._replayed = 0
-        for entry in entries[self._replayed :]:
-            self._replay.apply(entry)
-        self._replayed = len(entries)
-        return self._replay.state()
+        """Return the state that all entries lead to; raises as `entries` does."""
+        entries, seq = self.entries(), self._state.ledger_head.seq
+        if seq and (seq > len(entries) or entries[seq - 1].head != self._state.ledger_head):
+            seq = 0  # the file was replaced
+            self._state = StudyState(self.folder.name, self._journal.start)
+        for entry in entries[seq:]:
+            apply(self._state, entry)
+        if self._snapshot.ledger_head != self._state.ledger_head:
+            self._snapshot = self._state.snapshot()
+        return self._snapshot
 
     def verify(self) -> JournalCheck:
         """Check every byte: chain, signatures, and the last line noted outside the repository."""
@@ -98,45 +86,19 @@ class Ledger:
             yield
 
     def append(
-        self,
-        kind: str,
-        subject: str | None,
-        data: dict[str, Any],
-        actor: StudyActor,
-        *,
-        expected: JournalHead | None = None,
+        self, kind: str, subject: str | None, data: dict[str, Any], actor: StudyActor
     ) -> JournalEntry:
         """Commit one entry and write state.json.
 
-        Raises StudyError E_EVENT for an unknown kind, LockTimeout when the head is no longer
-        `expected`, BrokenIntegrity when the ledger is damaged or was not written here.
+        Raises LockTimeout, or BrokenIntegrity when the ledger is damaged or was written elsewhere.
         """
-        if kind not in ENTRY_KINDS:
-            raise StudyError("E_EVENT", f'There is no entry of kind "{kind}".')
         with self.locked(), self._translated():
             signing_key(self.folder.root)
             by = actor.model_dump(mode="json", exclude_none=True)
-            entry = self._signed().append(kind, data, subject=subject, actor=by, expected=expected)
+            entry = self._signed().append(kind, data, subject=subject, actor=by)
             self.written += 1
             self.save_state()
         return entry
-
-    def append_from(self, make: Callable[[StudyState], NewEntry]) -> JournalEntry:
-        """Commit what `make` returns for the present state, without holding the lock meanwhile.
-
-        When others wrote meanwhile it is called again, five times; then LockTimeout.
-        """
-        for attempt in range(_RETRIES + 1):
-            state = self.state()
-            new = make(state)
-            try:
-                return self.append(
-                    new.kind, new.subject, new.data, new.actor, expected=state.ledger_head
-                )
-            except LockTimeout:
-                if attempt == _RETRIES:
-                    raise
-        raise AssertionError("unreachable")
 
     def adopt(self) -> None:
         """Accept a ledger that was continued elsewhere, from its present end on."""
@@ -147,10 +109,12 @@ class Ledger:
             self._signed().adopt()
 
     def save_state(self, next_action: dict[str, Any] | None = None) -> None:
-        """Write state.json, a summary for agents and people; nothing in telic rests on it."""
-        write_json(self.folder.state, {**self.state().summary(), "next_action": next_action})
+        """Write state.json, a summary for agents and people; telic never reads it."""
+        data = self.state().as_data()
+        del data["runs"], data["evidence"]
+        write_json(self.folder.state, {**data, "next_action": next_action})
 
-    # ------------------------------------------------------------------ inside
+    # ------------------------------------------------------------------ internal
 
     def _signed(self) -> Journal:
         """Return the journal, opened with the user's key as soon as there is one."""
@@ -179,7 +143,7 @@ class Ledger:
             "E_EARLIER_VERSION",
             f"{self.folder.name} was written by an earlier version of telic and can only be "
             "continued with that version.",
-            hint=f"Its last report is {self.folder.report}. Start a new study to go on.",
+            hint=f"Its last report is {self.folder.report}. Start a new study to continue.",
         )
 
 

@@ -1,38 +1,33 @@
 """The next safe action of a study: the first that applies, in a fixed order.
 
-Nothing is changed or started here: the action holds the exact command and the reason.
+Nothing is changed or started here: the action holds the exact command and the reason. A launch that
+would be refused is never suggested: the next action is then the one that opens its gate.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any
+import secrets
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Literal
+
+from pydantic import Field
 
 from telic.errors import TelicError
-from telic.studies.canonical import moment, utc_now
+from telic.studies.canonical import moment, run_id, utc_now
 from telic.studies.contract import check_contract
-from telic.studies.decide import standing_audits
+from telic.studies.decide import NO_INCUMBENT, standing_audits
+from telic.studies.documents.base import DocumentPart
 from telic.studies.documents.candidate import CandidateStatus, RunStatus
 from telic.studies.errors import StudyError
 from telic.studies.evidence.integrity import altered_artefacts
 from telic.studies.evidence.monitor import WATCH_EVERY, fatal_alerts
-from telic.studies.evidence.review import REVIEW, ask_for_review, is_unreviewed
+from telic.studies.evidence.review import REVIEW, ask_for_review, is_unreviewed, own_praise_counts
+from telic.studies.launch.attempt import LaunchAttempt, LaunchRequest
 from telic.studies.launch.process import RunProcess
 from telic.studies.launch.recovery import due_move, is_over
-from telic.studies.queue import JOB_OVER, TOKEN, Job, seeds_fit
-from telic.studies.rules.actions import (
-    AMEND,
-    APPROVE_CANDIDATE,
-    EVALUATOR_CHANGED,
-    REVISE,
-    WITHDRAW,
-    ActionCode,
-    NextAction,
-    remedy_for,
-    take_back,
-)
-from telic.studies.rules.change import changed_evaluators
-from telic.studies.rules.checks import changed_since, check_candidate
+from telic.studies.queue import JOB_OVER, TOKEN, Job, checked_arms, seeds_fit
+from telic.studies.rules.checks import changed_evaluators, changed_since, check_candidate
+from telic.studies.rules.gates import EVALUATOR_CHANGED, GATES, evaluate, shut
 from telic.studies.rules.results import (
     PhaseStep,
     check_incumbent,
@@ -45,18 +40,17 @@ from telic.studies.rules.results import (
     standing_exploit,
 )
 from telic.studies.rules.stops import (
-    Stop,
     agreement_problems,
     ledger_problems,
     record_findings,
     standing_stops,
 )
+from telic.studies.rules.table import RuleResult
 from telic.studies.study import Study
 
 S = CandidateStatus
 _LAST_PHASES = ("promotion", "incumbent_validation")
 _OVER = (S.ACCEPTED, S.REJECTED, S.REVERTED, S.INCONCLUSIVE)
-_REWARD_WORK = ("reward_tuning", "reward_engineering")
 _VERDICTS = {
     "valid_improvement": "accept",
     "baseline_established": "accept",
@@ -66,6 +60,52 @@ _VERDICTS = {
     "invalid": "debug",
 }
 _RUN = "telic study run"
+_AUDIT = "telic study audit {}"
+_AMEND = "telic study contract --amend TEXT"
+_APPROVE = "telic study approve experiment --candidate {}"
+_WITHDRAW = "telic study decide {} withdraw --because TEXT"
+_REVISE = "telic study propose FILE --revise {}"
+_LOOKED_AT = tuple(code for code in GATES if code not in ("G01", "G03"))
+"""gates of a launch that is not confirmed yet, in a study whose ledger is verified"""
+_ActionCode = Literal[
+    "repair",
+    "stop",
+    "agree",
+    "reconcile",
+    "ingest",
+    "monitor",
+    "review",
+    "audit",
+    "decide",
+    "advance",
+    "reflect",
+    "plan",
+    "launch",
+    "validate",
+    "mend",
+    "abandon",
+    "propose",
+    "wait",
+    "ask",
+]
+
+
+class NextAction(DocumentPart):
+    """The next action, its arguments, its command and the reason."""
+
+    action: _ActionCode
+    args: dict[str, Any] = Field(default={})
+    why: str
+    blocking: tuple[str, ...] = ()
+    """what a person has to settle before it can be done"""
+    command: str | None = None
+    """what to type"""
+
+
+def _do(
+    action: _ActionCode, why: str, command: str | None = None, *blocking: str, **args: Any
+) -> NextAction:
+    return NextAction(action=action, args=args, why=why, blocking=blocking, command=command)
 
 
 def next_step(study: Study) -> NextAction:
@@ -78,7 +118,7 @@ def next_step(study: Study) -> NextAction:
     except TelicError as error:
         ask = error.hint or "Restore the file from version control, or correct it."
         code = error.code if isinstance(error, StudyError) else None
-        return NextAction(action="repair", why=error.message, blocking=(ask,), args={"code": code})
+        return _do("repair", error.message, None, ask, code=code)
 
 
 def note_next(study: Study) -> NextAction:
@@ -108,23 +148,22 @@ def _due(study: Study) -> Iterator[NextAction]:
 
 
 def _first(
-    names: Sequence[str], action: ActionCode, what: str, why: str, command: str, *blocking: str
+    names: Iterable[str], action: _ActionCode, what: str, why: str, command: str, *blocking: str
 ) -> Iterator[NextAction]:
     """Act on the first of some names."""
-    if names:
-        name = names[0]
-        yield NextAction(
-            action=action,
-            args={what: name, "others": list(names[1:])},
-            why=f"{name}: {why}",
-            blocking=tuple(text.format(name) for text in blocking),
-            command=command.format(name),
-        )
+    for name, *others in [[*names]] if names else ():
+        asks = [text.format(name) for text in blocking]
+        args = {what: name, "others": others}
+        yield _do(action, f"{name}: {why}", command.format(name), *asks, **args)
 
 
 def _with_status(study: Study, *statuses: CandidateStatus) -> list[str]:
-    candidates = study.state.candidates.items()
-    return [name for name, held in candidates if held.status in statuses]
+    return [name for name, held in study.state.candidates.items() if held.status in statuses]
+
+
+def _waiting(study: Study) -> Iterator[NextAction]:
+    if live := study.state.active_runs:
+        yield _do("wait", "runs are under way", runs=list(live))
 
 
 # ---------------------------------------------------------------------------- obstacles
@@ -134,45 +173,37 @@ def _obstacles(study: Study) -> Iterator[NextAction]:
     """Yield what keeps the study from continuing at all."""
     state, folder = study.state, study.folder
     if broken := ledger_problems(study):
-        verify = "telic study verify"
-        yield NextAction(action="repair", why=broken[0], blocking=broken, command=verify)
+        yield _do("repair", broken[0], "telic study verify", *broken)
     if state.study_status == "closed":
-        why = "the study is closed; nothing more is launched"
-        yield NextAction(action="stop", args={"rule": "closed"}, why=why)
+        yield _do("stop", "the study is closed; nothing more is launched", rule="closed")
     crashed = [run for run in state.active_runs if is_over(study, run)]
-    why, command = "it ended or vanished and is not settled", _RUN
-    yield from _first(crashed, "reconcile", "run", why, command)
+    yield from _first(crashed, "reconcile", "run", "it ended or vanished and is not settled", _RUN)
     unmoved = [name for name in _with_status(study, S.LAUNCHED) if due_move(study, name)]
     why = "runs finished, status not updated"
-    yield from _first(unmoved, "reconcile", "candidate", why, command)
-    needed = (folder.adapter, folder.metric_spec, folder.protocol)
-    unwritten = next((path.name for path in needed if not path.is_file()), None)
-    is_agreed = state.contract_version is not None
-    if is_agreed and unwritten is None:
-        yield from _stopped(study, ("pause", "close"))
-    if is_agreed and unwritten is not None:
-        is_adapter = unwritten == "adapter.yaml"
-        command = "telic study adapter --draft" if is_adapter else "telic study contract"
-        ask = f"what belongs into {unwritten}?"
-        why = f"{unwritten} is not written"
-        yield NextAction(action="agree", why=why, blocking=(ask,), command=command)
-    if not is_agreed:
+    yield from _first(unmoved, "reconcile", "candidate", why, _RUN)
+    if state.contract_version is None:
         found = check_contract(study)
         problems = [each for each in found.problems if "contract amend" not in each]
         ask = "is contract.yaml what may be tried? (telic study contract)"
         asks = (*found.questions, *problems) or (ask,)
-        why = "no contract has been agreed on"
-        yield NextAction(action="agree", why=why, blocking=asks, command=AMEND)
+        yield _do("agree", "no contract has been agreed on", _AMEND, *asks)
+    needed = (folder.adapter, folder.metric_spec, folder.protocol)
+    missing = [path.name for path in needed if not path.is_file()]
+    if not missing:
+        yield from _stopped(study, ("pause", "close"))
+    for name in missing:
+        command = "adapter --draft" if name == "adapter.yaml" else "contract"
+        ask = f"what belongs into {name}?"
+        yield _do("agree", f"{name} is not written", f"telic study {command}", ask)
     if problems := agreement_problems(study):
-        is_amended = all("void" in each for each in problems)
-        command = "telic study approve" if is_amended else AMEND
+        is_approved_only = all("void" in each for each in problems)
+        command = "telic study approve" if is_approved_only else _AMEND
         ask = "a person agrees to it as it is now; or undo what was changed"
-        blocking = (ask, *problems)
-        yield NextAction(action="agree", why=problems[0], blocking=blocking, command=command)
+        yield _do("agree", problems[0], command, ask, *problems)
 
 
 def _unasked(study: Study) -> list[str]:
-    """Return the live runs that nobody asked to stop yet."""
+    """Return the live runs that were not asked to stop yet."""
     live = study.state.active_runs
     return [run for run in live if RunProcess(study.folder.run(run)).stop_request is None]
 
@@ -182,32 +213,21 @@ def _stopped(study: Study, effects: tuple[str, ...]) -> Iterator[NextAction]:
     stops = [each for each in standing_stops(study) if each.effect in effects]
     if not stops:
         return
-    stop, others = stops[0], tuple(f"{each.rule}: {each.why}" for each in stops)
-    args: dict[str, Any] = {
-        "rule": stop.rule,
-        "effect": stop.effect,
-        "kill_running": stop.kill_running,
-    }
-    kills = any(each.kill_running for each in stops)
+    stop, asks = stops[0], [f"{each.rule}: {each.why}" for each in stops]
+    args = stop.model_dump(include={"rule", "effect", "kill_running"})
+    kills, pauses = any(each.kill_running for each in stops), stop.effect in ("pause", "ask")
     if kills and (runs := _unasked(study)):
-        end = f"telic study run --stop {runs[0]}"
-        args["run"] = runs[0]
-        yield NextAction(action="stop", args=args, why=stop.why, blocking=others, command=end)
+        yield _do("stop", stop.why, f"{_RUN} --stop {runs[0]}", *asks, **args, run=runs[0])
     if kills or stop.effect != "pause":
         yield from _waiting(study)
-    if stop.effect not in ("pause", "ask"):
-        more = "telic study contract --set PLACE=VALUE, then: telic study contract --amend TEXT"
-        others = (*others, f"or a person allows more: {more}")
-    command = _way_out(study, stop)
-    yield NextAction(action="stop", args=args, why=stop.why, blocking=others, command=command)
-
-
-def _way_out(study: Study, stop: Stop) -> str:
-    """Return what continues a study after a stop, or ends it."""
+    if not pauses:
+        more = f"telic study contract --set PLACE=VALUE, then: {_AMEND}"
+        asks.append(f"or a person allows more: {more}")
+    command = f"{_RUN} --resume" if pauses else "telic study report --close"
+    command = f"{command} --because TEXT"
     if stop.rule == "hacking_high" and (names := _unreviewed(study)):
-        return REVIEW.format(names[0])
-    words = "run --resume" if stop.effect in ("pause", "ask") else "report --close"
-    return f"telic study {words} --because TEXT"
+        command = REVIEW.format(names[0])
+    yield _do("stop", stop.why, command, *asks, **args)
 
 
 # ---------------------------------------------------------------------------- results
@@ -220,37 +240,26 @@ def _results(study: Study) -> Iterator[NextAction]:
     unmeasured = _without(study, "metrics", finished)
     for run in unmeasured:
         if why := altered_artefacts(study, run):
-            yield NextAction(
-                action="repair",
-                args={"run": run},
-                why=f"{run}: {why[0]}",
-                blocking=("restore the file; if it is lost, the run is entered as unusable",),
-                command=f"telic study audit {run} --unusable",
-            )
-    if state.automation.kill_fatal and state.active_runs:
-        alerts = study.events_of("monitor.alert", about=state.active_runs)
-        for run in _unasked(study):
-            if signs := fatal_alerts(alerts, [run]):
-                yield NextAction(
-                    action="stop",
-                    args={"run": run, "by": "monitor", "rule": "kill_fatal"},
-                    why=f"{run}: {signs[0]}, and the contract ends such runs "
-                    "(automation.kill_fatal)",
-                    command=f"telic study run --stop {run}",
-                )
-    why = "it finished and was not measured"
-    yield from _first(unmeasured, "ingest", "run", why, "telic study audit {}")
+            ask = "restore the file; if it is lost, the run is entered as unusable"
+            command = f"{_AUDIT.format(run)} --unusable"
+            yield _do("repair", f"{run}: {why[0]}", command, ask, run=run)
+    alerts = study.events_of("monitor.alert", about=state.active_runs)
+    for run in _unasked(study) if state.automation.kill_fatal else ():
+        if signs := fatal_alerts(alerts, [run]):
+            why = f"{run}: {signs[0]}, and the contract ends such runs (automation.kill_fatal)"
+            args = {"run": run, "by": "monitor", "rule": "kill_fatal"}
+            yield _do("stop", why, f"{_RUN} --stop {run}", **args)
+    yield from _first(unmeasured, "ingest", "run", "it finished and was not measured", _AUDIT)
     last = {run: state.runs[run].intent_at for run in state.active_runs}
-    for event in study.events_of("monitor.alert", about=state.active_runs):
-        last[str(event.subject)] = event.at
+    last |= {str(alert.subject): alert.at for alert in alerts}
     now = moment(utc_now())
     unwatched = [run for run, at in last.items() if now - moment(at) > WATCH_EVERY]
     why = "it runs, and was not monitored for a while"
-    yield from _first(unwatched, "monitor", "run", why, "telic study audit {}")
+    yield from _first(unwatched, "monitor", "run", why, _AUDIT)
     why = "its reward may be gamed; is it?"
     yield from _first(_unreviewed(study), "review", "candidate", why, REVIEW, *ask_for_review("{}"))
     why = "its runs are measured, its claim is not audited"
-    yield from _first(_unaudited(study), "audit", "candidate", why, "telic study audit {}")
+    yield from _first(_unaudited(study), "audit", "candidate", why, _AUDIT)
 
 
 def _without(study: Study, kind: str, runs: Sequence[str]) -> list[str]:
@@ -260,7 +269,7 @@ def _without(study: Study, kind: str, runs: Sequence[str]) -> list[str]:
 
 
 def _unreviewed(study: Study) -> list[str]:
-    """Return open candidates, as recorded, whose reward may be gamed and that nobody reviewed."""
+    """Return open candidates, as recorded, whose reward may be gamed and that have no review."""
     return [
         name
         for name, held in study.state.candidates.items()
@@ -279,35 +288,35 @@ def _steps(study: Study, *verdicts: str) -> list[PhaseStep]:
     return [each for each in steps if each.verdict in verdicts]
 
 
-def _claims(study: Study) -> list[str]:
-    """Return completed candidates without a later phase: an audit decides about them."""
-    return [each.candidate for each in _steps(study, "wait") if each.phase in _LAST_PHASES]
+def _claims(study: Study, *, audited: bool) -> list[str]:
+    """Return completed candidates without a later phase, with or without a valid audit."""
+    found: list[str] = []
+    for step in _steps(study, "wait"):
+        name = step.candidate
+        has_audit = bool(standing_audits(study, name)) and (
+            study.audits(name)[-1].protocol_hash == (study.state.protocol_hash or "")
+        )
+        if step.phase in _LAST_PHASES and has_audit == audited:
+            found.append(name)
+    return found
 
 
 def _has_no_rival(study: Study, name: str) -> bool:
     return study.candidate_state(name).kind != "baseline" and study.incumbent is None
 
 
-def _has_audit(study: Study, name: str) -> bool:
-    """Return whether it was audited since it was completed, under the present protocol."""
-    if not standing_audits(study, name):
-        return False
-    return study.audits(name)[-1].protocol_hash == (study.state.protocol_hash or "")
-
-
 def _unaudited(study: Study) -> list[str]:
     """Return claims without audit whose control arm, where one is queued, has ended."""
-    trusted = study.incumbent
+    trusted = study.incumbent.candidate if study.incumbent else None
     open_arms = {
         job.seed
         for job in _open_jobs(study)
-        if trusted is not None and (job.candidate, job.phase) == (trusted.candidate, "promotion")
+        if (job.candidate, job.phase) == (trusted, "promotion")
     }
     return [
         name
-        for name in _claims(study)
-        if not _has_audit(study, name)
-        and not _has_no_rival(study, name)
+        for name in _claims(study, audited=False)
+        if not _has_no_rival(study, name)
         and not open_arms & {x.seed for x in study.state.runs_of(name, "promotion").values()}
     ]
 
@@ -320,38 +329,36 @@ def _doubts(study: Study) -> Iterator[NextAction]:
     is_lost, name = found.outcome == "lost", found.candidate
     arms = [name, *([found.control] if found.control else [])]
     if not is_lost and seeds_fit(study, arms, "incumbent_validation", found.n):
-        yield NextAction(
-            action="plan",
-            args={"candidate": name, "more_seeds": True},
-            why=found.why,
-            command=_RUN,
-        )
-    revert, keep = take_back(study, name), f"telic study decide {name} keep --because TEXT"
+        yield _do("plan", found.why, _RUN, candidate=name, more_seeds=True)
+    revert, keep = _revert(study, name), f"telic study decide {name} keep --because TEXT"
     first, second = (revert, keep) if is_lost else (keep, revert)
-    yield NextAction(
-        action="decide",
-        args={"candidate": name, "verdict": "revert" if is_lost else "keep"},
-        why=found.why,
-        blocking=(f"a person decides; instead: {second}",),
-        command=first,
-    )
+    verdict, ask = "revert" if is_lost else "keep", f"a person decides; instead: {second}"
+    yield _do("decide", found.why, first, ask, candidate=name, verdict=verdict)
+
+
+def _revert(study: Study, name: str) -> str:
+    """Return the command that reverts an accepted candidate."""
+    is_other = study.incumbent is not None and study.incumbent.candidate != name
+    has_successor = is_other or study.state.previous_incumbent(name) is not None
+    to = "" if has_successor else f" --to {NO_INCUMBENT}"
+    return f"telic study decide {name} revert{to} --because TEXT"
 
 
 def _exploits(study: Study) -> dict[str, str]:
     """Return candidates without live runs, and the incumbent, that a review calls an exploit."""
-    state, trusted = study.state, study.incumbent
+    state = study.state
     running = {state.runs[run].candidate for run in state.active_runs}
-    is_trusted = "" if trusted is None else trusted.candidate
+    trusted = study.incumbent.candidate if study.incumbent else None
     return {
         name: finding
         for name, held in state.candidates.items()
-        if ((held.status not in _OVER and name not in running) or name == is_trusted)
+        if ((held.status not in _OVER and name not in running) or name == trusted)
         and (finding := standing_exploit(study, name))
     }
 
 
 def _objections(study: Study) -> Iterator[NextAction]:
-    """Yield the end of candidates that a reviewer or their own condition refutes."""
+    """Yield the end of candidates that a review or their own condition refutes."""
     found = [(name, "exploit", why) for name, why in _exploits(study).items()]
     found += [
         (name, result.cause, result.why)
@@ -360,73 +367,52 @@ def _objections(study: Study) -> Iterator[NextAction]:
         if result.is_met
     ]
     for name, cause, why in found:
-        verdict, instead, status = "reject", (), study.candidate_state(name).status
-        command = WITHDRAW.format(name)
+        status = study.candidate_state(name).status
+        verdict, asks, command = "reject", (), _WITHDRAW.format(name)
         if status == S.ACCEPTED:
-            verdict, command = "revert", take_back(study, name)
-            instead = ("a person takes it back",)
+            verdict, command = "revert", _revert(study, name)
+            asks = ("a person reverts it",)
         elif status in (S.COMPLETED, S.DEBUG):
             command = f"telic study decide {name} reject --cause {cause} --because TEXT"
         if cause == "exploit":
-            instead = (f"a person may approve it anyway: {APPROVE_CANDIDATE.format(name)}",)
-        yield NextAction(
-            action="decide",
-            args={"candidate": name, "verdict": verdict, "cause": cause},
-            why=f"{name}: {why}",
-            blocking=instead,
-            command=command,
-        )
+            asks = (f"a person may approve it anyway: {_APPROVE.format(name)}",)
+        args = {"candidate": name, "verdict": verdict, "cause": cause}
+        yield _do("decide", f"{name}: {why}", command, *asks, **args)
 
 
 def _verdicts(study: Study) -> Iterator[NextAction]:
     """Yield the decisions that audits, used-up attempts and phase rules suggest."""
-    state = study.state
-    for name in _claims(study):
-        if not _has_audit(study, name):
-            continue
+    for name in _claims(study, audited=True):
         audit, phase = study.audits(name)[-1], study.candidate_state(name).phase
-        verdict, said = _VERDICTS[audit.verdict], f"{audit.id} says {audit.verdict}"
-        n = audit.arms["x"].n
-        if verdict == "inconclusive" and phase and seeds_fit(study, [name], phase, n):
-            yield NextAction(
-                action="advance",
-                args={"candidate": name, "more_seeds": True},
-                why=f"{said}, and more seeds fit the budget",
-                command=f"telic study decide {name} more-seeds --because TEXT",
-            )
-        asks = state.automation.decide != "auto" and verdict == "accept"
-        yield NextAction(
-            action="decide",
-            args={"candidate": name, "verdict": verdict, "audit": audit.id},
-            why=said,
-            blocking=("a person accepts (automation.decide: ask)",) if asks else (),
-            command=f"telic study decide {name} {verdict} --audit {audit.id} --because TEXT",
-        )
+        verdict, why = _VERDICTS[audit.verdict], f"{audit.id} says {audit.verdict}"
+        is_open = verdict == "inconclusive"
+        if is_open and phase and seeds_fit(study, [name], phase, audit.arms["x"].n):
+            command = f"telic study decide {name} more-seeds --because TEXT"
+            more = f"{why}, and more seeds fit the budget"
+            yield _do("advance", more, command, candidate=name, more_seeds=True)
+        asks = study.state.automation.decide != "auto" and verdict == "accept"
+        ask = ("a person accepts (automation.decide: ask)",) if asks else ()
+        command = f"telic study decide {name} {verdict} --audit {audit.id} --because TEXT"
+        yield _do("decide", why, command, *ask, candidate=name, verdict=verdict, audit=audit.id)
     for name in _with_status(study, S.DEBUG):
-        if not _may_be_mended(study, name):
-            yield _decision(name, "reject", f"{name}: every attempt to mend it was used")
+        if not _may_be_repaired(study, name):
+            yield _decision(name, "reject", f"{name}: every attempt to repair it was used")
     for each in _steps(study, "wait"):
         if why := _why_unclaimed(study, each):
             yield _decision(each.candidate, "inconclusive", f"{each.candidate}: {why}")
-    mend = "mend metric_spec.yaml, then: telic study contract --amend TEXT, telic study audit RUN"
+    repair = f"correct metric_spec.yaml, then: {_AMEND}, telic study audit RUN"
     for each in _steps(study, "unreadable", "hold"):
-        asks = (f"is it given up, or can its log be read otherwise? {mend}",)
-        blocking = asks if each.verdict == "unreadable" else ()
-        why = f"{each.phase}: {each.why}"
-        yield _decision(each.candidate, "reject", why, "phase_rule", blocking)
+        asks = (f"is it given up, or can its log be read otherwise? {repair}",)
+        asks = asks if each.verdict == "unreadable" else ()
+        yield _decision(
+            each.candidate, "reject", f"{each.phase}: {each.why}", *asks, cause="phase_rule"
+        )
 
 
-def _decision(
-    name: str, verdict: str, why: str, cause: str | None = None, blocking: tuple[str, ...] = ()
-) -> NextAction:
-    said = f" --cause {cause}" if cause else ""
-    return NextAction(
-        action="decide",
-        args={"candidate": name, "verdict": verdict, **({"cause": cause} if cause else {})},
-        why=why,
-        blocking=blocking,
-        command=f"telic study decide {name} {verdict}{said} --because TEXT",
-    )
+def _decision(name: str, verdict: str, why: str, *asks: str, **cause: str) -> NextAction:
+    flag = "".join(f" --cause {each}" for each in cause.values())
+    command = f"telic study decide {name} {verdict}{flag} --because TEXT"
+    return _do("decide", why, command, *asks, candidate=name, verdict=verdict, **cause)
 
 
 def _why_unclaimed(study: Study, step: PhaseStep) -> str | None:
@@ -435,13 +421,13 @@ def _why_unclaimed(study: Study, step: PhaseStep) -> str | None:
     if standing_audits(study, name):
         return None
     if phase in _LAST_PHASES:
-        nobody = "under the present protocol there is no incumbent to compare with"
-        return nobody if _has_no_rival(study, name) else None
+        alone = "under the present protocol there is no incumbent to compare with"
+        return alone if _has_no_rival(study, name) else None
     later = phase and next_phase(phase, study.candidate(name).plan.phases)
     return None if later else "its plan ends before anything could be claimed"
 
 
-def _may_be_mended(study: Study, candidate: str) -> bool:
+def _may_be_repaired(study: Study, candidate: str) -> bool:
     state = study.state
     return state.candidates[candidate].debug_attempts < state.automation.max_debug_attempts
 
@@ -452,47 +438,43 @@ def _may_be_mended(study: Study, candidate: str) -> bool:
 def _work(study: Study) -> Iterator[NextAction]:
     """Yield what moves the open candidates forward."""
     for each in _steps(study, "advance"):
-        args = {"candidate": each.candidate, "phase": each.to}
-        command = _RUN
-        yield NextAction(action="advance", args=args, why=each.why, command=command)
+        yield _do("advance", each.why, _RUN, candidate=each.candidate, phase=each.to)
     why = "reward work starts from what its terms did"
-    yield from _first(_unreflected(study), "reflect", "run", why, "telic study audit {}")
-    barred = _exploits(study)
+    yield from _first(_unreflected(study), "reflect", "run", why, _AUDIT)
+    barred, valid = _exploits(study), _with_status(study, S.VALIDATED)
     ready = [x for x in study.jobs if x.status == "ready" and x.candidate not in barred]
-    waits = ready or _with_status(study, S.DRAFT, S.VALIDATED)
-    # Before anything is checked or given up for it: no revision of a candidate mends that.
+    # Before anything is checked or given up for it: no revision of a candidate helps here.
+    waits = ready or valid or _with_status(study, S.DRAFT)
     if waits and (changed := changed_evaluators(study, study.root)):
-        yield NextAction(
-            action="ask",
-            args={"gate": "G19"},
-            why=f"{', '.join(changed)} is not the evaluator of the protocol",
-            blocking=(EVALUATOR_CHANGED,),
-        )
-    for name in _with_status(study, S.VALIDATED):
+        why = f"{', '.join(changed)} is not the evaluator of the protocol"
+        yield _do("ask", why, None, EVALUATOR_CHANGED, gate="G19")
+    for name in valid:
         if changed := ", ".join(changed_since(study, name)):
             why = f"{changed} changed since it was validated"
             yield from _first([name], "validate", "candidate", why, _RUN)
     if ready:
-        yield from _launch(study, ready)
+        yield from _launch(study, ready[0])
     yield from _incumbent_check(study)
     open_jobs = {(job.candidate, job.phase) for job in _open_jobs(study)}
-    held = study.state.candidates
-    idle = [x for x in _with_status(study, S.VALIDATED) if (x, held[x].phase) not in open_jobs]
-    give_up = f"or withdraw it: {WITHDRAW}"
+    idle = [x for x in valid if (x, study.state.candidates[x].phase) not in open_jobs]
+    give_up = f"or withdraw it: {_WITHDRAW}"
     why = "all its jobs are over and it was not completed; revise it or withdraw it"
-    yield from _first(idle, "mend", "candidate", why, REVISE, give_up)
+    yield from _first(idle, "mend", "candidate", why, _REVISE, give_up)
     faults = {name: _fault(study, name) for name in _with_status(study, S.DRAFT)}
-    why = "it is a draft that was not checked yet"
-    sound = [name for name, fault in faults.items() if fault is None]
-    yield from _first(sound, "validate", "candidate", why, _RUN)
-    faulty = [name for name, fault in faults.items() if fault]
-    why = (faults[faulty[0]] if faulty else "") or ""
-    yield from _first(faulty, "mend", "candidate", why, REVISE, give_up)
-    broken = [name for name in _with_status(study, S.DEBUG) if _may_be_mended(study, name)]
+    sound = [name for name, fault in faults.items() if not fault]
+    yield from _first(sound, "validate", "candidate", "it is a draft that was not checked", _RUN)
+    for name, fault in faults.items():
+        yield from _first([name], "mend", "candidate", fault, _REVISE, give_up)
+    failed = [name for name in _with_status(study, S.DEBUG) if _may_be_repaired(study, name)]
     give_up = "or a person gives it up: telic study decide {} reject --because TEXT"
-    yield from _first(
-        broken, "mend", "candidate", "it failed; mend it or give it up", REVISE, give_up
-    )
+    why = "it failed; repair it or give it up"
+    yield from _first(failed, "mend", "candidate", why, _REVISE, give_up)
+
+
+def _fault(study: Study, draft: str) -> str:
+    """Return the first check that a draft fails."""
+    failed = (each for each in check_candidate(study, draft) if not each.passed)
+    return next((f"{each.id}: {each.why}" for each in failed), "")
 
 
 def _unreflected(study: Study) -> list[str]:
@@ -503,7 +485,7 @@ def _unreflected(study: Study) -> list[str]:
         for name, run in state.runs.items()
         if run.status == RunStatus.FINISHED
         and run.phase != "smoke"
-        and state.candidates[run.candidate].kind in _REWARD_WORK
+        and state.candidates[run.candidate].kind in ("reward_tuning", "reward_engineering")
     ]
     return [
         run
@@ -514,80 +496,120 @@ def _unreflected(study: Study) -> list[str]:
     ]
 
 
-def _fault(study: Study, draft: str) -> str | None:
-    """Return the first check that a draft fails."""
-    failed = (each for each in check_candidate(study, draft) if not each.passed)
-    return next((f"{each.id}: {each.why}" for each in failed), None)
-
-
-def _launch(study: Study, ready: Sequence[Job]) -> Iterator[NextAction]:
-    """Yield the launch of the first ready job, or what its first shut gate needs."""
-    state, job = study.state, ready[0]
-    if found := remedy_for(study, job):
-        is_running = any(state.runs[run].candidate == job.candidate for run in state.active_runs)
-        if found.args["gate"] == "G16" or (found.action == "abandon" and is_running):
-            yield from _waiting(study)  # a live run has to end first
-        yield found
-    yield NextAction(
-        action="launch",
-        args={
-            **job.model_dump(include={"candidate", "phase", "seed", "gpu"}),
-            "retry_of": job.run_id,
-        },
-        why=f"{job.name} is ready",
-        command=f"{_RUN} {job.candidate} --phase {job.phase} --seed {job.seed} --confirm {TOKEN}",
-    )
-
-
 def _open_jobs(study: Study) -> list[Job]:
     return [job for job in study.jobs if job.status not in JOB_OVER]
 
 
 def _incumbent_check(study: Study) -> Iterator[NextAction]:
     """Yield the check of an incumbent's claim on fresh seeds, if it was not checked yet."""
-    trusted = study.incumbent
-    if trusted is None or is_checked(study):
+    if study.incumbent is None or is_checked(study):
         return
-    name = trusted.candidate
-    before = study.state.previous_incumbent(name)
-    arms = [name, *([before.candidate] if before else [])]
-    if seeds_fit(study, arms, "incumbent_validation", 0):
+    name = study.incumbent.candidate
+    if seeds_fit(study, checked_arms(study, name), "incumbent_validation", 0):
         why = "its claim was not checked on fresh seeds"
         yield from _first([name], "plan", "candidate", why, _RUN)
-    yield NextAction(
-        action="decide",
-        args={"candidate": name, "verdict": "keep"},
-        why=f"{name}: no fresh seeds or no budget are left to check its claim with",
-        blocking=("a person trusts it unchecked, or allows more seeds in the contract",),
-        command=f"telic study decide {name} keep --because TEXT",
-    )
+    why = f"{name}: no fresh seeds or no budget are left to check its claim with"
+    ask = "a person trusts it unchecked, or allows more seeds in the contract"
+    yield _decision(name, "keep", why, ask)
 
 
 def _ideas(study: Study) -> Iterator[NextAction]:
     """Yield what is left when nothing else is: an idea, patience, or a question."""
     state = study.state
-    is_idle = all(held.status in _OVER for held in state.candidates.values())
-    if study.incumbent is None and is_idle:
-        yield NextAction(
-            action="propose",
-            args={"kind": "baseline"},
-            why="nothing can be compared before a baseline is measured",
-            command=_RUN,
-        )
-    # A live run may be the check of the incumbent that an idea would start from.
-    if study.incumbent is not None and is_idle and not state.active_runs:
-        yield NextAction(
-            action="propose",
-            args={"role": "candidate_proposer"},
-            why="no candidate is open",
-            command="telic study propose FILE",
-        )
-    yield from _waiting(study)
     names = [name for name, held in state.candidates.items() if held.status not in _OVER]
-    why, asks = "no rule says what to do with what is open", ("what should become of it?",)
-    yield NextAction(action="ask", args={"candidates": names}, why=why, blocking=asks)
+    if study.incumbent is None and not names:
+        why = "nothing can be compared before a baseline is measured"
+        yield _do("propose", why, _RUN, kind="baseline")
+    # A live run may be the check of the incumbent that an idea would start from.
+    if study.incumbent is not None and not names and not state.active_runs:
+        command = "telic study propose FILE"
+        yield _do("propose", "no candidate is open", command, role="candidate_proposer")
+    yield from _waiting(study)
+    why, ask = "no rule says what to do with what is open", "what should become of it?"
+    yield _do("ask", why, None, ask, candidates=names)
 
 
-def _waiting(study: Study) -> Iterator[NextAction]:
-    if live := study.state.active_runs:
-        yield NextAction(action="wait", args={"runs": list(live)}, why="runs are under way")
+# ---------------------------------------------------------------------------- launches
+
+
+def _launch(study: Study, job: Job) -> Iterator[NextAction]:
+    """Yield the launch of a ready job, or what its first shut gate needs."""
+    if found := remedy_for(study, job):
+        live = [study.state.runs[run].candidate for run in study.state.active_runs]
+        is_running = job.candidate in live
+        if found.args["gate"] == "G16" or (found.action == "abandon" and is_running):
+            yield from _waiting(study)  # a live run has to end first
+        yield found
+    command = f"{_RUN} {job.candidate} --phase {job.phase} --seed {job.seed} --confirm {TOKEN}"
+    args = job.model_dump(include={"candidate", "phase", "seed", "gpu"})
+    yield _do("launch", f"{job.name} is ready", command, **args, retry_of=job.run_id)
+
+
+def remedy_for(study: Study, job: Job) -> NextAction | None:
+    """Return what opens the first shut gate of a ready job; None when all are open."""
+    request = LaunchRequest(job.candidate, job.phase, job.seed, gpu=job.gpu, retry_of=job.run_id)
+    nonce = secrets.token_hex(8)
+    attempt = LaunchAttempt(study, request, run_id=run_id(), nonce=nonce, processes=False)
+    closed = shut(evaluate(attempt, _LOOKED_AT), dry=True)
+    if not closed:
+        return None
+    gate = closed[0]
+    action, command, *asks = _remedy(attempt, gate)
+    args: dict[str, Any] = job.model_dump(include={"candidate", "phase", "seed"})
+    args |= {"gate": gate.id, **({"verdict": "revert"} if action == "decide" else {})}
+    why = f"{job.name} cannot start: {gate.id} {gate.why}"
+    return NextAction(action=action, args=args, why=why, blocking=tuple(asks), command=command)
+
+
+_Remedy = tuple[Any, ...]
+"""an action, its command, and what a person is asked"""
+
+
+def _remedy(attempt: LaunchAttempt, gate: RuleResult) -> _Remedy:
+    """Return the action that opens a gate, its command, and what a person is asked."""
+    study, name, why = attempt.study, attempt.request.candidate, gate.why
+    is_trusted = attempt.held.status == S.ACCEPTED
+    give_up = f"or withdraw the candidate: {_WITHDRAW.format(name)}"
+    give_up = f"or revert it: {_revert(study, name)}" if is_trusted else give_up
+    match gate.id, gate.remedy:
+        case "G04", _:
+            return "agree", _AMEND, why
+        case "G05", _:
+            unmet = study.missing_approvals
+            command = f"telic study approve {' '.join(each.key for each in unmet)}"
+            asks = [f"approval {each.name} is {each.status}: {each.why}" for each in unmet]
+            return "agree", command, *asks
+        case "G06", _:
+            ask = f"approval experiment:{name}: {why}"
+            return "agree", _APPROVE.format(name), ask, *(() if is_trusted else (give_up,))
+        case (("G07" | "G08" | "G09" | "G11" | "G12"), _):
+            return _check_again(attempt)
+        case "G10", "review":
+            return "review", REVIEW.format(name), *ask_for_review(name)
+        case "G19", "old base" if attempt.held.status != S.VALIDATED:
+            return _check_again(attempt)
+        case "G19", "old base":
+            newer = "the draft names as base_commit a commit that has the evaluator of the protocol"
+            return "mend", _REVISE.format(name), newer, give_up
+        case "G20", field if field:
+            return "ask", "telic study approve", f"is {field} in adapter.yaml right?"
+        case "G22", "review":
+            ask = "a reviewer other than its author looks at it"
+            command = f"telic study audit {name} --no-exploit --finding TEXT"
+            return "review", command, ask, own_praise_counts(name)
+        case "G23", "actuation":
+            return "agree", f"telic study approve physical_actuation --candidate {name}", why
+        case _:
+            command = _AMEND if gate.id in ("G13", "G14", "G22") else None
+            return "ask", command, GATES[gate.id].question, give_up
+
+
+def _check_again(attempt: LaunchAttempt) -> _Remedy:
+    """Validate again what was validated, give up what already runs, restore an incumbent."""
+    name, status = attempt.request.candidate, attempt.held.status
+    if status == S.VALIDATED:
+        return "validate", _RUN
+    if status == S.LAUNCHED:
+        return "abandon", _WITHDRAW.format(name)
+    ask = f"restore what {name} needs, or a person reverts it"
+    return "decide", _revert(attempt.study, name), ask

@@ -1,4 +1,4 @@
-"""Jobs: which runs the open candidates need, what became of them, and which may start now.
+"""Jobs: the runs that open candidates need, their outcome, and which may start now.
 
 Nothing is planned by hand. The jobs follow from the ledger: the seeds of every open candidate in
 its present phase, the incumbent's runs on the seeds of a challenger, and the check of an incumbent
@@ -7,8 +7,8 @@ on fresh seeds. Nothing here starts a run.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Literal
 
 from telic.errors import TelicError
 from telic.studies import lifecycle
@@ -24,18 +24,16 @@ if TYPE_CHECKING:
 
 TOKEN = "RUN_CANDIDATE"
 """the word that confirms a launch"""
-MOST_ATTEMPTS = 3
+_MOST_ATTEMPTS = 3
 _SEED_BLOCK = 5
 _MOST_SEEDS = 10
 """runs of an arm after which an open question stays open"""
 JOB_OVER = ("done", "failed", "cancelled")
-CONTROL_PHASES = ("promotion", "incumbent_validation")
 _OPEN = (CandidateStatus.VALIDATED, CandidateStatus.LAUNCHED)
-_MAY_RUN = (*_OPEN, CandidateStatus.ACCEPTED)
 
 
 class Job(DocumentPart):
-    """One run that is needed: a candidate, a phase, a seed, and what became of it."""
+    """One run that is needed: a candidate, a phase, a seed, and its outcome."""
 
     candidate: str
     phase: Phase
@@ -55,7 +53,7 @@ class Job(DocumentPart):
 
 def jobs_of(study: Study) -> tuple[Job, ...]:
     """Return all jobs in the order in which they start, with those marked that may start now."""
-    state = study.state
+    state, contract = study.state, study.contract
     trusted = state.incumbent.candidate if state.incumbent else None
     arms: list[tuple[str, Phase, tuple[int, ...]]] = []
     for name, held in state.candidates.items():
@@ -71,45 +69,52 @@ def jobs_of(study: Study) -> tuple[Job, ...]:
         arms.append((trusted, "incumbent_validation", check.seeds))
         if check.control is not None:
             arms.append((check.control, "incumbent_validation", check.seeds))
-    pools = study.contract.seeds if study.folder.contract.is_file() else None
-    jobs = {
-        (name, phase, seed): _job(state, pools, name, phase, seed)
-        for name, phase, seeds in arms
-        for seed in seeds
-    }
-    return _placed(study, [*jobs.values()])
+    live = [state.runs[name] for name in state.active_runs]
+    places, gpus = contract.scope.limits.max_concurrent - len(live), contract.hardware.gpus
+    free = [gpu for gpu in gpus if gpu not in {run.gpu for run in live}]
+    jobs: list[Job] = []
+    for name, phase, seed in dict.fromkeys((n, p, seed) for n, p, seeds in arms for seed in seeds):
+        job = _job(state, contract.seeds, name, phase, seed)
+        if job.status == "waiting":
+            why = _why_blocked(job, state, live)
+            if why is None and places <= 0:
+                why = f"all {contract.scope.limits.max_concurrent} places are taken"
+            if why is None and gpus and not free:
+                why = "no GPU is free"
+            if why is None:
+                places -= 1
+                gpu = free.pop(0) if free else None
+                job = job.model_copy(update={"status": "ready", "reason": "", "gpu": gpu})
+            else:
+                job = job.model_copy(update={"reason": why})
+        jobs.append(job)
+    return tuple(jobs)
 
 
-def _job(
-    state: StudyState, pools: SeedPools | None, candidate: str, phase: Phase, seed: int
-) -> Job:
-    """Return a job and what its runs came to."""
+def _job(state: StudyState, pools: SeedPools, candidate: str, phase: Phase, seed: int) -> Job:
+    """Return a job with the outcome of its runs."""
     revision = state.candidates[candidate].revision
-    tries = [
-        (name, run)
+    tries = {
+        name: run
         for name, run in state.runs_of(candidate, phase).items()
         if (run.seed, run.revision) == (seed, revision) and run.status != RunStatus.ABORTED
-    ]
-    spent = pools and why_seed_is_spent(state, pools, candidate, phase, seed)
-    outcome = _outcome(tries) if tries else {}
-    if spent and outcome.get("status", "waiting") == "waiting":
+    }
+    job = Job(candidate=candidate, phase=phase, seed=seed, attempts=len(tries))
+    for name, run in tries.items():
+        if run.status == RunStatus.FINISHED:
+            return job.model_copy(update={"run_id": name, "status": "done"})
+    if tries:
+        name, last = list(tries.items())[-1]
+        job = job.model_copy(update={"run_id": name})
+        if last.is_live:
+            return job.model_copy(update={"status": "running"})
+        if not last.may_be_retried or len(tries) >= _MOST_ATTEMPTS:
+            reason = f"{name} was {last.status} {last.why}".strip()
+            return job.model_copy(update={"status": "failed", "reason": reason})
+    if spent := why_seed_is_spent(state, pools, candidate, phase, seed):
         # an amendment took the seed away: the job can never start
-        outcome |= {"status": "cancelled", "reason": spent}
-    return Job(candidate=candidate, phase=phase, seed=seed, **outcome)
-
-
-def _outcome(tries: Sequence[tuple[str, RunState]]) -> dict[str, Any]:
-    done = next((name for name, run in tries if run.status == RunStatus.FINISHED), None)
-    if done is not None:
-        return {"attempts": len(tries), "run_id": done, "status": "done"}
-    name, last = tries[-1]
-    status = "failed"
-    if last.is_live or last.status == RunStatus.PLANNED:
-        status = "running"
-    elif last.may_be_retried and len(tries) < MOST_ATTEMPTS:
-        status = "waiting"
-    reason = "" if status == "running" else f"{name} was {last.status} {last.why}".strip()
-    return {"attempts": len(tries), "run_id": name, "status": status, "reason": reason}
+        return job.model_copy(update={"status": "cancelled", "reason": spent})
+    return job
 
 
 def why_seed_is_spent(
@@ -125,38 +130,13 @@ def why_seed_is_spent(
     return None
 
 
-def _placed(study: Study, jobs: Sequence[Job]) -> tuple[Job, ...]:
-    """Give free places and GPUs to the first waiting jobs; say why each of the others waits."""
-    state = study.state
-    live = [state.runs[name] for name in state.active_runs]
-    most, gpus = 1, list[int]()
-    if study.folder.contract.is_file():
-        most, gpus = study.contract.scope.limits.max_concurrent, [*study.contract.hardware.gpus]
-    free = [gpu for gpu in gpus if gpu not in {run.gpu for run in live}]
-    places, placed = most - len(live), list[Job]()
-    for job in jobs:
-        if job.status == "waiting":
-            why = _why_blocked(job, state, live)
-            if why is None and places <= 0:
-                why = f"all {most} places are taken"
-            if why is None and gpus and not free:
-                why = "no GPU is free"
-            changes: dict[str, Any] = {"reason": why}
-            if why is None:
-                places -= 1
-                changes = {"status": "ready", "gpu": free.pop(0) if free else None}
-            job = job.model_copy(update=changes)
-        placed.append(job)
-    return tuple(placed)
-
-
-def _why_blocked(job: Job, state: StudyState, live: Iterable[RunState]) -> str | None:
+def _why_blocked(job: Job, state: StudyState, live: Sequence[RunState]) -> str | None:
     status = state.candidates[job.candidate].status
     if state.study_status != "open":
         return f"the study is {state.study_status}"
     if state.fired_stops:
         return f"the stop rule {state.fired_stops[0].rule} fired"
-    if status not in _MAY_RUN:
+    if status not in (*_OPEN, CandidateStatus.ACCEPTED):
         return f"{job.candidate} is {status}"
     wanted = (job.candidate, job.phase, job.seed)
     if any((run.candidate, run.phase, run.seed) == wanted for run in live):
@@ -172,7 +152,7 @@ def more_seeds(study: Study, candidate: str, actor: StudyActor, reason: str) -> 
     with study.locked():
         held = study.candidate_state(candidate)
         phase = held.phase or study.candidate(candidate).plan.phases[0]
-        seeds = fresh_seeds(study, phase, [candidate], _SEED_BLOCK)
+        seeds = fresh_seeds(study, phase, [candidate])
         mover = SYSTEM if held.status == CandidateStatus.COMPLETED else actor
         facts = {"phase": phase, "seeds": list(seeds), "content_hash": held.content_hash}
         lifecycle.transition(study, candidate, CandidateStatus.VALIDATED, mover, reason, facts)
@@ -180,21 +160,28 @@ def more_seeds(study: Study, candidate: str, actor: StudyActor, reason: str) -> 
 
 
 def plan_incumbent_check(study: Study, actor: StudyActor) -> tuple[int, ...]:
-    """Plan five held-out seeds for the incumbent and the one before it; again: five more."""
+    """Plan five held-out seeds for the incumbent and its predecessor; again: five more."""
     with study.locked():
         held = study.incumbent
         if held is None:
             raise GateRefused("E_NO_INCUMBENT", "There is no incumbent to check.")
-        before = study.state.previous_incumbent(held.candidate)
-        arms = [held.candidate, *([before.candidate] if before else [])]
-        seeds = fresh_seeds(study, "incumbent_validation", arms, _SEED_BLOCK)
-        control = before.candidate if before else None
+        arms = checked_arms(study, held.candidate)
+        seeds = fresh_seeds(study, "incumbent_validation", arms)
+        control = arms[1] if len(arms) > 1 else None
         facts = {"candidate": held.candidate, "control": control, "seeds": list(seeds)}
         study.append("incumbent.check", held.candidate, facts, actor)
     return seeds
 
 
-def fresh_seeds(study: Study, phase: Phase, arms: Sequence[str], count: int) -> tuple[int, ...]:
+def checked_arms(study: Study, incumbent: str) -> list[str]:
+    """Return the arms of a check: the incumbent and, where there is one, its predecessor."""
+    before = study.state.previous_incumbent(incumbent)
+    return [incumbent, before.candidate] if before else [incumbent]
+
+
+def fresh_seeds(
+    study: Study, phase: Phase, arms: Sequence[str], count: int = _SEED_BLOCK
+) -> tuple[int, ...]:
     """Return seeds of a phase's pool that none of the arms has run with."""
     used = {run.seed for arm in arms for run in study.state.runs_of(arm).values()}
     left = sorted(study.contract.seeds.pool(ROLES[phase]) - used)
@@ -212,7 +199,7 @@ def seeds_fit(study: Study, arms: list[str], phase: Phase, n: int) -> bool:
     if n >= _MOST_SEEDS:
         return False
     try:
-        seeds = fresh_seeds(study, phase, arms, _SEED_BLOCK)
+        seeds = fresh_seeds(study, phase, arms)
     except TelicError:  # the pool has too few
         return False
     wanted = Amounts(launches=len(arms) * len(seeds))

@@ -1,36 +1,38 @@
-"""The state of a study: a pure replay of the entries of its ledger.
+"""The state of a study: a fold over the entries of its ledger.
 
-Data that the replay reads, by kind of entry (everything else in `data` is kept for people):
+Data that the fold reads, by kind of entry (other keys of `data` are for people):
 
     study.created       kind
-    study.status        status, reason
+    study.status        status
     contract.amended    version, hash, protocol_hash, required, budget, automation, stop_rules
-    approval.*          key, subject_hash, candidate, by, at, method, note, sig; voided: why
-    candidate.*         to (the new status), kind, parents, revision, content_hash, contract_hash,
-                        protocol_hash, adapter_hash, phase; created: the actor is the author;
-                        advanced: seeds that are added to the phase
-    launch.intent       run, candidate, phase, seed, nonce, kind, reservation, gpu, retry_of
-    launch.started      run; identity (pid, start time, boot id or job id); to
+    approval.*          key, candidate, subject_hash, by, at, method, note, sig, why (voided)
+    candidate.*         to (new status), reason, kind, parents, revision, phase, seeds, hashes
+    launch.intent       run, candidate, phase, seed, nonce, kind, reservation, gpu, retry_of, sealed
+    launch.started      run, candidate, identity, to
     launch.aborted      run, reason
-    run.*               run; actual (amounts), by and why when killed
+    run.*               run, actual, by, why, artefacts
     evidence.added      id, kind, hash, run, candidate
-    decision.recorded   decision, verdict, to, audit, audit_verdict, incumbent, noise_floor
-    incumbent.changed   to, protocol_hash, iqm, ci, n
+    decision.recorded   decision, verdict, to, audit, incumbent, trusts_nobody, noise_floor
     incumbent.check     candidate, control, seeds
     work_order.submitted  usd, tokens
-    stop.fired          rule, why; stands: until the study is opened again
+    stop.fired          rule, why, stands
 """
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
+from copy import copy
+from dataclasses import dataclass, field, fields, replace
+from functools import cached_property
 from typing import Any
 
-from pydantic import Field
+from pydantic import BaseModel, Field
 
 from telic.core.config import Record
+from telic.storage.files import plain
 from telic.storage.journal import JournalEntry, JournalHead
-from telic.studies.budget import Account, BudgetState
+from telic.studies.budget import BudgetState, budget_state, total
 from telic.studies.documents.base import DocumentPart, Sha, actor_of
 from telic.studies.documents.candidate import LIVE_RUNS, CandidateStatus, RunStatus
 from telic.studies.documents.contract import (
@@ -45,30 +47,12 @@ from telic.studies.documents.contract import (
 )
 from telic.studies.folder import StudyStatus
 
-_ENTRIES = {
-    "study": "created status",
-    "contract": "amended",
-    "approval": "granted rejected voided",
-    "candidate": "created revised validated demoted advanced completed debug withdrawn",
-    "gate": "evaluated",
-    "launch": "refused intent started aborted",
-    "run": "finished failed killed lost adopted retried",
-    "evidence": "added",
-    "monitor": "alert",
-    "decision": "proposed recorded",
-    "incumbent": "changed check",
-    "work_order": "issued submitted rejected accepted",
-    "stop": "fired",
-    "note": "added",
-}
-ENTRY_KINDS = frozenset(f"{group}.{name}" for group, ns in _ENTRIES.items() for name in ns.split())
-_ENDS = ("finished", "failed", "killed", "lost")
 _HASHES = ("content_hash", "contract_hash", "protocol_hash", "adapter_hash")
 _APPROVAL = {"granted": "approved", "rejected": "rejected", "voided": "void"}
 
 
 class CandidateState(DocumentPart):
-    """A candidate as the ledger knows it."""
+    """A candidate as recorded in the ledger."""
 
     status: CandidateStatus = CandidateStatus.DRAFT
     kind: CandidateKind = "config"
@@ -84,14 +68,14 @@ class CandidateState(DocumentPart):
     debug_attempts: int = 0
     """revisions made in debug"""
     added_seeds: dict[Phase, tuple[int, ...]] = Field(default={})
-    """besides those of its plan"""
+    """in addition to those of its plan"""
     since_seq: int
     """entry that gave it its status"""
     reason: str = ""
 
 
 class RunState(Record):
-    """A run as the ledger knows it."""
+    """A run as recorded in the ledger."""
 
     status: RunStatus
     candidate: str
@@ -110,7 +94,7 @@ class RunState(Record):
     killed_by: str | None = None
     why: str = ""
     is_sealed: bool = False
-    """its supervisor was given a key to sign the record of its end with"""
+    """its supervisor signs the record of its end"""
     artefacts: Sha | None = None
     """hash of the list of files that it left; None until it ended"""
     intent_at: str
@@ -127,9 +111,17 @@ class RunState(Record):
         """Its end says nothing about the candidate."""
         return self.status == RunStatus.LOST or self.killed_by == "preempted"
 
+    @property
+    def cost(self) -> Amounts:
+        """Its reservation while it is live, then actual amounts where they are known."""
+        if self.status == RunStatus.ABORTED:
+            return Amounts()
+        actual = {} if self.actual is None else self.actual.model_dump(exclude_none=True)
+        return self.reservation.model_copy(update=actual)
+
 
 class EvidenceState(Record):
-    """A piece of evidence as the ledger knows it."""
+    """An evidence record as entered in the ledger."""
 
     kind: str
     hash: Sha
@@ -149,14 +141,14 @@ class Incumbent(DocumentPart):
 
 
 class CheckPlan(DocumentPart):
-    """Fresh seeds on which the gain of an incumbent is checked against the one before it."""
+    """Fresh seeds on which the gain of an incumbent is checked against its predecessor."""
 
     control: str | None = None
     seeds: tuple[int, ...] = ()
 
 
 class DecisionState(DocumentPart):
-    """A decision as the ledger knows it."""
+    """A decision as recorded in the ledger."""
 
     candidate: str
     verdict: str
@@ -178,11 +170,12 @@ class FiredStop(DocumentPart):
     at: str
 
 
-class StudyState(DocumentPart):
-    """Everything that the ledger comes to."""
+@dataclass
+class StudyState:
+    """Everything that follows from the ledger; `apply` changes it, all others only read it."""
 
     study: str
-    ledger_head: JournalHead = JournalHead(seq=0, hash="")
+    ledger_head: JournalHead
     updated_at: str | None = None
     study_status: StudyStatus = "open"
     opened_seq: int = 0
@@ -191,45 +184,75 @@ class StudyState(DocumentPart):
     contract_version: int | None = None
     contract_hash: Sha | None = None
     protocol_hash: Sha | None = None
-    budget_limits: StudyBudget = StudyBudget()
-    automation: Automation = Automation()
+    budget_limits: StudyBudget = field(default_factory=StudyBudget)
+    automation: Automation = field(default_factory=Automation)
     stop_rules: tuple[StopRule, ...] = ()
-    incumbent: Incumbent | None = None
-    incumbents: dict[str, Incumbent] = Field(default={})
-    """by protocol hash"""
+    required_approvals: tuple[ApprovalKey, ...] = ()
     baseline: str | None = None
     noise_floor: float | None = None
-    counts: dict[str, int] = Field(default={})
-    budget: BudgetState = BudgetState()
-    spent_by_candidate: dict[str, Amounts] = Field(default={})
-    """spent and reserved"""
-    spent_by_phase: dict[str, Amounts] = Field(default={})
-    candidates: dict[str, CandidateState] = Field(default={})
-    runs: dict[str, RunState] = Field(default={})
-    active_runs: tuple[str, ...] = ()
-    evidence: dict[str, EvidenceState] = Field(default={})
-    decisions: dict[str, DecisionState] = Field(default={})
-    approvals: dict[str, Approval] = Field(default={})
+    calls: Amounts = field(default_factory=Amounts)
+    """cost of model calls"""
+    incumbents: dict[str, Incumbent] = field(default_factory=dict[str, Incumbent])
+    """by protocol hash"""
+    candidates: dict[str, CandidateState] = field(default_factory=dict[str, CandidateState])
+    runs: dict[str, RunState] = field(default_factory=dict[str, RunState])
+    evidence: dict[str, EvidenceState] = field(default_factory=dict[str, EvidenceState])
+    decisions: dict[str, DecisionState] = field(default_factory=dict[str, DecisionState])
+    approvals: dict[str, Approval] = field(default_factory=dict[str, Approval])
     """by key, or key:candidate"""
-    required_approvals: tuple[ApprovalKey, ...] = ()
-    pending_approvals: tuple[str, ...] = ()
     fired_stops: tuple[FiredStop, ...] = ()
-    checks: dict[str, CheckPlan] = Field(default={})
+    checks: dict[str, CheckPlan] = field(default_factory=dict[str, CheckPlan])
     """by incumbent"""
+
+    @property
+    def incumbent(self) -> Incumbent | None:
+        """The candidate that the study trusts under its present protocol."""
+        return self.incumbents.get(self.protocol_hash or "")
+
+    @cached_property
+    def active_runs(self) -> tuple[str, ...]:
+        """Runs that are starting or running."""
+        return tuple(name for name, run in self.runs.items() if run.is_live)
+
+    @cached_property
+    def _runs_by_candidate(self) -> dict[str, dict[str, RunState]]:
+        found: dict[str, dict[str, RunState]] = {}
+        for name, run in self.runs.items():
+            found.setdefault(run.candidate, {})[name] = run
+        return found
 
     def runs_of(self, candidate: str, phase: Phase | None = None) -> dict[str, RunState]:
         """Return the runs of a candidate, in one phase or in all."""
-        return {
-            name: run
-            for name, run in self.runs.items()
-            if run.candidate == candidate and phase in (None, run.phase)
-        }
+        runs = self._runs_by_candidate.get(candidate, {})
+        return {name: run for name, run in runs.items() if phase in (None, run.phase)}
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """Number of candidates by status."""
+        counts = Counter(each.status for each in self.candidates.values())
+        return {status.value: counts[status] for status in CandidateStatus}
+
+    @property
+    def pending_approvals(self) -> tuple[str, ...]:
+        """Required approvals that were not given."""
+        given = {key for key, each in self.approvals.items() if each.status == "approved"}
+        return tuple(key for key in self.required_approvals if key not in given)
+
+    @cached_property
+    def budget(self) -> BudgetState:
+        """Amounts spent, reserved and left."""
+        runs = self.runs.values()
+        spent = total(self.calls, *(run.cost for run in runs if not run.is_live))
+        reserved = total(*(run.cost for run in runs if run.is_live))
+        return budget_state(self.budget_limits, spent, reserved)
+
+    def used(self, *, candidate: str | None = None, phase: Phase | None = None) -> Amounts:
+        """Return the amounts spent and reserved for the runs of a candidate or of a phase."""
+        runs = self.runs_of(candidate) if candidate else self.runs
+        return total(*(run.cost for run in runs.values() if phase in (None, run.phase)))
 
     def previous_incumbent(self, candidate: str, to: str | None = None) -> Incumbent | None:
-        """Return whom the study trusted besides a candidate under this protocol: the last, or `to`.
-
-        Only accepted candidates are trusted again.
-        """
+        """Return the last other incumbent under this protocol that is still accepted, or `to`."""
         trusted = [
             each.incumbent
             for each in self.decisions.values()
@@ -241,260 +264,201 @@ class StudyState(DocumentPart):
         ]
         return trusted[-1] if trusted else None
 
-    def summary(self) -> dict[str, Any]:
-        """Return state.json: enough for an agent to continue, without the long tables."""
-        return self.model_dump(mode="json", exclude={"runs", "evidence"})
+    def as_data(self) -> dict[str, Any]:
+        """Return it as plain JSON values."""
+        derived = ("incumbent", "counts", "budget", "active_runs", "pending_approvals")
+        names = (*(each.name for each in fields(self)), *derived)
+        return {name: plain(getattr(self, name)) for name in names}
+
+    def snapshot(self) -> StudyState:
+        """Return a copy that later entries do not change."""
+        tables = {x.name: getattr(self, x.name) for x in fields(self)}
+        return replace(self, **{k: copy(v) for k, v in tables.items() if isinstance(v, dict)})
 
 
-class LedgerReplay:
-    """Builds the state of a study entry by entry."""
+# ---------------------------------------------------------------------------- the fold
 
-    def __init__(self, study: str, start: JournalHead) -> None:
-        self.head = start
-        self._fields: dict[str, Any] = {"study": study}
-        self._account = Account()
-        self._candidates: dict[str, CandidateState] = {}
-        self._runs: dict[str, RunState] = {}
-        self._sheets: dict[str, EvidenceState] = {}
-        self._decisions: dict[str, DecisionState] = {}
-        self._approvals: dict[str, Approval] = {}
-        self._incumbents: dict[str, Incumbent] = {}
-        self._checks: dict[str, CheckPlan] = {}
-        self._fired: list[FiredStop] = []
-        self._known: StudyState | None = None
 
-    def apply(self, entry: JournalEntry) -> None:
-        """Take in the next entry."""
-        group, _, name = entry.kind.partition(".")
-        handler = getattr(self, f"_{group}", None)
-        if handler is not None:
-            handler(name, entry)
-        self.head, self._known = entry.head, None
-        self._fields["updated_at"] = entry.at
+def apply(state: StudyState, entry: JournalEntry) -> None:
+    """Take the next entry of the ledger into the state."""
+    group = entry.kind.partition(".")[0]
+    if group in _APPLY:
+        _APPLY[group](state, entry, entry.data)
+    state.ledger_head, state.updated_at = entry.head, entry.at
 
-    def state(self) -> StudyState:
-        """Return what all entries so far come to."""
-        if self._known is None:
-            self._known = self._build()
-        return self._known
 
-    def _build(self) -> StudyState:
-        counts = Counter(each.status.value for each in self._candidates.values())
-        by_candidate, by_phase = self._account.totals()
-        required: tuple[str, ...] = self._fields.get("required_approvals", ())
-        given = self._approvals
-        return StudyState.model_construct(
-            **self._fields,
-            ledger_head=self.head,
-            incumbents=dict(self._incumbents),
-            incumbent=self._incumbents.get(self._fields.get("protocol_hash") or ""),
-            counts={status.value: counts[status.value] for status in CandidateStatus},
-            budget=self._account.summary(),
-            spent_by_candidate=by_candidate,
-            spent_by_phase=by_phase,
-            candidates=dict(self._candidates),
-            runs=dict(self._runs),
-            active_runs=tuple(name for name, run in self._runs.items() if run.is_live),
-            evidence=dict(self._sheets),
-            decisions=dict(self._decisions),
-            approvals=dict(given),
-            pending_approvals=tuple(
-                key for key in required if key not in given or given[key].status != "approved"
-            ),
-            fired_stops=tuple(self._fired),
-            checks=dict(self._checks),
+def _known(kind: type[BaseModel], data: dict[str, Any]) -> dict[str, Any]:
+    """Return the values of an entry that have a field of the same name."""
+    return {key: data[key] for key in kind.model_fields if data.get(key) is not None}
+
+
+def _study(state: StudyState, entry: JournalEntry, data: dict[str, Any]) -> None:
+    if entry.kind == "study.created":
+        state.study_kind = data.get("kind")
+        return
+    state.study_status = data["status"]
+    if data["status"] == "open":
+        state.fired_stops, state.opened_seq = (), entry.seq
+
+
+def _contract(state: StudyState, entry: JournalEntry, data: dict[str, Any]) -> None:
+    state.contract_version, state.contract_hash = data["version"], data["hash"]
+    state.protocol_hash = data.get("protocol_hash")
+    state.required_approvals = tuple(data.get("required", ()))
+    state.budget_limits = StudyBudget.model_validate(data.get("budget", {}))
+    state.automation = Automation.model_validate(data.get("automation", {}))
+    state.stop_rules = tuple(StopRule.model_validate(x) for x in data.get("stop_rules", ()))
+
+
+def _approval(state: StudyState, entry: JournalEntry, data: dict[str, Any]) -> None:
+    key, candidate = data["key"], data.get("candidate")
+    own = {
+        "status": _APPROVAL[entry.kind.partition(".")[2]],
+        "note": data.get("note") or data.get("why", ""),
+    }
+    by = {"by": actor_of(entry).label, "at": entry.at}
+    approval = Approval.model_validate({**by, **_known(Approval, data), **own})
+    state.approvals[f"{key}:{candidate}" if candidate else key] = approval
+
+
+def _candidate(state: StudyState, entry: JournalEntry, data: dict[str, Any]) -> None:
+    if entry.kind == "candidate.created":
+        state.candidates[str(entry.subject)] = CandidateState(
+            kind=data.get("kind", "config"),
+            author=actor_of(entry).label,
+            parents=tuple(data.get("parents", ())),
+            since_seq=entry.seq,
         )
+    _move(state, str(entry.subject), entry)
 
-    # ------------------------------------------------------------------ one method per group
 
-    def _study(self, name: str, entry: JournalEntry) -> None:
-        if name == "created":
-            self._fields["study_kind"] = entry.data.get("kind")
-        else:
-            self._fields["study_status"] = entry.data["status"]
-            if entry.data["status"] == "open":
-                self._fired.clear()
-                self._fields["opened_seq"] = entry.seq
+def _move(state: StudyState, name: str, entry: JournalEntry) -> None:
+    """Give a candidate the status, phase and hashes that an entry names."""
+    held, data = state.candidates.get(name), entry.data
+    if held is None:
+        return
+    changes = {key: data[key] for key in (*_HASHES, "phase") if data.get(key) is not None}
+    if data.get("to") is not None:
+        changes |= {"status": CandidateStatus(data["to"]), "since_seq": entry.seq}
+        changes["reason"] = data.get("reason", "")
+    if entry.kind in ("candidate.created", "candidate.revised"):
+        changes["revision"] = data.get("revision", held.revision)
+    if entry.kind == "candidate.revised":
+        changes["added_seeds"] = {}
+        changes["debug_attempts"] = held.debug_attempts + (held.status == CandidateStatus.DEBUG)
+    if entry.kind == "candidate.advanced" and data.get("seeds"):
+        phase: Phase = data.get("phase") or held.phase or "smoke"
+        seeds = (*held.added_seeds.get(phase, ()), *data["seeds"])
+        changes["added_seeds"] = {**held.added_seeds, phase: seeds}
+    state.candidates[name] = held.model_copy(update=changes)
 
-    def _contract(self, name: str, entry: JournalEntry) -> None:
-        data = entry.data
-        limits = StudyBudget.model_validate(data.get("budget", {}))
-        self._account.limits = limits
-        self._fields |= {
-            "contract_version": data["version"],
-            "contract_hash": data["hash"],
-            "protocol_hash": data.get("protocol_hash"),
-            "required_approvals": tuple(data.get("required", ())),
-            "budget_limits": limits,
-            "automation": Automation.model_validate(data.get("automation", {})),
-            "stop_rules": tuple(StopRule.model_validate(x) for x in data.get("stop_rules", ())),
-        }
 
-    def _approval(self, name: str, entry: JournalEntry) -> None:
-        data = entry.data
-        key, candidate = data["key"], data.get("candidate")
-        self._approvals[f"{key}:{candidate}" if candidate else key] = Approval(
-            key=key,
-            # pyrefly: ignore[bad-argument-type]
-            status=_APPROVAL[name],
-            by=data.get("by", actor_of(entry).label),
-            at=data.get("at", entry.at),
-            method=data.get("method"),
-            subject_hash=data.get("subject_hash"),
-            candidate=candidate,
-            note=data.get("note") or data.get("why", ""),
-            sig=data.get("sig"),
-        )
+def _launch(state: StudyState, entry: JournalEntry, data: dict[str, Any]) -> None:
+    match entry.kind:
+        case "launch.intent":
+            held = state.candidates.get(data["candidate"])
+            own = {
+                "status": RunStatus.STARTING,
+                "revision": 1 if held is None else held.revision,
+                "is_sealed": bool(data.get("sealed")),
+                "reservation": {"launches": 1, **data.get("reservation", {})},
+                "intent_at": entry.at,
+            }
+            state.runs[data["run"]] = RunState.model_validate({**_known(RunState, data), **own})
+        case "launch.started":
+            changes = {"status": RunStatus.RUNNING, "started_at": entry.at}
+            _update_run(state, data["run"], **changes, identity=dict(data.get("identity", {})))
+            _move(state, str(data.get("candidate") or entry.subject), entry)
+        case "launch.aborted":
+            changes = {"status": RunStatus.ABORTED, "ended_at": entry.at}
+            _update_run(state, data["run"], **changes, why=data.get("reason", ""))
+        case _:  # a refusal is for people
+            pass
 
-    def _candidate(self, name: str, entry: JournalEntry) -> None:
-        subject, data = str(entry.subject), entry.data
-        if name == "created":
-            self._candidates[subject] = CandidateState(
-                kind=data.get("kind", "config"),
-                author=actor_of(entry).label,
-                parents=tuple(data.get("parents", ())),
-                since_seq=entry.seq,
-            )
-        self._move(subject, entry)
 
-    def _move(self, candidate: str, entry: JournalEntry) -> None:
-        """Give a candidate the status, phase and hashes that an entry names."""
-        held, data = self._candidates.get(candidate), entry.data
-        if held is None:
-            return
-        names = (*_HASHES, "phase")
-        if entry.kind in ("candidate.created", "candidate.revised"):
-            names = (*names, "revision")
-        changes: dict[str, Any] = {key: data[key] for key in names if data.get(key) is not None}
-        if data.get("to") is not None:
-            changes["status"] = CandidateStatus(data["to"])
-            changes["since_seq"] = entry.seq
-            changes["reason"] = data.get("reason", "")
-        if entry.kind == "candidate.revised":
-            changes["added_seeds"] = {}
-            changes["debug_attempts"] = held.debug_attempts + (held.status == CandidateStatus.DEBUG)
-        if entry.kind == "candidate.advanced" and data.get("seeds"):
-            phase: Phase = data.get("phase") or held.phase or "smoke"
-            before = held.added_seeds.get(phase, ())
-            changes["added_seeds"] = {**held.added_seeds, phase: (*before, *data["seeds"])}
-        self._candidates[candidate] = held.model_copy(update=changes)
-
-    def _launch(self, name: str, entry: JournalEntry) -> None:
-        data = entry.data
-        if name == "intent":
-            self._intend(entry)
-        elif name == "started":
-            identity = dict(data.get("identity", {}))
-            running = RunStatus.RUNNING
-            self._update_run(data["run"], status=running, started_at=entry.at, identity=identity)
-            self._move(str(data.get("candidate") or entry.subject), entry)
-        elif name == "aborted":
-            why = data.get("reason", "")
-            self._update_run(data["run"], status=RunStatus.ABORTED, ended_at=entry.at, why=why)
-            self._account.held.pop(data["run"], None)
-
-    def _intend(self, entry: JournalEntry) -> None:
-        data = entry.data
-        held = self._candidates.get(data["candidate"])
-        run = RunState(
-            status=RunStatus.STARTING,
-            candidate=data["candidate"],
-            revision=1 if held is None else held.revision,
-            phase=data["phase"],
-            seed=data["seed"],
-            kind=data.get("kind", "train"),
-            nonce=data.get("nonce"),
-            gpu=data.get("gpu"),
-            retry_of=data.get("retry_of"),
-            is_sealed=bool(data.get("sealed")),
-            reservation=Amounts.model_validate({"launches": 1, **data.get("reservation", {})}),
-            intent_at=entry.at,
-        )
-        self._runs[data["run"]] = self._account.held[data["run"]] = run
-
-    def _run(self, name: str, entry: JournalEntry) -> None:
-        run = str(entry.data.get("run") or entry.subject)
-        if name == "adopted":
-            self._update_run(run, status=RunStatus.RUNNING)
-        if name not in _ENDS or run not in self._runs:
-            return
-        actual = Amounts.model_validate(entry.data.get("actual") or {})
-        self._update_run(
-            run,
-            status=RunStatus(name),
+def _run(state: StudyState, entry: JournalEntry, data: dict[str, Any]) -> None:
+    name, what = str(data.get("run") or entry.subject), entry.kind.partition(".")[2]
+    if what == "adopted":
+        _update_run(state, name, status=RunStatus.RUNNING)
+    # An end that is entered twice counts once.
+    elif (
+        what in ("finished", "failed", "killed", "lost")
+        and name in state.runs
+        and state.runs[name].is_live
+    ):
+        _update_run(
+            state,
+            name,
+            status=RunStatus(what),
             ended_at=entry.at,
-            actual=actual,
-            killed_by=entry.data.get("by"),
-            why=entry.data.get("why", ""),
-            artefacts=entry.data.get("artefacts"),
-        )
-        self._account.settle(run, actual)
-
-    def _update_run(self, run: str, **changes: Any) -> None:
-        if run in self._runs:
-            self._runs[run] = self._runs[run].model_copy(update=changes)
-
-    def _evidence(self, name: str, entry: JournalEntry) -> None:
-        data = entry.data
-        self._sheets[data["id"]] = EvidenceState(
-            kind=data["kind"],
-            hash=data["hash"],
-            run=data.get("run"),
-            candidate=data.get("candidate"),
-            seq=entry.seq,
+            actual=Amounts.model_validate(data.get("actual") or {}),
+            killed_by=data.get("by"),
+            why=data.get("why", ""),
+            artefacts=data.get("artefacts"),
         )
 
-    def _decision(self, name: str, entry: JournalEntry) -> None:
-        if name != "recorded":
-            return
-        data, candidate = entry.data, str(entry.subject)
-        held = self._candidates.get(candidate)
-        trusted = data.get("incumbent")
-        incumbent = None if trusted is None else Incumbent.model_validate(trusted)
-        self._decisions[data.get("decision") or f"seq-{entry.seq}"] = DecisionState(
-            candidate=candidate,
-            verdict=data.get("verdict", ""),
-            to=data.get("to"),
-            phase=data.get("phase") or (None if held is None else held.phase),
-            audit=data.get("audit"),
-            audit_verdict=data.get("audit_verdict"),
-            incumbent=incumbent,
-            why=data.get("reason", ""),
-            actor=actor_of(entry).label,
-            at=entry.at,
-        )
-        self._move(candidate, entry)
-        if incumbent is not None:
-            self._trust(incumbent)
-        if data.get("noise_floor") is not None:
-            self._fields["noise_floor"] = data["noise_floor"]
-        if data.get("to") == "accepted" and held is not None and held.kind == "baseline":
-            self._fields["baseline"] = candidate
 
-    def _incumbent(self, name: str, entry: JournalEntry) -> None:
-        data = entry.data
-        if name == "check":
-            before = self._checks.get(data["candidate"], CheckPlan())
-            seeds = (*before.seeds, *data["seeds"])
-            self._checks[data["candidate"]] = CheckPlan(control=data.get("control"), seeds=seeds)
-            return
-        if data.get("to") is None:
-            protocol = data.get("protocol_hash") or self._fields.get("protocol_hash") or ""
-            self._incumbents.pop(protocol, None)
-            return
-        kept = {key: data.get(key) for key in ("protocol_hash", "iqm", "ci", "n")}
-        self._trust(Incumbent.model_validate({"candidate": data["to"], **kept}))
+def _update_run(state: StudyState, run: str, **changes: Any) -> None:
+    if run in state.runs:
+        state.runs[run] = state.runs[run].model_copy(update=changes)
 
-    def _trust(self, incumbent: Incumbent) -> None:
-        protocol = incumbent.protocol_hash or self._fields.get("protocol_hash") or ""
-        self._incumbents[protocol] = incumbent
 
-    def _work_order(self, name: str, entry: JournalEntry) -> None:
-        if name == "submitted":
-            self._account.pay_call(entry.data.get("usd"), entry.data.get("tokens"))
+def _evidence(state: StudyState, entry: JournalEntry, data: dict[str, Any]) -> None:
+    known = {**_known(EvidenceState, data), "seq": entry.seq}
+    state.evidence[data["id"]] = EvidenceState.model_validate(known)
 
-    def _stop(self, name: str, entry: JournalEntry) -> None:
-        rule, why = entry.data["rule"], entry.data.get("why", "")
-        self._fired = [each for each in self._fired if each.rule != rule]
-        if entry.data.get("stands", True):
-            self._fired.append(FiredStop(rule=rule, why=why, at=entry.at))
+
+def _decision(state: StudyState, entry: JournalEntry, data: dict[str, Any]) -> None:
+    if entry.kind != "decision.recorded":
+        return
+    name = str(entry.subject)
+    held = state.candidates.get(name)
+    own = {"candidate": name, "actor": actor_of(entry).label, "at": entry.at}
+    own |= {"why": data.get("reason", ""), "phase": data.get("phase") or (held and held.phase)}
+    decision = DecisionState.model_validate({"verdict": "", **_known(DecisionState, data), **own})
+    state.decisions[data.get("decision") or f"seq-{entry.seq}"] = decision
+    _move(state, name, entry)
+    if (incumbent := decision.incumbent) is not None:
+        state.incumbents[incumbent.protocol_hash or state.protocol_hash or ""] = incumbent
+    elif data.get("trusts_nobody") and state.incumbent and state.incumbent.candidate == name:
+        del state.incumbents[state.protocol_hash or ""]
+    if data.get("noise_floor") is not None:
+        state.noise_floor = data["noise_floor"]
+    if data.get("to") == "accepted" and held is not None and held.kind == "baseline":
+        state.baseline = name
+
+
+def _incumbent(state: StudyState, entry: JournalEntry, data: dict[str, Any]) -> None:
+    if entry.kind == "incumbent.check":
+        before = state.checks.get(data["candidate"], CheckPlan())
+        plan = CheckPlan(control=data.get("control"), seeds=(*before.seeds, *data["seeds"]))
+        state.checks[data["candidate"]] = plan
+
+
+def _work_order(state: StudyState, entry: JournalEntry, data: dict[str, Any]) -> None:
+    if entry.kind == "work_order.submitted":  # a call of unknown price costs what the contract says
+        price = state.budget_limits.unknown_call_usd if data.get("usd") is None else data["usd"]
+        call = Amounts(llm_usd=price, llm_tokens=data.get("tokens"), llm_calls=1)
+        state.calls = total(state.calls, call)
+
+
+def _stop(state: StudyState, entry: JournalEntry, data: dict[str, Any]) -> None:
+    kept = [each for each in state.fired_stops if each.rule != data["rule"]]
+    if data.get("stands", True):
+        kept.append(FiredStop(rule=data["rule"], why=data.get("why", ""), at=entry.at))
+    state.fired_stops = tuple(kept)
+
+
+_APPLY: dict[str, Callable[[StudyState, JournalEntry, dict[str, Any]], None]] = {
+    "study": _study,
+    "contract": _contract,
+    "approval": _approval,
+    "candidate": _candidate,
+    "launch": _launch,
+    "run": _run,
+    "evidence": _evidence,
+    "decision": _decision,
+    "incumbent": _incumbent,
+    "work_order": _work_order,
+    "stop": _stop,
+}

@@ -1,15 +1,15 @@
 """One object that answers every question about a study, each computed once.
 
 Its answers are a snapshot: of the ledger at the first question, and of each file when it was first
-read. The snapshot is dropped by `refresh`, when the lock is taken, and by every entry appended
-through its ledger, so that decisions under the lock see the present state.
+read. The snapshot is dropped by `refresh`, by `append`, and when the lock is taken, so that
+decisions under the lock see the present state.
 """
 
 from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Generator, Iterable
-from functools import wraps
+from functools import cached_property, wraps
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 
@@ -33,25 +33,25 @@ from telic.studies.ledger import Ledger
 from telic.studies.queue import Job, jobs_of
 from telic.studies.state import CandidateState, Incumbent, StudyState
 
-Arguments = ParamSpec("Arguments")
-Result = TypeVar("Result")
+_Arguments = ParamSpec("_Arguments")
+_Answer = TypeVar("_Answer")
 
 
 def fact(
-    find: Callable[Concatenate[Study, Arguments], Result],
-) -> Callable[Concatenate[Study, Arguments], Result]:
+    find: Callable[Concatenate[Study, _Arguments], _Answer],
+) -> Callable[Concatenate[Study, _Arguments], _Answer]:
     """Compute an answer about a study once per snapshot: a method, or a function of a study.
 
-    Arguments besides the study must be hashable, and the result must not be changed.
+    Arguments other than the study must be hashable, and the result must not be changed.
     """
 
     @wraps(find)
-    def answer(study: Study, *args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
-        facts = study.facts()
+    def answer(study: Study, *args: _Arguments.args, **kwargs: _Arguments.kwargs) -> _Answer:
         key = (find, args, tuple(sorted(kwargs.items())))
+        facts = study.facts
         if key not in facts:
             facts[key] = find(study, *args, **kwargs)
-        return cast("Result", facts[key])
+        return cast("_Answer", facts[key])
 
     return answer
 
@@ -62,9 +62,8 @@ class Study:
     def __init__(self, folder: StudyFolder, ledger: Ledger | None = None) -> None:
         self.folder = folder
         self.ledger = ledger or Ledger(folder)
-        self._facts: dict[Any, Any] = {}
-        self._written = self.ledger.written
-        self._is_pinned = False
+        self.facts: dict[Any, Any] = {}
+        """answers of the present snapshot"""
 
     @classmethod
     def find(cls, root: Path, task: str | None = None, study: str | None = None) -> Study:
@@ -85,21 +84,14 @@ class Study:
 
     def refresh(self) -> Study:
         """Drop everything that was read; the next question reads again."""
-        self._facts = {}
+        for name in vars(self).keys() - {"folder", "ledger"}:
+            del self.__dict__[name]
+        self.facts = {}
         return self
 
     def pinned(self) -> Study:
         """Return a view that keeps its snapshot, so that what was checked is what is used."""
-        view = Study(self.folder, self.ledger)
-        view._is_pinned = True
-        return view
-
-    def facts(self) -> dict[Any, Any]:
-        """Return the answers of the snapshot; empty after an entry was appended."""
-        if self._written != self.ledger.written and not self._is_pinned:
-            self._written = self.ledger.written
-            self._facts = {}
-        return self._facts
+        return Study(self.folder, self.ledger)
 
     @contextlib.contextmanager
     def locked(self) -> Generator[None]:
@@ -112,18 +104,18 @@ class Study:
         self, kind: str, subject: str | None, data: dict[str, Any], actor: StudyActor
     ) -> JournalEntry:
         """Commit one entry; see `Ledger.append`."""
-        return self.ledger.append(kind, subject, data, actor)
+        entry = self.ledger.append(kind, subject, data, actor)
+        self.refresh()
+        return entry
 
     # ------------------------------------------------------------------ the ledger
 
-    @property
-    @fact
+    @cached_property
     def state(self) -> StudyState:
-        """What the ledger comes to."""
+        """The state that follows from the ledger."""
         return self.ledger.state()
 
-    @property
-    @fact
+    @cached_property
     def events(self) -> tuple[JournalEntry, ...]:
         """The entries of the ledger."""
         return tuple(self.ledger.entries()[: self.state.ledger_head.seq])
@@ -146,56 +138,47 @@ class Study:
 
     # ------------------------------------------------------------------ the files
 
-    @property
-    @fact
+    @cached_property
     def registry(self) -> Registry:
         """The repository's index of studies."""
         return read_registry(self.root)
 
-    @property
-    @fact
+    @cached_property
     def contract(self) -> Contract:
-        """What may be tried, as it is on disk."""
+        """The contract on disk."""
         return self.folder.read_contract()
 
-    @property
-    @fact
+    @cached_property
     def adapter(self) -> Adapter:
-        """How the repository trains."""
+        """The adapter on disk."""
         return self.folder.read_adapter()
 
-    @property
-    @fact
+    @cached_property
     def metric_spec(self) -> MetricSpec:
-        """What is measured."""
+        """The metric specification on disk."""
         return self.folder.read_metric_spec()
 
-    @property
-    @fact
+    @cached_property
     def protocol(self) -> Protocol:
-        """How results are measured."""
+        """The evaluation protocol on disk."""
         return self.folder.read_protocol()
 
-    @property
-    @fact
+    @cached_property
     def contract_hash(self) -> Sha:
         """The hash of the contract on disk, without its approvals."""
         return contract_hash(self.contract)
 
-    @property
-    @fact
+    @cached_property
     def metric_spec_hash(self) -> Sha | None:
         """The hash of the metric file on disk; None while there is none."""
         return _yaml_hash(self.folder.metric_spec)
 
-    @property
-    @fact
+    @cached_property
     def adapter_hash(self) -> Sha | None:
         """The hash of the adapter on disk; None while there is none."""
         return _yaml_hash(self.folder.adapter)
 
-    @property
-    @fact
+    @cached_property
     def protocol_hash(self) -> Sha | None:
         """The hash of the protocol on disk; None while there is none."""
         if not self.folder.protocol.is_file():
@@ -217,13 +200,12 @@ class Study:
         """Whether the protocol on disk is the one that the contract names."""
         return self.protocol_hash == self.contract.evaluation.protocol_hash
 
-    @property
-    @fact
+    @cached_property
     def is_git(self) -> bool:
         """Whether the repository is under git."""
         return git_read.is_repository(self.root)
 
-    # ------------------------------------------------------------------ candidates
+    # ------------------------------------------------------------------ candidates and jobs
 
     @fact
     def candidate(self, name: str) -> Candidate:
@@ -236,7 +218,7 @@ class Study:
         return record.model_copy(update={"status": held.status, "phase": held.phase})
 
     def candidate_state(self, name: str) -> CandidateState:
-        """Return a candidate as the ledger knows it; raises UnknownName."""
+        """Return a candidate as recorded in the ledger; raises UnknownName."""
         candidates = self.state.candidates
         if name not in candidates:
             raise UnknownName(
@@ -248,10 +230,23 @@ class Study:
         """Return the folder of a candidate's current revision."""
         return self.folder.candidate_file(name, self.candidate_state(name).revision).parent
 
+    @cached_property
+    def jobs(self) -> tuple[Job, ...]:
+        """The runs that open candidates and the check of the incumbent need."""
+        return jobs_of(self)
+
+    def planned_seeds(self, candidate: str, phase: Phase) -> frozenset[int]:
+        """Return the seeds of a phase: those of the plan, and those that were added later."""
+        added = [
+            job.seed
+            for job in self.jobs
+            if (job.candidate, job.phase) == (candidate, phase) and job.status != "cancelled"
+        ]
+        return frozenset([*added, *self.candidate(candidate).plan.seeds.get(phase, ())])
+
     # ------------------------------------------------------------------ approvals
 
-    @property
-    @fact
+    @cached_property
     def key(self) -> SigningKey | None:
         """The user's key if there is one."""
         return existing_key(self.root)
@@ -261,8 +256,7 @@ class Study:
         """Return whether an approval holds now."""
         return approvals.standing(self, key, candidate)
 
-    @property
-    @fact
+    @cached_property
     def standings(self) -> tuple[Standing, ...]:
         """Every approval of the contract, required ones first."""
         required = required_approvals(self.contract)
@@ -280,24 +274,6 @@ class Study:
     def experiment_standing(self, candidate: str, phase: Phase) -> Standing:
         """Return whether a candidate may run in a phase: approved itself or by its class."""
         return approvals.experiment_standing(self, candidate, phase)
-
-    # ------------------------------------------------------------------ jobs
-
-    @property
-    @fact
-    def jobs(self) -> tuple[Job, ...]:
-        """The runs that open candidates and the check of the incumbent need."""
-        return jobs_of(self)
-
-    @fact
-    def planned_seeds(self, candidate: str, phase: Phase) -> frozenset[int]:
-        """Return the seeds of a phase: those of the plan, and those that were added later."""
-        added = [
-            job.seed
-            for job in self.jobs
-            if (job.candidate, job.phase) == (candidate, phase) and job.status != "cancelled"
-        ]
-        return frozenset([*added, *self.candidate(candidate).plan.seeds.get(phase, ())])
 
     # ------------------------------------------------------------------ evidence
 

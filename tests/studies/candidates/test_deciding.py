@@ -56,8 +56,7 @@ def test_a_better_candidate_moves_the_incumbent(claimed):
     assert audit_result(study, name, AGENT).audit.verdict == "valid_improvement"
     made = decide(study, name, "accept", HUMAN, "all five seeds are better")
     assert made.recorded and made.incumbent == name
-    moved = [each for each in study.events if each.kind == "incumbent.changed"][-1]
-    assert (moved.data["from"], moved.data["to"]) == (BASELINE, name)
+    assert study.state.incumbent.candidate == name
 
 
 def test_an_agent_only_proposes_where_people_decide(claimed):
@@ -278,20 +277,3 @@ def test_a_crash_before_the_ledger_line_decides_nothing(claimed, monkeypatch):
     state = claimed.state
     assert state.incumbent is not None and state.incumbent.candidate == BASELINE
     assert decide(claimed, BETTER, "accept", HUMAN, "better").decision == "d-0002"
-
-
-def test_a_crash_after_the_ledger_line_has_moved_the_incumbent(claimed, monkeypatch):
-    audit_result(claimed, BETTER, AGENT)
-    append = type(claimed).append
-
-    def dying(self, type, *given, **named):
-        if type == "incumbent.changed":
-            raise ZeroDivisionError
-        return append(self, type, *given, **named)
-
-    with monkeypatch.context() as patch, pytest.raises(ZeroDivisionError):
-        patch.setattr(type(claimed), "append", dying)
-        decide(claimed, BETTER, "accept", HUMAN, "better")
-    state = claimed.state
-    assert state.incumbent is not None and state.incumbent.candidate == BETTER
-    assert claimed.ledger.verify().ok

@@ -2,7 +2,7 @@
 
 import pytest
 
-from telic.studies import budget
+from telic.studies.budget import shortfalls
 from telic.studies.documents.base import RUNNER, SYSTEM, update_yaml
 from telic.studies.documents.contract import Amounts
 from telic.studies.errors import StudyBudgetExceeded
@@ -79,12 +79,12 @@ def test_settling_twice_charges_once(limited):
 def test_more_than_is_left_is_refused(limited):
     intend(limited, "r-1", gpu_h=5)
     state = Ledger(limited.folder).state()
-    assert budget.shortfalls(state, Amounts(gpu_h=5), "c-0002-y") == []
-    (said,) = budget.shortfalls(state, Amounts(gpu_h=5.1), "c-0002-y")
+    assert shortfalls(state, Amounts(gpu_h=5), "c-0002-y", "promotion") == []
+    (said,) = shortfalls(state, Amounts(gpu_h=5.1), "c-0002-y", "promotion")
     assert "5 is left for the study" in said and StudyBudgetExceeded.exit_code == 7
-    (said,) = budget.shortfalls(state, Amounts(gpu_h=2), "c-0001-x")
+    (said,) = shortfalls(state, Amounts(gpu_h=2), "c-0001-x", "promotion")
     assert "1 is left for c-0001-x" in said
-    (said,) = budget.shortfalls(state, Amounts(gpu_h=2), "c-0002-y", "smoke")
+    (said,) = shortfalls(state, Amounts(gpu_h=2), "c-0002-y", "smoke")
     assert "phase smoke" in said
 
 
@@ -102,4 +102,4 @@ def test_the_soft_share_warns_and_the_end_is_named(limited):
         intend(limited, run, gpu_h=1)
     state = Ledger(limited.folder).state()
     assert state.budget.warnings == ("launches",)
-    assert budget.exhausted(state) == ["launches"]
+    assert state.budget.left.launches == 0

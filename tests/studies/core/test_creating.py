@@ -12,7 +12,7 @@ from tests.studies.core.small import AGENT, CONSENT, HUMAN, content
 
 
 def test_a_new_study_is_complete_and_active(study):
-    assert StudyFolder.find(study.root) == study.folder
+    assert StudyFolder.find(study.root).path == study.folder.path
     assert study.folder.read_contract().task.statement == "walk"
     assert [each.kind for each in Ledger(study.folder).entries()] == ["study.created"]
     assert read_registry(study.root).tasks == {"g1-walk": ("speed",)}
@@ -50,11 +50,11 @@ def test_statements_with_quotes_are_kept(repository):
 def test_the_active_study_and_the_named_one(study):
     other = create_study(study.root, "g1-walk", "energy", AGENT).folder
     third = create_study(study.root, "a1-trot", "speed", AGENT).folder
-    assert StudyFolder.find(study.root) == third
-    assert StudyFolder.find(study.root, "g1-walk", "energy") == other
+    assert StudyFolder.find(study.root).path == third.path
+    assert StudyFolder.find(study.root, "g1-walk", "energy").path == other.path
     create_study(study.root, "g1-walk", "speed", AGENT)
-    assert StudyFolder.find(study.root) == study.folder
-    assert StudyFolder.find(study.root, task="a1-trot") == third
+    assert StudyFolder.find(study.root).path == study.folder.path
+    assert StudyFolder.find(study.root, task="a1-trot").path == third.path
     with pytest.raises(UnknownName, match="enrgy"):
         StudyFolder.find(study.root, "g1-walk", "enrgy")
     with pytest.raises(UnknownName, match="No task"):

@@ -12,9 +12,9 @@ import pytest
 from telic.storage.keys import key_file
 from telic.studies.canonical import signing_key
 from telic.studies.documents.base import SYSTEM
-from telic.studies.errors import BrokenIntegrity, LockTimeout, StudyError
+from telic.studies.errors import BrokenIntegrity, StudyError
 from telic.studies.folder import StudyFolder
-from telic.studies.ledger import Ledger, NewEntry
+from telic.studies.ledger import Ledger
 from tests.studies.core.small import AGENT, add_candidate
 
 
@@ -202,31 +202,6 @@ def test_a_writer_killed_at_any_step_leaves_a_ledger_that_continues(study, step,
     assert ("killed" in texts) == kept
     assert texts[-1] == "after"
     assert Ledger(study.folder).verify().ok
-
-
-def test_a_head_that_moved_is_refused_and_a_retry_succeeds(study):
-    head = Ledger(study.folder).head
-    note(study)
-    with pytest.raises(LockTimeout, match="has grown since") as error:
-        Ledger(study.folder).append("note.added", None, {}, AGENT, expected=head)
-    assert error.value.exit_code == 6
-    asked = []
-
-    def make(state):
-        asked.append(state.ledger_head.seq)
-        if len(asked) == 1:
-            note(study, "in between")
-        return NewEntry("note.added", None, {"text": "mine"}, AGENT)
-
-    assert Ledger(study.folder).append_from(make).data == {"text": "mine"}
-    assert len(asked) == 2
-
-
-def test_an_unknown_kind_is_refused(study):
-    before = study.folder.ledger.read_bytes()
-    with pytest.raises(StudyError, match="E_EVENT"):
-        Ledger(study.folder).append("note.removed", None, {}, AGENT)
-    assert study.folder.ledger.read_bytes() == before
 
 
 def test_numbers_of_every_size_survive(study):

@@ -1,40 +1,61 @@
 """Each stop rule holds when it should and does not when it should not."""
 
+from types import SimpleNamespace
+
 import pytest
 
-from telic.studies.budget import BudgetState
-from telic.studies.documents.contract import StopRule
-from telic.studies.rules.stops import StopFacts, check_stops
+from telic.storage.journal import JournalHead
+from telic.studies.documents.contract import Amounts, StopRule, StudyBudget
+from telic.studies.documents.metrics import Primary
+from telic.studies.rules import stops as module
+from telic.studies.rules.stops import check_stops
 from telic.studies.state import CandidateState, DecisionState, Incumbent, StudyState
 
 NOW = "2026-08-01T09:00:00Z"
 
 
-def stops(state=None, facts=None, **rule):
-    rules = (StopRule(**rule),) if rule else ()
-    state = (state or StudyState(study="a/b")).model_copy(update={"stop_rules": rules})
-    return {each.rule: each.effect for each in check_stops(state, facts or StopFacts(now=NOW))}
+def state(**fields):
+    return StudyState("a/b", JournalHead(seq=0, hash=""), protocol_hash="p", **fields)
+
+
+@pytest.fixture
+def stops(monkeypatch, tmp_path):
+    """Return a function that gives the effects of the rules that hold, by rule."""
+    monkeypatch.setattr(module, "utc_now", lambda: NOW)
+
+    def find(held=None, *, direction="max", target=None, levels=(), rails=(), **rule):
+        held = held or state()
+        held.stop_rules = (StopRule(**rule),) if rule else ()
+        monkeypatch.setattr(module, "hacking_levels", lambda study: levels)
+        audit = SimpleNamespace(guardrails=rails)
+        study = SimpleNamespace(
+            state=held,
+            incumbent=held.incumbent,
+            folder=SimpleNamespace(stop_file=tmp_path / "STOP"),
+            metric_spec=SimpleNamespace(
+                primary=Primary(key="x", direction=direction, target=target)
+            ),
+            audits=lambda name: (audit,),
+        )
+        return {each.rule: each.effect for each in check_stops(study)}
+
+    return find
 
 
 def incumbent(low, high):
-    return StudyState(study="a/b", incumbent=Incumbent(candidate="c-1", ci=(low, high)))
+    return state(incumbents={"p": Incumbent(candidate="c-1", ci=(low, high))})
 
 
 def decided(*ends, phase="promotion", iqms=()):
     values = list(iqms) + [None] * len(ends)
+    common = {"candidate": "c-1", "phase": phase, "actor": "human:ada", "at": NOW}
     found = {
-        f"d-{number}": DecisionState(
-            candidate="c-1",
-            verdict=to,
-            to=to,
-            phase=phase,
-            actor="human:ada",
-            at=NOW,
-            incumbent=Incumbent(candidate="c-1", iqm=values[number]),
+        f"d-{n}": DecisionState(
+            **common, verdict=to, to=to, incumbent=Incumbent(candidate="c-1", iqm=values[n])
         )
-        for number, to in enumerate(ends)
+        for n, to in enumerate(ends)
     }
-    return StudyState(study="a/b", decisions=found)
+    return state(decisions=found)
 
 
 def candidates(*statuses):
@@ -42,78 +63,64 @@ def candidates(*statuses):
         f"c-{n}": CandidateState(status=status, author="agent:x", since_seq=n)
         for n, status in enumerate(statuses)
     }
-    return StudyState(study="a/b", candidates=made)
+    return state(candidates=made)
 
 
-def test_a_quiet_study_goes_on():
+def test_a_quiet_study_continues(stops):
     assert stops() == {}
 
 
-def test_the_target_counts_when_the_interval_holds_it():
-    assert stops(incumbent(0.91, 0.95), rule="target_reached", value=0.9) == {
-        "target_reached": "close"
-    }
+def test_the_target_counts_when_the_interval_reaches_it(stops):
+    reached = {"target_reached": "close"}
+    assert stops(incumbent(0.91, 0.95), rule="target_reached", value=0.9) == reached
     assert stops(incumbent(0.89, 0.95), rule="target_reached", value=0.9) == {}
-    lower = StopFacts(now=NOW, direction="min", target=0.2)
-    assert stops(incumbent(0.1, 0.15), lower, rule="target_reached") == {"target_reached": "close"}
-    assert stops(incumbent(0.1, 0.25), lower, rule="target_reached") == {}
+    lower = {"direction": "min", "target": 0.2, "rule": "target_reached"}
+    assert stops(incumbent(0.1, 0.15), **lower) == reached
+    assert stops(incumbent(0.1, 0.25), **lower) == {}
 
 
-def test_an_empty_budget_stops():
-    state = StudyState(study="a/b", budget=BudgetState(left={"launches": 0}))
-    assert stops(state) == {"budget_exhausted": "stop"}
+def test_an_empty_budget_stops(stops):
+    limits, calls = StudyBudget(llm_calls=1), Amounts(llm_calls=1)
+    assert stops(state(budget_limits=limits, calls=calls)) == {"budget_exhausted": "stop"}
 
 
-def test_counts():
-    assert stops(candidates("draft"), rule="max_candidates", value=1) == {"max_candidates": "stop"}
-    assert stops(candidates("draft"), rule="max_candidates", value=2) == {}
-    assert stops(decided("rejected"), rule="max_iterations", value=1) == {"max_iterations": "stop"}
-    assert stops(decided("rejected"), rule="max_iterations", value=2) == {}
+def test_counts(stops):
+    one, two = {"value": 1}, {"value": 2}
+    assert stops(candidates("draft"), rule="max_candidates", **one) == {"max_candidates": "stop"}
+    assert stops(candidates("draft"), rule="max_candidates", **two) == {}
+    assert stops(decided("rejected"), rule="max_iterations", **one) == {"max_iterations": "stop"}
+    assert stops(decided("rejected"), rule="max_iterations", **two) == {}
 
 
-def test_no_progress():
+def test_no_progress(stops):
     assert stops(decided(*["rejected"] * 5), rule="no_progress") == {"no_progress": "stop"}
     assert stops(decided(*["rejected"] * 4), rule="no_progress") == {}
     assert stops(decided("accepted", *["rejected"] * 4), rule="no_progress") == {}
-    short = decided(*["rejected"] * 5, phase="short_trial")
-    assert stops(short, rule="no_progress") == {}
-
-
-def test_small_gains_over_the_last_accepts():
+    assert stops(decided(*["rejected"] * 5, phase="short_trial"), rule="no_progress") == {}
     slow = decided(*["accepted"] * 3, iqms=(1.0, 1.004, 1.008))
     fast = decided(*["accepted"] * 3, iqms=(1.0, 1.004, 1.02))
     assert stops(slow, rule="no_progress", m=2, action="ask") == {"no_progress": "ask"}
     assert stops(fast, rule="no_progress", m=2) == {}
 
 
-def test_the_deadline():
-    assert stops(rule="wallclock_deadline", at="2026-08-01T08:59:59Z") == {
-        "wallclock_deadline": "stop"
-    }
+def test_the_deadline(stops):
+    over = {"wallclock_deadline": "stop"}
+    assert stops(rule="wallclock_deadline", at="2026-08-01T08:59:59Z") == over
     assert stops(rule="wallclock_deadline", at="2026-08-01T09:00:01Z") == {}
 
 
-def test_a_streak_of_failures_pauses():
-    assert stops(candidates(*["debug"] * 3)) == {"failure_streak": "pause"}
+def test_a_streak_of_failures_pauses(stops):
+    paused = {"failure_streak": "pause"}
+    assert stops(candidates(*["debug"] * 3)) == paused
     assert stops(candidates("debug", "debug", "rejected")) == {}
-    assert stops(candidates("debug", "debug"), rule="failure_streak", k=2) == {
-        "failure_streak": "pause"
-    }
+    assert stops(candidates("debug", "debug"), rule="failure_streak", k=2) == paused
 
 
-@pytest.mark.parametrize(
-    ("facts", "found"),
-    [
-        ({"guardrail_breaches": ("falls",)}, {"guardrail_breach": "pause"}),
-        ({"hacking_levels": ("low", "high", "high")}, {"hacking_high": "pause"}),
-        ({"hacking_levels": ("high", "low", "high")}, {}),
-        ({"integrity": ("the ledger is broken",)}, {"integrity": "pause"}),
-        ({"stop_file": True}, {"human_stop": "pause"}),
-    ],
-)
-def test_what_comes_from_outside_the_ledger(facts, found):
-    assert stops(facts=StopFacts(now=NOW, **facts)) == found
-
-
-def test_a_paused_study_stands_still():
-    assert stops(StudyState(study="a/b", study_status="paused")) == {"human_stop": "pause"}
+def test_what_comes_from_outside_the_ledger(stops, tmp_path):
+    rail = SimpleNamespace(key="falls", severity="block", passed=False)
+    assert stops(incumbent(0, 1), rails=(rail,)) == {"guardrail_breach": "pause"}
+    assert stops(levels=("low", "high", "high")) == {"hacking_high": "pause"}
+    assert stops(levels=("high", "low", "high")) == {}
+    assert stops(state(study_status="paused")) == {"human_stop": "pause"}
+    (tmp_path / "STOP").touch()
+    assert stops() == {"human_stop": "pause"}

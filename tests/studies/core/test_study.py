@@ -34,8 +34,6 @@ def test_what_is_written_through_it_is_seen_at_once(study):
     assert _texts(study) == ()
     _note(study, "one")
     assert _texts(study) == ("one",)
-    _note(study.ledger, "two")
-    assert _texts(study) == ("one", "two")
     assert study.state.ledger_head == study.events[-1].head
 
 

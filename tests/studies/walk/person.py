@@ -15,7 +15,7 @@ from telic.studies.evidence.measurement import analyze_run
 from telic.studies.evidence.review import review_candidate
 from telic.studies.next import next_step
 from telic.studies.queue import fresh_seeds
-from telic.studies.rules.change import changed_evaluators
+from telic.studies.rules.checks import changed_evaluators
 from tests.studies.launch.toy_study import CONTRACT, EVALUATOR, PATCH
 
 HUMAN = StudyActor(kind="human", name="ada")

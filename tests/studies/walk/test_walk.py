@@ -9,8 +9,8 @@ import pytest
 
 from telic.studies.contract import amend, hash_evaluator
 from telic.studies.evidence.store import add_evidence
+from telic.studies.next import remedy_for
 from telic.studies.queue import plan_incumbent_check
-from telic.studies.rules.actions import remedy_for
 from tests.studies.launch.toy_study import EVALUATOR
 from tests.studies.walk import walking, world
 from tests.studies.walk.moves import approve_all

@@ -75,6 +75,7 @@ PHASE_SHARE: dict[Phase, float] = {
 }
 """how much of a full training one run of a phase is"""
 SeedRole = Literal["selection", "promotion", "validation"]
+SEED_ROLES: tuple[SeedRole, ...] = ("selection", "promotion", "validation")
 ROLES: dict[Phase, SeedRole] = {
     "smoke": "selection",
     "short_trial": "selection",

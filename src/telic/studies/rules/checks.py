@@ -1,40 +1,60 @@
-"""Validate a candidate: run checks V01 to V16, freeze what they were run against, move it on."""
+"""Validate a candidate: the checks V01 to V16, and the hashes they were run against."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from itertools import combinations
-from typing import Any
+import math
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any, cast
 
-from telic.studies import lifecycle
-from telic.studies.budget import exceeding
-from telic.studies.canonical import content_hash
+from telic.errors import BadFile
+from telic.storage.reading import file_hash, read_bytes, read_text
+from telic.studies import git_read, lifecycle
+from telic.studies.budget import exceeding, left_of, total
+from telic.studies.canonical import content_hash, utc_now
+from telic.studies.contract import overlaps
 from telic.studies.documents.base import SYSTEM, DocumentPart
-from telic.studies.documents.candidate import CandidateStatus, CheckResult
+from telic.studies.documents.candidate import (
+    Candidate,
+    CandidateStatus,
+    CheckResult,
+    Evidence,
+    RunStatus,
+)
 from telic.studies.documents.contract import (
     BASELINE_PHASES,
     LEAST_SEEDS,
     PHASES,
-    RESOURCES,
     ROLES,
-    Amounts,
-    Phase,
-    SeedRole,
+    ParamRange,
 )
 from telic.studies.errors import GateRefused, InvalidDocument
 from telic.studies.evidence.curriculum import Curriculum, curriculum_problems
 from telic.studies.evidence.probes import ProbeSummary, range_problems
-from telic.studies.rules import change
-from telic.studies.rules.change import CandidateCase, RuleFinding, broken_invariants, run_rules
+from telic.studies.folder import STATE_FOLDER
+from telic.studies.git_read import Patch, first_match, read_patch
 from telic.studies.rules.results import GAIN, read_condition
+from telic.studies.rules.table import Problems, Rule, run_rules
+from telic.studies.state import CandidateState
 from telic.studies.study import Study
 
-_AUTHORING = (CandidateStatus.DRAFT, CandidateStatus.VALIDATED)
 WRITES_CODE = ("reward_engineering", "code", "algorithm", "environment_generation")
+_AUTHORING = (CandidateStatus.DRAFT, CandidateStatus.VALIDATED)
+_SEED_NAMES = frozenset(
+    {"seed", "seeds", "random_seed", "rng_seed", "env_seed", "global_seed", "random_state"}
+)
+_NUMBER = re.compile(r"(?<![\w.])[-+]?\d+(?:\.\d+)?")
+_SEED_WORD = re.compile(r"seed|random_state", re.IGNORECASE)
+
+
+# ---------------------------------------------------------------------------- validation
 
 
 class ValidationOutcome(DocumentPart):
-    """What validating came to."""
+    """The result of validating a candidate."""
 
     candidate: str
     status: CandidateStatus
@@ -49,18 +69,18 @@ class ValidationOutcome(DocumentPart):
 def check_candidate(
     study: Study, name: str, may_be: tuple[CandidateStatus, ...] = _AUTHORING
 ) -> tuple[CheckResult, ...]:
-    """Run V01 to V16 and change nothing; a launch passes `may_be=LAUNCHING`."""
+    """Run V01 to V16 and change nothing; `may_be` are the statuses in which this makes sense."""
     study.candidate_state(name)
     try:
         study.candidate(name)
     except InvalidDocument as error:
-        rest = [CheckResult(id=code, passed=False, why="not looked at") for code in CHECKS]
+        rest = [CheckResult(id=code, passed=False, why="not checked") for code in CHECKS]
         return (CheckResult(id="V01", passed=False, why=error.message), *rest[1:])
-    return run_rules(CHECKS, CandidateCase(study, name, may_be), shut=False)
+    return run_rules(CHECKS, _Case(study, name, may_be))
 
 
 def validate_candidate(study: Study, name: str) -> ValidationOutcome:
-    """Check a draft and, when all is well, freeze it against the present contract."""
+    """Check a draft and, if every check passes, freeze it against the present contract."""
     with study.locked():
         demote_if_changed(study, name)
         if not study.is_contract_agreed:
@@ -69,19 +89,26 @@ def validate_candidate(study: Study, name: str) -> ValidationOutcome:
                 "contract.yaml is not the version that was agreed on.",
                 hint="Undo the edit, or agree on it with: telic study contract --amend TEXT",
             )
-        checks, status = check_candidate(study, name), study.candidate_state(name).status
-        outcome = ValidationOutcome(candidate=name, status=status, checks=checks)
-        if outcome.ok and status == CandidateStatus.DRAFT:
-            _freeze(study, name, checks)
-            outcome = outcome.model_copy(update={"status": CandidateStatus.VALIDATED})
-        elif not outcome.ok and status == CandidateStatus.VALIDATED:
-            failed = [check.id for check in checks if not check.passed]
-            reason = f"{', '.join(failed)} no longer hold"
-            lifecycle.transition(
-                study, name, CandidateStatus.DRAFT, SYSTEM, reason, {"changed": failed}
-            )
-            outcome = outcome.model_copy(update={"status": CandidateStatus.DRAFT})
-    return outcome
+        checks, held = check_candidate(study, name), study.candidate_state(name)
+        failed = [check.id for check in checks if not check.passed]
+        if not failed and held.status == CandidateStatus.DRAFT:
+            candidate, ran = study.candidate(name), study.state.runs_of(name).values()
+            # After an amendment it continues with the phase that it was in.
+            is_begun = any(run.revision == held.revision for run in ran)
+            is_planned = is_begun and held.phase in candidate.plan.phases
+            facts = {
+                **_present_hashes(study, name),
+                "record_hash": content_hash(candidate.file_data()),
+                "checks": [{"id": check.id, "passed": check.passed} for check in checks],
+                "phase": held.phase if is_planned else candidate.plan.phases[0],
+            }
+            to, reason = CandidateStatus.VALIDATED, "all checks passed"
+            lifecycle.transition(study, name, to, SYSTEM, reason, facts)
+        elif failed and held.status == CandidateStatus.VALIDATED:
+            to, reason = CandidateStatus.DRAFT, f"{', '.join(failed)} no longer hold"
+            lifecycle.transition(study, name, to, SYSTEM, reason, {"changed": failed})
+        status = study.candidate_state(name).status
+    return ValidationOutcome(candidate=name, status=status, checks=checks)
 
 
 def demote_if_changed(study: Study, name: str) -> tuple[str, ...]:
@@ -90,8 +117,8 @@ def demote_if_changed(study: Study, name: str) -> tuple[str, ...]:
         return ()
     if changed := changed_since(study, name):
         reason = f"{', '.join(changed)} changed since it was validated"
-        facts = {"changed": list(changed)}
-        lifecycle.transition(study, name, CandidateStatus.DRAFT, SYSTEM, reason, facts)
+        to, facts = CandidateStatus.DRAFT, {"changed": list(changed)}
+        lifecycle.transition(study, name, to, SYSTEM, reason, facts)
     return changed
 
 
@@ -106,7 +133,6 @@ def changed_since(study: Study, name: str) -> tuple[str, ...]:
 
 
 def _present_hashes(study: Study, name: str) -> dict[str, Any]:
-    """Return what a candidate is and is measured against, as hashes of what is on disk."""
     return {
         "content_hash": study.candidate(name).compute_hash(),
         "contract_hash": study.contract_hash,
@@ -115,271 +141,472 @@ def _present_hashes(study: Study, name: str) -> dict[str, Any]:
     }
 
 
-def _freeze(study: Study, name: str, checks: tuple[CheckResult, ...]) -> None:
-    facts = {
-        **_present_hashes(study, name),
-        "record_hash": content_hash(study.candidate(name).file_data()),
-        "checks": [{"id": check.id, "passed": check.passed} for check in checks],
-        "phase": _phase_to_go_on_with(study, name),
-    }
-    to = CandidateStatus.VALIDATED
-    lifecycle.transition(study, name, to, SYSTEM, "all checks passed", facts)
+class _Case:
+    """A candidate, the study it must fit, and what was tried before."""
 
+    def __init__(self, study: Study, name: str, may_be: tuple[CandidateStatus, ...]) -> None:
+        self.study, self.name, self.may_be, self.now = study, name, may_be, utc_now()
+        self.candidate: Candidate = study.candidate(name)
+        self.held: CandidateState = study.candidate_state(name)
+        self.folder: Path = study.candidate_folder(name)
+        self.others = [each for each in study.state.candidates if each != name]
 
-def _phase_to_go_on_with(study: Study, name: str) -> Phase:
-    """Return the phase that it was in: an amendment does not send it back to its beginning."""
-    held, phases = study.candidate_state(name), study.candidate(name).plan.phases
-    ran = [run.phase for run in study.state.runs_of(name).values() if run.revision == held.revision]
-    return held.phase if ran and held.phase in phases else phases[0]
+    @cached_property
+    def patch(self) -> Patch | None:
+        """The parsed patch; None when there is none, or it is not text (V09)."""
+        path = self.folder / (self.candidate.change.patch or "")
+        try:
+            return read_patch(read_text(path)) if path.is_file() else None
+        except BadFile:
+            return None
+
+    @cached_property
+    def touched(self) -> tuple[str, ...]:
+        """Every file of the repository that the change writes."""
+        brought = [file.path for file in self.candidate.change.files]
+        return tuple(dict.fromkeys([*(self.patch.files if self.patch else ()), *brought]))
+
+    @cached_property
+    def evidence(self) -> dict[str, Evidence]:
+        """The cited evidence that exists and was not altered, by id."""
+        record = self.candidate
+        refs = (*record.evidence_refs, record.reflection_ref, record.dr_probe_ref)
+        names = dict.fromkeys(ref for ref in refs if ref is not None)
+        altered = self.study.altered(names)
+        return {name: self.study.sheet(name) for name in names if name not in altered}
+
+    def is_excepted(self, rule: str) -> bool:
+        """Return whether the contract sets a rule aside now."""
+        return self.study.contract.excepted(rule, self.now) is not None
 
 
 # ---------------------------------------------------------------------------- V01 to V03
 
 
-def is_whole(case: CandidateCase) -> RuleFinding:
-    """V01: what the kind of candidate must say is said."""
-    candidate, problems = case.candidate, list[str]()
+def _complete(case: _Case) -> Problems:
+    candidate, plan = case.candidate, case.candidate.plan
     if candidate.kind != "baseline" and not candidate.evidence_refs:
-        problems.append("evidence_refs is empty: name the evidence that motivated it")
+        yield "evidence_refs is empty: name the evidence that motivated it"
     if not candidate.invariants:
-        problems.append("invariants is empty: name at least one thing that must not change")
+        yield "invariants is empty: name at least one thing that must not change"
     if case.study.is_git and candidate.base_commit is None:
-        problems.append("base_commit is missing, and the repository is under git")
-    problems += _plan_problems(case)
-    changes_files = bool(case.touched) or candidate.change.patch is not None
-    is_in_place = candidate.isolation.mode == "in_place"
-    waived = case.study.contract.excepted("worktree_required", case.now) is not None
-    if (changes_files or candidate.kind in WRITES_CODE) and is_in_place and not waived:
-        problems.append("isolation.mode is in_place: a change of files needs a worktree")
-    return RuleFinding(problems)
-
-
-def _plan_problems(case: CandidateCase) -> list[str]:
-    plan, problems = case.candidate.plan, list[str]()
+        yield "base_commit is missing, and the repository is under git"
     order = [PHASES.index(phase) for phase in plan.phases]
     if not order or order != sorted(set(order)):
-        problems.append(f"plan.phases must be some of {', '.join(PHASES)}, each once, in order")
+        yield f"plan.phases must be some of {', '.join(PHASES)}, each once, in order"
     elif "smoke" not in plan.phases:
-        problems.append("plan.phases must begin with smoke")
-    if case.candidate.kind == "baseline" and plan.phases != BASELINE_PHASES:
-        problems.append(f"a baseline runs {' and then '.join(BASELINE_PHASES)}, nothing else")
-    problems += [f"plan.seeds has none for {p}" for p in plan.phases if not plan.seeds.get(p)]
-    problems += [
-        f"plan.seeds.{p} is for no planned phase" for p in plan.seeds if p not in plan.phases
-    ]
-    return problems
+        yield "plan.phases must begin with smoke"
+    if candidate.kind == "baseline" and plan.phases != BASELINE_PHASES:
+        yield f"a baseline runs {' and then '.join(BASELINE_PHASES)}, nothing else"
+    for phase in plan.phases:
+        if not plan.seeds.get(phase):
+            yield f"plan.seeds has none for {phase}"
+    for phase in plan.seeds.keys() - set(plan.phases):
+        yield f"plan.seeds.{phase} is for a phase that is not planned"
+    changes_files = bool(case.touched or candidate.change.patch or candidate.kind in WRITES_CODE)
+    is_in_place = candidate.isolation.mode == "in_place"
+    if changes_files and is_in_place and not case.is_excepted("worktree_required"):
+        yield "isolation.mode is in_place: a change of files needs a worktree"
 
 
-def is_itself(case: CandidateCase) -> RuleFinding:
-    """V02: names agree with the folder, everything it refers to exists, its invariants hold."""
-    candidate, folder, problems = case.candidate, case.study.folder, list[str]()
-    said = (candidate.id, candidate.task_id, candidate.study_id)
-    lies = (case.name, folder.task_id, folder.study_id)
-    problems += [
-        f"it calls itself {a}, but lies in {b}" for a, b in zip(said, lies, strict=True) if a != b
-    ]
+def _consistent(case: _Case) -> Problems:
+    candidate, folder = case.candidate, case.study.folder
+    names = (candidate.id, candidate.task_id, candidate.study_id)
+    for named, actual in zip(names, (case.name, folder.task_id, folder.study_id), strict=True):
+        if named != actual:
+            yield f"it is named {named}, but is in the folder of {actual}"
     if candidate.revision != case.held.revision:
-        now = case.held.revision
-        problems.append(f"it is revision {candidate.revision}; the ledger has {now}")
-    named = [*candidate.parents, *([candidate.replicate_of] if candidate.replicate_of else [])]
-    problems += [f"there is no candidate {name}" for name in named if name not in case.others]
-    refs = [*candidate.evidence_refs, candidate.reflection_ref, candidate.dr_probe_ref]
-    missing = [ref for ref in refs if ref and ref not in case.evidence]
-    problems += [f"there is no intact evidence {ref}" for ref in missing]
-    if _is_own_ancestor(case):
-        problems.append("it is its own ancestor")
-    problems += broken_invariants(case.study, candidate, case.study.root)
-    return RuleFinding(problems)
-
-
-def _is_own_ancestor(case: CandidateCase) -> bool:
-    waiting, seen = list(case.candidate.parents), set[str]()
+        yield f"it is revision {candidate.revision}; the ledger has {case.held.revision}"
+    for name in (*candidate.parents, candidate.replicate_of):
+        if name is not None and name not in case.others:
+            yield f"unknown candidate {name}"
+    for ref in (*candidate.evidence_refs, candidate.reflection_ref, candidate.dr_probe_ref):
+        if ref is not None and ref not in case.evidence:
+            yield f"no intact evidence {ref}"
+    waiting, seen = list(candidate.parents), set[str]()
     while waiting:
         name = waiting.pop()
-        if name == case.name:
-            return True
         if name not in seen and name in case.others:
-            waiting += case.others[name].candidate.parents
+            waiting += case.study.candidate(name).parents
         seen.add(name)
-    return False
+    if case.name in seen:
+        yield "it is its own ancestor"
+    yield from broken_invariants(case.study, candidate, case.study.root)
 
 
-def may_move(case: CandidateCase) -> RuleFinding:
-    """V03: the lifecycle allows it from where the candidate is."""
-    problems, status = list[str](), case.held.status
-    if status not in case.may_be:
-        problems.append(f"it is {status}; this needs {' or '.join(sorted(case.may_be))}")
+def broken_invariants(study: Study, candidate: Candidate, tree: Path) -> Iterator[str]:
+    """Yield the declared invariants that do not hold in a tree."""
+    for args, check in ((each.args, each.check) for each in candidate.invariants):
+        match check:
+            case "file_unchanged":
+                file = tree / str(args.get("path"))
+                if not file.is_file() or file_hash(file) != args.get("sha256"):
+                    yield f"{args.get('path')} is not what the candidate says it is"
+            case "metric_untouched" if not study.is_metric_spec_agreed:
+                yield "the metric spec is not the agreed one"
+            case "eval_untouched" if not study.is_protocol_agreed:
+                yield "the evaluation protocol is not the agreed one"
+            case "param_in_range":
+                name = str(args.get("param") or args.get("path"))
+                override = candidate.change.overrides.get(name)
+                low, high = args.get("min", -math.inf), args.get("max", math.inf)
+                if override is not None and not low <= override.to <= high:
+                    yield f"{name}={override.to} leaves {low} to {high}"
+            case _:
+                pass
+
+
+def _movable(case: _Case) -> Problems:
+    if case.held.status not in case.may_be:
+        yield f"it is {case.held.status}; this needs {' or '.join(sorted(case.may_be))}"
     if case.study.state.study_status != "open":
-        problems.append("the study is not open")
-    return RuleFinding(problems, value=str(status))
+        yield "the study is not open"
+
+
+# ---------------------------------------------------------------------------- V04 to V08
+
+
+def _kind_in_scope(case: _Case) -> Problems:
+    kind, agreed = case.candidate.kind, case.study.contract.scope.kinds
+    if kind != "baseline" and kind not in agreed:
+        yield f"kind {kind} is not in scope.kinds ({', '.join(agreed)})"
+
+
+def _parameters_in_range(case: _Case) -> Problems:
+    overrides, scope = case.candidate.change.overrides, case.study.contract.scope
+    if case.candidate.kind == "baseline":
+        agreed = case.study.contract.baseline.overrides
+        for path, override in overrides.items():
+            if agreed.get(path) != override.to:
+                yield f"{path} is not one of baseline.overrides"
+        return
+    for path, override in overrides.items():
+        allowed = scope.params.get(path)
+        values = override.to if _is_range(override.to) else [override.to]
+        if allowed is None:
+            yield f"{path} is not in scope.params"
+        elif why := next(filter(None, (_why_outside(value, allowed) for value in values)), None):
+            yield f"{path} = {override.to!r} {why}"
+    most = scope.limits.max_changed_params
+    if len(overrides) > most:
+        yield f"{len(overrides)} parameters change; scope.limits.max_changed_params is {most}"
+
+
+def _is_range(value: Any) -> bool:
+    pair = cast("Sequence[Any]", value) if isinstance(value, list | tuple) else ()
+    return len(pair) == 2 and all(map(_is_number, pair)) and pair[0] <= pair[1]
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def _why_outside(value: Any, allowed: ParamRange) -> str | None:
+    is_number = _is_number(value)
+    fits = {
+        "float": is_number,
+        "int": is_number and float(value).is_integer(),
+        "bool": isinstance(value, bool),
+        "str": isinstance(value, str),
+    }
+    if not fits[allowed.type]:
+        return f"is not of type {allowed.type}"
+    if allowed.choices is not None and value not in allowed.choices:
+        return f"is not one of {', '.join(map(str, allowed.choices))}"
+    if is_number and allowed.min is not None and value < allowed.min:
+        return f"is below {allowed.min:g}"
+    if is_number and allowed.max is not None and value > allowed.max:
+        return f"is above {allowed.max:g}"
+    return None
+
+
+def _steps_small(case: _Case) -> Problems:
+    """Measure steps from where a parameter really is: in the first parent, or the baseline."""
+    start = dict(case.study.contract.baseline.overrides)
+    for parent in case.candidate.parents[:1]:
+        if parent in case.others:
+            known = case.study.candidate(parent).change.overrides
+            start |= {path: each.to for path, each in known.items()}
+    for path, override in case.candidate.change.overrides.items():
+        if path in start and start[path] != override.from_value:
+            yield f"{path} starts from {start[path]!r}, not from {override.from_value!r}"
+        allowed = case.study.contract.scope.params.get(path)
+        most = allowed.max_step_ratio if allowed else None
+        if most is None or override.to == override.from_value:
+            continue
+        pairs = [(override.from_value, override.to)]
+        if _is_range(override.to) and _is_range(override.from_value):
+            pairs = list(zip(override.from_value, override.to, strict=True))
+        for old, new in pairs:
+            if not (_is_number(old) and _is_number(new)):
+                yield f"{path} may move by a ratio, but {old!r} to {new!r} has none"
+            elif old != new and (old == 0 or new / old <= 0):
+                yield f"{path} goes from {old:g} to {new:g}: through zero no ratio holds"
+            elif old != new and (ratio := max(new / old, old / new)) > most * (1 + 1e-9):
+                yield f"{path} changes by a factor of {ratio:.3g}; {most:g} is the most"
+
+
+def _files_in_scope(case: _Case) -> Problems:
+    files = case.study.contract.scope.files
+    for why in case.patch.problems if case.patch else ():
+        yield f"the patch cannot be accepted: {why}"
+    for path in case.touched:
+        if path.startswith("/") or ".." in path.split("/"):
+            yield f"{path} leaves the repository"
+        elif denied := first_match(path, files.deny):
+            yield f"{path} is denied by {denied}"
+        elif first_match(path, files.allow) is None:
+            yield f"{path} is not in scope.files.allow"
+
+
+def _short(case: _Case) -> Problems:
+    paths = [case.folder / "files" / file.path for file in case.candidate.change.files]
+    lines = case.patch.changed_lines if case.patch else 0
+    lines += sum(read_bytes(path).count(b"\n") for path in paths if path.is_file())
+    most = case.study.contract.scope.limits.max_diff_lines
+    if lines > most:
+        yield f"{lines} lines change; scope.limits.max_diff_lines is {most}"
+
+
+# ---------------------------------------------------------------------------- V09 and V10
+
+
+def _patch_applies(case: _Case) -> Problems:
+    study, change, base = case.study, case.candidate.change, case.candidate.base_commit
+    if study.is_git and base is not None and not git_read.has_commit(study.root, base):
+        yield f"this clone has no commit {base[:12]}"
+    elif change.patch is not None:
+        path = case.folder / change.patch
+        if case.patch is None:
+            yield f"{path.name} is missing or is not text"
+        elif file_hash(path) != change.patch_sha256:
+            yield f"{path.name} is not the patch that was described"
+        elif why := git_read.why_patch_fails(study.root, path, base if study.is_git else None):
+            yield f"{path.name} does not apply: {why.splitlines()[0]}"
+        else:
+            for hidden in set(git_read.patched_paths(study.root, path)) - set(case.patch.files):
+                yield f"git would also write {hidden}, which the patch does not show"
+    for file in change.files:
+        path = case.folder / "files" / file.path
+        if not path.is_file():
+            yield f"files/{file.path} is missing"
+        elif file_hash(path) != file.sha256:
+            yield f"files/{file.path} is not the file that was described"
+
+
+def _measure_untouched(case: _Case) -> Problems:
+    study = case.study
+    protected = {
+        "the evaluator": tuple(study.protocol.evaluator_files),
+        "an evaluator file of the adapter": study.adapter.files.evaluator.globs,
+        "the studies' own records": (f"{STATE_FOLDER}/**",),
+    }
+    if study.metric_spec.extractor.kind == "python_file":
+        protected["the metric extractor"] = (study.metric_spec.extractor.path,)
+    for path in case.touched:
+        for what, patterns in protected.items():
+            if first_match(path, patterns):
+                yield f"{path} is {what}"
+    if not study.is_metric_spec_agreed:
+        yield "the metric spec is not the one the contract names"
+    if not study.is_protocol_agreed:
+        yield "the evaluation protocol is not the one the contract names"
+    for path in changed_evaluators(study, study.root):
+        yield f"the evaluator {path} is missing or is not the one of the protocol"
+
+
+def changed_evaluators(study: Study, tree: Path) -> list[str]:
+    """Return the evaluator files of the protocol that are missing in a tree or differ there."""
+    return [
+        path
+        for path, agreed in study.protocol.evaluator_files.items()
+        if not (tree / path).is_file() or file_hash(tree / path) != agreed
+    ]
 
 
 # ---------------------------------------------------------------------------- V11 and V12
 
 
-def can_be_wrong(case: CandidateCase) -> RuleFinding:
-    """V11: the hypothesis says what should happen, why, and what would refute it."""
-    hypothesis, problems = case.candidate.hypothesis, list[str]()
-    problems += [
-        f"hypothesis.{name} is empty"
-        for name in ("statement", "mechanism", "falsifier")
-        if not getattr(hypothesis, name).strip()
-    ]
-    problems += _condition_problems(case, "hypothesis.falsifier", hypothesis.falsifier)
+def _falsifiable(case: _Case) -> Problems:
+    hypothesis, spec = case.candidate.hypothesis, case.study.metric_spec
+    for name in ("statement", "mechanism", "falsifier"):
+        if not getattr(hypothesis, name).strip():
+            yield f"hypothesis.{name} is empty"
+    yield from _condition_problems(case, "hypothesis.falsifier", hypothesis.falsifier)
     expected = hypothesis.expected
-    if expected is None and case.candidate.kind != "baseline":
-        problems.append("hypothesis.expected is missing: name a metric and a direction")
-    spec = case.study.metric_spec
     parts = (spec.primary, *spec.components, *spec.guardrails, *spec.diagnostics)
     metrics = dict.fromkeys(part.key for part in parts)
-    if expected is not None and expected.metric not in metrics:
-        said = f"hypothesis.expected.metric {expected.metric} is not in the metric spec"
-        problems.append(f"{said} ({', '.join(metrics)})")
-    return RuleFinding(problems)
+    if expected is None and case.candidate.kind != "baseline":
+        yield "hypothesis.expected is missing: name a metric and a direction"
+    elif expected is not None and expected.metric not in metrics:
+        known = ", ".join(metrics)
+        yield f"hypothesis.expected.metric {expected.metric} is not in the metric spec ({known})"
 
 
-def _condition_problems(case: CandidateCase, where: str, text: str) -> list[str]:
-    """Refuse a condition about a number that no run is measured by: it would never be checked."""
+def _condition_problems(case: _Case, where: str, text: str) -> Problems:
+    """Refuse a condition about a number that is not measured: it would never be checked."""
     condition, spec = read_condition(text), case.study.metric_spec
     numbers = [GAIN, spec.primary.key, *(rail.key for rail in spec.guardrails)]
-    if condition is None or condition.what in numbers:
-        return []
-    return [f"{where} asks for {condition.what}, which is none of {', '.join(numbers)}"]
+    if condition is not None and condition.what not in numbers:
+        yield f"{where} asks for {condition.what}, which is none of {', '.join(numbers)}"
 
 
-def has_its_evidence(case: CandidateCase) -> RuleFinding:
-    """V12: reward, randomisation and curriculum work cites what it must rest on."""
-    kind, reflection = case.candidate.kind, case.candidate.reflection_ref
-    if kind == "reward_tuning" and reflection is None:
-        return RuleFinding(value="advice: cite a reward reflection")
-    if kind in ("reward_engineering", "reward_tuning"):
-        return RuleFinding(_citation_problems(case, "reflection", reflection))
-    if kind == "dr_tuning":
-        return RuleFinding(_probe_problems(case))
-    if kind in ("curriculum", "environment_generation"):
-        return RuleFinding(_curriculum_problems(case))
-    return RuleFinding()
+def _evidence_cited(case: _Case) -> Problems:
+    candidate = case.candidate
+    if candidate.kind == "reward_engineering" or candidate.reflection_ref is not None:
+        yield from _citation_problems(case, "reflection", candidate.reflection_ref)
+    if candidate.kind == "dr_tuning":
+        ref = candidate.dr_probe_ref
+        found = list(_citation_problems(case, "dr_probe", ref))
+        yield from found
+        if ref is not None and not found:
+            ranges = {
+                path: (float(override.to[0]), float(override.to[1]))
+                for path, override in candidate.change.overrides.items()
+                if _is_range(override.to)
+            }
+            yield from range_problems(ranges, ProbeSummary.parse(case.evidence[ref].payload, ref))
+    if candidate.kind in ("curriculum", "environment_generation"):
+        agreed, plan = case.study.contract.evaluation.protocol_hash, candidate.curriculum
+        found = curriculum_problems(plan, agreed)
+        yield from found
+        if plan is not None and not found:
+            condition = Curriculum.model_validate(plan).rollback.condition
+            yield from _condition_problems(case, "curriculum.rollback.condition", condition)
 
 
-def _citation_problems(case: CandidateCase, kind: str, ref: str | None) -> list[str]:
+def _citation_problems(case: _Case, kind: str, ref: str | None) -> Problems:
     if ref is None:
-        excepted = case.study.contract.excepted(f"{kind}_required", case.now)
-        said = f"{kind}_ref is missing; only an exception in the contract may replace it"
-        return [] if excepted else [said]
-    sheet = case.evidence.get(ref)
-    if sheet is None:
-        return [f"there is no evidence {ref}"]
-    return [] if sheet.kind == kind else [f"{ref} is evidence of {sheet.kind}, not of {kind}"]
-
-
-def _probe_problems(case: CandidateCase) -> list[str]:
-    ref = case.candidate.dr_probe_ref
-    problems = _citation_problems(case, "dr_probe", ref)
-    if problems or ref is None:
-        return problems
-    ranges = {
-        path: (float(override.to[0]), float(override.to[1]))
-        for path, override in case.candidate.change.overrides.items()
-        if change.is_range(override.to)
-    }
-    return range_problems(ranges, ProbeSummary.parse(case.evidence[ref].payload, ref))
-
-
-def _curriculum_problems(case: CandidateCase) -> list[str]:
-    agreed, plan = case.study.contract.evaluation.protocol_hash, case.candidate.curriculum
-    problems = curriculum_problems(plan, agreed)
-    if plan is None or problems:
-        return problems
-    condition = Curriculum.model_validate(plan).rollback.condition
-    return _condition_problems(case, "curriculum.rollback.condition", condition)
+        if not case.is_excepted(f"{kind}_required"):
+            yield f"{kind}_ref is missing; only an exception in the contract may replace it"
+    elif ref not in case.evidence:
+        yield f"unknown evidence {ref}"
+    elif (found := case.evidence[ref].kind) != kind:
+        yield f"{ref} is evidence of {found}, not of {kind}"
 
 
 # ---------------------------------------------------------------------------- V13 and V14
 
 
-def seeds_are_fresh(case: CandidateCase) -> RuleFinding:
-    """V13: every seed belongs to the pool of its phase and was not seen in another role."""
-    study, problems = case.study, list[str]()
+def _seeds_fresh(case: _Case) -> Problems:
+    """Refuse a seed seen in another role, or for a claim by an earlier revision."""
+    study, runs = case.study, case.study.state.runs_of(case.name).values()
     if not study.adapter.seeds.controllable:
-        problems.append("the adapter says that seeds cannot be set, so no claim can rest on them")
-    roles: tuple[SeedRole, ...] = ("selection", "promotion", "validation")
-    pools = {role: study.contract.seeds.pool(role) for role in roles}
-    problems += [
-        f"the {one} and {two} pools share seeds"
-        for one, two in combinations(roles, 2)
-        if pools[one] & pools[two]
-    ]
+        yield "the adapter says that seeds cannot be set, so no claim can rest on them"
+    for shared in overlaps(study.contract):
+        yield f"the pools {shared}"
     for phase, seeds in case.candidate.plan.seeds.items():
         role = ROLES[phase]
-        if outside := [seed for seed in seeds if seed not in pools[role]]:
-            problems.append(f"{phase} seeds {_listed(outside)} are not in the {role} pool")
+        seen = {
+            run.seed
+            for run in runs
+            if run.status == RunStatus.FINISHED
+            and (
+                ROLES[run.phase] != role
+                or (role != "selection" and run.revision != case.candidate.revision)
+            )
+        }
+        if outside := [str(x) for x in seeds if x not in study.contract.seeds.pool(role)]:
+            yield f"{phase} seeds {', '.join(outside)} are not in the {role} pool"
         if len(set(seeds)) != len(seeds):
-            problems.append(f"{phase} names a seed twice")
+            yield f"{phase} names a seed twice"
         if len(seeds) < LEAST_SEEDS.get(phase, 1):
-            problems.append(f"{phase} needs at least {LEAST_SEEDS[phase]} seeds")
-        if used := _used(case, phase, seeds):
-            problems.append(f"{phase} seeds {_listed(used)} were already used for this candidate")
-    return RuleFinding(problems)
+            yield f"{phase} needs at least {LEAST_SEEDS[phase]} seeds"
+        if used := [str(seed) for seed in seeds if seed in seen]:
+            yield f"{phase} seeds {', '.join(used)} were already used for this candidate"
 
 
-def _used(case: CandidateCase, phase: Phase, seeds: tuple[int, ...]) -> list[int]:
-    """Return seeds seen in another role, or in this one by an earlier revision.
+def _affordable(case: _Case) -> Problems:
+    """Compare the estimate, which covers its own past runs, with what other candidates left."""
+    plan, budget, state = case.candidate.plan, case.study.contract.budget, case.study.state
+    launches = plan.est.launches or sum(map(len, plan.seeds.values()))
+    wanted = plan.est.model_copy(update={"launches": launches})
+    used = total(state.budget.spent, state.budget.reserved)
+    left = left_of(state.budget_limits, used, own=state.used(candidate=case.name))
+    for name, needed, limit in exceeding(wanted, left):
+        yield f"it needs {needed:g} {name}, and {limit:g} are left"
+    for name, needed, limit in exceeding(wanted, budget.per_candidate):
+        yield f"it needs {needed:g} {name}, and {limit:g} is the most for one candidate"
+    for name in ("env_steps", "gpu_h", "wall_clock_h"):
+        if getattr(budget, name) is not None and getattr(plan.est, name) is None:
+            yield f"plan.est.{name} is missing, and the budget limits it"
 
-    Choosing may look at a seed again; a claim may not.
-    """
-    now, is_claim = case.candidate.revision, ROLES[phase] != "selection"
-    seen = {
-        used.seed
-        for used in case.used_seeds
-        if ROLES[used.phase] != ROLES[phase] or (is_claim and used.revision != now)
+
+# ---------------------------------------------------------------------------- V15 and V16
+
+
+def _effect(candidate: Candidate) -> dict[str, Any]:
+    """Return what the change comes to, however it is written: the values it sets, no no-ops."""
+    change = candidate.change
+    return {
+        "overrides": {
+            path: each.to for path, each in change.overrides.items() if each.to != each.from_value
+        },
+        "patch": change.patch_sha256,
+        "files": {each.path: each.sha256 for each in change.files},
+        "params": None if change.params is None else list(change.params),
+        "curriculum": candidate.curriculum,
     }
-    return [seed for seed in seeds if seed in seen]
 
 
-def _listed(seeds: list[int]) -> str:
-    return ", ".join(map(str, seeds))
+def _new(case: _Case) -> Problems:
+    candidate, study = case.candidate, case.study
+    if candidate.kind == "baseline":
+        return
+    own = content_hash(_effect(candidate))  # canonical JSON writes 2 and 2.0 alike
+    for name in case.others:
+        other, status = study.candidate(name), study.candidate_state(name).status
+        is_idea = status in (CandidateStatus.DRAFT, CandidateStatus.REJECTED)
+        if is_idea and not study.state.runs_of(name):
+            continue  # it was not tried
+        is_named = name in (*candidate.parents, candidate.replicate_of)
+        is_repeat = case.name in (*other.parents, other.replicate_of)
+        if not is_named and not is_repeat and content_hash(_effect(other)) == own:
+            yield f"{name} tried the same change; cite it as a parent or set replicate_of"
 
 
-def fits_budget(case: CandidateCase) -> RuleFinding:
-    """V14: what it is thought to cost is known, and no budget is too small for it."""
-    estimate, budget = case.candidate.plan.est, case.study.contract.budget
-    limits = (("are left", case.left), ("is the most for one candidate", budget.per_candidate))
-    problems = [
-        f"it needs {needed:g} {name}, and {limit:g} {words}"
-        for words, left in limits
-        for name, needed, limit in exceeding(_with_launches(case), left, slack=1e-9)
-    ]
-    limited = {name for name in RESOURCES if getattr(budget, name) is not None} - {"launches"}
-    estimable = limited & {"wall_clock_h", "gpu_h", "env_steps"}
-    problems += [
-        f"plan.est.{name} is missing, and the budget limits it"
-        for name in sorted(estimable)
-        if getattr(estimate, name) is None
-    ]
-    return RuleFinding(problems, value=estimate.as_data())
+def _more_than_seeds(case: _Case) -> Problems:
+    candidate, seeds = case.candidate, case.study.adapter.seeds
+    flags = {flag.lstrip("-+") for flag in (seeds.flag, seeds.env_flag) if flag}
+    for path in candidate.change.overrides:
+        last = re.split(r"[./]", path)[-1].replace("-", "_").lower()
+        if path.lstrip("-+") in flags or last.lstrip("_") in _SEED_NAMES:
+            yield f"{path} sets a seed; seeds belong in plan.seeds"
+    if candidate.kind in ("baseline", "dr_probe") or candidate.replicate_of:
+        return
+    effect = _effect(candidate)
+    if not any(effect.values()):
+        yield "nothing changes: with other seeds only, luck would look like progress"
+    patch, others = case.patch, [value for key, value in effect.items() if key != "patch"]
+    if patch is not None and not any(others):
+        removed, added = (
+            Counter(filter(None, map(_masked, lines))) for lines in (patch.removed, patch.added)
+        )
+        if removed == added:
+            yield "the patch changes nothing but seeds"
 
 
-def _with_launches(case: CandidateCase) -> Amounts:
-    plan = case.candidate.plan
-    launches = sum(map(len, plan.seeds.values()))
-    return plan.est if plan.est.launches else plan.est.model_copy(update={"launches": launches})
+def _masked(line: str) -> str:
+    """Return a line of code without blanks, comments and the numbers of seeds."""
+    code = line.split("#")[0]
+    return "".join((_NUMBER.sub("0", code) if _SEED_WORD.search(code) else code).split())
 
 
-CHECKS: dict[str, Callable[[CandidateCase], RuleFinding]] = {
-    "V01": is_whole,
-    "V02": is_itself,
-    "V03": may_move,
-    "V04": change.kind_in_scope,
-    "V05": change.params_in_range,
-    "V06": change.steps_are_small,
-    "V07": change.files_in_scope,
-    "V08": change.is_small,
-    "V09": change.patch_applies,
-    "V10": change.measure_untouched,
-    "V11": can_be_wrong,
-    "V12": has_its_evidence,
-    "V13": seeds_are_fresh,
-    "V14": fits_budget,
-    "V15": change.is_new,
-    "V16": change.is_more_than_a_seed,
+CHECKS: dict[str, Rule] = {
+    "V01": Rule("complete for its kind", _complete),
+    "V02": Rule("consistent, references exist, invariants hold", _consistent),
+    "V03": Rule("allowed by the lifecycle", _movable),
+    "V04": Rule("kind in scope", _kind_in_scope),
+    "V05": Rule("parameters in range", _parameters_in_range),
+    "V06": Rule("steps not too large", _steps_small),
+    "V07": Rule("files in scope", _files_in_scope),
+    "V08": Rule("short enough to review", _short),
+    "V09": Rule("patch applies", _patch_applies),
+    "V10": Rule("evaluator and metric untouched", _measure_untouched),
+    "V11": Rule("hypothesis is falsifiable", _falsifiable),
+    "V12": Rule("required evidence cited", _evidence_cited),
+    "V13": Rule("seeds fresh and from their pool", _seeds_fresh),
+    "V14": Rule("estimate fits the budget", _affordable),
+    "V15": Rule("not tried before", _new),
+    "V16": Rule("more than a change of seeds", _more_than_seeds),
 }

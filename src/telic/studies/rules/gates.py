@@ -1,4 +1,4 @@
-"""The twenty-four gates in order; all are evaluated, all are recorded, and all must be open.
+"""The gates of a launch, G01 to G24: all are evaluated and recorded, and all must be open.
 
 G01 to G12: the launch is confirmed, the records are sound, people agreed, and it is the candidate
 that was checked, in its phase, with its seeds, in its scope. G13 to G24: it may run here and now,
@@ -9,15 +9,13 @@ from __future__ import annotations
 
 import re
 import socket
-from collections.abc import Callable, Sequence
-from pathlib import Path
+from collections.abc import Iterator, Sequence
+from typing import TypeVar
 
 from telic.storage.reading import file_hash
 from telic.studies import git_read
 from telic.studies.budget import shortfalls
-from telic.studies.canonical import content_hash
 from telic.studies.documents.candidate import CandidateStatus, CheckResult, RunStatus
-from telic.studies.documents.metrics import Protocol
 from telic.studies.errors import (
     BrokenIntegrity,
     EnvironmentBlocked,
@@ -31,21 +29,16 @@ from telic.studies.launch.attempt import LaunchAttempt, launcher_is_confirmed
 from telic.studies.launch.command import shell_problems
 from telic.studies.launch.isolation import is_made, mode_of, tree_problems
 from telic.studies.launch.machine import preflight, run_probe
-from telic.studies.queue import CONTROL_PHASES, TOKEN, why_seed_is_spent
-from telic.studies.rules.change import RuleFinding, broken_invariants, changed_evaluators, run_rules
-from telic.studies.rules.checks import WRITES_CODE
+from telic.studies.queue import TOKEN, why_seed_is_spent
+from telic.studies.rules.checks import WRITES_CODE, broken_invariants, changed_evaluators
 from telic.studies.rules.results import standing_exploit
 from telic.studies.rules.stops import standing_stops
+from telic.studies.rules.table import Problem, Problems, Rule, RuleResult, run_rules
 
+_Result = TypeVar("_Result", bound=CheckResult)
 _SCOPE_CHECKS = ("V04", "V05", "V06", "V07", "V08")
 _CONTROL_CHECKS = ("V02", "V09", "V10")
-"""what an accepted candidate is asked again: is it itself, and is it measured as agreed"""
-
-_NEEDS_CONFIRMED = ("commands", "metrics", "seeds")
-_REFUSED_HAZARDS = {
-    "installs_packages_at_runtime": "it installs packages while it runs",
-    "deletes_results": "it deletes results",
-}
+"""checks of a control arm: an accepted candidate is not judged again as an idea"""
 _DESTRUCTIVE = re.compile(
     r"--?(?:delete|remove|wipe|purge|clean|overwrite|force[-_]?(?:delete|overwrite|clean)"
     r"|rm|reset[-_]?logs?|clear[-_]?(?:logs?|cache|results?))(?:=(?!false|0|no).*)?$",
@@ -53,33 +46,31 @@ _DESTRUCTIVE = re.compile(
 )
 _INSTALLERS = frozenset({"pip", "pip3", "uv", "conda", "mamba", "apt", "apt-get", "brew", "npm"})
 _REMOVERS = frozenset({"rm", "rmdir", "shred", "dd", "mkfs", "truncate"})
-
-# Which refusal a caller sees when several gates are shut: the deepest trouble first.
 _ERRORS: dict[str, type[StudyError]] = {
     "G03": BrokenIntegrity,
     "G08": InvalidDocument,
     "G14": StudyBudgetExceeded,
     "G17": EnvironmentBlocked,
 }
+"""errors of gates that are shut alone"""
 
 
-def evaluate(attempt: LaunchAttempt, only: Sequence[str] | None = None) -> tuple[CheckResult, ...]:
+def evaluate(attempt: LaunchAttempt, only: Sequence[str] | None = None) -> tuple[RuleResult, ...]:
     """Evaluate every gate; one that cannot be evaluated is shut, and says why."""
     gates = {code: gate for code, gate in GATES.items() if only is None or code in only}
-    return run_rules(gates, attempt, shut=True)
+    return run_rules(gates, attempt)
 
 
-def shut(results: Sequence[CheckResult], *, dry: bool = False) -> list[CheckResult]:
-    """Return the gates that are shut; a dry run is not asked whether it is meant."""
+def shut(results: Sequence[_Result], *, dry: bool = False) -> list[_Result]:
+    """Return the gates that are shut; a dry run needs no confirmation."""
     return [each for each in results if not each.passed and not (dry and each.id == "G01")]
 
 
 def refusal(closed: Sequence[CheckResult]) -> StudyError:
     """Return the error for shut gates; its kind, and so the exit code, follows from which."""
     codes = {each.id for each in closed}
-    kind = next((error for code, error in _ERRORS.items() if codes == {code}), GateRefused)
-    if "G03" in codes:
-        kind = BrokenIntegrity
+    first = "G03" if "G03" in codes else closed[0].id
+    kind = _ERRORS.get(first, GateRefused) if first == "G03" or len(codes) == 1 else GateRefused
     listed = "; ".join(f"{each.id} {each.why}" for each in closed)
     return kind(
         f"E_{closed[0].id}",
@@ -88,425 +79,383 @@ def refusal(closed: Sequence[CheckResult]) -> StudyError:
     )
 
 
+def _is_control(attempt: LaunchAttempt) -> bool:
+    """Return whether it runs again next to a challenger, and stays accepted."""
+    return attempt.held.status == CandidateStatus.ACCEPTED
+
+
 # ---------------------------------------------------------------------------- G01 to G06
 
 
-def is_meant(attempt: LaunchAttempt) -> RuleFinding:
-    """G01: the launch was asked for with the exact token; otherwise it is a dry run."""
-    request = attempt.request
-    if not request.execute:
-        return RuleFinding(("this is a dry run",))
-    return RuleFinding(() if request.confirm == TOKEN else (f"the token is not {TOKEN}",))
+def _confirmed(attempt: LaunchAttempt) -> Problems:
+    if not attempt.request.execute:
+        yield "this is a dry run"
+    elif attempt.request.confirm != TOKEN:
+        yield f"the token is not {TOKEN}"
 
 
-def study_is_open(attempt: LaunchAttempt) -> RuleFinding:
-    """G02: the registry resolves to one task and study, and the study is open."""
-    study, folder, problems = attempt.study, attempt.study.folder, list[str]()
+def _open(attempt: LaunchAttempt) -> Problems:
+    study, folder = attempt.study, attempt.study.folder
     if folder.study_id not in study.registry.tasks.get(folder.task_id, ()):
-        problems.append(f"the repository has no study {study.name}")
+        yield f"the repository has no study {study.name}"
     if study.state.study_status != "open":
-        problems.append(f"the study is {study.state.study_status}")
-    return RuleFinding(problems, value=study.name)
+        yield f"the study is {study.state.study_status}"
 
 
-def ledger_is_whole(attempt: LaunchAttempt) -> RuleFinding:
-    """G03: the ledger verifies."""
+def _intact(attempt: LaunchAttempt) -> Problems:
     found = attempt.study.ledger.verify()
     if not found.ok:
-        return RuleFinding((f"line {found.bad_seq} of the ledger is bad: {found.why}",))
-    return RuleFinding(value={"seq": found.head.seq, "hash": found.head.hash[:12]})
+        yield f"line {found.bad_seq} of the ledger is bad: {found.why}"
 
 
-def contract_is_agreed(attempt: LaunchAttempt) -> RuleFinding:
-    """G04: the contract is valid, and is the one that the ledger has."""
+def _agreed(attempt: LaunchAttempt) -> Problems:
     study = attempt.study
-    now = study.contract_hash
     if not study.is_contract_agreed:
         agreed = (study.state.contract_hash or "none")[:12]
-        return RuleFinding((f"contract.yaml ({now[:12]}) is not the agreed one ({agreed})",))
-    return RuleFinding(value=f"version {study.contract.version}")
+        yield f"contract.yaml ({study.contract_hash[:12]}) is not the agreed one ({agreed})"
 
 
-def approvals_hold(attempt: LaunchAttempt) -> RuleFinding:
-    """G05: every required approval is given, for what its subject says today."""
-    unmet = attempt.study.missing_approvals
-    return RuleFinding(tuple(f"{each.name} is {each.status}: {each.why}" for each in unmet))
+def _approved(attempt: LaunchAttempt) -> Problems:
+    for each in attempt.study.missing_approvals:
+        yield f"{each.name} is {each.status}: {each.why}"
 
 
-def experiment_is_approved(attempt: LaunchAttempt) -> RuleFinding:
-    """G06: a person approved this candidate, or a class of candidates that it belongs to.
-
-    What a reviewer calls an exploit needs a person's approval that came after the review.
-    """
+def _experiment_approved(attempt: LaunchAttempt) -> Problems:
+    """Require an approval of the candidate or its class; of an exploit, one after the review."""
     name = attempt.request.candidate
-    if exploit := standing_exploit(attempt.study, name):
-        return RuleFinding((f"{exploit}; a person may approve it all the same",))
     standing = attempt.study.experiment_standing(name, attempt.request.phase)
-    if standing.status == "approved":
-        return RuleFinding(value=standing.why or "approved by a person")
-    return RuleFinding((f"{name} is {standing.status}: {standing.why}",))
+    if exploit := standing_exploit(attempt.study, name):
+        yield f"{exploit}; a person may approve it anyway"
+    elif standing.status != "approved":
+        yield f"{name} is {standing.status}: {standing.why}"
 
 
 # ---------------------------------------------------------------------------- G07 to G12
 
 
-def is_as_checked(attempt: LaunchAttempt) -> RuleFinding:
-    """G07: validated, and nothing it was validated against has changed since.
+def _unchanged(attempt: LaunchAttempt) -> Problems:
+    """Compare it with what was validated.
 
-    A control arm was accepted for what it is: its content alone must be the same. What was launched
-    goes on under an amended contract as long as its checks (G08) pass and the protocol is the same.
+    A launched candidate continues under an amended contract as long as its checks (G08) pass and
+    the protocol is the same; of a control arm only the content must be the same.
     """
     study, held, phase = attempt.study, attempt.held, attempt.request.phase
-    if held.status == CandidateStatus.ACCEPTED:
-        # A control arm: it is measured again beside a challenger, and stays accepted.
-        if phase not in CONTROL_PHASES:
-            return RuleFinding((f"an accepted candidate does not run in {phase}",))
-    elif held.status not in (CandidateStatus.VALIDATED, CandidateStatus.LAUNCHED):
-        return RuleFinding((f"it is {held.status}, not validated",))
+    runs_again = _is_control(attempt)
+    if runs_again and phase not in ("promotion", "incumbent_validation"):
+        yield f"an accepted candidate does not run in {phase}"
+        return
+    if not runs_again and held.status not in (CandidateStatus.VALIDATED, CandidateStatus.LAUNCHED):
+        yield f"it is {held.status}, not validated"
+        return
     content = attempt.candidate.compute_hash()
-    compared: list[tuple[str, str | None, str | None]] = [
-        ("the candidate", held.content_hash, content)
-    ]
-    if held.status != CandidateStatus.ACCEPTED:
-        protocol = study.protocol_hash
-        compared.append(("the evaluation protocol", held.protocol_hash, protocol))
+    same = {"the candidate": held.content_hash == content}
+    if not runs_again:
+        same["the evaluation protocol"] = held.protocol_hash == study.protocol_hash
     if held.status == CandidateStatus.VALIDATED:
-        compared.append(("the contract", held.contract_hash, study.contract_hash))
-        compared.append(("the adapter", held.adapter_hash, study.adapter_hash))
-    problems = [
-        f"{what} has changed since it was validated" for what, then, now in compared if then != now
-    ]
-    expected = attempt.request.expect
-    if expected is not None and not content.startswith(expected):
-        problems.append(f"its content hash does not start with {expected}")
-    return RuleFinding(problems, value=content[:12])
+        same["the contract"] = held.contract_hash == study.contract_hash
+        same["the adapter"] = held.adapter_hash == study.adapter_hash
+    for what, is_same in same.items():
+        if not is_same:
+            yield f"{what} has changed since it was validated"
+    if not content.startswith(attempt.request.expect or ""):
+        yield f"its content hash does not start with {attempt.request.expect}"
 
 
-def checks_pass(attempt: LaunchAttempt) -> RuleFinding:
-    """G08: V01 to V16, run again, pass; what was accepted is not judged anew as an idea."""
-    is_control = _is_control(attempt)
-    checks = [each for each in attempt.checks if not is_control or each.id in _CONTROL_CHECKS]
-    return RuleFinding(_failed(checks))
+def _checked(attempt: LaunchAttempt) -> Problems:
+    for check in attempt.checks:
+        if not check.passed and (not _is_control(attempt) or check.id in _CONTROL_CHECKS):
+            yield f"{check.id}: {check.why}"
 
 
-def invariants_hold(attempt: LaunchAttempt) -> RuleFinding:
-    """G09: what the candidate promises to leave alone is as it was."""
-    return RuleFinding(broken_invariants(attempt.study, attempt.candidate, attempt.tree))
+def _invariant(attempt: LaunchAttempt) -> Problems:
+    yield from broken_invariants(attempt.study, attempt.candidate, attempt.tree)
 
 
-def is_its_turn(attempt: LaunchAttempt) -> RuleFinding:
-    """G10: smoke before short trial before promotion."""
+def _in_order(attempt: LaunchAttempt) -> Problems:
     study, name, phase = attempt.study, attempt.request.candidate, attempt.request.phase
-    planned, is_control = attempt.candidate.plan.phases, _is_control(attempt)
-    if phase not in planned and not is_control:
-        return RuleFinding((f"{phase} is not in its plan",))
-    if not is_control and attempt.held.phase != phase:
-        return RuleFinding((f"it is in phase {attempt.held.phase}, not {phase}",))
-    if phase == "promotion" and is_unreviewed(study, name):
-        return RuleFinding(("its reward may be gamed, and nobody else has reviewed it",))
-    earlier = planned[: planned.index(phase)] if phase in planned else ()
-    missing = [
-        each
-        for each in earlier
-        if not any(
-            run.status == RunStatus.FINISHED for run in study.state.runs_of(name, each).values()
-        )
-    ]
-    return RuleFinding(tuple(f"no run of {each} has finished" for each in missing), value=phase)
+    planned = attempt.candidate.plan.phases
+    if not _is_control(attempt) and phase not in planned:
+        yield f"{phase} is not in its plan"
+    elif not _is_control(attempt) and attempt.held.phase != phase:
+        yield f"it is in phase {attempt.held.phase}, not {phase}"
+    elif phase == "promotion" and is_unreviewed(study, name):
+        yield Problem("its reward may be gamed, and it was not reviewed", "review")
+    else:
+        for earlier in planned[: planned.index(phase)] if phase in planned else ():
+            runs = study.state.runs_of(name, earlier).values()
+            if not any(run.status == RunStatus.FINISHED for run in runs):
+                yield f"no run of {earlier} has finished"
 
 
-def seed_is_fresh(attempt: LaunchAttempt) -> RuleFinding:
-    """G11: the seed is planned, from the right pool, and not yet used up in this role."""
-    study, request, problems = attempt.study, attempt.request, list[str]()
-    phase, seed, is_control = request.phase, request.seed, _is_control(attempt)
+def _seed_fresh(attempt: LaunchAttempt) -> Problems:
+    study, request, state = attempt.study, attempt.request, attempt.study.state
+    phase, seed, name = request.phase, request.seed, request.candidate
     if not study.adapter.seeds.controllable:
-        problems.append("the repository does not let seeds be set")
-    pools = study.contract.seeds
-    if why := why_seed_is_spent(study.state, pools, request.candidate, phase, seed):
-        problems.append(why)
-    if not is_control and seed not in study.planned_seeds(request.candidate, phase):
-        problems.append(f"{seed} is not planned for {phase}")
-    for name, run in study.state.runs_of(request.candidate).items():
-        is_same = (run.seed, run.phase, run.status) == (seed, phase, RunStatus.FINISHED)
-        is_repeat = is_same and phase != "smoke"  # a repeated smoke run shows determinism
-        if is_repeat and not is_control and run.revision == attempt.held.revision:
-            problems.append(f"{name} has finished with this seed")
-    problems += _retry_problems(attempt)
-    return RuleFinding(problems, value=seed)
+        yield "the repository does not let seeds be set"
+    if why := why_seed_is_spent(state, study.contract.seeds, name, phase, seed):
+        yield why
+    if not _is_control(attempt):
+        if seed not in study.planned_seeds(name, phase):
+            yield f"{seed} is not planned for {phase}"
+        for run_id, run in state.runs_of(name, phase).items():
+            is_done = (run.seed, run.status) == (seed, RunStatus.FINISHED) and phase != "smoke"
+            if is_done and run.revision == attempt.held.revision:  # smoke may show determinism
+                yield f"{run_id} has finished with this seed"
+    if request.retry_of is not None:
+        run = state.runs.get(request.retry_of)
+        if run is None or (run.candidate, run.phase, run.seed) != (name, phase, seed):
+            yield f"{request.retry_of} is not a run of this candidate, phase and seed"
+        elif not run.may_be_retried:
+            yield f"{request.retry_of} is {run.status}; only lost and preempted runs are retried"
 
 
-def stays_in_scope(attempt: LaunchAttempt) -> RuleFinding:
-    """G12: parameters and files are those that the contract lets it change."""
-    if _is_control(attempt):
-        return RuleFinding(value="accepted before")
-    return RuleFinding(_failed([each for each in attempt.checks if each.id in _SCOPE_CHECKS]))
-
-
-def _failed(checks: Sequence[CheckResult]) -> tuple[str, ...]:
-    return tuple(f"{check.id}: {check.why}" for check in checks if not check.passed)
-
-
-def _is_control(attempt: LaunchAttempt) -> bool:
-    return attempt.held.status == CandidateStatus.ACCEPTED
-
-
-def _retry_problems(attempt: LaunchAttempt) -> list[str]:
-    """A run that failed or was stopped for a reason is not simply tried again with its seed."""
-    request = attempt.request
-    if request.retry_of is None:
-        return []
-    run = attempt.study.state.runs.get(request.retry_of)
-    wanted = (request.candidate, request.phase, request.seed)
-    if run is None or (run.candidate, run.phase, run.seed) != wanted:
-        return [f"{request.retry_of} is not a run of this candidate, phase and seed"]
-    if run.may_be_retried:
-        return []
-    return [f"{request.retry_of} is {run.status}; only lost and preempted runs are retried"]
+def _in_scope(attempt: LaunchAttempt) -> Problems:
+    for check in attempt.checks:
+        if check.id in _SCOPE_CHECKS and not check.passed and not _is_control(attempt):
+            yield f"{check.id}: {check.why}"
 
 
 # ---------------------------------------------------------------------------- G13 to G18
 
 
-def hardware_is_approved(attempt: LaunchAttempt) -> RuleFinding:
-    """G13: host, GPUs and launcher are those of the contract."""
-    hardware, gpus, problems = attempt.study.contract.hardware, attempt.gpus, list[str]()
-    here = {"local", "localhost", socket.gethostname()}
-    if hardware.launcher == "local" and here.isdisjoint(hardware.hosts):
-        problems.append(f"{socket.gethostname()} is not one of {', '.join(hardware.hosts)}")
-    if foreign := [gpu for gpu in gpus if gpu not in hardware.gpus]:
-        problems.append(f"GPU {', '.join(map(str, foreign))} is not in the contract")
-    kind = attempt.adapter.launcher.kind
+def _hardware(attempt: LaunchAttempt) -> Problems:
+    hardware, kind = attempt.study.contract.hardware, attempt.adapter.launcher.kind
+    host = socket.gethostname()
+    if hardware.launcher == "local" and {"local", "localhost", host}.isdisjoint(hardware.hosts):
+        yield f"{host} is not one of {', '.join(hardware.hosts)}"
+    if foreign := [str(gpu) for gpu in attempt.gpus if gpu not in hardware.gpus]:
+        yield f"GPU {', '.join(foreign)} is not in the contract"
     if kind != hardware.launcher:
-        problems.append(
-            f"the adapter starts runs with {kind}, the contract allows {hardware.launcher}"
-        )
-    return RuleFinding(problems, value={"launcher": hardware.launcher, "gpus": list(gpus)})
+        yield f"the adapter starts runs with {kind}, the contract allows {hardware.launcher}"
 
 
-def fits_budget(attempt: LaunchAttempt) -> RuleFinding:
-    """G14: what it reserves is left of every budget."""
-    request, reservation = attempt.request, attempt.reservation
-    problems = shortfalls(attempt.study.state, reservation, request.candidate, request.phase)
-    return RuleFinding(problems, value=reservation.model_dump(exclude_none=True))
+def _affordable(attempt: LaunchAttempt) -> Problems:
+    request, state = attempt.request, attempt.study.state
+    yield from shortfalls(state, attempt.reservation, request.candidate, request.phase)
 
 
-def nothing_says_stop(attempt: LaunchAttempt) -> RuleFinding:
-    """G15: no stop rule fired."""
-    return RuleFinding(tuple(f"{x.rule}: {x.why}" for x in standing_stops(attempt.study)))
+def _not_stopped(attempt: LaunchAttempt) -> Problems:
+    for stop in standing_stops(attempt.study):
+        yield f"{stop.rule}: {stop.why}"
 
 
-def place_is_free(attempt: LaunchAttempt) -> RuleFinding:
-    """G16: a place and a GPU are free, and the same run does not live already."""
-    state, contract, problems = attempt.study.state, attempt.study.contract, list[str]()
+def _place_free(attempt: LaunchAttempt) -> Problems:
+    state, contract, request = attempt.study.state, attempt.study.contract, attempt.request
     live = {name: state.runs[name] for name in state.active_runs}
     most = contract.scope.limits.max_concurrent
     if len(live) >= most:
-        problems.append(f"{len(live)} of {most} runs are active: {', '.join(live)}")
+        yield f"{len(live)} of {most} runs are active: {', '.join(live)}"
     if contract.hardware.gpus and not attempt.gpus:
-        problems.append("no GPU of the contract is free")
-    wanted = (attempt.request.candidate, attempt.request.phase, attempt.request.seed)
+        yield "no GPU of the contract is free"
     for name, run in live.items():
         if run.gpu is not None and run.gpu in attempt.gpus:
-            problems.append(f"{name} has GPU {run.gpu}")
+            yield f"{name} has GPU {run.gpu}"
+        wanted = (request.candidate, request.phase, request.seed)
         if (run.candidate, run.phase, run.seed) == wanted:
-            problems.append(f"{name} is this very run, and it lives")
-    return RuleFinding(problems, value=f"{len(live)} of {most}")
+            yield f"{name} is the same run and is live"
 
 
-def machine_is_ready(attempt: LaunchAttempt) -> RuleFinding:
-    """G17: disk and GPU memory suffice, and the simulator starts where a probe is declared."""
+def _machine_ready(attempt: LaunchAttempt) -> Problems:
     hardware, adapter = attempt.study.contract.hardware, attempt.adapter
-    problems = preflight(
+    yield from preflight(
         attempt.machine,
-        # Whether a GPU answers is only known to those who may ask its driver.
-        gpus=attempt.gpus if attempt.processes else (),
+        gpus=attempt.gpus if attempt.processes else (),  # only the driver knows whether one answers
         min_free_gpu_gb=hardware.min_free_gpu_gb,
         min_free_disk_gb=hardware.min_free_disk_gb,
     )
     probe = adapter.launcher.options.get("probe")
     # A probe may take a minute: it runs before the lock is taken, and only on a real request.
-    if probe and attempt.request.execute and attempt.processes and not attempt.is_final:
-        if not launcher_is_confirmed(adapter):
-            problems.append("the adapter's probe is not run before its launcher is confirmed")
-        else:
-            words = tuple(str(word) for word in probe)
-            where = attempt.tree if attempt.tree.is_dir() else attempt.study.root
-            complaint = run_probe(words, where, attempt.environment.variables)
-            problems += [complaint] if complaint else []
-    return RuleFinding(problems, value={"free_disk_gb": attempt.machine.free_disk_gb})
+    if not (probe and attempt.request.execute and attempt.processes) or attempt.is_final:
+        return
+    if not launcher_is_confirmed(adapter):
+        yield "the adapter's probe is not run before its launcher is confirmed"
+        return
+    where = attempt.tree if attempt.tree.is_dir() else attempt.study.root
+    if why := run_probe(tuple(map(str, probe)), where, attempt.environment.variables):
+        yield why
 
 
-def tree_is_isolated(attempt: LaunchAttempt) -> RuleFinding:
-    """G18: it runs in its base with its change, and in nothing else.
+def _isolated(attempt: LaunchAttempt) -> Problems:
+    """Require that it runs in its base with its change, and in nothing else.
 
-    Before the tree is made, a look asks whether it can be made; the launch makes it and asks again.
+    Before the tree is made, it must be possible to make it; the launch makes it and checks again.
     """
     study, candidate = attempt.study, attempt.candidate
     mode, base = mode_of(study.folder, candidate), candidate.base_commit
-    waived = study.contract.excepted("worktree_required", attempt.now) is not None
-    is_there = is_made(study.folder, candidate)
-    if mode == "in_place" or is_there or attempt.is_final:
-        problems = tree_problems(study.folder, candidate, excepted=waived)
-        return RuleFinding(problems, value=mode)
-    if mode == "worktree" and (base is None or not git_read.has_commit(study.root, base)):
-        return RuleFinding((f"there is no commit {base} to make a worktree from",))
-    return RuleFinding(value=f"{mode}, to be made")
+    if mode == "in_place" or is_made(study.folder, candidate) or attempt.is_final:
+        waived = study.contract.excepted("worktree_required", attempt.now) is not None
+        yield from tree_problems(study.folder, candidate, excepted=waived)
+    elif mode == "worktree" and (base is None or not git_read.has_commit(study.root, base)):
+        yield f"there is no commit {base} to make a worktree from"
 
 
 # ---------------------------------------------------------------------------- G19 to G24
 
 
-def measure_is_unchanged(attempt: LaunchAttempt) -> RuleFinding:
-    """G19: evaluator and metric files are those of the protocol, in the tree that runs."""
-    study, problems = attempt.study, list[str]()
+def _measured_as_agreed(attempt: LaunchAttempt) -> Problems:
+    study, protocol = attempt.study, attempt.study.protocol
     if not study.is_protocol_agreed:
-        problems.append("eval_protocol.yaml is not the agreed one")
+        yield "eval_protocol.yaml is not the agreed one"
     if not study.is_metric_spec_agreed:
-        problems.append("metric_spec.yaml is not the agreed one")
-    trees = {study.root, attempt.tree} if attempt.tree.is_dir() else {study.root}
-    changed = {tree: changed_evaluators(study, tree) for tree in sorted(trees)}
-    problems += [
-        f"{tree / path} is not the evaluator of the protocol"
-        for path in study.protocol.evaluator_files
-        for tree, paths in changed.items()
-        if path in paths
-    ]
-    if why := _changed_dataset(study.protocol, study.root):
-        problems.append(why)
-    agreed = study.contract.evaluation.protocol_hash or ""
-    return RuleFinding(problems, value=agreed[:12])
+        yield "metric_spec.yaml is not the agreed one"
+    at_home = changed_evaluators(study, study.root)
+    in_tree = changed_evaluators(study, attempt.tree) if attempt.tree.is_dir() else []
+    for path in at_home:
+        yield f"{study.root / path} is not the evaluator of the protocol"
+    for path in in_tree if attempt.tree != study.root else ():
+        why = f"{attempt.tree / path} is not the evaluator of the protocol"
+        yield why if at_home else Problem(why, "old base")
+    if protocol.dataset is not None:
+        path = study.root / protocol.dataset
+        if not path.is_file():
+            yield f"the dataset {protocol.dataset} is missing"
+        elif file_hash(path) != protocol.dataset_hash:
+            yield f"{protocol.dataset} is not the dataset of the protocol"
 
 
-def _changed_dataset(protocol: Protocol, root: Path) -> str | None:
-    if protocol.dataset is None:
-        return None
-    path = root / protocol.dataset
-    if not path.is_file():
-        return f"the dataset {protocol.dataset} is not there"
-    same = file_hash(path) == protocol.dataset_hash
-    return None if same else f"{protocol.dataset} is not the dataset of the protocol"
+def _command_confirmed(attempt: LaunchAttempt) -> Problems:
+    adapter = attempt.adapter
+    is_smoke = attempt.spec is adapter.commands.smoke
+    command = "commands.smoke" if is_smoke else "commands.train"
+    for name in (command, "metrics", "seeds"):
+        section = name.partition(".")[0]
+        source = adapter.provenance.get(name) or adapter.provenance.get(section)
+        if source is None or source.status != "confirmed":
+            status = source.status if source else "unknown"
+            yield Problem(f"the adapter's {section} are {status}, not confirmed by a person", name)
+    if not launcher_is_confirmed(adapter):
+        why = "the adapter's launcher runs commands that were not confirmed by a person"
+        yield Problem(why, "launcher")
+    yield from shell_problems(attempt.command.argv)
 
 
-def command_is_confirmed(attempt: LaunchAttempt) -> RuleFinding:
-    """G20: the command comes from a confirmed adapter and needs no shell."""
-    problems = [
-        f"the adapter's {name} are {status}, not confirmed by a person"
-        for name in _NEEDS_CONFIRMED
-        if (status := _provenance(attempt, name)) != "confirmed"
-    ]
-    if not launcher_is_confirmed(attempt.adapter):
-        problems.append("the adapter's launcher runs commands that no person confirmed")
-    problems += shell_problems(attempt.command.argv)
-    return RuleFinding(problems, value=list(attempt.command.argv))
+def _network(attempt: LaunchAttempt) -> Problems:
+    if not attempt.network_approved:
+        yield from attempt.environment.problems
 
 
-def network_is_settled(attempt: LaunchAttempt) -> RuleFinding:
-    """G21: offline unless a person approved where it connects to."""
-    if attempt.network_approved:
-        return RuleFinding(value="approved")
-    sources = attempt.adapter.logging.sources
-    wants = [source.kind for source in sources if source.network and source.default]
-    value = {"network": "offline", "neutralised": wants, "enforced_by": "environment"}
-    return RuleFinding(attempt.environment.problems, value=value)
-
-
-def generated_code_is_reviewed(attempt: LaunchAttempt) -> RuleFinding:
-    """G22: code that a model wrote was allowed, and somebody else has looked at it."""
-    study, candidate = attempt.study, attempt.candidate
+def _generated_code(attempt: LaunchAttempt) -> Problems:
+    study, candidate, options = attempt.study, attempt.candidate, attempt.adapter.launcher.options
     brings_code = bool(candidate.change.patch or candidate.change.files)
     is_generated = candidate.origin.model is not None or candidate.kind in WRITES_CODE
     if not brings_code or not is_generated:
-        return RuleFinding(value="no generated code")
-    problems, allowed = list[str](), study.contract.generated_code
-    options = attempt.adapter.launcher.options
+        return
+    allowed = study.contract.generated_code
     if allowed is None or not allowed.allowed:
-        problems.append("the contract does not allow generated code")
+        yield "the contract does not allow generated code"
     elif study.standing("generated_code").status != "approved":
-        problems.append("generated_code is not approved")
+        yield "generated_code is not approved"
     elif allowed.sandbox == "confined" and options.get("sandbox") != "confined":
-        problems.append("the contract wants it confined, and this launcher does not confine")
-    if not _is_reviewed(attempt):
-        problems.append("no review of it by somebody else passed")
-    return RuleFinding(problems)
+        yield "the contract requires confinement, and this launcher does not confine"
+    review = last_review(study, attempt.request.candidate)
+    facts = {} if review is None or study.altered([review.id]) else review.payload
+    if facts.get("content_hash") != candidate.compute_hash() or facts.get("passed") is not True:
+        yield Problem("it has no passing review by another person or agent", "review")
 
 
-def command_is_harmless(attempt: LaunchAttempt) -> RuleFinding:
-    """G23: it moves no hardware, deletes nothing and installs nothing."""
-    problems: list[str] = []
+def _harmless(attempt: LaunchAttempt) -> Problems:
+    refused = {
+        "installs_packages_at_runtime": "it installs packages while it runs",
+        "deletes_results": "it deletes results",
+    }
     for hazard in attempt.adapter.hazards:
-        if hazard.id in _REFUSED_HAZARDS:
-            problems.append(f"{_REFUSED_HAZARDS[hazard.id]} ({hazard.detail or hazard.id})")
-        elif hazard.id == "actuates_hardware" and not _may_move(attempt):
-            problems.append(f"it moves hardware ({hazard.detail}), which needs its own approval")
-    return RuleFinding((*problems, *word_problems(attempt.command.argv)))
+        if hazard.id in refused:
+            yield f"{refused[hazard.id]} ({hazard.detail or hazard.id})"
+        elif hazard.id == "actuates_hardware":
+            name = attempt.request.candidate
+            if attempt.study.standing("physical_actuation", name).status != "approved":
+                why = f"it moves hardware ({hazard.detail}), which needs its own approval"
+                yield Problem(why, "actuation")
+    yield from word_problems(attempt.command.argv)
 
 
-def launcher_is_valid(attempt: LaunchAttempt) -> RuleFinding:
-    """G24: the whole command is known, and asks nothing of its launcher that a run may not."""
-    value = content_hash([step.model_dump() for step in attempt.steps])[:12]
-    return RuleFinding(attempt.launcher_problems, value=value)
-
-
-def word_problems(argv: tuple[str, ...]) -> list[str]:
-    """Return which words of a command delete or install."""
+def word_problems(argv: tuple[str, ...]) -> Iterator[str]:
+    """Yield which words of a command delete or install."""
     names = [word.rsplit("/", 1)[-1] for word in argv]
-    problems = [f"{word} destroys what is there" for word in argv if _DESTRUCTIVE.match(word)]
+    for word in filter(_DESTRUCTIVE.match, argv):
+        yield f"{word} deletes existing files"
     if names[0] in _REMOVERS:
-        problems.append(f"{argv[0]} removes files")
+        yield f"{argv[0]} removes files"
     # The program itself, or a module: python -m pip install.
-    programs = {names[0], *(names[i + 1] for i, w in enumerate(argv[:-1]) if w == "-m")}
+    programs = {names[0], *(names[i + 1] for i, word in enumerate(argv[:-1]) if word == "-m")}
     if programs & _INSTALLERS and "install" in argv:
-        problems.append(f"{' '.join(argv[:4])} installs packages")
-    return problems
+        yield f"{' '.join(argv[:4])} installs packages"
 
 
-def _may_move(attempt: LaunchAttempt) -> bool:
-    standing = attempt.study.standing("physical_actuation", attempt.request.candidate)
-    return standing.status == "approved"
+def _launcher_valid(attempt: LaunchAttempt) -> Problems:
+    _ = attempt.steps  # raises unless the whole command can be built
+    yield from attempt.launcher_problems
 
 
-def _provenance(attempt: LaunchAttempt, name: str) -> str:
-    """Return how sure the adapter is of a section: of all of it, or of the part that is used."""
-    adapter = attempt.adapter
-    used = "smoke" if attempt.spec is adapter.commands.smoke else "train"
-    part = adapter.provenance.get(f"{name}.{used}") if name == "commands" else None
-    source = part or adapter.provenance.get(name)
-    return source.status if source else "unknown"
-
-
-def _is_reviewed(attempt: LaunchAttempt) -> bool:
-    """Return whether the last review that counts is of what it is now, and found nothing."""
-    study = attempt.study
-    sheet = last_review(study, attempt.request.candidate)
-    if sheet is None or study.altered([sheet.id]):
-        return False
-    is_same = sheet.payload.get("content_hash") == attempt.candidate.compute_hash()
-    return is_same and sheet.payload.get("passed") is True
-
-
-GATES: dict[str, Callable[[LaunchAttempt], RuleFinding]] = {
-    "G01": is_meant,
-    "G02": study_is_open,
-    "G03": ledger_is_whole,
-    "G04": contract_is_agreed,
-    "G05": approvals_hold,
-    "G06": experiment_is_approved,
-    "G07": is_as_checked,
-    "G08": checks_pass,
-    "G09": invariants_hold,
-    "G10": is_its_turn,
-    "G11": seed_is_fresh,
-    "G12": stays_in_scope,
-    "G13": hardware_is_approved,
-    "G14": fits_budget,
-    "G15": nothing_says_stop,
-    "G16": place_is_free,
-    "G17": machine_is_ready,
-    "G18": tree_is_isolated,
-    "G19": measure_is_unchanged,
-    "G20": command_is_confirmed,
-    "G21": network_is_settled,
-    "G22": generated_code_is_reviewed,
-    "G23": command_is_harmless,
-    "G24": launcher_is_valid,
+EVALUATOR_CHANGED = (
+    "restore the evaluator, or agree on the new one: telic study contract --evaluator FILE, then "
+    "telic study contract --amend TEXT; earlier measurements are then repeated"
+)
+GATES: dict[str, Rule] = {
+    "G01": Rule("launch confirmed", _confirmed),
+    "G02": Rule(
+        "study open",
+        _open,
+        "should the study continue? (telic study run --resume --because TEXT)",
+    ),
+    "G03": Rule("ledger intact", _intact),
+    "G04": Rule("contract agreed", _agreed),
+    "G05": Rule("required approvals hold", _approved),
+    "G06": Rule("experiment approved", _experiment_approved),
+    "G07": Rule("unchanged since validation", _unchanged),
+    "G08": Rule("checks V01 to V16 pass", _checked),
+    "G09": Rule("invariants hold", _invariant),
+    "G10": Rule(
+        "phases in order", _in_order, "in which order should its phases run? Revise its plan"
+    ),
+    "G11": Rule("seed planned and fresh", _seed_fresh),
+    "G12": Rule("change in scope", _in_scope),
+    "G13": Rule(
+        "hardware and launcher of the contract",
+        _hardware,
+        "may it run here, with that launcher? Then allow it in the contract's hardware",
+    ),
+    "G14": Rule(
+        "fits the budget", _affordable, "may it cost more? Then raise the contract's budget"
+    ),
+    "G15": Rule("no stop rule", _not_stopped, "what should be done about the stop rule?"),
+    "G16": Rule(
+        "place and GPU free",
+        _place_free,
+        "wait, or stop one of the runs: telic study run --stop RUN",
+    ),
+    "G17": Rule(
+        "machine ready", _machine_ready, "can this machine be given the missing resources?"
+    ),
+    "G18": Rule(
+        "runs in its own tree",
+        _isolated,
+        "commit, stash or remove uncommitted changes, or fetch the missing commit",
+    ),
+    "G19": Rule("evaluator and metric as agreed", _measured_as_agreed, EVALUATOR_CHANGED),
+    "G20": Rule(
+        "command confirmed, without shell",
+        _command_confirmed,
+        "what is the command? edit adapter.yaml, then telic study approve",
+    ),
+    "G21": Rule(
+        "network off or approved",
+        _network,
+        "may it reach the network? Else take the setting out of adapter.yaml",
+    ),
+    "G22": Rule(
+        "generated code allowed and reviewed",
+        _generated_code,
+        "may generated code be run? Then allow it in the contract's generated_code",
+    ),
+    "G23": Rule(
+        "command harmless",
+        _harmless,
+        "is that harmless? Then correct it: edit adapter.yaml, then telic study approve",
+    ),
+    "G24": Rule(
+        "launcher options allowed",
+        _launcher_valid,
+        "what is wrong with the launcher's options in adapter.yaml?",
+    ),
 }

@@ -1,20 +1,19 @@
-"""May a study go on at all: is its record intact, is its agreement kept, does a rule say stop.
+"""Stop rules: evaluated before every launch and at every step of the loop, recorded when they fire.
 
-Stop rules are looked at before every launch and at every step of the loop; what fires, and what
-conditions come to, is written down.
+The integrity of the ledger and of the agreement are checked here, too.
 """
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Callable
+from typing import Literal, NamedTuple
 
 from telic.core.config import Record
 from telic.errors import TelicError
-from telic.studies.budget import exhausted
 from telic.studies.canonical import moment, utc_now
 from telic.studies.documents.base import SYSTEM, StudyActor
 from telic.studies.documents.candidate import CandidateStatus, Evidence
-from telic.studies.documents.contract import StopName, StopRule
+from telic.studies.documents.contract import RESOURCES, StopName, StopRule
 from telic.studies.evidence.measurement import analyze_run
 from telic.studies.evidence.review import hacking_levels
 from telic.studies.evidence.store import add_evidence
@@ -22,57 +21,25 @@ from telic.studies.rules.results import judge_conditions
 from telic.studies.state import DecisionState, StudyState
 from telic.studies.study import Study, fact
 
-Effect = Literal["close", "stop", "pause", "ask"]
-_ALWAYS: tuple[StopName, ...] = (
-    "budget_exhausted",
-    "failure_streak",
-    "guardrail_breach",
-    "hacking_high",
-    "integrity",
-    "human_stop",
+_Effect = Literal["close", "stop", "pause", "ask"]
+_ENDED = (
+    *(CandidateStatus.ACCEPTED, CandidateStatus.REJECTED),
+    *(CandidateStatus.INCONCLUSIVE, CandidateStatus.DEBUG),
 )
-_EFFECTS: dict[StopName, Effect] = {
-    "target_reached": "close",
-    "failure_streak": "pause",
-    "guardrail_breach": "pause",
-    "hacking_high": "pause",
-    "integrity": "pause",
-    "human_stop": "pause",
-}
-_PROMOTIONS_WITHOUT_GAIN = 5
-_ACCEPTS_LOOKED_AT = 3
-_SMALL_GAIN = 0.01
-_FAILURES = 3
 _LIFTS_ITSELF = ("hacking_high", "human_stop")
-"""rules with a record of their own that ends them: a review, a resume, a file that is gone"""
-
-
-class StopFacts(Record):
-    """What rules look at besides the ledger."""
-
-    now: str
-    stop_file: bool = False
-    direction: Literal["max", "min"] = "max"
-    target: float | None = None
-    """of the metric, when the rule names none"""
-    integrity: tuple[str, ...] = ()
-    """problems of ledger, protocol or approvals"""
-    guardrail_breaches: tuple[str, ...] = ()
-    """block-severity guardrails that the incumbent breaks"""
-    hacking_levels: tuple[str, ...] = ()
-    """levels of the reflections so far, oldest first"""
+"""rules that end by themselves: after a review, a resume, or when the file STOP is removed"""
 
 
 class Stop(Record):
     """A rule that holds now."""
 
     rule: StopName
-    effect: Effect
+    effect: _Effect
     why: str
     kill_running: bool = False
 
 
-# ---------------------------------------------------------------------------- the record
+# ---------------------------------------------------------------------------- integrity
 
 
 @fact
@@ -86,152 +53,76 @@ def ledger_problems(study: Study) -> tuple[str, ...]:
 def agreement_problems(study: Study) -> tuple[str, ...]:
     """Return where files and approvals are no longer what was agreed on."""
     try:
-        contract = study.contract
+        agreed = {
+            "contract.yaml was edited and is not the agreed version": study.is_contract_agreed,
+            "metric_spec.yaml is not the agreed one": study.is_metric_spec_agreed,
+            "eval_protocol.yaml is not the agreed one": study.is_protocol_agreed,
+        }
     except TelicError as error:
         return (error.message,)
-    problems = list[str]()
-    if study.contract_hash != study.state.contract_hash:
-        problems.append("contract.yaml was edited and is not the agreed version")
-    if contract.metrics.spec_hash != study.metric_spec_hash:
-        problems.append("metric_spec.yaml is not the agreed one")
-    if contract.evaluation.protocol_hash != study.protocol_hash:
-        problems.append("eval_protocol.yaml is not the agreed one")
-    problems += [
-        f"the approval {each.key} is void: {each.why}"
-        for each in study.missing_approvals
-        if each.status == "void"
-    ]
-    return tuple(problems)
+    void = [each for each in study.missing_approvals if each.status == "void"]
+    return (
+        *(problem for problem, holds in agreed.items() if not holds),
+        *(f"the approval {each.key} is void: {each.why}" for each in void),
+    )
 
 
 # ---------------------------------------------------------------------------- the rules
 
 
-@fact
-def standing_stops(study: Study) -> tuple[Stop, ...]:
-    """Return the stop rules that hold now or fired before and were not lifted."""
-    primary = study.metric_spec.primary
-    facts = StopFacts(
-        now=utc_now(),
-        stop_file=study.folder.stop_file.exists(),
-        direction=primary.direction,
-        target=primary.target,
-        guardrail_breaches=_breaches(study),
-        hacking_levels=hacking_levels(study),
-    )
-    known = _waived(study)
-    stops = {
-        each.rule: each
-        for each in check_stops(study.state, facts)
-        if (each.rule, each.why) not in known or each.effect not in ("pause", "ask")
-    }
-    for fired in study.state.fired_stops:
-        stop = Stop.model_validate({"rule": fired.rule, "effect": "pause", "why": fired.why})
-        stops.setdefault(stop.rule, stop)
-    return tuple(stops.values())
-
-
-def _waived(study: Study) -> set[tuple[str, str]]:
-    """Return what had fired when a person opened the study again: they knew, and went on."""
-    opened = study.state.opened_seq
-    return {
-        (str(event.data["rule"]), str(event.data.get("why", "")))
-        for event in study.events_of("stop.fired")
-        if event.seq <= opened and event.data["rule"] not in _LIFTS_ITSELF
-    }
-
-
-def _breaches(study: Study) -> tuple[str, ...]:
-    """Return block-severity guardrails that the newest audit of the incumbent finds broken."""
-    audits = study.audits(study.incumbent.candidate) if study.incumbent else ()
-    rails = audits[-1].guardrails if audits else ()
-    return tuple(each.key for each in rails if each.severity == "block" and not each.passed)
-
-
-def check_stops(state: StudyState, facts: StopFacts) -> list[Stop]:
-    """Return the rules that hold now: those of the contract, and those that always apply."""
-    rules: dict[StopName, StopRule] = {rule.rule: rule for rule in state.stop_rules}
-    for name in _ALWAYS:
-        rules.setdefault(name, StopRule(rule=name))
-    stops: list[Stop] = []
-    for name, rule in rules.items():
-        if why := _why(rule, state, facts):
-            effect = rule.action or _EFFECTS.get(name, "stop")
-            stops.append(Stop(rule=name, effect=effect, why=why, kill_running=rule.kill_running))
-    return stops
-
-
-def _why(rule: StopRule, state: StudyState, facts: StopFacts) -> str | None:
-    """Return why a rule holds now; None when it does not."""
-    match rule.rule:
-        case "target_reached":
-            return _target_reached(rule, state, facts)
-        case "budget_exhausted":
-            gone = exhausted(state)
-            return f"nothing is left of {', '.join(gone)}" if gone else None
-        case "max_candidates":
-            count = sum(each.kind != "baseline" for each in state.candidates.values())
-            return _many("candidates", count, rule.value)
-        case "max_iterations":
-            return _many("decisions", len(_final(state)), rule.value)
-        case "no_progress":
-            return _no_progress(rule, state) or _small_gain(rule, state)
-        case "wallclock_deadline":
-            is_over = rule.at is not None and moment(facts.now) >= moment(rule.at)
-            return f"the deadline {rule.at} has passed" if is_over else None
-        case "failure_streak":
-            return _failure_streak(rule, state)
-        case "guardrail_breach":
-            broken = ", ".join(facts.guardrail_breaches)
-            return f"the incumbent breaks {broken}; consider a revert" if broken else None
-        case "hacking_high":
-            is_high = facts.hacking_levels[-2:] == ("high",) * 2
-            return "two reflections in a row say high" if is_high else None
-        case "integrity":
-            return "; ".join(facts.integrity) or None
-        case "human_stop":
-            is_paused = state.study_status == "paused"
-            said = "the study is paused" if is_paused else "there is a file named STOP"
-            return said if is_paused or facts.stop_file else None
-
-
-def _target_reached(rule: StopRule, state: StudyState, facts: StopFacts) -> str | None:
-    target = rule.value if rule.value is not None else facts.target
-    held = state.incumbent
+def _target_reached(study: Study, rule: StopRule) -> str | None:
+    primary, held = study.metric_spec.primary, study.incumbent
+    target = primary.target if rule.value is None else rule.value
     if target is None or held is None or held.ci is None:
         return None
-    low, high = held.ci
-    reached = low >= target if facts.direction == "max" else high <= target
-    worst = low if facts.direction == "max" else high
-    return f"{held.candidate} holds {worst:g}, the target is {target:g}" if reached else None
+    is_max = primary.direction == "max"
+    worst = held.ci[0] if is_max else held.ci[1]
+    is_reached = worst >= target if is_max else worst <= target
+    return f"{held.candidate} holds {worst:g}, the target is {target:g}" if is_reached else None
 
 
-def _no_progress(rule: StopRule, state: StudyState) -> str | None:
-    most = rule.k or _PROMOTIONS_WITHOUT_GAIN
-    recent = [each for each in _final(state) if each.phase == "promotion"][-most:]
-    if len(recent) == most and all(each.to != CandidateStatus.ACCEPTED for each in recent):
+def _budget_exhausted(study: Study, rule: StopRule) -> str | None:
+    left = study.state.budget.left
+    gone = [name for name in RESOURCES if getattr(left, name) == 0]
+    return f"nothing is left of {', '.join(gone)}" if gone else None
+
+
+def _max_candidates(study: Study, rule: StopRule) -> str | None:
+    count = sum(each.kind != "baseline" for each in study.state.candidates.values())
+    is_over = rule.value is not None and count >= rule.value
+    return f"{count} candidates are all that were planned" if is_over else None
+
+
+def _max_iterations(study: Study, rule: StopRule) -> str | None:
+    count = len(_final(study.state))
+    is_over = rule.value is not None and count >= rule.value
+    return f"{count} decisions are all that were planned" if is_over else None
+
+
+def _no_progress(study: Study, rule: StopRule) -> str | None:
+    most, m = rule.k or 5, rule.m or 3
+    recent = [x for x in _final(study.state) if x.phase == "promotion"][-most:]
+    if len(recent) == most and all(x.to != CandidateStatus.ACCEPTED for x in recent):
         return f"the last {most} promotions were not accepted"
-    return None
-
-
-def _small_gain(rule: StopRule, state: StudyState) -> str | None:
-    """Compare the incumbents' metric over the last m accepts."""
-    m = rule.m or _ACCEPTS_LOOKED_AT
     values = [
-        each.incumbent.iqm
-        for each in state.decisions.values()
-        if each.to == CandidateStatus.ACCEPTED and each.incumbent and each.incumbent.iqm is not None
+        x.incumbent.iqm
+        for x in study.state.decisions.values()
+        if x.to == CandidateStatus.ACCEPTED and x.incumbent and x.incumbent.iqm is not None
     ]
     if len(values) <= m:
         return None
-    first, last = values[-m - 1], values[-1]
-    least = _SMALL_GAIN if rule.min_gain is None else rule.min_gain
-    gain = abs(last - first) / max(abs(first), 1e-12)
+    gain = abs(values[-1] - values[-m - 1]) / max(abs(values[-m - 1]), 1e-12)
+    least = 0.01 if rule.min_gain is None else rule.min_gain
     return f"the last {m} accepts gained {gain:.2%} together" if gain < least else None
 
 
-def _failure_streak(rule: StopRule, state: StudyState) -> str | None:
-    most = rule.k or _FAILURES
+def _wallclock_deadline(study: Study, rule: StopRule) -> str | None:
+    is_over = rule.at is not None and moment(utc_now()) >= moment(rule.at)
+    return f"the deadline {rule.at} has passed" if is_over else None
+
+
+def _failure_streak(study: Study, rule: StopRule) -> str | None:
+    most, state = rule.k or 3, study.state
     ended = [
         each
         for each in state.candidates.values()
@@ -243,14 +134,22 @@ def _failure_streak(rule: StopRule, state: StudyState) -> str | None:
     return None
 
 
-_ENDED = frozenset(
-    {
-        CandidateStatus.ACCEPTED,
-        CandidateStatus.REJECTED,
-        CandidateStatus.INCONCLUSIVE,
-        CandidateStatus.DEBUG,
-    }
-)
+def _guardrail_breach(study: Study, rule: StopRule) -> str | None:
+    audits = study.audits(study.incumbent.candidate) if study.incumbent else ()
+    rails = audits[-1].guardrails if audits else ()
+    broken = ", ".join(x.key for x in rails if x.severity == "block" and not x.passed)
+    return f"the incumbent breaks {broken}; consider a revert" if broken else None
+
+
+def _hacking_high(study: Study, rule: StopRule) -> str | None:
+    is_high = hacking_levels(study)[-2:] == ("high", "high")
+    return "two reflections in a row say high" if is_high else None
+
+
+def _human_stop(study: Study, rule: StopRule) -> str | None:
+    if study.state.study_status == "paused":
+        return "the study is paused"
+    return "there is a file named STOP" if study.folder.stop_file.exists() else None
 
 
 def _final(state: StudyState) -> list[DecisionState]:
@@ -258,23 +157,75 @@ def _final(state: StudyState) -> list[DecisionState]:
     return [each for each in state.decisions.values() if each.to in _ENDED]
 
 
-def _many(what: str, count: int, most: float | None) -> str | None:
-    is_over = most is not None and count >= most
-    return f"{count} {what} are all that were planned" if is_over else None
+class _Row(NamedTuple):
+    why: Callable[[Study, StopRule], str | None]
+    effect: _Effect
+    is_default: bool = False
+    """applies to every study"""
 
 
-# ---------------------------------------------------------------------------- written down
+_RULES: dict[StopName, _Row] = {
+    "target_reached": _Row(_target_reached, "close"),
+    "max_candidates": _Row(_max_candidates, "stop"),
+    "max_iterations": _Row(_max_iterations, "stop"),
+    "no_progress": _Row(_no_progress, "stop"),
+    "wallclock_deadline": _Row(_wallclock_deadline, "stop"),
+    "budget_exhausted": _Row(_budget_exhausted, "stop", is_default=True),
+    "failure_streak": _Row(_failure_streak, "pause", is_default=True),
+    "guardrail_breach": _Row(_guardrail_breach, "pause", is_default=True),
+    "hacking_high": _Row(_hacking_high, "pause", is_default=True),
+    "human_stop": _Row(_human_stop, "pause", is_default=True),
+}
+
+
+def check_stops(study: Study) -> list[Stop]:
+    """Return the rules that hold now: those of the contract, and those that always apply."""
+    rules = {rule.rule: rule for rule in study.state.stop_rules if rule.rule in _RULES}
+    rules |= {
+        name: StopRule(rule=name)
+        for name, row in _RULES.items()
+        if row.is_default and name not in rules
+    }
+    stops: list[Stop] = []
+    for name, rule in rules.items():
+        if why := _RULES[name].why(study, rule):
+            effect = rule.action or _RULES[name].effect
+            stops.append(Stop(rule=name, effect=effect, why=why, kill_running=rule.kill_running))
+    return stops
+
+
+@fact
+def standing_stops(study: Study) -> tuple[Stop, ...]:
+    """Return the stop rules that hold now or fired before and were not lifted."""
+    # When a person reopens a study, they know of the rules that had fired.
+    waived = {
+        (event.data["rule"], event.data.get("why", ""))
+        for event in study.events_of("stop.fired")
+        if event.seq <= study.state.opened_seq and event.data["rule"] not in _LIFTS_ITSELF
+    }
+    stops = {
+        each.rule: each
+        for each in check_stops(study)
+        if (each.rule, each.why) not in waived or each.effect not in ("pause", "ask")
+    }
+    for fired in study.state.fired_stops:
+        stop = Stop.model_validate({"rule": fired.rule, "effect": "pause", "why": fired.why})
+        stops.setdefault(stop.rule, stop)
+    return tuple(stops.values())
+
+
+# ---------------------------------------------------------------------------- records
 
 
 def ingest(study: Study, run: str, actor: StudyActor, *, is_unusable: bool = False) -> Evidence:
-    """Measure a run that has ended, then write down what follows from it."""
+    """Measure a run that has ended, then record what follows from it."""
     sheet = analyze_run(study, run, actor, is_unusable=is_unusable)
     record_findings(study)
     return sheet
 
 
 def record_findings(study: Study) -> bool:
-    """Write down what holds now and is not yet in the ledger; says whether anything was."""
+    """Record conditions and stop rules that hold and are not yet in the ledger; True if any."""
     before, state = study.ledger.head, study.state
     is_agreed = state.contract_version is not None and study.folder.metric_spec.is_file()
     if not is_agreed or state.study_status != "open":
@@ -282,15 +233,9 @@ def record_findings(study: Study) -> bool:
     with study.locked():
         for name in study.state.candidates:
             for result in judge_conditions(study, name):
-                add_evidence(
-                    study,
-                    "condition",
-                    result.as_data(),
-                    SYSTEM,
-                    candidate=name,
-                    producer="telic.conditions",
-                    summary=result.why,
-                )
+                facts, by = result.as_data(), "telic.conditions"
+                about = {"candidate": name, "producer": by, "summary": result.why}
+                add_evidence(study, "condition", facts, SYSTEM, **about)
         for stop in standing_stops(study):
             if not _is_recorded(study, stop):
                 facts = {"rule": stop.rule, "why": stop.why, "effect": stop.effect}
@@ -300,10 +245,7 @@ def record_findings(study: Study) -> bool:
 
 
 def _is_recorded(study: Study, stop: Stop) -> bool:
-    """Tell whether the ledger has this stop since the study was last opened."""
-    for event in reversed(study.events_of("study.status", "stop.fired")):
-        if event.kind == "study.status" and event.data["status"] == "open":
-            return False
-        if event.kind == "stop.fired" and event.data["rule"] == stop.rule:
-            return event.data.get("why") == stop.why
-    return False
+    """Return whether the ledger has this stop since the study was last opened."""
+    since = study.state.opened_seq
+    fired = [x for x in study.events_of("stop.fired") if x.data["rule"] == stop.rule]
+    return bool(fired) and fired[-1].seq > since and fired[-1].data.get("why") == stop.why
