@@ -158,7 +158,9 @@ def test_g07_finds_what_changed_since_the_validation(study, candidate, what):
 
 
 def test_g07_refuses_a_draft_and_pins_the_expected_hash(study, candidate):
-    assert gate(study, candidate, "G07", expect=gate(study, candidate, "G07").value).passed
+    assert gate(
+        study, candidate, "G07", expect=study.candidate(candidate).compute_hash()[:12]
+    ).passed
     assert not gate(study, candidate, "G07", expect="0" * 12).passed
     study.append("candidate.demoted", candidate, {"to": "draft"}, HUMAN)
     assert "it is draft, not validated" in gate(study, candidate, "G07").why
@@ -189,7 +191,7 @@ def test_g09_finds_a_broken_invariant(study):
 
 def test_an_invariant_that_cannot_hold_is_refused_before_the_launch(study):
     limit = {"check": "param_in_range", "args": {"param": "reward.weight", "max": 1.5}}
-    with pytest.raises(AssertionError, match=r"leaves None to 1\.5"):
+    with pytest.raises(AssertionError, match="outside the range"):
         make_candidate(study, **draft(study, invariants=[limit]))
 
 
@@ -218,7 +220,7 @@ def test_g10_wants_a_review_before_full_runs_of_what_may_be_gamed(study):
     risk = {"hacking": {"level": "high"}}
     add_evidence(study, "reflection", risk, AGENT, candidate=name)
     why = gate(study, name, "G10", phase="promotion", seed=100).why
-    assert why == "its reward may be gamed, and nobody else has reviewed it"
+    assert why == "its reward may be gamed, and it was not reviewed"
     review_candidate(study, name, HUMAN, "racing is allowed", is_exploit=False)
     assert gate(study, name, "G10", phase="promotion", seed=100).passed
 
@@ -262,7 +264,7 @@ def test_g15_obeys_a_stop_file_and_recorded_stops(study, candidate):
 
 def test_g16_wants_a_free_place_and_no_twin(study, candidate):
     enter_run(study, candidate)
-    assert "is this very run, and it lives" in gate(study, candidate, "G16").why
+    assert "is the same run and is live" in gate(study, candidate, "G16").why
     assert gate(study, candidate, "G16", seed=2).passed
     enter_run(study, candidate, seed=2)
     assert "2 of 2 runs are active" in gate(study, candidate, "G16", seed=3).why
@@ -306,7 +308,7 @@ def test_g18_wants_the_worktree_exactly_as_made(study):
     change = {"change": {}, "isolation": {"mode": "worktree"}, "kind": "code"}
     name = make_candidate(study, patch=PATCH, **draft(study, **change))
     assert gate(study, name, "G18").why == "its tree has not been made"
-    assert gate(study, name, "G18", final=False).value == "worktree, to be made"
+    assert gate(study, name, "G18", final=False).passed, "it can be made"
     tree = prepare_tree(study.folder, situation(study, name).candidate)
     assert (tree / "reward.py").read_text().startswith("weight = 2")
     assert gate(study, name, "G18").passed
@@ -330,7 +332,7 @@ def test_g20_wants_a_confirmed_command_without_a_shell(study, candidate):
     assert "commands are inferred" in gate(study, candidate, "G20").why
     adapt(study, {"provenance": {"commands": {"status": "confirmed"}}})
     adapt(study, {"launcher": {"options": {"probe": ["true"]}}})
-    assert "launcher runs commands that no person confirmed" in gate(study, candidate, "G20").why
+    assert "launcher runs commands that were not confirmed" in gate(study, candidate, "G20").why
     adapt(study, {"commands": {"train": {"argv": ["bash", "-c", "python train.py && rm x"]}}})
     assert "hide the command in a shell string" in gate(study, candidate, "G20").why
     adapt(study, {"commands": {"train": {"argv": ["python", "train.py", "{checkpoint}"]}}})
@@ -340,11 +342,10 @@ def test_g20_wants_a_confirmed_command_without_a_shell(study, candidate):
 
 
 def test_g21_refuses_a_command_that_asks_for_the_network(study, candidate):
-    assert gate(study, candidate, "G21").value["neutralised"] == ["wandb"]
     adapt(study, {"commands": {"train": {"env": {"WANDB_MODE": "online"}}}})
     assert "would open the network" in gate(study, candidate, "G21").why
     change_contract(study, {"network": {"destinations": ["api.wandb.ai"], "purposes": ["logs"]}})
-    assert gate(study, candidate, "G21").value == "approved"
+    assert gate(study, candidate, "G21").passed
 
 
 def test_g22_wants_generated_code_allowed_confined_and_reviewed(study):
@@ -356,12 +357,10 @@ def test_g22_wants_generated_code_allowed_confined_and_reviewed(study):
     }
     name = make_candidate(study, patch=PATCH, **draft(study, **change))
     why = gate(study, name, "G22").why
-    assert (
-        "does not allow generated code" in why and "no review of it by somebody else passed" in why
-    )
+    assert "does not allow generated code" in why and "no passing review" in why
     change_contract(study, {"generated_code": {"allowed": True, "sandbox": "process"}})
     content = situation(study, name).candidate.compute_hash()
-    assert gate(study, name, "G22").why == "no review of it by somebody else passed"
+    assert gate(study, name, "G22").remedy == "review"
     for facts, is_open in (
         ({"content_hash": "0" * 64, "passed": True}, False),
         ({"content_hash": content, "passed": True}, True),
@@ -373,10 +372,10 @@ def test_g22_wants_generated_code_allowed_confined_and_reviewed(study):
         assert gate(study, name, "G22").passed == is_open, facts
     path = study.folder.evidence_file(sheet.id)
     path.write_text(path.read_text().replace("mended", "invented"))
-    assert gate(study, name, "G22").why == "no review of it by somebody else passed"
+    assert gate(study, name, "G22").remedy == "review"
     path.write_text(path.read_text().replace("invented", "mended"))
     change_contract(study, {"generated_code": {"sandbox": "confined"}})
-    assert "wants it confined" in gate(study, name, "G22").why
+    assert "requires confinement" in gate(study, name, "G22").why
 
 
 def test_g23_refuses_commands_that_delete_or_install(study, candidate):
@@ -388,9 +387,9 @@ def test_g23_refuses_commands_that_delete_or_install(study, candidate):
         "python -m pip install gym",
         "t --clear-logs=true",
     ):
-        assert word_problems(tuple(words.split())), words
+        assert list(word_problems(tuple(words.split()))), words
     for words in ("python train.py --overwrite=false", "python x.py"):
-        assert word_problems(tuple(words.split())) == [], words
+        assert not list(word_problems(tuple(words.split()))), words
 
 
 def test_g23_wants_its_own_approval_for_hardware_that_moves(study, candidate):

@@ -112,6 +112,6 @@ def test_half_a_confirmation_is_a_mistake_of_usage(study, candidate):
 def test_the_same_seed_is_not_launched_twice(study, candidate, until_over, monkeypatch):
     monkeypatch.setenv("TOY_SLEEP", "5")
     launch(study, request(candidate), AGENT)
-    with pytest.raises(GateRefused, match="is this very run"):
+    with pytest.raises(GateRefused, match="is the same run"):
         launch(study, request(candidate), AGENT)
     assert len(starts(study)) <= 1

@@ -251,7 +251,7 @@ def broken_invariants(study: Study, candidate: Candidate, tree: Path) -> Iterato
                 override = candidate.change.overrides.get(name)
                 low, high = args.get("min", -math.inf), args.get("max", math.inf)
                 if override is not None and not low <= override.to <= high:
-                    yield f"{name}={override.to} leaves {low} to {high}"
+                    yield f"{name}={override.to} is outside the range that the candidate declares"
             case _:
                 pass
 
