@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, Literal
+from typing import Any
 
 from pydantic import Field
 
@@ -67,33 +67,13 @@ _WITHDRAW = "telic study decide {} withdraw --because TEXT"
 _REVISE = "telic study propose FILE --revise {}"
 _LOOKED_AT = tuple(code for code in GATES if code not in ("G01", "G03"))
 """gates of a launch that is not confirmed yet, in a study whose ledger is verified"""
-_ActionCode = Literal[
-    "repair",
-    "stop",
-    "agree",
-    "reconcile",
-    "ingest",
-    "monitor",
-    "review",
-    "audit",
-    "decide",
-    "advance",
-    "reflect",
-    "plan",
-    "launch",
-    "validate",
-    "mend",
-    "abandon",
-    "propose",
-    "wait",
-    "ask",
-]
 
 
 class NextAction(DocumentPart):
     """The next action, its arguments, its command and the reason."""
 
-    action: _ActionCode
+    action: str
+    """one of the steps in `drive`, or agree, ask, mend, repair, review: a person or author is needed"""
     args: dict[str, Any] = Field(default={})
     why: str
     blocking: tuple[str, ...] = ()
@@ -103,7 +83,7 @@ class NextAction(DocumentPart):
 
 
 def _do(
-    action: _ActionCode, why: str, command: str | None = None, *blocking: str, **args: Any
+    action: str, why: str, command: str | None = None, *blocking: str, **args: Any
 ) -> NextAction:
     return NextAction(action=action, args=args, why=why, blocking=blocking, command=command)
 
@@ -148,7 +128,7 @@ def _due(study: Study) -> Iterator[NextAction]:
 
 
 def _first(
-    names: Iterable[str], action: _ActionCode, what: str, why: str, command: str, *blocking: str
+    names: Iterable[str], action: str, what: str, why: str, command: str, *blocking: str
 ) -> Iterator[NextAction]:
     """Act on the first of some names."""
     for name, *others in [[*names]] if names else ():

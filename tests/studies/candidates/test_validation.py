@@ -8,8 +8,8 @@ from telic.studies.errors import GateRefused
 from telic.studies.evidence.probes import ParameterSummary, ProbeSummary
 from telic.studies.rules.checks import (
     CHECKS,
+    changed_since,
     check_candidate,
-    demote_if_changed,
     validate_candidate,
 )
 from tests.studies.candidates.small_study import (
@@ -366,20 +366,16 @@ def test_a_failed_validation_changes_no_file(study):
     assert before == {p: p.read_bytes() for p in study.folder.path.rglob("*") if p.is_file()}
 
 
-def test_a_changed_adapter_sends_a_validated_candidate_back(study):
+def test_what_changed_since_the_validation_is_noticed(study):
     name = make(study)
     validate_candidate(study, name)
-    assert demote_if_changed(study, name) == ()
+    assert changed_since(study, name) == ()
     study.folder.adapter.write_text(study.folder.adapter.read_text() + "hazards: []\n")
-    assert demote_if_changed(study, name) == ("adapter_hash",)
-    assert study.state.candidates[name].status == "draft"
-
-
-def test_an_edit_of_the_validated_file_is_noticed(study):
-    name = make(study)
-    validate_candidate(study, name)
+    assert changed_since(study, name) == ("adapter_hash",)
     edit(study, name, evidence_refs=[])
-    assert demote_if_changed(study, name) == ("content_hash",)
+    assert validate_candidate(study, name).status == "draft"
+    (demoted,) = study.events_of("candidate.demoted")
+    assert demoted.data["changed"] == ["content_hash", "adapter_hash", "V01"]
 
 
 def test_nothing_is_validated_against_a_contract_that_nobody_agreed_on(study):

@@ -80,17 +80,24 @@ def check_candidate(
 
 
 def validate_candidate(study: Study, name: str) -> ValidationOutcome:
-    """Check a draft and, if every check passes, freeze it against the present contract."""
+    """Check a draft and, if every check passes, freeze it against the present contract.
+
+    A validated candidate that has changed, or fails a check now, becomes a draft first.
+    """
     with study.locked():
-        demote_if_changed(study, name)
         if not study.is_contract_agreed:
             raise GateRefused(
                 "E_CONTRACT",
                 "contract.yaml is not the version that was agreed on.",
                 hint="Undo the edit, or agree on it with: telic study contract --amend TEXT",
             )
-        checks, held = check_candidate(study, name), study.candidate_state(name)
+        checks = check_candidate(study, name)
         failed = [check.id for check in checks if not check.passed]
+        if study.candidate_state(name).status == CandidateStatus.VALIDATED:
+            if changed := [*changed_since(study, name), *failed]:
+                to, reason = CandidateStatus.DRAFT, f"{', '.join(changed)} changed or failed"
+                lifecycle.transition(study, name, to, SYSTEM, reason, {"changed": changed})
+        held = study.candidate_state(name)
         if not failed and held.status == CandidateStatus.DRAFT:
             candidate, ran = study.candidate(name), study.state.runs_of(name).values()
             # After an amendment it continues with the phase that it was in.
@@ -104,22 +111,8 @@ def validate_candidate(study: Study, name: str) -> ValidationOutcome:
             }
             to, reason = CandidateStatus.VALIDATED, "all checks passed"
             lifecycle.transition(study, name, to, SYSTEM, reason, facts)
-        elif failed and held.status == CandidateStatus.VALIDATED:
-            to, reason = CandidateStatus.DRAFT, f"{', '.join(failed)} no longer hold"
-            lifecycle.transition(study, name, to, SYSTEM, reason, {"changed": failed})
         status = study.candidate_state(name).status
     return ValidationOutcome(candidate=name, status=status, checks=checks)
-
-
-def demote_if_changed(study: Study, name: str) -> tuple[str, ...]:
-    """Make a validated candidate a draft again when what it was checked against has changed."""
-    if study.candidate_state(name).status != CandidateStatus.VALIDATED:
-        return ()
-    if changed := changed_since(study, name):
-        reason = f"{', '.join(changed)} changed since it was validated"
-        to, facts = CandidateStatus.DRAFT, {"changed": list(changed)}
-        lifecycle.transition(study, name, to, SYSTEM, reason, facts)
-    return changed
 
 
 def changed_since(study: Study, name: str) -> tuple[str, ...]:
