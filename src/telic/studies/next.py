@@ -26,7 +26,7 @@ from telic.studies.launch.attempt import LaunchAttempt, LaunchRequest
 from telic.studies.launch.process import RunProcess
 from telic.studies.launch.recovery import due_move, is_over
 from telic.studies.queue import JOB_OVER, TOKEN, Job, checked_arms, seeds_fit
-from telic.studies.rules.checks import changed_evaluators, changed_since, check_candidate
+from telic.studies.rules.checks import changed_since, check_candidate
 from telic.studies.rules.gates import EVALUATOR_CHANGED, GATES, evaluate, shut
 from telic.studies.rules.results import (
     PhaseStep,
@@ -73,7 +73,7 @@ class NextAction(DocumentPart):
     """The next action, its arguments, its command and the reason."""
 
     action: str
-    """one of the steps in `drive`, or agree, ask, mend, repair, review: a person or author is needed"""
+    """a step of `drive`, or agree, ask, mend, repair, review: left to a person or author"""
     args: dict[str, Any] = Field(default={})
     why: str
     blocking: tuple[str, ...] = ()
@@ -425,7 +425,7 @@ def _work(study: Study) -> Iterator[NextAction]:
     ready = [x for x in study.jobs if x.status == "ready" and x.candidate not in barred]
     # Before anything is checked or given up for it: no revision of a candidate helps here.
     waits = ready or valid or _with_status(study, S.DRAFT)
-    if waits and (changed := changed_evaluators(study, study.root)):
+    if waits and (changed := study.changed_evaluators(study.root)):
         why = f"{', '.join(changed)} is not the evaluator of the protocol"
         yield _do("ask", why, None, EVALUATOR_CHANGED, gate="G19")
     for name in valid:

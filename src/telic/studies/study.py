@@ -16,6 +16,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 from telic.errors import UnknownName
 from telic.storage.journal import JournalEntry
 from telic.storage.keys import SigningKey
+from telic.storage.reading import file_hash
 from telic.studies import approvals, git_read
 from telic.studies.approvals import Standing
 from telic.studies.candidates import read_candidate
@@ -199,6 +200,14 @@ class Study:
     def is_protocol_agreed(self) -> bool:
         """Whether the protocol on disk is the one that the contract names."""
         return self.protocol_hash == self.contract.evaluation.protocol_hash
+
+    def changed_evaluators(self, tree: Path) -> list[str]:
+        """Return the evaluator files of the protocol that are missing in a tree or differ there."""
+        return [
+            path
+            for path, agreed in self.protocol.evaluator_files.items()
+            if not (tree / path).is_file() or file_hash(tree / path) != agreed
+        ]
 
     @cached_property
     def is_git(self) -> bool:

@@ -15,7 +15,6 @@ from telic.studies.evidence.measurement import analyze_run
 from telic.studies.evidence.review import review_candidate
 from telic.studies.next import next_step
 from telic.studies.queue import fresh_seeds
-from telic.studies.rules.checks import changed_evaluators
 from tests.studies.launch.toy_study import CONTRACT, EVALUATOR, PATCH
 
 HUMAN = StudyActor(kind="human", name="ada")
@@ -60,7 +59,7 @@ def _ask(world, study, said) -> None:
             world.commit(ours_only=False)
         case "G19":
             for text in (BETTER_EVALUATOR, EVALUATOR):  # whichever was agreed on
-                if changed_evaluators(study, study.root):
+                if study.changed_evaluators(study.root):
                     (study.root / "evaluate.py").write_text(text)
         case "G20":
             confirm_all(study, consent(), unconfirmed_hash(study))

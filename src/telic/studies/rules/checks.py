@@ -93,10 +93,10 @@ def validate_candidate(study: Study, name: str) -> ValidationOutcome:
             )
         checks = check_candidate(study, name)
         failed = [check.id for check in checks if not check.passed]
-        if study.candidate_state(name).status == CandidateStatus.VALIDATED:
-            if changed := [*changed_since(study, name), *failed]:
-                to, reason = CandidateStatus.DRAFT, f"{', '.join(changed)} changed or failed"
-                lifecycle.transition(study, name, to, SYSTEM, reason, {"changed": changed})
+        changed = [*changed_since(study, name), *failed]
+        if changed and study.candidate_state(name).status == CandidateStatus.VALIDATED:
+            to, reason = CandidateStatus.DRAFT, f"{', '.join(changed)} changed or failed"
+            lifecycle.transition(study, name, to, SYSTEM, reason, {"changed": changed})
         held = study.candidate_state(name)
         if not failed and held.status == CandidateStatus.DRAFT:
             candidate, ran = study.candidate(name), study.state.runs_of(name).values()
@@ -404,17 +404,8 @@ def _measure_untouched(case: _Case) -> Problems:
         yield "the metric spec is not the one the contract names"
     if not study.is_protocol_agreed:
         yield "the evaluation protocol is not the one the contract names"
-    for path in changed_evaluators(study, study.root):
+    for path in study.changed_evaluators(study.root):
         yield f"the evaluator {path} is missing or is not the one of the protocol"
-
-
-def changed_evaluators(study: Study, tree: Path) -> list[str]:
-    """Return the evaluator files of the protocol that are missing in a tree or differ there."""
-    return [
-        path
-        for path, agreed in study.protocol.evaluator_files.items()
-        if not (tree / path).is_file() or file_hash(tree / path) != agreed
-    ]
 
 
 # ---------------------------------------------------------------------------- V11 and V12

@@ -30,7 +30,7 @@ from telic.studies.launch.command import shell_problems
 from telic.studies.launch.isolation import is_made, mode_of, tree_problems
 from telic.studies.launch.machine import preflight, run_probe
 from telic.studies.queue import TOKEN, why_seed_is_spent
-from telic.studies.rules.checks import WRITES_CODE, broken_invariants, changed_evaluators
+from telic.studies.rules.checks import WRITES_CODE, broken_invariants
 from telic.studies.rules.results import standing_exploit
 from telic.studies.rules.stops import standing_stops
 from telic.studies.rules.table import Problem, Problems, Rule, RuleResult, run_rules
@@ -298,8 +298,8 @@ def _measured_as_agreed(attempt: LaunchAttempt) -> Problems:
         yield "eval_protocol.yaml is not the agreed one"
     if not study.is_metric_spec_agreed:
         yield "metric_spec.yaml is not the agreed one"
-    at_home = changed_evaluators(study, study.root)
-    in_tree = changed_evaluators(study, attempt.tree) if attempt.tree.is_dir() else []
+    at_home = study.changed_evaluators(study.root)
+    in_tree = study.changed_evaluators(attempt.tree) if attempt.tree.is_dir() else []
     for path in at_home:
         yield f"{study.root / path} is not the evaluator of the protocol"
     for path in in_tree if attempt.tree != study.root else ():
