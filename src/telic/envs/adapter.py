@@ -75,7 +75,8 @@ class GymnasiumEnv(VecEnv):
         device: torch.device,
     ) -> None:
         super().__init__(probe.spec, len(envs), device)
-        self.resumable = probe.resumable
+        self.resumable = True
+        """whether a saved state was replayed exactly; False after a replay that was not"""
         self._probe = probe
         self._envs = envs
         self._advance = [env.step for env in envs]
@@ -86,7 +87,7 @@ class GymnasiumEnv(VecEnv):
         self._actions: list[Tensor] = []  # of the latest steps, as many as the oldest episode has
         self._clock = np.zeros(self.num_envs, dtype=np.int64)
         self._fresh = np.ones(self.num_envs, dtype=bool)
-        self._serial = 0  # grows with every step and reset; tells an info whether it is of the past
+        self._serial = 0  # grows with every step and reset: an info knows whether it is outdated
         self.exact_obs = self.exact_final_obs = torch.empty(0)
 
     def reset(self, seed: int | Sequence[int] | None = None) -> Tensor:
@@ -180,7 +181,7 @@ class GymnasiumEnv(VecEnv):
         self._restart(self._episode_seeds())
         self._age = state["age"].clone().numpy()
         self._actions = list(state["actions"])
-        if not self.resumable or not torch.equal(self._replayed(), state["obs"].cpu()):
+        if not torch.equal(self._replayed(), state["obs"].cpu()):
             self.resumable = False
             numbers = zip(self._seed.tolist(), self._episode.tolist(), strict=True)
             self._restart([derive(seed, "resume", episode) for seed, episode in numbers])

@@ -11,9 +11,10 @@ import re
 import sys
 import warnings
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
-from typing import Any, Literal, NamedTuple, cast
+from typing import Any, Literal, NamedTuple
 
 import gymnasium
 import mujoco
@@ -21,7 +22,6 @@ import numpy as np
 from gymnasium.wrappers import OrderEnforcing
 from torch import Tensor
 
-from telic.core.text import is_row
 from telic.envs.anatomy import (
     action_names,
     position_names,
@@ -36,69 +36,87 @@ from telic.envs.task import FIELDS
 from telic.errors import BadEnvironment, UnknownName
 from telic.sim.cpu import library
 
-_Build = Callable[[], gymnasium.Env]
-_Reader = Callable[[Any], Any]
-
 # Fields of MuJoCo that info offers where the environment is built on it.
 _OFFERED = ("qpos", "qvel", "xpos", "xquat", "cvel", "subtree_com", "cfrc_ext", "time")
 _FIELDS = {name: FIELDS[name] for name in _OFFERED}
-_TRIAL_STEPS = 8
 
 
 class Probe(NamedTuple):
-    """What a few steps of one environment showed."""
+    """The facts that a first step of an environment showed."""
 
     spec: EnvSpec
     flatten: Callable[[Any], Any]
     native: Callable[[Tensor], list[Any]]
     own_keys: dict[str, tuple[int, ...]]  # numeric values of the environment's own info: shape
-    readers: dict[str, _Reader]  # values read off the environment itself
-    resumable: bool
+    readers: dict[str, Callable[[Any], Any]]  # values read off the environment itself
 
 
-def builder(env_id: str, arguments: Mapping[str, Any]) -> _Build:
+def builder(env_id: str, arguments: Mapping[str, Any]) -> Callable[[], gymnasium.Env]:
     """Return a function that makes one environment, without a time limit of its own."""
-    if ":" in env_id:
-        made_by = _import(env_id)
-        if made_by is not None:
-            return lambda: _call(env_id, made_by, arguments)
-    return lambda: _call(env_id, _make_registered(env_id), arguments)
+    make: Callable[..., Any] = _import(env_id) or partial(_make_registered, env_id)
 
-
-def _make_registered(env_id: str) -> Callable[..., gymnasium.Env]:
-    def make(**arguments: Any) -> gymnasium.Env:
-        library()  # keeps MuJoCo's remarks on old models out of the terminal and of the folder
-        register_package(env_id)
+    def build() -> gymnasium.Env:
         try:
-            with warnings.catch_warnings():
-                # Asking for an older version is the user's choice, not a mistake to point out.
-                warnings.simplefilter("ignore", DeprecationWarning)
-                env = gymnasium.make(
-                    env_id, max_episode_steps=-1, disable_env_checker=True, **arguments
+            env = make(**arguments)
+        except TypeError as error:
+            raise BadEnvironment(
+                f"{env_id} cannot be made with {dict(arguments)}: {error}.",
+                hint="The arguments go to the environment's constructor as they are.",
+            ) from error
+        for needed in ("reset", "step", "observation_space", "action_space"):
+            if not hasattr(env, needed):
+                raise BadEnvironment(
+                    f'{env_id} gave a {type(env).__name__} without "{needed}".',
+                    hint="Derive from gymnasium.Env; see gymnasium.farama.org.",
                 )
-        except gymnasium.error.DependencyNotInstalled as error:
-            raise BadEnvironment(f"{env_id} cannot be made: {error}.") from error
-        except (gymnasium.error.UnregisteredEnv, gymnasium.error.DeprecatedEnv) as error:
-            raise UnknownName("environment", env_id, known_ids(), see="telic envs") from error
-        except gymnasium.error.Error as error:
-            if env_id in gymnasium.registry:
-                raise
-            raise UnknownName("environment", env_id, known_ids(), see="telic envs") from error
-        return env.env if isinstance(env, OrderEnforcing) else env
+        return env
 
-    return make
+    return build
+
+
+def _make_registered(env_id: str, **arguments: Any) -> gymnasium.Env:
+    library()  # keeps MuJoCo's log out of the terminal and of the folder
+    register_package(env_id)
+    try:
+        with warnings.catch_warnings():
+            # Asking for an older version is the user's choice, not a mistake to point out.
+            warnings.simplefilter("ignore", DeprecationWarning)
+            env = gymnasium.make(
+                env_id, max_episode_steps=-1, disable_env_checker=True, **arguments
+            )
+    except gymnasium.error.DependencyNotInstalled as error:
+        raise BadEnvironment(f"{env_id} cannot be made: {error}.") from error
+    except gymnasium.error.Error as error:
+        unknown = (gymnasium.error.UnregisteredEnv, gymnasium.error.DeprecatedEnv)
+        if env_id in gymnasium.registry and not isinstance(error, unknown):
+            raise
+        raise UnknownName("environment", env_id, known_ids(), see="telic envs") from error
+    return env.env if isinstance(env, OrderEnforcing) else env
 
 
 def _import(name: str) -> Callable[..., Any] | None:
-    """Return the class or factory "module:Class" names; None: it names a registered id."""
+    """Return the class or factory of a name "module:Class"; None: it names a registered id."""
+    if ":" not in name:
+        return None
     place, _, attribute = name.rpartition(":")
+    here = str(Path.cwd())
+    sys.path.insert(0, here)  # the user's modules are found from any program
     try:
-        module = _load_file(Path(place)) if place.endswith(".py") else _load_module(place)
+        if place.endswith(".py"):
+            spec = importlib.util.spec_from_file_location(Path(place).stem, place)
+            if spec is None or spec.loader is None or not Path(place).is_file():
+                raise ImportError(f"file not found: {place}")
+            module = importlib.util.module_from_spec(spec)
+            spec.loader.exec_module(module)
+        else:
+            module = importlib.import_module(place)
     except (ImportError, OSError, ValueError, SyntaxError) as error:
         raise BadEnvironment(
             f'Cannot import "{place}" for the environment "{name}": {error}.',
             hint="Give package.module:Class (importable from here) or path/to/file.py:Class.",
         ) from error
+    finally:
+        sys.path.remove(here)
     maker = getattr(module, attribute, None)
     if callable(maker):
         return maker
@@ -108,62 +126,37 @@ def _import(name: str) -> Callable[..., Any] | None:
     raise UnknownName(f"class or factory in {place}", attribute, makers)
 
 
-def _load_module(name: str) -> ModuleType:
-    # A module beside the user's files is found whatever started this process.
-    sys.path.insert(0, str(Path.cwd()))
-    try:
-        return importlib.import_module(name)
-    finally:
-        sys.path.remove(str(Path.cwd()))
-
-
-def _load_file(path: Path) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    if spec is None or spec.loader is None or not path.is_file():
-        raise ImportError(f"there is no file {path}")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-def _call(env_id: str, make: Callable[..., Any], arguments: Mapping[str, Any]) -> gymnasium.Env:
-    try:
-        env = make(**arguments)
-    except TypeError as error:
-        raise BadEnvironment(
-            f"{env_id} cannot be made with {dict(arguments)}: {error}.",
-            hint="The arguments go to the environment's constructor as they are.",
-        ) from error
-    for needed in ("reset", "step", "observation_space", "action_space"):
-        if not hasattr(env, needed):
-            raise BadEnvironment(
-                f'{env_id} gave a {type(env).__name__} without "{needed}".',
-                hint="Derive from gymnasium.Env; see gymnasium.farama.org.",
-            )
-    return env
-
-
 def examine_env(
     env_id: str,
-    build: _Build,
+    build: Callable[[], gymnasium.Env],
     max_episode_steps: int | Literal["registered"] | None,
     arguments: Mapping[str, Any],
 ) -> Probe:
-    """Make one environment, try it for a few steps and say what it is."""
+    """Make one environment, try it for a step and describe it."""
     env = build()
-    core = env.unwrapped
+    core: Any = env.unwrapped
     observation = observation_codec(env.observation_space, env_id)
     action = action_codec(env.action_space, env_id)
     own_keys = _try(env_id, env, observation.flatten, observation.size)
     model = getattr(core, "model", None)
     model = model if isinstance(model, mujoco.MjModel) else None
     body: dict[str, Any] = {}
+    obs_names, actions = observation.names, action.names
+    readers: dict[str, Callable[[Any], Any]] = {}
     if model is not None:
         rest = getattr(core, "init_qpos", None)
         body = robot_fields(model, robot_of(model, rest, env_id.rpartition("-v")[0]))
-    readers = _readers(core, model)
-    is_repeatable = _is_repeatable(build, observation.flatten)
-    dt = _seconds_per_step(core)
+        # Observations that are joint positions (perhaps without x and y) and velocities.
+        hidden = model.nq + model.nv - len(obs_names)
+        if hidden in (0, 1, 2):
+            obs_names = position_names(model)[hidden:] + velocity_names(model)
+        actions = action_names(model) if model.nu == len(actions) else actions
+        readers = {name: lambda env, name=name: getattr(env.data, name) for name in _FIELDS}
+        readers["contacts"] = lambda env: np.linalg.norm(env.data.cfrc_ext[:, 3:], axis=1)
+    elif np.asarray(getattr(core, "state", None)).dtype.kind in "iuf":
+        readers = {"state": lambda env: env.state}
+    times = [getattr(core, name, None) for name in ("dt", "tau")]
+    dt = next((float(each) for each in times if isinstance(each, int | float) and each > 0), None)
     registered = gymnasium.registry.get(env_id)
     if max_episode_steps == "registered":
         max_episode_steps = registered.max_episode_steps if registered else None
@@ -172,18 +165,13 @@ def examine_env(
     if action.unbounded:
         notes.append("The action space has no limits; actions are scaled to [-1, 1].")
     if classic is not None and classic.choices:
-        notes.append(
-            "Actions: " + ", ".join(f"{k} {s}" for k, s in enumerate(classic.choices)) + "."
-        )
-    if not is_repeatable:
-        notes.append("A resumed run continues with new episodes: equal seeds give other episodes.")
+        choices = ", ".join(f"{number} {words}" for number, words in enumerate(classic.choices))
+        notes.append(f"Actions: {choices}.")
     spec = EnvSpec(
         id=env_id,
         description=classic.description if classic else _description(core),
-        obs_names=_mujoco_names(model, observation.names) if model else observation.names,
-        action_names=action_names(model)
-        if model is not None and model.nu == len(action.names)
-        else action.names,
+        obs_names=obs_names,
+        action_names=actions,
         action_low=action.low,
         action_high=action.high,
         num_actions=action.num_actions,
@@ -196,7 +184,7 @@ def examine_env(
         **body,
     )
     env.close()
-    return Probe(spec, observation.flatten, action.native, own_keys, readers, is_repeatable)
+    return Probe(spec, observation.flatten, action.native, own_keys, readers)
 
 
 def _try(
@@ -206,8 +194,7 @@ def _try(
     started: Any = env.reset(seed=0)
     env.action_space.seed(0)
     stepped: Any = env.step(env.action_space.sample())
-    is_pair = is_row(started) and isinstance(cast("object", started), tuple)
-    if not is_pair or len(started) != 2 or len(stepped) != 5:
+    if not isinstance(started, tuple) or len(started) != 2 or len(stepped) != 5:
         raise BadEnvironment(
             f"{env_id} does not follow Gymnasium's interface: reset must return (obs, info) "
             "and step (obs, reward, terminated, truncated, info).",
@@ -220,45 +207,13 @@ def _try(
             f"{size} values: {env.observation_space}.",
             hint="Make observation_space and the returned observations agree.",
         )
-    shapes: dict[str, tuple[int, ...]] = {}
-    for name, value in stepped[4].items():
-        array = (
-            np.asarray(value) if isinstance(value, int | float | np.ndarray | np.generic) else None
-        )
-        if array is not None and array.dtype.kind in "biuf":
-            shapes[name] = array.shape
-    return shapes
-
-
-def _is_repeatable(build: _Build, flatten: Callable[[Any], Any]) -> bool:
-    """Say whether equal seeds and actions give equal episodes: a resumed run plays them again."""
-    seen: list[list[bytes]] = []
-    for env in (build(), build()):
-        env.action_space.seed(1)
-        rows = [env.reset(seed=1)[0]]
-        for _ in range(_TRIAL_STEPS):
-            obs, _, terminated, truncated, _ = env.step(env.action_space.sample())
-            rows.append(obs)
-            if terminated or truncated:
-                break
-        seen.append([np.asarray(flatten(row)).tobytes() for row in rows])
-        env.close()
-    return seen[0] == seen[1]
-
-
-def _readers(core: Any, model: mujoco.MjModel | None) -> dict[str, _Reader]:
-    if model is not None:
-        return {
-            **{name: lambda env, name=name: getattr(env.data, name) for name in _FIELDS},
-            "contacts": lambda env: np.linalg.norm(env.data.cfrc_ext[:, 3:], axis=1),
-        }
-    state = getattr(core, "state", None)
-    numeric = state is not None and np.asarray(state).dtype.kind in "iuf"
-    return {"state": lambda env: env.state} if numeric else {}
+    numeric = (int, float, np.ndarray, np.generic)
+    arrays = {k: np.asarray(v) for k, v in stepped[4].items() if isinstance(v, numeric)}
+    return {name: array.shape for name, array in arrays.items() if array.dtype.kind in "biuf"}
 
 
 def _meanings(
-    own_keys: Mapping[str, Any], readers: Mapping[str, _Reader], dt: float | None
+    own_keys: Mapping[str, Any], readers: Mapping[str, object], dt: float | None
 ) -> dict[str, str]:
     meanings = dict.fromkeys(own_keys, "as the environment gives it")
     words = {
@@ -276,26 +231,10 @@ def _meanings(
     return meanings
 
 
-def _seconds_per_step(core: Any) -> float | None:
-    for name in ("dt", "tau"):
-        value = getattr(core, name, None)
-        if isinstance(value, int | float) and value > 0:
-            return float(value)
-    return None
-
-
 def _description(core: object) -> str:
     lines = [line.strip() for line in (inspect.getdoc(type(core)) or "").splitlines()]
     prose = [line for line in lines if line and not line.startswith(("#", "|", "-", ">", "<", "!"))]
     return prose[0] if prose else type(core).__name__
-
-
-def _mujoco_names(model: mujoco.MjModel, plain: tuple[str, ...]) -> tuple[str, ...]:
-    """Name observations that are joint positions (perhaps without x and y) and velocities."""
-    hidden = model.nq + model.nv - len(plain)
-    if hidden not in (0, 1, 2):
-        return plain
-    return position_names(model)[hidden:] + velocity_names(model)
 
 
 # ---- packages
@@ -329,18 +268,11 @@ def register_package(env_id: str) -> None:
                 hint=f"Install it with: pip install {error.name}",
             ) from error
     gymnasium.register_envs(module)
-    _compare_numbers(f"{_ROBOTICS}.utils.mujoco_utils")
-
-
-def _compare_numbers(name: str) -> None:
-    """Let a module compare a model's numbers with MuJoCo's names for them.
-
-    Gymnasium-Robotics 1.4.2 writes `model.jnt_type[i] == mjtJoint.mjJNT_FREE`, which has never been
-    true since MuJoCo 4.0.
-    """
-    module: Any = importlib.import_module(name)
-    if isinstance(getattr(module, "mujoco", None), ModuleType):
-        module.mujoco = _PlainNumbers()
+    # Gymnasium-Robotics 1.4.2 writes `model.jnt_type[i] == mjtJoint.mjJNT_FREE`, which has never
+    # been true since MuJoCo 4.0.
+    utilities: Any = importlib.import_module(f"{_ROBOTICS}.utils.mujoco_utils")
+    if isinstance(getattr(utilities, "mujoco", None), ModuleType):
+        utilities.mujoco = _PlainNumbers()
 
 
 class _PlainNumbers:

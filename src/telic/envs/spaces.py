@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
-import gymnasium
 import numpy as np
 import torch
 from gymnasium import spaces
@@ -15,11 +14,9 @@ from torch import Tensor
 from telic.core.tensors import from_numpy, integers
 from telic.errors import BadEnvironment
 
-AnySpace = gymnasium.Space[Any]
-
 
 class Classic(NamedTuple):
-    """What the arrays of a classic control task mean."""
+    """Meaning of the arrays of a classic control task."""
 
     description: str
     obs_names: tuple[str, ...]
@@ -54,17 +51,16 @@ CLASSIC = {
 
 
 class ObservationCodec(NamedTuple):
-    """How to flatten an observation."""
+    """Names of the columns of an observation, and the function that flattens it."""
 
     size: int
     names: tuple[str, ...]
     flatten: Callable[[Any], Any]
 
 
-def observation_codec(space: AnySpace, env_id: str) -> ObservationCodec:
+def observation_codec(space: Any, env_id: str) -> ObservationCodec:
     """Return how the observations of a space become one row of numbers, with a name for each."""
-    _refuse_images(space, env_id)
-    names = _names(space, "obs")
+    names = tuple(_names(space, "obs", env_id))
     flatten: Callable[[Any], Any] = partial(spaces.flatten, space)
     if isinstance(space, spaces.Box):
         flatten = np.asarray if len(space.shape) == 1 else np.ravel
@@ -74,57 +70,34 @@ def observation_codec(space: AnySpace, env_id: str) -> ObservationCodec:
     return ObservationCodec(len(names), names, flatten)
 
 
-def _parts(space: Any) -> dict[str, AnySpace]:
-    """Return the spaces that a Dict or a Tuple is made of, by name or number; else nothing."""
+def _names(space: Any, stem: str, env_id: str) -> list[str]:
+    """Name the columns of a space; raises BadEnvironment for images and spaces without a size."""
     if isinstance(space, spaces.Dict):
-        return {str(key): part for key, part in cast("Any", space).items()}
+        return [n for key, part in space.items() for n in _names(part, str(key), env_id)]
     if isinstance(space, spaces.Tuple):
-        return {str(k): part for k, part in enumerate(cast("Any", space).spaces)}
-    return {}
-
-
-def _refuse_images(space: AnySpace, env_id: str) -> None:
-    if isinstance(space, spaces.Dict | spaces.Tuple):
-        for part in _parts(space).values():
-            _refuse_images(part, env_id)
-    elif isinstance(space, spaces.Box) and _dtype(space) == np.uint8 and len(space.shape) >= 2:
+        parts = enumerate(space.spaces)
+        return [n for k, part in parts for n in _names(part, f"{stem}_{k}", env_id)]
+    if isinstance(space, spaces.Box) and space.dtype == np.uint8 and len(space.shape) >= 2:
         raise BadEnvironment(
             f"{env_id} observes images {space.shape}, and policies here read rows of numbers.",
             hint="Use an environment (or a wrapper) that observes the state.",
         )
-    elif not isinstance(
-        space, spaces.Box | spaces.Discrete | spaces.MultiDiscrete | spaces.MultiBinary
-    ):
+    sized = spaces.Box | spaces.Discrete | spaces.MultiDiscrete | spaces.MultiBinary
+    if not isinstance(space, sized):
         raise BadEnvironment(
-            f"{env_id} observes a {_kind(space)} space, whose size is not fixed.",
+            f"{env_id} observes a {type(space).__name__} space, whose size is not fixed.",
             hint="Observe Box, Discrete, MultiDiscrete, MultiBinary, or Dict and Tuple of those.",
         )
-
-
-def _dtype(space: Any) -> Any:
-    return space.dtype
-
-
-def _kind(space: object) -> str:
-    return type(space).__name__
-
-
-def _names(space: AnySpace, stem: str) -> tuple[str, ...]:
-    parts = _parts(space)
-    if isinstance(space, spaces.Dict):
-        return tuple(name for key, part in parts.items() for name in _names(part, key))
-    if isinstance(space, spaces.Tuple):
-        return tuple(n for key, part in parts.items() for n in _names(part, f"{stem}_{key}"))
     size = spaces.flatdim(space)
-    return (stem,) if size == 1 else tuple(f"{stem}_{k}" for k in range(size))
+    return [stem] if size == 1 else [f"{stem}_{k}" for k in range(size)]
 
 
 _LARGEST = 1e6
-"""an action range wider than this is none"""
+"""width from which an action range counts as unlimited"""
 
 
 class ActionCodec(NamedTuple):
-    """How an action of the contract becomes the environment's own."""
+    """Names and limits of actions, and the function that makes the environment's own."""
 
     names: tuple[str, ...]
     low: tuple[float, ...]
@@ -134,10 +107,10 @@ class ActionCodec(NamedTuple):
     native: Callable[[Tensor], list[Any]]  # batch -> one native action per environment
 
 
-def action_codec(space: AnySpace, env_id: str) -> ActionCodec:
+def action_codec(space: Any, env_id: str) -> ActionCodec:
     """Return how to give actions to an environment."""
     if isinstance(space, spaces.Discrete):
-        first, count = _choices(space)
+        first, count = int(space.start), int(space.n)
 
         def choose(action: Tensor) -> list[int]:
             return integers(action.cpu() + first)
@@ -145,32 +118,22 @@ def action_codec(space: AnySpace, env_id: str) -> ActionCodec:
         return ActionCodec(("action",), (0.0,), (count - 1.0,), count, False, choose)
     if not isinstance(space, spaces.Box):
         raise BadEnvironment(
-            f"{env_id} takes actions of a {_kind(space)} space; "
+            f"{env_id} takes actions of a {type(space).__name__} space; "
             "policies here choose one of n (Discrete) or give numbers (Box).",
             hint="Wrap the environment so that its action_space is Discrete or Box.",
         )
-    shape, dtype = space.shape, _dtype(space)
+    shape, dtype = space.shape, space.dtype
 
     def hand_over(action: Tensor) -> list[np.ndarray]:
         rows = action.detach().cpu().numpy().astype(dtype)  # a copy: the environment may keep it
         return list(rows.reshape(len(rows), *shape))
 
-    low, high = _limits(space)
+    low, high = (limit.ravel().astype(float) for limit in (space.low, space.high))
     is_open = (low < -_LARGEST) | (high > _LARGEST)
     unbounded = bool(is_open.any())
     low, high = np.where(is_open, -1.0, low), np.where(is_open, 1.0, high)
-    names = _names(cast("AnySpace", space), "action")
+    names = tuple(_names(space, "action", env_id))
     return ActionCodec(names, tuple(low.tolist()), tuple(high.tolist()), None, unbounded, hand_over)
-
-
-def _limits(space: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Return the lowest and highest numbers of a box, in one row each."""
-    return space.low.ravel().astype(float), space.high.ravel().astype(float)
-
-
-def _choices(space: Any) -> tuple[int, int]:
-    """Return the first action of a discrete space, and how many there are."""
-    return int(space.start), int(space.n)
 
 
 def stack(rows: list[Any], device: torch.device) -> Tensor:
