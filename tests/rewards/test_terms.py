@@ -79,7 +79,7 @@ def test_a_term_is_written_as_the_call_that_makes_it():
     text = 'Ratio(Along("forward"), goal=3.142, most=1.5, words="speed \\"forward\\"")'
     assert repr(term) == text and term.formula() == "v / v^*"
     assert eval(text, {"Ratio": Ratio, "Along": Along}) == term
-    with pytest.raises(RewardError, match="Ratio was given goals"):
+    with pytest.raises(RewardError, match="Ratio: unexpected goals"):
         Ratio(X, goals=3.0)
 
 

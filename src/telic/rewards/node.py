@@ -158,7 +158,8 @@ def bind(
     values = {**parameters, **given}
     missing = [key for key, value in values.items() if value is inspect.Parameter.empty]
     if unknown or missing or len(args) > len(parameters):
-        wrong = f"missing {missing[0]}" if missing else f"unexpected {(*unknown, 'value')[0]}"
+        wrong = f"unexpected {(*unknown, 'value')[0]}"
+        wrong = f"missing {missing[0]}" if missing and not unknown else wrong
         raise RewardError(f"{name}: {wrong}.", hint=f"It takes {', '.join(parameters)}.")
     return tuple((key, shortened(values[key], digits)) for key in parameters)
 
