@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import NamedTuple
 
 from telic.composer.amounts import Reading, number_reader, read_amount
@@ -39,7 +40,6 @@ _OF_WHOLE = {*_TRAVELS, Act.TURN, Act.ROLL, Act.FLIP, Act.CIRCLE, Act.LIE}
 _MANNERS = {"direction", "posture", "degree", "part"}
 _STRENGTH = {"start": 0, "and": 1, "stop": 2, "then": 3, "after": 3, "before": 3}
 _NEGATIONS = ("without", "never", "don't", "dont")
-_HELD = {"verb", "direction", "limit", "part", "until_end"}
 _SHARED = ("direction", "degree", "style", "posture", "limit", "until_end")
 _SHORT = 4  # letters up to which a word in "-ing" is a noun: "ring"
 _FOOT_M = 0.3048
@@ -104,22 +104,11 @@ class Clause:
     items: list[Item] = field(default_factory=list[Item])
     delay: Item | None = None
     """what comes before it: "after 3 seconds", "after 2 m" """
-    is_purpose: bool = False
-    """whether it is the purpose of the clause before"""
 
     @property
     def acts(self) -> bool:
         """True where it has a verb of its own, not only one that keeps something."""
         return any(item.is_acting for item in self.items)
-
-    @property
-    def is_held(self) -> bool:
-        """True where it says how to be and nothing to do: "they stay up", "you don't fall"."""
-        # "low" is a degree of jumps and a posture.
-        posed = [i for i in self.items if any(sense.slot == "posture" for sense in i.senses)]
-        slots = {item.slot for item in self.items if item not in posed}
-        says_how = bool(posed) or "limit" in slots or {"verb", "direction"} <= slots
-        return not self.acts and slots <= _HELD and says_how
 
 
 class Outline(NamedTuple):
@@ -140,10 +129,14 @@ def outline(tokens: Sequence[Token], spec: EnvSpec) -> Outline:
     scanner = _Scanner(tokens, spec)
     items = scanner.scan()
     reader = _Clauses([token.word for token in tokens])
-    for item, after in zip(items, [*items, None][1:], strict=False):
-        reader.read(item, after)
+    starts = [0, *(k for k, item in enumerate(items) if item.slot == "join"), len(items)]
+    for begin, end in pairwise(starts):
+        segment = items[begin:end]
+        if segment and segment[0].slot == "join":
+            reader.join(segment[0], segment[1:])
+        reader.read([item for item in segment if item.slot != "join"])
     groups: list[list[Clause]] = []
-    for clause in reader.finished():
+    for clause in (each for each in reader.clauses if each.items):
         # A full stop between "run" and "keep upright" does not make the second come later.
         later = clause.join in ("then", "after") or (clause.join == "stop" and clause.acts)
         if any(sense.says.get("changes") for sense in clause.items[0].senses):
@@ -418,80 +411,72 @@ class _Clauses:
     """Clauses so far, and whether what comes now is something to do."""
 
     def __init__(self, words: Sequence[str]) -> None:
+        self.clauses = [Clause("start")]
         self.joints: set[int] = set()
         self.others: list[tuple[int, ...]] = []
         self._words = words
-        self._clauses = [Clause("start")]
-        self._blocked: str | None = None
+        self._unread: str | None = None
         """why what follows is not read: negation, aside or or"""
         self._negated: Item | None = None
         """the last thing that is not to be done"""
-        self._shares = False
-        """whether "or" stands between two verbs, so that what follows is said of both"""
 
-    def read(self, item: Item, after: Item | None) -> None:
-        """Take the next item, seeing what comes after it."""
-        last = self._clauses[-1]
-        if item.slot == "delay":
-            # "after 3 seconds" comes before what is said next, or belongs to what it stands behind.
-            self._blocked = None
-            if after is not None and (after.is_acting or not last.items):
-                self._start("then")
-                self._clauses[-1].delay = item
-            else:
-                next(each for each in (last, *self._clauses[-2:]) if each.items).delay = item
-        elif item.slot == "join":
-            self._join(item)
-        elif self._blocked == "or" and not self._is_shared(item):
-            self.others[-1] += item.at
-        elif self._blocked not in (None, "or"):
-            self._negated = item
-        else:
-            is_limit = item.limit is not None and not item.senses
-            is_negated = is_limit or self._words[item.at[0]] in _NEGATIONS
-            self._negated = item if is_negated else None
-            last.items.append(item)
-
-    def finished(self) -> list[Clause]:
-        """Return the clauses that are not empty."""
-        self._leave_purpose()
-        return [clause for clause in self._clauses if clause.items]
-
-    def _leave_purpose(self) -> None:
-        """Leave a purpose unread that is more than a way to be: "so that you win and jump"."""
-        last = self._clauses[-1]
-        if last.is_purpose and not last.is_held:
-            last.items.clear()
-            last.is_purpose = False
-            self._blocked = "aside"
-
-    def _join(self, item: Item) -> None:
-        self._leave_purpose()
-        is_empty = not any(clause.items for clause in self._clauses)
-        if item.is_join("negation", "aside"):
-            self._blocked = "aside" if item.is_join("aside") else "negation"
+    def join(self, joint: Item, following: Sequence[Item]) -> None:
+        """Take a joining word, and decide whether what follows is read."""
+        is_empty = not any(clause.items for clause in self.clauses)
+        purpose = joint.is_join("purpose")
+        # A purpose is kept that says how to be, and left unread where it is something to do.
+        holds = any(item.limit or item.slot == "verb" for item in following)
+        acts = any(item.is_acting for item in following)
+        if joint.is_join("negation", "aside") or (purpose and (acts or not holds)):
+            self._unread = "negation" if joint.is_join("negation") else "aside"
             self._negated = None
-        elif self._continues(item):
-            self._blocked = self._blocked or "negation"
-        elif not item.is_join("or"):
-            self._blocked = None
-            self.joints.update(item.at)
-            join = item.senses[0].value
-            if item.is_join("before"):
-                join = "before" if is_empty else "then"
-            self._start("and" if join == "purpose" else join)
-            self._clauses[-1].is_purpose = join == "purpose"
+            self.joints.update(joint.at if purpose else ())
+        elif self._continues(joint):
+            self._unread = self._unread or "negation"
+        elif not joint.is_join("or"):
+            self._unread = None
+            self.joints.update(joint.at)
+            is_before = joint.is_join("before")
+            join = "and" if purpose else "then" if is_before else joint.senses[0].value
+            self._start("before" if is_before and is_empty else join)
         elif not is_empty:
-            self._blocked, self._shares = "or", False
-            self.others.append(item.at)
-            self.joints.update(item.at)
+            self._unread = "or"
+            self.others.append(joint.at)
+            self.joints.update(joint.at)
 
-    def _is_shared(self, item: Item) -> bool:
-        """Return whether it is said of all that is offered: "walk or run to the left"."""
-        last, joint = self._clauses[-1].items[-1:], self.others[-1]
-        if item.is_acting and last and last[0].is_acting and last[0].end == joint[0]:
-            self._shares = {item.act, last[0].act} <= _TRAVELS
-        return self._shares and item.slot in _SHARED
+    def read(self, items: Sequence[Item]) -> None:
+        """Take the items up to the next joining word."""
+        is_shared = False
+        for item, after in zip(items, [*items, None][1:], strict=False):
+            last = self.clauses[-1]
+            if item.slot == "delay":
+                self._delay(item, after)
+            elif self._unread == "or":
+                # What is said of all that is offered: "walk or run to the left".
+                before, joint = last.items[-1:], self.others[-1]
+                if item.is_acting and before and before[0].end == joint[0]:
+                    is_shared = {item.act, before[0].act} <= _TRAVELS
+                if is_shared and item.slot in _SHARED:
+                    last.items.append(item)
+                else:
+                    self.others[-1] += item.at
+            elif self._unread is not None:
+                self._negated = item
+            else:
+                is_limit = item.limit is not None and not item.senses
+                is_negated = is_limit or self._words[item.at[0]] in _NEGATIONS
+                self._negated = item if is_negated else None
+                last.items.append(item)
+
+    def _delay(self, delay: Item, after: Item | None) -> None:
+        """Put "after 3 seconds" before what is said next, or to what it stands behind."""
+        last = self.clauses[-1]
+        self._unread = None
+        if not last.items or (after is not None and after.is_acting):
+            self._start("then")
+            self.clauses[-1].delay = delay
+        else:
+            last.delay = delay
 
     def _continues(self, item: Item) -> bool:
         """Return whether a joining word continues what is not to be done.
@@ -499,23 +484,22 @@ class _Clauses:
         "without falling or stopping", "don't run or jump", "if you fall and roll". Of a negation,
         "and" does so before another word in the same form: "without running and jumping".
         """
-        if self._blocked is None and self._negated is None:
+        if self._unread == "or" or (self._unread is None and self._negated is None):
             return False
         word = self._words[item.at[0]]
         if item.is_join("or") or word in (",", ".") or not item.is_join("and"):
-            return item.is_join("or") and self._blocked != "or"
-        if self._blocked == "aside":
+            return item.is_join("or")
+        if self._unread == "aside":
             return word != "but"
         forms = [self._words[place] for place in self._negated.at] if self._negated else []
         following = self._words[item.end] if item.end < len(self._words) else ""
-        is_form = following.endswith("ing") and any(form.endswith("ing") for form in forms)
-        return self._blocked != "or" and is_form
+        return following.endswith("ing") and any(form.endswith("ing") for form in forms)
 
     def _start(self, join: str) -> None:
         """Open a clause, or keep the stronger of two joining words in a row (", and then")."""
-        last = self._clauses[-1]
+        last = self.clauses[-1]
         if last.items:
-            self._clauses.append(Clause(join))
+            self.clauses.append(Clause(join))
         elif _STRENGTH[join] > _STRENGTH[last.join] and last.delay is None:
             last.join = join
 
