@@ -231,7 +231,7 @@ def edit(drafts: Sequence[Draft], criteria: Sequence[Criterion]) -> None:
     """
     known = {part.title: part for draft in drafts for part in draft.parts}
     wanted = {each.title: each for each in criteria}
-    for title in wanted.keys() - known.keys():
+    for title in (each for each in wanted if each not in known):
         raise UnknownName("criterion", title, list(known))
     for draft in drafts:
         kept = [

@@ -9,7 +9,6 @@ A note that changes neither is refused.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from typing import NamedTuple
 
 from telic.composer.compose import compose
@@ -33,36 +32,50 @@ class Wish(NamedTuple):
     words: str
     """what it asks for, in the words of an intent"""
     tags: tuple[str, ...]
-    """the lacks it is against, in the words of failure tags"""
+    """the failure tags it is against"""
     reward: str | None
     """the reward of the intent with the wish added; None: the same as without"""
 
 
 def read_wish(note: str, intent: str, spec: EnvSpec, reference: Reference | None = None) -> Wish:
-    """Return what a note asks for; the reward goes on following a reference motion.
+    """Return what a note asks for; the reward keeps following a reference motion.
 
     Raises:
         NotUnderstood: the composer can make nothing of it; says what it can follow.
     """
-    words = _as_wish(note)
+
+    def unread(why: str) -> NotUnderstood:
+        return NotUnderstood(
+            f'The composer cannot follow "{note}": {why}.',
+            hint=f"It can follow: {_FOLLOWED}. A model reads any note: --model.",
+        )
+
     if is_observed(intent, spec):
-        raise _unread(note, "it follows notes about how a robot moves only")
-    plain = intent.rstrip(" .!,")
+        raise unread("it follows notes about how a robot moves only")
+    words, plain = _as_wish(note), intent.rstrip(" .!,")
     together = f"{plain}, {words}"
-    asked, read = parse(plain, spec), parse(together, spec)
+    read = parse(together, spec)
     first = len(read_tokens(f"{plain},"))
     claims = [claim for claim in read.claims if claim.at[-1] >= first]
     unknown = [word for place, word in read.unknown if place >= first]
     if unknown or not claims:
-        raise _unread(note, f"it does not know “{' '.join(unknown) or note}”")
-    known = {frame.verb for frame in asked.frames}
+        raise unread(f"it does not know “{' '.join(unknown) or note}”")
+    known = {Act.STAND, *(frame.verb for frame in parse(plain, spec).frames)}
     for claim in claims:
-        if claim.slot == "verb" and claim.value not in (*known, Act.STAND):
-            raise _unread(note, f"“{claim.words}” is something else to do, for another session")
+        if claim.slot == "verb" and claim.value not in known:
+            raise unread(f"“{claim.words}” is something else to do, for another session")
     tags = tuple(dict.fromkeys(tag for claim in claims for tag in _tags(claim, read)))
-    reward = _reward(together, plain, spec, note, reference)
+    reward = None
+    try:
+        made = compose(together, spec, reference=reference)
+        before = compose(plain, spec, reference=reference).reward
+        reward = made.reward if made.criteria and _body(made.reward) != _body(before) else None
+    except NotUnderstood:
+        pass
+    except TelicError as error:
+        raise unread(error.message.rstrip(".")) from None
     if reward is None and not tags:
-        raise _unread(note, "nothing that it teaches would change by it")
+        raise unread("nothing that it teaches would change by it")
     return Wish(words, tags, reward)
 
 
@@ -79,39 +92,16 @@ def _as_wish(note: str) -> str:
     return re.sub(r" (?=[.,;!?/])|(?<=/) ", "", " ".join(filter(None, words))).strip(" .!,")
 
 
-def _unread(note: str, why: str) -> NotUnderstood:
-    return NotUnderstood(
-        f'The composer cannot follow "{note}": {why}.',
-        hint=f"It can follow: {_FOLLOWED}. A model reads any note: --model.",
-    )
-
-
-def _tags(claim: WordClaim, read: ParsedIntent) -> Iterator[str]:
-    """Yield the failure tags that a phrase of a note is against."""
+def _tags(claim: WordClaim, read: ParsedIntent) -> list[str]:
+    """Return the failure tags that a phrase of a note is against."""
     if claim.slot in ("limit", "style", "posture"):
-        yield from (tag for tag, values in table("notes")["tags"].items() if claim.value in values)
-    elif claim.slot == "degree" and claim.value in {*Degree}:
-        is_less = claim.value in (Degree.SLOW, Degree.VERY_SLOW, Degree.LITTLE)
-        if (claim.dimension or read.frames[claim.index].dimension) == "height":
-            yield "too_high" if is_less else "too_low"
-        else:
-            yield "too_fast" if is_less else "too_slow"
-
-
-def _reward(
-    together: str, intent: str, spec: EnvSpec, note: str, reference: Reference | None
-) -> str | None:
-    """Return the reward of an intent and a wish; None: the wish adds no term and moves no goal."""
-    plain = compose(intent, spec, reference=reference)
-    try:
-        made = compose(together, spec, reference=reference)
-    except NotUnderstood:
-        return None
-    except TelicError as error:
-        raise _unread(note, error.message.rstrip(".")) from None
-    if len(made.criteria) == 0 or _body(made.reward) == _body(plain.reward):
-        return None
-    return made.reward
+        return [tag for tag, values in table("notes")["tags"].items() if claim.value in values]
+    if claim.slot != "degree" or claim.value not in {*Degree}:
+        return []
+    is_less = claim.value in (Degree.SLOW, Degree.VERY_SLOW, Degree.LITTLE)
+    if (claim.dimension or read.frames[claim.index].dimension) == "height":
+        return ["too_high" if is_less else "too_low"]
+    return ["too_fast" if is_less else "too_slow"]
 
 
 def _body(reward: str) -> str:
