@@ -140,7 +140,7 @@ async def launch(call, args, ideas):
         seed=args["seed"],
         confirm="RUN_CANDIDATE",
     )
-    assert found["status"] == "started"
+    assert found["status"] == "agreed" and found["result"]["run"]
 
 
 async def settle(call, args, ideas):

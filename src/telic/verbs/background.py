@@ -1,12 +1,12 @@
-"""Long work in a process of its own, which outlives whoever asked for it.
+"""Long work in a process of its own, which outlives the process that started it.
 
-What is asked for goes into a file, never onto a command line that every user of the machine can
-read; a verb is then done exactly as from a terminal. Beside it lie what it prints and how far it
-is, so that a server that is started anew finds the work of the one before:
+The request goes into a file, never onto a command line that every user of the machine can read; the
+verb then runs exactly as from a terminal. Beside it lie its output and its progress, so that a
+restarted server finds the work of the one before:
 
     runs/started/<job>.json         the verb, its values, and the command that does the same
-    runs/started/<job>.state.json   the process, the thing it makes, how it ended
-    runs/started/<job>.log          what it printed
+    runs/started/<job>.state.json   the process, the thing it works on, how it ended
+    runs/started/<job>.log          its output
 """
 
 from __future__ import annotations
@@ -23,7 +23,6 @@ from typing import Any, Literal
 
 from telic.core.config import Record
 from telic.core.events import Event, SearchStart, SessionStart, TrainStart
-from telic.core.request import RequestField
 from telic.core.text import is_mapping, is_row
 from telic.core.verb import Verb
 from telic.errors import TelicError, UnknownName, telling_places
@@ -37,11 +36,10 @@ STARTED = "started"
 HERE = "this machine"
 _MOST_LISTED = 200
 _LOG_TAIL = 1 << 14
-JobState = Literal["starting", "running", "done", "failed", "interrupted"]
 
 
 class JobFile(Record):
-    """What a process is started for."""
+    """The request of a process."""
 
     schema_version: Literal[1] = 1
     job: str
@@ -50,40 +48,31 @@ class JobFile(Record):
     values: dict[str, Any]
     """the fields of its request that were given"""
     command: str
-    """what does the same in a terminal"""
+    """the same in a terminal"""
 
 
 class JobProgress(Record):
-    """How far a process is."""
+    """The progress of a process."""
 
     schema_version: Literal[1] = 1
-    pid: int
-    started: float
-    """when the process began, which tells it from a later one of the same number"""
+    pid: int | None = None
+    started: float = 0.0
+    """start time of the process, which distinguishes it from a later one of the same number"""
     thing: str | None = None
     """the session, run or search that it works on"""
-    state: Literal["running", "done", "failed"] = "running"
+    state: Literal["starting", "running", "done", "failed", "interrupted"] = "running"
     exit_code: int | None = None
     error: str | None = None
     hint: str | None = None
 
 
-class StartedJob(Record):
-    """A process that goes on by itself."""
+class StartedJob(JobProgress):
+    """A process that was started, and its progress."""
 
     job: str
     verb: str
     command: str
-    state: JobState
-    thing: str | None
-    exit_code: int | None
-    error: str | None
-    hint: str | None
-    pid: int | None
     created: float
-
-
-# ---------------------------------------------------------------------------- starting
 
 
 def start_verb(
@@ -100,16 +89,15 @@ def start_verb(
         words: of its command: ("run",) or ("bench", "intents").
         path: the verb, as in the catalogue.
         values: fields of its request as plain data; the others have their defaults.
-        runs_dir: where it works, and where what is known of the process is kept.
-        without: variables of the environment that it must not see.
+        runs_dir: the folder of runs, which also keeps the files of the job.
+        without: environment variables that it must not see.
     """
     verb = catalogue.load(path)
-    make_request(verb, values, runs_dir=str(runs_dir))  # refused here, where somebody hears it
-    job = new_name(words[-1])
-    folder = runs_dir / STARTED
+    _request(verb, values, runs_dir=str(runs_dir))  # an invalid request is refused here
+    job, folder = new_name(words[-1]), runs_dir / STARTED
     command = shlex.join(["telic", *words, *command_words(verb, values)])
-    request = JobFile(job=job, verb=path, values=dict(values), command=command)
-    write_json(folder / f"{job}.json", request)
+    file = JobFile(job=job, verb=path, values=dict(values), command=command)
+    write_json(folder / f"{job}.json", file)
     Process.detach(
         [sys.executable, "-m", "telic.verbs.background", folder / f"{job}.json"],
         folder / f"{job}.log",
@@ -118,76 +106,50 @@ def start_verb(
     return read_job(runs_dir, job)
 
 
-def make_request(verb: Verb[Any, Any], values: Mapping[str, Any], **more: Any) -> Any:
-    """Return the request of a verb from plain data, as JSON holds it."""
+def _request(verb: Verb[Any, Any], values: Mapping[str, Any], **more: Any) -> Any:
     accepted = {name: more[name] for name in more if name in verb.request.model_fields}
     return verb.request(**values, **accepted)
 
 
 def command_words(verb: Verb[Any, Any], values: Mapping[str, Any]) -> list[str]:
-    """Return the words of a command that asks for the same; what has its default is left out."""
+    """Return the words of the command for some values; defaults are left out."""
     words, arguments = list[str](), list[str]()
     for field in verb.fields:
         value = values.get(field.name)
         if value is None or value == field.default:
             continue
+        on, _, off = field.flag.partition("/")
         if field.how.scope == "argument" or (field.how.flags == () and field.is_required):
             arguments.append(str(value))
         elif isinstance(value, bool):
-            words.append(_switch(field, value))
+            words.append(on if value else off or f"--no-{on[2:]}")
+        elif is_mapping(value):
+            words += [word for name, x in value.items() for word in (on, f"{name}={x}")]
+        elif not is_row(value):
+            words += [on, str(value)]
+        elif any(map(is_mapping, value)):
+            words += [on, "FILE.json"]
+        elif field.how.many:
+            words += [word for x in value for word in (on, str(x))]
         else:
-            words += [word for text in _texts(field, value) for word in (field.flag, text)]
+            words += [on, ",".join(map(str, value))]
     return [*words, *(["--", *arguments] if any(a[:1] == "-" for a in arguments) else arguments)]
 
 
-def _switch(field: RequestField, value: bool) -> str:
-    """Return the word that turns something on or off."""
-    on, _, off = field.flag.partition("/")
-    return on if value else off or f"--no-{on[2:]}"
-
-
-def _texts(field: RequestField, value: Any) -> list[str]:
-    """Return a value as the command line has it: several words where an option is repeated."""
-    if is_mapping(value):
-        return [f"{name}={item}" for name, item in value.items()]
-    if is_row(value):
-        if any(is_mapping(item) for item in value):
-            return ["FILE.json"]
-        texts = [str(item) for item in value]
-        return texts if field.how.many else [",".join(texts)]
-    return [str(value)]
-
-
-# ---------------------------------------------------------------------------- looking
-
-
 def read_job(runs_dir: Path, job: str) -> StartedJob:
-    """Return what became of a job; raises UnknownName."""
+    """Return a job with its progress; raises UnknownName."""
     known = {path.stem: path for path in _requests(runs_dir)}
     if job not in known:
         raise UnknownName("job", job[:200], list(known))
     request = read_record(known[job], JobFile)
-    file = known[job].with_suffix(".state.json")
-    progress = read_record(file, JobProgress) if file.exists() else None
-    state: JobState = "starting" if progress is None else progress.state
-    if (
-        progress is not None
-        and progress.state == "running"
-        and not is_same_process(progress.pid, progress.started)
-    ):
-        state = "interrupted"
-    return StartedJob(
-        job=job,
-        verb=request.verb,
-        command=request.command,
-        state=state,
-        thing=None if progress is None else progress.thing,
-        exit_code=None if progress is None else progress.exit_code,
-        error=None if progress is None else progress.error,
-        hint=None if progress is None else progress.hint,
-        pid=None if progress is None else progress.pid,
-        created=changed_at(known[job]),
-    )
+    file, progress = known[job].with_suffix(".state.json"), JobProgress(state="starting")
+    if file.exists():
+        progress = read_record(file, JobProgress)
+        is_alive = progress.pid is not None and is_same_process(progress.pid, progress.started)
+        if progress.state == "running" and not is_alive:
+            progress = progress.model_copy(update={"state": "interrupted"})
+    about = request.model_dump(include={"job", "verb", "command"})
+    return StartedJob(**progress.model_dump(), **about, created=changed_at(known[job]))
 
 
 def list_jobs(runs_dir: Path) -> list[StartedJob]:
@@ -197,12 +159,11 @@ def list_jobs(runs_dir: Path) -> list[StartedJob]:
 
 
 def job_lines(runs_dir: Path) -> list[JobLine]:
-    """Return the jobs that were started here as the table of all jobs has them."""
+    """Return the jobs that were started here as lines of the table of all jobs."""
     lines: list[JobLine] = []
     for job in list_jobs(runs_dir):
-        file = runs_dir / STARTED / f"{job.job}.state.json"
         is_over = job.state not in ("starting", "running")
-        until = changed_at(file) if is_over else time.time()
+        ended = changed_at(runs_dir / STARTED / f"{job.job}.state.json") if is_over else time.time()
         lines.append(
             JobLine(
                 job=job.job,
@@ -210,7 +171,7 @@ def job_lines(runs_dir: Path) -> list[JobLine]:
                 state=job.state,
                 attempts=1,
                 node=None,
-                seconds=round(max(0.0, until - job.created), 3),
+                seconds=round(max(0.0, ended - job.created), 3),
                 code=job.exit_code,
                 reason=job.error,
                 command=job.command,
@@ -221,11 +182,10 @@ def job_lines(runs_dir: Path) -> list[JobLine]:
 
 
 def read_log(runs_dir: Path, job: str) -> str:
-    """Return the end of what a job printed."""
+    """Return the end of the output of a job."""
     read_job(runs_dir, job)
-    file = runs_dir / STARTED / f"{job}.log"
-    with file.open("rb") as log:
-        log.seek(max(0, file.stat().st_size - _LOG_TAIL))
+    with (runs_dir / STARTED / f"{job}.log").open("rb") as log:
+        log.seek(max(0, os.fstat(log.fileno()).st_size - _LOG_TAIL))
         return log.read(_LOG_TAIL).decode(errors="replace")
 
 
@@ -234,15 +194,14 @@ def _requests(runs_dir: Path) -> list[Path]:
     return [path for path in files if not path.name.endswith(".state.json")]
 
 
-# ---------------------------------------------------------------------------- in the process
-
-
 def main(file: str) -> int:
-    """Do what a file asks for; returns the exit code."""
+    """Run the verb of a file; returns the exit code."""
     path = Path(file)
-    request = read_record(path, JobFile)
-    state = path.with_suffix(".state.json")
-    own = ProcessId.own()
+    request, state, own = (
+        read_record(path, JobFile),
+        path.with_suffix(".state.json"),
+        ProcessId.own(),
+    )
     progress = JobProgress(pid=own.pid, started=own.started)
     write_json(state, progress)
     stopping = threading.Event()
@@ -251,34 +210,27 @@ def main(file: str) -> int:
 
     def hear(event: Event) -> None:
         nonlocal progress
-        thing = _thing_of(event)
-        if thing is not None and progress.thing is None:
-            progress = progress.model_copy(update={"thing": thing})
-            write_json(state, progress)
+        match event:
+            case SessionStart(session=thing) | SearchStart(search=thing) | TrainStart(run=thing):
+                if progress.thing is None:
+                    progress = progress.model_copy(update={"thing": thing})
+                    write_json(state, progress)
+            case _:
+                pass
 
     verb = catalogue.load(request.verb)
     inner = {"on_event": hear, "should_stop": stopping.is_set, "command": request.command}
     try:
         with telling_places():
-            asked = make_request(verb, request.values, runs_dir=path.parent.parent, **inner)
+            asked = _request(verb, request.values, runs_dir=path.parent.parent, **inner)
             code = verb.exit_code(verb.do(asked))
         ended: dict[str, Any] = {"state": "done", "exit_code": code}
     except TelicError as error:
         code = error.exit_code
-        told = {"error": error.message, "hint": error.hint}
-        ended = {"state": "failed", "exit_code": code, **told}
+        ended = {"state": "failed", "exit_code": code, "error": error.message, "hint": error.hint}
         sys.stderr.write(f"✗ {error}\n")
     write_json(state, progress.model_copy(update=ended))
     return code
-
-
-def _thing_of(event: Event) -> str | None:
-    """Return the name of the thing whose beginning an event tells."""
-    if isinstance(event, SessionStart):
-        return event.session
-    if isinstance(event, SearchStart):
-        return event.search
-    return event.run if isinstance(event, TrainStart) else None
 
 
 if __name__ == "__main__":

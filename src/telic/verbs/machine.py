@@ -25,7 +25,7 @@ from telic.errors import UnknownName
 from telic.plugin.hooks import answer
 from telic.plugin.package import HOME, differences, write_package
 from telic.training.machine import examine
-from telic.verbs.elsewhere import SessionsElsewhere
+from telic.verbs.elsewhere import RemoteVerbs
 from telic.verbs.search import SearchTasks, search_tasks
 from telic.verbs.session import IntentRequest
 
@@ -240,7 +240,7 @@ def intents(request: IntentsRequest) -> Benchmark:
     )
     if request.on is None:
         return bench(jobs=request.jobs)
-    with SessionsElsewhere(request) as elsewhere:
+    with RemoteVerbs(request) as elsewhere:
         jobs = request.jobs if request.jobs > 1 else elsewhere.room
         return bench(jobs=jobs, run_session=elsewhere.run_session)
 

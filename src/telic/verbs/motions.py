@@ -1,18 +1,21 @@
-"""Reference motions: generate, import, list, show and filter clips. The work is in `_motions`."""
+"""Reference motions: generate, import, list, show and filter clips."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from telic.core.config import Record
+from telic.core.events import LogMessage
 from telic.core.request import VerbRequest, WatchedRequest, argument, option
 from telic.core.verb import Wrapped, verb
+from telic.errors import UsageError
 
 if TYPE_CHECKING:
-    from telic.motions.intake import IntakeLine
+    from telic.motions.intake import IntakeLine, NewClip
 
 _EXAMPLES = """
 telic motions generate --robot planar-biped --count 40        into the folder "motions"
@@ -94,9 +97,51 @@ class MotionPage(Record):
 @verb(MotionRequest, examples=_EXAMPLES)
 def show_motions(request: MotionRequest) -> MotionList | MotionPage:
     """List the clips of a library, or show one: origin, processing steps, measurements, a video."""
-    from telic.verbs import _motions
+    from telic.motions.checks import FilterLimits, measure  # loads torch, as all of motions
+    from telic.motions.intake import known
+    from telic.motions.library import MotionLibrary
+    from telic.motions.robot import film
 
-    return _motions.show(request)
+    library = MotionLibrary.open(request.library)
+    if request.clip is None:
+        words = request.match.lower()
+        found = [
+            line
+            for line in library.clips
+            if words in line.name.lower() or words in line.origin.source.lower()
+        ]
+        lines = [
+            MotionLine(
+                line.name,
+                round(line.duration_s, 3),
+                line.fps,
+                line.split,
+                line.origin.licence,
+                line.origin.source,
+                line.human_first >= 0,
+            )
+            for line in found[: request.most]
+        ]
+        hours = sum(line.duration_s for line in found) / 3600
+        return MotionList(library.robot.name, len(found), hours, lines)
+    clip = library.clip(request.clip)
+    report = measure(library.robot, clip)
+    if request.out is not None:
+        settings: dict[str, Any] = {"view": request.view} if request.view else {}
+        film(library.robot, clip, request.out, **settings)
+    return MotionPage(
+        clip=clip.name,
+        robot=library.robot.name,
+        seconds=round(clip.duration_s, 3),
+        frames=clip.frames,
+        fps=clip.fps,
+        split=clip.split,
+        **clip.origin.model_dump(include={"licence", "source", "steps", "parameters"}),
+        human_points=clip.human.names if clip.human else (),
+        measured=known(report),
+        reasons=FilterLimits().reasons(report),
+        output=str(request.out) if request.out else None,
+    )
 
 
 class IntakeRequest(WatchedRequest):
@@ -109,6 +154,24 @@ class IntakeRequest(WatchedRequest):
         "Change a limit of the filter: name=value; repeatable.", "--limit", default=(), many=True
     )
     unfiltered: bool = option("Add every clip, whatever its quality.", default=False)
+
+    def add(
+        self, robot: str, library: Path, candidates: Iterator[NewClip | IntakeLine]
+    ) -> MotionIntake:
+        """Add clips to a library and report each."""
+        from telic.motions.checks import FilterLimits
+        from telic.motions.intake import take_in
+        from telic.motions.robot import motion_robot
+
+        def tell(line: IntakeLine) -> None:
+            why = f": {line.why}" if line.why else ""
+            self.on_event(LogMessage(message=f"{line.clip} {line.outcome}{why}"))
+
+        limits = None if self.unfiltered else FilterLimits().override(self.limits)
+        taken = take_in(candidates, motion_robot(robot), library, limits, tell, self.should_stop)
+        lines = list(taken)
+        counts = Counter(line.outcome for line in lines)
+        return MotionIntake(str(library), robot, {**counts}, lines)
 
 
 @dataclass(frozen=True)
@@ -140,9 +203,21 @@ def import_motions(request: ImportMotionsRequest) -> MotionIntake:
 
     Motions of people are retargeted to the robot.
     """
-    from telic.verbs import _motions
+    from telic.motions.clip import MotionOrigin
+    from telic.motions.intake import motion_files, people_of, read_candidates
+    from telic.motions.library import MotionLibrary
+    from telic.motions.robot import motion_robot
 
-    return _motions.import_motions(request)
+    robot = motion_robot(request.robot)
+    libraries = [each for each in request.files if (Path(each) / "library.json").is_file()]
+    if libraries and len(libraries) < len(request.files):
+        raise UsageError("Libraries and files cannot be imported together.", hint="One by one.")
+    if libraries:
+        candidates = people_of(MotionLibrary.open(*libraries), robot)
+    else:
+        origin = MotionOrigin(source=request.source, licence=request.licence)
+        candidates = read_candidates(motion_files(request.files), robot, origin)
+    return request.add(request.robot, request.library, candidates)
 
 
 class GenerateMotionsRequest(IntakeRequest):
@@ -164,9 +239,24 @@ class GenerateMotionsRequest(IntakeRequest):
 @verb(GenerateMotionsRequest, examples=_EXAMPLES)
 def generate_motions(request: GenerateMotionsRequest) -> MotionIntake:
     """Generate motions for a robot on two legs: walks, squats, hops, waves; the same for a seed."""
-    from telic.verbs import _motions
+    from telic.motions.generate import generate
+    from telic.motions.intake import NewClip
+    from telic.motions.library import MotionLibrary
+    from telic.motions.robot import motion_robot
 
-    return _motions.generate_motions(request)
+    there: list[str] = []
+    if (request.library / "library.json").is_file():
+        there = MotionLibrary.open(request.library).names
+    made = generate(
+        motion_robot(request.robot),
+        request.count,
+        families=request.families,
+        seed=request.seed,
+        held_share=request.held_share,
+        skip=frozenset(there),
+    )
+    candidates = (NewClip(clip, "generated") for clip in made)
+    return request.add(request.robot, request.library, candidates)
 
 
 class FilterMotionsRequest(IntakeRequest):
@@ -180,6 +270,22 @@ class FilterMotionsRequest(IntakeRequest):
 @verb(FilterMotionsRequest, examples=_EXAMPLES)
 def filter_motions(request: FilterMotionsRequest) -> MotionIntake:
     """Write a library of the clips within the limits; report why the others are left out."""
-    from telic.verbs import _motions
+    from telic.motions.intake import NewClip
+    from telic.motions.library import MotionLibrary
+    from telic.motions.mirror import SUFFIX, mirrored, symmetry
 
-    return _motions.filter_motions(request)
+    library = MotionLibrary.open(request.library)
+    if request.out.resolve() == request.library.resolve():
+        raise UsageError("The new library needs a folder of its own.", hint="Give another --out.")
+    if request.mirror:
+        symmetry(library.robot)  # raises for a robot without left and right
+
+    def candidates() -> Iterator[NewClip]:
+        for name in library.names:
+            clip = library.clip(name)
+            yield NewClip(clip, str(request.library))
+            twin = f"{name}{SUFFIX}"
+            if request.mirror and not name.endswith(SUFFIX) and twin not in library.names:
+                yield NewClip(mirrored(library.robot, clip), str(request.library))
+
+    return request.add(library.robot.name, request.out, candidates())

@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from pathlib import Path
 
 from telic.core.config import Record
 from telic.core.request import VerbRequest, argument, option
 from telic.core.verb import Wrapped, verb
+from telic.errors import UsageError
+from telic.robots import OWN, robot_path
 from telic.robots.catalogue import (
+    cache_folder,
     is_fetched,
+    licence_texts,
     model_file,
     named_robot,
     robot_names,
 )
+from telic.storage.files import write_text
+from telic.storage.reading import read_text
 
 _EXAMPLES = """
 telic robots                                              all robots
@@ -88,20 +94,20 @@ def _line(name: str) -> RobotLine:
     )
 
 
-class RobotPage(NamedTuple):
+class RobotPage(Record):
     """What is known of a robot, with its picture."""
 
     robot: str
     picture: str
     """PNG file"""
     simulated: str
-    """the model that is simulated: the robot's own with drives, floor and pose"""
+    """the model that is simulated: the robot with actuators, floor and pose"""
     facts: dict[str, object]
     licence: str | None
     licence_files: list[str]
 
 
-class RobotText(NamedTuple):
+class RobotText(Record):
     """A robot as a file to edit."""
 
     toml: str
@@ -118,8 +124,68 @@ def robots(request: RobotsRequest) -> RobotList | RobotPage | RobotText:
     """List robots, show one with its picture, or print its description."""
     if request.robot is None:
         return list_robots()
-    from telic.verbs import _robots
-
     if request.describe:
-        return _robots.describe(request.robot)
-    return _robots.show(request.robot, request.output)
+        return _describe(request.robot)
+    from telic.envs.robot_facts import robot_facts  # loads MuJoCo
+    from telic.rendering import draw_portrait
+
+    name = request.robot
+    path = _simulated(name)
+    picture = Path(request.output).expanduser() if request.output else path.with_suffix(".png")
+    if picture.suffix != ".png":
+        raise UsageError(f"{picture} does not end in .png.")
+    draw_portrait(path, picture)
+    robot = named_robot(name) if name in robot_names() else None
+    known = robot_facts(path).model_dump()
+    facts = {key: value for key, value in known.items() if value not in (None, (), {}, [])}
+    return RobotPage(
+        robot=name,
+        picture=str(picture),
+        simulated=str(path),
+        facts={**facts, "kind": robot.kind} if robot else facts,
+        licence=robot.licence if robot else None,
+        licence_files=[str(file) for file in licence_texts(robot)] if robot else [],
+    )
+
+
+def _describe(name: str) -> RobotText:
+    """Return the description of a robot as TOML; guessed where its model does not say."""
+    from telic.envs.robot_facts import robot_facts
+    from telic.robots.build import named_record
+    from telic.robots.record import RobotRecord, as_toml, guessed
+
+    if name in robot_names():
+        record = named_record(name)
+    elif name.endswith(".toml"):
+        record = RobotRecord.read(_model_file(name))
+    else:
+        model = _model_file(str(OWN.get(name, name)))
+        record = RobotRecord.parse({"model": str(model.absolute())})
+    record = guessed(Path(record.model), record.model_dump(exclude={"model"}))
+    return RobotText(toml=as_toml(record, robot_facts(_simulated(name)).model_dump()))
+
+
+def _simulated(name: str) -> Path:
+    """Return the model that is simulated for a name, a description, or a model file."""
+    from telic.robots.build import build
+    from telic.robots.record import RobotRecord
+
+    if name in OWN:  # a copy, because pictures and facts are kept beside a model
+        copy = cache_folder() / "robots" / "own" / OWN[name].name
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        write_text(copy, read_text(OWN[name]))
+        return copy
+    if (path := robot_path(name)) is not None:
+        return path
+    model = _model_file(name)
+    record = RobotRecord.parse({"model": str(model.absolute())})
+    return build(record, cache_folder() / "robots" / "driven", model.stem)
+
+
+def _model_file(name: str) -> Path:
+    path = Path(name).expanduser()
+    if not path.is_file():
+        raise UsageError(
+            f"{name} is neither a file nor the name of a robot.", hint="See: telic robots"
+        )
+    return path

@@ -1,4 +1,4 @@
-"""Motion tracking: train, evaluate and export trackers; `_track` does it and loads torch."""
+"""Motion tracking: train, evaluate and export trackers."""
 
 from __future__ import annotations
 
@@ -6,15 +6,23 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
+from telic.core.config import dotted
+from telic.core.events import LogMessage
 from telic.core.request import PlacedRequest, RunsRequest, argument, option
-from telic.core.text import integers
+from telic.core.text import file_name, integers
 from telic.core.verb import Wrapped, verb
+from telic.errors import UsageError
+from telic.report.html import render_page
+from telic.storage.files import write_json, write_text
+from telic.storage.layout import MemberFolder, RunFolder, list_runs
 
 if TYPE_CHECKING:
+    from telic.motions.clip import Split
     from telic.tracking.reports import SweepPoint, TrackingReport
     from telic.tracking.tracker import TrackerExport
+    from telic.training.run import Run
 
 _EXAMPLES = """
 telic track train                                      the planar biped, minutes on two CPU cores
@@ -100,9 +108,42 @@ def train(request: TrackRequest) -> TrackedRun | TrackSettings | TokenSweep:
 
     With --dims or --levels, train one tracker per token size and write a page of accuracy by bits.
     """
-    from telic.verbs import _track
+    from telic.tracking.config import preset  # loads torch, as all of tracking
 
-    return _track.train(request)
+    config, runs_dir = preset(request.preset, request.overrides), Path(request.runs_dir)
+    if request.dry_run:
+        return TrackSettings(dotted(config.model_dump(mode="json")))
+    if request.on is not None:
+        from telic.verbs.elsewhere import do_elsewhere
+
+        return _tracked(do_elsewhere(request, ("track", "train"), "track:train"))
+    from telic.tracking.loop import token_sizes, train_one, train_trackers
+    from telic.tracking.reports import sweep_report
+    from telic.tracking.train import TrackingOptions
+
+    names = ("seeds", "name", "fresh", "device", "threads", "evaluations", "on_event")
+    given = {name: getattr(request, name) for name in (*names, "should_stop")}
+    options = TrackingOptions(**given)
+    if not request.dims and not request.levels:
+        return _tracked(train_one(config, runs_dir, options))
+    prefix = file_name(request.name or "sweep")
+    configs = token_sizes(config, prefix, request.dims, request.levels)
+    page = runs_dir / f"{prefix}.html"
+
+    def show(points: list[SweepPoint]) -> None:
+        last = points[-1]
+        accuracy = f"success {last.success_rate:.0%}, {last.mpjpe_l_mm:.1f} mm"
+        request.on_event(LogMessage(message=f"{last.bits:.0f} bits: {accuracy}"))
+        write_text(page, render_page(sweep_report(points), page.parent))
+
+    points = train_trackers(configs, runs_dir, options, runs_dir / f"{prefix}.jsonl", show)
+    return TokenSweep(points, str(page), "completed" if len(points) == len(configs) else "stopped")
+
+
+def _tracked(run: Run) -> TrackedRun:
+    from telic.tracking.reports import latest_reports
+
+    return TrackedRun(str(run.path), run.status, latest_reports(RunFolder(run.path)))
 
 
 class TrackerRequest(RunsRequest):
@@ -111,6 +152,44 @@ class TrackerRequest(RunsRequest):
     run: str = argument("The run: latest, its name, or a folder.", default="latest")
     seed: int | None = option("Which member; default: the first.", default=None)
     step: int | None = option("Which of its trackers; default: the last.", default=None)
+
+    def choose(self) -> ChosenTracker:
+        """Return the tracker that is meant."""
+        from telic.tracking.reports import trackers
+        from telic.tracking.train import CONFIG, read_config
+
+        run = RunFolder(Path(self.run))
+        if not run.path.is_dir():
+            run = RunFolder(Path(self.runs_dir) / self.run)
+        if self.run == "latest" and not run.path.is_dir():
+            every = list_runs(Path(self.runs_dir))
+            found = next((each for each in every if (each.path / CONFIG).exists()), None)
+            if found is None:
+                raise UsageError(
+                    f"There is no tracking run in {self.runs_dir}.",
+                    hint="Start one: telic track train",
+                )
+            run = found
+        read_config(run)
+        known = trackers(run)
+        wanted = f"_seed_{self.seed}" if self.seed is not None else known[0].member if known else ""
+        known = [x for x in known if x.member.endswith(wanted) and self.step in (None, x.step)]
+        if not known:
+            raise UsageError(
+                f"{run.name} has no such tracker.",
+                hint="They appear at each evaluation, in <member>/checkpoints/tracker_<step>.pt.",
+            )
+        last = known[-1]
+        return ChosenTracker(run, MemberFolder(run.path / last.member), last.path, last.step)
+
+
+class ChosenTracker(NamedTuple):
+    """A tracker's file and where it belongs."""
+
+    run: RunFolder
+    member: MemberFolder
+    path: Path
+    step: int
 
 
 class EvalRequest(TrackerRequest):
@@ -137,9 +216,40 @@ class TrackerEvaluation(Wrapped):
 @verb(EvalRequest, examples=_EXAMPLES)
 def eval(request: EvalRequest) -> TrackerEvaluation:
     """Evaluate a tracker on clips, by encoder and clip; render the worst."""
-    from telic.verbs import _track
+    from telic.tracking.evaluate import ClipPlayer, clip_video, played_clips
+    from telic.tracking.reports import as_csv, evaluation_report, reports_of
+    from telic.tracking.task import open_motions
+    from telic.tracking.tracker import load_tracker
+    from telic.tracking.train import read_config
 
-    return _track.evaluate(request)
+    chosen = request.choose()
+    config = read_config(chosen.run)
+    if request.library is not None:
+        motions = config.motions.model_copy(update={"library": request.library})
+        config = config.model_copy(update={"motions": motions})
+    library = open_motions(config)
+    there = {line.split for line in library.clips}
+    held: Split = "test" if "test" in there else "validation" if "validation" in there else "train"
+    split = held if request.split == "held-out" else request.split
+    tracker = load_tracker(chosen.path).to(request.device)
+    clips = played_clips(config, library, split)
+    player = ClipPlayer(config, library, clips, device=request.device)
+    report = player.evaluate(tracker, split)
+    report = report.model_copy(update={"control": player.control()})
+    folder = chosen.member.path / "evaluations"
+    stem = f"eval_{chosen.step}_{split}"
+    files = [folder / f"{stem}.{suffix}" for suffix in ("json", "csv", "html")]
+    write_json(files[0], report)
+    write_text(files[1], as_csv(report))
+    videos: list[Path] = []
+    for place, worst in enumerate(report.worst(request.videos), start=1):
+        clip = file_name(f"{worst.clip}_{worst.encoder}")
+        videos.append(folder / f"{stem}_worst_{place}_{clip}.mp4")
+        clip_video(player, tracker, worst, videos[-1])
+    player.close()
+    page = evaluation_report(report, reports_of(chosen.member), videos)
+    write_text(files[2], render_page(page, folder))
+    return TrackerEvaluation(report, [str(path) for path in (*files, *videos)])
 
 
 class ExportTrackerRequest(TrackerRequest):
@@ -159,6 +269,9 @@ class ExportTrackerRequest(TrackerRequest):
 @verb(ExportTrackerRequest, examples=_EXAMPLES)
 def export(request: ExportTrackerRequest) -> TrackerExport:
     """Export a tracker as ONNX: encoders, decoder and the whole; each is verified."""
-    from telic.verbs import _track
+    from telic.tracking.deploy import export_with
+    from telic.tracking.tracker import load_tracker
 
-    return _track.export(request)
+    chosen = request.choose()
+    folder = Path(request.output) if request.output else chosen.member.path / "onnx"
+    return export_with(load_tracker(chosen.path), folder, request.clip, tokens=request.tokens)
