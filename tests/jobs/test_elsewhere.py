@@ -310,8 +310,8 @@ def test_what_the_dashboard_started_is_in_the_table_of_jobs(tmp_path):
         "run_1": (HERE, "done"),
         "run_2": (HERE, "running"),
     }
-    assert jobs.jobs("run_1", logs=True, runs_dir=str(tmp_path)) == ("run_1", "run_1 says")
-    assert jobs.jobs("far", logs=True, runs_dir=str(tmp_path)) == ("far", "")
+    assert jobs.jobs("run_1", logs=True, runs_dir=str(tmp_path)).log == "run_1 says"
+    assert jobs.jobs("far", logs=True, runs_dir=str(tmp_path)).log == ""
     with pytest.raises(Refused, match=r"dashboard.*telic stop session_of_run_2$"):
         jobs.jobs("run_2", stop=True, runs_dir=str(tmp_path))
     with pytest.raises(Refused, match=r"dashboard.*telic resume session_of_run_1$"):

@@ -14,15 +14,14 @@ from telic.core.text import is_dict, read_count
 from telic.core.verb import verb
 from telic.errors import TelicError, UsageError
 from telic.judges.criteria import Criterion
-from telic.session.control import add_note, change_request, require_heeded
+from telic.session.control import add_note, require_heeded
 from telic.session.control import approve as agree
 from telic.session.outcome import exit_code
-from telic.session.records import is_running, read_summary, require_unfinished
+from telic.session.records import is_running, require_unfinished
 from telic.session.records import state_of as session_state
-from telic.storage.files import read_record
-from telic.storage.layout import RunFolder, SessionFolder, WorkFolder
+from telic.storage.layout import SessionFolder, WorkFolder
 from telic.storage.reading import check_file, parse_json
-from telic.storage.workspace import WORK, Thing, Workspace, kind_of
+from telic.storage.workspace import WORK, Thing, Workspace
 from telic.verbs.artifacts import ThingRequest
 from telic.verbs.lines import state_of
 
@@ -137,92 +136,9 @@ def _exit_code(result: Any) -> int:
 @verb(WorkResumeRequest, examples=STEER, exit_code=_exit_code)
 def resume(request: WorkResumeRequest) -> Run | Session | Search | WorkState:
     """Resume a paused, stopped or interrupted session, run or search exactly where it was."""
-    thing = request.work()[0]
-    if thing.kind == "run":
-        return _resume_run(thing, request)
-    if thing.kind == "session":
-        return _resume_session(SessionFolder(thing.path), thing.is_running, request)
-    if thing.is_running or thing.has_ended:
-        raise UsageError(f"{thing.name} is {state_of(thing)}; there is nothing to resume.")
-    from telic.search.records import SearchConfig
-    from telic.search.runner import run_search
+    from telic.verbs import _resume
 
-    config = read_record(thing.path / "search.json", SearchConfig)
-    listening = {"on_event": request.on_event, "should_stop": request.should_stop}
-    return run_search(config, thing.path.parent, **listening)
-
-
-def _resume_run(thing: Thing, request: WorkResumeRequest) -> Run:
-    from telic.tracking.loop import resume_tracker  # loads torch
-    from telic.tracking.train import CONFIG
-    from telic.training.folder import is_resumable
-    from telic.training.job import TrainJob
-    from telic.training.run import execute
-    from telic.training.videos import draw_run, finished_run, owed
-
-    folder, tell, should_stop = RunFolder(thing.path), request.on_event, request.should_stop
-    if thing.has_ended and (wanted := owed(folder)):  # it was stopped while rendering
-        return draw_run(finished_run(folder), wanted, tell, should_stop)
-    if thing.has_ended:
-        raise UsageError(f"{folder.name} is complete; there is nothing to resume.")
-    if (folder.path / CONFIG).is_file():
-        return resume_tracker(folder, tell, should_stop)
-    if not is_resumable(folder):
-        raise UsageError(
-            f"{folder.name} was trained by Stable-Baselines3 and cannot be resumed.",
-            hint="Run its command again: telic show prints it.",
-        )
-    run = execute(
-        read_record(folder.config, TrainJob),
-        folder.path.parent,
-        name=folder.name,
-        on_event=tell,
-        should_stop=should_stop,
-        videos="best",
-    )
-    return draw_run(run, "best", tell, should_stop)
-
-
-def _resume_session(
-    folder: SessionFolder, is_running: bool, request: WorkResumeRequest
-) -> Session | WorkState:
-    limits = request.limits()
-    require_unfinished(folder)
-    if not is_running:
-        from telic.session.loop import carry_on  # loads torch
-
-        folder.pause.unlink(missing_ok=True)
-        if limits:
-            change_request(folder, **limits)
-        return carry_on(folder, on_event=request.on_event, should_stop=request.should_stop)
-    if not folder.pause.exists():
-        raise UsageError(f"{folder.name} is running; there is nothing to resume.")
-    if limits:
-        raise UsageError(
-            "The limits of a session cannot be changed while it runs.",
-            hint=f"First: telic stop {folder.name}",
-        )
-    folder.pause.unlink(missing_ok=True)
-    return WorkState("session", folder.name, "running")  # it says so itself a moment later
-
-
-def result_in(path: Path) -> Session | Run | Search:
-    """Return the result of finished work from its folder."""
-    match kind_of(path):
-        case "session":
-            from telic.session.loop import Session  # loads torch, as the others
-
-            return Session(path, read_summary(SessionFolder(path)))
-        case "search":
-            from telic.search.records import SearchFolder, SearchSummary
-            from telic.search.runner import Search
-
-            return Search(path, read_record(SearchFolder(path).summary, SearchSummary))
-        case _:
-            from telic.training.videos import finished_run
-
-            run = finished_run(RunFolder(path))
-            return run._replace(videos=tuple(sorted(path.rglob("*.mp4"))))
+    return _resume.resume(request.work()[0], request)
 
 
 class WatchRequest(WorkRequest, WatchedRequest):

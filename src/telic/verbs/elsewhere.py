@@ -29,7 +29,7 @@ from telic.storage.files import plain, read_record, write_json
 from telic.storage.layout import SessionFolder, new_name
 from telic.verbs import catalogue
 from telic.verbs.background import JobFile, JobProgress, command_words
-from telic.verbs.control import result_in, tell_from
+from telic.verbs.control import tell_from
 
 if TYPE_CHECKING:
     from telic.session.loop import Session
@@ -53,10 +53,12 @@ def do_elsewhere(request: PlacedRequest, words: Sequence[str], path: str) -> Any
         words: of its command.
         path: the verb, as in the catalogue.
     """
-    with RemoteVerbs(request) as remote:
-        fields = catalogue.load(path).fields
-        given = {field.name: getattr(request, field.name) for field in fields}
-        return remote.do(words, path, given, request.on_event)
+    remote = RemoteVerbs(request)
+    fields = catalogue.load(path).fields
+    given = {field.name: getattr(request, field.name) for field in fields}
+    job = remote.job(words, path, given)
+    with remote:
+        return remote.result(job, request.on_event)
 
 
 class RemoteVerbs:
@@ -89,10 +91,8 @@ class RemoteVerbs:
         """Number of jobs that can run at a time."""
         return self._pool.at_once
 
-    def do(
-        self, words: Sequence[str], path: str, given: Mapping[str, Any], on_event: Listener
-    ) -> Any:
-        """Run a verb there; return the session, run or search."""
+    def job(self, words: Sequence[str], path: str, given: Mapping[str, Any]) -> VerbJob:
+        """Return the job of a verb; raises UsageError for work that would wait for answers."""
         values = {
             field.name: plain(given[field.name])
             for field in catalogue.load(path).fields
@@ -104,8 +104,13 @@ class RemoteVerbs:
                 "Work on Ray cannot wait for answers: files are copied back in one direction only.",
                 hint="Run it here, or name a model with a key that the nodes have.",
             )
-        job = verb_job(words, path, values, self._runs_dir)
-        return result_in(thing_of(job, self._pool.submit(job.spec), on_event))
+        return verb_job(words, path, values, self._runs_dir)
+
+    def result(self, job: VerbJob, on_event: Listener) -> Any:
+        """Run a job; return the session, run or search that it made."""
+        from telic.verbs import _resume  # loads torch
+
+        return _resume.result_in(thing_of(job, self._pool.submit(job.spec), on_event))
 
     def run_session(
         self,
@@ -119,7 +124,7 @@ class RemoteVerbs:
     ) -> Session:
         """Run one session there; as `telic.session.loop.run`."""
         given = {"intent": intent, "env": env, **options}
-        return self.do(("run",), "session:run", given, on_event)
+        return self.result(self.job(("run",), "session:run", given), on_event)
 
 
 def verb_job(words: Sequence[str], path: str, values: dict[str, Any], runs_dir: Path) -> VerbJob:

@@ -6,16 +6,28 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from telic.core.config import Record
 from telic.core.events import LogMessage
 from telic.core.request import VerbRequest, WatchedRequest, argument, option
 from telic.core.verb import Wrapped, verb
 from telic.errors import UsageError
-
-if TYPE_CHECKING:
-    from telic.motions.intake import IntakeLine, NewClip
+from telic.motions.checks import FilterLimits, measure
+from telic.motions.clip import MotionOrigin
+from telic.motions.generate import generate
+from telic.motions.intake import (
+    IntakeLine,
+    NewClip,
+    known,
+    motion_files,
+    people_of,
+    read_candidates,
+    take_in,
+)
+from telic.motions.library import MotionLibrary
+from telic.motions.mirror import SUFFIX, mirrored, symmetry
+from telic.motions.robot import film, motion_robot
 
 _EXAMPLES = """
 telic motions generate --robot planar-biped --count 40        into the folder "motions"
@@ -97,11 +109,6 @@ class MotionPage(Record):
 @verb(MotionRequest, examples=_EXAMPLES)
 def show_motions(request: MotionRequest) -> MotionList | MotionPage:
     """List the clips of a library, or show one: origin, processing steps, measurements, a video."""
-    from telic.motions.checks import FilterLimits, measure  # loads torch, as all of motions
-    from telic.motions.intake import known
-    from telic.motions.library import MotionLibrary
-    from telic.motions.robot import film
-
     library = MotionLibrary.open(request.library)
     if request.clip is None:
         words = request.match.lower()
@@ -159,9 +166,6 @@ class IntakeRequest(WatchedRequest):
         self, robot: str, library: Path, candidates: Iterator[NewClip | IntakeLine]
     ) -> MotionIntake:
         """Add clips to a library and report each."""
-        from telic.motions.checks import FilterLimits
-        from telic.motions.intake import take_in
-        from telic.motions.robot import motion_robot
 
         def tell(line: IntakeLine) -> None:
             why = f": {line.why}" if line.why else ""
@@ -203,11 +207,6 @@ def import_motions(request: ImportMotionsRequest) -> MotionIntake:
 
     Motions of people are retargeted to the robot.
     """
-    from telic.motions.clip import MotionOrigin
-    from telic.motions.intake import motion_files, people_of, read_candidates
-    from telic.motions.library import MotionLibrary
-    from telic.motions.robot import motion_robot
-
     robot = motion_robot(request.robot)
     libraries = [each for each in request.files if (Path(each) / "library.json").is_file()]
     if libraries and len(libraries) < len(request.files):
@@ -239,11 +238,6 @@ class GenerateMotionsRequest(IntakeRequest):
 @verb(GenerateMotionsRequest, examples=_EXAMPLES)
 def generate_motions(request: GenerateMotionsRequest) -> MotionIntake:
     """Generate motions for a robot on two legs: walks, squats, hops, waves; the same for a seed."""
-    from telic.motions.generate import generate
-    from telic.motions.intake import NewClip
-    from telic.motions.library import MotionLibrary
-    from telic.motions.robot import motion_robot
-
     there: list[str] = []
     if (request.library / "library.json").is_file():
         there = MotionLibrary.open(request.library).names
@@ -270,10 +264,6 @@ class FilterMotionsRequest(IntakeRequest):
 @verb(FilterMotionsRequest, examples=_EXAMPLES)
 def filter_motions(request: FilterMotionsRequest) -> MotionIntake:
     """Write a library of the clips within the limits; report why the others are left out."""
-    from telic.motions.intake import NewClip
-    from telic.motions.library import MotionLibrary
-    from telic.motions.mirror import SUFFIX, mirrored, symmetry
-
     library = MotionLibrary.open(request.library)
     if request.out.resolve() == request.library.resolve():
         raise UsageError("The new library needs a folder of its own.", hint="Give another --out.")

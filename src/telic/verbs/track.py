@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from telic.core.config import dotted
 from telic.core.events import LogMessage
@@ -14,15 +14,29 @@ from telic.core.request import PlacedRequest, RunsRequest, argument, option
 from telic.core.text import file_name, integers
 from telic.core.verb import Wrapped, verb
 from telic.errors import UsageError
+from telic.motions.clip import Split
 from telic.report.html import render_page
 from telic.storage.files import write_json, write_text
 from telic.storage.layout import MemberFolder, RunFolder, list_runs
-
-if TYPE_CHECKING:
-    from telic.motions.clip import Split
-    from telic.tracking.reports import SweepPoint, TrackingReport
-    from telic.tracking.tracker import TrackerExport
-    from telic.training.run import Run
+from telic.tracking.config import preset
+from telic.tracking.deploy import export_with
+from telic.tracking.evaluate import ClipPlayer, clip_video, played_clips
+from telic.tracking.loop import token_sizes, train_one, train_trackers
+from telic.tracking.reports import (
+    SweepPoint,
+    TrackingReport,
+    as_csv,
+    evaluation_report,
+    latest_reports,
+    reports_of,
+    sweep_report,
+    trackers,
+)
+from telic.tracking.task import open_motions
+from telic.tracking.tracker import TrackerExport, load_tracker
+from telic.tracking.train import CONFIG, TrackingOptions, read_config
+from telic.training.run import Run
+from telic.verbs.elsewhere import do_elsewhere
 
 _EXAMPLES = """
 telic track train                                      the planar biped, minutes on two CPU cores
@@ -108,18 +122,11 @@ def train(request: TrackRequest) -> TrackedRun | TrackSettings | TokenSweep:
 
     With --dims or --levels, train one tracker per token size and write a page of accuracy by bits.
     """
-    from telic.tracking.config import preset  # loads torch, as all of tracking
-
     config, runs_dir = preset(request.preset, request.overrides), Path(request.runs_dir)
     if request.dry_run:
         return TrackSettings(dotted(config.model_dump(mode="json")))
     if request.on is not None:
-        from telic.verbs.elsewhere import do_elsewhere
-
         return _tracked(do_elsewhere(request, ("track", "train"), "track:train"))
-    from telic.tracking.loop import token_sizes, train_one, train_trackers
-    from telic.tracking.reports import sweep_report
-    from telic.tracking.train import TrackingOptions
 
     names = ("seeds", "name", "fresh", "device", "threads", "evaluations", "on_event")
     given = {name: getattr(request, name) for name in (*names, "should_stop")}
@@ -141,7 +148,6 @@ def train(request: TrackRequest) -> TrackedRun | TrackSettings | TokenSweep:
 
 
 def _tracked(run: Run) -> TrackedRun:
-    from telic.tracking.reports import latest_reports
 
     return TrackedRun(str(run.path), run.status, latest_reports(RunFolder(run.path)))
 
@@ -155,9 +161,6 @@ class TrackerRequest(RunsRequest):
 
     def choose(self) -> ChosenTracker:
         """Return the tracker that is meant."""
-        from telic.tracking.reports import trackers
-        from telic.tracking.train import CONFIG, read_config
-
         run = RunFolder(Path(self.run))
         if not run.path.is_dir():
             run = RunFolder(Path(self.runs_dir) / self.run)
@@ -216,12 +219,6 @@ class TrackerEvaluation(Wrapped):
 @verb(EvalRequest, examples=_EXAMPLES)
 def eval(request: EvalRequest) -> TrackerEvaluation:
     """Evaluate a tracker on clips, by encoder and clip; render the worst."""
-    from telic.tracking.evaluate import ClipPlayer, clip_video, played_clips
-    from telic.tracking.reports import as_csv, evaluation_report, reports_of
-    from telic.tracking.task import open_motions
-    from telic.tracking.tracker import load_tracker
-    from telic.tracking.train import read_config
-
     chosen = request.choose()
     config = read_config(chosen.run)
     if request.library is not None:
@@ -269,9 +266,6 @@ class ExportTrackerRequest(TrackerRequest):
 @verb(ExportTrackerRequest, examples=_EXAMPLES)
 def export(request: ExportTrackerRequest) -> TrackerExport:
     """Export a tracker as ONNX: encoders, decoder and the whole; each is verified."""
-    from telic.tracking.deploy import export_with
-    from telic.tracking.tracker import load_tracker
-
     chosen = request.choose()
     folder = Path(request.output) if request.output else chosen.member.path / "onnx"
     return export_with(load_tracker(chosen.path), folder, request.clip, tokens=request.tokens)

@@ -1,0 +1,93 @@
+"""Resume work, and read its result from its folder; loads what trains."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from telic.errors import UsageError
+from telic.search.records import SearchConfig, SearchFolder, SearchSummary
+from telic.search.runner import Search, run_search
+from telic.session.control import change_request
+from telic.session.loop import Session, carry_on
+from telic.session.records import read_summary, require_unfinished
+from telic.storage.files import read_record
+from telic.storage.layout import RunFolder, SessionFolder
+from telic.storage.workspace import Thing, kind_of
+from telic.tracking.loop import resume_tracker
+from telic.tracking.train import CONFIG
+from telic.training.folder import is_resumable
+from telic.training.job import TrainJob
+from telic.training.run import Run, execute
+from telic.training.videos import draw_run, finished_run, owed
+from telic.verbs.control import WorkResumeRequest, WorkState
+from telic.verbs.lines import state_of
+
+
+def resume(thing: Thing, request: WorkResumeRequest) -> Run | Session | Search | WorkState:
+    """Resume work where it was."""
+    if thing.kind == "run":
+        return _resume_run(thing, request)
+    if thing.kind == "session":
+        return _resume_session(SessionFolder(thing.path), thing.is_running, request)
+    if thing.is_running or thing.has_ended:
+        raise UsageError(f"{thing.name} is {state_of(thing)}; there is nothing to resume.")
+    config = read_record(thing.path / "search.json", SearchConfig)
+    listening = {"on_event": request.on_event, "should_stop": request.should_stop}
+    return run_search(config, thing.path.parent, **listening)
+
+
+def result_in(path: Path) -> Session | Run | Search:
+    """Return the result of finished work."""
+    match kind_of(path):
+        case "session":
+            return Session(path, read_summary(SessionFolder(path)))
+        case "search":
+            return Search(path, read_record(SearchFolder(path).summary, SearchSummary))
+        case _:
+            run = finished_run(RunFolder(path))
+            return run._replace(videos=tuple(sorted(path.rglob("*.mp4"))))
+
+
+def _resume_run(thing: Thing, request: WorkResumeRequest) -> Run:
+    folder = RunFolder(thing.path)
+    if thing.has_ended and (wanted := owed(folder)):  # it was stopped while rendering
+        return draw_run(finished_run(folder), wanted, request.on_event, request.should_stop)
+    if thing.has_ended:
+        raise UsageError(f"{folder.name} is complete; there is nothing to resume.")
+    if (folder.path / CONFIG).is_file():
+        return resume_tracker(folder, request.on_event, request.should_stop)
+    if not is_resumable(folder):
+        raise UsageError(
+            f"{folder.name} was trained by Stable-Baselines3 and cannot be resumed.",
+            hint="Run its command again: telic show prints it.",
+        )
+    run = execute(
+        read_record(folder.config, TrainJob),
+        folder.path.parent,
+        name=folder.name,
+        on_event=request.on_event,
+        should_stop=request.should_stop,
+        videos="best",
+    )
+    return draw_run(run, "best", request.on_event, request.should_stop)
+
+
+def _resume_session(
+    folder: SessionFolder, is_running: bool, request: WorkResumeRequest
+) -> Session | WorkState:
+    limits = request.limits()
+    require_unfinished(folder)
+    if not is_running:
+        folder.pause.unlink(missing_ok=True)
+        if limits:
+            change_request(folder, **limits)
+        return carry_on(folder, on_event=request.on_event, should_stop=request.should_stop)
+    if not folder.pause.exists():
+        raise UsageError(f"{folder.name} is running; there is nothing to resume.")
+    if limits:
+        raise UsageError(
+            "The limits of a session cannot be changed while it runs.",
+            hint=f"First: telic stop {folder.name}",
+        )
+    folder.pause.unlink(missing_ok=True)
+    return WorkState("session", folder.name, "running")  # it says so itself a moment later
