@@ -8,19 +8,12 @@ from __future__ import annotations
 
 import math
 
-from telic.composer.draft import Credit, Draft
+from telic.composer import manners, sizes, travel
+from telic.composer.draft import Draft
 from telic.composer.frames import Act, Degree, Direction, Frame
 from telic.composer.gaits import land_together
-from telic.composer.manners import (
-    ALIVE,
-    allow_height,
-    charge_effort,
-    do_not_thrash,
-    stay_on_feet,
-)
 from telic.composer.scene import Scene
-from telic.composer.sizes import Goal, jump_height, leap_length, origin, told
-from telic.composer.travel import AHEAD, be_fast, require_way, speed_meant
+from telic.composer.sizes import Goal
 from telic.judges import metrics, tracks
 from telic.rewards import signals, terms
 from telic.rewards.signals import Above, Below, Measured, Not, Part
@@ -43,7 +36,7 @@ def beats(period_s: float) -> int:
 def jump(frame: Frame, scene: Scene, draft: Draft) -> None:
     """Get the torso high above its standing height, as often or as far as asked for."""
     scene.require("height", "jump")
-    is_far = frame.dimension == "distance" or frame.direction in AHEAD
+    is_far = frame.dimension == "distance" or frame.direction in travel.AHEAD
     goal, count, period = _jump_goal(frame, scene, draft)
     target, above, seen = goal.value, scene.above_start(), tracks.less("height", scene.starts)
     jumps = signals.Cycles(above, 0.8 * target, 0.3 * target)
@@ -73,17 +66,19 @@ def jump(frame: Frame, scene: Scene, draft: Draft) -> None:
     draft.ends_when(Above(times, done), tracks.above(counted, done))
     if is_far:
         _leap(frame, scene, draft)
-    allow_height(scene, draft, scene.stands + 2.0 * target + 0.5)
+    manners.allow_height(scene, draft, scene.stands + 2.0 * target + 0.5)
     # Standing must not pay so well that jumping is not worth the risk.
-    stay_on_feet(scene, draft, alive=ALIVE if period is None else None)
+    manners.stay_on_feet(scene, draft, alive=manners.ALIVE if period is None else None)
     draft.seconds = 5.0 if count is None else max(3.0, 1.5 * count + 1.5)
     draft.seconds = draft.seconds if period is None else ((count or 0) + 0.5) * period
 
 
-def _jump_goal(frame: Frame, scene: Scene, draft: Draft) -> tuple[Goal, int | None, float | None]:
+def _jump_goal(
+    frame: Frame, scene: Scene, draft: Draft
+) -> tuple[sizes.Goal, int | None, float | None]:
     """Return how high and how often to jump, and at what period."""
-    is_far = frame.dimension == "distance" or frame.direction in AHEAD
-    goal, count, period = jump_height(frame, scene), frame.count, frame.period_s
+    is_far = frame.dimension == "distance" or frame.direction in travel.AHEAD
+    goal, count, period = sizes.jump_height(frame, scene), frame.count, frame.period_s
     if is_far or period is None:
         period = None
         if is_far and goal.source != "as said":  # a leap forward need not be as high
@@ -97,7 +92,7 @@ def _jump_goal(frame: Frame, scene: Scene, draft: Draft) -> tuple[Goal, int | No
         if goal.source != "as said" and goal.value > most:
             goal = goal._replace(value=most, source=f"what there is time for in {period:g} s")
     if goal.source != "as said":
-        draft.doubt(told(f'"{frame.word}"', goal, "m above standing"))
+        draft.doubt(sizes.told(f'"{frame.word}"', goal, "m above standing"))
     return goal, count, period
 
 
@@ -106,11 +101,9 @@ def _judge_jump(frame: Frame, goal: Goal, period: float | None, scene: Scene, dr
     seen, target = tracks.less("height", scene.starts), goal.value
     counted = tracks.cycles(seen, 0.8 * target, 0.3 * target)
     title, value = "rises %s above standing height", tracks.highest(seen)
-    credit = Credit(weight=3.0 if period is None else 1.0, tag="too_low", **origin(goal))
-    if goal.is_exact:
-        draft.score_near(title, value, target, 0.25 * target, **credit)
-    else:
-        draft.score(title, value, 0.15 * target, target, **credit)
+    within, weight = 0.25 * target if goal.is_exact else None, 3.0 if period is None else 1.0
+    zero, tag = 0.15 * target, "too_low"
+    draft.score(title, value, zero, target, within=within, weight=weight, tag=tag, of=goal)
     if scene.has("air_time"):
         seconds = 0.15 if period is None else min(0.15, 0.5 * _FLIGHT * period)
         draft.score("is airborne for %s", tracks.highest("air_time"), 0.03, seconds, tag="too_low")
@@ -119,7 +112,7 @@ def _judge_jump(frame: Frame, goal: Goal, period: float | None, scene: Scene, dr
         title = f"jumps every {period:g} s (±{_LATE * period:.2g} s)"
         draft.score(title, value, 0.2, 1.0, weight=4.0, tag="too_slow")
     elif frame.count is not None:
-        draft.counted("jumps", tracks.last(counted), frame, weight=3.0, tag="too_low")
+        draft.counted("jumps", tracks.last(counted), frame, tag="too_low")
 
 
 def _leap(frame: Frame, scene: Scene, draft: Draft) -> None:
@@ -129,18 +122,18 @@ def _leap(frame: Frame, scene: Scene, draft: Draft) -> None:
     scene.require(quantity, f"jump to the {frame.direction}" if is_aside else "jump forward")
     scene.require("air_time", "jump a distance")
     way = (frame.direction or Direction.FORWARD).value
-    along = way if frame.direction in AHEAD else Direction.FORWARD.value
-    goal = leap_length(frame, scene)
+    along = way if frame.direction in travel.AHEAD else Direction.FORWARD.value
+    goal = sizes.leap_length(frame, scene)
     target = goal.value
     if goal.source != "as said":
-        draft.doubt(told(f'"{frame.word}" {way}', goal, "m in the air"))
+        draft.doubt(sizes.told(f'"{frame.word}" {way}', goal, "m in the air"))
     speed, most = max(target / 0.4, 0.2), None if goal.is_open else 2.0
     fast = Ratio(signals.Along(along), speed, most=most)
     draft.pay("leap", 1.0, When(signals.Airborne(), fast), f"speed {way} in the air")
     title, value = f"leaps %s {way}", tracks.highest(metrics.leap(along))
-    credit = Credit(weight=3.0, tag="too_slow", **origin(goal))
-    draft.score(title, value, 0.1 * target, 0.9 * target, **credit)
-    do_not_thrash(scene, draft)
+    low, high, tag = 0.1 * target, 0.9 * target, "too_slow"
+    draft.score(title, value, low, high, weight=3.0, tag=tag, of=goal)
+    manners.do_not_thrash(scene, draft)
 
 
 def hop(frame: Frame, scene: Scene, draft: Draft) -> None:
@@ -150,24 +143,24 @@ def hop(frame: Frame, scene: Scene, draft: Draft) -> None:
     words = "at each landing, for the time in the air before it"
     draft.pay("hop", 5.0, terms.Hop(landings), words)
     draft.pay("rise", 0.3, Pay(Measured("vertical_velocity"), 0.0, 2.0), "upward velocity")
-    credit = Credit(weight=3.0, tag="drags")
-    draft.score("hops at least once per second", tracks.per_second(hops), 0.15, 1.0, **credit)
+    title, value = "hops at least once per second", tracks.per_second(hops)
+    draft.score(title, value, 0.15, 1.0, weight=3.0, tag="drags")
     value = tracks.share_above("air_time", 0.0)
     draft.score("is airborne", value, 0.05, 0.2, weight=1.0, tag="too_low")
     if frame.dimension == "height":
-        goal = jump_height(frame, scene)
+        goal = sizes.jump_height(frame, scene)
         if goal.source != "as said":
             part = f"{_OF_JUMP:.0%} of a jump: {goal.source}"
             goal = goal._replace(value=_OF_JUMP * goal.value, source=part)
-            draft.doubt(told(f'"{frame.word}"', goal, "m above standing"))
+            draft.doubt(sizes.told(f'"{frame.word}"', goal, "m above standing"))
         target, most = goal.value, None if goal.is_open else 1.5
         words = f"height above standing, in parts of {target:.2g} m"
         draft.pay("height", 1.0, Ratio(scene.above_start(), target, low=0.0, most=most), words)
         value = tracks.highest(metrics.in_air(tracks.less("height", scene.starts)))
-        high = Credit(weight=3.0, tag="too_low", **origin(goal))
-        draft.score("hops %s high", value, 0.15 * target, target, **high)
+        zero, tag = 0.15 * target, "too_low"
+        draft.score("hops %s high", value, zero, target, weight=3.0, tag=tag, of=goal)
     if frame.count:
-        draft.counted("hops", tracks.last(hops), frame, 0.25 + 0.05 * frame.count, **credit)
+        draft.counted("hops", tracks.last(hops), frame, 0.25 + 0.05 * frame.count, tag="drags")
         draft.seconds = max(2.0, float(frame.count))
     land_together(scene, draft)
     scene.require("forward_velocity", "hop")
@@ -176,14 +169,14 @@ def hop(frame: Frame, scene: Scene, draft: Draft) -> None:
         draft.pay("stay", 0.5, Small(Measured("horizontal_speed"), 3.0), "not going anywhere")
         title, value = "stays within 0.5 m of the start", tracks.farthest("displacement")
         draft.score(title, value, 1.5, 0.5, tag="drifts")
-    elif frame.direction in AHEAD or (frame.dimension != "height" and is_fast):
-        direction = frame.direction if frame.direction in AHEAD else None
+    elif frame.direction in travel.AHEAD or (frame.dimension != "height" and is_fast):
+        direction = frame.direction if frame.direction in travel.AHEAD else None
         name = (direction or Direction.FORWARD).value
-        require_way(name, "hop", scene)
-        be_fast(draft, name, speed_meant(frame, scene, draft))
-    highest = jump_height(Frame(verb=frame.verb, word=frame.word, degree=Degree.MUCH), scene)
-    allow_height(scene, draft, scene.stands + 2.0 * highest.value + 0.5)
-    stay_on_feet(scene, draft)
+        travel.require_way(name, "hop", scene)
+        travel.be_fast(draft, name, travel.speed_meant(frame, scene, draft))
+    highest = sizes.jump_height(Frame(verb=frame.verb, word=frame.word, degree=Degree.MUCH), scene)
+    manners.allow_height(scene, draft, scene.stands + 2.0 * highest.value + 0.5)
+    manners.stay_on_feet(scene, draft)
     done = (frame.count or max(2, round(frame.duration_s or 2.0))) - 0.5
     draft.ends_when(Above(Part(landings, "times"), done), tracks.above(hops, done))
 
@@ -226,7 +219,7 @@ def _keep_rolling(draft: Draft, quantity: str, sign: int, which: str) -> None:
     draft.score("keeps rolling", value, 0.2, 0.6, weight=1.0, tag="stops")
     draft.ends_when(Above(spin, 0.8), tracks.above(fast, 0.8), seconds)
     draft.seconds = seconds
-    charge_effort(draft, 0.02)
+    manners.charge_effort(draft, 0.02)
 
 
 def _somersault(
@@ -250,7 +243,7 @@ def _somersault(
         draft.pay("drag", 0.3, drag, "torso on the ground, as a cost")
     draft.pay("land", 1.0, terms.TurnLanding(over), "once: on its feet after the turn")
     draft.pay("rest", 1.5, terms.TurnRest(over), "upright and slow after the turn")
-    charge_effort(draft, 0.02)
+    manners.charge_effort(draft, 0.02)
     count = 1 if rule == "at_most" else most_often
     turns = tracks.less(quantity, sign=sign)
     stands, most = metrics.landed(turns, count - 0.15, has_feet), tracks.highest(turns)

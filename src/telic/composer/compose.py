@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
+from telic.composer import manners, postures, travel
 from telic.composer.acrobatics import hop, jump, turn_over
 from telic.composer.blocks import EXAMPLES, can_have_block
 from telic.composer.conflict import not_understood, require_consistent, require_possible
@@ -21,27 +22,14 @@ from telic.composer.demonstration import demonstrated, right_failure_modes
 from telic.composer.draft import Draft, edit
 from telic.composer.frames import Act, Frame, LimitKind, ParsedIntent
 from telic.composer.limbs import kick, lift, reach, swing
-from telic.composer.manners import carry_oneself, charge_effort, respect, stay_on_feet
 from telic.composer.observed import compose_observed, is_observed
 from telic.composer.parse import parse
 from telic.composer.phases import arrange, comes_home, goes_low, limits_of, travels
-from telic.composer.postures import (
-    balance,
-    do_it,
-    end_at_rest,
-    hold,
-    lie,
-    rest_in_time,
-    sit,
-    stand,
-    stand_up,
-)
 from telic.composer.reference import Reference, follow, is_shown, shown_motions, wave_as_shown
 from telic.composer.scene import Scene
 from telic.composer.scope import audit, lost_gaits, still_covered
 from telic.composer.shapes import SHAPES
 from telic.composer.sizes import LONGEST_S, require_sizes
-from telic.composer.travel import circle, go, require_alone, stop_in_the_end, track_commands, turn
 from telic.composer.write import ORDINALS, composition, put_in_order
 from telic.envs.spec import EnvSpec
 from telic.errors import BadEnvironment, Refused
@@ -51,24 +39,24 @@ from telic.rewards.signals import Gone, Measured
 from telic.rewards.terms import Home, Small
 
 BEHAVIOURS: dict[Act, tuple[Callable[[Frame, Scene, Draft], None], str]] = {
-    Act.GO: (go, "run forward fast"),
-    Act.STAND: (stand, "stand still"),
+    Act.GO: (travel.go, "run forward fast"),
+    Act.STAND: (postures.stand, "stand still"),
     Act.JUMP: (jump, "jump as high as possible"),
     Act.FLIP: (turn_over, "do a backflip"),
-    Act.BALANCE: (balance, "balance the pole"),
+    Act.BALANCE: (postures.balance, "balance the pole"),
     Act.REACH: (reach, "reach the target"),
-    Act.TURN: (turn, "turn 90 degrees left"),
-    Act.CIRCLE: (circle, "walk in a circle"),
+    Act.TURN: (travel.turn, "turn 90 degrees left"),
+    Act.CIRCLE: (travel.circle, "walk in a circle"),
     Act.HOP: (hop, "hop in place"),
     Act.ROLL: (turn_over, "roll over"),
-    Act.SIT: (sit, "crouch"),
-    Act.LIE: (lie, "lie down"),
-    Act.STAND_UP: (stand_up, "stand up"),
+    Act.SIT: (postures.sit, "crouch"),
+    Act.LIE: (postures.lie, "lie down"),
+    Act.STAND_UP: (postures.stand_up, "stand up"),
     Act.SWING: (swing, "wave"),
     Act.LIFT: (lift, "lift a foot"),
     Act.KICK: (kick, "kick"),
-    Act.OBEY: (track_commands, "obey velocity commands"),
-    Act.STOP: (stand, ""),
+    Act.OBEY: (travel.track_commands, "obey velocity commands"),
+    Act.STOP: (postures.stand, ""),
 }
 """of each verb: the behaviour, and an example"""
 
@@ -163,7 +151,7 @@ def _compose(
             hint=f"Ask for at most {len(ORDINALS)} in a row.",
         )
     frames = [frame for phase in phases for frame in phase]
-    require_alone(frames)
+    travel.require_alone(frames)
     require_sizes(frames, scene)
     drafts, always = _drafts(parsed, phases, scene, shapes)
     if drafts:
@@ -210,7 +198,7 @@ def _drafts(
     """Return the drafts of several phases, and that of what holds throughout."""
     drafts = [_phase(phase, scene) for phase in phases]
     for before, now, draft in zip(phases, phases[1:], drafts[1:], strict=False):
-        rest_in_time(before, now, draft)
+        postures.rest_in_time(before, now, draft)
     for phase, draft in zip(phases, drafts, strict=True):
         for name in shapes:
             SHAPES[name].change(phase, scene, draft)
@@ -225,11 +213,11 @@ def _drafts(
             value = tracks.last(metrics.gone(axes))
             always.require("ends within 0.5 m of the start", value, 1.5, 0.5, tag="too_far")
     for limit in limits_of(parsed):
-        respect(limit, scene, always)
+        manners.respect(limit, scene, always)
     if scene.has("effort"):
-        charge_effort(always)
+        manners.charge_effort(always)
     if scene.reference is None:
-        carry_oneself([frame for phase in phases for frame in phase], scene, always)
+        manners.carry_oneself([frame for phase in phases for frame in phase], scene, always)
     return drafts, always
 
 
@@ -243,21 +231,21 @@ def _phase(frames: Sequence[Frame], scene: Scene) -> Draft:
         if comes_home(frame):  # the way itself is judged throughout
             scene.require("displacement", "come back")
             draft.pay("still", 0.2, Small(Measured("speed"), 2.0), "at rest in the end")
-            stop_in_the_end(draft, 1.0, 0.4, 1.0)
-            stay_on_feet(scene, draft)
-            end_at_rest(draft, frame.duration_s or 1.0)
+            travel.stop_in_the_end(draft, 1.0, 0.4, 1.0)
+            manners.stay_on_feet(scene, draft)
+            postures.end_at_rest(draft, frame.duration_s or 1.0)
             draft.seconds = max(draft.seconds, (frame.duration_s or 0.0) + 2.0)
         elif frame.verb is Act.GO:
             if frame is going[0]:
-                go(frame, scene, draft, aside=going[1] if len(going) > 1 else None)
+                travel.go(frame, scene, draft, aside=going[1] if len(going) > 1 else None)
         elif is_shown(frame, scene):
             wave_as_shown(frame, scene, draft)
         else:
             BEHAVIOURS[frame.verb][0](frame, scene, draft)
         for posture in frame.postures:
-            hold(posture, frame, scene, draft)
+            postures.hold(posture, frame, scene, draft)
         for style in frame.styles:
-            do_it(style, frame, scene, draft)
+            postures.do_it(style, frame, scene, draft)
     if scene.reference is not None:
         follow(scene.reference, draft)
     return draft

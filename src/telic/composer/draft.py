@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple, TypedDict, Unpack, cast
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
+from pydantic import ConfigDict
 from torch import Tensor
 
 from telic.composer.frames import Frame
 from telic.errors import UnknownName, UsageError
-from telic.judges.criteria import Criterion, CriterionKind
+from telic.judges.criteria import Criterion
 from telic.judges.tracks import Measure
 from telic.rewards.node import Expression, Term, shortened
+
+if TYPE_CHECKING:
+    from telic.composer.sizes import Goal
 
 _SEEN = frozenset({"beat", "waited"})
 """memory that a policy needs to know what to do"""
@@ -26,70 +30,35 @@ class WeightedTerm(NamedTuple):
     weight: float
 
 
-class GoalOrigin(TypedDict, total=False):
-    """Source of the goal of a criterion, and the best known value."""
+class JudgePart(Criterion):
+    """A criterion with the metric that measures it."""
 
-    source: str
-    is_open: bool
-    best: float | None
-    best_source: str
+    model_config = ConfigDict(arbitrary_types_allowed=True)
 
-
-class Credit(GoalOrigin, total=False):
-    """Optional properties of a criterion; its measure gives the defaults."""
-
-    weight: float
-    tag: str | None
-    unit: str
-    meaning: str
-
-
-@dataclass(frozen=True, slots=True)
-class JudgePart:
-    """One criterion or constraint of a judge."""
-
-    title: str
-    value: Measure | None
-    """how it is measured; None of a gate, which asks for the time that is left"""
-    zero: float
-    goal: float
-    """of a part that is `about` a value: the value; `zero` is where credit ends below it"""
-    meaning: str = ""
-    """what is measured, in words"""
-    unit: str = ""
-    weight: float = 1.0
-    tag: str | None = None
-    is_guard: bool = False
-    is_about: bool = False
-    is_gate: bool = False
-    """whether what follows waits for it"""
-    source: str = ""
-    """where its numbers come from"""
-    is_open: bool = False
-    best: float | None = None
-    best_source: str = ""
+    zero: float = 0.0
+    goal: float = 0.0
+    value: Measure | None = None
+    """None of a gate between phases, which asks for the time that is left"""
 
     @property
-    def kind(self) -> CriterionKind:
-        """Kind of the criterion: held over time, added up over the episode, or a phase's end."""
-        if self.value is None:
-            return "phased"
-        return "cumulative" if self.value.metric.is_total else "sustained"
+    def is_about(self) -> bool:
+        """Whether it asks for closeness to its goal."""
+        return self.direction == "about"
 
     @property
-    def quantity(self) -> str:
-        """Measured quantity, with the names of quantities that the words do not mention."""
-        names = self.value.quantities if self.value else ()
-        hidden = [name for name in names if name not in self.meaning]
-        return f"{self.meaning} ({', '.join(hidden)})" if hidden else self.meaning
+    def is_gate(self) -> bool:
+        """Whether what follows waits for it."""
+        return self.kind == "phased"
 
     def criterion(self) -> Criterion:
         """Return it as people read it."""
-        way = "about" if self.is_about else "at_least" if self.goal > self.zero else "at_most"
-        shared = {
-            name: getattr(self, name) for name in Criterion.model_fields if name != "direction"
-        }
-        return Criterion.model_validate(shared | {"direction": way})
+        return Criterion(**{name: getattr(self, name) for name in Criterion.model_fields})
+
+    def with_numbers(self, zero: float, goal: float, weight: float) -> JudgePart:
+        """Return it with another range and weight."""
+        way = "about" if self.is_about else "at_least" if goal > zero else "at_most"
+        update = {"zero": zero, "goal": goal, "weight": weight, "direction": way}
+        return self.model_copy(update=update)
 
 
 class PhaseEnd(NamedTuple):
@@ -142,72 +111,93 @@ class Draft:
         return any(node.name in names for node in nodes)
 
     def score(
-        self, title: str, value: Measure, zero: float, goal: float, **more: Unpack[Credit]
-    ) -> str:
-        """Add a criterion unless one of that title is there: nothing at `zero`, all at `goal`.
-
-        "%s" in a title stands for the goal with its unit; shares of the time are added to it. It
-        returns the title.
-        """
-        return self._judge(title, value, zero, goal, more)
-
-    def score_near(
-        self, title: str, value: Measure, target: float, tolerance: float, **more: Unpack[Credit]
-    ) -> None:
-        """Add a criterion for closeness: all within the tolerance, nothing at four times it."""
-        self._judge(title, value, target - 4.0 * tolerance, target, more, is_about=True)
-
-    def require(
-        self, title: str, value: Measure, zero: float, goal: float, **more: Unpack[Credit]
-    ) -> str:
-        """Add a constraint: what must hold for anything else to count."""
-        return self._judge(title, value, zero, goal, {**more, "weight": 0.0}, is_guard=True)
-
-    def counted(
-        self,
-        deed: str,
-        value: Measure,
-        frame: Frame,
-        tolerance: float = 0.25,
-        **more: Unpack[Credit],
-    ) -> None:
-        """Add a criterion for how often something is done: just so often, or more, or less."""
-        count, rule = frame.count or 1, frame.count_rule
-        times = "once" if count == 1 else f"{count} times"
-        if rule == "about":
-            self.score_near(f"{deed} {times}", value, float(count), tolerance, **more)
-            return
-        if rule == "at_most":
-            self.score(f"{deed} at all", value, 0.0, 1.0, **more)
-        beyond = count - 1.0 if rule == "at_least" else count + 1.0
-        self.score(f"{deed} {rule.replace('_', ' ')} {times}", value, beyond, float(count), **more)
-
-    def _judge(
         self,
         title: str,
         value: Measure,
         zero: float,
         goal: float,
-        more: Credit,
         *,
-        is_about: bool = False,
+        weight: float = 1.0,
+        tag: str | None = None,
+        within: float | None = None,
+        of: Goal | None = None,
+        unit: str | None = None,
+        meaning: str = "",
         is_guard: bool = False,
     ) -> str:
-        said = cast("dict[str, Any]", {"meaning": value.words, "unit": value.unit, **more})
+        """Add a criterion unless one of that title is there, and return its title.
+
+        Args:
+            title: "%s" stands for the goal with its unit; a share of the time is added.
+            value: what is measured.
+            zero: value that earns nothing.
+            goal: value that earns everything.
+            weight: share in the score.
+            tag: failure tag.
+            within: tolerance, where the goal is to be met and not passed; nothing at four times it.
+            of: where the goal comes from.
+            unit: of the value; None: as it says itself.
+            meaning: what is measured, in words; empty: as it says itself.
+            is_guard: whether it is a constraint, which multiplies the score.
+        """
+        unit, meaning = value.unit if unit is None else unit, meaning or value.words
+        zero = zero if within is None else goal - 4.0 * within
+        at = "at least" if goal > zero else "at most"
         if "%s" in title:
-            unit = f" {said['unit']}" if said["unit"] else ""
-            words = f"{goal:.2g}{unit}"
-            if is_about:
-                words += f" (±{(goal - zero) / 4.0:.2g}{unit})"
-            else:
-                words = f"at {'least' if goal > zero else 'most'} {words}"
-            title = title.replace("%s", words)
+            number = f"{goal:.2g} {unit}".rstrip()
+            near = f"{number} (±{within or 0.0:.2g} {unit}".rstrip() + ")"
+            title = title.replace("%s", f"{at} {number}" if within is None else near)
         elif not is_guard and value.name.startswith("share") and value.name != "share_until":
-            title += f" at {'least' if goal > zero else 'most'} {goal:.0%} of the time"
-        if not any(each.title == title for each in self.parts):
-            part = JudgePart(title, value, shortened(zero), shortened(goal), **said)
-            self.parts.append(replace(part, is_about=is_about, is_guard=is_guard))
+            title += f" {at} {goal:.0%} of the time"
+        if any(each.title == title for each in self.parts):
+            return title
+        hidden = ", ".join(each for each in value.quantities if each not in meaning)
+        part = JudgePart(
+            title=title,
+            value=value,
+            quantity=f"{meaning} ({hidden})" if hidden else meaning,
+            kind="cumulative" if value.metric.is_total else "sustained",
+            direction="at_least" if within is None else "about",
+            unit=unit,
+            tag=tag,
+            is_guard=is_guard,
+            source=of.source if of else "",
+            is_open=of is not None and of.is_open,
+            best=of.best if of else None,
+            best_source=of.best_source if of else "",
+        )
+        numbers = shortened(zero), shortened(goal), 0.0 if is_guard else weight
+        self.parts.append(part.with_numbers(*numbers))
         return title
+
+    def require(
+        self,
+        title: str,
+        value: Measure,
+        zero: float,
+        goal: float,
+        *,
+        tag: str,
+        unit: str | None = None,
+    ) -> str:
+        """Add a constraint: what must hold for anything else to count."""
+        return self.score(title, value, zero, goal, tag=tag, unit=unit, is_guard=True)
+
+    def counted(
+        self, deed: str, value: Measure, frame: Frame, within: float = 0.25, *, tag: str
+    ) -> None:
+        """Add a criterion for how often something is done: just so often, or more, or less."""
+        count, rule = frame.count or 1, frame.count_rule
+        times = "once" if count == 1 else f"{count} times"
+        if rule == "about":
+            title = f"{deed} {times}"
+            self.score(title, value, 0.0, float(count), within=within, weight=3.0, tag=tag)
+            return
+        if rule == "at_most":
+            self.score(f"{deed} at all", value, 0.0, 1.0, weight=3.0, tag=tag)
+        title = f"{deed} {rule.replace('_', ' ')} {times}"
+        beyond = count - 1.0 if rule == "at_least" else count + 1.0
+        self.score(title, value, beyond, float(count), weight=3.0, tag=tag)
 
     def ends_when(self, reward: Tensor, judge: Measure, seconds: float = 0.0) -> None:
         """Say when this is done, for what comes after it: a condition, and a mask of the judge."""
@@ -238,12 +228,12 @@ def edit(drafts: Sequence[Draft], criteria: Sequence[Criterion]) -> None:
             part for part in draft.parts if part.is_guard or part.is_gate or part.title in wanted
         ]
         draft.parts = kept
-        for place, part in enumerate(draft.parts):
+        for place, part in enumerate(kept):
             if by := wanted.get(part.title):
                 zero = part.zero if by.zero is None else by.zero
                 goal = part.goal if by.goal is None else by.goal
                 weight = 0.0 if part.is_guard else by.weight
-                draft.parts[place] = replace(part, zero=zero, goal=goal, weight=weight)
+                draft.parts[place] = part.with_numbers(zero, goal, weight)
     parts = [part for draft in drafts for part in draft.parts]
     if not any(part.weight > 0.0 for part in parts):
         raise UsageError(

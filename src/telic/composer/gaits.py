@@ -223,7 +223,8 @@ def _judge_flying(gait: Gait, frame: Frame, scene: Scene, draft: Draft) -> None:
         _wrong_gait(draft, "its feet alternate", metrics.phase_apart(*_TWO), 0.35, 0.75, 3.0)
     elif name == "skip":
         value = tracks.last("stride_alternation")  # 0.5 where each foot lands twice
-        draft.score_near("lands twice on each foot", value, 0.5, 0.12, weight=3.0, tag="wrong_gait")
+        title, tag = "lands twice on each foot", "wrong_gait"
+        draft.score(title, value, 0.0, 0.5, within=0.12, weight=3.0, tag=tag)
     elif name == "gallop":
         is_wide = not corners and is_in_plane
         who = "its front and hind feet" if is_wide else "its left and right feet"

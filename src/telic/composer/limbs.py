@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from telic.composer.draft import Credit, Draft
+from telic.composer.draft import Draft
 from telic.composer.frames import Degree, Direction, Frame, Posture
 from telic.composer.manners import do_not_chatter, do_not_thrash, stay_on_feet
 from telic.composer.scene import Scene
@@ -90,12 +90,11 @@ def swing(frame: Frame, scene: Scene, draft: Draft) -> None:
     draft.pay("next", 0.5, terms.BackAndForth(waves, reach_m), "on the way up, then down")
     seen = metrics.rise(ends, highest=True, from_torso=torso)
     times = tracks.cycles(seen, reach_m, 0.3 * reach_m)
-    title, credit = f"waves its {name}", Credit(weight=3.0, tag="too_low")
     if frame.count:
-        draft.counted(title, tracks.last(times), frame, **credit)
+        draft.counted(f"waves its {name}", tracks.last(times), frame, tag="too_low")
     else:
-        title += " at least 0.7 times per second"
-        draft.score(title, tracks.per_second(times), 0.1, 0.7, **credit)
+        title, value = f"waves its {name} at least 0.7 times per second", tracks.per_second(times)
+        draft.score(title, value, 0.1, 0.7, weight=3.0, tag="too_low")
     _stay(scene, draft)
     _keep_control(frame, scene, draft)
     done = (frame.count or 2) - 0.5

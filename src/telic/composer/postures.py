@@ -4,18 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from telic.composer import manners
 from telic.composer.draft import Draft
 from telic.composer.frames import Act, Frame, Posture, Style
-from telic.composer.manners import (
-    be_upright,
-    change_slowly,
-    do_not_chatter,
-    do_not_thrash,
-    hold_still,
-    save_effort,
-    stay_at_height,
-    stay_on_feet,
-)
 from telic.composer.parts import bodies_of
 from telic.composer.scene import Scene
 from telic.composer.travel import SETTLED
@@ -51,16 +42,16 @@ OWN = {
 def stand(frame: Frame, scene: Scene, draft: Draft) -> None:
     """Stay in place, at rest; on its feet unless another posture is asked for."""
     scene.require("speed", "stand still")
-    hold_still(scene, draft)
+    manners.hold_still(scene, draft)
     is_plain = not _OTHER_POSES & set(frame.postures)
     if is_plain and scene.has("height"):
         width = min(0.25, 0.4 * (scene.stands - scene.lies))
-        stay_at_height(scene, draft, width)
+        manners.stay_at_height(scene, draft, width)
         title = f"stays within {width:.2g} m of its standing height"
         value = tracks.share_near("height", scene.stands, width)
         draft.score(title, value, 0.3, 0.8, weight=1.5, tag="falls")
     if is_plain or scene.ends_fallen:
-        stay_on_feet(scene, draft)
+        manners.stay_on_feet(scene, draft)
     if is_plain:
         _do_not_move_first(frame, scene, draft)
     end_at_rest(draft, frame.duration_s or _SEQUEL_S)
@@ -126,7 +117,7 @@ def sit(frame: Frame, scene: Scene, draft: Draft) -> None:
     low, high = target - 0.6 * width, target + 0.6 * width
     value = tracks.share_above("uprightness", 0.6)
     draft.require("keeps its torso upright", value, 0.2, 0.7, tag="falls")
-    be_upright(draft, 0.4)
+    manners.be_upright(draft, 0.4)
     if frame.count:
         _squat(frame, frame.count, scene, draft, high)
         return
@@ -135,7 +126,7 @@ def sit(frame: Frame, scene: Scene, draft: Draft) -> None:
     title = f"holds its torso {target:.2g} m high (±{0.6 * width:.2g} m)"
     value = tracks.share_between("height", low, high)
     draft.score(title, value, 0.2, 0.7, weight=5.0, tag="too_high")
-    hold_still(scene, draft, weight=0.5)
+    manners.hold_still(scene, draft, weight=0.5)
     lasts = frame.duration_s or _SEQUEL_S
     draft.ends_when(Above(height, shortened(low)), tracks.above("height", low), lasts)
     draft.ends_when(Below(height, shortened(high)), tracks.below("height", high), lasts)
@@ -151,8 +142,8 @@ def _squat(frame: Frame, count: int, scene: Scene, draft: Draft, low: float) -> 
     draft.pay("squat", 1.0, When(left, terms.Done(squats)), "once per squat: up again")
     draft.pay("next", 2.0, When(left, terms.Toward(squats)), "on the way down, then up")
     seen = tracks.cycles(tracks.less("height", sign=-1), -low, -high)
-    draft.counted("goes down and up", tracks.last(seen), frame, weight=3.0, tag="too_high")
-    do_not_thrash(scene, draft)
+    draft.counted("goes down and up", tracks.last(seen), frame, tag="too_high")
+    manners.do_not_thrash(scene, draft)
     draft.ends_when(Above(times, done), tracks.above(seen, done))
     draft.seconds = max(4.0, 2.0 * count + 1.0)
 
@@ -172,7 +163,7 @@ def lie(frame: Frame, scene: Scene, draft: Draft) -> None:
     draft.pay("low", 1.0, low, "torso close to the ground")
     title, value = "lies on the ground", tracks.share(held)
     draft.score(title, value, 0.2, 0.7, weight=5.0, tag="too_high")
-    hold_still(scene, draft, weight=0.5)
+    manners.hold_still(scene, draft, weight=0.5)
     _last(frame, draft)
 
 
@@ -204,7 +195,7 @@ def _get_up(rest: float, frame: Frame, scene: Scene, draft: Draft) -> None:
     draft.env_args["starts"] = "fallen"
     draft.doubt(f'"{frame.word}": every episode begins with a fall, in any attitude')
     draft.seconds = max(draft.seconds, _GET_UP_S, (frame.duration_s or 0.0) + _GET_UP_S)
-    be_upright(draft, 1.0)
+    manners.be_upright(draft, 1.0)
     tall = Ratio(Measured("height"), rest, low=0.0, most=1.0)
     pays = terms.Both(tall, Pay(Measured("uprightness"), 0.0, 1.0))
     draft.pay("height", 1.5, pays, "height of the torso while the right way up")
@@ -213,7 +204,7 @@ def _get_up(rest: float, frame: Frame, scene: Scene, draft: Draft) -> None:
     draft.score(title, value, 0.1, 0.9, weight=3.0, tag="stays_down")
     title, value = "ends on its feet", tracks.mean_of_end(stands, 10)
     draft.score(title, value, 0.2, 0.9, weight=1.0, tag="falls")
-    do_not_chatter(draft)
+    manners.do_not_chatter(draft)
 
 
 # ---- postures
@@ -228,7 +219,7 @@ def hold(posture: Posture, frame: Frame, scene: Scene, draft: Draft) -> None:
         case Posture.UPRIGHT | Posture.LEVEL:
             is_level = posture is Posture.LEVEL
             scene.require("uprightness", "keep its torso level" if is_level else "be upright")
-            be_upright(draft, 0.5)
+            manners.be_upright(draft, 0.5)
             least, title = (0.95, "keeps its torso level") if is_level else (0.85, "is upright")
             value = tracks.share_above("uprightness", least)
             draft.score(f"{title}", value, 0.3, 0.8, weight=2.0, tag="falls")
@@ -336,12 +327,12 @@ def _hold_hands(scene: Scene, draft: Draft, what: str) -> None:
 def do_it(style: Style, frame: Frame, scene: Scene, draft: Draft) -> None:
     """Reward and judge one style."""
     if style in (Style.EFFICIENT, Style.SMOOTH, Style.GENTLE, Style.NATURAL):
-        save_effort(draft)
+        manners.save_effort(draft)
     if style is Style.STEADY and frame.verb is Act.GO and scene.has("horizontal_speed"):
         title, value = "varies its speed by at most 40%", tracks.spread("horizontal_speed")
         draft.score(title, value, 1.0, 0.4, weight=1.0, tag="jitters")
     if style in (Style.SMOOTH, Style.GENTLE, Style.NATURAL, Style.STEADY):
-        change_slowly(scene, draft)
+        manners.change_slowly(scene, draft)
     is_striding = frame.verb is Act.GO and scene.has("stride_alternation")
     if style is Style.ALTERNATING or (style is Style.NATURAL and is_striding):
         scene.require("stride_alternation", "alternate between its feet")

@@ -14,7 +14,6 @@ import math
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from telic.composer.draft import GoalOrigin
 from telic.composer.frames import Act, Degree, Frame
 from telic.composer.lexicon import table
 from telic.composer.scene import Scene
@@ -205,13 +204,6 @@ def leap_length(frame: Frame, scene: Scene) -> Goal:
     degree = frame.degree if frame.dimension == "distance" else None
     factor = 0.5 if degree in GENTLE else 1.0
     return Goal(factor * value, False, source, degree is Degree.MOST)
-
-
-def origin(goal: Goal) -> GoalOrigin:
-    """Return what a criterion says about where its goal comes from."""
-    return GoalOrigin(
-        source=goal.source, is_open=goal.is_open, best=goal.best, best_source=goal.best_source
-    )
 
 
 def practice(scene: Scene, value: float) -> float:

@@ -11,35 +11,11 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from telic.composer.draft import Credit, Draft
+from telic.composer import gaits, sizes
+from telic.composer.draft import Draft
 from telic.composer.frames import Act, Degree, Direction, Frame
-from telic.composer.gaits import (
-    ANY_GAIT,
-    ON_GROUND,
-    STEPPING,
-    gait_meant,
-    go_in_steps,
-    keep_time,
-    lay_ground,
-    require_ground,
-    step_in,
-    usual_gait,
-)
 from telic.composer.manners import charge_change, stay_on_feet, stay_straight
 from telic.composer.scene import Scene
-from telic.composer.sizes import (
-    BELOW,
-    FROUDE,
-    GENTLE,
-    LONGEST_S,
-    QUICK,
-    Goal,
-    froude_speed,
-    origin,
-    practice,
-    speed,
-    told,
-)
 from telic.errors import Refused
 from telic.judges import metrics, tracks
 from telic.rewards import signals, terms
@@ -65,12 +41,12 @@ SETTLED = 0.85
 
 def go(frame: Frame, scene: Scene, draft: Draft, aside: Frame | None = None) -> None:
     """Travel in a direction at a speed; with `aside`, between two directions."""
-    require_ground(frame, scene)
+    gaits.require_ground(frame, scene)
     if frame.direction is Direction.IN_PLACE:
         _step_in_place(frame, scene, draft)
         return
     name, second = _way(frame, scene), None
-    gait = gait_meant(frame, scene)
+    gait = gaits.gait_meant(frame, scene)
     if scene.on_rail or (frame.amount and frame.amount.unit == "m" and frame.dimension != "height"):
         _go_distance(frame, scene, draft, name)
         return
@@ -79,18 +55,18 @@ def go(frame: Frame, scene: Scene, draft: Draft, aside: Frame | None = None) -> 
     goal = speed_meant(frame, scene, draft)
     if aside is not None:
         second = _way(aside, scene)
-    most = _MOST_WALKING if gait and gait.name in ON_GROUND else _MOST
+    most = _MOST_WALKING if gait and gait.name in gaits.ON_GROUND else _MOST
     be_fast(draft, name, goal, most=most, aside=second)
     along, pace = Along(name, second), metrics.pace(name, second)
     value = tracks.share_above(pace, 0.3 * goal.value)
     draft.score("keeps moving", value, 0.3, 0.75, tag="stops")
     if aside is None:
         stay_straight(scene, draft, name)
-    lay_ground(frame, scene, draft, goal.value, (name, second))
+    gaits.lay_ground(frame, scene, draft, goal.value, (name, second))
     if gait is not None and frame.gait is not None:
-        step_in(gait, frame, scene, draft)
-        go_in_steps(frame.gait, scene, draft)
-    elif frame.gait in FROUDE and not scene.spec.feet:
+        gaits.step_in(gait, frame, scene, draft)
+        gaits.go_in_steps(frame.gait, scene, draft)
+    elif frame.gait in sizes.FROUDE and not scene.spec.feet:
         draft.doubt(f'it has no feet: of "{frame.word}" only the speed can be judged')
     stay_on_feet(scene, draft)
     low, high = 0.7 * goal.value, 1.4 * goal.value
@@ -121,36 +97,35 @@ def require_way(direction: str, what: str, scene: Scene) -> None:
 
 
 def be_fast(
-    draft: Draft, name: str, goal: Goal, most: float = _MOST, aside: str | None = None
+    draft: Draft, name: str, goal: sizes.Goal, most: float = _MOST, aside: str | None = None
 ) -> None:
     """Reward and judge a speed; `most`: multiple of the goal up to which it is rewarded."""
     target, along, value = goal.value, Along(name, aside), metrics.net_speed(name, aside)
     way = name if aside is None else f"{name} and {aside}"
-    title, credit = f"averages %s {way}", Credit(weight=3.0, **origin(goal))
     if goal.is_exact:
-        meaning = f"speed {way}, best at {target:.2g} m/s"
-        draft.pay("speed", 1.0, Exact(along, target, 0.5 * target), meaning)
-        draft.score_near(title, value, target, 0.25 * target, tag="wrong_speed", **credit)
+        pays, tag, within = Exact(along, target, 0.5 * target), "wrong_speed", 0.25 * target
+        draft.pay("speed", 1.0, pays, f"speed {way}, best at {target:.2g} m/s")
     else:
+        tag, within = "too_slow", None
         pays = Ratio(along, target, most=None if goal.is_open else most)
         draft.pay("speed", 1.0, pays, f"speed {way}, in parts of {target:.2g} m/s")
-        draft.score(title, value, 0.1 * target, target, tag="too_slow", **credit)
+    title = f"averages %s {way}"
+    draft.score(title, value, 0.1 * target, target, within=within, weight=3.0, tag=tag, of=goal)
     if goal.is_said:
         # What is far from a stated speed does not pass by its gait. Below a number that must not
         # be exceeded there is room up to that number.
         is_below = goal.source.startswith("below")
-        off, far_off = (1.0 / BELOW - 1.0, 0.6) if is_below else (_OFF, _FAR_OFF)
+        off, far_off = (1.0 / sizes.BELOW - 1.0, 0.6) if is_below else (_OFF, _FAR_OFF)
         value = metrics.speed_error(name, target, aside, at_least=not goal.is_exact)
-        tag = "wrong_speed" if goal.is_exact else "too_slow"
         draft.require(f"is within {off:.0%} of the stated speed", value, far_off, off, tag=tag)
 
 
-def speed_meant(frame: Frame, scene: Scene, draft: Draft) -> Goal:
+def speed_meant(frame: Frame, scene: Scene, draft: Draft) -> sizes.Goal:
     """Return the speed that is meant; say so before training, and train long enough for it."""
-    goal = speed(frame, scene)
+    goal = sizes.speed(frame, scene)
     if goal.source != "as said":
-        draft.doubt(told(f'"{frame.word}"', goal))
-    draft.practice = max(draft.practice, practice(scene, goal.value))
+        draft.doubt(sizes.told(f'"{frame.word}"', goal))
+    draft.practice = max(draft.practice, sizes.practice(scene, goal.value))
     known = scene.known.get("top_speed")
     if known is not None and goal.value > known:
         draft.doubt(
@@ -166,7 +141,7 @@ def _go_distance(frame: Frame, scene: Scene, draft: Draft, direction: str) -> No
     is_said = amount is not None and amount.unit == "m" and amount.value > 0.0
     target = amount.value if amount and is_said else _RAIL_M
     if amount and is_said and amount.rule == "at_most":
-        target *= BELOW
+        target *= sizes.BELOW
         draft.doubt(f'"{frame.word}": about {target:.2g} m, below the {amount.value:g} m said')
     is_least = amount is not None and is_said and amount.rule == "at_least"
     aim = target * (_OVERSHOOT if is_least else 1.0)
@@ -175,12 +150,9 @@ def _go_distance(frame: Frame, scene: Scene, draft: Draft, direction: str) -> No
     made, seen = signals.Made(direction), metrics.way_made(direction)
     pays = terms.Arrive(made, aim, max(0.2 * target, 0.1))
     draft.pay("way", 1.0, pays, f"close to {aim:.2g} m {direction}")
-    title, value, credit = f"ends %s {direction}", tracks.last(seen), Credit(weight=3.0)
-    if is_least:
-        draft.score(title, value, 0.5 * target, target, tag="too_far", **credit)
-    else:
-        close = min(max(0.12 * target, 0.05), target / 4)
-        draft.score_near(title, value, target, close, tag="too_far", **credit)
+    title, value = f"ends %s {direction}", tracks.last(seen)
+    within = None if is_least else min(max(0.12 * target, 0.05), target / 4)
+    draft.score(title, value, 0.5 * target, target, within=within, weight=3.0, tag="too_far")
     title, value = f"covers %s {direction}", tracks.highest(seen)
     draft.score(title, value, 0.1 * target, 0.9 * target, weight=1.5, tag="too_slow")
     stop_in_the_end(draft, 0.8, 0.3, 1.5)
@@ -188,12 +160,12 @@ def _go_distance(frame: Frame, scene: Scene, draft: Draft, direction: str) -> No
     value = metrics.still_under_way(direction, target)
     draft.require("has arrived before the end", value, 0.18, 0.1, tag="drifts")
     stay_straight(scene, draft, direction)
-    if frame.gait in FROUDE:
-        go_in_steps(frame.gait, scene, draft, weight=0.2)
+    if frame.gait in sizes.FROUDE:
+        gaits.go_in_steps(frame.gait, scene, draft, weight=0.2)
     stay_on_feet(scene, draft)
     draft.ends_when(Above(made, 0.88 * target), tracks.above(seen, 0.88 * target))
-    usual = speed(frame.model_copy(update={"amount": None}), scene).value
-    draft.seconds = min(max(1.5 * target / usual + 2.0, 4.0), LONGEST_S)
+    usual = sizes.speed(frame.model_copy(update={"amount": None}), scene).value
+    draft.seconds = min(max(1.5 * target / usual + 2.0, 4.0), sizes.LONGEST_S)
 
 
 def stop_in_the_end(draft: Draft, zero: float, goal: float, weight: float) -> None:
@@ -238,7 +210,7 @@ def circle(frame: Frame, scene: Scene, draft: Draft) -> None:
         radius *= wider.get(frame.degree or Degree.MODERATE, 1.0)
         radius = amount.value if amount and amount.unit == "m" else radius
     rate, laps = target / radius, float(frame.count or 1)
-    draft.seconds = min(1.3 * laps * 2.0 * math.pi / rate + 1.0, LONGEST_S)
+    draft.seconds = min(1.3 * laps * 2.0 * math.pi / rate + 1.0, sizes.LONGEST_S)
     draft.doubt(f"the circle is taken as one with a radius of {radius:.2g} m, to the {side}")
     heading, turned, wound = Turns(side), metrics.turned(side), metrics.winding(side)
     ahead = Ratio(signals.Ahead(), target, most=1.2)
@@ -252,8 +224,8 @@ def circle(frame: Frame, scene: Scene, draft: Draft) -> None:
     draft.score("faces where it goes", faced, 0.2 * laps, 0.85 * laps, weight=1.0, tag=tag)
     way, length = 2.0 * math.pi * radius * laps, tracks.last("distance_travelled")
     draft.score("travels %s", length, 0.2 * way, 0.75 * way, weight=1.5, tag="too_slow")
-    title, close = "keeps a radius of %s", min(0.35 * radius, radius / 4)
-    draft.score_near(title, metrics.radius(), radius, close, tag="drifts")
+    title, mean = "keeps a radius of %s", metrics.radius()
+    draft.score(title, mean, 0.0, radius, within=radius / 4, tag="drifts")
     draft.require("goes round half way", value, 0.1 * laps, 0.5 * laps, tag="never_moves")
     # A robot that walks there and back passes the middle of the path twice, too.
     steadily = tracks.share_above(tracks.pace_of(wound), 0.2 * rate / (2.0 * math.pi))
@@ -279,18 +251,18 @@ def turn(frame: Frame, scene: Scene, draft: Draft) -> None:
         _spin(frame, draft, side_of(frame))
         # A position-controlled robot steps to a clock: else it shuffles and hardly turns.
         going = frame.model_copy(update={"verb": Act.GO, "amount": None})
-        if "commands" in scene.spec.arguments and (gait := usual_gait(going, scene)):
-            keep_time(gait, scene, draft)
-            draft.settings |= {"log_std": STEPPING}
+        if "commands" in scene.spec.arguments and (gait := gaits.usual_gait(going, scene)):
+            gaits.keep_time(gait, scene, draft)
+            draft.settings |= {"log_std": gaits.STEPPING}
     stay_on_feet(scene, draft)
 
 
 def _spin(frame: Frame, draft: Draft, side: str) -> None:
     amount = frame.amount
-    rate = 2.0 if frame.degree in QUICK else 0.5 if frame.degree in GENTLE else 1.0
+    rate = 2.0 if frame.degree in sizes.QUICK else 0.5 if frame.degree in sizes.GENTLE else 1.0
     is_said = amount is not None and amount.unit == "rad/s" and amount.value > 0.0
     if amount and is_said:
-        rate = amount.value * (BELOW if amount.rule == "at_most" else 1.0)
+        rate = amount.value * (sizes.BELOW if amount.rule == "at_most" else 1.0)
     if frame.duration_s:
         draft.seconds = max(frame.duration_s + 1.0, 2.0)
     whole = rate * draft.seconds / (2.0 * math.pi)
@@ -301,12 +273,11 @@ def _spin(frame: Frame, draft: Draft, side: str) -> None:
     pays = Ratio(turning, rate, most=None if is_open else 1.15)
     draft.pay("turn", 1.0, pays, f"turning to the {side}")
     title, value = f"rotates %s to the {side}", tracks.last_in_full_time(turned, draft.seconds)
-    credit = Credit(weight=3.0, tag="under_rotates", is_open=is_open)
-    if amount and is_said and amount.rule != "at_least":
-        draft.score_near(title, value, whole, 0.15 * whole, **credit)
-    else:
-        goal = 0.7 * whole
-        draft.score(title, value, (0.5 if is_said else 0.1) * goal, goal, **credit)
+    is_exact = amount is not None and is_said and amount.rule != "at_least"
+    goal, within = (whole, 0.15 * whole) if is_exact else (0.7 * whole, None)
+    zero, of = (0.5 if is_said else 0.1) * goal, sizes.Goal(goal, is_exact, "", is_open)
+    tag = "under_rotates"
+    draft.score(title, value, zero, goal, within=within, weight=3.0, tag=tag, of=of)
     value = tracks.share_above(fast, 0.3 * rate)
     draft.score("keeps turning", value, 0.2, 0.6, weight=1.0, tag="stops")
     if frame.duration_s:
@@ -322,21 +293,22 @@ def _turn_by(frame: Frame, draft: Draft, side: str, turns: float) -> None:
     rule = frame.amount.rule if frame.amount else frame.count_rule
     is_least = rule == "at_least"
     if rule == "at_most":
-        draft.doubt(f'"{frame.word}": about {BELOW * turns:.2g} turns, below the {turns:.2g} said')
-        turns *= BELOW
+        draft.doubt(
+            f'"{frame.word}": about {sizes.BELOW * turns:.2g} turns, below the {turns:.2g} said'
+        )
+        turns *= sizes.BELOW
     tolerance = min(0.06 + 0.05 * turns, turns / 4.0)
-    slow = 1.0 if frame.degree not in GENTLE else 0.5
+    slow = 1.0 if frame.degree not in sizes.GENTLE else 0.5
     draft.seconds = min(max(3.0, 3.0 * math.pi * turns / slow + 2.0), 30.0)
     heading, turned = Turns(side), metrics.turned(side)
     meaning = f"turned to the {side}, in parts of {turns:.3g} turns"
     draft.pay("turn", 1.0, terms.TurnBy(heading, turns, at_least=is_least), meaning)
     there = terms.TurnedThere(heading, turns, tolerance, at_least=is_least)
     draft.pay("there", 1.0, there, "there, and no longer turning")
-    title, credit = f"rotates %s to the {side}", Credit(weight=3.0, tag="under_rotates")
-    if is_least:
-        draft.score(title, tracks.highest(turned), 0.2 * turns, turns, **credit)
-    else:
-        draft.score_near(title, tracks.last(turned), turns, tolerance, **credit)
+    title, within = f"rotates %s to the {side}", None if is_least else tolerance
+    value, tag = (tracks.highest if is_least else tracks.last)(turned), "under_rotates"
+    draft.score(title, value, 0.2 * turns, turns, within=within, weight=3.0, tag=tag)
+    if not is_least:
         value = tracks.share_near(turned, turns, 2 * tolerance)
         draft.score("holds that heading", value, 0.02, 0.15, weight=1.0, tag="over_rotates")
     far = turns - tolerance
@@ -381,11 +353,11 @@ def command_range(frame: Frame, scene: Scene, draft: Draft) -> CommandRange:
     elif amount is not None and amount.unit == "m/s" and amount.value > 0.0:
         ahead = amount.value
     else:
-        ahead = froude_speed(scene, 0.25) or scene.top_speed  # a brisk walk
+        ahead = sizes.froude_speed(scene, 0.25) or scene.top_speed  # a brisk walk
         is_share = amount is not None and amount.unit == "share"
-        if frame.degree is not None or frame.gait in FROUDE or is_share:
-            stated = speed(frame.model_copy(update={"verb": Act.GO}), scene).value
-            is_less = frame.degree in GENTLE or is_share
+        if frame.degree is not None or frame.gait in sizes.FROUDE or is_share:
+            stated = sizes.speed(frame.model_copy(update={"verb": Act.GO}), scene).value
+            is_less = frame.degree in sizes.GENTLE or is_share
             ahead = stated if is_less else max(stated, ahead)
     turn = 0.17 * math.sqrt(scene.gravity / (scene.leg or 0.3))  # legs are pendulums
     if amount is not None and amount.unit == "rad/s" and amount.value > 0.0:
@@ -416,7 +388,7 @@ def track_commands(frame: Frame, scene: Scene, draft: Draft) -> None:
     }
     draft.seconds = max(10.0, (frame.duration_s or 0.0) + 1.0)
     draft.practice = 3.0  # times as long as walking: there are three rates to learn
-    draft.settings |= {"log_std": STEPPING}
+    draft.settings |= {"log_std": gaits.STEPPING}
     # With every step the hips of a biped sway and turn, more than what is commanded. Rewarded by
     # the moment, a policy holds its hips still instead of moving as commanded: so by the mean. What
     # no mean sees is charged, or it turns to and fro.
@@ -446,14 +418,14 @@ def track_commands(frame: Frame, scene: Scene, draft: Draft) -> None:
     value = metrics.moves_at_rest(most)
     draft.require("stands when commanded to", value, 0.5, 0.25, tag="drifts")
     moving = signals.IsCommanded(most[0], most[2])
-    if frame.gait not in ANY_GAIT and (gait := gait_meant(frame, scene)) is not None:
-        step_in(gait, frame, scene, draft)
-    if (gait := usual_gait(frame, scene)) is not None:
-        keep_time(gait, scene, draft, only=moving)
+    if frame.gait not in gaits.ANY_GAIT and (gait := gaits.gait_meant(frame, scene)) is not None:
+        gaits.step_in(gait, frame, scene, draft)
+    if (gait := gaits.usual_gait(frame, scene)) is not None:
+        gaits.keep_time(gait, scene, draft, only=moving)
     if scene.has("foot_contact"):
         words = "feet in the air while commanded to stand, as a cost"
         draft.pay("stand", 0.5, terms.StandOnFeet(moving), words)
-    go_in_steps(frame.gait, scene, draft)
+    gaits.go_in_steps(frame.gait, scene, draft)
     stay_on_feet(scene, draft)
 
 

@@ -32,14 +32,14 @@ def put_in_order(drafts: Sequence[Draft], always: Draft) -> None:
     for index, draft in enumerate(drafts):
         name, is_last = ORDINALS[index], index == len(drafts) - 1
         main = max(draft.parts, key=lambda part: part.weight)
-        draft.parts = [replace(part, title=f"{name}: {part.title}") for part in draft.parts]
+        draft.parts = [_titled(part, f"{name}: {part.title}") for part in draft.parts]
         if not main.is_about and not main.is_guard:
             # Skipping a phase and doing the others well halves the score: what matters most in the
             # phase is required a third of the way to its goal.
             bit = 0.3 * (main.goal - main.zero)
-            guard = replace(main, title=f"{name}: not skipped ({main.title})", weight=0.0)
-            guard = replace(guard, zero=main.zero - bit, goal=main.zero + bit)
-            draft.parts.append(replace(guard, is_guard=True, is_open=False, best=None))
+            guard = main.with_numbers(main.zero - bit, main.zero + bit, 0.0)
+            guard = guard.model_copy(update={"is_guard": True, "is_open": False, "best": None})
+            draft.parts.append(_titled(guard, f"{name}: not skipped ({main.title})"))
         if is_last:
             continue
         if not any(end.seconds for end in draft.reached):
@@ -47,22 +47,27 @@ def put_in_order(drafts: Sequence[Draft], always: Draft) -> None:
             draft.terms = [term for term in draft.terms if term.name != "alive"]
         needed = round(0.4 * sum(each.seconds for each in drafts[index + 1 :]), 2)
         gate = JudgePart(
-            f"{name}: done with {needed:g} s left",
-            None,
-            zero=0.0,
+            title=f"{name}: done with {needed:g} s left",
+            quantity="time left for what comes next",
+            kind="phased",
             goal=needed,
-            meaning="time left for what comes next",
             unit="s",
             weight=main.weight,
             tag=main.tag,
-            is_gate=True,
         )
         draft.parts.append(gate)
     # Every phase counts the same: the last one has no gate, and must not matter less.
     weights = [sum(part.weight for part in draft.parts) for draft in drafts]
     for draft, weight in zip(drafts, weights, strict=True):
         scale = max(weights) / weight
-        draft.parts = [replace(part, weight=round(scale * part.weight, 2)) for part in draft.parts]
+        draft.parts = [
+            part.with_numbers(part.zero, part.goal, round(scale * part.weight, 2))
+            for part in draft.parts
+        ]
+
+
+def _titled(part: JudgePart, title: str) -> JudgePart:
+    return part.model_copy(update={"title": title})
 
 
 def composition(
