@@ -14,7 +14,7 @@ from telic.core.text import texts
 from telic.envs import make
 from telic.errors import ConfigError, UnknownName
 from telic.llm import Models, Scripted
-from telic.session.report._common import author_name, command
+from telic.session.report._evidence import EndedSession, command
 from telic.storage.layout import SessionFolder
 from tests.authors.scripts import SCRIPT
 from tests.heard import Heard
@@ -80,7 +80,7 @@ def test_a_session_keeps_models_and_efforts_by_role():
     assert config(model_for=None, effort_for=None) == config()
     told = command(asked, Path("session.json"))
     assert "--model-for vision=google:x" in told and "--effort-for reward=low" in told
-    assert author_name(asked) == "host (vision: google:x)"
+    assert EndedSession(None, asked, None, [], None).author_name == "host (vision: google:x)"
 
 
 @pytest.mark.parametrize(

@@ -45,7 +45,7 @@ def brief(tmp_path, spec):
     )
     write_json(folder.trial, trial)
     config = asked(intent=INTENT, env=spec.id)
-    return Brief(config, spec, folder, tell=Heard())
+    return Brief(config, spec, folder, emit=Heard())
 
 
 @pytest.fixture
@@ -130,7 +130,7 @@ def test_other_files_of_a_model_are_tried_and_what_is_wrong_is_said(brief, trial
     made = author._with_others(author._candidate(revision, past), revision, past)
     assert [each.reward for each in made.variants] == [None, CONTROL]
     assert made.variants[1].structure == ("other file 1",) and made.variants[1].warm
-    [told] = brief.tell
+    [told] = brief.emit
     assert "other file 2 is not tried" in told["message"]
     plain = Revision(**said)
     same = author._candidate(plain, past)

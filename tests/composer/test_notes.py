@@ -10,7 +10,7 @@ from telic.envs import make
 from telic.errors import NotUnderstood
 from telic.rewards.probe import probe
 from telic.rewards.reward import load_reward
-from telic.session.control import require_heeded
+from telic.session.control import check_note
 from tests.composer.specs import spec_of
 from tests.session.sessions import make_session
 
@@ -86,6 +86,6 @@ def test_a_note_that_adds_nothing_new_changes_weights():
 
 def test_a_session_refuses_a_note_when_it_is_made(tmp_path):
     folder = make_session(tmp_path)
-    require_heeded(folder, "faster")
+    check_note(folder, "faster")
     with pytest.raises(NotUnderstood, match="purple"):
-        require_heeded(folder, "make it purple")
+        check_note(folder, "make it purple")

@@ -10,10 +10,10 @@ from telic.authors.candidate import RewardCandidate, SessionIteration
 from telic.authors.request import SessionConfig
 from telic.judges.criteria import Composition, Criterion
 from telic.session.certificate import Certificate
-from telic.session.evidence import seal
+from telic.session.evidence import record_end
 from telic.session.outcome import PASSES
 from telic.session.records import SessionSummary
-from telic.storage.files import json_text, write_json, write_text
+from telic.storage.files import write_json, write_text
 from telic.storage.layout import RunFolder, SessionFolder
 from telic.storage.scalars import ScalarLog
 from tests.training.small import SPEED
@@ -94,9 +94,7 @@ def end(folder: SessionFolder, summary: SessionSummary) -> None:
     best = None
     if summary.best_iteration is not None and summary.best_member is not None:
         best = summary.best_iteration, summary.best_member, summary.best_step
-    text = json_text(summary)
-    seal(folder, text, best)
-    write_text(folder.summary, text)
+    record_end(folder, summary, best)
 
 
 def add_run(path: Path, *, steps: int, members: int = 1, finished: bool = True, **facts):

@@ -7,10 +7,14 @@ from telic.authors.request import SessionConfig
 from telic.errors import ConfigError, UsageError
 from telic.session import branch as branches
 from telic.session.branch import branch, inherited, origin_of
-from telic.session.control import notes_for, read_notes
+from telic.session.control import SessionControl, read_notes
 from telic.storage.files import read_json, read_record
 from telic.storage.layout import RunFolder, list_sessions
 from tests.session.sessions import add_iteration, make_session
+
+
+def notes_of(folder, number):
+    return SessionControl(folder, lambda event: None, lambda: False, None).notes(number)
 
 
 @pytest.fixture
@@ -18,7 +22,7 @@ def origin(tmp_path):
     folder = make_session(tmp_path)
     add_iteration(folder, 1, score=0.3)
     add_iteration(folder, 2, score=0.7)
-    notes_for(folder, 2)
+    notes_of(folder, 2)
     return folder
 
 
@@ -37,7 +41,7 @@ def test_a_branch_holds_all_it_starts_from(origin):
     assert not list(made.path.rglob("state.pt"))
     came_from = origin_of(made)
     assert (came_from.session, came_from.iteration) == (origin.name, 2)
-    (note,) = notes_for(made, 1)
+    (note,) = notes_of(made, 1)
     assert note.text == "less bouncing"
 
 

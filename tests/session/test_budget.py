@@ -12,11 +12,10 @@ from telic.llm.answers import Replies, StoredReply
 from telic.llm.budget import Charge
 from telic.llm.records import RawReply, Tokens
 from telic.session import forecast as forecasts
-from telic.session.budget import AllowanceUsedUp, SessionAccount, steps_taken
+from telic.session.budget import AllowanceLeft, AllowanceUsedUp, SessionAccount, steps_taken
 from telic.session.forecast import measured_rates, session_forecast
 from telic.storage.files import write_json
 from telic.storage.layout import RunFolder
-from tests.heard import Heard
 from tests.session.sessions import add_iteration, add_run, asked, make_session, until
 
 PROCESSES = multiprocessing.get_context("fork")
@@ -31,7 +30,7 @@ def pay(folder, key, usd, tokens=(100, 50)):
             model="anthropic:x",
             prompt_hash=None,
             raw=raw,
-            charge=Charge(usd=usd, tokens=sum(tokens)),
+            charge=Charge(usd=usd),
             latency_s=1.0,
             attempts=1,
         )
@@ -85,7 +84,7 @@ def test_the_clock_survives_being_killed_and_waiting_is_free(tmp_path, monkeypat
     account = SessionAccount(folder, asked())
     assert 0.4 < account.seconds < 30
     before = account.seconds
-    with account.standing_still():
+    with account.paused():
         time.sleep(0.3)
     assert account.seconds - before < 0.1
     time.sleep(0.1)
@@ -128,13 +127,10 @@ def test_what_is_left_is_never_negative_and_no_limit_stays_no_limit(tmp_path):
     folder = make_session(tmp_path)
     add_iteration(folder, 1)
     pay(folder, "a", 3.0)
-    left = SessionAccount(folder, asked(max_steps=100, max_usd=2.0)).left()
+    left = SessionAccount(folder, asked(max_steps=100, max_usd=2.0)).spending().left
     assert (left.steps, left.usd, left.hours, left.calls) == (0, 0.0, None, None)
-    events = Heard()
-    SessionAccount(folder, asked(max_calls=5)).report(events, 1)
-    (event,) = events
-    assert (event["event"], event["number"], event["steps"]) == ("session.spent", 1, 256)
-    assert event["left"] == {"hours": None, "steps": None, "usd": None, "calls": 4}
+    spent = SessionAccount(folder, asked(max_calls=5)).spending(1)
+    assert (spent.number, spent.steps, spent.left) == (1, 256, AllowanceLeft(calls=4))
 
 
 # ---------------------------------------------------------------------------- forecast

@@ -17,7 +17,7 @@ from telic.session.branch import branch
 from telic.session.certificate import certify
 from telic.session.control import SessionControl, SessionWork
 from telic.session.evidence import SessionJournal
-from telic.session.judgement import too_few
+from telic.session.judgement import doubts_of_pass
 from telic.session.loop import _brief, carry_on, run
 from telic.storage.files import read_json, read_record, write_json
 from telic.storage.journal import Journal, read_entries
@@ -144,16 +144,16 @@ def another_stick(copy):
 
 
 TAMPERED = {
-    judge_in_author: "the judge was changed after its trial",
-    judge_on_disk: "the judge was changed after its trial",
-    judge_while_judging: "which judge judged iteration 1 is not on record",
-    another_judge_judged: "the judge was changed after its trial",
+    judge_in_author: "the judge was changed after its validation",
+    judge_on_disk: "the judge was changed after its validation",
+    judge_while_judging: "the judge of iteration 1 is not on record",
+    another_judge_judged: "the judge was changed after its validation",
     reward_of_a_policy: "was changed after it was proposed",
     reward_on_record: "was changed after it was proposed",
     reward_in_candidate: "was changed after it was proposed",
-    no_trial: "could not be tried on examples: the worker died",
+    no_trial: "could not be validated: the worker died",
     a_problem: "The judge passes everything.",
-    another_stick: "with another stick",
+    another_stick: "by other criteria than the examples",
 }
 
 
@@ -207,7 +207,7 @@ def test_a_frozen_robot_passes_only_where_the_composer_passes_the_same_one(
     case = certificate._Certifier.__new__(certificate._Certifier)
     case._written, case._threshold, case._trial = written, 0.8, SimpleNamespace(fine=())
     case._work = SimpleNamespace(brief=SimpleNamespace(spec=None))
-    case._judged = lambda by, episodes: [SimpleNamespace(score=each) for each in scores[id(by)]]
+    case._scores = lambda by, episodes: scores[id(by)]
     monkeypatch.setattr(certificate, "mutants_of", lambda *_: {certificate.FROZEN: None})
     assert case._may_freeze([SimpleNamespace(trajectory=None)] * 3, reference) is may
 
@@ -239,7 +239,7 @@ def test_no_value_of_a_step_can_be_changed_unnoticed(copy):
 
 
 def forget_the_end(copy):
-    for path in (copy.folder.summary, copy.folder.seal, copy.folder.certificate):
+    for path in (copy.folder.summary, copy.folder.certificate):
         path.unlink()
 
 
@@ -295,10 +295,10 @@ def another_episode(copy):
 
 
 FORGED = {
-    forged_score: "iter_1/judgment.json is not what this session wrote there",
-    forged_trial: "trial.json is not what this session wrote there",
+    forged_score: "iter_1/judgment.json was not written by this session",
+    forged_trial: "trial.json was not written by this session",
     forged_journal: "journal.jsonl is not signed with the key of this user",
-    another_threshold: "session.json no longer asks for what this session was begun with",
+    another_threshold: "session.json is not the request that this session was begun with",
     another_policy: "is not the one that was judged",
     another_episode: "episode 0 of",
 }
@@ -321,8 +321,8 @@ def test_a_pass_needs_as_many_trainings_as_were_asked_for(copy, changes, asked, 
         member.update(changes)
     iteration = SessionIteration.model_validate(record)
     assert iteration.passed
-    (why,) = too_few(copy.work.config.replace(**asked), iteration)
-    assert why.endswith(f"and {found} of those judged do")
+    (why,) = doubts_of_pass(copy.work.config.replace(**asked), iteration)
+    assert why.endswith(f"{found} of those judged do")
 
 
 RECORDS = (forged_score, forged_trial, forged_journal)
@@ -379,7 +379,7 @@ def test_a_branch_does_not_make_a_forged_record_its_own(copy):
     made = branch(copy.folder, 1)
     config = read_record(made.config, SessionConfig)
     records = SessionJournal(made, config.intent, config.env, config.terms)
-    assert list(records.doubts()) == ["iter_0/judgment.json is not what this session wrote there"]
+    assert list(records.doubts()) == ["iter_0/judgment.json was not written by this session"]
 
 
 @pytest.mark.parametrize("kind", ["robot.xml", "world.py"])
@@ -406,4 +406,4 @@ def test_a_file_that_was_changed_is_restored_and_the_change_not_forgotten(copy):
     forged_trial(copy)
     copy.work.records.begin()
     assert path.read_bytes() == honest
-    assert list(copy.work.records.doubts()) == ["trial.json is not what this session wrote there"]
+    assert list(copy.work.records.doubts()) == ["trial.json was not written by this session"]

@@ -3,9 +3,9 @@
 import pytest
 
 from telic.core.events import TrainStart
-from telic.session import judgement, looks, training
+from telic.session import judgement, training
 from telic.session.judgement import Proof
-from telic.session.looks import CheckpointJudge
+from telic.session.training import CheckpointJudge
 from telic.storage.files import read_json, read_json_lines, read_record
 from telic.training.folder import status_of
 from telic.training.results import EvalDone
@@ -18,7 +18,7 @@ STEPS = 4 * BATCH
 @pytest.fixture
 def asking(tmp_path):
     with at_home() as patch:
-        patch.setattr(looks, "_LONG_S", 0.0)
+        patch.setattr(training, "_LONG_S", 0.0)
         yield Asking(patch, tmp_path)
 
 
@@ -27,13 +27,14 @@ def at_once(monkeypatch):
     """Let training wait for every look, so that a test does not depend on time."""
 
     def hear(self, event):
-        self._work.tell(event)
+        self._work.emit(event)
         if isinstance(event, TrainStart):
             self._end = event.total_steps
             return
         is_wanted = isinstance(event, EvalDone) and not self._files.proof.exists()
         if is_wanted and event.step < self._end:
-            self._look(event.step)
+            self._evaluate(event.step)
+            self._playing.clear()
 
     monkeypatch.setattr(CheckpointJudge, "__call__", hear)
 
@@ -61,13 +62,13 @@ def test_training_ends_as_soon_as_its_policies_pass(asking, at_once, monkeypatch
 
     def run(*arguments, should_wait=None, **more):
         for name in ("choose", "confirm", "watched"):
-            own = getattr(looks, name)
+            own = getattr(training, name)
 
             def noted(*given, name=name, own=own):
                 held[name] = should_wait()
                 return own(*given)
 
-            monkeypatch.setattr(looks, name, noted)
+            monkeypatch.setattr(training, name, noted)
         ran = run_job(*arguments, should_wait=should_wait, **more)
         held["afterwards"] = should_wait()
         return ran
@@ -105,9 +106,9 @@ def test_whoever_is_killed_between_proof_and_end_trains_no_further(asking, at_on
 @pytest.mark.slow
 def test_a_checkpoint_that_cannot_be_judged_costs_nothing_else(asking, monkeypatch):
     def full(path):
-        raise looks.TelicError("no room on the disk")
+        raise training.TelicError("no room on the disk")
 
-    monkeypatch.setattr(looks, "JsonLines", full)
+    monkeypatch.setattr(training, "JsonLines", full)
     asking.run(PASSING, steps=STEPS)
     assert read_json(asking.folder.iteration(1).judgment)["passed"]
     assert not asking.told("session.checkpoint")
@@ -125,7 +126,7 @@ def test_pictures_that_say_no_are_asked_once_while_training_and_once_at_the_end(
         low = score.judgement.model_copy(update={"low": 0.1})
         return score.model_copy(update={"judgement": low})
 
-    monkeypatch.setattr(looks, "watched", blind)
+    monkeypatch.setattr(training, "watched", blind)
     monkeypatch.setattr(judgement, "watched", blind)
     asking.run(PASSING, steps=STEPS)
     assert not asking.folder.iteration(1).proof.exists()

@@ -15,8 +15,6 @@ from telic.session.control import (
     SessionStopped,
     add_note,
     approve,
-    delivered,
-    notes_for,
     read_notes,
 )
 from telic.session.records import is_running, state_of
@@ -91,7 +89,7 @@ def spec():
 def training(spec, **changes):
     def work(control):
         folder = control.folder.iteration(1).path
-        return run_job(control, small_job(**changes), spec, folder, "train", control._tell)
+        return run_job(control, small_job(**changes), spec, folder, "train", control._emit)
 
     return work
 
@@ -193,13 +191,12 @@ def test_every_note_is_answered_by_exactly_one_iteration(tmp_path):
     folder = make_session(tmp_path)
     first = add_note(folder, " less bouncing please ", author="ada")
     assert (first.text, first.author) == ("less bouncing please", "ada")
-    assert [each.id for each in notes_for(folder, 2)] == [first.id]
+    control = SessionControl(folder, Heard(), lambda: False, None)
+    assert control.notes(2) == (first,)
     second = add_note(folder, "and faster")
-    assert [each.id for each in notes_for(folder, 2)] == [first.id], "asked again after a crash"
-    assert delivered(folder) == {first.id: 2}
-    assert [each.id for each in notes_for(folder, 3)] == [second.id]
-    assert notes_for(folder, 4) == ()
-    assert delivered(folder) == {first.id: 2, second.id: 3}
+    assert control.notes(2) == (first,), "asked again after a crash"
+    assert control.notes(3) == (second,)
+    assert control.notes(4) == ()
 
 
 def write_notes(folder, name):

@@ -15,7 +15,7 @@ from telic.judges.criteria import score
 from telic.judges.recorder import PlayOrder, RecordedFile, is_unchanged, record, record_each
 from telic.judges.verdict import judged
 from telic.session import judgement
-from telic.session.judgement import newest, of_recordings, play
+from telic.session.judgement import newest, of_recording, play
 from telic.storage.files import read_record, write_text
 from telic.storage.layout import RunFolder
 from telic.storage.trajectories import read_trajectory
@@ -131,9 +131,9 @@ def test_a_verdict_on_a_changed_recording_is_unknown(tmp_path):
     files = [RecordedFile(path, hashlib.sha256(path.read_bytes()).hexdigest()) for path in paths]
     paths[1].write_bytes(paths[0].read_bytes())
     passing = judged([score("x", 1.0, zero=0.0, goal=1.0)], 1.0)
-    kept, changed = of_recordings(files, [passing, passing]).values()
+    kept, changed = (of_recording(file, passing) for file in files)
     assert (kept.score, kept.recording) == (1.0, files[0].sha256)
-    assert changed.score is None and "not what its recorder wrote" in (changed.reason or "")
+    assert changed.score is None and "was changed after it was recorded" in (changed.reason or "")
 
 
 @pytest.mark.parametrize("fault", [TelicError("torn"), WorkerDied("torn"), RewardError("torn")])

@@ -1,6 +1,7 @@
 """People's labels are kept, told and exported; a veto takes a pass away for good."""
 
 import json
+from types import SimpleNamespace
 
 import pytest
 from typer.testing import CliRunner
@@ -9,7 +10,7 @@ from telic.authors.candidate import MemberScore
 from telic.cli.main import app
 from telic.errors import UsageError
 from telic.judges.verdict import Verdict, together
-from telic.session.judgement import as_people_ask
+from telic.session.judgement import by_labels
 from telic.session.labels import (
     add_label,
     add_veto,
@@ -97,8 +98,9 @@ def test_labels_of_one_judge_count_in_every_session_that_has_it(session, tmp_pat
             add_label(session, False, episode=number, author=author)
     other = passed(tmp_path, "session_20260103_030405_abcd1234")
     found = calibration_of(other, 0.8)
+    work = SimpleNamespace(folder=other, config=SimpleNamespace(threshold=0.8))
     assert found.labels == 6 and found.shift > 0.2
-    refused = as_people_ask(member("reward_seed_1", 1.0, 1.0), found)
+    refused = by_labels(work, member("reward_seed_1", 1.0, 1.0))
     assert refused.judgement.score < 0.8
     write_text(other.judge, JUDGE + "# another\n")
     assert calibration_of(other, 0.8).labels == 0

@@ -90,7 +90,7 @@ def test_a_judge_that_takes_anything_leaves_a_session_unproven(
     trial = read_json(SessionFolder(session.path).trial)
     assert "does nothing" in {each["name"] for each in trial["examples"]}
     card = read_card(SessionFolder(session.path))  # really played and judged, if only for a second
-    assert [row.episodes for row in card.rows] == [16] * 8 and "one step late" in report
+    assert [row.episodes for row in card.rows] == [16] * 8 and "one-step action delay" in report
 
 
 @pytest.mark.slow
@@ -129,7 +129,7 @@ def score(variant, seed, *scores, times=16):
 def decide(*scores):
     config = SessionConfig(intent="x", env="y")
     candidate = RewardCandidate(reward="", env_args={}, steps=1)
-    return decide_on(config, 1, candidate, list(scores), 1.0, 0.1)
+    return decide_on(config, 1, candidate, list(scores))
 
 
 def test_who_passes_lacks_nothing_and_what_is_lacking_is_said_of_those_that_do_not():

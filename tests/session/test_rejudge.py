@@ -68,7 +68,7 @@ def session(tmp_path, monkeypatch):
             config=read_record(folder.config, SessionConfig),
             brief=None,
             author=author,
-            tell=told.append,
+            emit=told.append,
             records=SessionJournal(folder, "run forward", "HalfCheetah-v5", ""),
         )
         history = [

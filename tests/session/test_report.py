@@ -22,10 +22,14 @@ from telic.llm.answers import Replies
 from telic.rendering import Rendering
 from telic.session import pictures
 from telic.session.records import SessionSummary
-from telic.session.report._common import command, interval_of
-from telic.session.report._evidence import _open_goals, _tracking_table
+from telic.session.report._evidence import (
+    _tracking_table,
+    command,
+    criteria_table,
+    interval_of,
+)
 from telic.session.report.document import write_report
-from telic.storage.files import JsonLines, read_json, write_json, write_text
+from telic.storage.files import read_json, write_json, write_text
 from telic.storage.layout import SessionFolder
 from telic.storage.scalars import ScalarLog
 from tests.heard import Heard
@@ -290,35 +294,13 @@ def test_a_long_video_is_drawn_smaller_or_linked(tmp_path, drawn):
 
 def test_what_models_cost_is_what_was_paid_also_for_nothing(tmp_path):
     session = Session(tmp_path, iteration(1, score(0.9)), seeds=(1,))
-    call = {"role": "author", "key": "k", "model": "a:b"}
-    sent = {"event": "model.sent", **call, "attempt": 1, "system": "", "prompt": "?"}
-    reply = {
-        "event": "model.reply",
-        **call,
-        "answer": "{}",
-        "price_usd": 0.25,
-        "attempts": 1,
-        "latency_s": 5.0,
-        "cached": False,
-        "tokens": {"input": 100, "output": 20},
-    }
     pay(session.folder, "good", 0.25)
     pay(session.folder, "useless", 0.5)
     Replies(session.folder.path / "replies").set_aside("useless")
-    log = JsonLines(session.folder.events)
-    for each in (sent, reply, {**reply, "cached": True}):
-        log.append(each)
     _, markdown, _ = session.report()
-    for row in (
-        "| model | a:b |",
-        "| model calls | 2 |",
-        "| tokens | 120 |",
-        "| everything else | 43",
-    ):
+    for row in ("| model | anthropic:x |", "| model calls | 2 |", "| tokens | 300 |"):
         assert row in markdown
-    log.append({**reply, "tokens": {"input": None, "output": 1}})
-    log.close()
-    pay(session.folder, "unpriced", None)
+    pay(session.folder, "unpriced", None, tokens=(None, 1))
     page, markdown, _ = session.report()
     assert "price unknown" in Reader(page).text and "| tokens | unknown |" in markdown
 
@@ -370,9 +352,13 @@ def test_what_was_to_be_as_much_as_possible_stands_beside_the_best_that_is_known
         Criterion(title="steady", quantity=""),
     )
     leaves = {each.title: (1.0, 4.2) for each in criteria}
-    fast, high = _open_goals(SimpleNamespace(criteria=criteria), SimpleNamespace(leaves=leaves))
+    own = [leaf(each.title, 4.2, zero=0.0, goal=1.0) for each in criteria]
+    judgement = SimpleNamespace(leaves=leaves, verdicts=[SimpleNamespace(leaves=own)], episodes=1)
+    member = SimpleNamespace(member="reward_seed_1", judgement=judgement)
+    ended = SimpleNamespace(member=member, author=SimpleNamespace(criteria=criteria))
+    fast, high = criteria_table(ended)[1].lines
     assert "4.2 m/s was reached" in fast and "9 m/s (us)" in fast
-    assert "no best is known for this robot" in high
+    assert "no reference value is known for this robot" in high
 
 
 def test_a_report_shows_the_error_of_each_kind_of_command():

@@ -133,7 +133,7 @@ def put_back(walk):
 
 
 def forget_the_end(walk):
-    for path in (walk.folder.summary, walk.folder.seal, walk.folder.certificate):
+    for path in (walk.folder.summary, walk.folder.certificate):
         path.unlink(missing_ok=True)
 
 

@@ -73,7 +73,7 @@ class Brief:
     """the session's files: what was tried, and room for the author's own"""
     reference: Reference | None = None
     """the motion that the composer's reward follows; None: words alone"""
-    tell: Listener = ignore
+    emit: Listener = ignore
     """hears the events of model calls"""
     should_stop: Callable[[], bool] = _never
     """polled while a model is waited for"""

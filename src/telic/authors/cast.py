@@ -108,7 +108,7 @@ def connect_cast(brief: Brief) -> Cast:
                 name,
                 brief.folder.path,
                 budget=budget,
-                on_event=brief.tell,
+                on_event=brief.emit,
                 should_stop=brief.should_stop,
             )
     others: dict[Role, Models] = {

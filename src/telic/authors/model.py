@@ -277,7 +277,7 @@ class ModelAuthor:
                 self._folder.analysis, Analysis, lambda: self._cast.ask("analyst", Analysis, values)
             )
         except TelicError as error:
-            self._brief.tell(LogMessage(message=f"no analysis was written: {error}"))
+            self._brief.emit(LogMessage(message=f"no analysis was written: {error}"))
 
     def _lessons(self) -> str:
         """Return what earlier sessions learned, as it was when this one began."""

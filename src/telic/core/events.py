@@ -50,7 +50,7 @@ EVENTS: dict[str, str] = {
     "session.forecast": "telic.session.forecast:Forecast",
     "session.iteration": "telic.core.events:SessionIterationStart",
     "session.selected": "telic.core.events:SessionSelected",
-    "session.checkpoint": "telic.session.looks:Checkpoint",
+    "session.checkpoint": "telic.session.records:Checkpoint",
     "session.judged": "telic.authors.candidate:SessionIteration",
     "session.spent": "telic.session.budget:Spending",
     "session.paused": "telic.core.events:SessionPaused",

@@ -125,10 +125,10 @@ class Replies:
         """Return every usable reply, by key."""
         return [read_record(path, StoredReply) for path in self._files() if "." not in path.stem]
 
-    def charges(self, model: str | None = None) -> list[Charge]:
-        """Return the cost of every call to a model, or to any, usable or not."""
+    def calls(self, model: str | None = None) -> list[StoredReply]:
+        """Return every call to a model, or to any, usable or not."""
         calls = [read_record(path, StoredReply) for path in self._files()]
-        return [call.charge for call in calls if model in (None, call.model)]
+        return [call for call in calls if model in (None, call.model)]
 
     def _files(self) -> list[Path]:
         # A killed writer may have left an unfinished file; its name starts with a dot.

@@ -164,8 +164,8 @@ class Models:
         self._lock = threading.Lock()
         self._asking: dict[str, threading.Lock] = {}
         self._rng = random.Random()
-        for charge in self.replies.charges(provider.name):
-            self.budget.count(charge)
+        for call in self.replies.calls(provider.name):
+            self.budget.count(call.charge)
 
     def ask(self, request: Request[Answer]) -> Reply[Answer]:
         """Return a valid answer, from disk if it was paid for before.

@@ -1,8 +1,8 @@
 """Start a new session from an iteration of another one.
 
 The branch holds a copy of what it starts from as its iteration 0: the candidate, its policies and
-their judgement. So it needs nothing of the other session any more, and its first revision is made
-from that judgement, with whatever notes people add.
+their judgement. So it no longer depends on the other session, and its first revision is made from
+that judgement, with the notes that people add.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from telic.storage.layout import SessionFolder, new_session
 from telic.storage.reading import read_text
 
 START = 0
-"""number of the iteration that a branch was given"""
+"""number of the iteration that a branch starts from"""
 _LEFT_OUT = shutil.ignore_patterns(
     "state", "state.pt", "lock", "stop", "worker.log", "notes.json", "videos", f"{TEMPORARY_MARK}*"
 )
 
 
 class BranchOrigin(Record):
-    """Where a branch came from."""
+    """The session and iteration that a branch started from."""
 
     schema_version: Literal[1] = 1
     session: str
@@ -46,13 +46,13 @@ def branch(
     note: str | None = None,
     **changes: Any,
 ) -> SessionFolder:
-    """Make a session that goes on from an iteration of `origin`; nothing is started.
+    """Make a session that continues from an iteration of `origin`; nothing is started.
 
     Args:
-        origin: the session to branch from; it is not touched.
+        origin: the session to branch from; it is not changed.
         iteration: number of a judged iteration of it.
-        runs_dir: where the new session goes; None: beside the other.
-        note: what the first revision shall heed.
+        runs_dir: folder of the new session; None: that of the other.
+        note: feedback for the first revision.
         changes: fields of SessionConfig that differ, e.g. iterations.
 
     Raises:
@@ -60,7 +60,9 @@ def branch(
     """
     source = origin.iteration(iteration)
     if not source.judgment.exists():
-        raise UsageError(_no_such(origin, iteration))
+        numbers = [each for each in origin.iterations() if origin.iteration(each).judgment.exists()]
+        there = ", ".join(map(str, numbers)) or "none yet"
+        raise UsageError(f"{origin.name} has no judged iteration {iteration}; it has: {there}.")
     config = read_record(origin.config, SessionConfig).replace(**changes)
     folder = new_session(runs_dir or origin.path.parent)
     size = sum(path.stat().st_size for path in source.path.rglob("*") if path.is_file())
@@ -80,13 +82,13 @@ def branch(
 
 
 def inherited(folder: SessionFolder) -> list[SessionIteration]:
-    """Return the history a session starts with: what a branch was given, else nothing."""
+    """Return the history a session starts with: the iteration of a branch, else nothing."""
     start = folder.iteration(START).judgment
     return [read_record(start, SessionIteration)] if start.exists() else []
 
 
 def origin_of(folder: SessionFolder) -> BranchOrigin | None:
-    """Return where a branch came from; None for a session of its own."""
+    """Return the origin of a branch; None for a session of its own."""
     return read_record(folder.origin, BranchOrigin) if folder.origin.exists() else None
 
 
@@ -108,15 +110,7 @@ def _fill(
     theirs, own = (SessionJournal(each, *asked) for each in (origin, folder))
     for copy in own.paths():
         original = (source if copy.parent == start.path else origin).path / copy.name
-        # What somebody else wrote into the origin does not become the branch's own by copying.
+        # A foreign record of the origin does not become the branch's own by copying.
         if theirs.is_own(original):
             own.adopt(copy)
     write_json(folder.origin, BranchOrigin(session=origin.name, iteration=iteration, time=now()))
-
-
-def _no_such(origin: SessionFolder, iteration: int) -> str:
-    judged = [
-        number for number in origin.iterations() if origin.iteration(number).judgment.exists()
-    ]
-    there = ", ".join(map(str, judged)) or "none yet"
-    return f"{origin.name} has no judged iteration {iteration}; it has: {there}."

@@ -1,9 +1,9 @@
-"""What a session may spend, what it has spent, and what is left.
+"""The budget of a session: limits, what has been spent, and what is left.
 
 Everything spent is read from the session's own files, so it survives `kill -9`: environment steps
 from the metrics of its trainings, calls and dollars from the replies it paid for, and time from a
-clock that is saved every few seconds and stands still while the session waits. Dollars and calls
-are held by `telic.llm.Budget` before each call is sent; hours and steps are held here.
+clock that is saved every few seconds and stopped while the session waits. Limits in dollars and
+calls are enforced by `telic.llm.Budget` before each call; limits in hours and steps here.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Literal
 
 from telic.authors.request import SessionConfig
 from telic.core.config import Record
-from telic.core.events import Event, Listener
+from telic.core.events import Event
 from telic.errors import ResourceError
 from telic.llm.answers import Replies
 from telic.llm.client import REPLIES
@@ -33,7 +33,7 @@ _WORTH_STARTING = 0.25
 
 
 class AllowanceLeft(Record):
-    """What a session may still spend; None is no limit, or unknown for dollars."""
+    """The remaining budget of a session; None is unlimited, or unknown for dollars."""
 
     hours: float | None = None
     steps: int | None = None
@@ -57,11 +57,11 @@ class Spending(Event):
 
 
 class AllowanceUsedUp(ResourceError):
-    """The session may not go on; `kind` names the limit: hours or steps."""
+    """The session must stop; `kind` names the limit: hours or steps."""
 
     def __init__(self, kind: Literal["hours", "steps"], message: str) -> None:
         super().__init__(
-            message, hint=f"The best policy so far is kept. Go on with: --budget-{kind} MORE"
+            message, hint=f"The best policy so far is kept. Resume with: --budget-{kind} MORE"
         )
         self.kind = kind
 
@@ -74,22 +74,18 @@ class ClockTime(Record):
 
 
 class SessionAccount:
-    """What a session may spend against what it has spent.
-
-    The clock runs from the moment the account is opened; `tick` saves it.
-    """
+    """The spending of a session against its limits; its clock runs while it is open."""
 
     def __init__(self, folder: SessionFolder, config: SessionConfig) -> None:
         self.folder, self._config = folder, config
-        self._before = 0.0
-        if folder.clock.exists():
-            self._before = read_record(folder.clock, ClockTime).seconds
+        saved = read_record(folder.clock, ClockTime).seconds if folder.clock.exists() else 0.0
+        self._before = saved
         self._started: float | None = time.monotonic()
         self._saved_at = time.monotonic()
 
     @property
     def seconds(self) -> float:
-        """Seconds of work, over every process that carried the session."""
+        """Seconds of work, over every process that ran the session."""
         running = 0.0 if self._started is None else time.monotonic() - self._started
         return self._before + running
 
@@ -104,8 +100,8 @@ class SessionAccount:
         write_json(self.folder.clock, ClockTime(seconds=self.seconds))
 
     @contextmanager
-    def standing_still(self) -> Generator[None]:
-        """Do not count the time in which nothing is done."""
+    def paused(self) -> Generator[None]:
+        """Stop the clock for the block."""
         self._before, self._started = self.seconds, None
         self.save()
         try:
@@ -113,34 +109,32 @@ class SessionAccount:
         finally:
             self._started = time.monotonic()
 
-    def spending(self) -> Spending:
-        """Return what has been spent so far."""
+    def spending(self, number: int | None = None) -> Spending:
+        """Return what has been spent so far, and what is left."""
         usd, calls = paid(self.folder)
-        return Spending(seconds=self.seconds, steps=steps_taken(self.folder), usd=usd, calls=calls)
-
-    def left(self) -> AllowanceLeft:
-        """Return what may still be spent; never below zero."""
-        spent, most = self.spending(), self._config
-        used = {
-            "hours": spent.seconds / _HOUR_S,
-            "steps": spent.steps,
-            "usd": spent.usd,
-            "calls": spent.calls,
-        }
-        limits = {name: getattr(most, f"max_{name}") for name in used}
+        steps, seconds = steps_taken(self.folder), self.seconds
+        used = {"hours": seconds / _HOUR_S, "steps": steps, "usd": usd, "calls": calls}
+        limits = {name: getattr(self._config, f"max_{name}") for name in used}
         left = {
             name: None if limits[name] is None or value is None else max(0, limits[name] - value)
             for name, value in used.items()
         }
-        return AllowanceLeft.model_validate(left)
+        return Spending(
+            seconds=seconds,
+            steps=steps,
+            usd=usd,
+            calls=calls,
+            number=number,
+            left=AllowanceLeft.model_validate(left),
+        )
 
     def is_out_of_time(self) -> bool:
-        """Say whether the hours are used up; cheap, for polling."""
+        """Return whether the hours are used up; cheap, for polling."""
         hours = self._config.max_hours
         return hours is not None and self.seconds >= hours * _HOUR_S
 
     def check(self) -> None:
-        """Raise AllowanceUsedUp when the hours are used up; `fit` holds the steps."""
+        """Raise AllowanceUsedUp when the hours are used up; `fit` checks the steps."""
         if self.is_out_of_time():
             hours = f"{self._config.max_hours:g}"
             raise AllowanceUsedUp("hours", f"The budget of {hours} hours is used up.")
@@ -148,13 +142,12 @@ class SessionAccount:
     def fit(self, steps: int, members: int, run: RunFolder) -> int:
         """Return the steps per policy that a training may take: as planned, or what is left.
 
-        What was decided when the run began stands, so that an interrupted one is the same job
-        when it goes on. Raises AllowanceUsedUp when so little is left that training would say
-        nothing.
+        An interrupted run keeps the steps it was started with, so that it is the same job when it
+        is resumed. Raises AllowanceUsedUp when too little is left to say anything.
         """
         if run.config.exists():
             return read_facts(run.config, RunRequestFacts)["steps"]
-        left = self.left().steps
+        left = self.spending().left.steps
         if left is None or steps * members <= left:
             return steps
         if left < _WORTH_STARTING * steps * members:
@@ -165,18 +158,13 @@ class SessionAccount:
             )
         return left // members
 
-    def report(self, tell: Listener, number: int) -> None:
-        """Tell what is spent and what is left after an iteration."""
-        self.save()
-        tell(self.spending().model_copy(update={"number": number, "left": self.left()}))
-
 
 def paid(folder: SessionFolder) -> tuple[float | None, int]:
-    """Return dollars and calls of all models, answers that were no use included.
+    """Return dollars and calls of all models, rejected answers included.
 
     The dollars are None when the price of a call is unknown.
     """
-    charges = Replies(folder.path / REPLIES).charges()
+    charges = [call.charge for call in Replies(folder.path / REPLIES).calls()]
     prices = [each.usd for each in charges]
     usd = None if None in prices else sum(each for each in prices if each is not None)
     return usd, sum(each.calls for each in charges)
@@ -185,7 +173,7 @@ def paid(folder: SessionFolder) -> tuple[float | None, int]:
 def steps_taken(folder: SessionFolder) -> int:
     """Return the environment steps of all trainings of a session, finished or not.
 
-    Iteration 0 was trained, and paid for, by the session a branch came from.
+    Iteration 0 of a branch was trained by another session.
     """
     numbers = [number for number in folder.iterations() if number > 0]
     return sum(iteration_steps(folder.iteration(number)) for number in numbers)
@@ -193,18 +181,14 @@ def steps_taken(folder: SessionFolder) -> int:
 
 def iteration_steps(files: IterationFolder) -> int:
     """Return the environment steps of an iteration's trainings, finished or not."""
-    return sum(_run_steps(RunFolder(path)) for path in files.path.iterdir() if is_run(path))
-
-
-def _run_steps(run: RunFolder) -> int:
-    """Return the steps of a run so far.
-
-    The summary of a run that was stopped, resumed and killed is older than its metrics.
-    """
-    finished = 0
-    if run.summary.exists():
-        finished = read_facts(run.summary, RunResultFacts).get("total_timesteps", 0)
-    return max(finished, sum(last_step(each.scalars) for each in run.members()))
+    total = 0
+    for run in (RunFolder(path) for path in files.path.iterdir() if is_run(path)):
+        finished = 0
+        if run.summary.exists():
+            finished = read_facts(run.summary, RunResultFacts).get("total_timesteps", 0)
+        # The summary of a run that was stopped, resumed and killed is older than its metrics.
+        total += max(finished, sum(last_step(each.scalars) for each in run.members()))
+    return total
 
 
 def last_step(scalars: Path) -> int:
@@ -217,6 +201,5 @@ def last_step(scalars: Path) -> int:
         rows = file.read().split(b"\n")[:-1]
     if not rows:
         return 0
-    return as_facts(parse_json(rows[-1], str(scalars)), EvaluationFacts, str(scalars))[
-        "global_step"
-    ]
+    where = str(scalars)
+    return as_facts(parse_json(rows[-1], where), EvaluationFacts, where)["global_step"]

@@ -1,11 +1,11 @@
-"""Certify a pass: check what policies that proved the threshold were judged by and trained with.
+"""Certify a pass: check the judge and the rewards of policies that reached the threshold.
 
-A pass needs the very judge and the very reward that met their trial. Their texts are hashed in the
-trial and again where they are used, and compared at the end: a file that was changed in between, by
-hand or between a kill and a resume, proves nothing. A reward that was revised since is tried with
-the same judge on the same examples. Then the judge is given mutants of the episodes that it passed
-(`telic.judges.mutants`), and somebody else must say that these are good ones: a robot led by hand,
-the composer's own reading of the words, or the environment's own reward.
+A pass needs exactly the judge and the reward that were validated. Their texts are hashed in the
+validation and again where they are used, and compared at the end. A reward that was revised since
+is validated with the same judge on the same examples. Then the judge is given mutants of the
+episodes that it passed (`telic.judges.mutants`), and an independent source must confirm that these
+are good ones: a scripted demonstration, the composer's reading of the intent, or the environment's
+own reward.
 """
 
 from __future__ import annotations
@@ -39,39 +39,36 @@ from telic.storage.layout import MemberFolder
 from telic.storage.reading import file_hash, read_text
 from telic.storage.trajectories import Trajectory, read_trajectory, write_trajectory
 
-OWN_EXAMPLE = "no good example but its own"
-_WATCHED = (0.1, 0.5, 0.9)
-"""shares of the passing episodes, by score, below those whose mutants are judged"""
+_OWN_EXAMPLE = "judge validated on its own demonstration only"
+_SHARES = (0.1, 0.5, 0.9)
+"""quantiles, by score, of the passing episodes whose mutants are judged"""
 _CLEARLY = 0.25
-"""of the range of the bad habits' own returns, by which a good episode must be above them"""
+"""margin of a good episode's own return, in ranges of the failure modes' returns"""
 
 
 class Certificate(Record):
-    """Why the verdict of a session can be believed, or not."""
+    """Whether the verdict of a session can be trusted, and why."""
 
     schema_version: Literal[1] = 1
     judge_hash: str | None
     reward_hashes: dict[str, str]
     """by policy, of the reward that it was trained with"""
     good: str | None
-    """who says, besides the judge, that what it passes is good; None: nobody"""
+    """independent confirmation that passing episodes are good; None: there is none"""
     mutants: tuple[MutantCount, ...] = ()
     doubts: tuple[str, ...] = ()
-    """why it is not believed; empty: it is"""
+    """why it is not trusted; empty: it is"""
     limits: tuple[str, ...] = ()
 
 
 class _Episode(NamedTuple):
-    """A judged episode."""
-
     trajectory: Trajectory
     verdict: Verdict
 
 
-_NOT_JUDGED = Verdict(source="code", score=None)
-
-
-def sealed(work: SessionWork, iteration: SessionIteration, judge_hash: str) -> SessionIteration:
+def with_hashes(
+    work: SessionWork, iteration: SessionIteration, judge_hash: str
+) -> SessionIteration:
     """Return the iteration with the hashes of its judge and rewards.
 
     `judge_hash` is that of the judge's file from before it was used.
@@ -89,13 +86,11 @@ def sealed(work: SessionWork, iteration: SessionIteration, judge_hash: str) -> S
 
 
 def certify(work: SessionWork, written: Composition, iteration: SessionIteration) -> Certificate:
-    """Look for reasons not to believe that the policies of an iteration passed."""
+    """Look for reasons not to trust that the policies of an iteration passed."""
     return _Certifier(work, written, iteration).certificate()
 
 
 class _Certifier:
-    """What a pass rests on, and what speaks against it."""
-
     def __init__(
         self, work: SessionWork, written: Composition, iteration: SessionIteration
     ) -> None:
@@ -108,22 +103,29 @@ class _Certifier:
         self._proving = [each for each in iteration.members if each.low >= self._threshold]
 
     def certificate(self) -> Certificate:
-        doubts = [*self._work.records.doubts(), *self._changed_evidence()]
-        doubts += [*_of_trial(self._trial), *self._changed_judge()]
-        doubts += [*self._rewards(), *self._sticks()]
-        good, limits, found = self._trial.good, (), ()
+        trial = self._trial
+        doubts = [*self._work.records.doubts(), *self._changed_evidence(), *_validation(trial)]
+        doubts += [*self._changed_judge(), *self._rewards()]
+        good, limits, found = trial.good, (), ()
         if self._proving:
             episodes = self._episodes(max(self._proving, key=lambda member: member.low))
             reference = self._reference()
             good, limits = self._good(episodes, reference)
             found, passing = self._mutants(episodes)
-            if FROZEN in passing and self._may_freeze(episodes, reference):
-                passing = [name for name in passing if name != FROZEN]
-            doubts += _of_mutants(self._trial, found, passing)
+            if FROZEN in passing and not self._may_freeze(episodes, reference):
+                doubts.append("the judge passes a recording in which the robot is frozen")
+            if CUT in passing:
+                doubts.append("the judge passes a recording that is cut after a twentieth")
+            weights = {leaf.title: leaf.weight for leaf in trial.stick}
+            for count in found:
+                # A robot at rest leaves nothing that a mutant could change.
+                counts_here = "does nothing" not in trial.fine and count.total > 0
+                is_blind = not count.caught and count.changed == count.total
+                if counts_here and weights.get(count.criterion, 0.0) > 0.0 and is_blind:
+                    name = count.criterion
+                    doubts.append(f'the criterion "{name}" notices none of {count.total} mutants')
         if good is None:
-            doubts.append(
-                "there is no good example: nobody but the judge says that what it passes is right"
-            )
+            doubts.append("there is no independent good example: only the judge says it is right")
         return Certificate(
             judge_hash=self._iteration.judge_hash,
             reward_hashes=self._iteration.reward_hashes,
@@ -148,17 +150,24 @@ class _Certifier:
                     break
 
     def _changed_judge(self) -> Iterator[str]:
-        used = self._iteration.judge_hash
-        if used is None:
-            yield f"which judge judged iteration {self._iteration.number} is not on record"
-            return
+        """Yield where another judge was validated, or measured otherwise, than the one used."""
+        used, trial = self._iteration.judge_hash, self._trial
         now = text_hash(read_text(self._work.folder.judge))
-        judges = {text_hash(self._written.judge), used, now}
-        if self._trial.was_run and judges != {self._trial.judge_hash}:
-            yield "the judge was changed after its trial"
+        if used is None:
+            yield f"the judge of iteration {self._iteration.number} is not on record"
+        elif trial.was_run and {text_hash(self._written.judge), used, now} != {trial.judge_hash}:
+            yield "the judge was changed after its validation"
+        verdicts = [each for member in self._proving for each in member.judgement.verdicts]
+        # The criteria of a judge from a package come after these.
+        size = len(trial.stick)
+        if size and any(
+            each.leaves and not same_stick(trial.stick, each.leaves[:size]) for each in verdicts
+        ):
+            yield "the judge measured the policies by other criteria than the examples"
 
     def _rewards(self) -> Iterator[str]:
-        """Yield what is wrong with the rewards of the policies that prove it."""
+        """Yield what is wrong with the rewards of the policies that pass."""
+        trial, first = self._trial, self._written.reward
         for variant in dict.fromkeys(member.variant for member in self._proving):
             text = reward_text(self._candidate, variant)
             for member in (each for each in self._proving if each.variant == variant):
@@ -166,35 +175,20 @@ class _Certifier:
                 now = text_hash(read_text(on_disk)) if on_disk.exists() else None
                 used = self._iteration.reward_hashes.get(member.member)
                 if used is None:
-                    yield f"which reward {member.member} was trained with is not on record"
+                    yield f"the reward that {member.member} was trained with is not on record"
                 elif {now, used} != {text_hash(text)}:
                     yield f"the reward of {member.member} was changed after it was proposed"
-            if not self._trial.was_run:
-                continue  # said already
-            tried = self._trial
-            if not self._is_tried(text):
+            if not trial.was_run:
+                continue  # reported already
+            validated = trial
+            is_first = text in (with_weights(first, weights_in(first)), first)
+            is_first = is_first and text_hash(first) == trial.reward_hash
+            if not is_first or self._candidate.env_args != trial.env_args:
                 changes = {"reward": text, "env_args": self._candidate.env_args}
-                tried = try_written(self._work.brief, self._written.model_copy(update=changes))
-                write_json(self._files.certificate, tried)
-                yield from tried.judge_problems if tried.was_run else _of_trial(tried)
-            yield from tried.reward_problems
-
-    def _is_tried(self, text: str) -> bool:
-        """Return whether the first trial was of this very reward, in this very environment."""
-        first, trial = self._written.reward, self._trial
-        is_own = text in (with_weights(first, weights_in(first)), first)
-        is_own = is_own and text_hash(first) == trial.reward_hash
-        return is_own and self._candidate.env_args == trial.env_args
-
-    def _sticks(self) -> Iterator[str]:
-        """Yield where real episodes were measured otherwise than the examples."""
-        stick = self._trial.stick
-        for member in self._proving if stick else ():
-            for verdict in member.judgement.verdicts:
-                # A judge that a package brings adds its own leaves behind these.
-                if verdict.leaves and not same_stick(stick, verdict.leaves[: len(stick)]):
-                    yield "the judge measured the policies with another stick than the examples"
-                    return
+                validated = try_written(self._work.brief, self._written.model_copy(update=changes))
+                write_json(self._files.certificate, validated)
+                yield from validated.judge_problems if validated.was_run else _validation(validated)
+            yield from validated.reward_problems
 
     # ---- the good example
 
@@ -207,7 +201,7 @@ class _Certifier:
             if verdict.score is not None and verdict.score >= self._threshold
         ]
         order = [index for _, index in sorted(passed)]
-        chosen = {order[round(share * (len(order) - 1))] for share in _WATCHED} if order else ()
+        chosen = {order[round(share * (len(order) - 1))] for share in _SHARES} if order else ()
         paths = {index: self._files.episode(member.member, index) for index in sorted(chosen)}
         return [
             _Episode(read_trajectory(path, self._where), verdicts[index])
@@ -215,52 +209,49 @@ class _Certifier:
             if path.exists()
         ]
 
-    def _good(
-        self, episodes: Sequence[_Episode], reference: Composition | None
-    ) -> tuple[str | None, tuple[str, ...]]:
-        """Return who else says that the episodes are good ones, and what that narrows."""
-        if self._trial.good is not None:
-            return self._trial.good, ()
-        if any(example.is_good for example in self._trial.examples):
-            return None, ()  # there is one, and the judge does not know it
-        if reference is not None and reference.judge != self._written.judge:
-            scores = [verdict.score or 0.0 for verdict in self._judged(reference, episodes)]
-            agrees = scores and float(np.mean(scores)) >= self._threshold
-            return ("the composer's own reading of the words" if agrees else None), ()
-        if self._own_reward_agrees(episodes):
-            return "the environment's own reward", ()
-        if reference is not None:
-            return "the composer's measured criteria", (OWN_EXAMPLE,)
-        return None, ()
-
     def _reference(self) -> Composition | None:
-        """Return what the composer makes of the words; None unless it understands them all."""
+        """Return the composer's reading of the intent; None unless it understands all of it."""
         brief, is_own = self._work.brief, self._work.config.model is None
         criteria, shown = (self._written.criteria, brief.reference) if is_own else (None, None)
         try:
             made = compose(brief.config.intent, brief.spec, criteria, shown)
         except TelicError:
-            return None  # it says no: nobody else has read the words
+            return None
         return None if made.not_understood and not is_own else made
 
-    def _own_reward_agrees(self, episodes: Sequence[_Episode]) -> bool:
-        """Return whether the environment pays these episodes clearly more than every bad habit."""
-        bad = bad_examples(self._trial.examples, self._trial.fine)
+    def _good(
+        self, episodes: Sequence[_Episode], reference: Composition | None
+    ) -> tuple[str | None, tuple[str, ...]]:
+        """Return what else confirms that the episodes are good, and what that narrows."""
+        trial = self._trial
+        if trial.good is not None:
+            return trial.good, ()
+        if any(example.is_good for example in trial.examples):
+            return None, ()  # there is one, and the judge does not recognise it
+        if reference is not None and reference.judge != self._written.judge:
+            scores = self._scores(reference, [each.trajectory for each in episodes])
+            agrees = scores and float(np.mean(scores)) >= self._threshold
+            return ("the composer's own reading of the words" if agrees else None), ()
+        bad = bad_examples(trial.examples, trial.fine)
         paid = [each.own_return for each in bad if each.own_return is not None]
         own = [float(np.sum(each.trajectory.columns["env_reward"])) for each in episodes]
-        if not paid or not own or np.ptp(paid) <= 0.0:
-            return False
-        return min(own) > max(paid) + _CLEARLY * float(np.ptp(paid))
+        margin = float(np.ptp(paid)) if paid else 0.0
+        if own and margin > 0.0 and min(own) > max(paid) + _CLEARLY * margin:
+            return "the environment's own reward", ()
+        if reference is not None:
+            return "the composer's measured criteria", (_OWN_EXAMPLE,)
+        return None, ()
 
     # ---- mutants
 
     def _mutants(self, episodes: Sequence[_Episode]) -> tuple[tuple[MutantCount, ...], list[str]]:
-        """Let the judge see mutants; return what each criterion noticed, and mutants that pass."""
+        """Judge mutants; return what each criterion noticed, and the mutants that pass."""
         spec = self._work.brief.spec
         families = [mutants_of(episode.trajectory, spec) for episode in episodes]
-        mutants = [mutant for family in families for mutant in family.values()]
         try:
-            judged = self._judged(self._written, [_Episode(each, _NOT_JUDGED) for each in mutants])
+            judged = self._judged(
+                self._written, [each for family in families for each in family.values()]
+            )
         except Refused:
             return (), []
         verdicts = iter(judged)
@@ -274,58 +265,44 @@ class _Certifier:
         originals = [(episode.trajectory, episode.verdict) for episode in episodes]
         return counts(self._written.criteria, originals, seen, spec), passing
 
-    def _judged(self, by: Composition, episodes: Sequence[_Episode]) -> list[Verdict]:
-        """Let a judge see episodes that are written for it, in a confined worker."""
+    def _judged(self, by: Composition, trajectories: Sequence[Trajectory]) -> list[Verdict]:
+        """Judge trajectories in a confined worker."""
         folder = self._files.path / "mutants"
         folder.mkdir(parents=True, exist_ok=True)
-        paths = [folder / f"episode_{index:02d}.npz" for index in range(len(episodes))]
-        for path, episode in zip(paths, episodes, strict=True):
-            write_trajectory(path, episode.trajectory)
+        paths = [folder / f"episode_{index:02d}.npz" for index in range(len(trajectories))]
+        for path, trajectory in zip(paths, trajectories, strict=True):
+            write_trajectory(path, trajectory)
         return judge_files(by.judge, paths, folder / "judge", self._where)
+
+    def _scores(self, by: Composition, trajectories: Sequence[Trajectory]) -> list[float]:
+        return [verdict.score or 0.0 for verdict in self._judged(by, trajectories)]
 
     def _may_freeze(self, episodes: Sequence[_Episode], reference: Composition | None) -> bool:
         """Return whether staying as it began is right here: an upright pole is to be kept so.
 
-        Either doing nothing is, or the composer, who has read every word, passes each frozen robot
-        that the judge passes: one that began where it should get to may stay there.
+        Either doing nothing is, or the composer's judge passes every frozen robot that this judge
+        passes: one that began at its goal may stay there.
         """
         if "does nothing" in self._trial.fine:
             return True
         if reference is None:
             return False
         spec = self._work.brief.spec
-        mutants = [mutants_of(each.trajectory, spec)[FROZEN] for each in episodes]
-        frozen = [_Episode(each, _NOT_JUDGED) for each in mutants]
-        ours, theirs = (self._judged(by, frozen) for by in (self._written, reference))
+        frozen = [mutants_of(each.trajectory, spec)[FROZEN] for each in episodes]
+        ours, theirs = self._scores(self._written, frozen), self._scores(reference, frozen)
         return all(
-            (their.score or 0.0) >= self._threshold
+            their >= self._threshold
             for our, their in zip(ours, theirs, strict=True)
-            if (our.score or 0.0) >= self._threshold
+            if our >= self._threshold
         )
 
 
-def _of_trial(trial: Trial) -> Iterator[str]:
+def _validation(trial: Trial) -> Iterator[str]:
+    """Yield what the validation of judge and reward found."""
     if not trial.was_run:
         why = " ".join(dict.fromkeys((*trial.judge_problems, *trial.reward_problems)))
-        yield f"judge and reward could not be tried on examples: {why or 'nobody knows why'}"
+        yield f"judge and reward could not be validated: {why or 'unknown reason'}"
         return
     yield from trial.judge_problems
     if trial.judge_problems and trial.good is None:
-        yield "with such a judge, nothing says whether the reward pays bad habits more"
-
-
-def _of_mutants(
-    trial: Trial, found: Sequence[MutantCount], passing: Sequence[str]
-) -> Iterator[str]:
-    """Yield what mutants show to be wrong with the judge."""
-    stands = "does nothing" in trial.fine
-    if FROZEN in passing:
-        yield "the judge passes a recording in which the robot is frozen where it began"
-    if CUT in passing:
-        yield "the judge passes a recording that is cut short after a twentieth"
-    weights = {leaf.title: leaf.weight for leaf in trial.stick}
-    for count in found:
-        # Of a robot at rest nothing is left that a mutant could change.
-        counts_here = not stands and weights.get(count.criterion, 0.0) > 0.0 and count.total > 0
-        if counts_here and not count.caught and count.changed == count.total:
-            yield f'the criterion "{count.criterion}" notices none of {count.total} mutants'
+        yield "with such a judge, nothing shows whether the reward prefers failure modes"

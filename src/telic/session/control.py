@@ -1,13 +1,13 @@
-"""Steer a running session from outside, through files in its folder.
+"""Control a running session from outside, through files in its folder.
 
-    stop            somebody wants it to end, saved
-    pause           somebody wants it to wait; the session goes on when the file is gone
-    notes.jsonl     what people say about it; each note is answered by exactly one iteration
-    criteria.json   what it would aim for, where a person shall agree before anything is spent
+    stop            request to end it, saved
+    pause           request to wait until the file is removed
+    notes.jsonl     feedback from people; each note is answered by exactly one iteration
+    criteria.json   the proposed criteria, where a person must approve them before training
     approval.json   the same criteria, or a person's edit of them: `telic approve`
 
 Another terminal, the dashboard and a coding agent all write the same files, and a session that is
-killed and started again finds them as they were.
+killed and resumed finds them as they were.
 """
 
 from __future__ import annotations
@@ -46,118 +46,126 @@ _POLL_S = 0.2
 
 
 class SessionStopped(TelicError):
-    """Somebody asked the session to end; everything finished is on disk."""
+    """A stop was requested; everything finished is on disk."""
 
 
 class SessionControl:
-    """What people ask of a session, seen from inside it.
+    """Requests of people to a session, seen from inside it.
 
     Args:
         folder: the session's files.
-        tell: hears session.paused, session.resumed, session.waiting and session.notes.
-        should_stop: one more way to be asked to end, e.g. Ctrl-C.
-        account: what may be spent; its clock stands still while the session waits.
-        admission: the door to the machine's processors.
+        emit: listener of session.paused, session.resumed, session.waiting and session.notes.
+        should_stop: another way to request a stop, e.g. Ctrl-C.
+        account: the budget; its clock is stopped while the session waits.
+        admission: reserves CPU cores of this machine.
     """
 
     def __init__(
         self,
         folder: SessionFolder,
-        tell: Listener,
+        emit: Listener,
         should_stop: StopCheck,
         account: SessionAccount,
         admission: Admission | None = None,
     ) -> None:
-        self.folder = folder
-        self.account = account
+        self.folder, self.account = folder, account
         self._admission = admission or Admission()
-        self._tell = tell
-        self._should_stop = should_stop
+        self._emit, self._should_stop = emit, should_stop
         folder.waiting.unlink(missing_ok=True)  # left by a process that was killed
 
     def wants_stop(self) -> bool:
-        """Say whether somebody asked the session to end."""
+        """Return whether a stop was requested."""
         return self._should_stop() or self.folder.stop.exists()
 
     def wants_break(self) -> bool:
-        """Say whether work shall save and return: to end, to wait, or because time is up."""
+        """Return whether work must save and return: to stop, to wait, or because time is up."""
         self.account.tick()
         return self.wants_stop() or self.folder.pause.exists() or self.account.is_out_of_time()
 
-    def safe_point(self) -> None:
-        """Come between two steps: wait while paused; raises SessionStopped."""
-        self.check()
-        if self.folder.pause.exists():
-            message = f"paused; go on with: telic resume {self.folder.name}"
-            self._tell(SessionPaused(message=message))
-            with self._waiting("pause", message):
-                self._wait_until(lambda: not self.folder.pause.exists())
-            self._tell(SessionResumed())
-
     def check(self) -> None:
-        """Raise SessionStopped if somebody asked the session to end."""
+        """Raise SessionStopped if a stop was requested."""
         if self.wants_stop():
             raise SessionStopped("The session was stopped.")
 
+    def safe_point(self) -> None:
+        """Wait between two steps while the session is paused; raises SessionStopped."""
+        self.check()
+        if self.folder.pause.exists():
+            message = f"paused; resume with: telic resume {self.folder.name}"
+            self._emit(SessionPaused(message=message))
+            self._wait("pause", message, lambda: not self.folder.pause.exists())
+            self._emit(SessionResumed())
+
     @contextmanager
     def admitted(self, need: ResourceNeed) -> Generator[bool]:
-        """Hold processors for the block; yields False when training shall not start after all."""
+        """Hold CPU cores for the block; yields False when training must not start after all."""
 
-        def tell(event: Event) -> None:
+        def emit(event: Event) -> None:
             if isinstance(event, SessionWaiting):
                 self._show("cores", event.message)
-            self._tell(event)
+            self._emit(event)
 
-        door = self._admission.admit(
-            need, self.folder.name, tell=tell, should_stop=self.wants_break
+        cores = self._admission.admit(
+            need, self.folder.name, tell=emit, should_stop=self.wants_break
         )
         with ExitStack() as stack:
             try:
-                with self.account.standing_still():
-                    is_admitted = stack.enter_context(door)
+                with self.account.paused():
+                    is_admitted = stack.enter_context(cores)
             finally:
                 self.folder.waiting.unlink(missing_ok=True)
             yield is_admitted
 
     def approved(self, criteria: tuple[Criterion, ...]) -> tuple[Criterion, ...]:
-        """Return the criteria a person agreed to, waiting for the answer; raises SessionStopped."""
-        propose(self.folder, criteria)
-        if approved(self.folder) is None:
-            message = f"waiting for: telic approve {self.folder.name}"
-            self._tell(SessionWaiting(reason="approval", message=message))
-            with self._waiting("approval", message):
-                self._wait_until(self.folder.approval.exists)
-        return approved(self.folder) or criteria
+        """Propose criteria to a person, and return the approved ones; raises SessionStopped."""
+        folder = self.folder
+        if not folder.criteria.exists():
+            write_json(folder.criteria, CriteriaProposal(time=now(), criteria=criteria))
+        if not folder.approval.exists():
+            message = f"waiting for: telic approve {folder.name}"
+            self._emit(SessionWaiting(reason="approval", message=message))
+            self._wait("approval", message, folder.approval.exists)
+        return read_record(folder.approval, CriteriaApproval).criteria
 
     def notes(self, number: int) -> tuple[Note, ...]:
-        """Return the notes that the revision of this iteration answers."""
-        notes = notes_for(self.folder, number)
+        """Return the notes that iteration `number` answers; the first call decides which.
+
+        They are written to the iteration's own file at once, so that an interrupted revision
+        answers the same notes when it is resumed.
+        """
+        path = self.folder.iteration(number).notes
+        if not path.exists():
+            taken = {
+                note.id
+                for each in self.folder.iterations()
+                if self.folder.iteration(each).notes.exists()
+                for note in read_record(self.folder.iteration(each).notes, DeliveredNotes).notes
+            }
+            waiting = tuple(each for each in read_notes(self.folder) if each.id not in taken)
+            write_json(path, DeliveredNotes(delivered_at=now(), number=number, notes=waiting))
+        notes = read_record(path, DeliveredNotes).notes
         if notes:
-            self._tell(DeliveredNotes(delivered_at=now(), number=number, notes=notes))
+            self._emit(DeliveredNotes(delivered_at=now(), number=number, notes=notes))
         return notes
 
-    @contextmanager
-    def _waiting(self, reason: Reason, message: str) -> Generator[None]:
-        """Let the clock stand still, and others see what is waited for."""
+    def _wait(self, reason: Reason, message: str, ready: StopCheck) -> None:
+        """Wait with the clock stopped; others see in `waiting.json` what for."""
         self._show(reason, message)
         try:
-            with self.account.standing_still():
-                yield
+            with self.account.paused():
+                while not ready():
+                    self.check()
+                    time.sleep(_POLL_S)
         finally:
             self.folder.waiting.unlink(missing_ok=True)
 
     def _show(self, reason: Reason, message: str) -> None:
         write_json(self.folder.waiting, Waiting(reason=reason, message=message))
 
-    def _wait_until(self, ready: StopCheck) -> None:
-        while not ready():
-            self.check()
-            time.sleep(_POLL_S)
-
 
 @dataclass(frozen=True, slots=True)
 class SessionWork:
-    """One session under way: what every step of it works with."""
+    """A running session: what every step of it works with."""
 
     brief: Brief
     author: Author
@@ -175,13 +183,13 @@ class SessionWork:
         return self.brief.folder
 
     @property
-    def tell(self) -> Listener:
-        """Who hears what happens."""
-        return self.brief.tell
+    def emit(self) -> Listener:
+        """The listener of events."""
+        return self.brief.emit
 
 
 def change_request(folder: SessionFolder, **changes: Any) -> SessionConfig:
-    """Change what a session that is not running was asked for, e.g. give it a larger budget."""
+    """Change the request of a session that is not running, e.g. give it a larger budget."""
     with RunLock(folder.lock, folder.name):
         config = read_record(folder.config, SessionConfig).replace(**changes)
         write_json(folder.config, config)
@@ -189,7 +197,7 @@ def change_request(folder: SessionFolder, **changes: Any) -> SessionConfig:
 
 
 class Note(Record):
-    """Something a person wants of the next revision."""
+    """Feedback for the next revision."""
 
     schema_version: Literal[1] = 1
     id: str
@@ -212,10 +220,12 @@ class DeliveredNotes(Event):
 
 
 def add_note(folder: SessionFolder, text: str, author: str | None = None) -> Note:
-    """Append a note; it reaches the next revision."""
+    """Append a note for the next revision."""
     if not text.strip():
         raise UsageError("The note is empty.", hint='For example: telic note "less bouncing"')
-    note = Note(id=secrets.token_hex(4), time=now(), author=author or somebody(), text=text.strip())
+    note = Note(
+        id=secrets.token_hex(4), time=now(), author=author or user_name(), text=text.strip()
+    )
     append_line(folder.notes, note)
     return note
 
@@ -228,11 +238,11 @@ def append_line(path: Path, record: Record) -> None:
         lines.sync()
 
 
-def require_heeded(folder: SessionFolder, text: str) -> None:
-    """Refuse a note that the session's author can make nothing of, while the person is still here.
+def check_note(folder: SessionFolder, text: str) -> None:
+    """Refuse a note that the session's author cannot use.
 
     Raises:
-        NotUnderstood: says what the composer heeds; a model reads any note.
+        NotUnderstood: with what the composer understands; a model reads any note.
     """
     config = read_record(folder.config, SessionConfig)
     if config.model is not None or not text.strip():
@@ -250,37 +260,13 @@ def read_notes(folder: SessionFolder) -> list[Note]:
     return [as_record(row, Note, str(folder.notes)) for row in read_json_lines(folder.notes)]
 
 
-def delivered(folder: SessionFolder) -> dict[str, int]:
-    """Return which iteration answers a note, by the note's id; a waiting note is not in it."""
-    return {
-        note.id: number
-        for number in folder.iterations()
-        if folder.iteration(number).notes.exists()
-        for note in read_record(folder.iteration(number).notes, DeliveredNotes).notes
-    }
-
-
-def notes_for(folder: SessionFolder, number: int) -> tuple[Note, ...]:
-    """Return the notes that iteration `number` answers; the first call decides which those are.
-
-    They are written to the iteration's own file in one stroke: from then on they are its notes,
-    however often the revision is interrupted and asked for again.
-    """
-    path = folder.iteration(number).notes
-    if not path.exists():
-        taken = delivered(folder)
-        waiting = tuple(each for each in read_notes(folder) if each.id not in taken)
-        write_json(path, DeliveredNotes(delivered_at=now(), number=number, notes=waiting))
-    return read_record(path, DeliveredNotes).notes
-
-
 def now() -> str:
     """Return the present time as UTC text."""
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
-def somebody() -> str:
-    """Return who is at the keyboard."""
+def user_name() -> str:
+    """Return the name of the user who runs this process."""
     try:
         return getpass.getuser()
     except (KeyError, OSError):  # a container's user may have no name
@@ -288,33 +274,24 @@ def somebody() -> str:
 
 
 class CriteriaProposal(Record):
-    """The criteria a person is asked about."""
+    """The criteria that a person is asked to approve."""
 
     schema_version: Literal[1] = 1
     time: str
     criteria: tuple[Criterion, ...]
 
 
-class CriteriaApproval(Record):
-    """The criteria a person agreed to."""
+class CriteriaApproval(CriteriaProposal):
+    """The criteria that a person approved."""
 
-    schema_version: Literal[1] = 1
-    time: str
     author: str
-    criteria: tuple[Criterion, ...]
     edited: bool
-
-
-def propose(folder: SessionFolder, criteria: tuple[Criterion, ...]) -> None:
-    """Write the criteria down for a person to read; asking again changes nothing."""
-    if not folder.criteria.exists():
-        write_json(folder.criteria, CriteriaProposal(time=now(), criteria=criteria))
 
 
 def approve(
     folder: SessionFolder, criteria: tuple[Criterion, ...] | None = None, author: str | None = None
 ) -> CriteriaApproval:
-    """Agree to the proposed criteria, or to others, and let the session go on."""
+    """Approve the proposed criteria, or others, and let the session continue."""
     if folder.approval.exists():
         earlier = read_record(folder.approval, CriteriaApproval)
         raise UsageError(
@@ -326,31 +303,19 @@ def approve(
             hint="Only a session started with --approve asks, once its criteria are written.",
         )
     proposed = read_record(folder.criteria, CriteriaProposal).criteria
-    edited = criteria is not None and criteria != proposed
-    if read_record(folder.config, SessionConfig).model is None:
-        _require_known(criteria or (), proposed)
+    known = {criterion.title for criterion in proposed}
+    unknown = [each.title for each in criteria or () if each.title not in known]
+    if unknown and read_record(folder.config, SessionConfig).model is None:
+        raise UsageError(
+            f'The composer cannot judge "{unknown[0]}".',
+            hint="Numbers and weights of its own criteria can be changed, and criteria left out; "
+            "for others use --model.",
+        )
     agreed = CriteriaApproval(
-        time=now(), author=author or somebody(), criteria=criteria or proposed, edited=edited
+        time=now(),
+        author=author or user_name(),
+        criteria=criteria or proposed,
+        edited=criteria is not None and criteria != proposed,
     )
     write_json(folder.approval, agreed)
     return agreed
-
-
-def _require_known(criteria: tuple[Criterion, ...], proposed: tuple[Criterion, ...]) -> None:
-    """Refuse criteria that the composer has no code for, while the person is still here."""
-    judged = {criterion.title for criterion in proposed}
-    for criterion in criteria:
-        if criterion.title in judged:
-            continue
-        raise UsageError(
-            f'The composer cannot judge "{criterion.title}".',
-            hint="It takes other numbers and weights for its own criteria and leaves out those "
-            "that are missing; for others use --model.",
-        )
-
-
-def approved(folder: SessionFolder) -> tuple[Criterion, ...] | None:
-    """Return the criteria that were agreed to, or None while nobody has answered."""
-    if not folder.approval.exists():
-        return None
-    return read_record(folder.approval, CriteriaApproval).criteria

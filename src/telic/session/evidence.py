@@ -1,12 +1,13 @@
-"""The evidence of a session: its journal while it runs, a signed manifest at its end.
+"""The journal of a session: its records as they were made, and what its outcome rests on.
 
-The journal is what a resumed session believes. Every record of it is also written as a readable
-JSON file; a file that was changed or deleted is restored from the journal, and a change is a doubt:
-what rests on it is not proven.
+A resumed session believes its journal. Every record is also written as a readable JSON file; a file
+that was changed or deleted is restored from the journal, and a change is a doubt: what rests on it
+is not proven.
 
-At the end `seal.json`, a manifest signed with the user's key, holds the hash of every record,
-program, policy and judged episode that the outcome rests on. Readers of an outcome call
-`broken_seal`. Without the key, a folder from elsewhere can only be checked for complete files.
+The last entry, `end`, lists the hash of every record, program, policy and judged episode that the
+outcome rests on. Entries are chained and signed with the user's key. `verify_end` is called by
+everything that reads an outcome. Without the key, a folder from elsewhere can only be checked for
+complete files. Sessions of earlier versions have a signed manifest, `seal.json`, instead.
 """
 
 from __future__ import annotations
@@ -15,55 +16,45 @@ import hashlib
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Literal, NamedTuple, TypeVar
 
 from pydantic import BaseModel
 
 from telic.core.config import Record
 from telic.errors import BadFile, Refused, TelicError
-from telic.storage.files import json_text, read_record, read_table, write_json, write_text
+from telic.storage.files import (
+    json_text,
+    read_fields,
+    read_record,
+    read_table,
+    write_json,
+    write_text,
+)
 from telic.storage.journal import Journal, JournalBroken
 from telic.storage.keys import SigningKey, key_file, user_key
 from telic.storage.layout import MemberFolder, SessionFolder
 from telic.storage.reading import file_hash
 
-SEALED_ELSEWHERE = "signed by another user or machine"
-NO_SEAL = "it has no signed manifest: an earlier version wrote it, or the manifest was removed"
-_RECORDS = (
-    "session.json",
-    "asked.json",
-    "approval.json",
-    "author.json",
-    "trial.json",
-    "judge_fn.py",
-    "certificate.json",
-    "robustness.json",
-)
-_OF_ITERATION = (
-    "candidate.json",
-    "reward_fn.py",
-    "selection.json",
-    "judge_revision.json",
-    "proof.json",
-    "certificate.json",
-    "judgment.json",
-)
-_LARGE = (".npz", ".pt")
+SIGNED_ELSEWHERE = "signed by another user or machine"
+NOT_SIGNED_OFF = "its journal does not record its end: an earlier version wrote it, or it was cut"
+# Records that later steps believe, and further files that an outcome rests on.
 _STEPS = ("asked.json", "author.json", "trial.json")
-_STEPS_OF_ITERATION = (
+_FILES = ("session.json", "approval.json", "judge_fn.py", "certificate.json", "robustness.json")
+_ITERATION_STEPS = (
     "candidate.json",
     "selection.json",
     "judge_revision.json",
     "proof.json",
     "judgment.json",
 )
-_BEGIN, _STEP = "begin", "step"
-_FILES = {"candidate": "candidate.json", "verdict": "judgment.json"}
+_ITERATION_FILES = ("reward_fn.py", "certificate.json")
+_LARGE = (".npz", ".pt")
+_LOOP_FILES = {"candidate": "candidate.json", "verdict": "judgment.json"}
 _Kind = TypeVar("_Kind", bound=BaseModel)
 
 
 class RequestHashes(Record):
-    """The first entry of a session's journal: what was asked for."""
+    """The first entry of a session's journal: the request."""
 
     request: str
     """SHA-256 of intent, environment and the files that the environment is made of"""
@@ -71,16 +62,30 @@ class RequestHashes(Record):
     """SHA-256 of the other settings that a verdict rests on: threshold, seeds, episodes"""
 
 
+class SessionEnd(Record):
+    """The last entry of a session's journal: what the outcome rests on."""
+
+    files: dict[str, str]
+    """SHA-256 by the file's path in the session's folder"""
+
+
+class _Seal(SessionEnd):
+    """The signed manifest of an earlier version."""
+
+    schema_version: Literal[1] = 1
+    signature: str | None = None
+    unsigned_because: str | None = None
+
+
 class SessionJournal:
-    """The journal of a session, with every record as a readable file beside it."""
+    """The journal of a session, with every record as a readable file next to it."""
 
     def __init__(self, folder: SessionFolder, intent: str, env: str, terms: str) -> None:
         self._folder = folder
         self._asked = (intent, env)
         self._terms = _hash(terms)
         self._request = self._request_now()
-        name = f"session: {intent} ({env})"
-        self._journal = Journal(folder.journal, name, _signing_key(folder))
+        self._journal = _open(folder, _signing_key(folder), self._asked)
         self._changed: dict[str, None] = {}
 
     def begin(self) -> None:
@@ -95,12 +100,11 @@ class SessionJournal:
                 hint="Start it again with --fresh; its finished results stay readable.",
             )
         try:
-            self._journal.entries()
+            entries = self._journal.entries()
         except JournalBroken as error:
             raise Refused(error.message, hint="Start it again with --fresh.") from None
-        for name in {entry.subject: None for entry in self._journal.entries() if entry.subject}:
-            path = self._folder.path / name
-            known = self._texts(name)
+        for name in {entry.subject: None for entry in entries if entry.subject}:
+            path, known = self._folder.path / name, self._texts(name)
             if path.is_file() and file_hash(path) not in map(_hash, known):
                 self._changed[name] = None
             if not path.is_file() or file_hash(path) != _hash(known[-1]):
@@ -108,15 +112,14 @@ class SessionJournal:
 
     def write(self, path: Path, record: BaseModel) -> None:
         """Record a step and write its file; the first one begins the journal."""
-        if self._journal.find(_BEGIN) is None:
-            begun = RequestHashes(request=self._request, terms=self._terms)
-            self._journal.append(_BEGIN, begun)
-        self._journal.append(_STEP, record, subject=self._name(path))
+        if self._journal.find("begin") is None:
+            self._journal.append("begin", RequestHashes(request=self._request, terms=self._terms))
+        self._journal.append("step", record, subject=self._name(path))
         write_json(path, record)
 
     def step(self, path: Path, kind: type[_Kind], make: Callable[[], _Kind]) -> _Kind:
         """Return the record of a step that was finished before, or take the step and record it."""
-        known = self._journal.recorded(_STEP, kind, self._name(path))
+        known = self._journal.recorded("step", kind, self._name(path))
         if known is not None:
             return known
         self.write(path, make())
@@ -124,21 +127,21 @@ class SessionJournal:
 
     def recorded(self, kind: str, record: type[_Kind], subject: str | None = None) -> _Kind | None:
         """Return the candidate or verdict of an iteration; see `telic.loop`."""
-        return self._journal.recorded(_STEP, record, f"iter_{subject}/{_FILES[kind]}")
+        return self._journal.recorded("step", record, f"iter_{subject}/{_LOOP_FILES[kind]}")
 
     def once(
         self, kind: str, record: type[_Kind], make: Callable[[], _Kind], subject: str | None = None
     ) -> _Kind:
         """Record the candidate or verdict of an iteration; see `telic.loop`."""
-        path = self._folder.path / f"iter_{subject}" / _FILES[kind]
+        path = self._folder.path / f"iter_{subject}" / _LOOP_FILES[kind]
         return self.step(path, record, make)
 
     def adopt(self, path: Path) -> None:
         """Record the content of a file that was copied from another session."""
-        self._journal.append(_STEP, read_table(path), subject=self._name(path))
+        self._journal.append("step", read_table(path), subject=self._name(path))
 
     def is_own(self, path: Path) -> bool:
-        """Say whether a file holds a record of this journal."""
+        """Return whether a file holds a record of this journal."""
         try:
             known = self._texts(self._name(path))
         except JournalBroken:
@@ -147,11 +150,7 @@ class SessionJournal:
 
     def paths(self) -> list[Path]:
         """Return the files that later steps believe."""
-        paths = [self._folder.path / name for name in _STEPS]
-        for number in self._folder.iterations():
-            files = self._folder.iteration(number)
-            paths += [files.path / name for name in _STEPS_OF_ITERATION]
-        return [path for path in paths if path.exists()]
+        return [path for path in _paths(self._folder, _STEPS, _ITERATION_STEPS) if path.exists()]
 
     def doubts(self) -> Iterator[str]:
         """Yield a sentence on everything that was written or changed from outside."""
@@ -163,14 +162,14 @@ class SessionJournal:
             return
         if check.unsigned and _signing_key(self._folder) is not None:
             yield f"{self._journal.path.name} is not signed with the key of this user"
-        begun = self._journal.recorded(_BEGIN, RequestHashes)
+        begun = self._journal.recorded("begin", RequestHashes)
         if begun is not None and begun.request != self._request:
             yield "the files of its environment were changed since the session began"
         if begun is not None and begun.terms != self._terms:
-            yield f"{self._folder.config.name} no longer asks for what this session was begun with"
+            yield f"{self._folder.config.name} is not the request that this session was begun with"
         now = [self._name(path) for path in self.paths() if not self.is_own(path)]
         for name in dict.fromkeys((*self._changed, *now)):
-            yield f"{name} is not what this session wrote there"
+            yield f"{name} was not written by this session"
 
     def _texts(self, name: str) -> list[str]:
         """Return what the session wrote into a file, oldest first."""
@@ -189,113 +188,127 @@ class SessionJournal:
         return path.relative_to(self._folder.path).as_posix()
 
 
-# ----------------------------------------------------------------------------- the manifest
+# ----------------------------------------------------------------------------- the end
 
 
-class Seal(Record):
-    """The signed manifest: the hashes of what an outcome rests on."""
+class EndCheck(NamedTuple):
+    """Whether the evidence of an ended session is what it was at its end."""
 
-    schema_version: Literal[1] = 1
-    files: dict[str, str]
-    """SHA-256 by the file's path in the session's folder"""
-    signature: str | None = None
-    """by the user's key; None: there was none that could be used"""
-    unsigned_because: str | None = None
+    fault: str | None
+    is_elsewhere: bool = False
+    """whether another user's key made the signature, so that it proves little here"""
 
 
-def seal(
-    folder: SessionFolder, summary: str, best: tuple[int, str, int | None] | None = None
+def record_end(
+    folder: SessionFolder, summary: BaseModel, best: tuple[int, str, int | None] | None = None
 ) -> None:
-    """Write the manifest of a session, just before its summary is written.
+    """Record what an outcome rests on and write the summary: a session with one has ended.
 
     Args:
         folder: the session.
-        summary: the coming content of its summary.json.
-        best: iteration, name and step of the policy that is handed over.
+        summary: content of its summary.json.
+        best: iteration, name and step of the policy that it delivers.
     """
-    paths = [folder.path / name for name in (*_RECORDS, folder.journal.name)]
-    for number in folder.iterations():
-        paths += [folder.iteration(number).path / name for name in _OF_ITERATION]
-    paths += [] if best is None else _of_policy(folder, *best)
+    paths = [*_paths(folder, (*_STEPS, *_FILES), (*_ITERATION_STEPS, *_ITERATION_FILES))]
+    if best is not None:
+        number, name, step = best
+        files = folder.iteration(number)
+        member = MemberFolder(files.run.path / name)
+        paths += [member.config, member.reward_code, member.reward_spec]
+        paths += [] if step is None else [member.checkpoint(step)]
+        paths += sorted((files.judged_dir / name).glob("episode_*.npz"))
     hashes = {
         path.relative_to(folder.path).as_posix(): file_hash(path)
         for path in paths
         if path.is_file()
     }
-    _write(folder, {**hashes, folder.summary.name: _hash(summary)})
+    _end(folder, hashes, summary)
 
 
-def reseal(folder: SessionFolder, summary: str) -> None:
-    """Sign a summary that a person changed by a command; the other hashes stay as they were."""
-    if folder.seal.exists():
-        files = read_record(folder.seal, Seal).files
-        _write(folder, {**files, folder.summary.name: _hash(summary)})
+def change_summary(folder: SessionFolder, summary: BaseModel) -> None:
+    """Write a summary that a person changed by a command; the other hashes stay as they were."""
+    files = dict(_read_end(folder, thorough=True)[0])
+    files.pop(folder.journal.name, None)  # listed by earlier versions, and about to grow
+    _end(folder, files, summary)
 
 
-def broken_seal(folder: SessionFolder, *, needs: tuple[Path, ...], thorough: bool) -> str | None:
-    """Return why the evidence of an ended session is not what it was at its end; None: it is.
+def _end(folder: SessionFolder, files: dict[str, str], summary: BaseModel) -> None:
+    text = json_text(summary)
+    end = SessionEnd(files={**files, folder.summary.name: _hash(text)})
+    _open(folder, _signing_key(folder)).append("end", end)
+    write_text(folder.summary, text)
+
+
+def verify_end(folder: SessionFolder, *, needs: tuple[Path, ...], thorough: bool) -> EndCheck:
+    """Check the evidence of an ended session against its journal.
 
     Args:
         folder: the session.
-        needs: files that the manifest must list.
-        thorough: read the policy and the judged episodes, too, not only the records.
+        needs: files that the end must list.
+        thorough: read the policy, the judged episodes and the whole journal, too.
     """
+    key = _signing_key(folder) if key_file().exists() else None
+    try:
+        files, signature = _read_end(folder, thorough=thorough)
+        if not files:
+            return EndCheck(NOT_SIGNED_OFF)
+        fault = next(_faults(folder, files, needs, thorough=thorough), None)
+    except (BadFile, JournalBroken) as error:
+        return EndCheck(f"its journal cannot be checked: {error.message}")
+    if fault is None and key is not None and signature is None:
+        fault = "the end of its journal is not signed"
+    is_ours = key is not None and (signature or "").startswith(f"{key.id}:")
+    return EndCheck(fault, is_elsewhere=signature is not None and not is_ours)
+
+
+def _read_end(folder: SessionFolder, *, thorough: bool) -> tuple[dict[str, str], str | None]:
+    """Return the files of a session's end and its signature, verified if it is ours."""
+    key = _signing_key(folder) if key_file().exists() else None
+    journal = _open(folder, key)
+    last = journal.last() if folder.journal.exists() else None
+    if thorough:
+        journal.entries()  # raises JournalBroken at the first bad line
+    if last is not None and last.kind == "end":
+        return SessionEnd.model_validate(last.data).files, last.sig
     if not folder.seal.exists():
-        return NO_SEAL
-    try:
-        manifest = read_record(folder.seal, Seal)
-        return next(_faults(folder, manifest, needs, thorough=thorough), None)
-    except BadFile as error:
-        return f"its manifest cannot be checked: {error.message}"
-
-
-def is_sealed_elsewhere(folder: SessionFolder) -> bool:
-    """Say whether another user's key made the signature, so that it proves little here."""
-    try:
-        signature = read_record(folder.seal, Seal).signature
-    except BadFile:
-        return False
-    return signature is not None and not _is_ours(signature, _existing_key(folder))
+        return {}, None
+    seal = read_record(folder.seal, _Seal)
+    content, signature = json.dumps(seal.files, sort_keys=True).encode(), seal.signature or ""
+    if key and signature.startswith(f"{key.id}:") and not key.has_signed(content, signature):
+        raise BadFile("the signature of seal.json is wrong.")
+    return seal.files, seal.signature
 
 
 def _faults(
-    folder: SessionFolder, manifest: Seal, needs: tuple[Path, ...], *, thorough: bool
+    folder: SessionFolder, files: dict[str, str], needs: tuple[Path, ...], *, thorough: bool
 ) -> Iterator[str]:
     for path in needs:
-        if path.relative_to(folder.path).as_posix() not in manifest.files:
-            yield f"its manifest does not list {path.relative_to(folder.path)}"
-    key, signature = _existing_key(folder), manifest.signature
-    if signature is None and key is not None:
-        yield "its manifest is not signed"
-    is_ours = signature is not None and _is_ours(signature, key)
-    if key and is_ours and not key.has_signed(_signed(manifest.files), signature or ""):
-        yield "its manifest was rewritten: the signature is wrong"
-    for name, digest in manifest.files.items():
+        if path.relative_to(folder.path).as_posix() not in files:
+            yield f"its journal does not list {path.relative_to(folder.path)}"
+    for name, digest in files.items():
         path = folder.path / name
         if not path.is_file():
-            yield f"{name} is gone since the session ended"
+            yield f"{name} was removed after the session ended"
         elif (thorough or path.suffix not in _LARGE) and file_hash(path) != digest:
             yield f"{name} was changed after the session ended"
 
 
-def _of_policy(
-    folder: SessionFolder, iteration: int, member: str, step: int | None
+def _paths(
+    folder: SessionFolder, names: tuple[str, ...], of_iteration: tuple[str, ...]
 ) -> Iterator[Path]:
-    """Yield the files of the policy that is handed over, and its judged episodes."""
-    files = folder.iteration(iteration)
-    own = MemberFolder(files.run.path / member)
-    yield from (own.config, own.reward_code, own.reward_spec)
-    if step is not None:
-        yield own.checkpoint(step)
-    yield from sorted((files.judged_dir / member).glob("episode_*.npz"))
+    yield from (folder.path / name for name in names)
+    for number in folder.iterations():
+        yield from (folder.iteration(number).path / name for name in of_iteration)
 
 
-def _write(folder: SessionFolder, files: dict[str, str]) -> None:
-    try:
-        signature, why = user_key(folder.path.parent).sign(_signed(files)), None
-    except (TelicError, OSError) as error:
-        signature, why = None, str(error)
-    write_json(folder.seal, Seal(files=files, signature=signature, unsigned_because=why))
+def _open(
+    folder: SessionFolder, key: SigningKey | None, asked: tuple[str, str] | None = None
+) -> Journal:
+    """Open the journal; its name is the request: intent and environment."""
+    if asked is None:
+        config = read_fields(folder.config, intent=str, env=str)
+        asked = config["intent"], config["env"]
+    return Journal(folder.journal, f"session: {asked[0]} ({asked[1]})", key)
 
 
 def _signing_key(folder: SessionFolder) -> SigningKey | None:
@@ -304,18 +317,6 @@ def _signing_key(folder: SessionFolder) -> SigningKey | None:
         return user_key(folder.path.parent)
     except (TelicError, OSError):
         return None
-
-
-def _existing_key(folder: SessionFolder) -> SigningKey | None:
-    return _signing_key(folder) if key_file().exists() else None
-
-
-def _is_ours(signature: str, key: SigningKey | None) -> bool:
-    return key is not None and signature.startswith(f"{key.id}:")
-
-
-def _signed(files: dict[str, Any]) -> bytes:
-    return json.dumps(files, sort_keys=True).encode()
 
 
 def _hash(text: str) -> str:

@@ -1,7 +1,7 @@
 """Forecast the time, steps and price of a session before it starts, and a training's memory.
 
-Time comes from trainings that this machine has done before, dollars from the price list and from
-the tokens of earlier replies. What is unknown is None, never a guess.
+Time is estimated from earlier trainings on this machine, dollars from the price list and the tokens
+of earlier replies. What is unknown is None, never a guess.
 """
 
 from __future__ import annotations
@@ -9,15 +9,15 @@ from __future__ import annotations
 import math
 import os
 import platform
-from collections.abc import Iterator
 from contextlib import suppress
+from itertools import islice
 from pathlib import Path
 from statistics import median
 from typing import Any
 
 from telic.authors.candidate import SHORT
 from telic.authors.composer import LONGEST, VARIANTS
-from telic.authors.request import LIMITS, SessionConfig
+from telic.authors.request import SessionConfig
 from telic.core.events import Event, Listener, TrainProgress
 from telic.envs.spec import EnvSpec
 from telic.errors import BadFile
@@ -31,43 +31,43 @@ from telic.storage.resources import ResourceNeed, usable_cores
 from telic.training.job import TrainJob
 from telic.training.machine import Sizes, memory_plan
 
-_LOOKED_AT, _USED = 200, 5
-"""earlier trainings that are read, and those most like the coming one that count"""
+_READ, _USED = 200, 5
+"""earlier trainings that are read, and the most similar ones that count"""
 _SHORTEST_S = 2.0
 """shorter trainings are mostly start-up and say nothing about speed"""
 _MEASURED_S = 10.0
-"""training after which its own rate says how long the session takes"""
+"""training time after which its own rate is used"""
 _TYPICAL_TOKENS = (6_000, 3_000)
-"""read and written per call, while no reply of this folder says better"""
+"""read and written per call, while no reply of this folder is known"""
 _CALLS_FIRST, _CALLS_EACH = 6, 4
-"""model calls that a session usually takes: to write and review, and to revise once"""
+"""usual model calls: to write and review, and for each revision"""
 _LOOKS_LAST, _LOOKS_EACH = 6, 1
-"""looks at episodes, if nothing is in dispute: at a policy that passes, and at each failure"""
+"""usual vision calls: for a policy that passes, and for each failure"""
 # Measured on HalfCheetah, Ant and Humanoid with 3 and 9 members, and rounded up.
 _PROCESS_BYTES = 450_000_000
 """a worker with its libraries, before it simulates anything"""
 _SIMULATION_BYTES = 200_000
-"""one MuJoCo simulation with its arena as far as it is used"""
+"""one MuJoCo simulation with the used part of its arena"""
 _TERMS, _FLOAT_BYTES, _UNLIMITED_STEPS = 8, 4, 1000
 _TAPES = 2
-"""copies of the evaluation's recording while it is put together"""
+"""copies of the evaluation's recording while it is assembled"""
 
 
 class Forecast(Event):
-    """What a session is going to take, from the first try to the last allowed one."""
+    """The expected cost of a session, from the first iteration to the last allowed one."""
 
     NAME = "session.forecast"
 
     iterations: int
     first_steps: int
-    """environment steps if the first try passes"""
+    """environment steps if the first iteration passes"""
     most_steps: int
     """environment steps if every iteration is needed"""
     steps_per_second: float | None
     """as measured on this machine; None: this environment was never trained here"""
     measured_runs: int
     first_seconds: float | None
-    """seconds of training if the first try passes"""
+    """seconds of training if the first iteration passes"""
     most_seconds: float | None
     calls: int
     """model calls if every iteration is needed"""
@@ -77,12 +77,11 @@ class Forecast(Event):
     """limits that will end the session before its last iteration: hours, steps, usd, calls"""
 
     def at_rate(self, rate: float | None, config: SessionConfig) -> Forecast:
-        """Return the forecast with the time that it takes at so many steps per second."""
+        """Return the forecast with its times at so many steps per second."""
         seconds = None if rate is None else self.most_steps / rate
         hours = None if seconds is None else seconds / 3600.0
         needs = {"hours": hours, "steps": self.most_steps, "usd": self.usd, "calls": self.calls}
         limits = {name: getattr(config, f"max_{name}") for name in needs}
-        assert {f"max_{name}" for name in needs} == set(LIMITS)
         changes = {
             "steps_per_second": rate,
             "first_seconds": None if rate is None else self.first_steps / rate,
@@ -97,8 +96,14 @@ class Forecast(Event):
 
 
 def session_forecast(config: SessionConfig, steps: int, runs_dir: Path) -> Forecast:
-    """Return what a session is going to take whose author wants so many steps per policy."""
-    planned = _planned_steps(config, steps)
+    """Return the expected cost of a session whose author plans so many steps per policy.
+
+    A revision first screens all its variants; each training is longer than the one before, unless
+    the number of steps was requested.
+    """
+    first = len(config.seeds) * (config.steps or steps)
+    later, longer = first * (VARIANTS * SHORT + 1.0 - SHORT), 1.0 if config.steps else LONGEST
+    planned = [first, *(round(later * longer**number) for number in range(1, config.iterations))]
     calls = 0 if config.model is None else _CALLS_FIRST + _CALLS_EACH * config.iterations
     if calls and config.vision:
         calls += _LOOKS_LAST + _LOOKS_EACH * config.iterations
@@ -118,46 +123,45 @@ def session_forecast(config: SessionConfig, steps: int, runs_dir: Path) -> Forec
     return made.at_rate(median(rates) if rates else None, config)
 
 
-def _planned_steps(config: SessionConfig, steps: int) -> list[int]:
-    """Return the environment steps of each iteration of a session that never passes.
-
-    A revision first trains all its variants for a short while; each training is longer than the
-    one before, unless the number of steps was asked for.
-    """
-    first = len(config.seeds) * (config.steps or steps)
-    later, longer = first * (VARIANTS * SHORT + 1.0 - SHORT), 1.0 if config.steps else LONGEST
-    return [first, *(round(later * longer**number) for number in range(1, config.iterations))]
-
-
 class MeasuredForecast:
-    """Pass events on; add the time to a forecast without one once training has a rate."""
+    """Forward events; repeat a forecast without times once training has a rate."""
 
-    def __init__(self, tell: Listener, config: SessionConfig) -> None:
-        self._tell, self._config = tell, config
+    def __init__(self, emit: Listener, config: SessionConfig) -> None:
+        self._emit, self._config = emit, config
         self._unknown: Forecast | None = None
 
     def __call__(self, event: Event) -> None:
-        """Pass an event on; after it, what can be forecast now and could not before."""
-        self._tell(event)
+        """Forward an event, then a forecast that can be completed now."""
+        self._emit(event)
         if isinstance(event, Forecast):
             self._unknown = event if event.steps_per_second is None else None
         elif isinstance(event, TrainProgress) and event.seconds >= _MEASURED_S:
             earlier, rate = self._unknown, event.steps_per_second
             if earlier is not None and rate:
                 self._unknown = None
-                self._tell(earlier.at_rate(rate, self._config))
+                self._emit(earlier.at_rate(rate, self._config))
 
 
 def measured_rates(runs_dir: Path, env: str, device: str, members: int) -> list[float]:
-    """Return steps per second of the trainings here that are most like the one to come.
+    """Return steps per second of the most similar trainings on this machine.
 
     Only of this environment, this device and this kind of machine: those with about as many members
     first, then the latest.
     """
+    inside = (
+        RunFolder(path)
+        for session in list_sessions(runs_dir)
+        for number in session.iterations()
+        for path in session.iteration(number).path.iterdir()
+        if is_run(path)
+    )
+    runs = (
+        run
+        for run in (*list_runs(runs_dir)[:_READ], *inside)
+        if run.summary.exists() and run.manifest.exists()
+    )
     rates: list[tuple[float, float, float]] = []
-    for number, run in enumerate(_runs(runs_dir)):
-        if number >= _LOOKED_AT:
-            break
+    for run in islice(runs, _READ):
         with suppress(BadFile):  # a damaged run says nothing about the next
             job = read_fields(run.config, env=str, device=str | None, members=list[Any])
             summary = read_facts(run.summary, RunResultFacts)
@@ -172,40 +176,21 @@ def measured_rates(runs_dir: Path, env: str, device: str, members: int) -> list[
     return [rate for _, _, rate in sorted(rates)[:_USED]]
 
 
-def _runs(runs_dir: Path) -> Iterator[RunFolder]:
-    """Yield runs with a result: those of their own, then those of sessions, the latest first."""
-    inside = (
-        RunFolder(path)
-        for session in list_sessions(runs_dir)
-        for number in session.iterations()
-        for path in session.iteration(number).path.iterdir()
-        if is_run(path)
-    )
-    for run in (*list_runs(runs_dir)[:_LOOKED_AT], *inside):
-        if run.summary.exists() and run.manifest.exists():
-            yield run
-
-
 def _price(runs_dir: Path, config: SessionConfig, calls: int) -> float | None:
     """Return the price of calls to the most expensive model of a session; None: unknown."""
-    models = [name for name in (config.model, *config.model_for.values()) if name]
-    tokens = _typical_tokens(runs_dir)
-    prices = [price_usd(name, *tokens) for name in models if is_metered(name)]
-    known = [price for price in prices if price is not None]
-    return None if len(known) < len(prices) else calls * max(known, default=0.0)
-
-
-def _typical_tokens(runs_dir: Path) -> tuple[int, int]:
-    """Return the median tokens that calls of the latest sessions read and wrote."""
-    tokens = [
+    replies = [
         reply.raw.tokens
         for session in list_sessions(runs_dir)[:_USED]
         for reply in Replies(session.path / REPLIES).kept()
         if reply.raw is not None
     ]
-    read = [each.input for each in tokens if each.input is not None]
-    written = [each.output for each in tokens if each.output is not None]
-    return (round(median(read)), round(median(written))) if read and written else _TYPICAL_TOKENS
+    read = [each.input for each in replies if each.input is not None]
+    written = [each.output for each in replies if each.output is not None]
+    known = bool(read and written)
+    tokens = (round(median(read)), round(median(written))) if known else _TYPICAL_TOKENS
+    models = [name for name in (config.model, *config.model_for.values()) if name]
+    prices = [price_usd(name, *tokens) for name in models if is_metered(name)]
+    return None if None in prices else calls * max((each or 0.0 for each in prices), default=0.0)
 
 
 def need_of(job: TrainJob, spec: EnvSpec) -> ResourceNeed:

@@ -1,8 +1,8 @@
-"""Play fresh episodes, choose among trained policies, confirm the choice, and decide.
+"""Evaluate trained policies on fresh episodes: choose checkpoints, confirm the choice, decide.
 
 The best checkpoint of every policy, and the best policy, are chosen on one set of fresh episodes.
 Whether a policy passes is confirmed on another set, which nothing was chosen on: by code, and by
-eye where a model can see. What it proves holds together with everything else the session claims
+a vision model where there is one. The confidence bounds hold together for all claims of a session
 (`telic.core.confidence`). Policies that are neither proven nor disproven play more episodes.
 
 Initial states are drawn for every session, iteration and purpose. Episodes are recorded by a
@@ -26,31 +26,31 @@ from telic.errors import TelicError
 from telic.judges.code import judge_files, judge_too
 from telic.judges.fusion import judge_doubted, unjudged
 from telic.judges.recorder import PlayOrder, RecordedFile, is_unchanged, record_each
-from telic.judges.verdict import PersonCalibration, Verdict, lowered, together, unknown
+from telic.judges.verdict import Verdict, lowered, together, unknown
 from telic.session.budget import iteration_steps, last_step
 from telic.session.control import SessionWork
 from telic.session.labels import calibration_of
+from telic.session.records import SessionSummary
 from telic.storage.facts import MemberResultFacts
-from telic.storage.files import read_facts, read_json_lines
+from telic.storage.files import read_facts, read_json_lines, read_record
 from telic.storage.layout import Artifact, IterationFolder, MemberFolder, RunFolder, SessionFolder
 from telic.storage.reading import file_hash, read_text
 from telic.storage.trajectories import Environment
 from telic.training.run import Run
 
 Purpose = Literal["trial", "choose", "confirm"]
-"""what episodes are for: which variant is trained further, which checkpoint and policy is best, and
-whether that one passes"""
+"""screen variants, choose a checkpoint and policy, or confirm that it passes"""
 _FOLDERS: dict[Purpose, str] = {"trial": "trial_judged", "choose": "chosen", "confirm": "judged"}
 CHOOSING = 16
 """fresh episodes on which checkpoints and policies are compared"""
 LOOKS = 7
-"""at policies before their training ends, at most"""
+"""maximum number of interim evaluations of a training"""
 LONGEST = 4
-"""how many times the usual number of episodes a policy plays that may yet prove itself"""
+"""how many times the usual number of episodes an undecided policy plays at most"""
 
 
 class Proof(Record):
-    """Policies that passed before their training came to its end."""
+    """Policies that passed before the end of their training."""
 
     schema_version: int = 1
     step: int
@@ -59,7 +59,7 @@ class Proof(Record):
 
 
 class TrainedCandidate(NamedTuple):
-    """A candidate's policies."""
+    """A candidate and its trained policies."""
 
     candidate: RewardCandidate
     variant: int
@@ -68,42 +68,112 @@ class TrainedCandidate(NamedTuple):
     proof: Proof | None = None
 
 
+class PolicyAt(NamedTuple):
+    """A policy at one of its checkpoints; None: training ended before the first one."""
+
+    member: MemberFolder
+    checkpoint: Artifact | None
+
+
+class BestPolicy(NamedTuple):
+    """The policy that a session delivers."""
+
+    candidate: RewardCandidate
+    member: MemberFolder
+    step: int
+
+
+def best_policy(folder: SessionFolder, summary: SessionSummary) -> BestPolicy:
+    """Return the policy that a session delivers, with what it was trained with."""
+    assert summary.best_iteration is not None and summary.best_member is not None
+    files = folder.iteration(summary.best_iteration)
+    member = MemberFolder(files.run.path / summary.best_member)
+    step = summary.best_step or member.checkpoints()[-1].step
+    return BestPolicy(read_record(files.candidate, RewardCandidate), member, step)
+
+
+def newest(run: RunFolder) -> list[PolicyAt]:
+    """Return every policy of a training at its last checkpoint."""
+    return [PolicyAt(each, next(reversed(each.checkpoints()), None)) for each in run.members()]
+
+
+# ------------------------------------------------------------------------------ the verdict
+
+
 def judge(work: SessionWork, number: int, trained: TrainedCandidate) -> SessionIteration:
-    """Judge a candidate's policies and say whether they pass."""
-    config, candidate, run = work.config, trained.candidate, trained.run
-    files = work.folder.iteration(number)
+    """Judge a candidate's policies and decide whether they pass."""
+    candidate, run, screening = trained.candidate, trained.run, trained.selection
     work.control.check()
     if trained.proof is not None:
         scores, seconds = list(trained.proof.members), trained.proof.judging_s
     else:
-        scores, seconds = _judge_at_end(work, number, candidate, RunFolder(run.path))
+        began = time.monotonic()
+        scores = _judge_at_end(work, number, candidate, RunFolder(run.path))
+        seconds = time.monotonic() - began
     scores = [score.model_copy(update={"variant": trained.variant}) for score in scores]
-    iteration = decide(config, number, candidate, scores, run.summary["training_time_s"], seconds)
     verdicts = [verdict for score in scores for verdict in score.judgement.verdicts]
-    changes: dict[str, object] = {
-        "steps": iteration_steps(files),
-        "unjudged": unjudged(verdicts),
-        "judge_doubted": judge_doubted(verdicts),
-    }
-    if trials := trained.selection:
-        changes["trials"] = trials.members
-        changes["training_s"] = iteration.training_s + trials.training_s
-        changes["judging_s"] = iteration.judging_s + trials.judging_s
-    return iteration.model_copy(update=changes)
+    return decide(work.config, number, candidate, scores).model_copy(
+        update={
+            "steps": iteration_steps(work.folder.iteration(number)),
+            "unjudged": unjudged(verdicts),
+            "judge_doubted": judge_doubted(verdicts),
+            "trials": screening.members if screening else (),
+            "training_s": run.summary["training_time_s"]
+            + (screening.training_s if screening else 0.0),
+            "judging_s": seconds + (screening.judging_s if screening else 0.0),
+        }
+    )
+
+
+def _judge_at_end(
+    work: SessionWork, number: int, candidate: RewardCandidate, run: RunFolder
+) -> list[MemberScore]:
+    """Choose the best checkpoint of every policy, and judge it."""
+    files, config, last = work.folder.iteration(number), work.config, newest(run)
+    interim = list(read_json_lines(files.checkpoints))
+    chosen: list[PolicyAt] = []
+    worths: list[float | None] = []
+    for policy, score in zip(last, choose(work, number, candidate, last), strict=True):
+        step, worth = score.step, score.judgement.score
+        for row in interim:
+            other = row["scores"].get(score.member)
+            if other is not None and (worth is None or other > worth):
+                step, worth = row["step"], other
+        saved = [each for each in policy.member.checkpoints() if each.step == step]
+        chosen.append(PolicyAt(policy.member, saved[0]) if saved else policy)
+        worths.append(worth)
+    alpha = spending(number, len(chosen), LOOKS, is_last=True)
+    scores = confirm(work, number, candidate, chosen, alpha)
+    scores = [watched(work, files, score) for score in scores]
+    # Nothing passes by code: let the vision model watch the middle episode of the best policy. Its
+    # score stays, because a pass needs the code, but a contradiction is recorded as a doubt.
+    best = max(scores, key=lambda score: score.low, default=None)
+    if best and best.judgement.score is not None and best.low < config.threshold:
+        verdicts, middle = list(best.judgement.verdicts), best.median_episode
+        (seen,) = work.author.watch([files.episode(best.member, middle)], [verdicts[middle]])
+        kept = ("seen", "spread", "by_judge", "disagreements")
+        changes = {name: getattr(seen, name) for name in kept}
+        verdicts[middle] = verdicts[middle].model_copy(update=changes)
+        scores[scores.index(best)] = with_verdicts(best, verdicts, config.threshold)
+    return [
+        by_labels(work, score).model_copy(update={"choosing": worth})
+        for score, worth in zip(scores, worths, strict=True)
+    ]
 
 
 def decide(
-    config: SessionConfig,
-    number: int,
-    candidate: RewardCandidate,
-    scores: list[MemberScore],
-    training_s: float,
-    judging_s: float,
+    config: SessionConfig, number: int, candidate: RewardCandidate, scores: list[MemberScore]
 ) -> SessionIteration:
-    """Return what a candidate's policies prove together."""
-    proving = sum(score.low >= config.threshold for score in scores)
-    best = max(scores, key=lambda score: _standing(score, config.threshold))
-    passed = proving >= config.needed
+    """Return the verdict on a candidate by the scores of its policies; no times, no costs."""
+
+    def standing(score: MemberScore) -> tuple[bool, float, float]:
+        """Order policies: those that pass first, then by the episodes for choosing."""
+        chosen = score.low if score.choosing is None else score.choosing
+        return score.low >= config.threshold, chosen, score.low
+
+    best = max(scores, key=standing)
+    failing = [score for score in scores if score.low < config.threshold]
+    passed = len(scores) - len(failing) >= config.needed
     return SessionIteration(
         number=number,
         parent=candidate.parent,
@@ -112,55 +182,19 @@ def decide(
         score=mean_score(scores),
         variant=best.variant,
         best=best.member,
-        tags=() if passed else _lacking(scores, config.threshold),
+        tags=() if passed else max(failing or scores, key=standing).judgement.tags,
         members=tuple(scores),
         scores={score.member: score.judgement.score for score in scores},
         steps=sum(score.step for score in scores),
-        training_s=training_s,
-        judging_s=judging_s,
+        training_s=0.0,
+        judging_s=0.0,
     )
-
-
-def _lacking(scores: list[MemberScore], threshold: float) -> tuple[str, ...]:
-    """Return what the best of those that do not pass lacks: who passes lacks nothing."""
-    failing = [score for score in scores if score.low < threshold] or scores
-    return max(failing, key=lambda score: _standing(score, threshold)).judgement.tags
-
-
-def _standing(score: MemberScore, threshold: float) -> tuple[bool, float, float]:
-    """Return what orders policies: those that pass first, then by the episodes for choosing."""
-    chosen = score.low if score.choosing is None else score.choosing
-    return score.low >= threshold, chosen, score.low
-
-
-def looks_otherwise(passed: SessionIteration) -> tuple[str, ...]:
-    """Say where most pictures show less than the judge's code measured, also at a closer look."""
-    verdicts = [verdict for member in passed.members for verdict in member.judgement.verdicts]
-    doubt = judge_doubted(verdicts, only_less=True)
-    return () if doubt is None else (doubt,)
-
-
-def too_few(config: SessionConfig, passed: SessionIteration) -> tuple[str, ...]:
-    """Say where fewer trainings, each of its own seed, prove it than the request wants."""
-    proving = [member for member in passed.members if member.low >= config.threshold]
-    seeds = {member.seed for member in proving}.intersection(config.seeds)
-    policies = {member.policy_hash for member in proving}
-    if (found := min(len(seeds), len(policies))) >= config.needed:
-        return ()
-    wanted = f"{config.needed} of {len(config.seeds)} training seeds"
-    return (f"{wanted} must prove {config.threshold:g}, and {found} of those judged do",)
-
-
-def mean_score(scores: Sequence[MemberScore]) -> float | None:
-    """Return the mean score of policies; None when none could be judged."""
-    values = [score.judgement.score for score in scores if score.judgement.score is not None]
-    return sum(values) / len(values) if values else None
 
 
 def untrained(
     work: SessionWork, number: int, candidate: RewardCandidate, error: TelicError, seconds: float
 ) -> SessionIteration:
-    """Return the iteration of a candidate whose training failed: nothing to judge, and why."""
+    """Return the iteration of a candidate whose training failed."""
     return SessionIteration(
         number=number,
         parent=candidate.parent,
@@ -178,46 +212,30 @@ def untrained(
     )
 
 
+def doubts_of_pass(config: SessionConfig, passed: SessionIteration) -> tuple[str, ...]:
+    """Return why the scores of a passed iteration do not prove a pass.
+
+    Either too few training seeds prove it, or most pictures show less than the code measured.
+    """
+    proving = [member for member in passed.members if member.low >= config.threshold]
+    seeds = {member.seed for member in proving}.intersection(config.seeds)
+    found = min(len(seeds), len({member.policy_hash for member in proving}))
+    doubts: list[str] = []
+    if found < config.needed:
+        wanted = f"{config.needed} of {len(config.seeds)} training seeds"
+        doubts.append(f"{wanted} must prove {config.threshold:g}; {found} of those judged do")
+    verdicts = [verdict for member in passed.members for verdict in member.judgement.verdicts]
+    seen = judge_doubted(verdicts, only_less=True)
+    return (*doubts, *([seen] if seen else []))
+
+
+def mean_score(scores: Sequence[MemberScore]) -> float | None:
+    """Return the mean score of policies; None when none could be judged."""
+    values = [score.judgement.score for score in scores if score.judgement.score is not None]
+    return sum(values) / len(values) if values else None
+
+
 # ------------------------------------------------------------------------------ choose and confirm
-
-
-def _judge_at_end(
-    work: SessionWork, number: int, candidate: RewardCandidate, run: RunFolder
-) -> tuple[list[MemberScore], float]:
-    """Choose the best checkpoint of every policy, and judge it; returns the seconds as well."""
-    began = time.monotonic()
-    last = newest(run)
-    scores = choose(work, number, candidate, last)
-    seen = _seen_before(work.folder.iteration(number))
-    chosen: list[PolicyAt] = []
-    worths: list[float | None] = []
-    for policy, score in zip(last, scores, strict=True):
-        step, worth = score.step, score.judgement.score
-        for earlier, other in seen.get(score.member, {}).items():
-            if other is not None and (worth is None or other > worth):
-                step, worth = earlier, other
-        saved = [each for each in policy.member.checkpoints() if each.step == step]
-        chosen.append(PolicyAt(policy.member, saved[0]) if saved else policy)
-        worths.append(worth)
-    alpha = spending(number, len(chosen), LOOKS, is_last=True)
-    scores = confirm(work, number, candidate, chosen, alpha)
-    files = work.folder.iteration(number)
-    scores = _failure_watched(work, files, [watched(work, files, score) for score in scores])
-    people = calibration_of(work.folder, work.config.threshold)
-    scores = [
-        as_people_ask(score, people).model_copy(update={"choosing": worth})
-        for score, worth in zip(scores, worths, strict=True)
-    ]
-    return scores, time.monotonic() - began
-
-
-def _seen_before(files: IterationFolder) -> dict[str, dict[int, float | None]]:
-    """Return the scores of earlier checkpoints on the episodes for choosing, by member and step."""
-    seen: dict[str, dict[int, float | None]] = {}
-    for row in read_json_lines(files.checkpoints):
-        for member, score in row["scores"].items():
-            seen.setdefault(member, {})[row["step"]] = score
-    return seen
 
 
 def choose(
@@ -230,7 +248,7 @@ def choose(
 
 
 def may_pass(config: SessionConfig, scores: Sequence[MemberScore], alpha: float) -> bool:
-    """Say whether enough policies would prove themselves on more episodes of the same kind."""
+    """Return whether enough policies would pass on more episodes of the same kind."""
     times = -(-judged_episodes(config, alpha) // CHOOSING)
     promising = sum(
         proves(_values(score.judgement.verdicts) * times, config.threshold, alpha)
@@ -249,104 +267,75 @@ def confirm(
 ) -> list[MemberScore]:
     """Judge policies on episodes that nothing was chosen on.
 
-    Whoever may yet prove the threshold plays more of them. The bound allows for that.
+    A policy that may yet prove the threshold plays more of them; the bound allows for that.
 
     Args:
         work: the session.
         number: of the iteration.
         candidate: what was trained.
-        policies: whom to judge.
+        policies: the policies to judge.
         alpha: the chance that a claim about one of them is wrong.
-        look: which look it is, from 1; 0: the one at the end. Each has starts of its own.
+        look: number of the interim evaluation, from 1; 0: the final one. Each has its own seeds.
     """
-    config = work.config
-    usual = judged_episodes(config, alpha)
+    config, usual = work.config, judged_episodes(work.config, alpha)
     verdicts: list[list[Verdict]] = [[] for _ in policies]
-    going_on = list(range(len(policies)))
+    undecided = list(range(len(policies)))
     saved = [each.checkpoint for each in policies]
     hashes = [None if each is None else file_hash(each.path) for each in saved]
     while True:
-        played = len(verdicts[going_on[0]])
-        own = [policies[place] for place in going_on]
+        played = len(verdicts[undecided[0]])
+        own = [policies[place] for place in undecided]
         more_of = play(
             work, number, candidate, own, "confirm", usual, moment=(look, played), first=played
         )
-        for place, more in zip(going_on, more_of, strict=True):
+        for place, more in zip(undecided, more_of, strict=True):
             verdicts[place].extend(more)
         scores = [
             score_of(policy, own, alpha=alpha, threshold=config.threshold, policy_hash=digest)
             for policy, own, digest in zip(policies, verdicts, hashes, strict=True)
         ]
-        going_on = _undecided(config, scores, going_on)
-        if not going_on or played + 2 * usual > LONGEST * usual:
+        # More episodes are worth their time only while they can change the outcome.
+        proven = sum(score.low >= config.threshold for score in scores)
+        undecided = [
+            place
+            for place in undecided
+            if scores[place].low < config.threshold
+            and sum(_values(verdicts[place])) / len(verdicts[place]) >= config.threshold
+        ]
+        can_pass = proven < config.needed <= proven + len(undecided)
+        if not can_pass or played + 2 * usual > LONGEST * usual:
             return scores
 
 
-def _undecided(
-    config: SessionConfig, scores: Sequence[MemberScore], places: Sequence[int]
-) -> list[int]:
-    """Return who may yet prove the threshold, while that would make a difference."""
-    proven = sum(score.low >= config.threshold for score in scores)
-    open_ = [
-        place
-        for place in places
-        if scores[place].low < config.threshold <= _mean(scores[place].judgement.verdicts)
-    ]
-    return open_ if proven < config.needed <= proven + len(open_) else []
-
-
 def judged_episodes(config: SessionConfig, alpha: float) -> int:
-    """Return on how many episodes a policy is judged: as asked, and enough to prove anything."""
+    """Return the number of episodes a policy is judged on: as requested, or enough for a proof."""
     return max(config.episodes, fewest_scores(config.threshold, alpha))
 
 
 def _values(verdicts: Sequence[Verdict]) -> list[float]:
+    """Return the scores of verdicts; an unknown one counts as 0."""
     return [verdict.score or 0.0 for verdict in verdicts]
 
 
-def _mean(verdicts: Sequence[Verdict]) -> float:
-    """Return the mean score, with nothing for episodes that nobody could judge."""
-    return sum(_values(verdicts)) / len(verdicts)
-
-
 def watched(work: SessionWork, files: IterationFolder, score: MemberScore) -> MemberScore:
-    """Let the author's eyes look at a policy that would pass by code alone."""
+    """Let the author's vision model watch a policy that would pass by code alone."""
     if score.low < work.config.threshold:
-        return score  # it fails anyway: looking would cost and change nothing
+        return score
     verdicts = list(score.judgement.verdicts)
     paths = [files.episode(score.member, index) for index in range(len(verdicts))]
     return with_verdicts(score, work.author.watch(paths, verdicts), work.config.threshold)
 
 
-def _failure_watched(
-    work: SessionWork, files: IterationFolder, scores: list[MemberScore]
-) -> list[MemberScore]:
-    """Let the author's eyes look at one failure, where nothing passes by code.
-
-    It is the middle episode of the best policy. Its score stays: a pass needs the code. Where the
-    pictures contradict it, that is on record, and the judge can be doubted.
-    """
-    best = max(scores, key=lambda score: score.low, default=None)
-    if best is None or best.judgement.score is None or best.low >= work.config.threshold:
-        return scores
-    verdicts, middle = list(best.judgement.verdicts), best.median_episode
-    own = verdicts[middle]
-    (seen,) = work.author.watch([files.episode(best.member, middle)], [own])
-    kept = {name: getattr(seen, name) for name in ("seen", "spread", "by_judge", "disagreements")}
-    verdicts[middle] = own.model_copy(update=kept)
-    seen_too = with_verdicts(best, verdicts, work.config.threshold)
-    return [seen_too if score is best else score for score in scores]
-
-
-def as_people_ask(score: MemberScore, people: PersonCalibration) -> MemberScore:
-    """Lower the scores of a judge whose bar lies too low by people's labels."""
+def by_labels(work: SessionWork, score: MemberScore) -> MemberScore:
+    """Lower the scores of a judge whose threshold is too low according to people's labels."""
+    people = calibration_of(work.folder, work.config.threshold)
     if not people.shift:
         return score
     return with_verdicts(score, lowered(score.judgement.verdicts, people), people.threshold)
 
 
 def with_verdicts(score: MemberScore, verdicts: Sequence[Verdict], threshold: float) -> MemberScore:
-    """Return a policy's score with other verdicts on the same episodes, as sure as before."""
+    """Return a policy's score with other verdicts on the same episodes, at the same confidence."""
     alpha = ALPHA if score.judgement.alpha is None else score.judgement.alpha
     judgement = together(verdicts, alpha=alpha, threshold=threshold)
     return score.model_copy(update={"judgement": judgement})
@@ -355,29 +344,10 @@ def with_verdicts(score: MemberScore, verdicts: Sequence[Verdict], threshold: fl
 # ------------------------------------------------------------------------------ fresh episodes
 
 
-class PolicyAt(NamedTuple):
-    """A policy of a training, at one of its checkpoints."""
-
-    member: MemberFolder
-    checkpoint: Artifact | None
-    """None: training broke off before there was one"""
-
-
 def start_seed(work: SessionWork) -> int:
-    """Return what a session's initial states are drawn from: as asked, else its own name."""
+    """Return the seed of a session's initial states: as requested, else from its name."""
     asked = work.config.start_seed
     return derive("starts", work.folder.name) if asked is None else asked
-
-
-def newest(run: RunFolder) -> list[PolicyAt]:
-    """Return every policy of a training at its last checkpoint."""
-    return [PolicyAt(each, next(reversed(each.checkpoints()), None)) for each in run.members()]
-
-
-def newest_policy(member: MemberFolder) -> Path | None:
-    """Return the latest policy; None when training broke off before there was one."""
-    checkpoints = member.checkpoints()
-    return checkpoints[-1].path if checkpoints else None
 
 
 def play(
@@ -396,10 +366,10 @@ def play(
         work: the session.
         number: of the iteration.
         candidate: what was trained.
-        policies: which policies play.
+        policies: the policies that play.
         purpose: what the episodes are for.
         episodes: how many each policy plays.
-        moment: keeps draws of one purpose and iteration apart.
+        moment: distinguishes draws of one purpose and iteration.
         first: number of the first episode, in its file's name.
     """
     folder = work.folder.iteration(number).path / _FOLDERS[purpose]
@@ -419,16 +389,28 @@ def play(
     played, why = record_each(orders, folder)
     recorded = [file for own in played.values() for file in own]
     where = (work.config.env, candidate.env_args)
-    # In a folder beside the episodes: a judge may write there, and not to what it judges.
+    # In a folder of its own: a judge may write there, and not to what it judges.
     paths = [file.path for file in recorded]
     judged = judge_episodes(work.folder, work.config, paths, folder / "judge", where)
-    verdicts = of_recordings(recorded, judged)
-    return [
-        [verdicts[file.path] for file in played[member.name]]
-        if member.name in played
-        else [_unplayed(member, why.get(member.name))] * episodes
-        for member, _ in policies
-    ]
+    verdicts = {
+        file.path: of_recording(file, verdict)
+        for file, verdict in zip(recorded, judged, strict=True)
+    }
+    found: list[list[Verdict]] = []
+    for member, _ in policies:
+        if member.name in played:
+            found.append([verdicts[file.path] for file in played[member.name]])
+            continue
+        reason = f"no episode could be recorded. {why.get(member.name)}"
+        if member.name not in why:  # training never saved it
+            findings = (
+                read_facts(member.summary, MemberResultFacts).get("findings", [])
+                if member.summary.exists()
+                else []
+            )
+            reason = f"there is no policy. {findings[-1]['message'] if findings else ''}"
+        found.append([unknown("code", reason)] * episodes)
+    return found
 
 
 def episode_paths(folder: Path, episodes: int, first: int = 0) -> tuple[str, ...]:
@@ -451,16 +433,11 @@ def judge_episodes(
     return verdicts
 
 
-def of_recordings(
-    files: Sequence[RecordedFile], verdicts: Sequence[Verdict]
-) -> dict[Path, Verdict]:
-    """Return the verdicts by episode; unknown for one that is no longer what was recorded."""
-    return {
-        file.path: verdict.model_copy(update={"recording": file.sha256})
-        if is_unchanged(file)
-        else unknown("code", f"{file.path.name} is not what its recorder wrote")
-        for file, verdict in zip(files, verdicts, strict=True)
-    }
+def of_recording(file: RecordedFile, verdict: Verdict) -> Verdict:
+    """Return the verdict on a recording; unknown if the file changed since it was recorded."""
+    if is_unchanged(file):
+        return verdict.model_copy(update={"recording": file.sha256})
+    return unknown("code", f"{file.path.name} was changed after it was recorded")
 
 
 def score_of(
@@ -471,7 +448,7 @@ def score_of(
     threshold: float | None = None,
     policy_hash: str | None = None,
 ) -> MemberScore:
-    """Return what verdicts on a policy's episodes amount to."""
+    """Return the score of a policy by the verdicts on its episodes."""
     member, checkpoint = policy
     config, _, seed = member.name.rpartition("_seed_")
     digits = config.removeprefix("reward")
@@ -483,14 +460,3 @@ def score_of(
         judgement=together(verdicts, alpha=alpha, threshold=threshold),
         policy_hash=policy_hash,
     )
-
-
-def _unplayed(member: MemberFolder, why: str | None) -> Verdict:
-    """Return the verdict on a policy that could not be recorded, or that training never saved."""
-    if why is not None:
-        return unknown("code", f"no episode could be recorded. {why}")
-    reasons: list[str] = []
-    if member.summary.exists():
-        found = read_facts(member.summary, MemberResultFacts).get("findings", [])
-        reasons = [finding["message"] for finding in found]
-    return unknown("code", f"there is no policy. {reasons[-1] if reasons else ''}")

@@ -1,12 +1,12 @@
-"""What people say of a session's verdicts: labels of episodes, and vetoes.
+"""People's labels of episodes and vetoes of verdicts.
 
-    labels.jsonl    one line per label: this episode is, or is not, what I meant
+    labels.jsonl    one line per label: this episode is, or is not, what was meant
     vetoes.jsonl    one line per veto: this verdict does not stand
 
-Both are only ever added to. A label keeps what the judges had said of the episode, so a no for an
-episode that passed is a disagreement on record, and all labels of one judge say together whether
-its bar lies too low (`telic.judges.verdict`). A veto takes a pass away and cannot be taken
-back: what was vetoed is tried again in a branch.
+Both are append-only. A label keeps the judges' scores of the episode, so a no for an episode that
+passed is a disagreement on record, and all labels of one judge together show whether its threshold
+is too low (`telic.judges.verdict`). A veto takes a pass away and cannot be undone: the session is
+continued in a branch.
 """
 
 from __future__ import annotations
@@ -15,35 +15,29 @@ import hashlib
 import secrets
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from pathlib import Path
 from typing import Any, Literal
 
-from telic.authors.candidate import MemberScore, SessionIteration
+from telic.authors.candidate import SessionIteration
 from telic.authors.request import SessionConfig
 from telic.core.config import Record
 from telic.errors import BadFile, UnknownName, UsageError
 from telic.judges.criteria import Composition
 from telic.judges.verdict import LabelledScore, PersonCalibration, Verdict, calibrate
-from telic.session.control import append_line, now, somebody
-from telic.session.evidence import reseal
+from telic.session.control import append_line, now, user_name
+from telic.session.evidence import change_summary
 from telic.session.outcome import Outcome, outcome_words
 from telic.session.records import SessionSummary
-from telic.storage.files import (
-    as_record,
-    json_text,
-    read_json_lines,
-    read_record,
-    write_text,
-)
+from telic.storage.files import as_record, read_json_lines, read_record
 from telic.storage.layout import SessionFolder, list_sessions
 from telic.storage.locks import RunLock
 from telic.storage.reading import read_text
 
 Speaker = Literal["person", "agent"]
+_SHARES = {"p10": 0.1, "median": 0.5, "p90": 0.9}
 
 
 class EpisodeLabel(Record):
-    """One person's word on one episode, beside what the judges had said of it."""
+    """One person's label of one episode, with the judges' scores of it."""
 
     schema_version: Literal[1] = 1
     id: str
@@ -63,14 +57,14 @@ class EpisodeLabel(Record):
     is_wanted: bool
     why: str | None = None
     score: float | None
-    """what the judges gave; None: they could not tell"""
+    """of all judges together; None: unknown"""
     code: float | None
     vision: float | None
     threshold: float
 
     @property
     def passed(self) -> bool | None:
-        """Whether the judges passed the episode; None: they could not tell."""
+        """Whether the judges passed the episode; None: unknown."""
         return None if self.score is None else self.score >= self.threshold
 
     @property
@@ -80,7 +74,7 @@ class EpisodeLabel(Record):
 
 
 class Veto(Record):
-    """A verdict that does not stand, says somebody."""
+    """A person's or agent's veto of a verdict."""
 
     schema_version: Literal[1] = 1
     id: str
@@ -89,13 +83,13 @@ class Veto(Record):
     by: Speaker = "person"
     why: str
     outcome: Outcome
-    """what the session had come to"""
+    """the vetoed outcome"""
     judge: str | None = None
     """SHA-256 of the judge whose pass it was"""
 
     @property
     def words(self) -> str:
-        """Say who vetoed what."""
+        """Describe the veto in one sentence."""
         who = self.author if self.by == "person" else f"the agent {self.author}"
         return f"vetoed by {who} on {self.time[:10]}: {self.why}"
 
@@ -111,7 +105,7 @@ def add_label(
     author: str | None = None,
     by: Speaker = "person",
 ) -> EpisodeLabel:
-    """Keep somebody's word on an episode.
+    """Record a label of an episode.
 
     Args:
         folder: the session.
@@ -120,32 +114,78 @@ def add_label(
         member: policy of it; None: its best.
         episode: number from 1, or p10, median or p90; None: the median, which the report shows.
         why: what is right or wrong with it.
-        author: who says so; None: who is at the keyboard.
-        by: whether a person says so.
+        author: name of the labeller; None: the user of this process.
+        by: whether a person or an agent labels it.
     """
-    judged = _judged(folder, iteration)
-    score = _policy(judged, member)
-    number = _episode(score, episode)
-    verdict = score.judgement.verdicts[number]
+    files = {number: folder.iteration(number).judgment for number in folder.iterations()}
+    judged = {number: file for number, file in files.items() if file.exists()}
+    if iteration is not None and iteration not in judged:
+        raise UsageError(
+            f"{folder.name} has no judged iteration {iteration}; "
+            f"it has: {', '.join(map(str, judged)) or 'none yet'}."
+        )
+    records = [read_record(file, SessionIteration) for file in judged.values()]
+    trained = [each for each in records if each.members and iteration in (None, each.number)]
+    if not trained:
+        raise UsageError(
+            f"{folder.name} has no judged episode to label yet.",
+            hint="It has some after its first judgement; see: telic list",
+        )
+    chosen = max(trained, key=lambda each: (each.passed, -1 if each.score is None else each.score))
+    policies = {score.member: score for score in chosen.members}
+    name = str(member or chosen.best)
+    if name not in policies:
+        raise UnknownName(f"policy of iteration {chosen.number}", name, list(policies))
+    verdicts = policies[name].judgement.verdicts
+    number = _episode(name, verdicts, episode)
+    verdict = verdicts[number]
+    own = verdict.by_judge or {verdict.source: verdict.score}
     label = EpisodeLabel(
         id=secrets.token_hex(4),
         time=now(),
-        author=author or somebody(),
+        author=author or user_name(),
         by=by,
-        iteration=judged.number,
-        member=score.member,
+        iteration=chosen.number,
+        member=name,
         episode=number + 1,
         recording=verdict.recording,
         judge=judge_hash(folder),
         is_wanted=is_wanted,
         why=(why or "").strip() or None,
         score=verdict.score,
-        code=_of(verdict, "code"),
-        vision=_of(verdict, "vision"),
+        code=own.get("code"),
+        vision=own.get("vision"),
         threshold=read_record(folder.config, SessionConfig).threshold,
     )
     append_line(folder.labels, label)
     return label
+
+
+def _episode(member: str, verdicts: Sequence[Verdict], episode: str | None) -> int:
+    """Return the index of an episode by its number from 1, or by its percentile."""
+    named = choose_episodes(verdicts) if verdicts else {}
+    if (episode or "median") in named:
+        return named[episode or "median"]
+    if episode is not None and episode.isdigit() and 0 < int(episode) <= len(verdicts):
+        return int(episode) - 1
+    raise UsageError(
+        f"{member} has no episode {episode or 'median'}.",
+        hint=f"It has 1 to {len(verdicts)}; the report shows p10, median and p90."
+        if verdicts
+        else "None of its episodes was judged.",
+    )
+
+
+def choose_episodes(verdicts: Sequence[Verdict]) -> dict[str, int]:
+    """Return the indices of the p10, median and p90 episodes by score."""
+    order = worst_first(verdicts)
+    return {label: order[round(share * (len(order) - 1))] for label, share in _SHARES.items()}
+
+
+def worst_first(verdicts: Sequence[Verdict]) -> list[int]:
+    """Return the indices of episodes by score; those without one come first."""
+    scores = [verdict.score for verdict in verdicts]
+    return sorted(range(len(scores)), key=lambda at: (scores[at] is not None, scores[at] or 0.0))
 
 
 def read_labels(folder: SessionFolder) -> list[EpisodeLabel]:
@@ -155,46 +195,39 @@ def read_labels(folder: SessionFolder) -> list[EpisodeLabel]:
 
 
 def standing(labels: Sequence[EpisodeLabel]) -> list[EpisodeLabel]:
-    """Return the labels that count: who says something else of an episode later means that."""
+    """Return the labels in force: the last one of each author and episode."""
     last = {(each.author, each.iteration, each.member, each.episode): each for each in labels}
     return list(last.values())
 
 
 def calibration_of(folder: SessionFolder, threshold: float) -> PersonCalibration:
-    """Return what people's labels of this judge say, given in any session of the same folder."""
-    own = judge_hash(folder)
-    rows = [
-        LabelledScore(label.score, label.is_wanted)
-        for session in {folder.path: folder, **_beside(folder)}.values()
-        for label in standing(_readable(session))
-        if label.judge == own and label.by == "person" and label.score is not None
-    ]
+    """Return the calibration by people's labels of this judge, from all sessions of a folder."""
+    own, rows = judge_hash(folder), list[LabelledScore]()
+    sessions = {each.path: each for each in (folder, *list_sessions(folder.path.parent))}
+    for session in sessions.values():
+        with suppress(BadFile):  # a damaged neighbour must not end this session
+            rows += [
+                LabelledScore(label.score, label.is_wanted)
+                for label in standing(read_labels(session))
+                if label.judge == own and label.by == "person" and label.score is not None
+            ]
     return calibrate(rows, threshold)
 
 
-def _beside(folder: SessionFolder) -> dict[Path, SessionFolder]:
-    return {other.path: other for other in list_sessions(folder.path.parent)}
-
-
-def _readable(folder: SessionFolder) -> list[EpisodeLabel]:
-    with suppress(BadFile):  # what somebody did to another session must not end this one
-        return read_labels(folder)
-    return []
-
-
 def judge_hash(folder: SessionFolder) -> str:
-    """Return what tells one judge from another."""
+    """Return the SHA-256 of a session's judge."""
     return hashlib.sha256(read_text(folder.judge).encode()).hexdigest()
 
 
 def label_rows(folders: Sequence[SessionFolder]) -> Iterator[dict[str, Any]]:
-    """Yield a row per label for a data set of judges: what was asked, both scores, and the word."""
+    """Yield a row per label for a data set of judges: request, criteria, scores and label."""
     for folder in folders:
         labels = read_labels(folder)
         if not labels:
             continue
         config = read_record(folder.config, SessionConfig)
-        criteria = [] if not folder.author.exists() else _criteria(folder)
+        written = read_record(folder.author, Composition) if folder.author.exists() else None
+        criteria = written.model_dump(mode="json")["criteria"] if written else []
         for label in labels:
             yield {
                 "session": folder.name,
@@ -219,24 +252,19 @@ def label_rows(folders: Sequence[SessionFolder]) -> Iterator[dict[str, Any]]:
             }
 
 
-def _criteria(folder: SessionFolder) -> list[dict[str, Any]]:
-    written = read_record(folder.author, Composition)
-    return [criterion.model_dump(mode="json") for criterion in written.criteria]
-
-
 def add_veto(
     folder: SessionFolder, why: str, author: str | None = None, by: Speaker = "person"
 ) -> Veto:
-    """Take a session's pass away, on record; it stays away."""
+    """Take a session's pass away for good."""
     if not why.strip():
         raise UsageError("A veto needs a reason.", hint='For example: --why "it slides"')
     if not folder.summary.exists():
         raise UsageError(
             f"{folder.name} has no verdict yet.",
-            hint='To say something to it: telic note "less bouncing please"',
+            hint='To give feedback: telic note "less bouncing please"',
         )
     with RunLock(folder.lock, folder.name):
-        summary = read_record(folder.summary, SessionSummary)  # as it was claimed
+        summary = read_record(folder.summary, SessionSummary)  # as claimed
         if summary.outcome in ("not_passed", "stopped"):
             raise UsageError(
                 f"{folder.name} {outcome_words(summary.outcome)}: there is no pass to veto.",
@@ -245,18 +273,15 @@ def add_veto(
         veto = Veto(
             id=secrets.token_hex(4),
             time=now(),
-            author=author or somebody(),
+            author=author or user_name(),
             by=by,
             why=why.strip(),
             outcome=summary.outcome,
             judge=judge_hash(folder) if folder.judge.exists() else None,
         )
-        # The summary first: if somebody is killed between the two, the pass is gone all the same.
+        # The summary first: a kill between the two takes the pass away all the same.
         reasons = (veto.words, *summary.reasons)
-        changed = summary.as_unproven().model_copy(update={"reasons": reasons})
-        text = json_text(changed)
-        reseal(folder, text)
-        write_text(folder.summary, text)
+        change_summary(folder, summary.as_unproven().model_copy(update={"reasons": reasons}))
         append_line(folder.vetoes, veto)
     return veto
 
@@ -267,73 +292,16 @@ def read_vetoes(folder: SessionFolder) -> list[Veto]:
 
 
 def vetoed_before(folder: SessionFolder) -> tuple[str, ...]:
-    """Return why people vetoed passes of this very judge, in any session of the same folder.
+    """Return people's vetoes of passes of the same judge, in any session of the same folder.
 
-    Otherwise asking for the same again would undo a veto: the same judge passes the same policies.
+    The same judge passes the same policies, so running the request again must not undo a veto.
     """
-    own = judge_hash(folder)
-    said: list[str] = []
-    for session in _beside(folder).values():
+    own, found = judge_hash(folder), list[str]()
+    for session in list_sessions(folder.path.parent):
         with suppress(BadFile):
-            said += [
+            found += [
                 f"a pass of the same judge in {session.name} was {veto.words}"
                 for veto in read_vetoes(session)
                 if veto.judge == own and veto.by == "person"
             ]
-    return tuple(said)
-
-
-def _judged(folder: SessionFolder, iteration: int | None) -> SessionIteration:
-    """Return the iteration that is meant."""
-    files = {number: folder.iteration(number).judgment for number in folder.iterations()}
-    there = [number for number, file in files.items() if file.exists()]
-    if iteration is not None and iteration not in there:
-        raise UsageError(
-            f"{folder.name} has no judged iteration {iteration}; "
-            f"it has: {', '.join(map(str, there)) or 'none yet'}."
-        )
-    known = [read_record(files[number], SessionIteration) for number in there]
-    trained = [each for each in known if each.members and iteration in (None, each.number)]
-    if not trained:
-        raise UsageError(
-            f"{folder.name} has no judged episode to label yet.",
-            hint="It has some after its first judgement; see: telic list",
-        )
-    return max(trained, key=lambda each: (each.passed, -1 if each.score is None else each.score))
-
-
-def _policy(judged: SessionIteration, member: str | None) -> MemberScore:
-    wanted = member or judged.best
-    for score in judged.members:
-        if score.member == wanted:
-            return score
-    raise UnknownName(
-        f"policy of iteration {judged.number}",
-        str(wanted),
-        [each.member for each in judged.members],
-    )
-
-
-def _episode(score: MemberScore, episode: str | None) -> int:
-    """Return which episode is meant, from 0."""
-    from telic.session.pictures import choose_episodes  # with all that draws it
-
-    verdicts = score.judgement.verdicts
-    named = choose_episodes(verdicts) if verdicts else {}
-    if (episode or "median") in named:
-        return named[episode or "median"]
-    if episode is not None and episode.isdigit() and 0 < int(episode) <= len(verdicts):
-        return int(episode) - 1
-    raise UsageError(
-        f"{score.member} has no episode {episode or 'median'}.",
-        hint=f"It has 1 to {len(verdicts)}; the report shows p10, median and p90."
-        if verdicts
-        else "None of its episodes was judged.",
-    )
-
-
-def _of(verdict: Verdict, judge: Literal["code", "vision"]) -> float | None:
-    """Return one judge's own score of an episode."""
-    if verdict.by_judge:
-        return verdict.by_judge.get(judge)
-    return verdict.score if verdict.source == judge else None
+    return tuple(found)

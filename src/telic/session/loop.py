@@ -1,4 +1,4 @@
-"""THE MAIN FLOW of a session: ask, write, try out, train, judge, and revise until it passes.
+"""THE MAIN FLOW of a session: read, write, validate, train, judge, and revise until it passes.
 
 `run` is `telic.run`: an intent in, a policy with evidence out. Every step looks for its own
 finished record first, so resuming is running again.
@@ -42,16 +42,15 @@ from telic.sandbox.nursery import prewarmed
 from telic.session import WORKERS, motion
 from telic.session.branch import inherited
 from telic.session.budget import AllowanceUsedUp, SessionAccount
-from telic.session.certificate import certify, sealed
+from telic.session.certificate import certify, with_hashes
 from telic.session.control import SessionControl, SessionStopped, SessionWork
-from telic.session.evidence import SessionJournal, seal
+from telic.session.evidence import SessionJournal, record_end
 from telic.session.forecast import MeasuredForecast, session_forecast
 from telic.session.judgement import (
     TrainedCandidate,
+    doubts_of_pass,
     judge,
-    looks_otherwise,
     start_seed,
-    too_few,
     untrained,
 )
 from telic.session.labels import vetoed_before
@@ -62,7 +61,7 @@ from telic.session.rejudge import reconsidered
 from telic.session.report.document import write_report
 from telic.session.robustness import robustness_card
 from telic.session.training import alarms, train
-from telic.storage.files import JsonLines, json_text, read_record, write_json, write_text
+from telic.storage.files import JsonLines, read_record, write_json, write_text
 from telic.storage.layout import SessionFolder, new_session
 from telic.storage.locks import RunLock
 from telic.storage.reading import read_text
@@ -75,7 +74,7 @@ _REWRITES = 2
 """times that reward and judge may go back to their authors before anything is trained"""
 _PASSED = "passed"
 _WORTH_COMPARING = 100_000
-"""steps below which a short trial of several rewards says nothing"""
+"""steps below which screening runs of several rewards say nothing"""
 
 
 class Session(NamedTuple):
@@ -90,7 +89,7 @@ class Session(NamedTuple):
 
     @property
     def passed(self) -> bool:
-        """Whether a policy was proven to do what was asked."""
+        """Whether a policy was proven to do what the intent asks for."""
         return self.summary.outcome == "passed"
 
     @property
@@ -100,7 +99,7 @@ class Session(NamedTuple):
         return None if number is None else self.path / f"iter_{number}" / "train"
 
     def policy(self) -> Policy:
-        """Return the best policy, as it was judged."""
+        """Return the best policy, at the judged checkpoint."""
         from telic.training.policy import load_policy
 
         if self.run is None or self.summary.best_member is None:
@@ -118,29 +117,37 @@ def run(
     should_stop: Callable[[], bool] = lambda: False,
     **options: Any,
 ) -> Session:
-    """Turn an intent into a policy, or go on with the same request where it was interrupted.
+    """Turn an intent into a policy, or resume an interrupted session of the same request.
 
     Args:
         intent: what the robot should do, in words.
         env: environment id or path of an MJCF file.
         runs_dir: where session folders go.
-        fresh: start anew even if this very request was interrupted before.
+        fresh: start from scratch even if the same request was interrupted before.
         on_event: called with every event.
         should_stop: polled; True ends the session, saved and resumable.
-        options: how to try, judge and pay; each is a field of `SessionConfig`.
+        options: how to train, judge and pay; each is a field of `SessionConfig`.
 
     Raises:
-        TelicError: with what happened, why, and what to do.
+        TelicError: with what is wrong, why, and what to do.
     """
     config = SessionConfig.parse({"intent": intent, "env": located(env), **options})
     if config.judge is not None:
         find_judge(config.judge)  # before anything is spent
-    found = None if fresh else _unfinished(config, Path(runs_dir))
-    folder = found or new_session(Path(runs_dir))
+
+    def is_same(path: Path) -> bool:
+        # A larger budget does not make it another request. A branch is resumed by its own name.
+        folder = SessionFolder(path)
+        if folder.origin.exists():
+            return False
+        return read_record(folder.config, SessionConfig).terms == config.terms
+
+    found = None if fresh else Workspace(Path(runs_dir)).unfinished("session", is_same)
+    folder = new_session(Path(runs_dir)) if found is None else SessionFolder(found)
     try:
         return carry_on(folder, config, on_event=on_event, should_stop=should_stop)
     except (UsageError, Refused):
-        # Before anything was made: a typo is no session to go on with.
+        # A request that was refused before anything was made leaves no session to resume.
         if found is None and not has_begun(folder.path):
             shutil.rmtree(folder.path, ignore_errors=True)
         raise
@@ -153,9 +160,9 @@ def carry_on(
     on_event: Listener = ignore,
     should_stop: Callable[[], bool] = lambda: False,
 ) -> Session:
-    """Do a session from wherever it is; its request is in its folder, unless a newer one is given.
+    """Run a session from where it is; its request is in its folder, unless a newer one is given.
 
-    The lock comes before the first file: nobody else changes or begins this session meanwhile.
+    The lock comes before the first file: no other process changes or begins this session meanwhile.
     """
     with RunLock(folder.lock, folder.name):
         if request is not None:
@@ -169,11 +176,11 @@ def carry_on(
                     log.append(log_line(event))
                 on_event(event)
 
-            tell = MeasuredForecast(keep, config)
+            emit = MeasuredForecast(keep, config)
             account = SessionAccount(folder, config)
-            control = SessionControl(folder, tell, should_stop, account)
-            brief = _brief(config, folder, control, tell)  # before it is said that it starts
-            tell(
+            control = SessionControl(folder, emit, should_stop, account)
+            brief = _brief(config, folder, control, emit)  # may refuse the request
+            emit(
                 SessionStart(
                     session=folder.name,
                     path=str(folder.path),
@@ -183,13 +190,25 @@ def carry_on(
                 )
             )
             for note in assumed(brief.spec):
-                tell(LogMessage(message=note))
+                emit(LogMessage(message=note))
             with compiling_ahead(config.env, {}, config.device), prewarmed(WORKERS):
                 records = SessionJournal(folder, config.intent, config.env, config.terms)
                 work = SessionWork(brief, author_for(brief), control, records)
                 summary = run_loop(work)
             account.save()
     return Session(folder.path, summary)
+
+
+def _brief(
+    config: SessionConfig, folder: SessionFolder, control: SessionControl, emit: Listener
+) -> Brief:
+    """Return the brief of a session's author; raises where nothing could be trained."""
+    # Devices that do not exist, or cannot share a policy, are refused before anything is written.
+    plan(config.env, seeds=config.seeds, device=config.device, devices=config.devices)
+    env = make(config.env, num_envs=1)
+    env.close()
+    reference = motion.chosen(config, env.spec)
+    return Brief(config, env.spec, folder, reference, emit, control.wants_stop)
 
 
 def run_loop(work: SessionWork) -> SessionSummary:
@@ -199,13 +218,13 @@ def run_loop(work: SessionWork) -> SessionSummary:
     tries = _Tries(work, inherited(folder))
     try:
         wanted = work.records.step(folder.asked, MeasurableIntent, work.author.read)
-        work.tell(wanted)
+        work.emit(wanted)
         if config.approve:
             agreed = control.approved(wanted.criteria)
             wanted = wanted.model_copy(update={"criteria": agreed})
         tries.written = work.records.step(folder.author, Composition, partial(_write, work, wanted))
         write_text(folder.judge, tries.written.judge)
-        work.tell(session_forecast(config, tries.written.steps, folder.path.parent))
+        work.emit(session_forecast(config, tries.written.steps, folder.path.parent))
         loop = Loop(
             work.records, tries, iterations=config.iterations, safe_point=control.safe_point
         )
@@ -214,6 +233,21 @@ def run_loop(work: SessionWork) -> SessionSummary:
         return _finish(work, tries, Ending("not_passed"))
     except (SessionStopped, AllowanceUsedUp, BudgetExceeded, Cancelled) as ended:
         return _finish(work, tries, Ending("stopped"), ended)
+
+
+def _write(work: SessionWork, wanted: MeasurableIntent) -> Composition:
+    """Have reward and judge written, validated on reference episodes, and corrected."""
+    written = work.author.write(wanted)
+    for left in reversed(range(_REWRITES + 2)):
+        trial = try_written(work.brief, written)
+        work.records.write(work.folder.trial, trial)
+        work.emit(trial)
+        # The last correction is validated as well, and trained as it is.
+        better = work.author.review(written, trial) if left else None
+        if better is None:
+            break
+        written = better
+    return written
 
 
 class _Tries:
@@ -227,28 +261,35 @@ class _Tries:
         self._began = 0.0
 
     def propose(self, number: int) -> RewardCandidate:
-        """Return what to try next: first what the author wrote, then a revision."""
+        """Return the next candidate: first what the author wrote, then a revision."""
         work = self._work
         assert self.written is not None
         self.written, self.history = reconsidered(work, number, self.written, self.history)
-        steps = work.config.steps or self.written.steps
+        written, steps = self.written, work.config.steps or self.written.steps
         if self.history:
             notes = work.control.notes(number)
             revised = work.author.revise(self.history, tuple(note.text for note in notes))
-            # The number of steps in the request is not the author's to change.
+            # The author may not change a requested number of steps.
             return revised.model_copy(update={"steps": work.config.steps or revised.steps})
+        variants: tuple[Variant, ...] = (Variant(),)
+        if steps >= _WORTH_COMPARING and work.folder.trial.exists():
+            # Others are screened, too, where the reward ranks examples unlike the judge.
+            trial = read_record(work.folder.trial, Trial)
+            variants = first_rewards(
+                work.author, written, trial.examples, work.config.first_rewards
+            )
         return RewardCandidate(
-            reward=self.written.reward,
-            variants=_first_variants(work, self.written, steps),
-            env_args=self.written.env_args,
-            settings=self.written.settings,
+            reward=written.reward,
+            variants=variants,
+            env_args=written.env_args,
+            settings=written.settings,
             steps=steps,
         )
 
     def check(self, number: int, candidate: RewardCandidate) -> None:
         """Announce the iteration; the trainer itself probes a reward before it trains."""
         write_text(self._work.folder.iteration(number).reward, candidate.reward)
-        self._work.tell(SessionIterationStart(number=number, change=candidate.change))
+        self._work.emit(SessionIterationStart(number=number, change=candidate.change))
         self._began = time.monotonic()
 
     def run(self, number: int, candidate: RewardCandidate) -> TrainedCandidate | TelicError:
@@ -256,7 +297,7 @@ class _Tries:
         try:
             return train(self._work, number, candidate)
         except (RewardError, TrainingFailed) as error:
-            self._work.tell(LogMessage(message=f"iteration {number} was not trained: {error}"))
+            self._work.emit(LogMessage(message=f"iteration {number} was not trained: {error}"))
             return error
 
     def judge(
@@ -267,7 +308,7 @@ class _Tries:
         if isinstance(result, TelicError):
             return untrained(work, number, candidate, result, time.monotonic() - self._began)
         used = text_hash(read_text(work.folder.judge))
-        iteration = sealed(work, judge(work, number, result), used)
+        iteration = with_hashes(work, judge(work, number, result), used)
         divergences = alarms(work.folder.iteration(number), iteration)
         return iteration.model_copy(update={"alarms": divergences})
 
@@ -276,42 +317,19 @@ class _Tries:
     ) -> str | None:
         """End the session with the first iteration that passes."""
         self.history.append(verdict)
-        work = self._work
-        work.tell(verdict)
-        work.control.account.report(work.tell, number)
+        account = self._work.control.account
+        self._work.emit(verdict)
+        account.save()
+        self._work.emit(account.spending(number))
         return _PASSED if verdict.passed else None
-
-
-def _write(work: SessionWork, wanted: MeasurableIntent) -> Composition:
-    """Let reward and judge be written, tried on examples whose worth is known, and mended."""
-    written, better = None, work.author.write(wanted)
-    left = _REWRITES + 1
-    while better is not None:
-        written = better
-        trial = try_written(work.brief, written)
-        work.records.write(work.folder.trial, trial)
-        work.tell(trial)
-        # What was mended last is tried as well, and trained as it is.
-        better = work.author.review(written, trial) if left else None
-        left -= 1
-    assert written is not None  # the author wrote something
-    return written
-
-
-def _first_variants(work: SessionWork, written: Composition, steps: int) -> tuple[Variant, ...]:
-    """Return what to train first: others too, where the reward ranks examples unlike the judge."""
-    if steps < _WORTH_COMPARING or not work.folder.trial.exists():
-        return (Variant(),)
-    trial = read_record(work.folder.trial, Trial)
-    return first_rewards(work.author, written, trial.examples, work.config.first_rewards)
 
 
 def _finish_passed(work: SessionWork, tries: _Tries) -> SessionSummary:
     """End a session whose last iteration passed, rendering while the evidence is certified."""
-    passed = tries.history[-1]
+    passed, written, config = tries.history[-1], tries.written, work.config
     candidate = read_record(work.folder.iteration(passed.number).candidate, RewardCandidate)
-    assert passed.best_member is not None  # a pass has a best policy
-    where = work.config.env, candidate.env_args
+    assert passed.best_member is not None and written is not None  # a pass has a best policy
+    where = config.env, candidate.env_args
     troubles: list[str] = []
     # Leaving the context waits for the renderer: no other writer may touch the same files.
     with ThreadPoolExecutor(1) as pool:
@@ -320,25 +338,24 @@ def _finish_passed(work: SessionWork, tries: _Tries) -> SessionSummary:
         )
 
         def is_drawn(best: SessionIteration | None) -> bool:
-            # A branch may hand out a policy of the session that it came from.
+            # A branch may deliver a policy of the session that it started from.
             return drawing.exception() is None and not troubles and best is passed
 
-        return _finish(work, tries, _ending(work, tries, passed), is_drawn=is_drawn)
-
-
-def _ending(work: SessionWork, tries: _Tries, passed: SessionIteration) -> Ending:
-    """Return the outcome of policies that proved the threshold, by what they were judged with."""
-    written = tries.written
-    assert written is not None
-    certificate = certify(work, written, passed)
-    write_json(work.folder.certificate, certificate)
-    doubts = (*vetoed_before(work.folder), *too_few(work.config, passed), *certificate.doubts)
-    return ending_of_pass(
-        (*doubts, *looks_otherwise(passed)),
-        (*written.not_understood, *written.dropped),
-        (*((ONE_SEED,) if len(work.config.seeds) == 1 else ()), *certificate.limits),
-        accept_partial=work.config.accept_partial,
-    )
+        certificate = certify(work, written, passed)
+        write_json(work.folder.certificate, certificate)
+        doubts = (
+            *vetoed_before(work.folder),
+            *doubts_of_pass(config, passed),
+            *certificate.doubts,
+        )
+        one_seed = (ONE_SEED,) if len(config.seeds) == 1 else ()
+        ending = ending_of_pass(
+            doubts,
+            (*written.not_understood, *written.dropped),
+            (*one_seed, *certificate.limits),
+            accept_partial=config.accept_partial,
+        )
+        return _finish(work, tries, ending, is_drawn=is_drawn)
 
 
 def _finish(
@@ -348,15 +365,16 @@ def _finish(
     ended: TelicError | None = None,
     is_drawn: Callable[[SessionIteration | None], bool] = lambda best: False,
 ) -> SessionSummary:
-    """Sum up, report, and only then say that the session is over."""
-    written, history = tries.written, tries.history
+    """Summarize and report the session, and only then record its end."""
+    folder, config, written, history = work.folder, work.config, tries.written, tries.history
     best = handed_out(history)
     member = best.best_member if best else None
+    judgement = member.judgement if member else None
     spent = work.control.account.spending()
     summary = SessionSummary(
-        session=work.folder.name,
-        intent=work.config.intent,
-        env=work.config.env,
+        session=folder.name,
+        intent=config.intent,
+        env=config.env,
         outcome=ending.outcome,
         reason=None if ended is None else str(ended),
         out_of_budget=isinstance(ended, AllowanceUsedUp | BudgetExceeded),
@@ -364,10 +382,10 @@ def _finish(
         best_iteration=best.number if best else None,
         best_member=best.best if best else None,
         best_step=member.step if member else None,
-        score=member.judgement.score if member else None,
-        low=member.judgement.low if member else None,
-        passing=member.judgement.passing if member else None,
-        episodes=member.judgement.episodes if member else None,
+        score=judgement.score if judgement else None,
+        low=judgement.low if judgement else None,
+        passing=judgement.passing if judgement else None,
+        episodes=judgement.episodes if judgement else None,
         start_seed=start_seed(work),
         steps=spent.steps,
         seconds=spent.seconds,
@@ -379,41 +397,11 @@ def _finish(
     summary = summary.as_unproven() if ending.outcome == "unproven" else summary
     if ending.outcome != "stopped":
         work.author.analyse(history)
-    robustness_card(work.folder, work.config, summary, work.tell)
-    told = work.config, written, history, summary
-    write_report(work.folder, *told, work.tell, redraws=not is_drawn(best))
-    # Last: a session with a summary is over, and one that was killed before goes on to its report.
-    text = json_text(summary)
-    policy = None if best is None or best.best is None else (best.number, best.best)
-    seal(work.folder, text, policy and (*policy, summary.best_step))
-    write_text(work.folder.summary, text)
+    robustness_card(folder, config, summary, work.emit)
+    write_report(folder, config, written, history, summary, work.emit, redraws=not is_drawn(best))
+    # Last: a session that is killed before resumes and writes its report.
+    policy = (
+        None if best is None or best.best is None else (best.number, best.best, summary.best_step)
+    )
+    record_end(folder, summary, policy)
     return summary
-
-
-def _brief(
-    config: SessionConfig, folder: SessionFolder, control: SessionControl, tell: Listener
-) -> Brief:
-    """Return what the author of a session is asked for; raises where nothing could be trained."""
-    # Devices that are not there, or cannot share a policy, are refused before anything is written.
-    plan(config.env, seeds=config.seeds, device=config.device, devices=config.devices)
-    env = make(config.env, num_envs=1)
-    env.close()
-    reference = motion.chosen(config, env.spec)
-    return Brief(config, env.spec, folder, reference, tell, control.wants_stop)
-
-
-def _unfinished(config: SessionConfig, runs_dir: Path) -> SessionFolder | None:
-    """Return the latest session of this request that has not come to its end.
-
-    What may be spent does not make it another request: a larger budget lets it go on. A branch is
-    gone on with by its own name.
-    """
-
-    def is_same(path: Path) -> bool:
-        folder = SessionFolder(path)
-        if folder.origin.exists():
-            return False
-        return read_record(folder.config, SessionConfig).terms == config.terms
-
-    path = Workspace(runs_dir).unfinished("session", is_same)
-    return None if path is None else SessionFolder(path)

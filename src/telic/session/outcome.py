@@ -1,8 +1,8 @@
-"""How a session can end, and what each ending is called: on screens, in reports, for a shell.
+"""Outcomes of a session, and their names on screens, in reports and as exit codes.
 
-A pass is claimed only where nothing is left to doubt. Policies that proved the threshold under a
-judge or a reward that did not meet their trial are `unproven`; those whose judge measures only a
-part of what was said `passed_in_part`. Everybody who names an outcome asks this module.
+A pass is claimed only without doubts. Policies that reached the threshold under a judge or a reward
+that failed its validation are `unproven`; those whose judge measures only a part of the intent
+`passed_in_part`.
 """
 
 from __future__ import annotations
@@ -14,31 +14,25 @@ Outcome = Literal["passed", "passed_in_part", "unproven", "not_passed", "stopped
 OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
 PASSES: tuple[Outcome, ...] = ("passed", "passed_in_part")
 ENDED: tuple[Outcome, ...] = ("passed", "passed_in_part", "unproven", "not_passed")
-"""there is nothing to go on with; a session that was stopped goes on"""
+"""outcomes that cannot be resumed; a stopped session can"""
 ONE_SEED = "one training seed"
-OUT_OF_BUDGET = 3
-_WORDS: dict[Outcome, str] = {
-    "passed": "passed",
-    "passed_in_part": "passed in part",
-    "unproven": "unproven",
-    "not_passed": "did not pass",
-    "stopped": "stopped",
+_OUT_OF_BUDGET = 3
+_NAMES: dict[Outcome, tuple[str, int]] = {
+    "passed": ("passed", 0),
+    "passed_in_part": ("partial pass", 6),
+    "unproven": ("unproven", 7),
+    "not_passed": ("did not pass", 1),
+    "stopped": ("stopped", 1),
 }
-_CODES: dict[Outcome, int] = {
-    "passed": 0,
-    "not_passed": 1,
-    "stopped": 1,
-    "passed_in_part": 6,
-    "unproven": 7,
-}
+"""name and exit code of each outcome"""
 
 
 class Ending(NamedTuple):
-    """What a session came to, and why it is not more than that."""
+    """The outcome of a session, and what keeps it from a plain pass."""
 
     outcome: Outcome
     reasons: tuple[str, ...] = ()
-    """why it is unproven, or passed in part; the first one first"""
+    """why it is unproven, or a partial pass; the most important first"""
     limits: tuple[str, ...] = ()
     """what narrows a pass, such as one training seed"""
 
@@ -50,28 +44,28 @@ def ending_of_pass(
     *,
     accept_partial: bool,
 ) -> Ending:
-    """Return what policies that proved the threshold come to.
+    """Return the outcome of policies that reached the threshold.
 
     Args:
-        doubts: why the judge or the reward cannot be trusted; empty: both met their trial.
-        left_out: what was said and nothing measures.
+        doubts: why the judge or the reward cannot be trusted; empty: both are validated.
+        left_out: words of the intent that no criterion measures.
         limits: what narrows it.
-        accept_partial: a person agreed to do without what is left out.
+        accept_partial: a person accepts a pass without what is left out.
     """
     words = ", ".join(f"“{text}”" for text in left_out)
-    part = (f"nothing measures {words}",) if left_out and not accept_partial else ()
+    part = (f"no criterion measures {words}",) if left_out and not accept_partial else ()
     if doubts:
         return Ending("unproven", (*doubts, *part), tuple(limits))
     return Ending("passed_in_part" if part else "passed", part, tuple(limits))
 
 
 def outcome_words(outcome: Outcome, limits: Sequence[str] = ()) -> str:
-    """Return what an outcome is called: "passed (one training seed)", "did not pass"."""
-    words = _WORDS[outcome]
+    """Return the name of an outcome: "passed (one training seed)", "did not pass"."""
+    words = _NAMES[outcome][0]
     is_limited = bool(limits) and outcome in PASSES
     return f"{words} ({', '.join(limits)})" if is_limited else words
 
 
 def exit_code(outcome: Outcome, *, out_of_budget: bool = False) -> int:
-    """Return what a shell is told: 0 for a pass and nothing else."""
-    return OUT_OF_BUDGET if out_of_budget else _CODES[outcome]
+    """Return the exit code of an outcome: 0 for a pass and nothing else."""
+    return _OUT_OF_BUDGET if out_of_budget else _NAMES[outcome][1]

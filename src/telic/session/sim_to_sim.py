@@ -1,9 +1,9 @@
-"""Sim-to-sim: a session's judge scores what a deployment bundle does where there is no telic.
+"""Sim-to-sim: a session's judge scores a deployment bundle that runs without telic.
 
 The bundle's own `run.py` plays in plain MuJoCo, in another process in which telic cannot be
-imported. Only what it wrote comes back: positions, velocities, targets. Every control step is made
-again from where it wrote that it was, which gives bodies and contacts, and says whether the physics
-is the same; and the judge scores that beside episodes that telic simulated from the same starts.
+imported, and writes positions, velocities and targets. Every control step is simulated again from
+the recorded state, which gives bodies and contacts and shows whether the physics is the same. The
+judge scores the result next to episodes that telic simulated from the same initial states.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ import mujoco
 import numpy as np
 import torch
 
-from telic.authors.candidate import RewardCandidate
 from telic.authors.request import SessionConfig
 from telic.core.seeds import derive
 from telic.envs import make
@@ -28,10 +27,10 @@ from telic.envs.mujoco import MujocoEnv
 from telic.errors import BadFile, TelicError
 from telic.judges.recorder import PlayOrder, record
 from telic.sandbox.confine import clean_environment
-from telic.session.judgement import episode_paths, judge_episodes
+from telic.session.judgement import best_policy, episode_paths, judge_episodes
 from telic.session.records import SessionSummary
 from telic.storage.files import read_record
-from telic.storage.layout import MemberFolder, SessionFolder
+from telic.storage.layout import SessionFolder
 from telic.storage.reading import read_text
 from telic.storage.trajectories import (
     COMMANDS,
@@ -71,7 +70,7 @@ _COMPUTED = ("xpos", "xquat", "cvel", "cfrc_ext", "subtree_com")
 
 
 def sim_to_sim(folder: SessionFolder) -> RobotCheck:
-    """Return what verifies a deployment bundle of the policy that a session hands out."""
+    """Return what verifies a deployment bundle of the policy that a session delivers."""
     config = read_record(folder.config, SessionConfig)
     summary = read_record(folder.summary, SessionSummary)
     return partial(_verify, folder, config, summary)
@@ -80,11 +79,7 @@ def sim_to_sim(folder: SessionFolder) -> RobotCheck:
 def _verify(
     folder: SessionFolder, config: SessionConfig, summary: SessionSummary, bundle: Path
 ) -> Agreement:
-    assert summary.best_iteration is not None and summary.best_member is not None
-    files = folder.iteration(summary.best_iteration)
-    candidate = read_record(files.candidate, RewardCandidate)
-    member = MemberFolder(files.run.path / summary.best_member)
-    step = summary.best_step or member.checkpoints()[-1].step
+    candidate, member, step = best_policy(folder, summary)
     where = (config.env, nominal(candidate.env_args))
     seed = derive("deployment", folder.name)
     about = read_deployment(read_text(bundle / "deploy.json"))
@@ -101,13 +96,19 @@ def _verify(
         [recorded] = record([order], place / "here")
         here = [file.path for file in recorded]
         starts = starts_of(where, EPISODES, seed)
-        happened = play_bundle(bundle, starts, place)
+        played = play_bundle(bundle, starts, place)
         there = [Path(path) for path in episode_paths(place / "there", EPISODES)]
-        episodes, one_step = episodes_of(happened, starts, about, where)
+        episodes, one_step = episodes_of(played, starts, about, where)
         for path, episode in zip(there, episodes, strict=True):
             path.parent.mkdir(exist_ok=True)
             write_trajectory(path, episode)
-        deviation = _first_seen(here, there)
+        first = [[read_trajectory(path)["obs"][0] for path in paths] for paths in (here, there)]
+        deviation = float(np.abs(np.array(first[0]) - np.array(first[1])).max())
+        if not deviation <= _SAME_OBSERVATION:
+            raise TelicError(
+                "From the same initial states, the first observations of run.py and telic differ "
+                f"by {deviation:.2g}."
+            )
         judged = judge_episodes(folder, config, [*here, *there], place / "judge", where)
         scores = [verdict.score for verdict in judged]
     agrees = agreement(scores[:EPISODES], scores[EPISODES:], config.threshold, deviation)
@@ -120,7 +121,7 @@ def agreement(
     threshold: float,
     deviation: float,
 ) -> Agreement:
-    """Return how far two scores of the same starts agree; None: nobody could judge it."""
+    """Compare the scores of the same initial states in both simulations; None: not judged."""
     known = [[score for score in own if score is not None] for own in (here, there)]
     means = [sum(own) / len(own) if own else None for own in known]
     pairs = [
@@ -139,22 +140,11 @@ def agreement(
     )
 
 
-def _first_seen(here: Sequence[Path], there: Sequence[Path]) -> float:
-    """Return how far the first observations of the same starts differ; raises if they do."""
-    seen = [[read_trajectory(path)["obs"][0] for path in paths] for paths in (here, there)]
-    deviation = float(np.abs(np.array(seen[0]) - np.array(seen[1])).max())
-    if not deviation <= _SAME_OBSERVATION:
-        raise TelicError(
-            f"From the same starts, run.py observes something else than telic: {deviation:.2g} off."
-        )
-    return deviation
-
-
 # ------------------------------------------------------------------------- the other simulation
 
 
 class BundlePlay(NamedTuple):
-    """What run.py wrote: after every control step of every episode, (N, T, ...)."""
+    """The output of run.py: the state after every control step of every episode, (N, T, ...)."""
 
     obs: np.ndarray
     ctrl: np.ndarray
@@ -165,11 +155,11 @@ class BundlePlay(NamedTuple):
 
 
 def play_bundle(bundle: Path, starts: RobotStarts, place: Path) -> BundlePlay:
-    """Let a bundle play starts in a process of its own, and return what it wrote, checked.
+    """Play initial states with a bundle in a separate process, and return what it wrote, checked.
 
     Raises:
-        TelicError: it failed; says what it printed.
-        BadFile: what it wrote is not what was asked for.
+        TelicError: it failed; with its last line of output.
+        BadFile: its output has wrong shapes or non-finite numbers.
     """
     given, out = place / "starts.npz", place / "happened.npz"
     starts.write(given)
@@ -188,16 +178,12 @@ def play_bundle(bundle: Path, starts: RobotStarts, place: Path) -> BundlePlay:
     except subprocess.TimeoutExpired:
         raise TelicError(f"run.py did not end within {_PLAYING_S:g} s.") from None
     if done.returncode:
-        lines = [line for line in done.stderr.splitlines() if line.strip()] or ["it says nothing"]
+        lines = [line for line in done.stderr.splitlines() if line.strip()] or ["no output"]
         raise TelicError(
             f"run.py of the bundle failed: {lines[-1][:300]}",
             hint="It needs mujoco, numpy and onnxruntime; try it: python run.py",
         )
-    return _checked(read_arrays(out), starts)
-
-
-def _checked(arrays: dict[str, np.ndarray], starts: RobotStarts) -> BundlePlay:
-    """Return what a bundle wrote, if it is what the starts ask for, in finite numbers."""
+    arrays = read_arrays(out)
     if missing := [name for name in BundlePlay._fields if name not in arrays]:
         raise BadFile(f"run.py wrote no {', '.join(missing)}.")
     played = BundlePlay(**{name: arrays[name] for name in BundlePlay._fields})
@@ -208,29 +194,33 @@ def _checked(arrays: dict[str, np.ndarray], starts: RobotStarts) -> BundlePlay:
         if not fits or values.shape[-1] != widths.get(name, values.shape[-1]):
             raise BadFile(f"run.py wrote {name} of shape {values.shape}.")
         if not np.isfinite(values).all():
-            raise BadFile(f"run.py wrote {name} that is not a number everywhere.")
+            raise BadFile(f"run.py wrote non-finite values of {name}.")
     return played
 
 
 class DeployedEpisodes(NamedTuple):
-    """What a bundle did as episodes that a judge can score."""
+    """The episodes of a bundle, as a judge scores them."""
 
     episodes: list[Trajectory]
     one_step: float
-    """largest difference of a position when a step is made again from where the bundle was"""
+    """largest difference of a position when a step is simulated again from the bundle's state"""
 
 
 def episodes_of(
     played: BundlePlay, starts: RobotStarts, about: Deployment, where: Environment
 ) -> DeployedEpisodes:
-    """Return what a bundle did from starts as episodes, each cut where it would have ended here."""
+    """Return what a bundle did as episodes, each cut where the environment would terminate it."""
     env = make(where[0], num_envs=len(played.qpos), **where[1])
     try:
         assert isinstance(env, MujocoEnv)
         computed, one_step = _computed(env.model, played, starts, about.physics_steps)
+        # An observation shows the action before it was clipped; nothing shows the last one.
+        block = next(block for block in about.observation if block.name == "action")
+        shown = played.obs[:, 1:, block.first : block.first + len(block.columns)]
+        middle, half = map(np.array, (about.joints.action_middle, about.joints.action_half))
         columns = {
             "obs": played.obs,
-            "action": _actions(played, about),
+            "action": np.concatenate((middle + half * shown, played.ctrl[:, -1:]), axis=1),
             "qpos": played.qpos,
             "qvel": played.qvel,
             **computed,
@@ -238,8 +228,25 @@ def episodes_of(
             # Both play on nominal ground, which is flat.
             **{name: np.zeros(played.qpos.shape[:2]) for name in GROUND},
         }
-        lengths = _lengths(env, columns)
-        episodes = [_episode(env, columns, row, n, where) for row, n in enumerate(lengths)]
+        facts = TrajectoryFacts(
+            env_id=where[0],
+            env_kwargs=where[1],
+            dt_s=env.spec.dt_s,
+            label="",
+            obs_names=env.spec.obs_names,
+            action_names=env.spec.action_names,
+            body_names=env.spec.body_names,
+            joint_names=env.spec.joint_names,
+        )
+        episodes: list[Trajectory] = []
+        for row, length in enumerate(_lengths(env, columns)):
+            ends = np.zeros(length, dtype=bool)
+            ends[-1] = True
+            fell = length < played.qpos.shape[1]
+            own = {name: values[row, :length] for name, values in columns.items()}
+            own |= {"terminated": ends & fell, "truncated": ends & (not fell)}
+            label = {"label": f"deployed{row}"}
+            episodes.append(Trajectory(own, facts.model_copy(update=label)))
         return DeployedEpisodes(episodes, one_step)
     finally:
         env.close()
@@ -248,10 +255,7 @@ def episodes_of(
 def _computed(
     model: Any, played: BundlePlay, starts: RobotStarts, substeps: int
 ) -> tuple[dict[str, np.ndarray], float]:
-    """Return bodies and contacts after every step, (N, T, bodies, ...), as the environment does.
-
-    They are of the beginning of a step's last part: where MuJoCo leaves them.
-    """
+    """Return bodies and contacts after every step, (N, T, bodies, ...), as MuJoCo leaves them."""
     rows, steps = played.time.shape
     data: Any = mujoco.MjData(model)
     out = {name: np.zeros((rows, steps, *getattr(data, name).shape)) for name in _COMPUTED}
@@ -272,7 +276,7 @@ def _computed(
 
 
 def _lengths(env: MujocoEnv, columns: dict[str, np.ndarray]) -> list[int]:
-    """Return after how many steps each episode would have ended here."""
+    """Return after how many steps the environment would have ended each episode."""
     env.reset()
     rows, steps = columns["qpos"].shape[:2]
     lengths = np.full(rows, steps)
@@ -287,37 +291,3 @@ def _lengths(env: MujocoEnv, columns: dict[str, np.ndarray]) -> list[int]:
         if ended is not None:
             lengths = np.where(ended.numpy(), np.minimum(lengths, step + 1), lengths)
     return [int(length) for length in lengths]
-
-
-def _actions(played: BundlePlay, about: Deployment) -> np.ndarray:
-    """Return the actions as chosen, before they were cut to what the drives take, (N, T, A)."""
-    block = next(block for block in about.observation if block.name == "action")
-    columns = slice(block.first, block.first + len(block.columns))
-    middle, half = (
-        np.array(values) for values in (about.joints.action_middle, about.joints.action_half)
-    )
-    # The next observation shows it; nothing shows the last one.
-    shown = middle + half * played.obs[:, 1:, columns]
-    return np.concatenate((shown, played.ctrl[:, -1:]), axis=1)
-
-
-def _episode(
-    env: MujocoEnv, columns: dict[str, np.ndarray], row: int, length: int, where: Environment
-) -> Trajectory:
-    """Return one episode, cut where it ended."""
-    spec, ends = env.spec, np.zeros(length, dtype=bool)
-    ends[-1] = True
-    fell = length < columns["qpos"].shape[1]
-    own = {name: values[row, :length] for name, values in columns.items()}
-    own |= {"terminated": ends & fell, "truncated": ends & (not fell)}
-    facts = TrajectoryFacts(
-        env_id=where[0],
-        env_kwargs=where[1],
-        dt_s=spec.dt_s,
-        label=f"deployed{row}",
-        obs_names=spec.obs_names,
-        action_names=spec.action_names,
-        body_names=spec.body_names,
-        joint_names=spec.joint_names,
-    )
-    return Trajectory(own, facts)

@@ -1,22 +1,27 @@
-"""Train a candidate's policies, and look at them while they learn.
+"""Train a candidate's policies, and evaluate them while they learn.
 
-Several variants of a candidate are trained for a short while each; the one that the judge prefers
-is trained until it passes, or to the end. The judge looks at policies while they learn
-(`telic.session.looks`).
+Several variants of a candidate are trained in short screening runs; the one with the best score is
+trained until it passes, or to the end. Every evaluation of a training saves its policies, and a
+thread judges them as they come. Once enough of them are proven to pass, `proof.json` is written and
+the training ends. On a CPU the training pauses while episodes are played, because both need the
+same cores.
 
-Those looks also give a reward away that is paid for something else. A policy's return under its own
-reward is measured at the same moments: after a short trial, while it learns, at the end. Both
-should rise together; a return that rises while the score falls is an alarm.
+A policy's return under its own reward is measured at the same moments as its score. A return that
+rises while the score falls means that the reward pays for something else; `alarms` reports it.
 """
 
 from __future__ import annotations
 
+import contextlib
 import math
+import queue
+import threading
 import time
 from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from types import TracebackType
+from typing import NamedTuple, Self
 
 from telic.authors.candidate import (
     SHORT,
@@ -27,73 +32,94 @@ from telic.authors.candidate import (
     reward_text,
     structure_text,
 )
-from telic.core.events import Listener, SessionSelected
+from telic.core.confidence import spending
+from telic.core.events import Event, Listener, LogMessage, SessionSelected, TrainStart
 from telic.core.stats import Interval
 from telic.envs.spec import EnvSpec
+from telic.errors import TelicError
+from telic.judges.fusion import unjudged
 from telic.llm.client import StopCheck
+from telic.rendering.jobs import choose_backend
 from telic.session.control import SessionControl, SessionStopped, SessionWork
 from telic.session.forecast import need_of
 from telic.session.judgement import (
     CHOOSING,
     LOOKS,
+    PolicyAt,
     Proof,
     TrainedCandidate,
+    by_labels,
+    choose,
+    confirm,
+    may_pass,
     mean_score,
     newest,
-    newest_policy,
     play,
     score_of,
+    watched,
 )
-from telic.session.looks import CheckpointJudge
+from telic.session.records import Checkpoint
 from telic.storage.facts import ManifestFacts, RunRequestFacts
-from telic.storage.files import read_facts, read_json_lines, read_record, write_text
+from telic.storage.files import JsonLines, read_facts, read_json_lines, read_record, write_text
 from telic.storage.layout import IterationFolder, MemberFolder, RunFolder
 from telic.storage.scalars import read_rows
 from telic.training.folder import read_result, set_status, status_of
 from telic.training.job import TrainJob
 from telic.training.plan import plan
+from telic.training.results import EvalDone
 from telic.training.run import Run, execute
 
 _TRIAL, _TRAIN = "trial", "train"
-"""folders of short trials, and of the training to the end"""
+"""folders of screening runs, and of the full training"""
 _GRACE_S = 1.0
-"""seconds for the trainer to end by itself; a slow update of a large robot takes longer"""
+"""seconds for the trainer to stop by itself; an update of a large robot takes longer"""
 _TIE = 0.05
-"""what nearness to the goals counts beside the score, where variants are compared"""
+"""weight of the distance to the goals next to the score, where variants are compared"""
 _FELL = 0.15
 """loss of score that a few episodes more or less do not explain"""
+_LONG_S = 4.0
+"""seconds of training before the first interim evaluation"""
 
 
 def train(work: SessionWork, number: int, candidate: RewardCandidate) -> TrainedCandidate:
-    """Train every variant for a while, keep the one that the judge prefers, train it to the end."""
-    if len(candidate.variants) == 1:
-        starts = _parents(work, candidate, [0])
-        run = _run(work, number, candidate, [0], 1.0, starts)
-        return TrainedCandidate(candidate, 0, run, None, _proof(work, number))
-    files = work.folder.iteration(number)
-    selecting = partial(_select, work, number, candidate)
-    selection = work.records.step(files.selection, Selection, selecting)
-    write_text(files.reward, structure_text(candidate, selection.kept))
-    starts = {
-        (0, score.seed): policy
-        for score in selection.members
-        if score.variant == selection.kept
-        and (policy := newest_policy(MemberFolder(files.path / _TRIAL / score.member)))
-    }
-    run = _run(work, number, candidate, [selection.kept], 1.0 - SHORT, starts)
-    return TrainedCandidate(candidate, selection.kept, run, selection, _proof(work, number))
+    """Screen the variants, train the best one to the end, and return its policies."""
+    files, kept, selection = work.folder.iteration(number), 0, None
+    share, starts = 1.0, _parents(work, candidate, [0])
+    if len(candidate.variants) > 1:
+        screen = partial(_screen, work, number, candidate)
+        selection = work.records.step(files.selection, Selection, screen)
+        share, kept = 1.0 - SHORT, selection.kept
+        write_text(files.reward, structure_text(candidate, kept))
+        screened = [score for score in selection.members if score.variant == kept]
+        starts = {
+            (0, score.seed): saved[-1].path
+            for score in screened
+            if (saved := MemberFolder(files.path / _TRIAL / score.member).checkpoints())
+        }
+    job = _job(work, candidate, [kept], share, starts, LOOKS + 1)
+    with CheckpointJudge(work, number, candidate) as watching:
+        # A GPU trains on meanwhile; CPU cores are better given to one of them at a time.
+        should_wait = watching.is_playing if job.device == "cpu" else None
+        run = run_job(
+            work.control,
+            job,
+            work.brief.spec,
+            files.path,
+            _TRAIN,
+            watching,
+            is_enough=files.proof.exists,
+            should_wait=should_wait,
+        )
+    proof = read_record(files.proof, Proof) if files.proof.exists() else None
+    return TrainedCandidate(candidate, kept, run, selection, proof)
 
 
-def _proof(work: SessionWork, number: int) -> Proof | None:
-    path = work.folder.iteration(number).proof
-    return read_record(path, Proof) if path.exists() else None
-
-
-def _select(work: SessionWork, number: int, candidate: RewardCandidate) -> Selection:
+def _screen(work: SessionWork, number: int, candidate: RewardCandidate) -> Selection:
     """Train all variants for a short while, and choose the one to train further."""
     variants = list(range(len(candidate.variants)))
-    starts = _parents(work, candidate, variants)
-    run = _run(work, number, candidate, variants, SHORT, starts, name=_TRIAL)
+    job = _job(work, candidate, variants, SHORT, _parents(work, candidate, variants), 1)
+    folder = work.folder.iteration(number).path
+    run = run_job(work.control, job, work.brief.spec, folder, _TRIAL, work.emit)
     began, policies = time.monotonic(), newest(RunFolder(run.path))
     verdicts = play(work, number, candidate, policies, "trial", CHOOSING)
     members = [score_of(policy, own) for policy, own in zip(policies, verdicts, strict=True)]
@@ -101,7 +127,7 @@ def _select(work: SessionWork, number: int, candidate: RewardCandidate) -> Selec
     means = tuple(
         mean_score([score for score in members if score.variant == variant]) for variant in variants
     )
-    work.tell(SessionSelected(number=number, kept=kept, scores=means))
+    work.emit(SessionSelected(number=number, kept=kept, scores=means))
     return Selection(
         kept=kept,
         members=tuple(members),
@@ -113,65 +139,73 @@ def _select(work: SessionWork, number: int, candidate: RewardCandidate) -> Selec
 def better_first(members: Sequence[MemberScore], variants: Sequence[int]) -> tuple[int, ...]:
     """Return variants by the judge's score; the first of equals first, unknown ones last.
 
-    Early on, a guard that is still broken multiplies most scores by nothing, and what is far from
-    its goal earns nothing yet. Then those are better whose measured values are nearer to the goals.
+    Early in training a violated constraint multiplies most scores by zero. Then variants are better
+    whose measured values are nearer to the goals, from -1 to 1.
     """
 
     def rank(variant: int) -> tuple[float, int]:
         own = [member for member in members if member.variant == variant]
+        near = [
+            math.tanh((leaf.value - leaf.zero) / (leaf.goal - leaf.zero))
+            for member in own
+            for verdict in member.judgement.verdicts
+            for leaf in verdict.leaves
+            if leaf.value is not None and leaf.goal != leaf.zero
+        ]
+        nearness = sum(near) / len(near) if near else 0.0
         mean = mean_score(own)
-        # What could not be judged is behind what is worth nothing.
-        return (1.0 if mean is None else -mean - _TIE * _nearness(own), variant)
+        # A variant that could not be judged ranks behind one with score 0.
+        return (1.0 if mean is None else -mean - _TIE * nearness, variant)
 
     return tuple(sorted(variants, key=rank))
 
 
-def _nearness(members: Sequence[MemberScore]) -> float:
-    """Return how near what was measured comes to the goals, from -1 to 1, also short of credit."""
-    leaves = [
-        leaf
-        for member in members
-        for verdict in member.judgement.verdicts
-        for leaf in verdict.leaves
-        if leaf.value is not None and leaf.goal != leaf.zero
-    ]
-    near = [
-        math.tanh(((leaf.value or 0.0) - leaf.zero) / (leaf.goal - leaf.zero)) for leaf in leaves
-    ]
-    return sum(near) / len(near) if near else 0.0
-
-
-def _run(
+def _job(
     work: SessionWork,
-    number: int,
     candidate: RewardCandidate,
     variants: list[int],
     share: float,
     starts: dict[tuple[int, int], Path],
-    name: str = _TRAIN,
-) -> Run:
-    """Train some variants with every seed as one population; goes on by itself."""
-    rewards = [reward_text(candidate, variant) for variant in variants]
-    job = plan(
+    evaluations: int,
+) -> TrainJob:
+    """Return the training of some variants with every seed as one population."""
+    return plan(
         work.config.env,
-        reward=rewards,
+        reward=[reward_text(candidate, variant) for variant in variants],
         steps=round(candidate.steps * share),
         seeds=work.config.seeds,
         env_args=candidate.env_args,
         settings=candidate.settings,
         starts=starts,
-        evaluations=1 if name != _TRAIN else LOOKS + 1,
+        evaluations=evaluations,
         device=work.config.device,
         devices=work.config.devices,
     )
-    files = work.folder.iteration(number)
-    run = partial(run_job, work.control, job, work.brief.spec, files.path, name)
-    if name != _TRAIN:  # short, and judged at its end
-        return run(work.tell)
-    with CheckpointJudge(work, number, candidate) as watching:
-        # A GPU trains on beside it; processors are better given to one of them at a time.
-        should_wait = watching.is_playing if job.device == "cpu" else None
-        return run(watching, is_enough=files.proof.exists, should_wait=should_wait)
+
+
+def _parents(
+    work: SessionWork, candidate: RewardCandidate, variants: list[int]
+) -> dict[tuple[int, int], Path]:
+    """Return the parent's policies, by variant and seed, for the variants that start from them."""
+    if candidate.parent is None:
+        return {}
+    run = work.folder.iteration(candidate.parent).run
+    members = run.members() if run.path.is_dir() else []
+    return {
+        (place, seed): saved[-1].path
+        for place, variant in enumerate(variants)
+        if candidate.variants[variant].warm
+        for member in members
+        for seed in work.config.seeds
+        if member.name.endswith(f"_seed_{seed}") and (saved := member.checkpoints())
+    }
+
+
+# ----------------------------------------------------------------------------------------- one job
+
+
+class _Abandoned(Exception):
+    """The worker did not stop in time and is killed; training resumes from its last save."""
 
 
 def run_job(
@@ -184,11 +218,11 @@ def run_job(
     is_enough: StopCheck = lambda: False,
     should_wait: StopCheck | None = None,
 ) -> Run:
-    """Return the finished run of a job, done with processors of its own, through all pauses.
+    """Return the finished run of a job on reserved CPU cores, through all pauses.
 
-    The job is shortened to the steps that may still be taken. A run that is complete already is
-    returned as it is, and one of which nothing more is wanted counts as complete. Raises
-    SessionStopped or AllowanceUsedUp where it was ended for good.
+    The job is shortened to the remaining steps of the budget. A complete run is returned as it is,
+    and one of which nothing more is wanted counts as complete. Raises SessionStopped or
+    AllowanceUsedUp where it was ended for good.
     """
     files = RunFolder(folder / name)
     steps = control.account.fit(job.steps, len(job.members), files)
@@ -196,7 +230,23 @@ def run_job(
     if files.config.exists():  # begun by an earlier version, which may have evaluated less often
         evaluations = read_facts(files.config, RunRequestFacts).get("evaluations", job.evaluations)
         job = job.model_copy(update={"evaluations": evaluations})
-    while (run := _finished(job, files)) is None:
+    stop_asked_at: float | None = None
+
+    def should_stop() -> bool:
+        nonlocal stop_asked_at
+        if control.wants_stop():
+            stop_asked_at = stop_asked_at or time.monotonic()
+            if time.monotonic() - stop_asked_at > _GRACE_S:
+                raise _Abandoned
+        return control.wants_break() or is_enough()
+
+    while True:
+        is_same = (
+            files.config.exists()
+            and read_facts(files.manifest, ManifestFacts).get("key") == job.key
+        )
+        if is_same and status_of(files) == "completed":
+            return Run(files.path, read_result(files))
         control.safe_point()
         control.account.check()
         with control.admitted(need_of(job, spec)) as is_admitted:
@@ -207,7 +257,7 @@ def run_job(
                         folder,
                         name=name,
                         on_event=on_event,
-                        should_stop=_break(control, is_enough),
+                        should_stop=should_stop,
                         should_wait=should_wait,
                     )
                 except _Abandoned:
@@ -216,61 +266,123 @@ def run_job(
             set_status(files, "completed")
         if files.stop.exists():
             raise SessionStopped("The training was stopped.")
-    return run
 
 
-class _Abandoned(Exception):
-    """The worker is not waited for; no error of the training, which only was interrupted."""
+class CheckpointJudge:
+    """Evaluate the checkpoints of a training as they come; end it once its policies pass.
 
+    It is the listener of the training and forwards every event.
 
-def _break(control: SessionControl, is_enough: StopCheck) -> StopCheck:
-    """Return what says whether training shall return; it gives up when an end takes too long.
-
-    The worker is then killed, and a rerun goes on from its last save.
+    Example:
+        with CheckpointJudge(work, number, candidate) as judge:
+            execute(job, folder, on_event=judge)
     """
-    asked_at: float | None = None
 
-    def wants_break() -> bool:
-        nonlocal asked_at
-        if control.wants_stop():
-            asked_at = asked_at or time.monotonic()
-            if time.monotonic() - asked_at > _GRACE_S:
-                raise _Abandoned
-        return control.wants_break() or is_enough()
+    def __init__(self, work: SessionWork, number: int, candidate: RewardCandidate) -> None:
+        self._work, self._number, self._candidate = work, number, candidate
+        self._files = work.folder.iteration(number)
+        self._end = 0
+        self._is_refused = False
+        self._playing = threading.Event()
+        self._since = time.monotonic()
+        self._steps: queue.SimpleQueue[int | None] = queue.SimpleQueue()
+        self._thread = threading.Thread(target=self._serve, daemon=True)
 
-    return wants_break
+    def __call__(self, event: Event) -> None:
+        """Forward an event, and queue a checkpoint; the last one is judged after training."""
+        self._work.emit(event)
+        if isinstance(event, TrainStart):
+            self._end, self._since = event.total_steps, time.monotonic()
+            return
+        is_long = time.monotonic() - self._since > _LONG_S
+        if isinstance(event, EvalDone) and event.step < self._end and is_long:
+            self._steps.put(event.step)
 
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
 
-def _finished(job: TrainJob, files: RunFolder) -> Run | None:
-    """Return the run of exactly this job if it is complete."""
-    if not files.config.exists() or read_facts(files.manifest, ManifestFacts).get("key") != job.key:
-        return None
-    is_done = status_of(files) == "completed"
-    return Run(files.path, read_result(files)) if is_done else None
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._steps.put(None)
+        if kind is None:  # an interrupted training does not wait for an evaluation
+            self._thread.join()
 
+    def is_playing(self) -> bool:
+        """Return whether episodes are being played and scored."""
+        return self._playing.is_set()
 
-def _parents(
-    work: SessionWork, candidate: RewardCandidate, variants: list[int]
-) -> dict[tuple[int, int], Path]:
-    """Return the parent's policies, by variant and seed, for the variants that go on from them."""
-    if candidate.parent is None:
-        return {}
-    run = work.folder.iteration(candidate.parent).run
-    members = run.members() if run.path.is_dir() else []
-    return {
-        (place, seed): policy
-        for place, variant in enumerate(variants)
-        if candidate.variants[variant].warm
-        for member in members
-        for seed in work.config.seeds
-        if member.name.endswith(f"_seed_{seed}") and (policy := newest_policy(member))
-    }
+    def _serve(self) -> None:
+        # The rendering backend is found by drawing; the report then need not wait for that.
+        with contextlib.suppress(TelicError):  # reported when pictures are drawn
+            choose_backend()
+        while (step := self._steps.get()) is not None:
+            if self._files.proof.exists() or not self._steps.empty():
+                continue  # passed already, or there is a newer checkpoint
+            try:
+                self._evaluate(step)
+            except TelicError as error:  # costs nothing but this evaluation
+                with contextlib.suppress(TelicError):  # where not even the log can be written
+                    message = f"the policies at {step:,} steps were not judged: {error}"
+                    self._work.emit(LogMessage(message=message))
+            finally:
+                self._playing.clear()
+
+    def _evaluate(self, step: int) -> None:
+        """Judge the policies of one checkpoint, on more episodes if they promise to pass."""
+        began = time.monotonic()
+        work, number, candidate, config = (
+            self._work,
+            self._number,
+            self._candidate,
+            self._work.config,
+        )
+        policies = [
+            PolicyAt(member, next((x for x in member.checkpoints() if x.step == step), None))
+            for member in self._files.run.members()
+        ]
+        self._playing.set()
+        scores = choose(work, number, candidate, policies)
+        self._playing.clear()
+        known = {score.member: score.judgement.score for score in scores}
+        reasons = unjudged([each for score in scores for each in score.judgement.verdicts])
+        checkpoint = Checkpoint(number=number, step=step, scores=known, unjudged=reasons)
+        with JsonLines(self._files.checkpoints) as log:
+            log.append(checkpoint.model_dump(mode="json"))
+        work.emit(checkpoint)
+        alpha = spending(number, len(policies), LOOKS, is_last=False)
+        if self._is_refused or not may_pass(config, scores, alpha):
+            return
+
+        def do_pass(scores: Sequence[MemberScore]) -> bool:
+            return sum(score.low >= config.threshold for score in scores) >= config.needed
+
+        place = max(1, round((LOOKS + 1) * step / self._end))
+        self._playing.set()
+        confirmed = confirm(work, number, candidate, policies, alpha, place)
+        self._playing.clear()
+        confirmed = [by_labels(work, score) for score in confirmed]
+        if not do_pass(confirmed):
+            return
+        confirmed = [watched(work, self._files, score) for score in confirmed]
+        if not do_pass(confirmed):
+            self._is_refused = True  # by the vision model, which is asked again at the end
+            return
+        members = tuple(
+            score.model_copy(update={"choosing": known[score.member]}) for score in confirmed
+        )
+        proof = Proof(step=step, members=members, judging_s=time.monotonic() - began)
+        work.records.write(self._files.proof, proof)
 
 
 # ----------------------------------------------------------------------------------------- alarms
 
 
-class Moment(NamedTuple):
+class _Moment(NamedTuple):
     """A policy at one moment of its training."""
 
     words: str
@@ -280,61 +392,61 @@ class Moment(NamedTuple):
 
 
 def alarms(files: IterationFolder, iteration: SessionIteration) -> tuple[str, ...]:
-    """Return a sentence for every policy whose return rose while its score fell."""
+    """Return a sentence for every policy whose return rose while its score fell.
+
+    Intervals of the return are compared, which is independent of the reward's scale.
+    """
     sentences: list[str] = []
     for member in iteration.members:
-        trained = MemberFolder(files.run.path / member.member)
-        end = _moment(trained, "the end", None, _by_code(member))
-        if end is None:
+        moments = list(_moments(files, iteration, member))
+        if not moments or moments[-1].words != "the end":
             continue
-        earlier = _earlier(files, trained, iteration, member)
-        if then := next((moment for moment in earlier if diverged(moment, end)), None):
-            sentences.append(
-                f"{member.member}: from {then.words} to {end.words} its return rose from "
-                f"{then.mean_return:.4g} to {end.mean_return:.4g} while the judge's score fell "
-                f"from {then.score:.2f} to {end.score:.2f}. The reward pays for something else "
-                "than what was asked."
-            )
+        end = moments[-1]
+        for then in moments[:-1]:
+            if end.interval.low > then.interval.high and end.score < then.score - _FELL:
+                sentences.append(
+                    f"{member.member}: from {then.words} to {end.words} its return rose from "
+                    f"{then.mean_return:.4g} to {end.mean_return:.4g} while the judge's score fell "
+                    f"from {then.score:.2f} to {end.score:.2f}. The reward pays for something else "
+                    "than the intent."
+                )
+                break
     return tuple(sentences)
 
 
-def _by_code(member: MemberScore) -> float | None:
-    """Return what code gives a policy, as while it learned: looks that lower it came afterwards."""
+def _moments(
+    files: IterationFolder, iteration: SessionIteration, member: MemberScore
+) -> Iterator[_Moment]:
+    """Yield the moments of which both return and score by code are known; the end last."""
+    trained = MemberFolder(files.run.path / member.member)
+    sources: list[tuple[MemberFolder, str, int | None, float | None]] = [
+        (
+            MemberFolder(files.path / _TRIAL / trial.member),
+            "the screening run",
+            None,
+            _score_by_code(trial),
+        )
+        for trial in iteration.trials
+        if (trial.variant, trial.seed) == (member.variant, member.seed)
+    ]
+    for row in read_json_lines(files.checkpoints):
+        step = row["step"]
+        sources.append((trained, f"step {step:,}", step, row["scores"].get(member.member)))
+    sources.append((trained, "the end", None, _score_by_code(member)))
+    for folder, words, step, score in sources:
+        rows = [
+            row for row in read_rows(folder.scalars, "eval") if step in (None, row["global_step"])
+        ]
+        if score is not None and rows and rows[-1].get("interval"):
+            interval = Interval(*rows[-1]["interval"])
+            yield _Moment(words, score, rows[-1]["mean_return"], interval)
+
+
+def _score_by_code(member: MemberScore) -> float | None:
+    """Return a policy's score by code alone, as during training."""
     verdicts = member.judgement.verdicts
     if not any("code" in each.by_judge for each in verdicts):
         return member.judgement.score
     given = [each.by_judge.get("code", each.score) for each in verdicts]
     known = [score for score in given if score is not None]
     return sum(known) / len(known) if known else None
-
-
-def diverged(then: Moment, now: Moment) -> bool:
-    """Say whether the return rose for certain and the score fell clearly.
-
-    Comparing intervals makes it independent of the reward's scale.
-    """
-    return now.interval.low > then.interval.high and now.score < then.score - _FELL
-
-
-def _earlier(
-    files: IterationFolder, trained: MemberFolder, iteration: SessionIteration, member: MemberScore
-) -> Iterator[Moment]:
-    for trial in iteration.trials:
-        if (trial.variant, trial.seed) == (member.variant, member.seed):
-            folder = MemberFolder(files.path / _TRIAL / trial.member)
-            if moment := _moment(folder, "the short trial", None, _by_code(trial)):
-                yield moment
-    for row in read_json_lines(files.checkpoints):
-        step, score = row["step"], row["scores"].get(member.member)
-        if moment := _moment(trained, f"step {step:,}", step, score):
-            yield moment
-
-
-def _moment(
-    member: MemberFolder, words: str, step: int | None, score: float | None
-) -> Moment | None:
-    """Return what is known of a moment, the last one without a step; None if something is not."""
-    rows = [row for row in read_rows(member.scalars, "eval") if step in (None, row["global_step"])]
-    if score is None or not rows or not rows[-1].get("interval"):
-        return None
-    return Moment(words, score, rows[-1]["mean_return"], Interval(*rows[-1]["interval"]))

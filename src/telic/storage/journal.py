@@ -164,6 +164,24 @@ class Journal:
             return None
         return as_record(entry.data, record, f"{self.path}, line {entry.seq}")
 
+    def last(self) -> JournalEntry:
+        """Return the last entry without checking the chain before it.
+
+        Raises JournalBroken when it is missing or incomplete, or its hash or signature is wrong.
+        """
+        *_, line, torn = b"", *read_bytes(self.path).rsplit(b"\n", 2)
+        try:
+            fields = json.loads(line)["entry"]
+            before = JournalHead(seq=fields["seq"] - 1, hash=fields["prev"])
+            entry = _parse(line, before)
+        except (ValueError, TypeError, KeyError, RecursionError, ValidationError):
+            before, entry = self.start, "it cannot be read"
+        if torn or isinstance(entry, str):
+            raise self._broken(_Bad(before.seq + 1, "it is incomplete" if torn else str(entry)))
+        if not self._has_valid_signature(entry):
+            raise self._broken(_Bad(entry.seq, "its signature is missing or wrong"))
+        return entry
+
     def verify(self) -> JournalCheck:
         """Read every byte again and check chain, signatures and the noted head."""
         for _ in range(_RETRIES):

@@ -14,7 +14,7 @@ from telic.core.text import is_dict, read_count
 from telic.core.verb import verb
 from telic.errors import TelicError, UsageError
 from telic.judges.criteria import Criterion
-from telic.session.control import add_note, require_heeded
+from telic.session.control import add_note, check_note
 from telic.session.control import approve as agree
 from telic.session.outcome import exit_code
 from telic.session.records import is_running, require_unfinished
@@ -218,7 +218,7 @@ def note(request: SessionNoteRequest) -> dict[str, Any]:
     """Add feedback for the next reward revision."""
     folder = Workspace(request.runs_dir).session(request.session)
     require_unfinished(folder)
-    require_heeded(folder, request.text)
+    check_note(folder, request.text)
     taken = add_note(folder, request.text, request.author)
     return {"session": folder.name, **taken.model_dump(mode="json")}
 
@@ -260,7 +260,7 @@ def branch(request: BranchRequest) -> dict[str, str]:
     if request.iterations is not None:
         changes["iterations"] = request.iterations
     if request.note is not None:
-        require_heeded(origin, request.note)
+        check_note(origin, request.note)
     session = make_branch(origin, request.iteration, note=request.note, **changes)
     return {
         "session": session.name,

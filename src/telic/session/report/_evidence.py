@@ -1,33 +1,50 @@
-"""The evidence in a session's report: pictures, criteria, robustness, people, words and judge."""
+"""The evidence in a session's report: pictures, criteria, robustness, labels, interpretation."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import hashlib
+import shlex
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import cast
 
-from telic.authors.candidate import MemberScore
-from telic.core.text import MISSING, count, figure, percent
+from telic.authors.answers import Analysis
+from telic.authors.candidate import (
+    MemberScore,
+    RewardCandidate,
+    SessionIteration,
+)
+from telic.authors.request import SessionConfig
+from telic.core.confidence import proven_mean
+from telic.core.stats import Interval, bootstrap
+from telic.core.text import MISSING, count, figure, is_dict, percent
 from telic.envs import make
 from telic.judges.command_tracking import CommandErrors, command_errors
 from telic.judges.criteria import Composition, scope_words
-from telic.judges.validation import Trial
 from telic.judges.verdict import Judgement
 from telic.report import document as doc
-from telic.report.charts import Bar, ColumnChart
-from telic.session.certificate import Certificate
-from telic.session.labels import calibration_of, read_labels, read_vetoes
-from telic.session.pictures import choose_episodes, draw_pictures, worst_first
-from telic.session.report._common import (
-    FULL_CREDIT,
-    Blocks,
-    EndedSession,
-    author_name,
-    listed,
-    score_text,
+from telic.report.charts import (
+    Bar,
+    ColumnChart,
+    Gauge,
 )
+from telic.session.labels import (
+    calibration_of,
+    choose_episodes,
+    read_labels,
+    read_vetoes,
+    worst_first,
+)
+from telic.session.pictures import draw_pictures
+from telic.session.records import SessionSummary
 from telic.session.robustness import read_card
 from telic.storage.files import read_record
+from telic.storage.layout import SessionFolder
 from telic.storage.trajectories import read_trajectory
 
+Blocks = Sequence[doc.Block]
+FULL_CREDIT = 0.995
 _STRIPS = {
     "p10": "a poor episode (p10)",
     "median": "the median episode",
@@ -35,8 +52,120 @@ _STRIPS = {
 }
 
 
+@dataclass(frozen=True, slots=True)
+class EndedSession:
+    """The records of a session that has ended or was stopped."""
+
+    folder: SessionFolder
+    config: SessionConfig
+    author: Composition | None
+    """what was written first; None if the session ended before that"""
+    history: list[SessionIteration]
+    summary: SessionSummary
+    redraws: bool = True
+    """draw existing pictures again"""
+    note: Callable[[str], None] = print
+    """called with what is missing from the report"""
+
+    @property
+    def best(self) -> SessionIteration | None:
+        """Return the iteration whose best policy is delivered."""
+        number = self.summary.best_iteration
+        return next((each for each in self.history if each.number == number), None)
+
+    @property
+    def member(self) -> MemberScore | None:
+        """Return the best policy."""
+        return self.best.best_member if self.best else None
+
+    def candidate(self, number: int) -> RewardCandidate:
+        """Return the candidate of an iteration."""
+        return read_record(self.folder.iteration(number).candidate, RewardCandidate)
+
+    @property
+    def analysis(self) -> Analysis | None:
+        """Return the model's analysis of the session, if it wrote one."""
+        path = self.folder.analysis
+        return read_record(path, Analysis) if path.exists() else None
+
+    @property
+    def author_name(self) -> str:
+        """Return the author of criteria, reward and judge."""
+        if self.config.model is None:
+            return "the composer, without a model"
+        others = ", ".join(f"{role}: {model}" for role, model in self.config.model_for.items())
+        return f"{self.config.model} ({others})" if others else self.config.model
+
+
+def listed(lines: Sequence[str]) -> list[doc.Block]:
+    """Return a list, or nothing when there is nothing in it."""
+    return [doc.Items(tuple(lines))] if lines else []
+
+
+def score_text(value: float | None) -> str:
+    """Return a score; "unknown" when it is None."""
+    return "unknown" if value is None else f"{value:.2f}"
+
+
+def step_count(value: int | None) -> str:
+    """Return a number of environment steps."""
+    return f"{value:,}" if value else MISSING
+
+
+def text_digest(source: str) -> str:
+    """Return the SHA-256 of a text."""
+    return hashlib.sha256(source.encode()).hexdigest()
+
+
+def command(config: SessionConfig, request: Path) -> str:
+    """Return the command that repeats a request; `request` is the file that holds it."""
+    words = ["telic", "run", config.intent, "--env", config.env]
+    if config.criteria is not None:
+        words += ["--criteria", str(request)]
+    for name, field in SessionConfig.model_fields.items():
+        value: object = getattr(config, name)
+        no_option = name in ("schema_version", "intent", "env", "criteria")
+        if no_option or value == field.default:
+            continue
+        option = "--" + name.replace("_", "-")
+        if isinstance(value, bool):
+            words.append(option if value else option.replace("--", "--no-", 1))
+        elif is_dict(value):
+            for role, word in value.items():
+                words += [option, f"{role}={word}"]
+        else:
+            many = cast("tuple[object, ...]", value) if isinstance(value, tuple) else (value,)
+            words += [option, ",".join(map(str, many))]
+    return shlex.join(words)
+
+
+def gauge(config: SessionConfig, member: MemberScore) -> doc.Inline:
+    """Return a policy's score as a picture and in numbers."""
+    value, interval = member.judgement.score, interval_of(member.judgement)
+    if value is None:
+        return "unknown"
+    if interval is None:
+        return Gauge(value, value, value, config.threshold, f"{value:.2f}")
+    text = f"{value:.2f} ({interval.low:.2f} to {interval.high:.2f})"
+    return Gauge(interval.low, value, interval.high, config.threshold, text)
+
+
+def interval_of(judgement: Judgement) -> Interval | None:
+    """Return the confidence interval of a policy's score; None: unknown."""
+    scores = [verdict.score for verdict in judgement.verdicts]
+    known = [score for score in scores if score is not None]
+    if judgement.alpha is None or judgement.low is None:  # of an earlier version
+        return bootstrap(known)
+    # Unknown episodes may be worth anything: 0 below, 1 above.
+    missing = [*(1.0 - score for score in known), *[0.0] * judgement.unknown]
+    return Interval(judgement.low, 1.0 - proven_mean(missing, judgement.alpha))
+
+
+# ------------------------------------------------------------------------------- evidence
+
+
 def _video(ended: EndedSession) -> Blocks:
-    """Return the video of the median episode and the strips of poor, median and good ones."""
+    """Return the video of the median episode, all scores, and strips of three episodes."""
     folder, best, member = ended.folder, ended.best, ended.member
     if best is None or member is None:
         return []
@@ -47,9 +176,21 @@ def _video(ended: EndedSession) -> Blocks:
     blocks: list[doc.Block] = []
     video, small = folder.report_dir / "median.mp4", folder.report_dir / "median_small.mp4"
     if video.exists():
-        label = f"The median episode, score {score_text(verdicts[chosen['median']].score)}"
-        film = doc.Video(video, label, small if small.exists() else None)
-        blocks.append(doc.Beside((film, *_episode_scores(ended, member, label)), "film"))
+        title = f"The median episode, score {score_text(verdicts[chosen['median']].score)}"
+        row: list[doc.Block] = [doc.Video(video, title, small if small.exists() else None)]
+        order = [index for index in worst_first(verdicts) if verdicts[index].score is not None]
+        scores = [score for index in order if (score := verdicts[index].score) is not None]
+        if scores:
+            shown = [order.index(index) for index in chosen.values() if index in order]
+            span = f"from {scores[0]:.2f} to {scores[-1]:.2f}"
+            label = f"Scores of {count(len(scores), 'episode')}, {span}"
+            note = (
+                f"{label}. Initial states were not used in training. Highlighted: the episodes "
+                "shown here; the dashed line is the threshold."
+            )
+            chart = ColumnChart(label, tuple(scores), tuple(shown), ended.config.threshold)
+            row.append(doc.Figure(chart, title, note))
+        blocks.append(doc.Beside(tuple(row), "film"))
     for name, title in _STRIPS.items():
         strip = folder.report_dir / f"strip_{name}.png"
         if strip.exists():
@@ -58,25 +199,8 @@ def _video(ended: EndedSession) -> Blocks:
     return blocks
 
 
-def _episode_scores(ended: EndedSession, member: MemberScore, title: str) -> Blocks:
-    """Return the scores of all judged episodes; those that are shown are highlighted."""
-    verdicts = member.judgement.verdicts
-    order = [index for index in worst_first(verdicts) if verdicts[index].score is not None]
-    scores = [score for index in order if (score := verdicts[index].score) is not None]
-    if not scores:
-        return []
-    shown = [order.index(index) for index in choose_episodes(verdicts).values() if index in order]
-    label = f"Scores of {count(len(scores), 'episode')}, from {scores[0]:.2f} to {scores[-1]:.2f}"
-    note = (
-        f"{label}. Initial states were not used in training. Highlighted: the episodes shown "
-        "here; the dashed line is the threshold."
-    )
-    chart = ColumnChart(label, tuple(scores), tuple(shown), ended.config.threshold)
-    return [doc.Figure(chart, title, note)]
-
-
 def criteria_table(ended: EndedSession) -> Blocks:
-    """Return what was measured, against what was wanted."""
+    """Return the measured value of every criterion next to its target."""
     member = ended.member
     if member is None or not member.judgement.leaves:
         return listed([each.title for each in ended.author.criteria] if ended.author else [])
@@ -101,31 +225,25 @@ def criteria_table(ended: EndedSession) -> Blocks:
                 Bar(credit, percent(credit), "good" if credit >= FULL_CREDIT else "middling"),
             )
         )
+    # An open goal ("as fast as possible") is compared with the best known value for the robot.
+    goals: list[str] = []
+    for each in ended.author.criteria if ended.author else ():
+        if each.is_open and each.title in earned:
+            best = "no reference value is known for this robot"
+            if each.best is not None:
+                known = f"{each.best:.3g} {each.unit} ({each.best_source})"
+                best = f"the best known for this robot is {known}"
+            value = figure(earned[each.title][1])
+            goals.append(f"As much as possible: {value} {each.unit} was reached; {best}.")
     note = (
         f"Of the best policy ({member.member}), over {member.judgement.episodes} fresh episodes. "
         "The whole score is multiplied by the credit of a constraint."
     )
     heads = ("criterion", "weight", "target", "measured (median)", "credit")
-    goals = _open_goals(ended.author, member.judgement) if ended.author else []
     return [doc.Table(heads, rows), *listed(goals), doc.Text(note, "note")]
 
 
-def _open_goals(author: Composition, judgement: Judgement) -> list[str]:
-    """Compare what was to be as much as possible with the best known value for the robot."""
-    lines: list[str] = []
-    for each in author.criteria:
-        if not each.is_open or each.title not in judgement.leaves:
-            continue
-        best = "no best is known for this robot"
-        if each.best is not None:
-            known = f"{each.best:.3g} {each.unit} ({each.best_source})"
-            best = f"the best known for this robot is {known}"
-        value = figure(judgement.leaves[each.title][1])
-        lines.append(f"As much as possible: {value} {each.unit} was reached; {best}.")
-    return lines
-
-
-def _commands_tracked(ended: EndedSession) -> Blocks:
+def _velocity_tracking(ended: EndedSession) -> Blocks:
     """Return the velocity errors of the best policy, by commanded velocity."""
     best, member = ended.best, ended.member
     env_args = ended.candidate(best.number).env_args if best and member else {}
@@ -176,8 +294,8 @@ def robustness_table(ended: EndedSession) -> Blocks:
         for row in card.rows
     ]
     note = (
-        f"The policy that is handed out ({card.member}, {card.step:,} steps), by the same judge's "
-        f"code, from fresh initial states; an episode passes with {card.threshold:g}. This is not "
+        f"The delivered policy ({card.member}, {card.step:,} steps), by the code of the same "
+        f"judge, from fresh initial states; an episode passes with {card.threshold:g}. This is not "
         "part of the pass."
     )
     heads = ("condition", "what differs", "episodes that pass", "mean score")
@@ -185,7 +303,7 @@ def robustness_table(ended: EndedSession) -> Blocks:
 
 
 def _seen(ended: EndedSession) -> Blocks:
-    """Return what the vision judge saw in the best policy's episodes, and where judges differ."""
+    """Return what the vision model saw in the best policy's episodes, and where judges differ."""
     rows: list[tuple[str, ...]] = []
     differ: list[str] = []
     verdicts = ended.member.judgement.verdicts if ended.member else ()
@@ -203,14 +321,16 @@ def _seen(ended: EndedSession) -> Blocks:
     if not rows:
         return []
     heads = ("episode", "criterion", "score", "when", "what was seen")
-    agree = doc.Text("Code and vision agree.", "note")
-    return [doc.Table(heads, rows), *(listed(differ) or [agree])]
+    return [
+        doc.Table(heads, rows),
+        *(listed(differ) or [doc.Text("Code and vision agree.", "note")]),
+    ]
 
 
 def _people(ended: EndedSession) -> Blocks:
     """Return vetoes and labels, and where judge and person differ."""
-    labels, vetoes = read_labels(ended.folder), read_vetoes(ended.folder)
-    blocks = listed([veto.words for veto in vetoes])
+    labels = read_labels(ended.folder)
+    blocks = listed([veto.words for veto in read_vetoes(ended.folder)])
     if not labels:
         return blocks
     rows = [
@@ -229,62 +349,23 @@ def _people(ended: EndedSession) -> Blocks:
     return [*blocks, doc.Table(heads, rows), doc.Text(calibration.words, "note")]
 
 
-def _reading(ended: EndedSession) -> Blocks:
-    """Return how doubtful words were interpreted, and which were left out."""
+def _interpretation(ended: EndedSession) -> Blocks:
+    """Return how ambiguous words were interpreted, and which were left out."""
     lines = list(ended.summary.doubts)
     if ended.author is not None:
         left = (*ended.author.not_understood, *ended.author.dropped)
         scope = scope_words([each.words for each in ended.author.covered], left)
         lines = [scope, *lines] if scope else lines
-    said = listed(lines) or [doc.Text("No word was doubtful or left out.")]
-    return [*said, doc.Text(f"Written by {author_name(ended.config)}.", "note")]
+    words = listed(lines) or [doc.Text("No word was ambiguous or left out.")]
+    return [*words, doc.Text(f"Written by {ended.author_name}.", "note")]
 
 
-def judge_blocks(ended: EndedSession) -> Blocks:
-    """Return the code of the judge, its validation, and the certificate of its verdict."""
-    if ended.author is None:
-        return []
-    note = "Reward authors never see it. It runs confined, on recorded episodes."
-    blocks: list[doc.Block] = [doc.Text(note, "note")]
-    if ended.folder.trial.exists():
-        trial = read_record(ended.folder.trial, Trial)
-        rows = [
-            (each.name, "good" if each.is_good else "bad", score_text(each.score), figure(each.pay))
-            for each in trial.examples
-        ]
-        blocks += [
-            doc.Heading("Validation on reference episodes, before any training"),
-            doc.Table(("example", "should be", "judge's score", "reward pays"), rows),
-            *listed((*trial.judge_problems, *trial.reward_problems)),
-        ]
-    if ended.folder.certificate.exists():
-        certificate = read_record(ended.folder.certificate, Certificate)
-        good = certificate.good or "none"
-        blocks += [
-            doc.Heading("Can its verdict be believed?"),
-            doc.Text(f"Independent confirmation that what passed is good: {good}."),
-        ]
-        mutants = [
-            (
-                each.criterion,
-                f"{each.caught} of {each.total}",
-                MISSING if each.changed is None else str(each.changed),
-            )
-            for each in certificate.mutants
-        ]
-        if mutants:
-            heads = ("criterion", "mutants noticed", "mutants that change what it measures")
-            what = "Mutants: passing episodes, frozen, cut, slowed, reversed, shuffled or mirrored."
-            blocks += [doc.Text(what), doc.Table(heads, mutants)]
-    return [*blocks, doc.Code(ended.author.judge, "python", "Code of the judge")]
-
-
-EVIDENCE = {
+EVIDENCE: dict[str, Callable[[EndedSession], Blocks]] = {
     "Video": _video,
     "Criteria": criteria_table,
-    "Velocity tracking": _commands_tracked,
+    "Velocity tracking": _velocity_tracking,
     "Robustness": robustness_table,
     "What was seen": _seen,
     "Labels and vetoes": _people,
-    "How the words were read": _reading,
+    "Interpretation of the intent": _interpretation,
 }

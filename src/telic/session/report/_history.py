@@ -1,30 +1,38 @@
-"""The history in a session's report: what was tried and learned, what it cost, the policy."""
+"""The history in a session's report: iterations, curves, reward and judge, costs, the policy."""
 
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, cast
 
 from telic.authors.candidate import (
     MemberScore,
     RewardCandidate,
     SessionIteration,
-    Variant,
     latest_lessons,
 )
-from telic.core.events import read_events
 from telic.core.text import MISSING, count, duration, figure, money, percent
-from telic.llm.events import ModelFailed, ModelReply, ModelSent
+from telic.judges.validation import Trial
+from telic.llm.answers import Replies
+from telic.llm.client import REPLIES
 from telic.report import document as doc
-from telic.report.charts import Bar, ChartLine, LineChart, Node, Point, Shares, Tree
+from telic.report.charts import (
+    Bar,
+    ChartLine,
+    LineChart,
+    Node,
+    Point,
+    Shares,
+    Tree,
+)
 from telic.rewards.contract import RewardSpec
 from telic.session.budget import paid
+from telic.session.certificate import Certificate
 from telic.session.control import DeliveredNotes
-from telic.session.report._common import (
+from telic.session.report._evidence import (
     Blocks,
     EndedSession,
-    analysis_of,
     command,
     gauge,
     listed,
@@ -32,9 +40,8 @@ from telic.session.report._common import (
     step_count,
     text_digest,
 )
-from telic.session.report._evidence import judge_blocks
 from telic.storage.facts import ManifestFacts, MemberResultFacts
-from telic.storage.files import read_facts, read_json_lines, read_record
+from telic.storage.files import read_facts, read_record
 from telic.storage.layout import MemberFolder, RunFolder, SessionFolder
 from telic.storage.reading import read_text
 from telic.storage.scalars import Kind, read_rows
@@ -43,66 +50,59 @@ _CURVE_POINTS = 120
 _MANIFEST = ("python", "platform", "processors", "created_at")
 
 
-def _tried(ended: EndedSession) -> Blocks:
+def _iterations(ended: EndedSession) -> Blocks:
     """Return the lineage and a row per iteration."""
     if not ended.history:
         return []
-    nodes = [
-        Node(
-            key=iteration.number,
-            parent=iteration.parent,
-            title=_named(ended, iteration),
-            note=score_text(iteration.score),
-            share=iteration.score,
-            is_chosen=iteration is ended.best,
-            hint=iteration.change,
+
+    def policies(members: Sequence[MemberScore], best: str | None = None) -> doc.Items:
+        rows: list[doc.Words] = []
+        for member in members:
+            name = doc.Strong(member.member) if member.member == best else doc.Mono(member.member)
+            rows.append((name, gauge(ended.config, member)))
+        return doc.Items(tuple(rows), "rated")
+
+    candidates = [ended.candidate(iteration.number) for iteration in ended.history]
+    nodes: list[Node] = []
+    rows: list[tuple[doc.Cell, ...]] = []
+    for iteration, candidate in zip(ended.history, candidates, strict=True):
+        name = f"{iteration.number}{' ★' if iteration is ended.best else ''}"
+        nodes.append(
+            Node(
+                key=iteration.number,
+                parent=iteration.parent,
+                title=name,
+                note=score_text(iteration.score),
+                share=iteration.score,
+                is_chosen=iteration is ended.best,
+                hint=iteration.change,
+            )
         )
-        for iteration in ended.history
-    ]
+        screening = (doc.Soft("screening runs"), policies(iteration.trials))
+        trained = policies(iteration.members, iteration.best)
+        rows.append(
+            (
+                name,
+                MISSING if iteration.parent is None else str(iteration.parent),
+                doc.Stack(tuple(_change(ended.folder, iteration, candidate))),
+                doc.Stack((trained, *(screening if iteration.trials else ()))),
+                "nothing" if iteration.passed else ", ".join(iteration.tags) or "nothing",
+                duration(iteration.training_s),
+                step_count(iteration.steps),
+            )
+        )
     heads = ("iteration", "from", "change", "policies", "failed", "training", "steps")
     note = (
         "Dots are scores, lines their 95 % intervals, the mark the threshold. "
         "★ is the best; a box shows the mean score of an iteration's policies."
     )
-    candidates = [ended.candidate(iteration.number) for iteration in ended.history]
     learned = listed([f"{each.text} ({each.tier})" for each in latest_lessons(candidates)])
-    rows = [_attempt(ended, *pair) for pair in zip(ended.history, candidates, strict=True)]
     return [
         Tree("Lineage of the iterations, with the mean score of iteration", tuple(nodes)),
         doc.Table(heads, rows, kind="attempts"),
         doc.Text(note, "note"),
         *([doc.Heading("Lessons"), *learned] if learned else []),
     ]
-
-
-def _attempt(
-    ended: EndedSession, iteration: SessionIteration, candidate: RewardCandidate
-) -> tuple[doc.Cell, ...]:
-    trials = (doc.Soft("screening runs"), _policies(ended, iteration.trials))
-    members = _policies(ended, iteration.members, iteration.best)
-    return (
-        _named(ended, iteration),
-        MISSING if iteration.parent is None else str(iteration.parent),
-        doc.Stack(tuple(_change(ended.folder, iteration, candidate))),
-        doc.Stack((members, *(trials if iteration.trials else ()))),
-        "nothing" if iteration.passed else ", ".join(iteration.tags) or "nothing",
-        duration(iteration.training_s),
-        step_count(iteration.steps),
-    )
-
-
-def _named(ended: EndedSession, iteration: SessionIteration) -> str:
-    return f"{iteration.number}{' ★' if iteration is ended.best else ''}"
-
-
-def _policies(
-    ended: EndedSession, members: Sequence[MemberScore], best: str | None = None
-) -> doc.Items:
-    rows: list[doc.Words] = []
-    for member in members:
-        name = doc.Strong(member.member) if member.member == best else doc.Mono(member.member)
-        rows.append((name, gauge(ended.config, member)))
-    return doc.Items(tuple(rows), "rated")
 
 
 def _change(
@@ -116,35 +116,53 @@ def _change(
     lines += [f"Not judged: {reason}" for reason in iteration.unjudged]
     lines += [f"Judge in doubt: {iteration.judge_doubted}"] if iteration.judge_doubted else []
     lines += [f"Why: {candidate.diagnosis}"] if candidate.diagnosis else []
-    if len(candidate.variants) > 1:
-        lines += [
-            f"Variant {number}: {_weights(variant)}"
-            for number, variant in enumerate(candidate.variants, start=1)
-        ]
+    variants = candidate.variants if len(candidate.variants) > 1 else ()
+    for number, variant in enumerate(variants, start=1):
+        named = [*variant.structure]
+        named += [f"{name} {figure(value)}" for name, value in variant.weights.items()]
+        named += ["starts from the policies of its parent"] if variant.warm else []
+        lines.append(f"Variant {number}: {', '.join(named) or 'as the reward says'}")
     path = folder.iteration(iteration.number).notes
     notes = read_record(path, DeliveredNotes).notes if path.exists() else ()
     return lines + [f"Answers: “{note.text}”" for note in notes]
 
 
-def _weights(variant: Variant) -> str:
-    named = [*variant.structure]
-    named += [f"{name} {figure(value)}" for name, value in variant.weights.items()]
-    start = ["starts from the policies of its parent"] if variant.warm else []
-    return ", ".join(named + start) or "as the reward says"
-
-
 def _analysis(ended: EndedSession) -> Blocks:
-    found = analysis_of(ended.folder)
+    found = ended.analysis
     return [] if found is None else [doc.Text(found.story), *listed(found.findings)]
 
 
 def _curves(ended: EndedSession) -> Blocks:
+    """Return the returns over training steps: a chart per run, a line per variant."""
     charts: list[doc.Block] = []
-    for each in ended.history:
-        files, title = ended.folder.iteration(each.number), f"Iteration {each.number}"
-        trials = RunFolder(files.path / "trial")
-        charts += _curve(f"{title}, trials", trials, each.trials, each.variant)
-        charts += _curve(title, files.run, each.members, each.variant)
+    runs = [
+        (title, run, scores, each.variant)
+        for each in ended.history
+        for title, run, scores in (
+            (
+                f"Iteration {each.number}, screening",
+                RunFolder(ended.folder.iteration(each.number).path / "trial"),
+                each.trials,
+            ),
+            (f"Iteration {each.number}", ended.folder.iteration(each.number).run, each.members),
+        )
+    ]
+    for title, run, scores, kept in runs:
+        variants: dict[int, list[MemberFolder]] = {}
+        for score in scores:
+            variants.setdefault(score.variant, []).append(MemberFolder(run.path / score.member))
+        lines: list[ChartLine] = []
+        for variant, members in sorted(variants.items()):
+            name = f"variant {variant + 1}{' ★' if variant == kept else ''}"
+            marks = [Point(x, y, y, y) for x, y, *_ in _over_seeds(members, "eval", "mean_return")]
+            points = _over_seeds(members, "train", "episodic_return")
+            lines += [ChartLine(name, points, marks)] if points else []
+        if lines:
+            seeds = count(max(map(len, variants.values())), "seed")
+            last = ", ".join(f"{line.name} ends at {figure(line.points[-1].y)}" for line in lines)
+            label = f"{title}: return over steps, {seeds}; {last}"
+            chart = LineChart(label, tuple(lines), "steps", "return")
+            charts.append(doc.Figure(chart, title))
     note = (
         "Return under the iteration's own reward: the line is the mean over training seeds, the "
         "band their range, dots are evaluations without exploration. Rewards differ between "
@@ -153,56 +171,28 @@ def _curves(ended: EndedSession) -> Blocks:
     return [doc.Beside(tuple(charts)), doc.Text(note, "note")] if charts else []
 
 
-def _curve(title: str, run: RunFolder, scores: Sequence[MemberScore], kept: int) -> Blocks:
-    """Return a line per variant: the mean return over its seeds, and the range that they span."""
-    variants: dict[int, list[MemberFolder]] = {}
-    for score in scores:
-        variants.setdefault(score.variant, []).append(MemberFolder(run.path / score.member))
-    lines: list[ChartLine] = []
-    for variant, members in sorted(variants.items()):
-        name = f"variant {variant + 1}{' ★' if variant == kept else ''}"
-        marks = [Point(x, y, y, y) for x, y, *_ in _over_seeds(members, "eval", "mean_return")]
-        points = _over_seeds(members, "train", "episodic_return")
-        lines += [ChartLine(name, _thin(points), marks)] if points else []
-    if not lines:
-        return []
-    seeds = count(max(map(len, variants.values())), "seed")
-    last = ", ".join(f"{line.name} ends at {figure(line.points[-1].y)}" for line in lines)
-    label = f"{title}: return over steps, {seeds}; {last}"
-    return [doc.Figure(LineChart(label, tuple(lines), "steps", "return"), title)]
-
-
 def _over_seeds(members: Sequence[MemberFolder], kind: Kind, name: str) -> list[Point]:
-    """Return mean, least and most at every step that all members have a value for."""
+    """Return mean, least and most at every step that all members have a value for.
+
+    Neighbours are averaged, with the widest band, until a chart can show them.
+    """
     values: dict[int, list[float]] = {}
     for member in members:
         for row in read_rows(member.scalars, kind):
             if row.get(name) is not None:
                 values.setdefault(row["global_step"], []).append(row[name])
-    return [
-        Point(step, sum(own) / len(own), min(own), max(own))
-        for step, own in sorted(values.items())
-        if len(own) == len(members)
-    ]
-
-
-def _thin(points: list[Point]) -> list[Point]:
-    """Return at most so many points that a chart can show: means of neighbours, widest band."""
-    size = -(-len(points) // _CURVE_POINTS)
-    groups = [points[start : start + size] for start in range(0, len(points), size)]
-    return [
-        Point(
-            group[-1].x,
-            sum(point.y for point in group) / len(group),
-            min(point.low for point in group),
-            max(point.high for point in group),
-        )
-        for group in groups
-    ]
+    steps = [step for step, own in sorted(values.items()) if len(own) == len(members)]
+    size = -(-len(steps) // _CURVE_POINTS) or 1
+    points: list[Point] = []
+    for group in (steps[start : start + size] for start in range(0, len(steps), size)):
+        own = [values[step] for step in group]
+        mean = sum(sum(each) / len(each) for each in own) / len(own)
+        points.append(Point(group[-1], mean, min(map(min, own)), max(map(max, own))))
+    return points
 
 
 class TermShare(NamedTuple):
-    """What a term of the reward gave over an episode."""
+    """The share of a reward term in the return of an episode."""
 
     name: str
     words: str
@@ -210,7 +200,7 @@ class TermShare(NamedTuple):
     total: float | None
     """mean sum over an evaluation episode"""
     share: float | None
-    """of all terms, by size without sign"""
+    """of all terms, by absolute value"""
 
 
 def reward_terms(member: MemberFolder, step: int) -> list[TermShare]:
@@ -248,11 +238,9 @@ def _reward(ended: EndedSession) -> Blocks:
             share = Bar(term.share, text, "cost" if is_cost else "")
         weight, total = figure(term.weight), figure(term.total)
         rows.append((doc.Mono(term.name), term.words, weight, total, share))
-    findings = (
-        read_facts(files.summary, MemberResultFacts).get("findings", [])
-        if files.summary.exists()
-        else []
-    )
+    findings: list[Any] = []
+    if files.summary.exists():
+        findings = read_facts(files.summary, MemberResultFacts).get("findings", [])
     heads = ("term", "meaning", "weight", "over an episode", "share")
     return [
         *([doc.Formula(spec.latex)] if spec and spec.latex else []),
@@ -262,25 +250,53 @@ def _reward(ended: EndedSession) -> Blocks:
     ]
 
 
+def _judge(ended: EndedSession) -> Blocks:
+    """Return the code of the judge, its validation, and the certificate of its verdict."""
+    if ended.author is None:
+        return []
+    note = "Hidden from reward authors. It runs confined, on recorded episodes."
+    blocks: list[doc.Block] = [doc.Text(note, "note")]
+    if ended.folder.trial.exists():
+        trial = read_record(ended.folder.trial, Trial)
+        rows = [
+            (each.name, "good" if each.is_good else "bad", score_text(each.score), figure(each.pay))
+            for each in trial.examples
+        ]
+        blocks += [
+            doc.Heading("Validation on reference episodes, before any training"),
+            doc.Table(("example", "should be", "judge's score", "reward pays"), rows),
+            *listed((*trial.judge_problems, *trial.reward_problems)),
+        ]
+    if ended.folder.certificate.exists():
+        certificate = read_record(ended.folder.certificate, Certificate)
+        good = certificate.good or "none"
+        mutants = [
+            (
+                each.criterion,
+                f"{each.caught} of {each.total}",
+                MISSING if each.changed is None else str(each.changed),
+            )
+            for each in certificate.mutants
+        ]
+        blocks += [
+            doc.Heading("Can its verdict be trusted?"),
+            doc.Text(f"Independent confirmation that what passed is good: {good}."),
+        ]
+        if mutants:
+            heads = ("criterion", "mutants noticed", "mutants that change what it measures")
+            what = "Mutants: passing episodes, frozen, cut, slowed, reversed, shuffled or mirrored."
+            blocks += [doc.Text(what), doc.Table(heads, mutants)]
+    return [*blocks, doc.Code(ended.author.judge, "python", "Code of the judge")]
+
+
 def _costs(ended: EndedSession) -> Blocks:
-    """Return where the time went, and what models cost."""
-    models: dict[str, None] = {}
-    model_s, tokens, failed = 0.0, list[int | None](), 0
-    for event in read_events(read_json_lines(ended.folder.events)):
-        match event:
-            case ModelSent():
-                models[event.model] = None
-            case ModelFailed():
-                failed += 1
-            case ModelReply(cached=False):
-                model_s += event.latency_s
-                tokens.append(event.tokens.total)
-            case _:
-                pass
+    """Return time, steps and model costs."""
+    replies = Replies(ended.folder.path / REPLIES).calls()
+    answered = [reply.raw for reply in replies if reply.raw is not None]
     times: dict[str, float | None] = {
         "training": sum(each.training_s for each in ended.history),
         "judging": sum(each.judging_s for each in ended.history),
-        "waiting for models": model_s,
+        "waiting for models": sum(reply.latency_s for reply in replies),
     }
     rest = ended.summary.seconds - sum(seconds or 0.0 for seconds in times.values())
     times["everything else"] = rest if rest >= 0.0 else None
@@ -292,17 +308,15 @@ def _costs(ended: EndedSession) -> Blocks:
         for index, (name, seconds) in enumerate(times.items())
     ]
     rows.append(("environment steps", step_count(ended.summary.steps)))
-    usd, calls = paid(ended.folder)
-    if calls:
-        known = [each for each in tokens if each is not None]
+    if replies:
+        usd, calls = paid(ended.folder)
+        tokens = [raw.tokens.total for raw in answered if raw.tokens.total is not None]
         rows += [
-            ("model", ", ".join(models)),
+            ("model", ", ".join(dict.fromkeys(reply.model for reply in replies))),
             ("model calls", f"{calls:,}"),
-            ("tokens", f"{sum(known):,}" if len(known) == len(tokens) else "unknown"),
+            ("tokens", f"{sum(tokens):,}" if len(tokens) == len(answered) else "unknown"),
             ("price", money(usd)),
         ]
-    if failed:
-        rows.append(("questions without an answer", f"{failed:,}, not in the tokens"))
     shares = Shares("Where the time went", pieces, has_legend=False)
     return [shares, doc.FactSheet(rows, heads=("what", "how much"))]
 
@@ -341,20 +355,19 @@ def _again(ended: EndedSession) -> Blocks:
         code = read_text(MemberFolder(run.path / member.member).reward_code)
         rows.append(("reward, SHA-256", text_digest(code)))
     rows += [("judge, SHA-256", text_digest(ended.author.judge))] if ended.author else []
+    facts = [(name, doc.Mono(value)) for name, value in rows]
     return [
         doc.ShellLine(command(ended.config, ended.folder.config)),
-        doc.FactSheet(
-            [(name, doc.Mono(value)) for name, value in rows], heads=("what", "version or hash")
-        ),
+        doc.FactSheet(facts, heads=("what", "version or hash")),
     ]
 
 
-HISTORY = {
-    "Iterations": _tried,
+HISTORY: dict[str, Callable[[EndedSession], Blocks]] = {
+    "Iterations": _iterations,
     "Analysis by the model": _analysis,
     "Learning curves": _curves,
     "The reward": _reward,
-    "The judge": judge_blocks,
+    "The judge": _judge,
     "Cost": _costs,
     "The policy": _policy,
     "Run it again": _again,

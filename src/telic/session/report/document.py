@@ -7,7 +7,7 @@ logged, and listed at the end of the report.
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from contextlib import contextmanager
 
 from telic.authors.candidate import SessionIteration
@@ -22,27 +22,26 @@ from telic.session.budget import paid
 from telic.session.labels import read_labels, standing
 from telic.session.outcome import outcome_words
 from telic.session.records import SessionSummary, read_summary
-from telic.session.report._common import (
+from telic.session.report._evidence import (
+    EVIDENCE,
     FULL_CREDIT,
     Blocks,
     EndedSession,
-    analysis_of,
-    author_name,
     command,
+    criteria_table,
     gauge,
     listed,
+    robustness_table,
     score_text,
     step_count,
     text_digest,
 )
-from telic.session.report._evidence import EVIDENCE, criteria_table, robustness_table
 from telic.session.report._history import HISTORY
 from telic.storage.files import read_record, write_text
 from telic.storage.layout import SessionFolder
 from telic.training.export.card import PolicyProof
 
 _JUDGE = "judge_fn.py"
-_SECTIONS: dict[str, Callable[[EndedSession], Blocks]] = {**EVIDENCE, **HISTORY}
 
 
 def write_report(
@@ -51,7 +50,7 @@ def write_report(
     author: Composition | None,
     history: list[SessionIteration],
     summary: SessionSummary,
-    tell: Listener = ignore,
+    emit: Listener = ignore,
     *,
     redraws: bool = True,
 ) -> None:
@@ -60,7 +59,7 @@ def write_report(
 
     def note(line: str) -> None:
         missing.append(" ".join(line.split()))
-        tell(LogMessage(message=f"Missing from the report: {missing[-1]}"))
+        emit(LogMessage(message=f"Missing from the report: {missing[-1]}"))
 
     @contextmanager
     def sparing(what: str) -> Generator[None]:
@@ -74,7 +73,7 @@ def write_report(
     with sparing("the verdict"):
         header = _verdict(ended)
     sections: list[doc.Section] = []
-    for title, build in _SECTIONS.items():
+    for title, build in {**EVIDENCE, **HISTORY}.items():
         with sparing(f"the section “{title}”"):
             sections.append(doc.Section(title, tuple(build(ended))))
     for path, render in ((folder.page, render_page), (folder.report, render_markdown)):
@@ -93,8 +92,8 @@ def write_report(
 def rewrite_report(folder: SessionFolder, *, redraws: bool = True) -> None:
     """Write the report of an ended session again, from its records."""
     ended = _read(folder)
-    told = ended.config, ended.author, ended.history, ended.summary
-    write_report(folder, *told, redraws=redraws)
+    records = ended.config, ended.author, ended.history, ended.summary
+    write_report(folder, *records, redraws=redraws)
 
 
 def _read(folder: SessionFolder) -> EndedSession:
@@ -109,56 +108,51 @@ def _read(folder: SessionFolder) -> EndedSession:
 
 
 def policy_proof(folder: SessionFolder) -> PolicyProof:
-    """Return the evidence of the policy that a session hands out, for its model card."""
+    """Return the evidence of the policy that a session delivers, for its model card."""
     ended = _read(folder)
-    robust = tuple(robustness_table(ended))
-    sections = [
-        doc.Section("What was asked, and what is proven", tuple(_proven(ended))),
-        doc.Section("Criteria", tuple(criteria_table(ended))),
-        *([doc.Section("Robustness", robust)] if robust else []),
-    ]
-    video = folder.report_dir / "median.mp4"
-    return PolicyProof(
-        title=ended.config.intent,
-        sections=tuple(sections),
-        files={folder.judge: (_JUDGE, "the judge behind the proof")}
-        if folder.judge.exists()
-        else {},
-        video=video if video.exists() else None,
-        other_physics=bool(robust),
-    )
-
-
-def _proven(ended: EndedSession) -> Blocks:
-    summary = ended.summary
+    summary, robust = ended.summary, tuple(robustness_table(ended))
     rows: list[tuple[str, doc.Words]] = [
         ("intent", ended.config.intent),
         ("outcome", doc.Strong(outcome_words(summary.outcome, summary.limits))),
-        ("written by", author_name(ended.config)),
-        ("session", doc.Mono(ended.folder.name)),
+        ("written by", ended.author_name),
+        ("session", doc.Mono(folder.name)),
     ]
     if ended.author is not None:
         digest = doc.Mono(text_digest(ended.author.judge))
         rows.append(("judge", (doc.Link(_JUDGE, _JUDGE), ", SHA-256 ", digest)))
-    if labels := standing(read_labels(ended.folder)):
+    if labels := standing(read_labels(folder)):
         agreeing = sum(not label.disagrees for label in labels)
         rows.append(("people", f"{agreeing} of {len(labels)} labels agree with the judge"))
-    return [
+    proven = (
         doc.Text(_proof(ended)),
         *listed(summary.reasons),
         doc.FactSheet(rows, heads=("", "")),
+    )
+    sections = [
+        doc.Section("Intent and proof", proven),
+        doc.Section("Criteria", tuple(criteria_table(ended))),
+        *([doc.Section("Robustness", robust)] if robust else []),
     ]
+    video = folder.report_dir / "median.mp4"
+    has_judge = folder.judge.exists()
+    return PolicyProof(
+        title=ended.config.intent,
+        sections=tuple(sections),
+        files={folder.judge: (_JUDGE, "the judge behind the proof")} if has_judge else {},
+        video=video if video.exists() else None,
+        other_physics=bool(robust),
+    )
 
 
 # -------------------------------------------------------------------------------- the verdict
 
 
 def _verdict(ended: EndedSession) -> Blocks:
-    """Return the outcome, the proof, and what each training seed proves against the threshold."""
-    summary, best, member = ended.summary, ended.best, ended.member
+    """Return the outcome, the proof, and the score of each training seed."""
+    summary, config, best, member = ended.summary, ended.config, ended.best, ended.member
     outcome = _outcome(summary)
     after = f"{outcome.lower()} after {count(summary.iterations, 'iteration')}"
-    where = f"{ended.config.env}: {after} and {duration(summary.seconds)} · {summary.session}"
+    where = f"{config.env}: {after} and {duration(summary.seconds)} · {summary.session}"
     reasons = [f"{reason[0].upper()}{reason[1:].rstrip('.')}." for reason in summary.reasons]
     verdicts = member.judgement.verdicts if member else ()
     unjudged = dict.fromkeys(each.reason for each in verdicts if each.score is None and each.reason)
@@ -173,9 +167,21 @@ def _verdict(ended: EndedSession) -> Blocks:
     ]
     if best is not None:
         own = [each for each in best.members if each.variant == best.variant]
-        rows = [(f"seed {each.seed}", gauge(ended.config, each)) for each in own]
+        rows = [(f"seed {each.seed}", gauge(config, each)) for each in own]
         blocks.append(doc.Items(tuple(rows), "rated"))
-    blocks.append(doc.FactSheet(_at_a_glance(ended), "glance"))
+    usd, calls = paid(ended.folder)
+    passing = MISSING if summary.passing is None else f"{summary.passing} of {summary.episodes}"
+    glance = [
+        ("score", score_text(summary.score)),
+        ("proven (95 %)", score_text(summary.low)),
+        *([("episodes that pass", passing)] if summary.episodes else []),
+        ("needed", f"{config.threshold:.2f}"),
+        ("iterations", f"{summary.iterations} of {config.iterations}"),
+        ("steps", step_count(summary.steps)),
+        ("time", duration(summary.seconds)),
+        *([("models", money(usd))] if calls else []),
+    ]
+    blocks.append(doc.FactSheet(glance, "glance"))
     leaves = member.judgement.leaves if member else {}
     failed = sorted(
         (credit, title) for title, (credit, _) in leaves.items() if credit < FULL_CREDIT
@@ -197,7 +203,7 @@ def _outcome(summary: SessionSummary) -> str:
 
 
 def _proof(ended: EndedSession) -> str:
-    """Say what was proven, and what was needed."""
+    """Return what was proven, and what was needed."""
     config, member, best = ended.config, ended.member, ended.best
     why = f" It stopped: {ended.summary.reason}" if ended.summary.reason else ""
     if not ended.history:
@@ -223,25 +229,9 @@ def _proof(ended: EndedSession) -> str:
     )
 
 
-def _at_a_glance(ended: EndedSession) -> list[tuple[str, str]]:
-    summary, config = ended.summary, ended.config
-    usd, calls = paid(ended.folder)
-    passing = MISSING if summary.passing is None else f"{summary.passing} of {summary.episodes}"
-    return [
-        ("score", score_text(summary.score)),
-        ("proven (95 %)", score_text(summary.low)),
-        *([("episodes that pass", passing)] if summary.episodes else []),
-        ("needed", f"{config.threshold:.2f}"),
-        ("iterations", f"{summary.iterations} of {config.iterations}"),
-        ("steps", step_count(summary.steps)),
-        ("time", duration(summary.seconds)),
-        *([("models", money(usd))] if calls else []),
-    ]
-
-
 def _next_steps(ended: EndedSession) -> list[tuple[str, str | None]]:
-    """Return what to do when a session did not pass, with the command where it is one."""
-    config, folder = ended.config, ended.folder
+    """Return what to do when a session did not pass, with the command if there is one."""
+    config, folder, analysis = ended.config, ended.folder, ended.analysis
     match ended.summary.outcome:
         case "stopped":
             return [("Resume where it stopped:", command(config, folder.config))]
@@ -262,16 +252,14 @@ def _next_steps(ended: EndedSession) -> list[tuple[str, str | None]]:
                 ("Watch the episodes: only the judge says that they are what you meant.", None),
                 ("Rephrase the intent with numbers, so that it can be measured.", None),
             ]
+        case _ if analysis and analysis.recommendations:
+            return [(advice, None) for advice in analysis.recommendations]
         case _:
-            pass
-    analysis = analysis_of(folder)
-    if analysis and analysis.recommendations:
-        return [(advice, None) for advice in analysis.recommendations]
-    author = "Let a model write the reward instead of the composer: add --model."
-    numbers = "State it with numbers: a speed in m/s, a height in m, a count."
-    more = command(config.replace(iterations=2 * config.iterations), folder.config)
-    return [
-        ("Try more rewards:", more),
-        ("Train longer, if the learning curves were still rising: add --steps.", None),
-        (author if config.model is None else numbers, None),
-    ]
+            author = "Let a model write the reward instead of the composer: add --model."
+            numbers = "State it with numbers: a speed in m/s, a height in m, a count."
+            more = command(config.replace(iterations=2 * config.iterations), folder.config)
+            return [
+                ("Try more rewards:", more),
+                ("Train longer, if the learning curves were still rising: add --steps.", None),
+                (author if config.model is None else numbers, None),
+            ]

@@ -1,16 +1,19 @@
 """Whoever edits the files of a finished session proves nothing with them."""
 
+import json
 import shutil
 
 import pytest
 
 from telic.errors import TelicError
-from telic.session.evidence import NO_SEAL, SEALED_ELSEWHERE, Seal, seal
+from telic.session import evidence
+from telic.session.evidence import NOT_SIGNED_OFF, SIGNED_ELSEWHERE
 from telic.session.labels import add_veto
 from telic.session.outcome import PASSES
 from telic.session.records import SessionSummary, read_summary, state_of
-from telic.storage.files import json_text, read_json, read_record, write_json
-from telic.storage.keys import SigningKey
+from telic.storage.files import read_json, read_record, write_json
+from telic.storage.journal import read_entries
+from telic.storage.keys import SigningKey, user_key
 from telic.storage.layout import SessionFolder
 from telic.verbs.artifacts import show
 from tests.session.sessions import add_iteration, bent, end, leaves, make_session
@@ -49,8 +52,8 @@ def session(original, tmp_path):
     return SessionFolder(shutil.copytree(original.path, tmp_path / "runs" / NAME))
 
 
-def sealed_names(folder):
-    return sorted(read_record(folder.seal, Seal).files)
+def listed(folder):
+    return sorted(read_entries(folder.journal)[-1]["data"]["files"])
 
 
 def shown(folder):
@@ -62,14 +65,14 @@ def shown(folder):
 def test_an_untouched_pass_is_believed_and_rests_on_policy_and_episodes(session):
     assert state_of(session) == "passed"
     assert shown(session).reasons == ()
-    names = sealed_names(session)
+    names = listed(session)
     assert {"summary.json", "certificate.json", "judge_fn.py", "iter_1/judgment.json"} <= set(names)
     assert "iter_1/judged/reward_seed_1/episode_00.npz" in names
     assert any(name.endswith("policy_256.pt") for name in names)
 
 
-def test_changing_any_sealed_file_by_a_byte_or_removing_it_ends_the_pass(session):
-    for name in sealed_names(session):
+def test_changing_any_listed_file_by_a_byte_or_removing_it_ends_the_pass(session):
+    for name in listed(session):
         path = session.path / name
         content = path.read_bytes()
         for edited in (content + b" ", content[:-1], bytes([content[0] ^ 1]) + content[1:], None):
@@ -108,33 +111,64 @@ def test_one_word_does_not_make_a_pass(session, outcome):
     assert shown(session).reasons[0] == "summary.json was changed after the session ended"
 
 
-def test_a_seal_that_is_gone_or_made_without_the_key_proves_nothing(session):
-    mark = read_record(session.seal, Seal)
-    session.seal.unlink()
-    assert shown(session).reasons[0] == NO_SEAL
-    lied = read_record(session.summary, SessionSummary).model_copy(update={"score": 1.0})
-    write_json(session.summary, lied)
-    for signature, said in ((mark.signature, "rewritten"), (None, "not signed")):
-        seal(session, json_text(lied), (1, "reward_seed_1", 256))
-        forged = read_record(session.seal, Seal).model_copy(update={"signature": signature})
-        write_json(session.seal, forged)
+def test_a_journal_that_is_gone_cut_or_written_without_the_key_proves_nothing(session):
+    whole = session.journal.read_bytes()
+    for content in (b"", whole[:-1], whole + b"{", whole.replace(b"sig", b"gis")):
+        session.journal.write_bytes(content)
         assert state_of(session) == "unproven"
-        assert said in shown(session).reasons[0]
-    write_json(session.seal, {"files": {}, "signature": mark.signature})
+        assert "cannot be checked" in shown(session).reasons[0]
+    session.journal.unlink()
+    assert shown(session).reasons[0] == NOT_SIGNED_OFF
+    lied = read_record(session.summary, SessionSummary).model_copy(update={"score": 1.0})
+    for key in (SigningKey(b"somebody else's"), None):
+        forge(session, lied, key)
+        if key is None:
+            assert state_of(session) == "unproven"
+            assert "not signed" in shown(session).reasons[0]
+        else:
+            assert (shown(session).state, shown(session).limits) == ("passed", (SIGNED_ELSEWHERE,))
+    good = user_key(session.path.parent)
+    forge(session, lied, SigningKey(b"another"))
+    text = session.journal.read_text().replace(SigningKey(b"another").id, good.id)
+    session.journal.write_text(text)
     assert state_of(session) == "unproven"
-    session.seal.write_text("[")
-    assert "cannot be checked" in shown(session).reasons[0]
+    assert "signature" in shown(session).reasons[0]
 
 
-def test_a_pass_from_elsewhere_says_so(session):
-    mark = read_record(session.seal, Seal)
-    elsewhere = SigningKey(b"somebody else's").sign(b"what they hold")
-    write_json(session.seal, mark.model_copy(update={"signature": elsewhere}))
-    assert (shown(session).state, shown(session).limits) == ("passed", (SEALED_ELSEWHERE,))
+def forge(session, summary, key):
+    """End a session with another key, or without one."""
+    session.journal.unlink(missing_ok=True)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(evidence, "_signing_key", lambda folder: key)
+        end(session, summary)
 
 
-def test_a_veto_is_sealed_and_not_undone_by_the_files_of_before(session):
-    before = {path: path.read_bytes() for path in (session.summary, session.seal)}
+def test_a_change_before_the_end_of_the_journal_is_noticed(session):
+    lines = session.journal.read_bytes().splitlines(keepends=True)
+    end(session, read_record(session.summary, SessionSummary))
+    assert shown(session).state == "passed"
+    added = session.journal.read_bytes().splitlines(keepends=True)[len(lines) :]
+    session.journal.write_bytes(lines[0].replace(b"end", b"dne") + b"".join([*lines[1:], *added]))
+    assert shown(session).state == "unproven"
+
+
+def test_a_manifest_of_an_earlier_version_is_still_checked(session):
+    (entry,) = read_entries(session.journal)
+    files, key = entry["data"]["files"], user_key(session.path.parent)
+    signature = key.sign(json.dumps(files, sort_keys=True).encode())
+    session.journal.unlink()
+    write_json(session.seal, {"files": files, "signature": signature})
+    assert (shown(session).state, shown(session).reasons) == ("passed", ())
+    for forged in (f"{key.id}:00", None):
+        write_json(session.seal, {"files": files, "signature": forged})
+        assert shown(session).state == "unproven"
+    write_json(session.seal, {"files": files, "signature": signature})
+    add_veto(session, "it slides")
+    assert "it slides" in shown(session).reasons[0]
+
+
+def test_a_veto_is_not_undone_by_the_files_of_before(session):
+    before = {path: path.read_bytes() for path in (session.summary, session.journal)}
     add_veto(session, "it slides")
     assert shown(session).state == "unproven"
     assert "it slides" in shown(session).reasons[0]
