@@ -1,6 +1,7 @@
 """A model and a thinking effort for each role, from one budget."""
 
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
@@ -38,7 +39,7 @@ def author(cast, spec, folder):
 def test_every_prompt_has_a_role_and_every_role_a_prompt(tmp_path):
     usual = Models(Scripted({}), tmp_path)
     assert {Cast(usual).player(prompt) for prompt in PROMPTS} == {usual}
-    for role in cast.ROLES:
+    for role in get_args(cast.Role):
         own = Models(Scripted({}), tmp_path)
         assert any(Cast(usual, {role: own}).player(prompt) is own for prompt in PROMPTS)
 

@@ -130,7 +130,7 @@ def test_a_doubt_goes_back_as_long_as_tries_are_left_and_a_fault_always(deciding
 
 def test_a_reviser_who_only_looks_is_told_to_decide_and_then_given_up(deciding):
     scripted = Scripted({"reviser": [{"look": {"at": "code"}}] * 12})
-    with pytest.raises(RewardError, match="never decided"):
+    with pytest.raises(RewardError, match="No looks are left"):
         deciding(scripted, lambda look: "x")
     assert "Decide now" in scripted.requests[-1].prompt
 

@@ -6,11 +6,10 @@ from types import SimpleNamespace
 import pytest
 
 from telic.authors import composer
-from telic.authors.answers import Revision
+from telic.authors.answers import Revision, Turn
 from telic.authors.author import Brief
 from telic.authors.candidate import RewardCandidate, Variant, program_text
 from telic.authors.composer import ComposerAuthor, StructureSearch, played_episodes
-from telic.authors.history import SessionHistory
 from telic.authors.model import ModelAuthor
 from telic.composer.compose import compose, reshaped
 from telic.envs import make
@@ -123,19 +122,21 @@ def test_other_files_of_a_model_are_tried_and_what_is_wrong_is_said(brief, trial
         read_record(brief.folder.author, Composition).model_copy(update={"reward": SPEED}),
     )
     first = RewardCandidate(reward=SPEED, env_args={}, steps=1000)
-    past = SessionHistory(brief.folder, [iteration(1, earned(0.2))], {1: first})
+    write_json(brief.folder.iteration(1).candidate, first)
     said = {"diagnosis": "d", "change": "c", "based_on": 1, "warm": True}
-    revision = Revision(**said, others=(CONTROL, "import os\n"))
-    author = ModelAuthor(SimpleNamespace(), brief)
-    made = author._with_others(author._candidate(revision, past), revision, past)
+    others = {"others": (CONTROL, "import os\n")}
+
+    def revised(**more):
+        turn = Turn(revision=Revision(**said, **more))
+        author = ModelAuthor(SimpleNamespace(ask=lambda *_: turn), brief)
+        return author.revise([iteration(1, earned(0.2))], ())
+
+    made = revised(**others)
     assert [each.reward for each in made.variants] == [None, CONTROL]
     assert made.variants[1].structure == ("other file 1",) and made.variants[1].warm
     [told] = brief.emit
     assert "other file 2 is not tried" in told["message"]
-    plain = Revision(**said)
-    same = author._candidate(plain, past)
-    assert author._with_others(same, plain, past) == same
-    assert same.variants == (Variant(warm=True),)
+    assert revised().variants == (Variant(warm=True),)
 
 
 def test_only_episodes_that_are_as_they_were_recorded_are_compared_on(brief):

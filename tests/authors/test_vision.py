@@ -21,7 +21,7 @@ from telic.storage.trajectories import Trajectory, TrajectoryFacts, write_trajec
 from tests.judges.playing import record
 
 INTENT = "run forward"
-CRITERIA = ["runs forward", "stays upright"]
+CRITERIA = {name: name for name in ("runs forward", "stays upright")}
 FAST = CallLimits(deadline_s=600, attempt_s=300, attempts=2, first_wait_s=0.01, longest_wait_s=0.02)
 
 
@@ -272,7 +272,7 @@ def test_a_host_is_never_asked_the_same_question_twice(episodes, tmp_path, monke
     keys = [each.key("host") for each in provider.requests]
     assert len(keys) == len(set(keys)) and {each.sample for each in provider.requests} == {0}
     same = Scripted(script(sightings(8, 10, 7)), name="host")
-    monkeypatch.setattr(Footage, "_overview", lambda footage, look: footage._close_up([None], 0))
+    monkeypatch.setattr(Footage, "overviews", lambda footage, n: footage.close_ups([None]) * n)
     eyes = VisionJudge(Cast(Models(same, tmp_path / "b", limits=FAST)), INTENT, CRITERIA, tmp_path)
     (verdict,) = eyes.watch(episodes[:1])
     assert len(same.requests) == 2 and len(verdict.seen[0].answers) == 1 and verdict.spread is None

@@ -4,7 +4,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 from telic.judges.fusion import fuse, judge_doubted
-from telic.session.judgement import _failure_watched
+from telic.session.judgement import watch_failure
 from telic.storage.layout import IterationFolder
 from tests.judges.test_fusion import watched
 from tests.session.test_report import score
@@ -23,7 +23,9 @@ class Eyes:
 
 def look(eyes, *scores):
     work = SimpleNamespace(config=SimpleNamespace(threshold=0.8), author=eyes)
-    return _failure_watched(work, IterationFolder(Path("iter_1")), list(scores))
+    after = list(scores)
+    watch_failure(work, IterationFolder(Path("iter_1")), after)
+    return after
 
 
 def test_a_failure_that_looks_right_keeps_its_score_and_casts_doubt():

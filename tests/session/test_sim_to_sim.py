@@ -150,8 +150,8 @@ def test_a_bundle_that_sees_something_else_is_refused(dog, played, tmp_path):
     episode = episodes_of(happened, starts, about, (dog, SHORT)).episodes[0]
     paths = [tmp_path / "here.npz", tmp_path / "there.npz"]
     write_trajectory(paths[0], episode)
-    assert sim_to_sim._first_seen(paths[:1], paths[:1]) == 0.0
+    assert sim_to_sim.first_deviation(paths[:1], paths[:1]) == 0.0
     other = happened._replace(obs=happened.obs + 0.01)
     write_trajectory(paths[1], episodes_of(other, starts, about, (dog, SHORT)).episodes[0])
-    with pytest.raises(TelicError, match="observes something else"):
-        sim_to_sim._first_seen(paths[:1], paths[1:])
+    with pytest.raises(TelicError, match="first observations"):
+        sim_to_sim.first_deviation(paths[:1], paths[1:])

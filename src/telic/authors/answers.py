@@ -1,4 +1,4 @@
-"""What a model answers in each role.
+"""The answer of a model in each role.
 
 Names and descriptions here are sent along as the schema of the answer, and paid replies are found
 again by a hash over it: a change makes interrupted sessions ask once more.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import AliasChoices, Field, model_validator
 
 from telic.authors.candidate import Lesson
 from telic.core.config import Record
@@ -18,8 +18,8 @@ from telic.robots.terrain import TerrainKind
 _Setting = float | int | bool | str
 
 OTHERS = (
-    "whole files that go about it in another way (another structure, not other weights), tried "
-    "beside the first for a short while; usually none"
+    "whole files of another structure (not only other weights), compared with the first in "
+    "screening runs; usually none"
 )
 SETTINGS = "changes of the trainer's settings by name, within the bounds given; usually none"
 
@@ -31,22 +31,25 @@ class Elicited(Record):
     seconds: float = Field(ge=0.5, le=60, description="length of an episode")
     ends_when_it_falls: bool = Field(default=True)
     terrain: TerrainKind = Field(
-        default="flat", description="what it goes over, where the environment has a choice"
+        default="flat", description="the terrain, where the environment has a choice"
     )
     terrain_start: Literal["top", "foot"] = Field(
-        default="top", description="of slopes and stairs: foot, if the way ahead shall lead up"
+        default="top", description="start of slopes and stairs: foot, if the robot is to go up"
     )
-    ambiguous: tuple[str, ...] = Field(default=(), description="what is open, and what was taken")
+    ambiguous: tuple[str, ...] = Field(
+        default=(), description="what is ambiguous, and how it is taken"
+    )
     not_understood: tuple[str, ...] = Field(
         default=(), description="words of the intent, quoted, that no criterion measures"
     )
-    puppet: tuple[Motion, ...] = Field(
+    demonstration: tuple[Motion, ...] = Field(
         default=(),
-        description="how the torso of a robot led by hand would move, one motion after another; "
+        validation_alias=AliasChoices("demonstration", "puppet"),
+        description="motion of the torso in a scripted demonstration, one after another; "
         "empty if the behaviour is not one of the torso",
     )
     fine: tuple[str, ...] = Field(
-        default=(), description="which of the named bad habits would be right here"
+        default=(), description="which of the named failure modes would be right here"
     )
 
 
@@ -68,28 +71,27 @@ class WrittenJudge(Record):
 
 
 class Review(Record):
-    """What a reviewer finds wrong; nothing is an approval."""
+    """The problems a reviewer finds; none is an approval."""
 
     reasoning: str = Field(description="what you checked, in a few sentences")
     reward_problems: tuple[str, ...] = Field(
         default=(), description="bugs and exploits of the reward, each with the line and the fix"
     )
     judge_problems: tuple[str, ...] = Field(
-        default=(), description="what the judge gets wrong, each with the leaf and the fix"
+        default=(), description="what the judge gets wrong, each with the criterion and the fix"
     )
 
 
 class Look(Record):
-    """Something the reviser wants to see before it decides."""
+    """A record that the reviser wants to see before it decides."""
 
-    at: Literal["code", "difference", "judgement", "curves", "episode", "examples"]
+    at: Literal["code", "judgement", "curves", "episode", "examples"]
     iteration: int | None = Field(default=None, description="which one; None: the latest")
-    other: int | None = Field(default=None, description="for difference: the one to compare with")
     quantity: str | None = Field(default=None, description="for episode: what to show over time")
 
 
 class Revision(Record):
-    """What to try next."""
+    """A revision: the next reward to try."""
 
     diagnosis: str = Field(description="what the policy does instead, and which term is to blame")
     change: str = Field(description="what is changed, in one sentence")
@@ -98,7 +100,7 @@ class Revision(Record):
     weights: tuple[dict[str, float], ...] = Field(
         default=(),
         max_length=4,
-        description="sets of new weights by term, tried side by side for a short while; "
+        description="sets of new weights by term, compared in screening runs; "
         "empty: those in the file",
     )
     others: tuple[str, ...] = Field(default=(), max_length=2, description=OTHERS)
@@ -110,7 +112,7 @@ class Revision(Record):
     ends_when_it_falls: bool | None = Field(default=None, description="None: as before")
     warm: bool = Field(
         default=False,
-        description="go on from the policies of `based_on` instead of beginning anew; right when "
+        description="start from the policies of `based_on` instead of from scratch; right when "
         "the behaviour is nearly there and the change is small",
     )
     lessons: tuple[Lesson, ...] = ()
@@ -130,7 +132,7 @@ class Turn(Record):
 
 
 class Analysis(Record):
-    """What a session found, in words."""
+    """The analysis of a session, in words."""
 
     schema_version: Literal[1] = 1
     story: str = Field(description="three to six sentences: what was tried, why the best is best")

@@ -1,16 +1,7 @@
-"""The contract of an author: who makes an intent measurable, writes for it, and revises.
+"""The interface of an author of criteria, rewards and judges.
 
-A session asks its author, in this order:
-
-    read      what must be measurable for the intent to be fulfilled?
-    write     a reward and, apart from it, a judge
-    review    after both were tried on examples: mend what is wrong
-    revise    after policies were trained and judged: what to try next
-    watch     look at episodes that code has judged: some that pass, one that fails
-    analyse   say in words what the session found
-
-The composer, a model and a host that answers work orders stand behind it side by side; `author_for`
-chooses among them. Importing this module loads nothing heavy.
+The composer, a model, and a host that answers work orders implement it; `author_for` chooses among
+them. Importing this module loads nothing heavy.
 """
 
 from __future__ import annotations
@@ -37,24 +28,24 @@ if TYPE_CHECKING:
 
 
 class MeasurableIntent(Event):
-    """What an intent asks for."""
+    """An intent as measurable criteria."""
 
     NAME = "session.asked"
 
     schema_version: int = 1
     criteria: tuple[Criterion, ...]
     doubts: tuple[str, ...] = ()
-    """what the words left open, and how it was taken"""
+    """ambiguities of the intent, and how they were taken"""
     not_understood: tuple[str, ...] = ()
-    """words of the intent that nothing was made of"""
+    """words of the intent that no criterion measures"""
     dropped: tuple[str, ...] = ()
-    """numbers and modifiers that were read and that no criterion carries"""
+    """numbers and modifiers that were read and that no criterion contains"""
     covered: tuple[Covered, ...] = ()
-    """which criteria carry which words; empty: its author does not say"""
+    """which criteria cover which words; empty: unknown"""
 
 
 _OWN = ("composer", "host", "model")
-"""names that no package may give to an author"""
+"""names that no package may give to its author"""
 
 
 def _never() -> bool:
@@ -63,35 +54,35 @@ def _never() -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Brief:
-    """What an author is asked for, and what it may look at."""
+    """The request to an author, and what it may read."""
 
     config: SessionConfig
     """the request: intent, environment, criteria, models and limits"""
     spec: EnvSpec
-    """the robot: what it has, what can be measured on it"""
+    """the robot, and what can be measured on it"""
     folder: SessionFolder
-    """the session's files: what was tried, and room for the author's own"""
+    """the session's files"""
     reference: Reference | None = None
     """the motion that the composer's reward follows; None: words alone"""
     emit: Listener = ignore
-    """hears the events of model calls"""
+    """listener of events of model calls"""
     should_stop: Callable[[], bool] = _never
-    """polled while a model is waited for"""
+    """polled while waiting for a model"""
 
 
 class Author(Protocol):
-    """Who writes criteria, rewards and judges, and revises them."""
+    """An author of criteria, rewards and judges; its methods are called in this order."""
 
     def read(self) -> MeasurableIntent:
-        """Read the intent: what must be measurable for it to be fulfilled?"""
+        """Return measurable criteria of the intent."""
         ...
 
     def write(self, wanted: MeasurableIntent) -> Composition:
-        """Write a reward and, apart from it, a judge."""
+        """Write a reward and, independently of it, a judge."""
         ...
 
     def review(self, written: Composition, trial: Trial) -> Composition | None:
-        """Mend what a review or the examples showed to be wrong; None: nothing to be done."""
+        """Fix what a review or the validation found; None: nothing to fix."""
         ...
 
     def revise(self, history: list[SessionIteration], notes: Sequence[str]) -> RewardCandidate:
@@ -99,11 +90,11 @@ class Author(Protocol):
         ...
 
     def watch(self, episodes: list[Path], verdicts: list[Verdict]) -> list[Verdict]:
-        """Look at episodes of a policy that code has judged; return what both together say."""
+        """Watch episodes of a policy that code has judged; return fused verdicts."""
         ...
 
     def analyse(self, history: list[SessionIteration]) -> None:
-        """Say in words what the session found, for its report."""
+        """Write an analysis of the session for its report."""
         ...
 
 
@@ -112,12 +103,12 @@ class StructureAuthor(Protocol):
     """An author that can offer rewards of another structure for the same intent."""
 
     def first_structures(self, written: Composition) -> Sequence[TriedReward]:
-        """Return other rewards, each tried on the examples that the first one was tried on."""
+        """Return other rewards, each validated on the same examples as the first one."""
         ...
 
 
 def try_written(brief: Brief, written: Composition) -> Trial:
-    """Try a reward and a judge on examples; what cannot even be run is a trial that says why."""
+    """Validate a reward and a judge on reference episodes; an error becomes part of the result."""
     from telic.judges.validation import failure, try_out
 
     try:
@@ -138,10 +129,7 @@ def try_written(brief: Brief, written: Composition) -> Trial:
 
 
 def author_for(brief: Brief) -> Author:
-    """Return the composer, the author that a package brings, or a model within its budget.
-
-    A host is a model that answers work orders instead of calls, and needs no author of its own.
-    """
+    """Return the composer, the author of a package, or a model (a host is one, too)."""
     model = brief.config.model
     if model is None:
         from telic.authors.composer import ComposerAuthor

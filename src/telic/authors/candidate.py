@@ -24,7 +24,7 @@ from telic.storage.layout import SessionFolder
 
 Tier = Literal["hard", "strong", "soft", "retired"]
 SHORT = 0.3
-"""share of a training's steps that the short trial of a variant takes"""
+"""share of a training's steps that the screening run of a variant takes"""
 
 
 class Lesson(Record):
@@ -42,7 +42,7 @@ class Variant(Record):
     """One way to train a candidate's reward."""
 
     weights: dict[str, float] = Field(default={}, description="changes of the reward's weights")
-    warm: bool = Field(default=False, description="goes on from the parent's policies")
+    warm: bool = Field(default=False, description="starts from the parent's policies")
     reward: str | None = Field(
         default=None, description="another reward than the candidate's; None: the same"
     )
@@ -57,7 +57,7 @@ class RewardCandidate(Record):
     schema_version: Literal[1] = 1
     reward: str
     variants: tuple[Variant, ...] = Field(default=(Variant(),), min_length=1)
-    """tried for a short while each; the best one is trained in full"""
+    """compared in screening runs; the best one is trained in full"""
     rungs: tuple[float, ...] = ()
     """of earlier versions"""
     env_args: dict[str, Any]
@@ -78,7 +78,7 @@ class RewardCandidate(Record):
 
 
 class MemberScore(Record):
-    """How one trained policy was judged."""
+    """The score of one trained policy."""
 
     member: str
     variant: int
@@ -92,7 +92,7 @@ class MemberScore(Record):
 
     @property
     def low(self) -> float:
-        """Score it proves; -1 when it could not be judged."""
+        """Lower confidence bound of its score; -1 when it could not be judged."""
         return -1.0 if self.judgement.low is None else self.judgement.low
 
     @property
@@ -104,7 +104,7 @@ class MemberScore(Record):
 
 
 class Selection(Record):
-    """How short trials of several variants went, and which one was trained on."""
+    """The screening runs of several variants, and the one that was kept."""
 
     schema_version: Literal[1] = 1
     kept: int
@@ -129,16 +129,16 @@ class SessionIteration(Event):
     variant: int
     """the variant that was trained in full"""
     best: str | None
-    """its best policy; None: it has none"""
+    """its best policy; None: none was trained"""
     tags: tuple[str, ...]
     members: tuple[MemberScore, ...] = ()
     """empty when the candidate could not be trained"""
     scores: dict[str, float | None] = Field(default={})
     """of each policy"""
     trials: tuple[MemberScore, ...] = ()
-    """the short trials of all variants"""
+    """the screening runs of all variants"""
     steps: int = 0
-    """environment steps of all policies, trials included"""
+    """environment steps of all policies, screening runs included"""
     training_s: float
     judging_s: float
     failure: str | None = None
@@ -152,24 +152,23 @@ class SessionIteration(Event):
     unjudged: tuple[str, ...] = ()
     """why episodes of its policies have no score, each reason once with a count"""
     judge_doubted: str | None = None
-    """on what the pictures contradict the judge's code, also after a closer look; None: nothing"""
+    """where the pictures contradict the judge's code, also after a closer look; None: nowhere"""
 
     @property
     def best_member(self) -> MemberScore | None:
-        """The best policy as it was judged; None if there is no policy."""
+        """The best policy as it was judged; None if none was trained."""
         return next((member for member in self.members if member.member == self.best), None)
 
 
 def worth(iteration: SessionIteration) -> float:
-    """Return what orders iterations; one that could not be judged is behind one worth nothing."""
+    """Return the score that orders iterations; one that could not be judged ranks last."""
     return -1.0 if iteration.score is None else iteration.score
 
 
 def handed_out(history: Iterable[SessionIteration]) -> SessionIteration | None:
-    """Return the iteration whose best policy is handed out: one that passed, or it proves most.
+    """Return the iteration whose best policy is delivered: one that passed, or the best proven.
 
-    Of a reward the mean of its policies says most, and that is what is gone on from; but who asked
-    for a policy wants the best one, also where the others of its reward are worth little.
+    Revisions start from the reward with the best mean; a user wants the single best policy.
     """
 
     def rank(iteration: SessionIteration) -> tuple[bool, float, float]:
@@ -191,13 +190,14 @@ def read_candidates(
 
 def structure_text(candidate: RewardCandidate, variant: int) -> str:
     """Return the reward's file of a variant, with the weights that it was written with."""
-    return _variant(candidate, variant).reward or candidate.reward
+    return candidate.variants[variant % len(candidate.variants)].reward or candidate.reward
 
 
 def reward_text(candidate: RewardCandidate, variant: int) -> str:
     """Return the reward's file as a variant is trained with it."""
     text = structure_text(candidate, variant)
-    return with_weights(text, {**weights_in(text), **_variant(candidate, variant).weights})
+    changes = candidate.variants[variant % len(candidate.variants)].weights
+    return with_weights(text, {**weights_in(text), **changes})
 
 
 def reward_texts(candidates: Iterable[RewardCandidate]) -> Iterator[str]:
@@ -205,10 +205,6 @@ def reward_texts(candidates: Iterable[RewardCandidate]) -> Iterator[str]:
     for candidate in candidates:
         for variant in range(len(candidate.variants)):
             yield reward_text(candidate, variant)
-
-
-def _variant(candidate: RewardCandidate, variant: int) -> Variant:
-    return candidate.variants[variant if variant < len(candidate.variants) else 0]
 
 
 def latest_lessons(candidates: Iterable[RewardCandidate]) -> tuple[Lesson, ...]:
@@ -253,12 +249,11 @@ def program_text(source: str) -> str:
 
 def same_memory(one: str, other: str) -> bool:
     """Return whether two rewards keep the same memory, so that one's policies fit the other."""
-    return _memory(one) == _memory(other)
-
-
-def _memory(source: str) -> list[str]:
-    found = (_declaration(source, name) for name in ("memory", "memory_to"))
-    return ["" if each is None else ast.dump(each.value) for each in found]
+    found = [
+        [_declaration(source, name) for name in ("memory", "memory_to")] for source in (one, other)
+    ]
+    own, others = ([each and ast.dump(each.value) for each in pair] for pair in found)
+    return own == others
 
 
 def _declaration(source: str, name: str = "weights") -> ast.Assign | None:
@@ -276,19 +271,19 @@ def _declaration(source: str, name: str = "weights") -> ast.Assign | None:
 
 def check_reward(source: str) -> None:
     """Raise RefusedCode for a file that is not Python, or uses what foreign code may not."""
-    _parses(source)
+    _check_syntax(source)
     check_source(source, "reward_fn.py")
 
 
 def check_judge(source: str) -> None:
     """Raise RefusedCode for a file that is not Python, not allowed, or defines no judge."""
-    _parses(source)
+    _check_syntax(source)
     compile_source(source, "judge_fn.py", extra_modules=OFFERED)
     if "def judge(" not in source:
         raise RefusedCode("judge_fn.py defines no function judge(episode).")
 
 
-def _parses(source: str) -> None:
+def _check_syntax(source: str) -> None:
     try:
         compile(source, "file", "exec")
     except SyntaxError as error:

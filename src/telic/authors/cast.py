@@ -1,18 +1,18 @@
-"""The cast of a session: which model plays which role, how hard it thinks, and how it is asked.
+"""The cast of a session: which model plays which role, its reasoning effort, and how it is asked.
 
     reader      makes the intent measurable         reviser   decides what to try next
     reward      writes the reward                   vision    watches episodes
-    judge       writes the judge                    analyst   sums up
+    judge       writes the judge                    analyst   writes the analysis
     reviewer    looks for bugs and exploits
 
-One model plays every role that no other was named for; all of them spend from one budget.
+One model plays every role that no other was named for; all of them share one budget.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, TypeVar, get_args
+from typing import TYPE_CHECKING, Literal, TypeVar, cast, get_args
 
 from telic.core.config import Record
 from telic.errors import UnknownName
@@ -22,10 +22,7 @@ if TYPE_CHECKING:
     from telic.authors.author import Brief
 
 Answer = TypeVar("Answer", bound=Record)
-Option = TypeVar("Option", bound=str)
 Role = Literal["reader", "reward", "judge", "reviewer", "reviser", "vision", "analyst"]
-ROLES: tuple[Role, ...] = get_args(Role)
-EFFORTS: tuple[Effort, ...] = get_args(Effort)
 _ROLE_OF: Mapping[str, Role] = {
     "elicitor": "reader",
     "reward_author": "reward",
@@ -37,7 +34,7 @@ _ROLE_OF: Mapping[str, Role] = {
     "vision_again": "vision",
     "analyst": "analyst",
 }
-"""the role behind each prompt"""
+"""the role of each prompt"""
 _PROMPTS = Path(__file__).parent / "prompts"
 _SYSTEM = (
     "You are an expert in reinforcement learning and robotics. You write short, correct code and "
@@ -51,7 +48,7 @@ class Cast:
     Args:
         usual: plays every role that has no model of its own.
         others: models of single roles.
-        efforts: how hard to think in single roles; where none is named, the model decides.
+        efforts: reasoning effort in single roles; where none is named, the model decides.
     """
 
     def __init__(
@@ -60,9 +57,7 @@ class Cast:
         others: Mapping[Role, Models] | None = None,
         efforts: Mapping[Role, Effort] | None = None,
     ) -> None:
-        self._usual = usual
-        self._others: Mapping[Role, Models] = others or {}
-        self._efforts: Mapping[Role, Effort] = efforts or {}
+        self._usual, self._others, self._efforts = usual, others or {}, efforts or {}
 
     def player(self, prompt: str) -> Models:
         """Return the model that answers a prompt."""
@@ -96,42 +91,34 @@ class Cast:
 def connect_cast(brief: Brief) -> Cast:
     """Connect to every model that a brief names, each once, with one budget for all.
 
-    Raises UsageError, UnknownName or MissingExtra for a name that leads to no model.
+    Raises UsageError, UnknownName or MissingExtra for a name without a model.
     """
     from telic.llm import Budget, connect
 
-    budget = Budget(usd=brief.config.max_usd, calls=brief.config.max_calls)
-    known: dict[str | None, Models] = {}
-    for name in (brief.config.model, *brief.config.model_for.values()):
-        if name not in known:
-            known[name] = connect(
-                name,
-                brief.folder.path,
-                budget=budget,
-                on_event=brief.emit,
-                should_stop=brief.should_stop,
-            )
-    others: dict[Role, Models] = {
-        check_role(role): known[name] for role, name in brief.config.model_for.items()
+    config = brief.config
+    budget = Budget(usd=config.max_usd, calls=config.max_calls)
+    known = {
+        name: connect(
+            name,
+            brief.folder.path,
+            budget=budget,
+            on_event=brief.emit,
+            should_stop=brief.should_stop,
+        )
+        for name in dict.fromkeys((config.model, *config.model_for.values()))
     }
-    efforts: dict[Role, Effort] = {
-        check_role(role): check_effort(effort) for role, effort in brief.config.effort_for.items()
-    }
-    return Cast(known[brief.config.model], others, efforts)
+    others = {cast("Role", role): known[name] for role, name in config.model_for.items()}
+    efforts = cast("Mapping[Role, Effort]", config.effort_for)
+    return Cast(known[config.model], others, efforts)
 
 
-def check_role(name: str) -> Role:
-    """Return the role of that name; raises UnknownName with the closest."""
-    return _known(name, "role", ROLES)
+def check_role(name: str) -> None:
+    """Raise UnknownName with the closest role if there is none of that name."""
+    if name not in get_args(Role):
+        raise UnknownName("role", name, list(get_args(Role)))
 
 
-def check_effort(name: str) -> Effort:
-    """Return the effort of that name; raises UnknownName with the closest."""
-    return _known(name, "thinking effort", EFFORTS)
-
-
-def _known(name: str, what: str, options: tuple[Option, ...]) -> Option:
-    for option in options:
-        if option == name:
-            return option
-    raise UnknownName(what, name, list(options))
+def check_effort(name: str) -> None:
+    """Raise UnknownName with the closest reasoning effort if there is none of that name."""
+    if name not in get_args(Effort):
+        raise UnknownName("reasoning effort", name, list(get_args(Effort)))

@@ -234,7 +234,7 @@ class StructureSearch:
             pays = pay_for(text, [order for order, _ in self._played], folder)
         except TelicError as error:
             message = f"a reward was not compared on the episodes played so far: {error}"
-            self._brief.tell(LogMessage(message=message))
+            self._brief.emit(LogMessage(message=message))
             return ()
         return tuple(
             ExampleResult(name=path, is_good=False, score=score, pay=pay.total, terms=pay.terms)
@@ -292,7 +292,7 @@ class StructureSearch:
             except TelicError as error:
                 problem, value = str(error), None
             if problem is not None:
-                self._brief.tell(LogMessage(message=f"{name} is not tried: {problem}"))
+                self._brief.emit(LogMessage(message=f"{name} is not tried: {problem}"))
                 continue
             found.append(TriedReward(Variant(reward=text, structure=(name,)), value, name))
         return found

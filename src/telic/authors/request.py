@@ -17,7 +17,7 @@ ENV = "HalfCheetah-v5"
 ITERATIONS, SEEDS = 4, (1, 2, 3)
 THRESHOLD, EPISODES, FIRST_REWARDS = 0.8, 64, 3
 LIMITS = ("max_calls", "max_usd", "max_hours", "max_steps")
-"""of a request: what may be spent, which may change while it is carried out"""
+"""fields of a request that limit its cost and may change while it runs"""
 
 
 def parse_criteria(data: Any) -> tuple[Criterion, ...]:
@@ -25,7 +25,7 @@ def parse_criteria(data: Any) -> tuple[Criterion, ...]:
     rows: Any = cast("dict[str, Any]", data).get("criteria") if isinstance(data, dict) else data
     if not isinstance(rows, list) or not rows:
         raise UsageError(
-            "These are no criteria.", hint="Edit a copy of the session's criteria.json."
+            "No criteria were given.", hint="Edit a copy of the session's criteria.json."
         )
     try:
         return tuple(Criterion.model_validate(row) for row in cast("list[Any]", rows))
@@ -163,11 +163,11 @@ class SessionConfig(Config):
     def _has_a_model_to_vary(self) -> Self:
         if self.model is None and (self.model_for or self.effort_for):
             raise ValueError(
-                "models and efforts of single roles need a model for the others: without one the "
-                "composer writes, which asks nobody; name one with --model"
+                "models and efforts of single roles need a model for the others; name one with "
+                "--model"
             )
         if self.model is not None and self.motion not in (None, "none"):
-            raise ValueError("a motion is followed by rewards of the composer: leave --model out")
+            raise ValueError("only rewards of the composer follow a motion: leave --model out")
         return self
 
     @field_validator("intent")
@@ -195,11 +195,11 @@ class SessionConfig(Config):
 
     @property
     def terms(self) -> str:
-        """What a verdict rests on, as text: all that was asked for but what may be spent."""
+        """The request without its cost limits, as text."""
         # Without defaults: a field that a later version adds does not make it another request.
         return self.model_dump_json(exclude=set(LIMITS), exclude_defaults=True)
 
     @property
     def needed(self) -> int:
-        """Training seeds that must pass: two of three."""
+        """Training seeds that must pass: two thirds."""
         return -(-2 * len(self.seeds) // 3)

@@ -129,7 +129,7 @@ def _judge_at_end(
     work: SessionWork, number: int, candidate: RewardCandidate, run: RunFolder
 ) -> list[MemberScore]:
     """Choose the best checkpoint of every policy, and judge it."""
-    files, config, last = work.folder.iteration(number), work.config, newest(run)
+    files, last = work.folder.iteration(number), newest(run)
     interim = list(read_json_lines(files.checkpoints))
     chosen: list[PolicyAt] = []
     worths: list[float | None] = []
@@ -145,16 +145,7 @@ def _judge_at_end(
     alpha = spending(number, len(chosen), LOOKS, is_last=True)
     scores = confirm(work, number, candidate, chosen, alpha)
     scores = [watched(work, files, score) for score in scores]
-    # Nothing passes by code: let the vision model watch the middle episode of the best policy. Its
-    # score stays, because a pass needs the code, but a contradiction is recorded as a doubt.
-    best = max(scores, key=lambda score: score.low, default=None)
-    if best and best.judgement.score is not None and best.low < config.threshold:
-        verdicts, middle = list(best.judgement.verdicts), best.median_episode
-        (seen,) = work.author.watch([files.episode(best.member, middle)], [verdicts[middle]])
-        kept = ("seen", "spread", "by_judge", "disagreements")
-        changes = {name: getattr(seen, name) for name in kept}
-        verdicts[middle] = verdicts[middle].model_copy(update=changes)
-        scores[scores.index(best)] = with_verdicts(best, verdicts, config.threshold)
+    watch_failure(work, files, scores)
     return [
         by_labels(work, score).model_copy(update={"choosing": worth})
         for score, worth in zip(scores, worths, strict=True)
@@ -324,6 +315,22 @@ def watched(work: SessionWork, files: IterationFolder, score: MemberScore) -> Me
     verdicts = list(score.judgement.verdicts)
     paths = [files.episode(score.member, index) for index in range(len(verdicts))]
     return with_verdicts(score, work.author.watch(paths, verdicts), work.config.threshold)
+
+
+def watch_failure(work: SessionWork, files: IterationFolder, scores: list[MemberScore]) -> None:
+    """Let the vision model watch the middle episode of the best policy, if none passes by code.
+
+    Its score stays, because a pass needs the code; a contradiction is recorded as a doubt.
+    """
+    best, threshold = max(scores, key=lambda score: score.low, default=None), work.config.threshold
+    if best is None or best.judgement.score is None or best.low >= threshold:
+        return
+    verdicts, middle = list(best.judgement.verdicts), best.median_episode
+    (seen,) = work.author.watch([files.episode(best.member, middle)], [verdicts[middle]])
+    kept = ("seen", "spread", "by_judge", "disagreements")
+    changes = {name: getattr(seen, name) for name in kept}
+    verdicts[middle] = verdicts[middle].model_copy(update=changes)
+    scores[scores.index(best)] = with_verdicts(best, verdicts, threshold)
 
 
 def by_labels(work: SessionWork, score: MemberScore) -> MemberScore:

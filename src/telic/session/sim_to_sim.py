@@ -102,17 +102,23 @@ def _verify(
         for path, episode in zip(there, episodes, strict=True):
             path.parent.mkdir(exist_ok=True)
             write_trajectory(path, episode)
-        first = [[read_trajectory(path)["obs"][0] for path in paths] for paths in (here, there)]
-        deviation = float(np.abs(np.array(first[0]) - np.array(first[1])).max())
-        if not deviation <= _SAME_OBSERVATION:
-            raise TelicError(
-                "From the same initial states, the first observations of run.py and telic differ "
-                f"by {deviation:.2g}."
-            )
+        deviation = first_deviation(here, there)
         judged = judge_episodes(folder, config, [*here, *there], place / "judge", where)
         scores = [verdict.score for verdict in judged]
     agrees = agreement(scores[:EPISODES], scores[EPISODES:], config.threshold, deviation)
     return agrees.model_copy(update={"one_step": one_step})
+
+
+def first_deviation(here: Sequence[Path], there: Sequence[Path]) -> float:
+    """Return the difference of the first observations; raises TelicError if it is large."""
+    first = [[read_trajectory(path)["obs"][0] for path in paths] for paths in (here, there)]
+    deviation = float(np.abs(np.array(first[0]) - np.array(first[1])).max())
+    if not deviation <= _SAME_OBSERVATION:
+        raise TelicError(
+            "From the same initial states, the first observations of run.py and telic differ by "
+            f"{deviation:.2g}."
+        )
+    return deviation
 
 
 def agreement(

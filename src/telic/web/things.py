@@ -31,8 +31,7 @@ from telic.session.control import (
     read_notes,
 )
 from telic.session.labels import EpisodeLabel, Veto, read_labels, read_vetoes
-from telic.session.looks import Checkpoint
-from telic.session.records import SessionSummary, Waiting, read_summary
+from telic.session.records import Checkpoint, SessionSummary, Waiting, read_summary
 from telic.session.report._history import reward_terms
 from telic.session.robustness import RobustnessCard
 from telic.storage.facts import ManifestFacts
