@@ -36,7 +36,6 @@ from telic.authors.candidate import (
 )
 from telic.authors.cast import Cast
 from telic.authors.composer import StructureSearch, TriedReward
-from telic.authors.composer import StructureSearch, TriedReward
 from telic.authors.history import LessonMemory, SessionHistory, recall
 from telic.authors.scene import criterion_words, listed, own_scene, problem_text, scene, table
 from telic.authors.vision import VisionJudge
