@@ -173,7 +173,7 @@ def test_the_report_says_what_people_say(session):
     add_label(session, False, why="it slides", author="ada")
     add_veto(session, "a look-alike", "bob")
     said = str(_people(_read(session)))
-    for words in ("vetoed by bob", "it slides", "differ", "below 6 labels change no score"):
+    for words in ("vetoed by bob", "it slides", "differ", "fewer than 6 labels change no score"):
         assert words in said
 
 
