@@ -1,7 +1,7 @@
-"""Read the facts about a robot off its MuJoCo model, and names for all its parts and columns.
+"""Read the facts about a robot from its MuJoCo model, and names for all its parts and columns.
 
 Everything that can be derived is: how the root moves, which bodies are feet and on which side, what
-an actuator does to its joint. The few names that cannot be are in the tables at the top.
+an actuator does to its joint. The few exceptions are in the tables at the top.
 """
 
 from __future__ import annotations
@@ -96,23 +96,30 @@ def robot_of(
     root, torso = _root(model)
     feet = _feet(model, data, root, torso, name)
     sides, side_names = _sides(model, data, feet)
-    poles = _poles(model, root, torso)
+    poles: list[int] = []  # the free hinges on a cart, from the bottom up
+    if root.kind == "rail" and root.hinge is None:
+        moved = moved_joints(model)
+        hinges = [j for j in range(model.njnt) if model.jnt_type[j] == HINGE and j not in moved]
+        poles = [j for j in hinges if model.body_rootid[model.jnt_bodyid[j]] == torso]
     members = [b for b in range(1, model.nbody) if torso is None or model.body_rootid[b] == torso]
     mass = float(model.body_mass[members].sum())
     bodies = {model.body(b).name: b for b in range(model.nbody)}
     target = next((bodies[name] for name in _TARGETS if name in bodies), None)
     pointer = next((bodies[name] for name in _POINTERS if name in bodies), torso)
+    w, x, y, z = (1.0, 0.0, 0.0, 0.0) if torso is None else map(float, data.xquat[torso])
+    motors = [_motor(model, i) for i in range(model.nu)]
+    chains = [] if torso is None else _own_chains(model, torso, feet)
     return Robot(
         root=root,
         torso=torso,
-        upright=_upright(data, torso, name),
+        upright=_UPRIGHT.get(name or "", (w, -x, -y, -z) if torso is not None else (w, x, y, z)),
         rest_height=float(data.xpos[torso][2]) if torso is not None else None,
         rest_qpos=tuple(map(float, data.qpos)),
         feet=feet,
         sides=sides,
         side_names=side_names,
         limbs=_limbs(model, torso),
-        motors=_motors(model),
+        motors=None if None in motors else tuple(motor for motor in motors if motor is not None),
         poles=tuple(_coordinate(model, j) for j in poles),
         tip=_tip(model, data, poles),
         target=target if pointer is not None else None,
@@ -122,7 +129,7 @@ def robot_of(
         body_centre=tuple(map(_vector, model.body_ipos)),
         mass=mass,
         contact_threshold=0.01 * mass * (float(np.linalg.norm(model.opt.gravity)) or 9.81),
-        legs=_legs(model, data, torso, feet),
+        legs=tuple(_leg(model, data, torso, chain) for chain in chains if torso is not None),
     )
 
 
@@ -197,11 +204,6 @@ def _limbs(model: mujoco.MjModel, torso: int | None) -> tuple[Limb, ...]:
     return tuple(limbs)
 
 
-def _motors(model: mujoco.MjModel) -> tuple[Motor, ...] | None:
-    motors = tuple(motor for i in range(model.nu) if (motor := _motor(model, i)) is not None)
-    return motors if len(motors) == model.nu else None
-
-
 def _motor(model: mujoco.MjModel, i: int) -> Motor | None:
     joint = int(model.actuator_trnid[i, 0])
     plain = (
@@ -225,15 +227,6 @@ def _motor(model: mujoco.MjModel, i: int) -> Motor | None:
         control_range=(control[0], control[1]) if model.actuator_ctrllimited[i] else None,
         force_range=(force[0], force[1]) if model.actuator_forcelimited[i] else None,
     )
-
-
-def _upright(data: mujoco.MjData, torso: int | None, name: str | None) -> Quaternion:
-    if name in _UPRIGHT:
-        return _UPRIGHT[name]
-    if torso is None:
-        return (1.0, 0.0, 0.0, 0.0)
-    w, x, y, z = map(float, data.xquat[torso])
-    return (w, -x, -y, -z)
 
 
 def _feet(
@@ -282,18 +275,7 @@ def _sides(
     return (back_front, ("back", "front")) if back_front else (None, None)
 
 
-def _poles(model: mujoco.MjModel, root: Root, torso: int | None) -> tuple[int, ...]:
-    """Return the free hinges on a cart, from the bottom up."""
-    if root.kind != "rail" or root.hinge is not None:
-        return ()
-    driven = moved_joints(model)
-    hinges = [j for j in range(model.njnt) if model.jnt_type[j] == HINGE and j not in driven]
-    return tuple(j for j in hinges if model.body_rootid[model.jnt_bodyid[j]] == torso)
-
-
-def _tip(
-    model: mujoco.MjModel, data: mujoco.MjData, poles: tuple[int, ...]
-) -> tuple[int, Vector] | None:
+def _tip(model: mujoco.MjModel, data: mujoco.MjData, poles: list[int]) -> tuple[int, Vector] | None:
     """Return the end of the last pole: its site, else the upper end of its capsule at rest."""
     if not poles:
         return None
@@ -312,18 +294,8 @@ def _tip(
 
 
 # ---- legs
-# What is fast or high for a robot follows from its legs: speeds go with the root of their length
-# (Froude number), jumps with the length itself. The length used is the height of the hip when the
-# robot stands on its feet.
-
-
-def _legs(
-    model: mujoco.MjModel, data: mujoco.MjData, torso: int | None, feet: tuple[int, ...]
-) -> tuple[Leg, ...]:
-    """Return a leg for each foot of a robot in its resting pose."""
-    if torso is None:
-        return ()
-    return tuple(_leg(model, data, torso, chain) for chain in _own_chains(model, torso, feet))
+# Speeds scale with the root of their length (Froude number), jumps with the length itself. The
+# length is the height of the hip when the robot stands on its feet.
 
 
 def illegal_bodies(
