@@ -24,6 +24,9 @@ _EXTRAS = {
 }
 
 
+_SHOWN = ("id", "description", "max_episode_steps", "obs_dim", "act_dim", "dt_s")
+
+
 class EnvSummary(Record):
     """One line of the list of environments."""
 
@@ -60,16 +63,31 @@ def known_ids() -> list[str]:
 
 
 def catalogue() -> list[EnvSummary]:
-    """Return one line per environment; looks inside only those that are cheap to build."""
+    """Return one line per environment; builds only those that are cheap to build."""
+    lines: list[EnvSummary] = []
+    for spec in map(describe, TASKS):
+        shown = {name: getattr(spec, name) for name in EnvSummary.model_fields if name in _SHOWN}
+        lines.append(EnvSummary(fast=True, **shown))
+    for name in _registered():
+        entry = gymnasium.registry[name]
+        classic = CLASSIC.get(name.rpartition("-v")[0])
+        place = str(entry.entry_point)
+        extra = next((_EXTRAS[module] for module in _EXTRAS if place.startswith(module)), None)
+        is_missing = extra is not None and importlib.util.find_spec(extra[0]) is None
+        family = place.partition(":")[0].removeprefix("gymnasium.envs.").partition(".")[0]
+        line = EnvSummary(
+            id=name,
+            description=classic.description if classic else f"Gymnasium's {name} ({family}).",
+            fast=False,
+            max_episode_steps=entry.max_episode_steps,
+            install=extra[1] if extra is not None and is_missing else None,
+        )
+        lines.append(line)
     about = "Brought by an installed package."
-    return [
-        *(_summary_of_task(describe(name)) for name in TASKS),
-        *(_summary(name) for name in _registered()),
-        *(
-            EnvSummary(id=name, description=about, fast=True, max_episode_steps=None)
-            for name in _brought()
-        ),
-    ]
+    for name in _brought():
+        line = EnvSummary(id=name, description=about, fast=True, max_episode_steps=None)
+        lines.append(line)
+    return lines
 
 
 def _brought() -> list[str]:
@@ -77,49 +95,18 @@ def _brought() -> list[str]:
     return plugin_names("environments", {*TASKS, *gymnasium.registry})
 
 
-def _summary_of_task(spec: EnvSpec) -> EnvSummary:
-    return EnvSummary(
-        id=spec.id,
-        description=spec.description,
-        fast=True,
-        max_episode_steps=spec.max_episode_steps,
-        obs_dim=spec.obs_dim,
-        act_dim=spec.act_dim,
-        dt_s=spec.dt_s,
-    )
-
-
-def _summary(name: str) -> EnvSummary:
-    entry = gymnasium.registry[name]
-    classic = CLASSIC.get(name.rpartition("-v")[0])
-    place = str(entry.entry_point)
-    extra = next((_EXTRAS[module] for module in _EXTRAS if place.startswith(module)), None)
-    missing = extra is not None and importlib.util.find_spec(extra[0]) is None
-    family = place.partition(":")[0].removeprefix("gymnasium.envs.").partition(".")[0]
-    return EnvSummary(
-        id=name,
-        description=classic.description if classic else f"Gymnasium's {name} ({family}).",
-        fast=False,
-        max_episode_steps=entry.max_episode_steps,
-        install=extra[1] if extra is not None and missing else None,
-    )
-
-
 def describe(env_id: str) -> EnvSpec:
-    """Return what an environment is, by building one; raises UnknownName with the closest names.
+    """Return the specification of an environment; raises UnknownName with the closest names.
 
     Args:
         env_id: an id, "module:Class", or the path of a model file.
     """
-    return _describe_registered(env_id) if env_id in known_ids() else _build(env_id)
+    # Files and classes may change between two calls.
+    return _describe(env_id) if env_id in known_ids() else _describe.__wrapped__(env_id)
 
 
 @lru_cache(maxsize=128)
-def _describe_registered(env_id: str) -> EnvSpec:
-    return _build(env_id)
-
-
-def _build(env_id: str) -> EnvSpec:
+def _describe(env_id: str) -> EnvSpec:
     env = make(env_id, num_envs=1)
     env.close()
     return env.spec
@@ -132,37 +119,56 @@ def describe_text(env: str | EnvSpec) -> str:
         env: as for `describe`, or what `describe` returned.
     """
     spec = describe(env) if isinstance(env, str) else env
-    sections = [
-        f"# {spec.id}\n\n{spec.description}\n\n{_facts(spec)}",
-        _table(f"Observation ({spec.obs_dim})", ("index", "name", "unit"), _observations(spec)),
-        _actions(spec),
-        _rules(spec),
-        _table("info", ("name", "meaning"), spec.info_keys.items()),
-        _bodies(spec),
-        _joints(spec),
-        "\n".join(["## Notes", "", *(f"- {note}" for note in spec.notes)]) if spec.notes else "",
-    ]
-    return "\n\n".join(filter(None, sections)) + "\n"
-
-
-def _facts(spec: EnvSpec) -> str:
     step = "no clock" if spec.dt_s is None else f"{spec.dt_s:g} s"
     limit = spec.max_episode_steps
     length = "no time limit" if limit is None else f"at most {limit} steps"
     if limit is not None and spec.dt_s is not None:
         length += f" ({limit * spec.dt_s:g} s)"
-    rest = spec.robot.rest_height if spec.robot else None
-    pose = "" if rest is None else f" At rest the torso is {rest:g} m high."
-    return f"One step: {step}. One episode: {length}.{pose}"
+    height = spec.robot.rest_height if spec.robot else None
+    pose = "" if height is None else f" At rest the torso is {height:g} m high."
+    facts = f"One step: {step}. One episode: {length}.{pose}"
+    sections = [
+        f"# {spec.id}\n\n{spec.description}\n\n{facts}",
+        _table(f"Observation ({spec.obs_dim})", ("index", "name", "unit"), _observations(spec)),
+    ]
+    if spec.num_actions is not None:
+        last = spec.num_actions - 1
+        sections.append(f"## Action\n\nOne of {spec.num_actions} choices, 0 to {last}.")
+    else:
+        limits = zip(spec.action_names, spec.action_low, spec.action_high, strict=True)
+        rows = [(k, name, f"{low:g}", f"{high:g}") for k, (name, low, high) in enumerate(limits)]
+        head = ("index", "name", "lowest", "highest")
+        sections.append(_table(f"Action ({spec.act_dim})", head, rows))
+    if rules := RULES.get(spec.id):
+        named = " ".join(rules)
+        numbers = [f"{k}={v}" for k, v in spec.arguments.items() if k in named]
+        where = f"\n\nHere {', '.join(numbers)}." if numbers else ""
+        ends = f"Episodes end: {rules.ends}.{where}"
+        sections.append(f"## Its own reward\n\n{rules.reward}\n\n{ends}")
+    sections.append(_table("info", ("name", "meaning"), spec.info_keys.items()))
+    rest = spec.robot.rest_qpos if spec.robot else ()
+    if spec.robot is not None:
+        roles = {spec.torso: "torso"} | dict.fromkeys(spec.feet, "foot")
+        bodies = enumerate(zip(spec.body_names, spec.robot.body_mass, strict=True))
+        rows = [(k, name, f"{mass:.4g}", roles.get(name, "")) for k, (name, mass) in bodies]
+        sections.append(_table("Bodies", ("index", "name", "mass, kg", "is"), rows))
+    if spec.joints:
+        rows = []
+        for joint in spec.joints:
+            limits = "free" if joint.low is None else f"{joint.low:.4g} .. {joint.high:.4g}"
+            is_one = bool(rest) and joint.kind in ("hinge", "slide")
+            at = f"{rest[joint.qpos_address]:.4g}" if is_one else ""
+            rows.append((joint.name, joint.kind, limits, at, joint.qpos_address, joint.dof_address))
+        head = ("name", "kind", "range", "at rest", "qpos", "qvel")
+        sections.append(_table("Joints (radians, metres)", head, rows))
+    if spec.notes:
+        sections.append("\n".join(["## Notes", "", *(f"- {note}" for note in spec.notes)]))
+    return "\n\n".join(sections) + "\n"
 
 
 def _table(title: str, head: tuple[str, ...], rows: Iterable[tuple[object, ...]]) -> str:
-    lines = [f"## {title}", "", _row(head), "|" + "---|" * len(head)]
-    return "\n".join(lines + [_row(row) for row in rows])
-
-
-def _row(cells: Iterable[object]) -> str:
-    return "| " + " | ".join(map(str, cells)) + " |"
+    first, *rest = ["| " + " | ".join(map(str, row)) + " |" for row in (head, *rows)]
+    return "\n".join([f"## {title}", "", first, "|" + "---|" * len(head), *rest])
 
 
 def _observations(spec: EnvSpec) -> Iterator[tuple[str, str, str]]:
@@ -195,46 +201,3 @@ def _units(spec: EnvSpec) -> dict[str, str]:
             unit = "rad" if joint.kind == "hinge" else "m"
             units |= {joint.name: unit, f"{joint.name}_velocity": f"{unit}/s"}
     return units
-
-
-def _actions(spec: EnvSpec) -> str:
-    if spec.num_actions is not None:
-        return f"## Action\n\nOne of {spec.num_actions} choices, 0 to {spec.num_actions - 1}."
-    rows = zip(spec.action_names, spec.action_low, spec.action_high, strict=True)
-    numbered = ((k, name, f"{low:g}", f"{high:g}") for k, (name, low, high) in enumerate(rows))
-    return _table(f"Action ({spec.act_dim})", ("index", "name", "lowest", "highest"), numbered)
-
-
-def _rules(spec: EnvSpec) -> str:
-    rules = RULES.get(spec.id)
-    if rules is None:
-        return ""
-    named = " ".join(rules)
-    numbers = [f"{k}={v}" for k, v in spec.arguments.items() if k in named]
-    where = f"\n\nHere {', '.join(numbers)}." if numbers else ""
-    return f"## Its own reward\n\n{rules.reward}\n\nEpisodes end: {rules.ends}.{where}"
-
-
-def _bodies(spec: EnvSpec) -> str:
-    if spec.robot is None:
-        return ""
-    roles = {spec.torso: "torso"} | dict.fromkeys(spec.feet, "foot")
-    rows = zip(spec.body_names, spec.robot.body_mass, strict=True)
-    return _table(
-        "Bodies",
-        ("index", "name", "mass, kg", "is"),
-        ((k, name, f"{mass:.4g}", roles.get(name, "")) for k, (name, mass) in enumerate(rows)),
-    )
-
-
-def _joints(spec: EnvSpec) -> str:
-    if not spec.joints:
-        return ""
-    rest = spec.robot.rest_qpos if spec.robot else ()
-    rows: list[tuple[object, ...]] = []
-    for joint in spec.joints:
-        limits = "free" if joint.low is None else f"{joint.low:.4g} .. {joint.high:.4g}"
-        at = f"{rest[joint.qpos_address]:.4g}" if rest and joint.kind in ("hinge", "slide") else ""
-        rows.append((joint.name, joint.kind, limits, at, joint.qpos_address, joint.dof_address))
-    head = ("name", "kind", "range", "at rest", "qpos", "qvel")
-    return _table("Joints (radians, metres)", head, rows)
