@@ -105,7 +105,7 @@ TOOLS = (
         help="Record a decision that cites evidence; accept, keep and revert stay proposals.\n\n"
         "To have a person decide, call request_decision.",
     ),
-    VerbTool("verify_ledger", "study_server:ledger_verify", READS),
+    VerbTool("verify_ledger", "study_runs:verify", READS, hidden=("repair", "adopt")),
     VerbTool("write_report", "study_runs:report", RECORDS, hidden=("close", "because")),
     VerbTool("add_note", "study_server:add_note", ADDS),
     VerbTool("pause_study", "study_server:pause", RECORDS, required=("because",)),

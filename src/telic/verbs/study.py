@@ -156,7 +156,13 @@ class NewStudy(Record):
     study: str
     folder: str
     questions: tuple[str, ...] = ()
-    """what the draft of adapter.yaml leaves open"""
+    """fields that the draft of adapter.yaml leaves open"""
+
+    @property
+    def hint(self) -> str:
+        """Return what comes next."""
+        files = "adapter.yaml, metric_spec.yaml and contract.yaml"
+        return f"Fill in {files} (telic study adapter, telic study contract), then: telic study run"
 
 
 @study_verb(InitRequest)

@@ -90,7 +90,8 @@ class StudyProgress(Record):
         return data if self.gates is None else {**data, "open": self.gates.is_open}
 
 
-def _resume_question(request: RunRequest) -> Question | None:
+def resume_question(request: RunRequest) -> Question | None:
+    """Return the question to a person before a study is resumed."""
     if not request.resume:
         return None
     study = request.open()
@@ -100,7 +101,7 @@ def _resume_question(request: RunRequest) -> Question | None:
     )
 
 
-@verb(RunRequest, exit_code=lambda x: 3 if x.is_refused else 0, question=_resume_question)
+@verb(RunRequest, exit_code=lambda x: 3 if x.is_refused else 0, question=resume_question)
 def run(request: RunRequest) -> StudyProgress:
     """Take every step that needs no person, up to one clear question.
 

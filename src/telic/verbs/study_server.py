@@ -8,17 +8,15 @@ from telic.core.config import Record
 from telic.core.request import argument, option
 from telic.core.verb import Question, verb
 from telic.storage.journal import JournalHead
-from telic.studies.administration import pause_study, resume_study, why_stopped
 from telic.studies.budget import BudgetState
 from telic.studies.launch.attempt import LaunchRequest, check_words, next_request
 from telic.studies.launch.launch import DryRun, LaunchResult, launch, look
-from telic.studies.launch.recovery import stop_run as ask_to_stop
 from telic.studies.next import NextAction, next_step
 from telic.studies.report import report_text
 from telic.studies.state import CandidateState, FiredStop, Incumbent, RunState
 from telic.studies.study import Study
 from telic.verbs.study import CANDIDATE, RUN, PersonRequest, StudyRequest, study_verb
-from telic.verbs.study_runs import LedgerReport, RunRequest, StudyProgress, run
+from telic.verbs.study_runs import RunRequest, StudyProgress, resume_question, run
 
 # ---------------------------------------------------------------------------- reading
 
@@ -120,13 +118,6 @@ def loop_step(request: StudyRequest) -> NextAction:
     return next_step(request.open())
 
 
-@study_verb(StudyRequest)
-def ledger_verify(request: StudyRequest) -> LedgerReport:
-    """Verify the hash chain of the ledger; names the first bad line."""
-    check = request.open().ledger.verify()
-    return LedgerReport(ok=check.ok, check=check.model_dump(mode="json"))
-
-
 class ReportText(Record):
     """A report as Markdown."""
 
@@ -174,8 +165,16 @@ def check_gates(request: GatesRequest) -> GateLook:
 @verb(StudyRequest)
 def continue_study(request: StudyRequest) -> StudyProgress:
     """Take every step that needs no person and starts no run; says what to do next."""
+    return _run(request, processes=False)
+
+
+def _run_request(request: StudyRequest, **more: Any) -> RunRequest:
     shared = {name: getattr(request, name) for name in ("root", "actor", "task", "study")}
-    return run.do(RunRequest(processes=False, **shared))
+    return RunRequest(**shared, **more)
+
+
+def _run(request: StudyRequest, **more: Any) -> StudyProgress:
+    return run.do(_run_request(request, **more))
 
 
 class StartRequest(PersonRequest):
@@ -238,9 +237,7 @@ class StopRequest(StudyRequest):
 @verb(StopRequest)
 def stop_run(request: StopRequest) -> StudyProgress:
     """Stop a run; continue_study settles it."""
-    study = request.open()
-    ask_to_stop(study, request.run, "user", request.because)
-    return StudyProgress(study=study.name, stopped=request.run)
+    return _run(request, stop=request.run, because=request.because)
 
 
 class PauseRequest(StudyRequest):
@@ -252,9 +249,7 @@ class PauseRequest(StudyRequest):
 @study_verb(PauseRequest)
 def pause(request: PauseRequest) -> StudyProgress:
     """Stop launches until a person resumes the study; live runs continue."""
-    study = request.open()
-    pause_study(study, request.who, request.because)
-    return StudyProgress(study=study.name, status="paused", why=request.because)
+    return _run(request, pause=True, because=request.because)
 
 
 class ResumeRequest(PersonRequest):
@@ -263,20 +258,14 @@ class ResumeRequest(PersonRequest):
     because: str = option("Why.", default="no reason given")
 
 
-def _resume_question(request: ResumeRequest) -> Question:
-    study = request.open()
-    return Question(
-        f"Resume {study.name}? It stopped because: {why_stopped(study)}",
-        request.terminal_command("run", "--resume", "--because", request.because),
-    )
+def _resume_question(request: ResumeRequest) -> Question | None:
+    return resume_question(_run_request(request, resume=True, because=request.because))
 
 
 @study_verb(ResumeRequest, question=_resume_question)
 def resume(request: ResumeRequest) -> StudyProgress:
     """Resume a paused study; a person has to agree."""
-    study = request.open()
-    resume_study(study, request.person, request.because)
-    return StudyProgress(study=study.name, status="open", why=request.because)
+    return _run(request, resume=True, because=request.because, consent=request.consent)
 
 
 class NoteRequest(StudyRequest):
