@@ -1,7 +1,6 @@
 """Documents: closed, versioned, hashed; YAML as people keep it."""
 
 import json
-import warnings
 
 import pytest
 from pydantic import ValidationError
@@ -40,16 +39,6 @@ def test_unknown_keys_are_errors_and_free_ones_are_not():
     assert (error.value.code, error.value.exit_code) == ("E_SCHEMA", 4)
     with pytest.raises(ValidationError, match="unknown key kind"):
         Scope.model_validate({"kind": ["config"]})
-
-
-def test_a_newer_minor_is_read_with_a_warning_and_kept():
-    newer = {**PROTOCOL, "schema": "telic.eval_protocol/1.4", "colour": "red"}
-    with pytest.warns(UserWarning, match="newer telic.*colour"):
-        found = Protocol.parse(newer)
-    assert found.as_data()["colour"] == "red"
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        Protocol.parse({**PROTOCOL, "schema": "telic.eval_protocol/1.4"})
 
 
 @pytest.mark.parametrize(

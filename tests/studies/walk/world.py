@@ -94,7 +94,7 @@ class World:
         over = supervisor._Supervisor.__new__(supervisor._Supervisor)
         over.folder, over.began, over.ended_by = folder, time.monotonic(), ended_by
         over.order = json.loads((folder / supervisor.ORDER_FILE).read_text())
-        over.finish(key, supervisor.now(), [{"name": "train", "code": code, "error": None}])
+        over._finish(key, supervisor.now(), [{"name": "train", "code": code, "error": None}])
 
     # ------------------------------------------------------------------ the disk
 

@@ -1,17 +1,15 @@
-"""What every document of a study has in common: closed fields, a content hash, and its file."""
+"""Documents of a study: closed fields, a content hash, and their YAML files."""
 
 import functools
 import io
 import os
 import re
-import warnings
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self, TypeGuard, TypeVar
 
-from pydantic import ConfigDict, Field, ValidationError, ValidationInfo, model_validator
+from pydantic import ConfigDict, Field, ValidationError, model_validator
 from ruamel.yaml import YAML
-from ruamel.yaml.constructor import DuplicateKeyError
 from ruamel.yaml.error import YAMLError
 
 from telic.core.config import Record
@@ -22,8 +20,7 @@ from telic.storage.reading import is_plain, read_bytes, read_text
 from telic.studies.canonical import content_hash
 from telic.studies.errors import BrokenIntegrity, InvalidDocument, StudyError
 
-_FREE = "x-"
-_SCHEMA = re.compile(r"telic\.([a-z_]+)/(\d+)(?:\.(\d+))?")
+_SCHEMA = re.compile(r"telic\.([a-z_]+)/(\d+)(?:\.\d+)?")
 
 ActorKind = Literal["human", "agent", "system", "runner", "engine"]
 Sha = str
@@ -38,18 +35,10 @@ class DocumentPart(Record):
     )
 
     @model_validator(mode="after")
-    def _refuse_unknown_keys(self, info: ValidationInfo) -> Self:
+    def _refuse_unknown_keys(self) -> Self:
         if not self.__pydantic_extra__:  # as nearly always; thousands are read at once
             return self
-        unknown = [key for key in self.__pydantic_extra__ if not key.startswith(_FREE)]
-        context: dict[str, Any] = info.context or {}
-        if unknown and context.get("newer"):
-            warnings.warn(
-                f"{type(self).__name__} has fields of a newer telic, kept as they are: "
-                f"{', '.join(unknown)}",
-                stacklevel=2,
-            )
-        elif unknown:
+        if unknown := [key for key in self.__pydantic_extra__ if not key.startswith("x-")]:
             raise ValueError(f"unknown key {', '.join(unknown)} (free keys start with x-)")
         return self
 
@@ -58,12 +47,12 @@ class DocumentPart(Record):
         return self.model_dump(mode="json")
 
     def written_data(self) -> dict[str, Any]:
-        """Return only the fields that were given: what a person wrote, without our defaults."""
+        """Return only the fields that were given, without defaults."""
         return self.model_dump(mode="json", exclude_unset=True)
 
 
 class StudyActor(DocumentPart):
-    """Who did something; an engine's name says which engine."""
+    """The person or program that did something; the name of an engine identifies it."""
 
     kind: ActorKind
     name: str
@@ -71,12 +60,12 @@ class StudyActor(DocumentPart):
 
     @property
     def label(self) -> str:
-        """How it is written in one word: human:ada."""
+        """Kind and name in one word: human:ada."""
         return f"{self.kind}:{self.name}"
 
 
 def actor_of(entry: JournalEntry) -> StudyActor:
-    """Return who caused an entry of the ledger."""
+    """Return the actor of an entry of the ledger."""
     return StudyActor.model_validate(entry.actor)
 
 
@@ -88,16 +77,27 @@ class Document(DocumentPart):
     """A file with a schema line; subclasses give `schema_id` its value."""
 
     unhashed: ClassVar[frozenset[str]] = frozenset({"updated_at", "content_hash"})
-    """keys that the content hash leaves out, besides those that start with status"""
+    """keys that the content hash leaves out, as well as those that start with status"""
 
     schema_id: str = Field(alias="schema")
 
     @classmethod
     def parse(cls, data: Any, source: str = "document") -> Self:
         """Build from plain values; raises InvalidDocument E_SCHEMA that names every bad field."""
-        context = {"newer": _is_newer(cls, data, source)}
+        expected = str(cls.model_fields["schema_id"].default)
+        given = data.get("schema") if _is_table(data) else None
+        ours, theirs = _SCHEMA.fullmatch(expected), _SCHEMA.fullmatch(str(given))
+        if ours is None or theirs is None or theirs[1] != ours[1]:
+            why = f"{source} starts with schema {given!r}; {expected} was expected."
+            raise InvalidDocument("E_SCHEMA", why)
+        if theirs[2] != ours[2]:
+            raise InvalidDocument(
+                "E_SCHEMA_MAJOR",
+                f"{source} is written in {given}; this telic reads {expected}.",
+                hint="Use the version of telic that wrote it.",
+            )
         try:
-            return cls.model_validate(data, context=context)
+            return cls.model_validate(data)
         except ValidationError as error:
             places = [
                 f"{'.'.join(map(str, each['loc'])) or 'the top'}: "
@@ -125,40 +125,15 @@ class Envelope(Document):
     content_hash: Sha | None = None
 
 
-def _is_newer(kind: type[Document], data: Any, source: str) -> bool:
-    """Check the schema line; True when the file is of a newer minor version than ours."""
-    expected = str(kind.model_fields["schema_id"].default)
-    given = data.get("schema") if _is_table(data) else None
-    ours, theirs = _SCHEMA.fullmatch(expected), _SCHEMA.fullmatch(str(given))
-    if ours is None:
-        raise TypeError(f"{kind.__name__} has no schema line")
-    if theirs is None or theirs[1] != ours[1]:
-        raise InvalidDocument(
-            "E_SCHEMA", f"{source} starts with schema {given!r}; {expected} was expected."
-        )
-    if theirs[2] != ours[2]:
-        raise InvalidDocument(
-            "E_SCHEMA_MAJOR",
-            f"{source} is written in {given}; this telic reads {expected}.",
-            hint="Use the version of telic that wrote it.",
-        )
-    return int(theirs[3] or 0) > int(ours[3] or 0)
-
-
 Doc = TypeVar("Doc", bound=Document)
+
+
+# ---------------------------------------------------------------------------- YAML
 
 
 def read_yaml(path: Path) -> Any:
     """Return a YAML file as plain values; raises with the place of the fault."""
-    try:
-        text = _text(path)
-        values = plain(_parsed(path, text, _values))
-        is_held = _is_held(text)
-    except (TypeError, RecursionError) as error:  # a set, bytes, something that holds itself
-        raise InvalidDocument("E_YAML", f"{path} holds what is no plain value: {error}.") from None
-    if not is_held:
-        raise InvalidDocument("E_YAML", f"{path} holds numbers or texts that nothing can hold.")
-    return values
+    return plain(_parsed(path, _values))
 
 
 def read_document(path: Path, kind: type[Doc]) -> Doc:
@@ -167,7 +142,7 @@ def read_document(path: Path, kind: type[Doc]) -> Doc:
 
 
 def write_yaml(path: Path, data: Any) -> None:
-    """Write plain values or a record as YAML in one stroke; keys keep their order."""
+    """Write plain values or a record as YAML; keys keep their order."""
     write_text(path, yaml_text(data))
 
 
@@ -181,9 +156,7 @@ def update_yaml(path: Path, changes: Mapping[str, Any]) -> None:
 
     A value of None is written as null; nothing is removed.
     """
-    old = _with_comments(path)
-    if old is None:
-        old = {}
+    old = _parsed(path, _yaml("rt").load) or {}
     if not _is_table(old):
         raise InvalidDocument("E_YAML", f"{path} does not hold keys and values.")
     _merge_into(old, plain(changes))
@@ -191,8 +164,8 @@ def update_yaml(path: Path, changes: Mapping[str, Any]) -> None:
 
 
 def rewrite_yaml(path: Path, data: Any) -> None:
-    """Make a YAML file say what a record says, keeping people's comments on what stays."""
-    write_text(path, _dump(_turned(_with_comments(path), plain(data))))
+    """Replace the content of a YAML file, keeping people's comments on what stays."""
+    write_text(path, _dump(_replaced(_parsed(path, _yaml("rt").load), plain(data))))
 
 
 def merged(old: Any, changes: Mapping[str, Any]) -> Any:
@@ -202,46 +175,34 @@ def merged(old: Any, changes: Mapping[str, Any]) -> Any:
     return copy
 
 
-def _text(path: Path) -> str:
+def _parsed(path: Path, parse: Callable[[str], Any]) -> Any:
     try:
-        return read_text(path)
+        return parse(read_text(path))
     except MissingFile as error:
         raise StudyError("E_NO_FILE", error.message) from None
     except BadFile as error:
         raise InvalidDocument("E_YAML", error.message, hint=error.hint) from None
-
-
-def _parsed(path: Path, text: str, parse: Callable[[str], Any]) -> Any:
-    try:
-        return parse(text)
-    except DuplicateKeyError as error:
-        raise InvalidDocument("E_YAML", f"{path}: {_first_line(error)}.") from None
     except YAMLError as error:
-        raise InvalidDocument(
-            "E_YAML", f"{path} is not valid YAML: {_first_line(error)}."
-        ) from None
+        mark, problem = getattr(error, "problem_mark", None), getattr(error, "problem", None)
+        where = "" if mark is None else f" (line {mark.line + 1}, column {mark.column + 1})"
+        why = (problem or str(error)).strip().splitlines()[0]
+        raise InvalidDocument("E_YAML", f"{path} is not valid YAML: {why}{where}.") from None
     except RecursionError:
         raise InvalidDocument("E_YAML", f"{path} is nested too deeply.") from None
     except Exception as error:  # the parser stumbles over some faults instead of naming them
         raise InvalidDocument("E_YAML", f"{path} is not valid YAML: {error!r:.200}.") from None
 
 
-def _with_comments(path: Path) -> Any:
-    return _parsed(path, _text(path), _yaml("rt").load)
-
-
 @functools.lru_cache(maxsize=64)
 def _values(text: str) -> Any:
-    """Read plain values; parsing is slow, and a launch reads the same few files dozens of times.
+    """Parse plain values; cached because a launch reads the same few files dozens of times.
 
-    Whoever gets them must copy them, as `plain` does.
+    The caller must copy them, as `plain` does.
     """
-    return _without_dates(_yaml("safe").load(text))
-
-
-@functools.lru_cache(maxsize=64)
-def _is_held(text: str) -> bool:
-    return is_plain(plain(_values(text)))
+    values = plain(_without_dates(_yaml("safe").load(text)))
+    if not is_plain(values):
+        raise ValueError("numbers or texts that JSON cannot represent")
+    return values
 
 
 def _yaml(kind: Literal["rt", "safe"]) -> Any:
@@ -286,25 +247,21 @@ def _merge_into(old: dict[str, Any], changes: Mapping[str, Any]) -> None:
             old[key] = value
 
 
-def _turned(old: Any, wanted: Any) -> Any:
-    """Return `wanted`, made out of what is there: a comment hangs on what it stands beside."""
+def _replaced(old: Any, wanted: Any) -> Any:
+    """Return `wanted`, built from the old values: comments belong to the values they follow."""
     if _is_table(old) and _is_table(wanted):
         for key in [key for key in old if key not in wanted]:
             del old[key]
         for key, value in wanted.items():
-            old[key] = _turned(old.get(key), value)
+            old[key] = _replaced(old.get(key), value)
         return old
     if _is_list(old) and _is_list(wanted) and len(old) == len(wanted):
-        old[:] = [_turned(*pair) for pair in zip(old, wanted, strict=True)]
+        old[:] = [_replaced(*pair) for pair in zip(old, wanted, strict=True)]
         return old
     return old if old == wanted else wanted
 
 
-def _first_line(error: YAMLError) -> str:
-    mark = getattr(error, "problem_mark", None)
-    problem = getattr(error, "problem", None) or str(error)
-    where = "" if mark is None else f" (line {mark.line + 1}, column {mark.column + 1})"
-    return f"{problem.strip().splitlines()[0]}{where}"
+# ---------------------------------------------------------------------------- other files
 
 
 def write_once(path: Path, value: Any) -> None:
@@ -330,13 +287,13 @@ def write_once(path: Path, value: Any) -> None:
 
 
 def value_at(data: Any, name: str) -> Any:
-    """Return what stands at a name; raises KeyError where nothing does."""
+    """Return the value at a dotted name; raises KeyError where there is none."""
     for part in name.split("."):
         data = data[part]
     return data
 
 
 def put_at(data: Any, name: str, value: Any) -> None:
-    """Put a value at a name whose sections are there."""
+    """Set the value at a dotted name whose sections exist."""
     section, _, last = name.rpartition(".")
     (value_at(data, section) if section else data)[last] = value
