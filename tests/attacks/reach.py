@@ -23,7 +23,7 @@ from telic.judges.code import OFFERED as JUDGE_OFFERED
 from telic.judges.criteria import score
 from telic.judges.episode import RecordedEpisode
 from telic.judges.failure_modes import failure_modes
-from telic.rewards._run import PrivateInfo, RowInfo, private_schema
+from telic.rewards._run import RowInfo, lend, private_schema
 from telic.rewards.contract import RewardFunction
 from telic.rewards.load import provided_names
 from telic.rewards.recording import collect
@@ -90,7 +90,7 @@ def handed_out() -> dict[str, object]:
     env = make(ENV, num_envs=4, seed=0)
     moment = collect(env, 4).transitions[-1]
     env.close()
-    info = PrivateInfo(moment.info, private_schema(moment.info.schema))
+    info = lend(moment.info, private_schema(moment.info.schema))
     row = RowInfo(moment.info, {}, 0)
     examples = failure_modes(ENV, {})
     episode = RecordedEpisode(examples.trajectory(examples.names[0]), examples.spec)

@@ -14,6 +14,7 @@ from telic.envs import make
 from telic.errors import Refused, UnknownName, UsageError
 from telic.judges.criteria import JointCourse
 from telic.judges.validation import GOOD, judge_problems, reward_problems, try_here
+from telic.rewards.probe import probe
 from telic.rewards.reward import load_reward
 from telic.session import motion
 
@@ -91,6 +92,7 @@ def test_a_reward_pays_joints_for_being_where_the_clock_shows_them(specs):
         rest={"left_hip": 0.0},
     )
     paying = load_reward(compose("stand still", spec, None, reference).reward, label="reward_fn.py")
+    probe(paying, make(BIPED, num_envs=4), transitions=16)
     env = make(BIPED, num_envs=1)
     env.reset()
     paying.start(1, "cpu")

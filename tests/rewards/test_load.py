@@ -77,6 +77,7 @@ def test_an_unknown_weight_gets_the_closest_names():
 def test_weights_are_in_place_before_init_reads_them(small):
     reward = load_reward(GOOD, weights={"speed": 3.0})
     assert reward.weights == {"speed": 3.0, "control": 0.1}
+    reward.decide(small)
     reward.start(8, "cpu")
     moment = small.transitions[0]
     total = reward(moment.obs, moment.action, moment.next_obs, moment.info).total

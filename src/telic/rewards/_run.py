@@ -65,23 +65,6 @@ def _sizes(obs: Tensor, action: Tensor) -> str:
     return f"obs has {obs.shape[-1]} entries and action {width}."
 
 
-class PrivateInfo(Info):
-    """Lends another info's values as copies, so that writes by foreign code have no effect."""
-
-    __slots__ = ("_lender",)
-
-    def __init__(self, lender: Info, schema: InfoSchema) -> None:
-        """Lend from an info, described by a schema of the borrower's own."""
-        super().__init__(lambda name: lender.exact(name).clone(), schema)
-        self._lender = lender
-
-    def __getitem__(self, name: str) -> Tensor:
-        value = self._single.get(name)
-        if value is None:
-            value = self._single[name] = self._lender[name].clone()
-        return value
-
-
 def private_schema(schema: InfoSchema) -> InfoSchema:
     """Return a copy of a schema that can be changed without harm."""
     return dataclasses.replace(
@@ -90,6 +73,13 @@ def private_schema(schema: InfoSchema) -> InfoSchema:
         bodies=dict(schema.bodies),
         spec=schema.spec.model_copy(deep=True) if schema.spec else None,
     )
+
+
+def lend(info: Info, schema: InfoSchema) -> Info:
+    """Return an info of copies, so that writes by foreign code have no effect."""
+    lent = info.slice(slice(None))
+    lent.schema = schema
+    return lent
 
 
 class BatchedRunner:
@@ -125,7 +115,7 @@ class BatchedRunner:
     def run(self, obs: Tensor, action: Tensor, next_obs: Tensor, info: Info) -> RewardStep:
         if self._schemas is None or self._schemas[0] is not info.schema:
             self._schemas = info.schema, private_schema(info.schema)
-        lent = PrivateInfo(info, self._schemas[1])
+        lent = lend(info, self._schemas[1])
         try:
             result = self._call(obs.clone(), action.clone(), next_obs.clone(), lent)
         except Exception as error:

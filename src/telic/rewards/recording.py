@@ -55,19 +55,6 @@ class TransitionRecording:
         return TransitionRecording([each.map(lambda x: x[first:end]) for each in self.transitions])
 
 
-def single_step(obs: Tensor, action: Tensor, next_obs: Tensor, info: Info) -> TransitionRecording:
-    """Return a recording of a single step, of at least two different environments."""
-    never = torch.zeros(len(obs), dtype=torch.bool, device=obs.device)
-    step = Transition(
-        obs.clone(), action.clone(), next_obs.clone(), keep(info), never, never.float()
-    )
-    if len(obs) == 1:
-        # One environment cannot show whether rows are kept apart; a changed copy of it can.
-        other = step.map(lambda x: x * 1.1 + 0.01 if x.is_floating_point() else x)
-        step = concatenated([step, other])
-    return TransitionRecording([step])
-
-
 def keep(info: Info) -> Info:
     """Return an info with every value computed and copied, readable for ever."""
     return Info.of({name: info.exact(name).clone() for name in info}, info.schema)

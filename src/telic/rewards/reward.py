@@ -22,7 +22,7 @@ from telic.rewards._run import (
 )
 from telic.rewards.contract import Device, RewardSpec, RewardStep, initial_memory
 from telic.rewards.load import RewardCode, read_code
-from telic.rewards.recording import TransitionRecording, single_step
+from telic.rewards.recording import TransitionRecording
 
 _PREFIX = "reward_"
 
@@ -36,8 +36,8 @@ class Reward:
         total, terms = reward(obs, action, step.final_obs, step.info)
         reward.reset(step.terminated | step.truncated)
 
-    A reward that was not probed decides at its first call. It works on copies: nothing it changes
-    reaches the caller. Values that are not finite are passed on as they are.
+    It works on copies: nothing it changes reaches the caller. Values that are not finite are passed
+    on as they are.
     """
 
     def __init__(self, code: RewardCode | None, weights: Mapping[str, float] | None = None) -> None:
@@ -92,7 +92,7 @@ class Reward:
 
     @property
     def mode(self) -> Mode | None:
-        """The way the code is run; None before `probe` or the first call."""
+        """The way the code is run; None before `probe`."""
         return None if self.decision is None else self.decision.mode
 
     @property
@@ -179,11 +179,11 @@ class Reward:
             info: of the transition.
             env_reward: (N,) the environment's own; read only when that is the reward.
         """
-        if self._runner is None and (self.code is not None or self.decision is None):
-            if self._num_envs == 0:
-                raise RewardError(f"{self.name} was called before start(num_envs, device).")
-            self.decide(single_step(obs, action, next_obs, info))
-            self.start(self._num_envs, self._device)
+        if self.decision is None or self._num_envs == 0:
+            raise RewardError(
+                f"{self.name} was called before it was started.",
+                hint="Call probe(reward, env) and reward.start(num_envs, device) first.",
+            )
         if self._runner is None:
             return self.of_environment(info, env_reward)
         total, terms = self._runner.run(obs, action, next_obs, info)

@@ -15,6 +15,7 @@ import pytest
 from telic import bench
 from telic.envs import make
 from telic.errors import BadFile, UsageError
+from telic.rewards.probe import probe
 from telic.rewards.reward import load_reward
 from telic.robots.build import build
 from telic.robots.record import guessed
@@ -91,6 +92,7 @@ def play_here(dog, arguments, policy, reward=None):
     obs, rows = env.reset(), []
     if reward is not None:
         own = load_reward(reward, label="reward_fn.py")
+        probe(own, make(dog, num_envs=4, seed=1, **nominal(arguments)), transitions=16)
         own.start(4, "cpu")
     for _ in range(STEPS):
         seen = (obs,) if reward is None else (obs, own.memory())
