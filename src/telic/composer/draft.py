@@ -42,12 +42,12 @@ class JudgePart(Criterion):
 
     @property
     def is_about(self) -> bool:
-        """Whether it asks for closeness to its goal."""
+        """True if it asks for closeness to its goal."""
         return self.direction == "about"
 
     @property
     def is_gate(self) -> bool:
-        """Whether what follows waits for it."""
+        """True if what follows waits for it."""
         return self.kind == "phased"
 
     def criterion(self) -> Criterion:

@@ -1,4 +1,4 @@
-"""What an intent asks for, as records: frames to do, limits to keep, words that were read."""
+"""Records of a parsed intent: frames to do, limits to keep, words that were read."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Rule = Literal["at_least", "at_most", "about"]
 
 
 class Act(StrEnum):
-    """What is done."""
+    """Kind of behaviour."""
 
     GO = "go"
     JUMP = "jump"
@@ -38,7 +38,7 @@ class Act(StrEnum):
 
 
 class Direction(StrEnum):
-    """Where to; forward is +x and left is +y, as everywhere in telic."""
+    """Direction; forward is +x and left is +y, as everywhere in telic."""
 
     FORWARD = "forward"
     BACKWARD = "backward"
@@ -62,7 +62,7 @@ OPPOSITE = dict(_PAIRS) | {other: one for one, other in _PAIRS}
 
 
 class Degree(StrEnum):
-    """How much, in words; MOST is "as ... as possible"."""
+    """Degree in words; MOST is "as ... as possible"."""
 
     VERY_SLOW = "very_slow"
     SLOW = "slow"
@@ -75,7 +75,7 @@ class Degree(StrEnum):
 
 
 class Posture(StrEnum):
-    """How the body is held while doing it."""
+    """Posture of the body while doing it."""
 
     UPRIGHT = "upright"
     LOW = "low"
@@ -104,7 +104,7 @@ class Style(StrEnum):
 
 
 class LimitKind(StrEnum):
-    """What must hold throughout, whatever else is done."""
+    """Limit that holds throughout."""
 
     NO_FALL = "no_fall"
     NO_DRIFT = "no_drift"

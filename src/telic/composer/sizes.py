@@ -134,7 +134,7 @@ def speed(frame: Frame, scene: Scene) -> Goal:
     least = _legged_speed(gait, degree, scene)
     share = _top_share(gait, degree)
     if share * float(scene.known.get("top_speed", 0.0)) > least:
-        source = f"{share:.0%} of the {top:g} m/s that plain training of this robot reached"
+        source = f"{share:.0%} of this robot's reference speed, {top:g} m/s"
         goal = Goal(share * top, False, source, is_open)
     else:
         froude = least**2 / (scene.gravity * scene.leg)
@@ -182,7 +182,7 @@ def jump_height(frame: Frame, scene: Scene) -> Goal:
     own, known = _JUMP_LEGS * leg, float(scene.known.get("jump", 0.0))
     value, source = own, f"{_JUMP_LEGS:g} of the length of its legs, {leg:.2g} m"
     if known > own:
-        value, source = known, "what plain training of this robot reached"
+        value, source = known, "this robot's reference jump"
     if not value:
         value, source = _UNKNOWN_JUMP, "an estimate: nothing is known of this robot"
     is_about = frame.degree is not None and frame.dimension in (None, "height")
