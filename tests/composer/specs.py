@@ -4,7 +4,10 @@ import re
 from functools import lru_cache
 from itertools import product
 
+from telic.composer.compose import compose
 from telic.envs import make
+from telic.judges.code import JudgeCode
+from telic.judges.demonstrations import demonstration
 
 
 @lru_cache
@@ -21,3 +24,18 @@ def written_out(phrases):
         parts = [part.split("|") for part in re.split(r"[()]", phrase)]
         found += dict.fromkeys(" ".join("".join(each).split()) for each in product(*parts))
     return found
+
+
+def judged(env, intent, motions=None):
+    """Judge a scripted demonstration: the composer's own, or other motions."""
+    made = compose(intent, spec_of(env))
+    shown = demonstration(env, made.env_args, made.motions if motions is None else motions)
+    return judged_as(made, shown)
+
+
+def judged_as(made, trajectory):
+    """Judge an episode by a composition."""
+    arguments = {k: v if not isinstance(v, list) else tuple(v) for k, v in made.env_args.items()}
+    verdict = JudgeCode(made.judge)(trajectory, spec_of(made.env, **arguments))
+    assert verdict.score is not None, verdict.reason
+    return verdict

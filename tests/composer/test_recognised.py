@@ -1,22 +1,26 @@
-"""Composed judges know the real thing when they see it, and are not taken in by bad habits.
+"""Composed judges know the real thing when they see it, and no look-alike passes for it."""
 
-Puppets show the real thing: a robot led by hand through what was asked for.
-"""
-
+import numpy as np
 import pytest
 
 from telic.composer.compose import compose
-from telic.envs import make
+from telic.errors import BadEnvironment
 from telic.judges.code import JudgeCode
 from telic.judges.criteria import Motion
 from telic.judges.demonstrations import demonstration
 from telic.judges.failure_modes import failure_modes
-from tests.composer.specs import spec_of
+from telic.rewards.reward import load_reward
+from tests.composer.specs import judged, judged_as, spec_of
 
 CHEETAH, ANT, HOPPER = "HalfCheetah-v5", "Ant-v5", "Hopper-v5"
+HUMANOID, SWIMMER, WALKER = "Humanoid-v5", "Swimmer-v5", "Walker2d-v5"
 STILL = Motion(seconds=20)
 WALKING = {"stride_hz": 1.3, "feet": ((0.25,), (0.0,), (0.5,), (0.75,)), "duty": 0.65}
 """feet of an Ant that walks"""
+BACKWARD = {"stride_hz": 1.0, "feet": ((0.5,), (0.75,), (0.25,), (0.0,)), "duty": 0.65}
+TWO_FEET = {"stride_hz": 1.0, "feet": ((0.0,), (0.5,)), "duty": 0.62}
+JUMP = Motion(seconds=2, jumps=1, height_m=0.9)
+RUN = Motion(seconds=4, forward_mps=2.2, stride_hz=2)
 
 
 def go(seconds, speed, **more):
@@ -49,6 +53,25 @@ GOOD = [
     (ANT, "spin several turns", [Motion(seconds=20, turn_rps=1.7), STILL]),  # who counts?
     (ANT, "spin clockwise", [Motion(seconds=10, turn_rps=-1.1)]),
     (ANT, "run forward without turning or jumping", [go(8, 2.0, stride_hz=3)]),
+    (SWIMMER, "swim forward", [go(8, 0.15, stride_hz=1)]),
+    (CHEETAH, "walk slowly", [go(8, 0.4, **TWO_FEET)]),
+    (HUMANOID, "stand still", [STILL]),
+    (CHEETAH, "run forward and come back", None),
+    (CHEETAH, "jump every 2 seconds", None),
+    (CHEETAH, "jump, then stand still", [JUMP, STILL]),
+    (CHEETAH, "run forward for 3 seconds, then stop", [RUN, STILL]),
+    (CHEETAH, "jump twice, then run forward", [JUMP, JUMP, RUN]),
+    (HOPPER, "jump once, then stand still", [jumps(1.5, 1, 0.45), STILL]),
+    (
+        ANT,
+        "walk for 3 s, then walk backward for 3 s",
+        [go(3, 1.0, **WALKING), go(20, -1, **BACKWARD)],
+    ),
+    (
+        ANT,
+        "walk forward for 3 seconds, then turn around and walk back",
+        [go(4, 1.0, **WALKING), Motion(seconds=4, turn_rps=0.8), go(12, 1, circle=True, **WALKING)],
+    ),
 ]
 # What looks like it in some way, and is not: half of it, the wrong way, without the guard.
 ALIKE = [
@@ -82,21 +105,30 @@ ALIKE = [
     (ANT, "stand without moving more than 0.5 m", [go(8, 0.24)]),
     (ANT, "stand upright on two legs", [STILL]),
     (CHEETAH, "run on the hind legs", [go(8, 3.2, stride_hz=2)]),
+    (HUMANOID, "stand still", [Motion(seconds=8, turn_rps=1.5), STILL]),
+    (ANT, "stand still", [Motion(seconds=3, turn_rps=1.5), STILL]),
+    (CHEETAH, "stand still", [jumps(1.2, 1, 1.0, pitch_turns=-1), STILL]),
+    (CHEETAH, "stand still", [jumps(1, 1, 0.6), STILL]),
+    (CHEETAH, "stand still", [go(1, 2.0, stride_hz=1), STILL]),
+    (ANT, "walk in a circle to the left", [go(3, 0.9), go(3, -0.9), STILL]),
+    (CHEETAH, "jump every 2 seconds", [jumps(1.5, 1, 0.7), STILL]),
+    (CHEETAH, "jump every 2 seconds", [jumps(9, 9, 0.7)]),
+    (CHEETAH, "jump every 2 seconds", [jumps(6, 2, 0.7), STILL]),
+    (CHEETAH, "jump, then stand still", [STILL]),
+    (CHEETAH, "jump, then stand still", [JUMP] * 8),
+    (CHEETAH, "jump, then stand still", [Motion(seconds=11.5), JUMP, STILL]),
+    (CHEETAH, "run forward for 3 seconds, then stop", [RUN]),
+    (CHEETAH, "run forward for 3 seconds, then stop", [go(5.5, 2.2, stride_hz=2), STILL]),
+    (CHEETAH, "run forward for 3 seconds, then stop", [RUN, Motion(seconds=0.6), RUN, STILL]),
+    (CHEETAH, "jump twice, then run forward", [RUN, JUMP, JUMP]),
+    (CHEETAH, "jump twice, then run forward", [JUMP, RUN]),
+    (CHEETAH, "stand still for 2 seconds, then jump", [JUMP] * 8),
 ]
-
-
-def score(env, intent, motions):
-    made = compose(intent, spec_of(env))
-    opened = make(env, num_envs=1, **made.env_args)
-    opened.close()
-    verdict = JudgeCode(made.judge)(demonstration(env, made.env_args, motions), opened.spec)
-    assert verdict.score is not None, verdict.reason
-    return verdict.score
 
 
 @pytest.mark.parametrize(("env", "intent", "motions"), GOOD, ids=[each[1] for each in GOOD])
 def test_the_real_thing_is_recognised(env, intent, motions):
-    assert score(env, intent, motions) >= 0.8
+    assert judged(env, intent, motions).score >= 0.8
 
 
 @pytest.mark.parametrize(
@@ -104,11 +136,8 @@ def test_the_real_thing_is_recognised(env, intent, motions):
     [
         ("{} three times", {3}),
         ("{} at least three times", {3, 5}),
-        ("{} more than twice", {3, 5}),
         ("{} several times", {3, 5}),
         ("{} at most twice", {1, 2}),
-        ("{} no more than twice", {1, 2}),
-        ("{} fewer than 3 times", {1, 2}),
     ],
 )
 @pytest.mark.parametrize(
@@ -128,20 +157,14 @@ def test_how_often_is_meant_as_it_was_said(deed, shown, often, meant):
     passing = {
         each
         for each in (0, 1, 2, 3, 5)
-        if score(CHEETAH, intent, [*([shown(each)] if each else []), STILL]) >= 0.8
+        if judged(CHEETAH, intent, [*([shown(each)] if each else []), STILL]).score >= 0.8
     }
     assert passing == meant
 
 
-def test_coming_back_is_recognised_by_where_it_ends():
-    made = compose("run forward and come back", spec_of(CHEETAH))
-    assert made.dropped == () and len(made.motions) == 3
-    assert score(CHEETAH, "run forward and come back", made.motions) >= 0.8
-
-
 @pytest.mark.parametrize(("env", "intent", "motions"), ALIKE, ids=[each[1] for each in ALIKE])
 def test_what_only_looks_like_it_is_not_taken_for_it(env, intent, motions):
-    assert score(env, intent, motions) < 0.8
+    assert judged(env, intent, motions).score < 0.8
 
 
 # Habits that truly are what was asked for: pushing all joints one way folds the cheetah's legs.
@@ -201,3 +224,136 @@ def test_no_bad_habit_passes_for_what_was_asked(env, tempting):
             assert verdict.score is not None, verdict.reason
             passing |= {name} if verdict.score >= 0.8 else set()
         assert passing == TRULY.get((env, intent), set()), intent
+
+
+# ---- episodes that are changed by hand
+
+
+def test_flailing_is_not_swimming_and_shaking_is_not_walking():
+    for env, intent, name in (
+        (SWIMMER, "swim forward", "flails"),
+        (CHEETAH, "walk slowly", "shakes"),
+    ):
+        made = compose(intent, spec_of(env))
+        shown = failure_modes(env, made.env_args).trajectory(name)
+        assert judged_as(made, shown).score < 0.6, intent
+
+
+def test_travel_is_what_the_place_says_whatever_the_velocity_at_the_end_of_a_step():
+    made = compose("run forward fast", spec_of(CHEETAH))
+    still = demonstration(CHEETAH, made.env_args, [STILL])
+    still.columns["qvel"][:, 0] = 5.0
+    still.columns["cvel"][:, :, 3] = 5.0
+    assert judged_as(made, still).score < 0.1
+
+
+@pytest.mark.parametrize(("share", "passes"), [(0.05, True), (0.6, False)])
+def test_sliding_on_the_head_is_not_running_but_a_short_touch_is_fine(share, passes):
+    made = compose("run forward at 1 m/s", spec_of(CHEETAH))
+    run = demonstration(CHEETAH, made.env_args, [go(8, 1.0, stride_hz=1)])
+    torso = spec_of(CHEETAH).body_names.index("torso")
+    run.columns["cfrc_ext"][: int(share * len(run)), torso, 5] = 100.0
+    assert (judged_as(made, run).score >= 0.8) is passes
+
+
+@pytest.mark.parametrize(("pitch", "passes"), [(-1.0, True), (0.0, False), (1.0, False)])
+def test_balancing_level_on_the_hind_foot_is_not_rearing_up(pitch, passes):
+    made = compose("stand on your hind legs", spec_of(CHEETAH))
+    stands = demonstration(CHEETAH, made.env_args, [STILL])
+    bodies = spec_of(CHEETAH).body_names
+    stands.columns["cfrc_ext"][:, bodies.index("ffoot")] = 0.0
+    stands.columns["cfrc_ext"][:, bodies.index("bfoot"), 5] = 100.0
+    stands.columns["xpos"][:, bodies.index("ffoot"), 2] += 0.4
+    stands.columns["qpos"][:, 2] = pitch
+    turned = [np.cos(pitch / 2), 0.0, np.sin(pitch / 2), 0.0]
+    stands.columns["xquat"][:, bodies.index("torso")] = turned
+    assert (judged_as(made, stands).score >= 0.8) is passes
+
+
+@pytest.mark.parametrize(
+    ("env", "intent", "down"),
+    [(ANT, "balance on two legs", 2), (HUMANOID, "stand on your left leg", 1)],
+)
+def test_a_foot_that_hovers_or_rests_without_weight_is_not_up(env, intent, down):
+    made, spec = compose(intent, spec_of(env)), spec_of(env)
+    stands = demonstration(env, made.env_args, [STILL])
+    feet = list(spec.feet)
+    mine = [foot for foot in feet if "left" in foot] if "left" in intent else feet[:down]
+    for foot in feet:
+        place = spec.body_names.index(foot)
+        stands.columns["cfrc_ext"][:, place] = 0.0
+        stands.columns["cfrc_ext"][:, place, 5] = 100.0 if foot in mine else 0.0
+    others = [spec.body_names.index(foot) for foot in feet if foot not in mine]
+    assert judged_as(made, stands).score < 0.8
+    stands.columns["xpos"][:, others, 2] += 0.005
+    assert judged_as(made, stands).score < 0.8
+    stands.columns["xpos"][:, others, 2] += 0.25
+    assert judged_as(made, stands).score >= 0.8
+
+
+GUARDS = ("does not slide along", "does not vibrate in place", "takes steps")
+
+
+@pytest.mark.parametrize(
+    ("env", "intents"),
+    [
+        (CHEETAH, ("walk forward", "run forward")),
+        pytest.param(ANT, ("walk forward", "crawl", "trot"), marks=pytest.mark.slow),
+        pytest.param(WALKER, ("walk forward", "run forward"), marks=pytest.mark.slow),
+        pytest.param(HUMANOID, ("walk forward",), marks=pytest.mark.slow),
+    ],
+)
+def test_a_demonstrated_gait_passes_and_the_same_pose_gliding_does_not(env, intents):
+    for intent in intents:
+        verdict = judged(env, intent)
+        held = {leaf.title: leaf.credit for leaf in verdict.leaves if leaf.is_guard}
+        assert verdict.score >= 0.9, intent
+        assert all(held[each] == 1.0 for each in GUARDS if each in held), intent
+        motions = compose(intent, spec_of(env)).motions
+        glide = [each.model_copy(update={"feet": (), "stride_hz": 0.0}) for each in motions]
+        assert judged(env, intent, glide).score < 0.75, intent
+
+
+def test_feet_that_vibrate_take_no_steps():
+    made = compose("walk forward", spec_of(CHEETAH))
+    walk = demonstration(CHEETAH, made.env_args, made.motions)
+    feet = [spec_of(CHEETAH).body_names.index(foot) for foot in spec_of(CHEETAH).feet]
+    # The same way, but both feet lose the ground at every other step.
+    walk.columns["cfrc_ext"][:, feet, 3:] = 0.0
+    walk.columns["cfrc_ext"][::2, feet, 5] = 100.0
+    verdict = judged_as(made, walk)
+    held = {leaf.title: leaf.credit for leaf in verdict.leaves if leaf.is_guard}
+    assert held["takes steps"] == 0.0 and verdict.score == 0.0
+
+
+# ---- failure modes that are right, and what there is no time for
+
+
+@pytest.mark.parametrize(
+    ("env", "intent", "right"),
+    [
+        (ANT, "jump up and land on your feet", {"pushes", "pulls"}),  # legs stretched at once
+        (ANT, "jump three times", set()),
+        (ANT, "jump, then walk", set()),
+        (ANT, "stand still", {"does nothing", "pushes", "pulls"}),
+        (HUMANOID, "stand still for 3 seconds, then stop", {"does nothing", "pushes", "pulls"}),
+        (HUMANOID, "squat twice", set()),
+        (HUMANOID, "sit down for 2 seconds, then stand", set()),
+        ("InvertedPendulum-v5", "keep the pole upright", {"does nothing"}),
+    ],
+)
+def test_a_failure_mode_is_right_only_where_it_does_what_is_asked(env, intent, right):
+    assert set(compose(intent, spec_of(env)).fine) == right
+
+
+def test_low_intents_may_touch_the_ground():
+    assert "body off the ground" not in compose("lie down", spec_of(CHEETAH)).judge
+    assert "body off the ground" not in compose("run low", spec_of(HUMANOID)).judge
+
+
+def test_jumps_that_there_is_no_time_for_are_lower_or_refused_and_waiting_is_seen():
+    assert "what there is time for" in compose("jump twice per second", spec_of(CHEETAH)).doubts[0]
+    with pytest.raises(BadEnvironment, match="less than two of these"):
+        compose("jump every 20 seconds", spec_of(CHEETAH))
+    made = compose("jump every 2 seconds", spec_of(CHEETAH))
+    assert load_reward(made.reward).seen_memory and '"waited"' in made.reward

@@ -9,12 +9,11 @@ from telic.composer.parse import parse
 from telic.composer.phases import arrange
 from telic.envs import make
 from telic.errors import Refused
-from telic.judges.code import JudgeCode
 from telic.judges.criteria import Motion
-from telic.judges.demonstrations import GOOD, demonstrate, demonstration
+from telic.judges.demonstrations import GOOD, demonstrate
 from telic.rewards.probe import probe
 from telic.rewards.reward import load_reward
-from tests.composer.specs import spec_of
+from tests.composer.specs import judged, spec_of
 
 CHEETAH, ANT = "HalfCheetah-v5", "Ant-v5"
 STILL = Motion(seconds=20)
@@ -25,63 +24,10 @@ LONG = Motion(seconds=5.5, forward_mps=2.2, stride_hz=2)
 AHEAD = {"stride_hz": 1.3, "feet": ((0.25,), (0.0,), (0.5,), (0.75,)), "duty": 0.65}
 
 
-def judged(env, intent, motions):
-    made = compose(intent, spec_of(env))
-    opened = make(env, num_envs=1, **made.env_args)
-    opened.close()
-    verdict = JudgeCode(made.judge)(demonstration(env, made.env_args, motions), opened.spec)
-    assert verdict.score is not None, verdict.reason
-    return verdict
-
-
-@pytest.mark.parametrize(
-    ("env", "intent", "motions"),
-    [
-        (CHEETAH, "jump, then stand still", [JUMP, STILL]),
-        (CHEETAH, "run forward for 3 seconds, then stop", [RUN, STILL]),
-        (CHEETAH, "jump twice, then run forward", [JUMP, JUMP, RUN]),
-        (
-            ANT,
-            "walk forward for 3 seconds, then turn around and walk back",
-            [
-                Motion(seconds=4, forward_mps=1.0, **AHEAD),
-                Motion(seconds=4, turn_rps=0.8),
-                Motion(seconds=12, forward_mps=1.0, circle=True, **AHEAD),
-            ],
-        ),
-    ],
-)
-def test_the_right_order_is_recognised(env, intent, motions):
-    assert judged(env, intent, motions).score >= 0.8
-
-
-@pytest.mark.parametrize(
-    ("intent", "motions"),
-    [
-        ("jump, then stand still", [STILL]),
-        ("jump, then stand still", [JUMP] * 8),
-        ("run forward for 3 seconds, then stop", [STILL]),
-        ("run forward for 3 seconds, then stop", [RUN]),
-        ("run forward for 3 seconds, then stop", [LONG, STILL]),
-        ("run forward for 3 seconds, then stop", [RUN, Motion(seconds=0.6), RUN, STILL]),
-        ("jump twice, then run forward", [RUN, JUMP, JUMP]),
-        ("jump twice, then run forward", [JUMP, RUN]),
-        ("stand still for 2 seconds, then jump", [JUMP] * 8),
-    ],
-)
-def test_half_of_it_or_the_wrong_order_is_not(intent, motions):
-    assert judged(CHEETAH, intent, motions).score < 0.8
-
-
 def test_a_later_phase_counts_only_after_the_one_before_it():
     leaves = judged(CHEETAH, "jump, then stand still", [STILL]).leaves
     later = [each for each in leaves if each.title.startswith("second") and not each.is_guard]
     assert later and all(each.counted == 0.0 for each in later)
-
-
-def test_doing_the_last_thing_at_the_very_end_is_too_late():
-    late = [Motion(seconds=11.5), Motion(seconds=1.0, jumps=1, height_m=0.9), STILL]
-    assert judged(CHEETAH, "jump, then stand still", late).score < 0.8
 
 
 def phases_of(sentence, robot="Humanoid-v5"):
@@ -116,11 +62,7 @@ def test_what_goes_together_and_what_comes_after(sentence, phases):
 
 @pytest.mark.parametrize(
     "rising",
-    [
-        "stand up",
-        "come back up",
-        *(pytest.param(each, marks=pytest.mark.slow) for each in ("get up", "rise again")),
-    ],
+    ["stand up", "come back up"],
 )
 @pytest.mark.parametrize(
     "deed",
@@ -179,17 +121,8 @@ def test_too_long_a_sequence_is_refused():
         compose(", then ".join(["walk forward", "jump"] * 4), spec_of(ANT))
 
 
-@pytest.mark.parametrize(
-    "intent",
-    [
-        "jump, then stand still",
-        "run forward for 3 seconds, then stop",
-        "stand on your hind legs, then stand still",
-        "do a backflip, then run forward",
-    ],
-)
-def test_who_skips_a_phase_loses_half_whatever_else_it_does(intent):
-    titles = [each.title for each in compose(intent, spec_of(CHEETAH)).criteria]
+def test_skipping_a_phase_is_constrained():
+    titles = [each.title for each in compose("jump, then stand still", spec_of(CHEETAH)).criteria]
     assert any(title.startswith("first: not skipped") for title in titles)
 
 
@@ -224,20 +157,3 @@ def test_only_a_phase_that_lasts_pays_for_being_alive():
 @pytest.mark.parametrize("words", ["turn around once", "spin several turns", "turn 90 degrees"])
 def test_who_turns_so_far_and_no_farther_sees_how_far_it_has_turned(words):
     assert load_reward(compose(words, spec_of(ANT)).reward).seen_memory
-
-
-@pytest.mark.parametrize(
-    ("words", "is_right"),
-    [
-        ("stand still", True),
-        ("stand still for 3 seconds, then stop", True),
-        ("squat twice", False),
-        ("squat several times", False),
-        ("crouch, then stand still", False),
-        ("sit down for 2 seconds, then stand", False),
-    ],
-)
-def test_to_do_nothing_is_right_only_where_nothing_is_to_be_done(words, is_right):
-    """What is right is no bad habit, so a judge that passes it keeps its certificate."""
-    made = compose(words, spec_of("Humanoid-v5"))
-    assert ("does nothing" in made.fine) == is_right

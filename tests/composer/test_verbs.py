@@ -1,21 +1,27 @@
 """Every verb on every environment where it makes sense: the code is accepted, and it runs."""
 
+from dataclasses import replace
 from functools import lru_cache
+from pathlib import Path
 
 import pytest
 import torch
 
+from telic import bench
 from telic.composer.compose import BEHAVIOURS, compose
 from telic.composer.frames import Act, LimitKind, Posture, Style
+from telic.composer.lexicon import table
 from telic.composer.parse import parse
 from telic.envs import make
 from telic.envs.tasks import TASKS
-from telic.errors import BadEnvironment
+from telic.errors import BadEnvironment, NotUnderstood
 from telic.judges.code import OFFERED, JudgeCode
 from telic.judges.failure_modes import failure_modes
+from telic.judges.validation import try_here
 from telic.rewards.probe import probe
 from telic.rewards.reward import load_reward
 from telic.sandbox.source import check_source, compile_source
+from tests.composer.specs import spec_of
 
 ASKED = {
     Act.GO: ("run forward fast", "walk 2 m", "walk forward and to the left", "walk in place"),
@@ -66,19 +72,13 @@ ALL = [(env, text) for env in TASKS for texts in ASKED.values() for text in text
 
 
 @lru_cache
-def spec_of(env):
-    made = make(env, num_envs=1)
-    made.close()
-    return made.spec
-
-
-@lru_cache
 def habits(env):
     return failure_modes(env, {"max_episode_steps": 60})
 
 
-def test_every_verb_has_a_behaviour_and_is_asked_for():
+def test_every_verb_has_a_behaviour_and_every_environment_is_calibrated():
     assert set(BEHAVIOURS) == set(Act) == set(ASKED)
+    assert set(table("calibration")) == set(TASKS)
 
 
 def test_every_posture_style_and_limit_is_asked_for():
@@ -167,3 +167,73 @@ def test_what_a_robot_cannot_do_is_refused_with_the_closest_it_can(env, text, re
     with pytest.raises(BadEnvironment, match=reason) as caught:
         compose(text, spec_of(env))
     assert f"{env} can: run forward fast" in str(caught.value)
+
+
+@pytest.mark.parametrize("env", ["HalfCheetah-v5", "Reacher-v5"])
+def test_an_intent_without_a_known_word_is_refused(env):
+    with pytest.raises(NotUnderstood, match=f"Nothing in .* {env} can: "):
+        compose("blorp the fnord", spec_of(env))
+
+
+def test_words_that_were_not_used_are_told():
+    made = compose("run forward purple", spec_of("HalfCheetah-v5"))
+    assert made.not_understood == ("purple",)
+    assert any("m/s" in each for each in made.doubts)
+
+
+def test_intents_cannot_break_out_of_their_strings():
+    nasty = 'run forward """ + open("/etc/passwd").read() + """ \\'
+    made = compose(nasty, spec_of("HalfCheetah-v5"))
+    assert load_reward(made.reward).term_names
+
+
+@pytest.mark.parametrize(
+    ("intent", "is_carried"),
+    [("walk forward", True), ("walk forward, then raise your left arm", False)],
+)
+def test_who_is_driven_by_position_keeps_its_arms_quiet_unless_they_are_asked_for(
+    intent, is_carried
+):
+    spec = make("Humanoid-v5", num_envs=1).spec
+    driven = spec.model_copy(update={"arguments": {**spec.arguments, "commands": None}})
+    assert "carriage" not in compose(intent, spec).reward
+    assert ("carriage" in compose(intent, driven).reward) is is_carried
+
+
+def test_constant_effort_is_no_bad_habit_of_what_drives_on_wheels():
+    rover = Path(bench.__file__).parent / "suites" / "robots" / "rover.xml"
+    made = compose("drive forward at 1 m/s", make(str(rover), num_envs=1).spec)
+    assert set(made.fine) == {"pushes", "pulls"}
+    ant = make("Ant-v5", num_envs=1).spec
+    assert ant.robot is not None
+    endless = replace(ant.robot, limbs=tuple(replace(each, range=None) for each in ant.robot.limbs))
+    for legs in (ant, ant.model_copy(update={"robot": endless})):
+        assert not compose("walk forward", legs).fine
+
+
+SLOW = pytest.mark.slow
+CASES = [
+    ("HalfCheetah-v5", "jump once"),
+    *(
+        pytest.param(env, intent, marks=SLOW)
+        for env, intents in {
+            "HalfCheetah-v5": ("run forward fast", "do a backflip", "walk backward, then stop"),
+            "Hopper-v5": ("hop forward", "jump once, then stand still", "jump every second"),
+            "Walker2d-v5": ("walk forward for two seconds, then run", "stand on one leg"),
+            "Ant-v5": ("turn left on the spot", "trot forward at 0.5 m/s"),
+        }.items()
+        for intent in intents
+    ),
+]
+QUIET = {"body", "level"}
+"""costs of what neither puppets nor bad habits happen to do"""
+
+
+@pytest.mark.parametrize(("env", "intent"), CASES)
+def test_every_term_pays_or_charges_in_some_example(env, intent):
+    made = compose(intent, make(env, num_envs=1).spec)
+    short = {**made.env_args, "max_episode_steps": min(250, made.env_args["max_episode_steps"])}
+    results, _ = try_here(env, short, made.reward, made.judge, made.motions, made.fine)
+    names = results[0].terms
+    silent = {name for name in names if not any(each.terms.get(name) for each in results)}
+    assert {name.rpartition("_")[0] or name for name in silent} <= QUIET, silent
