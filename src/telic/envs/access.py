@@ -46,21 +46,9 @@ def located(env: str) -> str:
 
 def import_folders(env: str) -> list[Path]:
     """Return what a confined process must import an environment from, besides its own packages."""
-    file = _class_file(env)
-    if file is not None:
-        return [file.resolve().parent]
-    if is_class(env):
-        return [Path.cwd()]
+    if ":" in env and not simulated(env) and not os.path.exists(env):  # module:Class
+        file = Path(env.rpartition(":")[0]).expanduser()
+        is_file = file.suffix == ".py" and os.path.isfile(file)
+        return [file.resolve().parent if is_file else Path.cwd()]
     home = plugin_home("environments", env)
     return [] if home is None else [home]
-
-
-def is_class(env: str) -> bool:
-    """Say whether an environment is given as module:Class."""
-    return ":" in env and not simulated(env) and not os.path.exists(env)
-
-
-def _class_file(env: str) -> Path | None:
-    """Return the file of an environment that is given as path/to/file.py:Class."""
-    file = Path(env.rpartition(":")[0]).expanduser()
-    return file if is_class(env) and file.suffix == ".py" and os.path.isfile(file) else None

@@ -7,7 +7,7 @@ but general. The loop keeps each transition's info as it was before the autorese
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Literal
 
@@ -42,7 +42,7 @@ def make_gymnasium(
         device: where tensors live; the environments themselves run on the CPU.
         seed: one seed, or one per member of a population.
         max_episode_steps: time limit; None: unlimited; by default the registered one.
-        num_threads: taken for uniformity; Python environments run in one thread.
+        num_threads: accepted for uniformity; Python environments run in one thread.
         **arguments: passed to the environment's constructor.
     """
     if num_envs < 1:
@@ -118,8 +118,16 @@ class GymnasiumEnv(VecEnv):
         if self.max_episode_steps is not None:
             truncated |= self._clock >= self.max_episode_steps
         self._held: dict[int, dict[str, Any]] = {}  # rows whose environment has moved on
-        now = (self._serial, self._clock.copy(), self._fresh, action, reward, infos)
-        info = Info(partial(self._value, *now), self._schema)
+        clock, fresh = self._clock.copy(), self._fresh
+        known = {
+            "action": lambda: action.detach().clone(),
+            "env_reward": lambda: self._tensor(reward.copy()),
+            "episode_start": lambda: self._tensor(fresh.copy()),
+            "dt": lambda: self._tensor(np.full(count, self.dt)),
+        }
+        if "time" not in self._probe.readers:
+            known["time"] = lambda: self._tensor(clock * np.float64(self.dt or 0.0))
+        info = Info(partial(self._value, self._serial, known, infos), self._schema)
         final = obs
         done = terminated | truncated
         if done.any():
@@ -221,29 +229,16 @@ class GymnasiumEnv(VecEnv):
         self.exact_obs = self.exact_final_obs = from_numpy(obs).to(self.device)
         return self.exact_obs.float()
 
-    # ---- info
-
     def _value(
         self,
         serial: int,
-        clock: np.ndarray,
-        fresh: np.ndarray,
-        action: Tensor,
-        reward: np.ndarray,
+        known: dict[str, Callable[[], Tensor]],
         infos: list[dict[str, Any]],
         name: str,
     ) -> Tensor:
         """Compute an info value of the latest transition."""
-        if name == "action":
-            return action.detach().clone()
-        if name == "env_reward":
-            return self._tensor(reward.copy())
-        if name == "episode_start":
-            return self._tensor(fresh.copy())
-        if name == "dt":
-            return self._tensor(np.full(self.num_envs, self.dt))
-        if name == "time" and name not in self._probe.readers:
-            return self._tensor(clock * np.float64(self.dt or 0.0))
+        if name in known:
+            return known[name]()
         shape = self._probe.own_keys.get(name)
         if shape is not None:
             missing = np.full(shape, np.nan)  # not given this time

@@ -28,7 +28,7 @@ Span = Annotated[tuple[float, float], Field(description="lowest and highest")]
 
 
 class VelocityCommands(Config):
-    """What may be commanded, and how often it changes."""
+    """Ranges of velocity commands, and how often they change."""
 
     forward: Span = Field((-1.0, 1.0), description="m/s ahead; negative: back")
     sideways: Span = Field((-0.5, 0.5), description="m/s to the left; negative: to the right")
@@ -39,7 +39,7 @@ class VelocityCommands(Config):
 
 
 class Commander:
-    """Says what is commanded at a moment, from numbers that were drawn for the episode."""
+    """Computes the command at a moment from the random numbers of the episode."""
 
     def __init__(self, commands: VelocityCommands, longest_s: float | None, like: Tensor) -> None:
         self._commands = commands
@@ -51,7 +51,7 @@ class Commander:
 
     @property
     def numbers(self) -> int:
-        """How many numbers an episode draws for its commands."""
+        """Random numbers that an episode draws for its commands."""
         return self.count * _PER_COMMAND
 
     def at(self, drawn: Tensor, time: Tensor, yaw: Tensor) -> Tensor:
@@ -66,7 +66,7 @@ class Commander:
         every = drawn.view(-1, self.count, _PER_COMMAND)
         own = every.gather(1, which[:, None, None].expand(-1, 1, _PER_COMMAND)).squeeze(1)
         rates = self._low + self._width * own[:, :3]
-        # The number of the turning rate says where to head to, too: one of them counts.
+        # The same number gives the turning rate or the heading.
         away = math.tau * own[:, 2] - math.pi - yaw
         away = torch.atan2(torch.sin(away), torch.cos(away))
         toward = torch.clamp(_TURN_PER_RAD * away, self._low[2], self._low[2] + self._width[2])

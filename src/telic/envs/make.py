@@ -34,11 +34,10 @@ def make(
     """Return N environments of a task, stepped together.
 
     Args:
-        name: an environment id ("HalfCheetah-v5", any other Gymnasium id, or one that an installed
-            package brings), a class as
-            "module:Class", a robot's name ("unitree-go1"), the path of an MJCF file or of a
-            robot's description ("robot.xml", "robot.toml"), or a task of a simulator in a Python
-            of its own ("mjlab:TASK", with python="DIR/bin/python").
+        name: an environment id ("HalfCheetah-v5", any other Gymnasium id, or one of an installed
+            package); a class "module:Class"; a robot's name ("unitree-go1"). Or the path of a model
+            or of a robot's description ("robot.xml", "robot.toml"). Or a task of a simulator in a
+            Python of its own ("mjlab:TASK", with python="DIR/bin/python").
         num_envs: environments in the batch.
         device: where it is simulated and tensors live: "cpu" or "cuda".
         seed: one seed, or one per member of a population: equal slices of the batch.

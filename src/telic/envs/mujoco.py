@@ -42,7 +42,7 @@ class MujocoEnv(VecEnv):
     A simulation in which the engine gives up (out of memory, a singular model) is cut off: its
     transition is marked truncated and it starts a new episode; should that fail at its first step,
     an error is raised. A simulation that diverges (NaN or huge numbers) is put back to its default
-    pose by MuJoCo itself, as in Gymnasium, and its episode continues; `info["diverged"]` tells.
+    pose by MuJoCo itself, as in Gymnasium, and its episode continues; see `info["diverged"]`.
     """
 
     def __init__(
@@ -182,7 +182,7 @@ class MujocoEnv(VecEnv):
         return own | {f"task {name}": value for name, value in self.task.memory.items()}
 
     def carry(self, tensors: dict[str, Tensor]) -> None:
-        """Go on with these tensors; see `VecEnv.carried`."""
+        """Continue with these tensors; see `VecEnv.carried`."""
         self._transition.forget()
         for name in _CARRIED:
             setattr(self, name, tensors[name])

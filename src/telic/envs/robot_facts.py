@@ -1,4 +1,4 @@
-"""What is known of a robot that telic drives, read off its model: shown, and open to correction."""
+"""Facts about a robot with built drives, read from its model: shown, and open to correction."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _FINGERS = 3
 
 
 class RobotFacts(Record):
-    """What is known of a robot; None: it does not have it."""
+    """Facts about a robot; None: it does not have it."""
 
     kind: RobotKind
     mass_kg: float
@@ -43,7 +43,7 @@ class RobotFacts(Record):
 
 
 def robot_facts(path: Path) -> RobotFacts:
-    """Return what is known of the robot in a model that was built for it."""
+    """Return the facts about the robot in a built model."""
     model, _ = read_model(str(path))
     qpos, _ = start_pose(model, None)
     robot = robot_of(model, qpos)
@@ -88,7 +88,7 @@ def _imu(model: mujoco.MjModel) -> str | None:
 
 
 def _kind(model: mujoco.MjModel, robot: Robot) -> RobotKind:
-    """Return what a robot is by its feet and by the ends that are none."""
+    """Return the kind of a robot by its feet and the other ends of its limbs."""
     ends = hinge_ends(model)
     if robot.root.kind != "free":
         return "hand" if len(ends) >= _FINGERS else "arm" if ends else "other"

@@ -1,4 +1,4 @@
-"""What an environment is, in words and numbers: the record shown, saved and exported."""
+"""The specification of an environment: the record shown, saved and exported."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Coordinate:
 
 @dataclass(frozen=True, slots=True)
 class Root:
-    """How the robot's first body moves in the world.
+    """The motion of the robot's first body in the world.
 
     `slides` are the world axes it translates along. It turns by `hinge` (about one world axis), or
     freely, with a quaternion at `quaternion` in qpos and local angular velocity at `spin` in qvel.
@@ -91,7 +91,7 @@ class Motor:
 
 @dataclass(frozen=True, slots=True)
 class Leg:
-    """What a foot hangs on, from the first joint that is not shared with another leg."""
+    """The chain of bodies of a foot, from the first joint not shared with another leg."""
 
     __offered__: ClassVar[str] = "a robot"
     place: tuple[float, float]
@@ -114,7 +114,7 @@ class Leg:
 
 @dataclass(frozen=True, slots=True)
 class Robot:
-    """What measured quantities need to know; bodies are rows of the by-body info values."""
+    """Facts for measured quantities; bodies are rows of the by-body info values."""
 
     __offered__: ClassVar[str] = "a robot"
     root: Root
@@ -172,7 +172,7 @@ class JointSpec(Record):
 
 
 class EnvSpec(Record):
-    """Everything a reward author, a recorder or an exporter needs to know of an environment."""
+    """Everything a reward author, a recorder or an exporter needs to know."""
 
     __offered__: ClassVar[str] = "an environment"
     id: str

@@ -1,6 +1,6 @@
-"""What makes N simulations a task: starts, observations, rewards and ends of episodes.
+"""Tasks over N simulations: initial states, observations, rewards and terminations.
 
-And its latest transition, as infos see it: fields before new episodes began.
+`LatestTransition` computes info values of the latest step, before new episodes began.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ ArgumentsT = TypeVar("ArgumentsT", bound=TaskArguments)
 
 
 class StepOutcome(NamedTuple):
-    """What a transition was worth."""
+    """The result of a transition."""
 
     reward: Tensor  # (N,)
     terminated: Tensor | None  # (N,) bool; None: this task never terminates
@@ -71,7 +71,7 @@ class Task(Generic[ArgumentsT]):
     readers: Mapping[str, Callable[[Read], Tensor]]
     """the info values of the task that are computed only when asked for"""
     memory: dict[str, Tensor]
-    """what lives from step to step beside the simulation, (N, ...); replaced, never changed"""
+    """state outside the simulation, (N, ...); replaced at each step, never changed in place"""
 
     @property
     def info_meanings(self) -> Mapping[str, str]:
@@ -206,7 +206,7 @@ class LatestTransition:
         """
         self._sim = sim
         self._substeps = substeps
-        self._serial = 0  # grows with every step and reset; tells an info that it is of the past
+        self._serial = 0  # grows with every step and reset: an info knows that it is outdated
         self._readers: dict[str, _Reader] = {name: partial(_field, name) for name in FIELDS}
         self._readers |= {
             "action": lambda read: read("action").to(sim.field("qpos").dtype),
@@ -227,7 +227,7 @@ class LatestTransition:
         self._is_overwritten = False
 
     def make(self, action: Tensor, control: Tensor, fresh: Tensor) -> None:
-        """Step the simulation; `fresh`, (N,) bool, tells whose episodes begin with this step."""
+        """Step the simulation; episodes begin with this step where `fresh`, (N,) bool."""
         self.forget()
         self._control = control
         self._held = {"action": action, "episode_start": fresh}

@@ -1,7 +1,7 @@
 """Robots that are moved by tokens: a policy chooses what to do, a frozen decoder does it.
 
 A tracker that follows motions has a decoder from a token and the robot's own senses to targets of
-its joints. `telic track export --tokens` writes that decoder beside a copy of the robot's model,
+its joints. `telic track export --tokens` writes that decoder next to a copy of the robot's model,
 whose text names the file; an environment made of that model has actions that are
 tokens before they are rounded, each number between the values that motions were seen to use.
 """
@@ -39,7 +39,7 @@ _CLIP = 10.0
 
 
 class DecoderFacts(Record):
-    """What a decoder's file says about itself."""
+    """The header of a decoder's file."""
 
     schema_version: int = 1
     source: str
@@ -176,7 +176,7 @@ def read_decoder(file: Path) -> tuple[DecoderFacts, dict[str, np.ndarray]]:
         facts = DecoderFacts.model_validate(json.loads(str(values.pop("facts"))))
     except (OSError, ValueError, KeyError) as error:
         raise BadFile(
-            f"{file} is no decoder of tokens, or is damaged ({type(error).__name__}).",
+            f"{file} is not a decoder of tokens, or is damaged ({type(error).__name__}).",
             hint="Write it again: telic track export --tokens.",
         ) from error
     if unknown := [name for name in facts.senses if name not in SENSES]:

@@ -33,7 +33,7 @@ class UnknownInfoError(UnknownName, KeyError):
 
 @dataclass(frozen=True, slots=True)
 class InfoSchema:
-    """What the infos of one environment have in common; built once, shared by every step."""
+    """The common part of the infos of one environment; built once, shared by every step."""
 
     meanings: Mapping[str, str]
     """every name with its meaning"""
@@ -174,7 +174,7 @@ class BodyInfo:
 
 
 class Step(NamedTuple):
-    """What one control step of N environments gave.
+    """The result of one control step of N environments.
 
     All tensors are the caller's to keep; treat them as read-only, for `obs` and `final_obs` are one
     tensor whenever no episode ended.

@@ -19,6 +19,6 @@ def robot_path(name: str) -> Path | None:
         return OWN[name]
     if name not in robot_names() and not name.endswith(".toml"):
         return None
-    from telic.robots import build  # MuJoCo takes its time, and most names are no robots
+    from telic.robots import build  # MuJoCo is slow to import, and most names are not robots
 
     return build.robot_path(name)

@@ -52,7 +52,7 @@ _RAILS = (("x", (1, 0, 0)), ("y", (0, 1, 0)), ("z", (0, 0, 1)))
 
 
 class Reach(NamedTuple):
-    """What an arm reaches with, and where to."""
+    """The hand of an arm and the box of its targets."""
 
     hand: str
     """site or body"""
@@ -153,7 +153,7 @@ def _free(joint: Any, kind: mujoco.mjtJoint) -> None:
 
 
 class Bench(NamedTuple):
-    """Where blocks lie."""
+    """The surface that blocks lie on."""
 
     x: tuple[float, float]
     y: tuple[float, float]

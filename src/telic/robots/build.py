@@ -47,7 +47,7 @@ _ITERATIONS, _LINE_SEARCHES = 10, 20
 def robot_path(name: str) -> Path | None:
     """Return the model that is simulated for a robot's name or file; None: it is neither.
 
-    A name fetches its files at the first need. A TOML file describes a robot of the user's own.
+    The files of a name are fetched on first use. A TOML file describes a robot of the user's own.
     """
     folder = cache_folder() / "robots" / "driven"
     if name in robot_names():
@@ -59,16 +59,16 @@ def robot_path(name: str) -> Path | None:
 
 
 def named_record(name: str) -> RobotRecord:
-    """Return what is on record of a robot that is known by name; its files are fetched."""
+    """Return the record of a robot that is known by name; its files are fetched."""
     robot = named_robot(name)
     return RobotRecord.parse({"model": str(fetch(robot).absolute()), **robot.says})
 
 
 def build(record: RobotRecord, folder: Path, name: str) -> Path:
-    """Return the file of the driven robot, made at the first need.
+    """Return the file of the built robot, built on first use.
 
-    Its folder is called after its content: another version of this package that makes the same of
-    a robot finds it where it was. What it was made from is kept beside, so that it is made once.
+    Its folder is named by the hash of its content, so that another version of this package that
+    builds the same model finds it. The hash of its sources is kept too, so that it is built once.
     """
     model = Path(record.model)
     files = dict.fromkeys((model, *(each.path for each in model_documents(model))))
@@ -77,7 +77,7 @@ def build(record: RobotRecord, folder: Path, name: str) -> Path:
     made = folder / "made" / _digest("\n".join(made_from))
     if made.is_file():
         target = folder / made.read_text(errors="replace").strip() / f"{name}.xml"
-        # One that was changed since is not what its folder is called after, and is rebuilt.
+        # One that was changed since is rebuilt.
         if target.is_file() and _digest(target.read_text(errors="replace")) == target.parent.name:
             return target
     text = driven(guessed(Path(record.model), record.model_dump(exclude={"model"})))
@@ -93,7 +93,7 @@ def _digest(text: str) -> str:
 
 @functools.cache
 def _code() -> str:
-    """Return a hash of what makes models of records: this package, and MuJoCo's version."""
+    """Return a hash of the builder: this package, and MuJoCo's version."""
     files = sorted(Path(__file__).parent.glob("*.py"))
     return _digest(mujoco.__version__ + "".join(file.read_text() for file in files))
 

@@ -62,7 +62,7 @@ class NamedRobot(NamedTuple):
 
     @property
     def parts(self) -> tuple[str, ...]:
-        """What is taken out of the package."""
+        """Files and folders taken out of the package."""
         own = self.files or (str(PurePosixPath(self.model).parent),)
         return (*own, *self.package.licence_files)
 
@@ -129,7 +129,7 @@ _known: set[tuple[str, str]] = set()
 
 
 def fetch(robot: NamedRobot) -> Path:
-    """Return the model of a robot, downloaded at the first need, and again if it was changed.
+    """Return the model of a robot, downloaded on first use, and again if it was changed.
 
     Raises:
         ResourceError: the package cannot be downloaded.

@@ -60,8 +60,8 @@ def model_documents(model: Path) -> list[ModelDocument]:
             continue  # building the model reports the error
         documents[path, home] = ModelDocument(path, home, root)
         for tag, name in _names(root):
-            # MuJoCo reads what a model includes relative to the model itself, older versions beside
-            # the including file as well; what it attaches is a model of its own.
+            # MuJoCo reads what a model includes relative to the model itself, older versions also
+            # relative to the including file; what it attaches is a model of its own.
             if tag in ("include", "model"):
                 files = list(_existing(name, (home, path.parent)))
                 waiting += [(file, file.parent if tag == "model" else home) for file in files]

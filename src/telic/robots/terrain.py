@@ -48,7 +48,7 @@ NAME = "telic_terrain"
 
 
 class Ground(NamedTuple):
-    """Which ground: its kind, how hard its hardest fields are, what it is drawn from, and on it."""
+    """The ground: its kind, the difficulty of its hardest fields, its seed, and a block on it."""
 
     kind: TerrainKind = "flat"
     hardest: float = 1.0

@@ -1,7 +1,7 @@
 """CUDA graphs: record torch operations and physics once, replay them without Python in between.
 
-On a GPU, a control step is hundreds of small operations, and telling the GPU to do each would take
-longer than doing it. A graph holds them all. Physics has loops whose length only the GPU knows,
+On a GPU, a control step is hundreds of small operations, and launching each would take longer than
+running it. A graph holds them all. Physics has loops whose length only the GPU knows,
 which torch cannot record, so it keeps graphs of its own: a recording is cut wherever physics is
 launched, and replays torch's parts and physics in turn.
 """
@@ -37,7 +37,7 @@ def launch(physics: Callable[[], None]) -> None:
 
 
 class CudaGraph(Generic[Result]):
-    """What a function did on the GPU. Nothing is executed while it is recorded.
+    """The GPU work of a function. Nothing is executed while it is recorded.
 
     Whatever memory the function read is read again, and whatever it wrote is written again, by
     every replay. It must not look at values (`item`, `bool`, `nonzero`): torch raises RuntimeError.
@@ -101,7 +101,7 @@ class Carrier(Protocol):
         ...
 
     def carry(self, tensors: dict[str, Tensor]) -> None:
-        """Go on with other tensors."""
+        """Continue with other tensors."""
         ...
 
 
@@ -129,7 +129,7 @@ class GraphedCallable(Generic[Result]):
 
     @property
     def is_recorded(self) -> bool | None:
-        """Whether calls replay a recording; None: not known before the second call."""
+        """True if calls replay a recording; None: not known before the second call."""
         if self.obstacle is not None:
             return False
         return None if self._graph is None else True

@@ -28,7 +28,7 @@ def load_model(xml_file: str) -> mujoco.MjModel:
         path = Path(xml_file).expanduser()
     if not path.is_file():
         raise BadEnvironment(
-            f'There is no model file "{xml_file}".',
+            f'Model file "{xml_file}" not found.',
             hint="Give a path to an MJCF file, or the name of one of Gymnasium's models (ant.xml).",
         )
     try:

@@ -53,7 +53,7 @@ def _nothing_launched() -> Generator[list[tuple[Any, Any, int | None]]]:
         needed[id(module), block_dim] = (module, device, block_dim)
 
     def suggested(*arguments: Any, **named: Any) -> Any:
-        # How wide a block should be, only the compiled kernel tells.
+        # Only the compiled kernel knows the width of a block.
         warp.Module.load = load
         try:
             return suggest(*arguments, **named)
