@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 from collections.abc import Callable, Generator, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from telic.core.tensors import split
 from telic.envs.anatomy import action_names, robot_fields, robot_of
 from telic.envs.models import is_position
 from telic.envs.spec import EnvSpec
-from telic.envs.task import AnyTask, LatestTransition, offered
+from telic.envs.task import PHASE, AnyTask, LatestTransition, offered
 from telic.envs.tokens import TokenDriver
 from telic.envs.vector import STAGGER, Info, Step, VecEnv, seed_rows
 from telic.errors import TelicError
@@ -65,7 +66,7 @@ class MujocoEnv(VecEnv):
         super().__init__(self._describe(), sim.num_sims, sim.device)
         self.action_rest = torch.tensor(self._resting_action(), device=self.device)
         self._transition = LatestTransition(sim, task.arguments.frame_skip, task.readers, task.dt)
-        self._applied = sim.field("ctrl")
+        self._applied, self._time = sim.field("ctrl"), sim.field("time")
         self._plant(seed_rows(seed, self.num_envs, self.device))
         self._episode = torch.full_like(self._seed, -1)  # number of each one's present episode
         self._left = torch.zeros_like(self._seed)  # steps until its time is up
@@ -94,7 +95,7 @@ class MujocoEnv(VecEnv):
     def _begin(self, everyone: Tensor) -> Tensor:
         self._fresh = everyone
         self._tracked = self.task.track()
-        self.exact_obs = self.exact_final_obs = self.task.observe()
+        self.exact_obs = self.exact_final_obs = self._observe()
         return self.exact_obs.float()
 
     def step(self, action: Tensor) -> Step:
@@ -108,7 +109,7 @@ class MujocoEnv(VecEnv):
         tracked = self.task.track()
         judged = self.task.outcome(self._applied, tracked - self._tracked)
         reward, terminated, values, cut = judged
-        exact = self.exact_final_obs = self.task.observe()
+        exact = self.exact_final_obs = self._observe()
         terminated, truncated, done = self._ending(terminated, cut)
         info = self._transition.info(self._schema, values)
         final_obs = obs = exact.float()
@@ -117,7 +118,7 @@ class MujocoEnv(VecEnv):
             self._transition.hold()
             self._start(done)
             rows = done[:, None]
-            exact = torch.where(rows, self.task.observe(), exact)
+            exact = torch.where(rows, self._observe(), exact)
             tracked = torch.where(rows, self.task.track(), tracked)
             obs = exact.float()
         self._fresh = done
@@ -125,6 +126,14 @@ class MujocoEnv(VecEnv):
         self.exact_obs = exact
         self.exact_reward = reward
         return Step(obs, reward.float(), terminated, truncated, info, final_obs)
+
+    def _observe(self) -> Tensor:
+        """Return the observation of the present state, with the phase variable if there is one."""
+        obs, turns = self.task.observe(), self.task.arguments.phase_hz
+        if turns is None:
+            return obs
+        angle = (2.0 * math.pi * turns) * self._time.to(obs.dtype)
+        return torch.cat((obs, torch.stack((angle.sin(), angle.cos()), 1)), 1)
 
     def present(self) -> Info:
         """Return an info of the present state; see `VecEnv.present`."""
@@ -200,7 +209,7 @@ class MujocoEnv(VecEnv):
         """Free threads and memory, unless a field of the simulation is still in use."""
         self._transition.forget()
         self._blocks = self._foreseen = None
-        del self.sim, self.task, self._transition
+        del self.sim, self.task, self._transition, self._time
 
     # ---- episodes
 
@@ -276,7 +285,7 @@ class MujocoEnv(VecEnv):
         return EnvSpec(
             id=task.id,
             description=task.description,
-            obs_names=task.obs_names,
+            obs_names=task.obs_names + (PHASE if task.arguments.phase_hz else ()),
             action_names=actions,
             action_low=tuple(low),
             action_high=tuple(high),

@@ -32,6 +32,12 @@ class TaskArguments(Config):
     xml_file: str = Field(description="model: the name of a Gymnasium asset, or a path")
     frame_skip: PositiveInt = Field(description="physics steps per control step")
     max_episode_steps: PositiveInt | None = Field(1000, description="time limit; None: unlimited")
+    phase_hz: float | None = Field(
+        None,
+        gt=0,
+        description="adds a phase variable to the observation: sine and cosine of so many turns a "
+        "second since the episode began, for gaits",
+    )
     default_camera_config: dict[str, Any] = Field(
         default_factory=dict, description="taken as in Gymnasium; videos place their own camera"
     )
@@ -142,6 +148,9 @@ def strictly_within(value: Tensor, bounds: tuple[float, float]) -> Tensor:
     """Tell where a value lies strictly within bounds."""
     return (value > bounds[0]) & (value < bounds[1])
 
+
+PHASE = ("phase_sin", "phase_cos")
+"""the columns that `phase_hz` adds to the observation, the last ones"""
 
 AnyTask = Task[Any]
 """a task whatever its arguments are"""
