@@ -171,7 +171,7 @@ class Ours:
         for checkpoint in member.checkpoints():
             seconds = float(np.interp(checkpoint.step, steps_heard, seconds_heard))
             row = {"step": checkpoint.step, "seconds": seconds}
-            rows.append({**row, **self.errors(checkpoint.path, reward)})
+            rows.append({**row, **self.errors(checkpoint.path)})
         if self.keep:
             self.keep.mkdir(parents=True, exist_ok=True)
             shutil.copy(member.checkpoints()[-1].path, self.keep / f"{self.robot}-{seed}.pt")
@@ -179,32 +179,20 @@ class Ours:
         return rows
 
     @torch.no_grad()
-    def errors(self, path: Path, reward: str) -> dict[str, float]:
+    def errors(self, path: Path) -> dict[str, float]:
         """Return how far the policy is off in fresh worlds."""
         from telic.core.rotations import conjugate, rotate
         from telic.envs import make
-        from telic.training.policy import load_policy, memory_law
+        from telic.training.policy import load_policy
 
+        policy = load_policy(path)
         if self._worlds is None:
             options = {"num_envs": MEASURED, "device": self.device, "seed": 777}
-            self._worlds = make(self.robot, **options, **self.arguments)
-        env, policy = self._worlds, load_policy(path)
-        law = None
-        if policy.memory_size:
-            law = memory_law(policy, reward)
-            keep, act = torch.tensor(law.keep), torch.tensor(law.action)
-            first = torch.tensor(law.start).expand(MEASURED, -1)
-            state = first.clone()
-        half, middle = (policy.high - policy.low) / 2.0, (policy.high + policy.low) / 2.0
+            self._worlds = make(self.robot, **options, **policy.facts["env_args"])
+        env = self._worlds
         errors, obs = Errors(), env.reset()
         for _ in range(MEASURED_STEPS):
-            shown = obs.cpu()
-            action = policy(shown) if law is None else policy(shown, state[:, : law.shown])
-            step = env.step(action.to(self.device))
-            ended = (step.terminated | step.truncated).cpu()
-            if law is not None:
-                state = state @ keep.T + ((action - middle) / half) @ act.T
-                state = torch.where(ended[:, None], first, state)
+            step = env.step(policy(obs.cpu()).to(self.device))
             info = step.info
             told = torch.stack(
                 [info[f"command_{way}"] for way in ("forward", "sideways", "turn")], 1

@@ -27,7 +27,8 @@ class RewardFunction:
                      self.memory["turns"]. A number is the initial value of a tensor (N,), a
                      tuple of floats that of (N, k); ints such as (3,) are a shape: zeros (N, 3)
         memory_to    who sees the memory in addition to the observation: "critic", or "actor" for
-                     both; names, as ("beat",): the policy sees these, the critic everything
+                     both; names, as ("turns",): the policy sees these, the critic everything
+        phase_hz     turns a second of a phase variable that the policy observes, for gaits
         terms        {name: what it rewards}
         latex        the formula
         description  one or two sentences
@@ -37,6 +38,7 @@ class RewardFunction:
     weights: dict[str, float] = cast("dict[str, float]", MappingProxyType({}))
     memory: dict[str, Any] = cast("dict[str, Any]", MappingProxyType({}))
     memory_to: Literal["critic", "actor"] | tuple[str, ...] = "critic"
+    phase_hz: float | None = None
     terms: dict[str, str] = cast("dict[str, str]", MappingProxyType({}))
     latex: str = ""
     description: str = ""

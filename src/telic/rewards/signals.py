@@ -29,8 +29,6 @@ _AXES = {
 }
 _VELOCITIES = (("x_velocity", "forward_velocity"), ("y_velocity", "lateral_velocity"))
 _DIAGONAL = 0.7071
-CLOCKS = frozenset({"beat", "action_change"})
-"""memory that follows from time and actions alone, so that a robot can keep it without a reward"""
 
 
 @signal("{quantity}")
@@ -258,15 +256,11 @@ def Strides(step: StepView) -> StrideState:
     return StrideState(step.recall("steps")[:, 3] - before, alternation)
 
 
-@signal("x", memory={"beat": 2}, digits=8)
+@signal("x", digits=8)
 def Beat(step: StepView, hertz: float) -> tuple[Tensor, Tensor]:
-    """A clock that the policy sees: a point on the unit circle, so many turns a second."""
-    beat, angle = step.recall("beat"), 2.0 * math.pi * hertz * step.dt
-    x, y = beat[:, 0] + (beat.abs().sum(-1) == 0).float(), beat[:, 1]
-    cosine, sine = math.cos(angle), math.sin(angle)
-    x, y = cosine * x - sine * y, sine * x + cosine * y
-    step.keep("beat", torch.stack((x, y), -1))
-    return x, y
+    """Return cosine and sine of the phase; with `phase_hz` of the reward, the policy sees it."""
+    angle = (2.0 * math.pi * hertz) * step.info["time"].float()
+    return angle.cos(), angle.sin()
 
 
 # ---- repeated actions

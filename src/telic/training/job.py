@@ -398,6 +398,20 @@ def is_shared(job: TrainJob, groups: list[list[str]]) -> bool:
     return any(len({programs[name] for name in group}) > 1 for group in groups)
 
 
+def declared_phase(source: str | None) -> float | None:
+    """Return the `phase_hz` that a class of a reward's source declares; None: it declares none."""
+    for node in ast.walk(ast.parse(source or "")):
+        match node:
+            case ast.Assign(
+                targets=[ast.Name(id="phase_hz")],
+                value=ast.Constant(value=int() | float() as turns),
+            ):
+                return float(turns)
+            case _:
+                pass
+    return None
+
+
 def program_of(reward: RewardSource) -> str:
     """Return a text that is equal for two rewards that differ only in their weights."""
     if reward.source is None or reward.ours:

@@ -40,6 +40,7 @@ from telic.training.job import (
     Reward,
     RewardSource,
     TrainJob,
+    declared_phase,
     require_shares,
 )
 from telic.training.tensorboard import require_tensorboard
@@ -70,6 +71,14 @@ def plan(request: JobRequest) -> TrainJob:
     sources = _distinct(
         [read_reward(reward, request.weights, request.trusted) for reward in request.rewards]
     )
+    phases = {turns for source in sources if (turns := declared_phase(source.source)) is not None}
+    if len(phases) > 1:
+        raise ConfigError(
+            f"The rewards differ in phase_hz: {', '.join(map(str, sorted(phases)))}.",
+            hint="Policies of one run observe the same; train these rewards in separate runs.",
+        )
+    for turns in phases:
+        env_args.setdefault("phase_hz", turns)
     if request.ours:
         sources = [source.model_copy(update={"ours": True}) for source in sources]
     named = for_device(request.preset, device)

@@ -1,24 +1,11 @@
-"""A trained policy as one small file, as a function from observation to action, and playing it.
-
-A reward may show its memory to the policy (`memory_to = "actor"`), as a gait does with its phase.
-A robot has no reward, so such a policy comes with the update of its memory as plain numbers:
-
-    state <- keep @ state + action @ last_action;  memory = state[:shown]
-
-It follows from the names of the memory. `beat` is a point on the unit circle that turns by a
-constant angle at every step (`telic.rewards.signals.Beat`); `action_change` is 1 and the last
-action, scaled to [-1, 1]. Memory of any other name depends on the simulated world.
-"""
+"""A trained policy as one small file, as a function from observation to action, and playing it."""
 
 from __future__ import annotations
 
-import ast
-import math
-import re
 import zipfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import torch
@@ -26,14 +13,12 @@ from pydantic import Field, TypeAdapter
 from torch import Tensor
 
 from telic.core.config import Record
-from telic.core.text import is_mapping, is_row
+from telic.core.text import is_mapping
 from telic.envs import make
 from telic.envs.vector import VecEnv
 from telic.errors import TelicError, UnknownName, UsageError
-from telic.rewards.signals import CLOCKS
 from telic.storage.files import replacing
 from telic.storage.layout import MemberFolder, RunFolder, is_run
-from telic.storage.reading import read_text
 from telic.storage.trajectories import (
     RECORDED,
     Environment,
@@ -53,16 +38,6 @@ _MOST_LAYERS = 64
 _MOST_WIDTH = 1 << 20
 _MOST_NUMBERS = 1 << 28
 _SHAPE = TypeAdapter(Shape)
-
-
-class PlayedPolicy(Protocol):
-    """What acts in an episode: a policy, or one that keeps its memory itself."""
-
-    facts: dict[str, Any]
-
-    def __call__(self, obs: Tensor) -> Tensor:
-        """Return the action."""
-        ...
 
 
 class PolicyFacts(Record, extra="allow"):
@@ -104,15 +79,10 @@ class Policy:
 
     @property
     def memory_size(self) -> int:
-        """Columns of reward memory the policy must be given; usually 0."""
-        return self.shape.actor_inputs - self.obs_dim
-
-    @property
-    def seen_memory(self) -> list[int]:
-        """Columns of the reward memory that the policy's network uses."""
-        mask = self.actor.mask
-        used = range(self.memory_size)
-        return [i for i in used if mask is None or bool(mask[0, 0, self.obs_dim + i])]
+        """Columns of reward memory the policy must be given; 0 where it uses none of them."""
+        mask, size = self.actor.mask, self.shape.actor_inputs - self.obs_dim
+        is_used = size > 0 and (mask is None or bool(mask[0, 0, self.obs_dim :].any()))
+        return size if is_used else 0
 
     @torch.no_grad()
     def __call__(self, obs: Any, memory: Any = None) -> Any:
@@ -131,6 +101,7 @@ class Policy:
                     hint="Call policy(obs, memory); the reward file updates the memory.",
                 )
             x = torch.cat((x, torch.as_tensor(memory).float()), dim=-1)
+        x = torch.nn.functional.pad(x, (0, self.shape.actor_inputs - x.shape[-1]))
         action = self.forward(x.reshape(1, -1, x.shape[-1]))[0]
         action = action.reshape((*x.shape[:-1], *action.shape[1:]))
         return action.numpy() if plain else action
@@ -277,7 +248,12 @@ def record_episode(
         steer: called before each step; False ends the episode.
     """
     file = find_policy(folder.path, step)
-    policy = _playable(load_policy(file), folder.reward_code)
+    policy = load_policy(file)
+    if policy.memory_size:
+        raise UsageError(
+            "This policy sees its reward's memory, so it plays only in the run's own evaluations.",
+            hint="Leave out --seed, --command and --joystick to see a recorded episode.",
+        )
     trajectory = play_episode(policy, seed, environment, steer)
     if not len(trajectory):
         raise UsageError("It ended before its first step, so there is nothing to see.")
@@ -286,24 +262,9 @@ def record_episode(
     return path
 
 
-def _playable(policy: Policy, reward: Path) -> Policy | PolicyWithMemory:
-    """Return a policy that keeps the memory it sees; raises UsageError where it cannot."""
-    if not policy.memory_size:
-        return policy
-    try:
-        text = read_text(reward) if reward.exists() else None
-        return PolicyWithMemory(policy, memory_law(policy, text))
-    except UsageError as error:
-        raise UsageError(
-            "This policy sees its reward's memory, so it plays only in the run's own evaluations. "
-            f"{error.message}",
-            hint="Leave out --seed, --command and --joystick to see a recorded episode.",
-        ) from None
-
-
 @torch.no_grad()
 def play_episode(
-    policy: PlayedPolicy,
+    policy: Policy,
     seed: int,
     environment: Environment,
     steer: Callable[[VecEnv], bool] = go_on,
@@ -356,125 +317,3 @@ def play_episode(
         )
     finally:
         env.close()
-
-
-_BEAT = re.compile(r"\bBeat\((?:hertz=)?([\d.]+)")
-_ROTATION = re.compile(r"([\d.]+) \* x - ([\d.]+) \* y")
-"""how a reward with a `compute` of its own turns the phase variable"""
-_HINT = 'Train it with memory_to = "critic", or show it only "beat" and "action_change".'
-
-
-class MemoryLaw(Record):
-    """How the memory that a policy sees is updated without the reward."""
-
-    names: tuple[str, ...] = Field(default=(), description="what each shown number is")
-    shown: int = Field(
-        default=0, ge=0, description="how many numbers of the state policy.onnx sees"
-    )
-    start: tuple[float, ...] = Field(description="the state when an episode begins")
-    keep: tuple[tuple[float, ...], ...] = Field(
-        description="matrix that the state is multiplied by after every action"
-    )
-    action: tuple[tuple[float, ...], ...] = Field(
-        description="matrix whose product with the action, scaled to [-1, 1], is then added"
-    )
-
-
-class PolicyWithMemory:
-    """A policy for one episode, (1, D) -> (1, A), that updates the memory it sees by its law."""
-
-    def __init__(self, policy: Policy, law: MemoryLaw) -> None:
-        self.facts: dict[str, Any] = policy.facts
-        self._policy, self._shown = policy, law.shown
-        self._keep, self._action = np.array(law.keep), np.array(law.action)
-        self._state = np.array(law.start)
-
-    def __call__(self, obs: Tensor) -> Tensor:
-        """Return the action, and update the memory."""
-        policy = self._policy
-        memory = torch.tensor(self._state[None, : self._shown], dtype=torch.float32)
-        action = policy(obs, memory)
-        half, middle = (policy.high - policy.low) / 2.0, (policy.high + policy.low) / 2.0
-        asked = ((action[0] - middle) / half).double().numpy()
-        self._state = self._keep @ self._state + self._action @ asked
-        return action
-
-
-def memory_law(policy: Policy, reward: str | None) -> MemoryLaw:
-    """Return the law of the memory that a policy sees.
-
-    Args:
-        policy: as it was trained.
-        reward: text of the reward that it was trained with.
-
-    Raises:
-        UsageError: the memory depends on more than time and actions.
-    """
-    size, actions = policy.memory_size, len(policy.facts["action_names"])
-    seen = policy.seen_memory
-    if seen and reward is None:
-        raise UsageError("The policy sees its reward's memory, and the reward is not there.")
-    columns = [(name, i) for name, width in _widths(reward or "").items() for i in range(width)]
-    used = [columns[place] if place < len(columns) else ("unnamed", 0) for place in seen]
-    if unknown := sorted({name for name, _ in used} - CLOCKS):
-        raise UsageError(
-            f"The policy sees what its reward remembers of the world ({', '.join(unknown)}), and a "
-            "robot has no reward that remembers it.",
-            hint=_HINT,
-        )
-    # Behind the memory, the state holds a one, and a one that is there for the first step only.
-    one, first = size, size + 1
-    keep, action = np.zeros((size + 2, size + 2)), np.zeros((size + 2, actions))
-    keep[one, one] = 1.0
-    for place, (name, number) in zip(seen, used, strict=True):
-        if name == "beat":
-            turn = _turn(reward or "", policy.facts["dt_s"])
-            row = [(math.cos(turn), -math.sin(turn)), (math.sin(turn), math.cos(turn))][number]
-            keep[place, place - number : place - number + 2] = row
-            keep[place, first] = row[0]
-        elif number == 0:
-            keep[place, one] = 1.0
-        else:
-            action[place, number - 1] = 1.0
-    names = [f"{name} {number}" for name, number in columns] + ["unused"] * size
-    return MemoryLaw(
-        names=tuple(names[:size]),
-        shown=size,
-        start=(0.0,) * size + (1.0, 1.0),
-        keep=tuple(tuple(row) for row in keep.tolist()),
-        action=tuple(tuple(row) for row in action.tolist()),
-    )
-
-
-def _turn(reward: str, dt_s: float) -> float:
-    """Return the angle by which the phase variable turns in a control step, rad."""
-    if found := _BEAT.search(reward):
-        return 2.0 * math.pi * float(found[1]) * dt_s
-    if found := _ROTATION.search(reward):
-        return math.atan2(float(found[2]), float(found[1]))
-    raise UsageError(
-        'The reward does not say how fast its memory "beat" turns.',
-        hint="Use Beat(hertz) of telic.rewards.signals.",
-    )
-
-
-def _widths(reward: str) -> dict[str, int]:
-    """Return the width of each memory that a reward declares as plain values, by name."""
-    for node in ast.walk(ast.parse(reward)):
-        if isinstance(node, ast.Assign) and any(
-            isinstance(target, ast.Name) and target.id == "memory" for target in node.targets
-        ):
-            try:
-                declared: Mapping[str, Any] = dict(ast.literal_eval(node.value))
-            except (ValueError, TypeError):
-                return {}
-            return {name: _width(value) for name, value in declared.items()}
-    return {}
-
-
-def _width(value: object) -> int:
-    if not is_row(value):
-        return 1
-    # Integers are a shape, as rewards declare them.
-    is_shape = all(type(each) is int for each in value)
-    return math.prod(int(each) for each in value) if is_shape else len(value)

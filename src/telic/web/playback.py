@@ -28,7 +28,6 @@ from telic.robots import robot_path
 from telic.robots.terrain import TerrainKind, ground_in
 from telic.storage.files import read_fields, read_record
 from telic.storage.layout import RunFolder, SessionFolder
-from telic.storage.reading import read_text
 from telic.storage.trajectories import (
     COMMANDS,
     REFERENCE,
@@ -319,8 +318,7 @@ def _live(
 
     def make() -> _LiveFiles:
         environment, policy = environment_of(run), load_policy(file)
-        reward = read_text(folder.reward_code) if folder.reward_code.exists() else None
-        live = live_policy(policy, reward, environment, ground)
+        live = live_policy(policy, environment, ground)
         drawn = _load(models, (environment[0], {**environment[1], "terrain": ground}))
         answer = LiveAnswer(
             policy=live.about,

@@ -15,20 +15,18 @@ import pytest
 from telic import bench
 from telic.envs import make
 from telic.errors import BadFile, UsageError
-from telic.rewards.probe import probe
-from telic.rewards.reward import load_reward
 from telic.robots.build import build
 from telic.robots.record import guessed
-from telic.training.export import deployment
 from telic.training.export.bundle import export_run
 from telic.training.export.deployment import (
     nominal,
     read_deployment,
     write_deployment,
 )
+from telic.training.folder import environment_of
+from telic.training.policy import Policy, load_policy
 from tests.training.export.conftest import make_policy
 from tests.training.small import small_job, train_here
-from tests.training.test_memory import BEAT
 
 DOG = Path(bench.__file__).parent / "suites" / "robots" / "dog.xml"
 STEPS = 50
@@ -42,7 +40,7 @@ CASES = {
         "commands": {"every_s": 0.3},
         "variation": "full",
     },
-    "clock": {**SHORT, "reset_noise_scale": 0.05},
+    "phase": {**SHORT, "reset_noise_scale": 0.05, "history": 2, "phase_hz": 2.3},
 }
 ALONE = """
 import runpy, sys
@@ -61,9 +59,9 @@ def dog(tmp_path_factory):
     return str(build(guessed(DOG), tmp_path_factory.mktemp("driven"), "dog"))
 
 
-def policy_of(env, memory=0):
+def policy_of(env):
     """A policy with random weights that stays near the pose it stands in."""
-    policy = make_policy(env.obs_dim, env.act_dim, memory=memory)
+    policy = make_policy(env.obs_dim, env.act_dim)
     policy.facts |= {"obs_names": list(env.spec.obs_names)}
     policy.facts |= {"action_names": list(env.spec.action_names)}
     policy.low, policy.high = env.action_low, env.action_high
@@ -71,10 +69,10 @@ def policy_of(env, memory=0):
     return policy
 
 
-def bundle_of(dog, arguments, folder, memory=0):
+def bundle_of(dog, arguments, folder):
     env = make(dog, num_envs=1, **arguments)
-    policy = policy_of(env, memory)
-    write_deployment(policy, BEAT if memory else None, (dog, arguments), folder)
+    policy = policy_of(env)
+    write_deployment(policy, (dog, arguments), folder)
     return policy
 
 
@@ -87,18 +85,11 @@ def play_alone(folder, out):
     return dict(np.load(out))
 
 
-def play_here(dog, arguments, policy, reward=None):
+def play_here(dog, arguments, policy):
     env = make(dog, num_envs=4, seed=0, **nominal(arguments))
     obs, rows = env.reset(), []
-    if reward is not None:
-        own = load_reward(reward, label="reward_fn.py")
-        probe(own, make(dog, num_envs=4, seed=1, **nominal(arguments)), transitions=16)
-        own.start(4, "cpu")
     for _ in range(STEPS):
-        seen = (obs,) if reward is None else (obs, own.memory())
-        step = env.step(action := policy(*seen))
-        if reward is not None:
-            own(obs, action, step.final_obs, step.info, step.reward)
+        step = env.step(action := policy(obs))
         state = {name: step.info[name].numpy() for name in ("qpos", "qvel")}
         rows.append({"obs": obs.numpy(), "ctrl": action.numpy(), **state})
         obs = step.obs
@@ -107,10 +98,10 @@ def play_here(dog, arguments, policy, reward=None):
 
 @pytest.mark.parametrize("case", CASES)
 def test_what_it_sees_and_does_alone_is_what_it_sees_and_does_here(dog, case, tmp_path):
-    arguments, memory = CASES[case], 2 if case == "clock" else 0
-    policy = bundle_of(dog, arguments, tmp_path / "deploy", memory)
+    arguments = CASES[case]
+    policy = bundle_of(dog, arguments, tmp_path / "deploy")
     there = play_alone(tmp_path / "deploy", tmp_path / "happened.npz")
-    here = play_here(dog, arguments, policy, BEAT if memory else None)
+    here = play_here(dog, arguments, policy)
     about = json.loads((tmp_path / "deploy" / "deploy.json").read_text())
     limits = [about["joints"][name] for name in ("target_low", "target_high")]
     here["ctrl"] = here["ctrl"].clip(*limits)
@@ -239,21 +230,13 @@ def test_exporting_again_replaces_what_is_there(exported):
     assert (out / "deploy" / "run.py").exists() and (out.parent / "outside").exists()
 
 
-def test_a_policy_that_sees_the_world_through_its_reward_is_exported_without(
+def test_a_policy_that_needs_its_reward_is_exported_without_deployment(
     exported, tmp_path, monkeypatch
 ):
     run, _ = exported
-
-    def refuse(*_):
-        raise UsageError("The policy sees what its reward remembers of the world (best).")
-
-    monkeypatch.setattr(deployment, "memory_law", refuse)
-    made = export_run(run, out=tmp_path / "out")
-    assert made["deployment"].startswith("none: The policy sees")
-    assert not (tmp_path / "out" / "deploy").exists()
-    assert "Nothing to deploy" in (tmp_path / "out" / "README.md").read_text()
-    with pytest.raises(UsageError, match="remembers of the world"):
-        export_run(run, out=tmp_path / "out", check=lambda folder: None)
+    monkeypatch.setattr(Policy, "memory_size", 2)
+    with pytest.raises(UsageError, match="a robot has no reward"):
+        write_deployment(load_policy(run.path), environment_of(run), tmp_path / "deploy")
 
 
 def test_verifying_what_is_no_driven_robot_says_what_it_needs(trained, tmp_path):

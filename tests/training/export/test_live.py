@@ -104,7 +104,7 @@ class Elsewhere:
 
 @pytest.mark.parametrize("name", ["Ant-v5", pytest.param("HalfCheetah-v5", marks=pytest.mark.slow)])
 def test_the_files_alone_play_what_telic_played(name, tmp_path):
-    made = live_policy(policy_of(name), None, (name, {}))
+    made = live_policy(policy_of(name), (name, {}))
     played = list(Elsewhere(made, tmp_path).trace())
     states = np.array([qpos for _, qpos in played]) - made.about.trace.qpos
     actions = np.array([action for action, _ in played]) - made.about.trace.actions
@@ -114,7 +114,7 @@ def test_the_files_alone_play_what_telic_played(name, tmp_path):
 def test_a_driven_robot_says_its_commands_and_grounds_and_sends_no_looks(dog):
     arguments = {"commands": {}, "variation": "full", "terrain": "stairs"}
     policy = policy_of(dog, commands={})
-    made = live_policy(policy, None, (dog, arguments), "rough")
+    made = live_policy(policy, (dog, arguments), "rough")
     about = made.about
     assert about.deployment is not None and about.blocks is None
     assert set(about.deployment.commands or {}) == {"forward", "sideways", "turn"}
@@ -127,4 +127,4 @@ def test_a_driven_robot_says_its_commands_and_grounds_and_sends_no_looks(dog):
 @pytest.mark.parametrize("env", ["CartPole-v1", "module:Class", "robot.toml"])
 def test_what_is_no_model_of_mujoco_is_refused_before_it_is_imported(env):
     with pytest.raises(UsageError, match="cannot run in a browser"):
-        live_policy(make_policy(), None, (env, {}))
+        live_policy(make_policy(), (env, {}))

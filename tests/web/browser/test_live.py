@@ -57,7 +57,7 @@ def driven(tmp_path_factory):
     run = RunFolder(made.path)
     [file] = run.members()[0].checkpoints_dir.glob("policy_*.pt")
     saved = torch.load(file, weights_only=True)
-    told = live_policy(load_policy(file), None, environment_of(run)).about.deployment
+    told = live_policy(load_policy(file), environment_of(run)).about.deployment
     command = next(block for block in told.observation if block.name == "command")
     saved["scale"].zero_()
     saved["scale"][command.first : command.first + len(command.columns)] = 30.0

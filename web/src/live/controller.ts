@@ -16,30 +16,32 @@ export class Controller {
   readonly #about: LivePolicy;
   #past: number[][] = [];
   #asked: number[];
-  #memory: number[];
+  #steps = 0;
   command: Command = [0, 0, 0];
 
   constructor(about: LivePolicy) {
     this.#about = about;
     this.#asked = about.action_names.map(() => 0);
-    this.#memory = [...about.memory.start];
   }
 
   /** Begin an episode. */
   reset(): void {
     const driven = this.#about.deployment;
     this.#asked = this.#about.action_names.map(() => 0);
-    this.#memory = [...this.#about.memory.start];
+    this.#steps = 0;
     this.#past = driven ? Array.from({ length: driven.history - 1 }, () => new Array<number>(driven.columns).fill(0)) : [];
   }
 
-  /** Return the inputs of the policy. */
-  inputs(fields: Fields): { obs: Float32Array; memory: Float32Array } {
-    const driven = this.#about.deployment;
+  /** Return the observation. */
+  observe(fields: Fields): Float32Array {
+    const { deployment: driven, phase_hz: turns, control_step_s } = this.#about;
     const now = driven ? this.#sensed(fields, driven) : columns(fields, this.#about.blocks ?? []);
-    const obs = Float32Array.from([now, ...this.#past].flat());
+    const angle = 2 * Math.PI * (turns ?? 0) * control_step_s * this.#steps;
+    const phase = turns == null ? [] : [Math.sin(angle), Math.cos(angle)];
+    const obs = Float32Array.from([now, ...this.#past, phase].flat());
+    this.#steps += 1;
     if (driven && driven.history > 1) this.#past = [now, ...this.#past].slice(0, driven.history - 1);
-    return { obs, memory: Float32Array.from(this.#memory.slice(0, this.#about.memory.shown)) };
+    return obs;
   }
 
   #sensed(fields: Fields, driven: Deployment): number[] {
@@ -63,12 +65,11 @@ export class Controller {
 
   /** Take what the policy did; return the controls. */
   controls(action: ArrayLike<number>): number[] {
-    const { action_low: low, action_high: high, memory, deployment } = this.#about;
+    const { action_low: low, action_high: high, deployment } = this.#about;
     this.#asked = low.map((least, index) => {
       const half = (high[index]! - least) / 2;
       return half > 0 ? (action[index]! - (high[index]! + least) / 2) / half : 0;
     });
-    this.#memory = memory.keep.map((row, index) => dot(row, this.#memory) + dot(memory.action[index]!, this.#asked));
     return Array.from(action, (value, index) => (deployment ? Math.max(deployment.joints.target_low[index]!, Math.min(deployment.joints.target_high[index]!, value)) : value));
   }
 }
@@ -84,10 +85,6 @@ export function columns(fields: Fields, blocks: readonly SeenBlock[]): number[] 
       return Math.min(block.high ?? Infinity, Math.max(block.low ?? -Infinity, value));
     });
   });
-}
-
-function dot(row: readonly number[], values: readonly number[]): number {
-  return row.reduce((sum, factor, index) => sum + factor * values[index]!, 0);
 }
 
 /** Turn a vector of the world into the frame of a body, whose orientation is w, x, y, z. */

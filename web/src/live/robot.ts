@@ -101,9 +101,8 @@ export class LiveRobot {
 
   /** Let the policy act once, and time go on until it acts again; return the action. */
   async step(): Promise<Float32Array> {
-    const { obs, memory } = this.#controller.inputs(this.#field);
-    const inputs: Record<string, ort.Tensor> = { obs: new ort.Tensor("float32", obs, [1, obs.length]) };
-    if (memory.length > 0) inputs["memory"] = new ort.Tensor("float32", memory, [1, memory.length]);
+    const obs = this.#controller.observe(this.#field);
+    const inputs = { obs: new ort.Tensor("float32", obs, [1, obs.length]) };
     const action = (await this.#policy.run(inputs, ["action"]))["action"]!.data as Float32Array;
     if (this.#isClosed) return action; // while the policy thought
     this.#field("ctrl").set(this.#controller.controls(action));

@@ -4,8 +4,8 @@
 
 Tracking of the commanded speeds and of the turning rate, each by a bell curve with a slope that
 leads there from afar; costs for going up and down, rolling and pitching, jerky actions and slipping
-feet. Feet step to a clock that the policy sees, four in a trot and two in a walk, and stand when it
-is commanded to stand.
+feet. Feet step with a phase variable that the policy observes, four in a trot and two in a walk,
+and stand when the command is to stand.
 """
 
 # ruff: noqa: ANN001, ANN201, D102, RUF012
@@ -20,8 +20,6 @@ _MOST_ACTIONS = 32
 _WIDTH = 0.25  # squared error, (m/s)^2 and (rad/s)^2, at which a curve is at 1/e
 _SLOPE = 0.3  # per m/s and rad/s, where the curve is flat
 _LEAST = 0.05  # m/s or rad/s from which it is commanded to go
-_TURN = 2.0 * math.pi * 2.2 * 0.02  # of the clock in a step: 2.2 strides a second at 50 Hz
-_COSINE, _SINE = math.cos(_TURN), math.sin(_TURN)
 _LIFT_M = 0.03  # how far a foot swings above the others
 
 
@@ -40,8 +38,8 @@ class ObeyCommands(RewardFunction):
         "slip": 0.1,
         "alive": 0.3,
     }
-    memory = {"beat": (0.0, 0.0), "last": (0.0,) * _MOST_ACTIONS}
-    memory_to = "actor"
+    memory = {"last": (0.0,) * _MOST_ACTIONS}
+    phase_hz = 2.2
     terms = {
         "velocity": "speed ahead and aside as commanded",
         "turn": "turning rate as commanded",
@@ -70,14 +68,10 @@ class ObeyCommands(RewardFunction):
         size = torch.hypot(info["command_forward"], info["command_sideways"])
         is_commanded = ((size > _LEAST) | (info["command_turn"].abs() > _LEAST)).float()
 
-        # The clock turns; a foot is wanted on the ground for half of a turn, its pair with it.
-        beat = self.memory["beat"]
-        first = (beat.abs().sum(-1) == 0.0).float()
-        x, y = beat[:, 0] + first, beat[:, 1]
-        x, y = _COSINE * x - _SINE * y, _SINE * x + _COSINE * y
-        self.memory["beat"] = torch.stack((x, y), -1)
+        # A foot is wanted on the ground for half of a turn of the phase, its pair with it.
+        y = torch.sin(2.0 * math.pi * self.phase_hz * info["time"])
         last, width = self.memory["last"], action.shape[-1]
-        jerk = (action - last[:, :width]).square().mean(-1) * (1.0 - first)
+        jerk = (action - last[:, :width]).square().mean(-1) * (1.0 - info["episode_start"].float())
         self.memory["last"] = torch.cat((action, last[:, width:]), -1)
         touching = quantities.foot_contact(info)
         feet = touching.shape[-1]

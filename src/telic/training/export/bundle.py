@@ -30,7 +30,6 @@ from telic.storage.files import (
 )
 from telic.storage.layout import MemberFolder, RunFolder
 from telic.storage.locks import RunLock
-from telic.storage.reading import read_text
 from telic.storage.scalars import Column, downsample, read_columns, read_rows
 from telic.training.export import run_policy
 from telic.training.export.card import Contents, PolicyProof, card, is_own_model
@@ -102,8 +101,7 @@ def export_run(
         bundle.copy(folder.reward_spec, "reward_spec.json")
         for source, (name, _) in (proof.files if proof else {}).items():
             bundle.copy(source, name)
-        reward = read_text(folder.reward_code) if folder.reward_code.exists() else None
-        robot = deploy(policy, reward, environment_of(run), bundle.copy, check)
+        robot = deploy(policy, environment_of(run), bundle.copy, check)
         _write_card(evidence, folder, bundle, deviations, proof, robot)
         bundle.finish(
             {

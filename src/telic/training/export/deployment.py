@@ -28,6 +28,7 @@ from telic.envs.anatomy import action_names
 from telic.envs.driven import RobotTask
 from telic.envs.models import is_position
 from telic.envs.mujoco import MujocoEnv
+from telic.envs.task import PHASE
 from telic.errors import BadFile, UsageError
 from telic.report import document as doc
 from telic.robots import robot_path
@@ -37,7 +38,7 @@ from telic.storage.files import json_text, write_text
 from telic.storage.reading import read_text
 from telic.storage.trajectories import Environment
 from telic.training.export.files import export_checked
-from telic.training.policy import MemoryLaw, Policy, memory_law
+from telic.training.policy import Policy
 
 COMMANDS = ("forward", "sideways", "turn")
 Row = tuple[float, ...]
@@ -111,7 +112,10 @@ class Deployment(Record):
     command_default: tuple[float, float, float] = Field(
         description="forward, sideways, m/s, and turn, rad/s, when nobody commands"
     )
-    memory: MemoryLaw = Field(description="the clock that the policy sees, if it sees one")
+    phase_hz: float | None = Field(
+        description="turns a second of the phase variable, whose sine and cosine are the last two "
+        "numbers of the observation; null: there is none"
+    )
     episode_steps: int = Field(gt=0, description="actions of an episode in training")
     variation: str = Field(description="how far episodes of training differed: none, light, full")
     policy_inputs: dict[str, int] = Field(description="inputs of policy.onnx: numbers of each")
@@ -125,15 +129,9 @@ class Deployment(Record):
     def _fits_together(self) -> Self:
         if sum(len(block.columns) for block in self.observation) != self.columns:
             raise ValueError(f"observation has no {self.columns} columns")
-        if self.policy_inputs.get("obs") != self.columns * self.history:
+        phase = 0 if self.phase_hz is None else len(PHASE)
+        if self.policy_inputs != {"obs": self.columns * self.history + phase}:
             raise ValueError("policy_inputs is not of so many columns and history")
-        law, actions = self.memory, len(self.joints.names)
-        size = len(law.start)
-        is_square = [len(row) for row in law.keep] == [size] * size
-        if not is_square or [len(row) for row in law.action] != [actions] * size:
-            raise ValueError("memory has matrices of the wrong size")
-        if law.shown > size or self.policy_inputs.get("memory", 0) != law.shown:
-            raise ValueError("memory does not show what policy_inputs says")
         return self
 
 
@@ -215,14 +213,14 @@ _SUFFIXES = {
 }
 
 
-def describe(env: MujocoEnv, task: RobotTask, robot: str, law: MemoryLaw) -> Deployment:
+def describe(env: MujocoEnv, task: RobotTask, robot: str) -> Deployment:
     """Return what a robot must know to run a policy of this environment.
 
     Raises:
         UsageError: the policy sees what no runner can compute.
     """
     model, arguments = env.model, task.arguments
-    blocks = observed_blocks(env.spec.obs_names, arguments.history)
+    blocks = observed_blocks(task.obs_names, arguments.history)
     columns = sum(len(block.columns) for block in blocks)
     root = env.robot.root
     if (root.quaternion, root.spin) != (3, 3):
@@ -231,7 +229,6 @@ def describe(env: MujocoEnv, task: RobotTask, robot: str, law: MemoryLaw) -> Dep
     if others:
         raise UsageError(f"{', '.join(others)} of {robot} are not driven by position.")
     told = arguments.commands
-    inputs = {"obs": env.obs_dim} | ({"memory": law.shown} if law.shown else {})
     return Deployment(
         robot=robot,
         base=model.body(int(model.jnt_bodyid[0])).name,
@@ -245,10 +242,10 @@ def describe(env: MujocoEnv, task: RobotTask, robot: str, law: MemoryLaw) -> Dep
         history=arguments.history,
         commands=None if told is None else {name: getattr(told, name) for name in COMMANDS},
         command_default=(0.0, 0.0, 0.0),
-        memory=law,
+        phase_hz=arguments.phase_hz,
         episode_steps=arguments.max_episode_steps or 1000,
         variation=arguments.variation,
-        policy_inputs=inputs,
+        policy_inputs={"obs": env.obs_dim},
         simulator=mujoco.__version__,
     )
 
@@ -427,7 +424,6 @@ def nominal(arguments: dict[str, Any]) -> dict[str, Any]:
 
 def deploy(
     policy: Policy,
-    reward: str | None,
     environment: Environment,
     keep: Callable[[Path, str], None],
     check: RobotCheck | None = None,
@@ -436,7 +432,6 @@ def deploy(
 
     Args:
         policy: what to deploy.
-        reward: text of the reward it was trained with, if there is one.
         environment: where it was trained.
         keep: takes in a file under a name.
         check: verifies it before it is kept.
@@ -454,7 +449,7 @@ def deploy(
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place) / FOLDER
         try:
-            about = write_deployment(policy, reward, environment, folder)
+            about = write_deployment(policy, environment, folder)
         except UsageError as error:
             if check is not None:
                 raise
@@ -470,9 +465,7 @@ def deploy(
     return RobotBundle(about, None, agreement, origin)
 
 
-def write_deployment(
-    policy: Policy, reward: str | None, environment: Environment, folder: Path
-) -> Deployment:
+def write_deployment(policy: Policy, environment: Environment, folder: Path) -> Deployment:
     """Write the bundle of a policy of a driven robot into a new folder.
 
     Raises:
@@ -482,7 +475,7 @@ def write_deployment(
     model_file = driven_model(env_id)
     assert model_file is not None
     (folder / ASSETS).mkdir(parents=True)
-    law = memory_law(policy, reward)
+    require_no_memory(policy)
     env = make(env_id, num_envs=1, **nominal(arguments))
     try:
         assert isinstance(env, MujocoEnv)
@@ -494,7 +487,7 @@ def write_deployment(
                 f"{model_file.stem} {why}.",
                 hint="policy.onnx and the card say what the policy sees and does.",
             )
-        about = describe(env, env.task, model_file.stem, law)
+        about = describe(env, env.task, model_file.stem)
         about = about.model_copy(update={"variation": arguments.get("variation", "none")})
         write_scene(model_file, env.model, folder)
     finally:
@@ -506,6 +499,15 @@ def write_deployment(
     write_licence(model_file, folder)
     write_text(folder / "README.md", _words(about))
     return about
+
+
+def require_no_memory(policy: Policy) -> None:
+    """Refuse a policy that needs its reward at every step."""
+    if policy.memory_size:
+        raise UsageError(
+            "The policy sees what its reward remembers, and a robot has no reward.",
+            hint='Train it with memory_to = "critic"; a gait declares phase_hz instead.',
+        )
 
 
 def starts_of(environment: Environment, count: int, seed: int) -> RobotStarts:

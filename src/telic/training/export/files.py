@@ -266,11 +266,13 @@ class PolicyArrays(NamedTuple):
     @classmethod
     def of(cls, policy: Policy) -> PolicyArrays:
         """Read a policy's numbers."""
-        actor, seen = policy.actor, policy.shape.actor_inputs
+        actor, seen = policy.actor, policy.obs_dim + policy.memory_size
         scale = actor.scaling.scale[0, 0, :seen]
         if actor.mask is not None:
             # What the policy may not see is multiplied by zero: the same as a scale of zero.
-            scale = scale * actor.mask[0, 0]
+            scale = scale * actor.mask[0, 0, :seen]
+        first, *others = actor.views.actor
+        first = first._replace(weight=first.weight[:, :seen])
         span = None
         if not policy.shape.discrete:
             middle, half = (policy.high + policy.low) / 2.0, (policy.high - policy.low) / 2.0
@@ -278,7 +280,7 @@ class PolicyArrays(NamedTuple):
         return cls(
             actor.scaling.shift[0, 0, :seen].numpy(),
             scale.numpy(),
-            [(layer.weight[0].numpy(), layer.bias[0, 0].numpy()) for layer in actor.views.actor],
+            [(layer.weight[0].numpy(), layer.bias[0, 0].numpy()) for layer in (first, *others)],
             policy.shape.activation,
             span,
         )

@@ -43,9 +43,9 @@ from telic.robots.terrain import (
     terrain,
 )
 from telic.storage.trajectories import Environment, TrajectoryFacts
-from telic.training.export.deployment import Deployment, describe, nominal
+from telic.training.export.deployment import Deployment, describe, nominal, require_no_memory
 from telic.training.export.files import export_checked
-from telic.training.policy import MemoryLaw, Policy, PolicyWithMemory, memory_law
+from telic.training.policy import Policy
 
 Array = np.ndarray[Any, np.dtype[Any]]
 Applied = Literal["none", "sin", "cos"]
@@ -265,7 +265,7 @@ class LivePolicy(Record):
     )
     deployment: Deployment | None = Field(description="of a robot that telic drives by position")
     contact_forces: bool = Field(description="whether mj_rnePostConstraint follows every action")
-    memory: MemoryLaw
+    phase_hz: float | None = Field(description="of the phase variable, the last two columns")
     numbers: dict[str, Row] = Field(description="fields of mjModel, flat, as they were compiled")
     starts: tuple[LiveStart, ...]
     trace: LiveTrace = Field(description="from the first start")
@@ -283,13 +283,12 @@ class LiveFolder(NamedTuple):
 
 
 def live_policy(
-    policy: Policy, reward: str | None, environment: Environment, ground: TerrainKind = "flat"
+    policy: Policy, environment: Environment, ground: TerrainKind = "flat"
 ) -> LiveFolder:
     """Return what a policy needs to run beside MuJoCo.
 
     Args:
         policy: the policy.
-        reward: text of the reward it was trained with, if there is one.
         environment: where it was trained.
         ground: what it goes over; other than flat for robots that telic drives.
 
@@ -303,7 +302,7 @@ def live_policy(
             "The block that the arm handles is not in the arm's file, and does not travel.",
             hint="Watch its recorded episodes.",
         )
-    law = memory_law(policy, reward)
+    require_no_memory(policy)
     flat = _made(env_id, 1, arguments)
     files = travelling_scene(_model_file(env_id, arguments), flat.model, ground)
     with tempfile.TemporaryDirectory() as place:
@@ -316,7 +315,7 @@ def live_policy(
     flat.close()
     env = _made(env_id, 1, arguments)
     try:
-        about = _about(env, env_id, arguments, policy, law, tuple(files))
+        about = _about(env, env_id, arguments, policy, tuple(files))
     finally:
         env.close()
     return LiveFolder(about, files)
@@ -370,15 +369,14 @@ def _about(
     env_id: str,
     arguments: dict[str, Any],
     policy: Policy,
-    law: MemoryLaw,
     files: tuple[str, ...],
 ) -> LivePolicy:
     model, task = env.model, env.task
-    driven = describe(env, task, Path(env_id).stem, law) if isinstance(task, RobotTask) else None
+    driven = describe(env, task, Path(env_id).stem) if isinstance(task, RobotTask) else None
     blocks = None if driven else _blocks(env_id, arguments)
     starts = _starts(env_id, arguments)
     torso = env.robot.torso or min(1, model.nbody - 1)
-    trace = _trace(env, policy, law, starts[0], driven)
+    trace = _trace(env, policy, starts[0], driven)
     return LivePolicy(
         env=env.spec.id,
         simulator=mujoco.__version__,
@@ -392,7 +390,7 @@ def _about(
         blocks=blocks,
         deployment=driven,
         contact_forces=blocks is not None and needs_contact_forces(blocks),
-        memory=law,
+        phase_hz=task.arguments.phase_hz,
         numbers=simulated_numbers(model),
         starts=starts,
         trace=trace,
@@ -404,7 +402,7 @@ def _about(
 
 
 def _blocks(env_id: str, arguments: dict[str, Any]) -> tuple[SeenBlock, ...]:
-    env = _made(env_id, _SAMPLED, arguments)
+    env = _made(env_id, _SAMPLED, {**arguments, "phase_hz": None})
     try:
         return seen_blocks(env)
     finally:
@@ -423,7 +421,7 @@ def _starts(env_id: str, arguments: dict[str, Any]) -> tuple[LiveStart, ...]:
 
 
 def _trace(
-    env: MujocoEnv, policy: Policy, law: MemoryLaw, start: LiveStart, driven: Deployment | None
+    env: MujocoEnv, policy: Policy, start: LiveStart, driven: Deployment | None
 ) -> LiveTrace:
     """Play a few steps from a start, with the most that can be commanded halved."""
     command: Row = ()
@@ -432,9 +430,9 @@ def _trace(
         env.task.told = torch.tensor([command], dtype=torch.float64)
     like = env.sim.field("qpos")
     obs = env.place(like.new_tensor([start.qpos]), like.new_tensor([start.qvel]))
-    act, actions, places = PolicyWithMemory(policy, law), list[Row](), list[Row]()
+    actions, places = list[Row](), list[Row]()
     for _ in range(_TRACE_STEPS):
-        action = act(obs)
+        action = policy(obs)
         obs = env.step(action).obs
         actions.append(_row(action[0]))
         places.append(_row(like[0]))

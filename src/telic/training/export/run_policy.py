@@ -91,17 +91,21 @@ def play(episodes: int = 3) -> list[float]:
     about, policy = facts(), load()
     if about["memory_size"]:
         sys.exit(f"This policy needs its reward's memory ({about['memory_size']} numbers) as well.")
+    turns = about["env_args"].pop("phase_hz", None)
     try:
         env = gymnasium.make(about["env"], **about["env_args"])
     except gymnasium.error.Error as error:
         sys.exit(f"{error} Call load() from a loop of your own instead.")
     returns: list[float] = []
     for seed in range(episodes):
-        (obs, _), total, done = env.reset(seed=seed), 0.0, False
+        (obs, _), total, done, steps = env.reset(seed=seed), 0.0, False, 0
         while not done:
-            action = policy(gymnasium.spaces.flatten(env.observation_space, obs))
-            obs, reward, terminated, truncated, _ = env.step(action)
-            total, done = total + float(reward), terminated or truncated
+            seen: Any = gymnasium.spaces.flatten(env.observation_space, obs)
+            if turns is not None:  # the phase variable, which the reward was trained with
+                angle = 2.0 * np.pi * turns * steps * about["dt_s"]
+                seen = np.concatenate((seen, [np.sin(angle), np.cos(angle)]))
+            obs, reward, terminated, truncated, _ = env.step(policy(seen))
+            total, done, steps = total + float(reward), terminated or truncated, steps + 1
         returns.append(total)
     return returns
 

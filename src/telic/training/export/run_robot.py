@@ -22,22 +22,21 @@ class Controller:
         self.policy: Any = onnxruntime.InferenceSession(str(HERE / "policy.onnx"))
         self.blocks = [block["name"] for block in deploy["observation"]]
         self.joints = {name: np.array(values) for name, values in deploy["joints"].items()}
-        self.law = {name: np.array(values) for name, values in deploy["memory"].items()}
-        self.state, self.asked = self.law["start"], np.zeros(len(self.joints["rest"]))
+        self.asked, self.steps = np.zeros(len(self.joints["rest"])), 0
+        self.turn = 2 * np.pi * (deploy["phase_hz"] or 0) * deploy["control_step_s"]
         self.past = np.zeros((deploy["history"] - 1, deploy["columns"]))
 
     def act(self, sensors: Values) -> Values:
         """Return the observation, and the target of every drive."""
-        own, law = self.joints, self.law
+        own, angle = self.joints, self.turn * self.steps
         seen = {**sensors, "position": sensors["position"] - own["rest"], "action": self.asked}
         now = np.concatenate([seen[name] for name in self.blocks])
-        given = {"obs": np.concatenate([now, *self.past]), "memory": self.state[: law["shown"]]}
-        inputs = {x.name: given[x.name][None].astype("f4") for x in self.policy.get_inputs()}
-        action = self.policy.run(["action"], inputs)[0][0].astype(float)
-        self.past = np.vstack([now, self.past])[: len(self.past)]
+        phase = [np.sin(angle), np.cos(angle)] if self.turn else []
+        obs = np.concatenate([now, *self.past, phase])
+        action = self.policy.run(["action"], {"obs": obs[None].astype("f4")})[0][0].astype(float)
+        self.past, self.steps = np.vstack([now, self.past])[: len(self.past)], self.steps + 1
         self.asked = (action - own["action_middle"]) / own["action_half"]
-        self.state = law["keep"] @ self.state + law["action"] @ self.asked
-        return {"obs": given["obs"], "ctrl": action.clip(own["target_low"], own["target_high"])}
+        return {"obs": obs, "ctrl": action.clip(own["target_low"], own["target_high"])}
 
 
 def episode(deploy: Values, model: Any, data: Any, start: Any, window: Any) -> Values:
