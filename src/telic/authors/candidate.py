@@ -249,9 +249,8 @@ def program_text(source: str) -> str:
 
 def same_memory(one: str, other: str) -> bool:
     """Return whether two rewards keep the same memory, so that one's policies fit the other."""
-    found = [
-        [_declaration(source, name) for name in ("memory", "memory_to")] for source in (one, other)
-    ]
+    names = ("memory", "memory_to", "phase_hz")
+    found = [[_declaration(source, name) for name in names] for source in (one, other)]
     own, others = ([each and ast.dump(each.value) for each in pair] for pair in found)
     return own == others
 

@@ -18,7 +18,7 @@ from telic.rewards.node import Expression, Term, shortened
 if TYPE_CHECKING:
     from telic.composer.sizes import Goal
 
-_SEEN = frozenset({"beat", "waited"})
+_SEEN = frozenset({"waited"})
 """memory that a policy needs to know what to do"""
 
 

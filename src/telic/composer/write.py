@@ -94,6 +94,7 @@ def _reward_file(intent: str, env: str, phases: Sequence[Draft], always: Draft) 
     weights: dict[str, float] = {}
     memory: dict[str, int | None] = {"phase": None, "clock": None} if phases else {}
     made: set[str] = set()
+    turns: list[float] = []
     lines = ["phases = ("] if phases else []
     for index, draft in enumerate((*phases, always)):
         suffix = f"_{index + 1}" if index < len(phases) else ""
@@ -101,6 +102,7 @@ def _reward_file(intent: str, env: str, phases: Sequence[Draft], always: Draft) 
         for node in (*(each.term for each in own), *(each.reward for each in draft.reached)):
             memory |= {f"{name}{suffix}": width for name, width in node.slots().items()}
             made |= {each.name for each in node.nodes()}
+            turns += [each["hertz"] for each in node.nodes() if each.name == "Beat"]
         if not suffix:
             weights |= _STAGES if phases else {}
             lines += [")"] if phases else []
@@ -124,6 +126,8 @@ def _reward_file(intent: str, env: str, phases: Sequence[Draft], always: Draft) 
         kept = ["memory = {", *kept, "}"]
         if phases or always.is_seen:
             kept.append(f"memory_to = {written('actor' if is_all else seen)}")
+    if turns:
+        kept.append(f"phase_hz = {turns[0]:.8g}")
     given = ", ".join(f'"{name}": {weight:g}' for name, weight in weights.items())
     body = [
         f'"""{_plain(intent)}"""',

@@ -66,6 +66,7 @@ from telic.storage.layout import SessionFolder, new_session
 from telic.storage.locks import RunLock
 from telic.storage.reading import read_text
 from telic.storage.workspace import Workspace, has_begun
+from telic.training.job import declared_phase
 from telic.training.machine import compiling_ahead
 from telic.training.plan import plan
 from telic.training.policy import Policy
@@ -270,7 +271,8 @@ class _Tries:
             notes = work.control.notes(number)
             revised = work.author.revise(self.history, tuple(note.text for note in notes))
             # The author may not change a requested number of steps.
-            return revised.model_copy(update={"steps": work.config.steps or revised.steps})
+            update = {"steps": work.config.steps or revised.steps}
+            return _with_phase(revised.model_copy(update=update))
         variants: tuple[Variant, ...] = (Variant(),)
         if steps >= _WORTH_COMPARING and work.folder.trial.exists():
             # Others are screened, too, where the reward ranks examples unlike the judge.
@@ -278,13 +280,14 @@ class _Tries:
             variants = first_rewards(
                 work.author, written, trial.examples, work.config.first_rewards
             )
-        return RewardCandidate(
+        first = RewardCandidate(
             reward=written.reward,
             variants=variants,
             env_args=written.env_args,
             settings=written.settings,
             steps=steps,
         )
+        return _with_phase(first)
 
     def check(self, number: int, candidate: RewardCandidate) -> None:
         """Announce the iteration; the trainer itself probes a reward before it trains."""
@@ -322,6 +325,14 @@ class _Tries:
         account.save()
         self._work.emit(account.spending(number))
         return _PASSED if verdict.passed else None
+
+
+def _with_phase(candidate: RewardCandidate) -> RewardCandidate:
+    """Let the policies observe the phase that a reward declares."""
+    sources = (candidate.reward, *(variant.reward for variant in candidate.variants))
+    declared = [turns for source in sources if (turns := declared_phase(source)) is not None]
+    phase = {"phase_hz": declared[0]} if declared else {}
+    return candidate.model_copy(update={"env_args": {**candidate.env_args, **phase}})
 
 
 def _finish_passed(work: SessionWork, tries: _Tries) -> SessionSummary:
