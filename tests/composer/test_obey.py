@@ -38,7 +38,7 @@ def test_what_a_biped_remembers_of_the_world_is_hidden_from_its_policy(spec):
     biped = spec.model_copy(update={"feet": spec.feet[:2]})
     reward = compose("walk as commanded", biped).reward
     made = load_reward(reward)
-    assert made.memory_size - len(made.seen_memory) == 3  # the means alone are hidden
+    assert made.memory_size and not made.seen_memory
     assert "strayed" not in compose("walk as commanded", spec).reward
 
 

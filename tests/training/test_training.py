@@ -11,6 +11,7 @@ import telic
 from telic.errors import ConfigError, RewardError, TrainingFailed, UsageError
 from telic.storage.files import read_json
 from telic.training.machine import source_commit
+from telic.training.plan import plan
 from telic.training.run import execute
 from telic.verbs.train import tell_what_is_assumed
 from tests.heard import Heard
@@ -189,3 +190,15 @@ def test_what_is_guessed_of_a_robot_in_a_file_is_said_before_it_is_trained():
     assert any(line.startswith("Default reward:") for line in said)
     tell_what_is_assumed("InvertedPendulum-v5", {}, quiet)
     assert not list(quiet)
+
+
+def test_policies_observe_the_phase_that_their_reward_declares(tmp_path):
+    reward = (
+        "from telic import RewardFunction\n\nclass Step(RewardFunction):\n    phase_hz = 1.5\n\n"
+        "    def compute(self, obs, action, next_obs, info):\n"
+        "        return info['x_velocity'], {'speed': info['x_velocity']}\n"
+    )
+    job = plan("Hopper-v5", reward, steps=64)
+    assert job.env_args == {"phase_hz": 1.5}
+    with pytest.raises(ConfigError, match=r"phase_hz: 1.5, 2.0"):
+        plan("Hopper-v5", [reward, reward.replace("1.5", "2.0")])

@@ -203,6 +203,7 @@ def demonstrate(
     states = [  # those of one moment side by side
         torch.tensor(np.stack(field, axis=1)).flatten(0, 1) for field in zip(*led, strict=True)
     ]
+    states.append(torch.arange(1, steps + 1).repeat_interleave(len(led)) * (env.dt or 1.0))
     pieces = [
         _step_from(env, *(state[first : first + env.num_envs] for state in states))
         for first in range(0, len(states[0]), env.num_envs)
@@ -229,12 +230,13 @@ def _standing(env_id: str, env_args: dict[str, Any]) -> np.ndarray | None:
 
 
 def _step_from(
-    env: MujocoEnv, qpos: Tensor, qvel: Tensor, feet: Tensor, commands: Tensor
+    env: MujocoEnv, qpos: Tensor, qvel: Tensor, feet: Tensor, commands: Tensor, time: Tensor
 ) -> Transition:
     """Make one step from each of some poses; fewer than the environment has are filled up.
 
     The feet of a gait are prescribed, too: they carry its weight exactly when they should. So are
-    the commands. Where these are NaN, both are as the environment has them.
+    the commands, and the time since the episode began. Where feet and commands are NaN, both are as
+    the environment has them.
     """
     count, robot, spec = len(qpos), env.robot, env.spec
     rows = torch.arange(env.num_envs).clamp(max=count - 1)
@@ -246,6 +248,8 @@ def _step_from(
     values = {name: info.exact(name) for name in info}
     if "episode_start" in values:
         values["episode_start"].fill_(False)
+    if "time" in values:
+        values["time"].copy_(time[rows])
     if robot.feet and not bool(feet.isnan().all()):
         # A foot on the ground carries its share of the weight, upward.
         own = list(robot.feet)
