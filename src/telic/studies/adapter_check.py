@@ -22,7 +22,7 @@ from telic.studies.study import Study
 
 
 class AdapterCheck(Record):
-    """What is wrong with adapter.yaml and what it does not say."""
+    """Problems and gaps of adapter.yaml."""
 
     file: str
     ok: bool
@@ -32,23 +32,19 @@ class AdapterCheck(Record):
     unconfirmed: tuple[str, ...] = ()
     """fields that a launch needs and `telic study approve` asks a person to confirm"""
     questions: tuple[OpenQuestion, ...] = ()
-    """what a new draft could not fill in"""
+    """fields that a new draft could not fill in"""
 
 
 def check_adapter(study: Study, questions: tuple[OpenQuestion, ...] = ()) -> AdapterCheck:
-    """Return what is wrong with adapter.yaml; a file that does not parse is a problem, too."""
+    """Return the problems of adapter.yaml; a file that does not parse is a problem, too."""
     file = str(study.folder.adapter)
     try:
         adapter = study.folder.read_adapter()
     except TelicError as error:
         return AdapterCheck(file=file, ok=False, problems=(error.message,), questions=questions)
     problems = (*_uncited(study.root, adapter), *_command_problems(study.root, adapter))
-    data = adapter.as_data()
-    unknown = [
-        field
-        for field in FIELDS
-        if adapter.provenance.get(field) is None or adapter.provenance[field].status == "unknown"
-    ]
+    data, known = adapter.as_data(), adapter.provenance
+    unknown = [field for field in FIELDS if field not in known or known[field].status == "unknown"]
     return AdapterCheck(
         file=file,
         ok=not problems,
@@ -72,37 +68,31 @@ def _uncited(root: Path, adapter: Adapter) -> Iterator[str]:
     for name, provenance in adapter.provenance.items():
         if provenance.status == "inferred" and not provenance.evidence:
             yield f"provenance.{name}: an inferred value cites the line it comes from (path:line)."
-    for name, places in cited:
-        yield from (f"{name}: {why}" for place in places if (why := _why_missing(root, place)))
-
-
-def _why_missing(root: Path, place: str) -> str | None:
-    """Return why a citation does not hold; None if the line exists."""
-    path, _, line = place.rpartition(":")
-    path, number = (path, int(line)) if path and line.isdigit() else (place, 1)
-    file = root / path
-    try:
-        if not file.resolve().is_relative_to(root.resolve()):
-            return f"{place} is outside of the repository."
-        check_file(file, LARGEST_TEXT)
-        count = file.read_bytes().count(b"\n") + 1
-    except (OSError, TelicError):
-        return f"{place} is not a file of the repository."
-    return None if 1 <= number <= count else f"{place}: the file has {count} lines."
+    for name, place in ((name, place) for name, places in cited for place in places):
+        path, _, line = place.rpartition(":")
+        path, number = (path, int(line)) if path and line.isdigit() else (place, 1)
+        file = root / path
+        try:
+            if not file.resolve().is_relative_to(root.resolve()):
+                yield f"{name}: {place} is outside of the repository."
+                continue
+            check_file(file, LARGEST_TEXT)
+            count = file.read_bytes().count(b"\n") + 1
+        except (OSError, TelicError):
+            yield f"{name}: {place} is not a file of the repository."
+            continue
+        if not 1 <= number <= count:
+            yield f"{name}: {place}: the file has {count} lines."
 
 
 def _command_problems(root: Path, adapter: Adapter) -> Iterator[str]:
+    train, seeds = adapter.commands.train, adapter.seeds
     for name in ("train", "eval", "smoke", "resume"):
         spec: CommandSpec | None = getattr(adapter.commands, name)
         if spec is not None:
             yield from (f"commands.{name}: {why}." for why in _spec_problems(root, spec))
-    train = adapter.commands.train
-    if train is None:
-        return
-    has_seed = any("{seed}" in word for word in train.argv)
-    if adapter.seeds.controllable and not (
-        has_seed or adapter.seeds.flag or adapter.seeds.env_flag
-    ):
+    has_seed = train is not None and any("{seed}" in word for word in train.argv)
+    if train and seeds.controllable and not (has_seed or seeds.flag or seeds.env_flag):
         yield "seeds: controllable, but neither a flag nor {seed} in commands.train sets the seed."
 
 
@@ -110,14 +100,14 @@ def _spec_problems(root: Path, spec: CommandSpec) -> Iterator[str]:
     yield from shell_problems(spec.argv)
     yield from word_problems(spec.argv)
     yield from (f'"{word}" stands for a value that is not given' for word in stand_ins(spec.argv))
-    folder = (root / spec.cwd).resolve()
+    folder, program = (root / spec.cwd).resolve(), spec.argv[0]
     if not folder.is_dir() or not folder.is_relative_to(root.resolve()):
         yield f"{spec.cwd} is not a folder of the repository"
         return
-    own = None if spec.activate is None else root / spec.activate.path / "bin" / spec.argv[0]
-    is_here = "/" in spec.argv[0] and (folder / spec.argv[0]).is_file()
-    if not (is_here or shutil.which(spec.argv[0]) or (own and own.is_file())):
-        yield f"there is no program {spec.argv[0]}"
+    own = None if spec.activate is None else root / spec.activate.path / "bin" / program
+    is_here = "/" in program and (folder / program).is_file()
+    if not (is_here or shutil.which(program) or (own and own.is_file())):
+        yield f"there is no program {program}"
     for word in spec.argv[1:]:
         if word.endswith(".py") and not (folder / word).is_file():
             yield f"there is no file {word}"
@@ -126,22 +116,19 @@ def _spec_problems(root: Path, spec: CommandSpec) -> Iterator[str]:
 # ---------------------------------------------------------------------------- confirmation
 
 
-def _needed_fields(adapter: Adapter) -> tuple[str, ...]:
-    """Return the fields that a person confirms before a launch."""
-    commands = [name for name in ("train", "smoke", "eval") if getattr(adapter.commands, name)]
-    launcher = ["launcher"] if adapter.launcher.options.get("probe") else []
-    return (*(f"commands.{name}" for name in commands), "metrics", "seeds", "outputs", *launcher)
-
-
 def unconfirmed(study: Study) -> dict[str, Any]:
-    """Return the values of the needed fields that no person has confirmed."""
+    """Return the values of the fields that a launch needs and no person has confirmed."""
     if not study.folder.adapter.is_file():
         return {}
     adapter, data = study.adapter, study.adapter.as_data()
+    used = [name for name in ("train", "smoke", "eval") if getattr(adapter.commands, name)]
+    needed = [*(f"commands.{name}" for name in used), "metrics", "seeds", "outputs"]
+    needed += ["launcher"] if adapter.launcher.options.get("probe") else []
+    confirmed = {name for name, x in adapter.provenance.items() if x.status == "confirmed"}
     return {
         field: value_at(data, field)
-        for field in _needed_fields(adapter)
-        if not _is_confirmed(adapter, field)
+        for field in needed
+        if field not in confirmed and field.partition(".")[0] not in confirmed
     }
 
 
@@ -163,9 +150,3 @@ def confirm_all(study: Study, consent: Consent, seen: Sha) -> tuple[str, ...]:
     note = {"text": f"{consent.actor.label} confirmed {', '.join(fields)} of adapter.yaml"}
     study.refresh().append("note.added", None, {**note, "fields": list(fields)}, consent.actor)
     return fields
-
-
-def _is_confirmed(adapter: Adapter, field: str) -> bool:
-    whole = adapter.provenance.get(field.partition(".")[0])
-    part = adapter.provenance.get(field)
-    return any(each is not None and each.status == "confirmed" for each in (whole, part))

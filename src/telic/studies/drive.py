@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Iterator
 
 from telic.studies.candidates import new_candidate, withdraw
 from telic.studies.contract import amend, check_contract
@@ -23,21 +22,20 @@ from telic.studies.rules.results import advance
 from telic.studies.rules.stops import ingest
 from telic.studies.study import Study
 
-LOOK_EVERY_S = 0.1
-_NEEDS_SOMEBODY = ("agree", "ask", "repair", "review", "mend")
+_POLL_S = 0.1
 
 
-def needs_somebody(said: NextAction) -> bool:
+def needs_somebody(step: NextAction) -> bool:
     """Return whether a step needs a person or an author."""
-    match said.action:
+    match step.action:
         case "propose":
-            return said.args.get("kind") != "baseline"
+            return step.args.get("kind") != "baseline"
         case "stop":
-            return "run" not in said.args
+            return "run" not in step.args
         case "decide":
-            return bool(said.blocking) or said.args["verdict"] in ("accept", "revert", "keep")
+            return bool(step.blocking) or step.args["verdict"] in ("accept", "revert", "keep")
         case _:
-            return said.action in _NEEDS_SOMEBODY
+            return step.action in ("agree", "ask", "repair", "review", "mend")
 
 
 def go(
@@ -45,95 +43,76 @@ def go(
 ) -> Iterator[NextAction]:
     """Yield each step before it is taken; the last one is left to a person or an author.
 
-    Without `may_launch` the first launch ends it; without `processes` no scheduler is asked.
+    Without `may_launch` it ends at the first launch; without `processes` no scheduler is queried.
     """
     while True:
-        said = note_next(study)
-        yield said
-        if said.action == "launch" and not may_launch:
+        step = note_next(study)
+        yield step
+        if step.action == "launch" and not may_launch:
             return
-        if needs_somebody(said) and not _may_agree(study, said):
+        if needs_somebody(step) and not _may_agree(study, step):
             return
-        if said.action == "reconcile" and not processes:
+        if step.action == "reconcile" and not processes:
             reconcile(study)
         else:
-            take_step(study, said, actor)
+            take_step(study, step, actor)
 
 
-def _may_agree(study: Study, said: NextAction) -> bool:
+def _may_agree(study: Study, step: NextAction) -> bool:
     """Return whether a first contract can be recorded: no question, no approval yet."""
     state = study.state
-    if said.action != "agree" or state.contract_version is not None or state.approvals:
+    if step.action != "agree" or state.contract_version is not None or state.approvals:
         return False
     found = check_contract(study)
     return not found.questions and len(found.problems) == 1  # it is not agreed on yet
 
 
-def take_step(study: Study, said: NextAction, actor: StudyActor) -> None:
+def take_step(study: Study, step: NextAction, actor: StudyActor) -> None:
     """Take one step that needs neither a person nor an author."""
-    _STEPS[said.action](study, said.args, actor, said.why)
+    args, why = step.args, step.why
+    candidate, run = args.get("candidate", ""), args.get("run", "")
+    match step.action:
+        case "agree":
+            amend(study, actor, "first version")
+        case "reconcile":
+            reconcile(study, processes=True)
+        case "wait":
+            time.sleep(_POLL_S)
+            reconcile(study, processes=True)
+        case "ingest":
+            ingest(study, run, actor)
+        case "monitor":
+            monitor_run(study, run, actor)
+        case "reflect":
+            reflect_run(study, run, actor)
+        case "stop":
+            stop_run(study, run, args.get("by", "stop_rule"), why)
+        case _:
+            _take_candidate_step(study, step, candidate, actor)
 
 
-# ---------------------------------------------------------------------------- one by one
-
-_Step = Callable[[Study, dict[str, Any], StudyActor, str], Any]
-
-
-def _launch(study: Study, args: dict[str, Any], actor: StudyActor, why: str) -> None:
-    request = LaunchRequest(
-        args["candidate"],
-        args["phase"],
-        args["seed"],
-        execute=True,
-        confirm=TOKEN,
-        gpu=args["gpu"],
-        retry_of=args["retry_of"],
-    )
-    launch(study, request, actor)
-
-
-def _wait(study: Study, args: dict[str, Any], actor: StudyActor, why: str) -> None:
-    time.sleep(LOOK_EVERY_S)
-    reconcile(study, processes=True)
-
-
-def _advance(study: Study, args: dict[str, Any], actor: StudyActor, why: str) -> None:
-    if args.get("more_seeds"):
-        more_seeds(study, args["candidate"], actor, why)
-    else:
-        advance(study)
-
-
-def _decide(study: Study, args: dict[str, Any], actor: StudyActor, why: str) -> None:
-    decide(
-        study,
-        args["candidate"],
-        args["verdict"],
-        actor,
-        why,
-        audit=args.get("audit"),
-        cause=args.get("cause"),
-    )
-
-
-_STEPS: dict[str, _Step] = {
-    "agree": lambda study, args, actor, why: amend(study, actor, "first version"),
-    "reconcile": lambda study, args, actor, why: reconcile(study, processes=True),
-    "ingest": lambda study, args, actor, why: ingest(study, args["run"], actor),
-    "monitor": lambda study, args, actor, why: monitor_run(study, args["run"], actor),
-    "reflect": lambda study, args, actor, why: reflect_run(study, args["run"], actor),
-    "audit": lambda study, args, actor, why: audit_result(study, args["candidate"], actor),
-    "decide": _decide,
-    "advance": _advance,
-    "plan": lambda study, args, actor, why: plan_incumbent_check(study, actor),
-    "launch": _launch,
-    "validate": lambda study, args, actor, why: validate_candidate(study, args["candidate"]),
-    "abandon": lambda study, args, actor, why: withdraw(study, args["candidate"], actor, why),
-    "propose": lambda study, args, actor, why: new_candidate(
-        study, "baseline", {"kind": "baseline"}, actor
-    ),
-    "stop": lambda study, args, actor, why: stop_run(
-        study, args["run"], args.get("by", "stop_rule"), why
-    ),
-    "wait": _wait,
-}
+def _take_candidate_step(study: Study, step: NextAction, candidate: str, actor: StudyActor) -> None:
+    args, why = step.args, step.why
+    match step.action:
+        case "audit":
+            audit_result(study, candidate, actor)
+        case "decide":
+            audit, cause = args.get("audit"), args.get("cause")
+            decide(study, candidate, args["verdict"], actor, why, audit=audit, cause=cause)
+        case "advance" if args.get("more_seeds"):
+            more_seeds(study, candidate, actor, why)
+        case "advance":
+            advance(study)
+        case "plan":
+            plan_incumbent_check(study, actor)
+        case "validate":
+            validate_candidate(study, candidate)
+        case "abandon":
+            withdraw(study, candidate, actor, why)
+        case "propose":
+            new_candidate(study, "baseline", {"kind": "baseline"}, actor)
+        case "launch":
+            fields = {key: args[key] for key in ("candidate", "phase", "seed", "gpu", "retry_of")}
+            launch(study, LaunchRequest(**fields, execute=True, confirm=TOKEN), actor)
+        case action:
+            raise ValueError(f"{action} is not a step that can be taken here")

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any, Literal
 
 from telic.core.config import Record
@@ -26,14 +25,13 @@ from telic.studies.rules.checks import validate_candidate
 from telic.studies.rules.stops import ingest
 from telic.studies.study import Study
 
-_LOOK_EVERY_S = 0.1
+_POLL_S = 0.1
 _MOST_OVERSHOOT = 2.0
 """a run may train one rollout more than it was asked for, but not twice the steps"""
-_ENDED = (CandidateStatus.REJECTED, CandidateStatus.REVERTED)
 
 
 class SmokeCheck(Record):
-    """One thing that smoke runs show."""
+    """One property of the adapter."""
 
     name: Literal["starts", "metric", "steps", "seed", "repeat", "evaluator"]
     passed: bool | None
@@ -42,7 +40,7 @@ class SmokeCheck(Record):
 
 
 class SmokeProof(Record):
-    """What the smoke runs showed of the adapter."""
+    """The results of the smoke runs."""
 
     candidate: str
     runs: tuple[str, ...]
@@ -94,11 +92,11 @@ def prove_adapter(
 
 def _baseline(study: Study, actor: StudyActor) -> str:
     """Return the baseline, drafted and validated if there is none yet."""
-    state = study.state
+    ended = (CandidateStatus.REJECTED, CandidateStatus.REVERTED)
     found = [
         name
-        for name, each in state.candidates.items()
-        if each.kind == "baseline" and each.status not in _ENDED
+        for name, each in study.state.candidates.items()
+        if each.kind == "baseline" and each.status not in ended
     ]
     if not found:
         seeds = sorted(study.contract.seeds.pool("selection"))[:2]
@@ -126,7 +124,7 @@ def _run(study: Study, candidate: str, seed: int, actor: StudyActor) -> Evidence
     request = LaunchRequest(candidate, "smoke", seed, execute=True, confirm=TOKEN)
     run = launch(study, request, actor).run
     while study.state.runs[run].is_live:
-        time.sleep(_LOOK_EVERY_S)
+        time.sleep(_POLL_S)
         reconcile(study, processes=True)
     return ingest(study, run, actor)
 
@@ -145,37 +143,29 @@ def _checks(study: Study, sheets: list[Evidence]) -> Iterator[SmokeCheck]:
     yield SmokeCheck(name="metric", passed=not missing, why=why)
     if failed:
         return
-    yield _steps(study, measured[0])
-    yield from _seeds(study, measured)
-    yield _evaluator(study, measured[0])
-
-
-def _steps(study: Study, measured: dict[str, Any]) -> SmokeCheck:
-    run, reached = study.state.runs[measured["run"]], measured["steps"]
-    planned = run.reservation.env_steps
-    train = study.adapter.commands.smoke or study.adapter.commands.train
+    adapter, planned, reached = study.adapter, runs[0].reservation.env_steps, measured[0]["steps"]
+    train = adapter.commands.smoke or adapter.commands.train
     if train is None or not any("{steps}" in word for word in train.argv):
-        return SmokeCheck(name="steps", passed=None, why="the command has no {steps}")
-    if planned is None or reached is None:
-        return SmokeCheck(name="steps", passed=None, why="no step count in the plan or the log")
-    least = study.adapter.outputs.completion.min_step_fraction * planned
-    why = f"asked for {planned:g} steps, trained {reached:g}"
-    return SmokeCheck(name="steps", passed=least <= reached <= _MOST_OVERSHOOT * planned, why=why)
-
-
-def _seeds(study: Study, measured: list[dict[str, Any]]) -> Iterator[SmokeCheck]:
+        yield SmokeCheck(name="steps", passed=None, why="the command has no {steps}")
+    elif planned is None or reached is None:
+        yield SmokeCheck(name="steps", passed=None, why="no step count in the plan or the log")
+    else:
+        least = adapter.outputs.completion.min_step_fraction * planned
+        why = f"asked for {planned:g} steps, trained {reached:g}"
+        passed = least <= reached <= _MOST_OVERSHOOT * planned
+        yield SmokeCheck(name="steps", passed=passed, why=why)
     if len(measured) < 3:
         why = "the seed cannot be set" if len(measured) == 1 else "the plan has one smoke seed only"
         yield SmokeCheck(name="seed", passed=None, why=why)
-        return
-    first, again, other = ((each["curves"], each["primary"]) for each in measured)
-    differs = first != other
-    words = "give different numbers" if differs else "give the same numbers: the seed is ignored"
-    yield SmokeCheck(name="seed", passed=differs, why=f"two seeds {words}")
-    declared = study.adapter.seeds.deterministic == "no"
-    words = "the same numbers" if first == again else "other numbers"
-    why = f"one seed gives {words} twice" + (" (declared nondeterministic)" if declared else "")
-    yield SmokeCheck(name="repeat", passed=first == again or declared, why=why)
+    else:
+        first, again, other = ((each["curves"], each["primary"]) for each in measured)
+        words = "the same numbers: the seed is ignored" if first == other else "different numbers"
+        yield SmokeCheck(name="seed", passed=first != other, why=f"two seeds give {words}")
+        declared = adapter.seeds.deterministic == "no"
+        words = "the same numbers" if first == again else "different numbers"
+        why = f"one seed gives {words} twice" + (" (declared nondeterministic)" if declared else "")
+        yield SmokeCheck(name="repeat", passed=first == again or declared, why=why)
+    yield _evaluator(study, measured[0])
 
 
 def _evaluator(study: Study, measured: dict[str, Any]) -> SmokeCheck:
@@ -184,15 +174,16 @@ def _evaluator(study: Study, measured: dict[str, Any]) -> SmokeCheck:
         why = "the protocol names no evaluator; the training log is measured"
         return SmokeCheck(name="evaluator", passed=None, why=why)
     artefacts = study.folder.run(measured["run"]) / ARTEFACTS
-    home, glob = artefacts / EVALUATIONS, study.adapter.outputs.checkpoint_glob
+    home = artefacts / EVALUATIONS
     if measured["primary"] is None or not home.is_dir():
         why = measured["problem"] or "it did not run"
         return SmokeCheck(name="evaluator", passed=False, why=why)
     began = (home / NOMINAL).stat().st_mtime_ns
-    written = [path for path in artefacts.glob(glob or "") if _is_written_by(path, home, began)]
-    why = f"it wrote {written[0].name}, as a trainer does" if written else "it evaluated"
+    checkpoints = artefacts.glob(study.adapter.outputs.checkpoint_glob or "")
+    written = [
+        path.name
+        for path in checkpoints
+        if path.is_file() and (path.is_relative_to(home) or path.stat().st_mtime_ns > began)
+    ]
+    why = f"it wrote {written[0]}, as a trainer does" if written else "it evaluated"
     return SmokeCheck(name="evaluator", passed=not written, why=why)
-
-
-def _is_written_by(path: Path, home: Path, began_ns: int) -> bool:
-    return path.is_file() and (path.is_relative_to(home) or path.stat().st_mtime_ns > began_ns)
