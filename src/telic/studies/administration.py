@@ -83,7 +83,7 @@ primary:
 replication_unit: training_seed
 components: []                # terms of the reward: {{key: reward/track}}
 guardrails: []                # {{key: falls, direction: min, rule: non_inferior, margin: 0.1}}
-no_guardrails_because: nobody has named one yet
+no_guardrails_because: none named yet
 extractor: {{kind: {kind}, path: {path}}}   # in the folder of a run
 """
 PROTOCOL = """\

@@ -64,7 +64,7 @@ def decide(
     if not why.strip():
         raise StudyError("E_REASON", "A decision needs a reason.", hint="Add --because TEXT.")
     study.ledger.require_intact()
-    # That an audit says invalid is a finding of the system, whoever enters it.
+    # An audit that says invalid is a finding of the system, not of the actor.
     mover = SYSTEM if verdict == "debug" else actor
     with study.locked():
         if verdict != "keep":

@@ -4,7 +4,7 @@ StudyError                    exit code 2: the request does not fit the study
 ├── GateRefused               exit code 3: a gate, an approval or the lifecycle said no
 ├── InvalidDocument           exit code 4: a document or candidate failed validation
 ├── BrokenIntegrity           exit code 5: the ledger or an immutable file was altered
-├── LockTimeout               exit code 6: somebody else kept the study busy
+├── LockTimeout               exit code 6: another process kept the study locked
 ├── BudgetExceeded            exit code 7: not enough budget is left
 └── EnvironmentBlocked        exit code 8: this machine lacks something; not a failure of telic
 """
@@ -43,7 +43,7 @@ class BrokenIntegrity(StudyError):
 
 
 class LockTimeout(StudyError):
-    """Somebody else kept the study busy for too long."""
+    """Another process kept the study locked for too long."""
 
     exit_code = 6
 

@@ -7,7 +7,7 @@ would be refused is never suggested: the next action is then the one that opens 
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from pydantic import Field
@@ -18,6 +18,7 @@ from telic.studies.contract import check_contract
 from telic.studies.decide import NO_INCUMBENT, standing_audits
 from telic.studies.documents.base import DocumentPart
 from telic.studies.documents.candidate import CandidateStatus, RunStatus
+from telic.studies.documents.contract import Phase
 from telic.studies.errors import StudyError
 from telic.studies.evidence.integrity import altered_artefacts
 from telic.studies.evidence.monitor import WATCH_EVERY, fatal_alerts
@@ -49,7 +50,8 @@ from telic.studies.rules.table import RuleResult
 from telic.studies.study import Study
 
 S = CandidateStatus
-_LAST_PHASES = ("promotion", "incumbent_validation")
+_CLAIM: Phase = "promotion"
+_LAST_PHASES = (_CLAIM, "incumbent_validation")
 _OVER = (S.ACCEPTED, S.REJECTED, S.REVERTED, S.INCONCLUSIVE)
 _VERDICTS = {
     "valid_improvement": "accept",
@@ -127,16 +129,6 @@ def _due(study: Study) -> Iterator[NextAction]:
     yield from _ideas(study)
 
 
-def _first(
-    names: Iterable[str], action: str, what: str, why: str, command: str, *blocking: str
-) -> Iterator[NextAction]:
-    """Act on the first of some names."""
-    for name, *others in [[*names]] if names else ():
-        asks = [text.format(name) for text in blocking]
-        args = {what: name, "others": others}
-        yield _do(action, f"{name}: {why}", command.format(name), *asks, **args)
-
-
 def _with_status(study: Study, *statuses: CandidateStatus) -> list[str]:
     return [name for name, held in study.state.candidates.items() if held.status in statuses]
 
@@ -156,11 +148,10 @@ def _obstacles(study: Study) -> Iterator[NextAction]:
         yield _do("repair", broken[0], "telic study verify", *broken)
     if state.study_status == "closed":
         yield _do("stop", "the study is closed; nothing more is launched", rule="closed")
-    crashed = [run for run in state.active_runs if is_over(study, run)]
-    yield from _first(crashed, "reconcile", "run", "it ended or vanished and is not settled", _RUN)
-    unmoved = [name for name in _with_status(study, S.LAUNCHED) if due_move(study, name)]
-    why = "runs finished, status not updated"
-    yield from _first(unmoved, "reconcile", "candidate", why, _RUN)
+    for run in filter(lambda run: is_over(study, run), state.active_runs):
+        yield _do("reconcile", f"{run}: it ended or vanished and is not settled", _RUN, run=run)
+    for name in filter(lambda name: due_move(study, name), _with_status(study, S.LAUNCHED)):
+        yield _do("reconcile", f"{name}: runs finished, status not updated", _RUN, candidate=name)
     if state.contract_version is None:
         found = check_contract(study)
         problems = [each for each in found.problems if "contract amend" not in each]
@@ -229,21 +220,28 @@ def _results(study: Study) -> Iterator[NextAction]:
             why = f"{run}: {signs[0]}, and the contract ends such runs (automation.kill_fatal)"
             args = {"run": run, "by": "monitor", "rule": "kill_fatal"}
             yield _do("stop", why, f"{_RUN} --stop {run}", **args)
-    yield from _first(unmeasured, "ingest", "run", "it finished and was not measured", _AUDIT)
+    for run in unmeasured:
+        yield _do("ingest", f"{run}: it finished and was not measured", _AUDIT.format(run), run=run)
     last = {run: state.runs[run].intent_at for run in state.active_runs}
     last |= {str(alert.subject): alert.at for alert in alerts}
-    now = moment(utc_now())
-    unwatched = [run for run, at in last.items() if now - moment(at) > WATCH_EVERY]
-    why = "it runs, and was not monitored for a while"
-    yield from _first(unwatched, "monitor", "run", why, _AUDIT)
-    why = "its reward may be gamed; is it?"
-    yield from _first(_unreviewed(study), "review", "candidate", why, REVIEW, *ask_for_review("{}"))
-    why = "its runs are measured, its claim is not audited"
-    yield from _first(_unaudited(study), "audit", "candidate", why, _AUDIT)
+    for run, at in last.items():
+        if moment(utc_now()) - moment(at) > WATCH_EVERY:
+            why = f"{run}: it runs, and was not monitored for a while"
+            yield _do("monitor", why, _AUDIT.format(run), run=run)
+    for name in _unreviewed(study):
+        why, asks = f"{name}: its reward may be gamed; is it?", ask_for_review(name)
+        yield _do("review", why, REVIEW.format(name), *asks, candidate=name)
+    trusted = study.incumbent.candidate if study.incumbent else None
+    open_arms = {x.seed for x in _open_jobs(study) if (x.candidate, x.phase) == (trusted, _CLAIM)}
+    for name in _claims(study, audited=False):
+        seeds = {run.seed for run in state.runs_of(name, _CLAIM).values()}
+        if not _has_no_rival(study, name) and not open_arms & seeds:  # its control arm has ended
+            why = f"{name}: its runs are measured, its claim is not audited"
+            yield _do("audit", why, _AUDIT.format(name), candidate=name)
 
 
 def _without(study: Study, kind: str, runs: Sequence[str]) -> list[str]:
-    """Return the runs about which there is no evidence of a kind."""
+    """Return the runs without evidence of a kind."""
     covered = {x.run for x in study.state.evidence.values() if x.kind == kind}
     return [run for run in runs if run not in covered]
 
@@ -283,22 +281,6 @@ def _claims(study: Study, *, audited: bool) -> list[str]:
 
 def _has_no_rival(study: Study, name: str) -> bool:
     return study.candidate_state(name).kind != "baseline" and study.incumbent is None
-
-
-def _unaudited(study: Study) -> list[str]:
-    """Return claims without audit whose control arm, where one is queued, has ended."""
-    trusted = study.incumbent.candidate if study.incumbent else None
-    open_arms = {
-        job.seed
-        for job in _open_jobs(study)
-        if (job.candidate, job.phase) == (trusted, "promotion")
-    }
-    return [
-        name
-        for name in _claims(study, audited=False)
-        if not _has_no_rival(study, name)
-        and not open_arms & {x.seed for x in study.state.runs_of(name, "promotion").values()}
-    ]
 
 
 def _doubts(study: Study) -> Iterator[NextAction]:
@@ -401,7 +383,7 @@ def _why_unclaimed(study: Study, step: PhaseStep) -> str | None:
     if standing_audits(study, name):
         return None
     if phase in _LAST_PHASES:
-        alone = "under the present protocol there is no incumbent to compare with"
+        alone = "the present protocol has no incumbent to compare with"
         return alone if _has_no_rival(study, name) else None
     later = phase and next_phase(phase, study.candidate(name).plan.phases)
     return None if later else "its plan ends before anything could be claimed"
@@ -419,8 +401,9 @@ def _work(study: Study) -> Iterator[NextAction]:
     """Yield what moves the open candidates forward."""
     for each in _steps(study, "advance"):
         yield _do("advance", each.why, _RUN, candidate=each.candidate, phase=each.to)
-    why = "reward work starts from what its terms did"
-    yield from _first(_unreflected(study), "reflect", "run", why, _AUDIT)
+    for run in _unreflected(study):
+        why = f"{run}: reward work starts from what its terms did"
+        yield _do("reflect", why, _AUDIT.format(run), run=run)
     barred, valid = _exploits(study), _with_status(study, S.VALIDATED)
     ready = [x for x in study.jobs if x.status == "ready" and x.candidate not in barred]
     # Before anything is checked or given up for it: no revision of a candidate helps here.
@@ -430,25 +413,37 @@ def _work(study: Study) -> Iterator[NextAction]:
         yield _do("ask", why, None, EVALUATOR_CHANGED, gate="G19")
     for name in valid:
         if changed := ", ".join(changed_since(study, name)):
-            why = f"{changed} changed since it was validated"
-            yield from _first([name], "validate", "candidate", why, _RUN)
+            why = f"{name}: {changed} changed since it was validated"
+            yield _do("validate", why, _RUN, candidate=name)
     if ready:
         yield from _launch(study, ready[0])
     yield from _incumbent_check(study)
+    yield from _repairs(study)
+
+
+def _repairs(study: Study) -> Iterator[NextAction]:
+    """Yield what drafts, failed and idle candidates need."""
     open_jobs = {(job.candidate, job.phase) for job in _open_jobs(study)}
-    idle = [x for x in valid if (x, study.state.candidates[x].phase) not in open_jobs]
-    give_up = f"or withdraw it: {_WITHDRAW}"
-    why = "all its jobs are over and it was not completed; revise it or withdraw it"
-    yield from _first(idle, "mend", "candidate", why, _REVISE, give_up)
+    for name in _with_status(study, S.VALIDATED):
+        if (name, study.state.candidates[name].phase) not in open_jobs:
+            why = f"{name}: all its jobs are over and it was not completed; revise or withdraw it"
+            yield _mend(name, why)
     faults = {name: _fault(study, name) for name in _with_status(study, S.DRAFT)}
-    sound = [name for name, fault in faults.items() if not fault]
-    yield from _first(sound, "validate", "candidate", "it is a draft that was not checked", _RUN)
+    for name in [name for name, fault in faults.items() if not fault]:
+        why = f"{name}: it is a draft that was not checked"
+        yield _do("validate", why, _RUN, candidate=name)
     for name, fault in faults.items():
-        yield from _first([name], "mend", "candidate", fault, _REVISE, give_up)
-    failed = [name for name in _with_status(study, S.DEBUG) if _may_be_repaired(study, name)]
-    give_up = "or a person gives it up: telic study decide {} reject --because TEXT"
-    why = "it failed; repair it or give it up"
-    yield from _first(failed, "mend", "candidate", why, _REVISE, give_up)
+        yield _mend(name, f"{name}: {fault}")
+    for name in _with_status(study, S.DEBUG):
+        if _may_be_repaired(study, name):
+            give_up = f"or a person gives it up: telic study decide {name} reject --because TEXT"
+            why = f"{name}: it failed; repair it or give it up"
+            yield _do("mend", why, _REVISE.format(name), give_up, candidate=name)
+
+
+def _mend(name: str, why: str) -> NextAction:
+    give_up = f"or withdraw it: {_WITHDRAW.format(name)}"
+    return _do("mend", why, _REVISE.format(name), give_up, candidate=name)
 
 
 def _fault(study: Study, draft: str) -> str:
@@ -486,8 +481,7 @@ def _incumbent_check(study: Study) -> Iterator[NextAction]:
         return
     name = study.incumbent.candidate
     if seeds_fit(study, checked_arms(study, name), "incumbent_validation", 0):
-        why = "its claim was not checked on fresh seeds"
-        yield from _first([name], "plan", "candidate", why, _RUN)
+        yield _do("plan", f"{name}: its claim was not checked on fresh seeds", _RUN, candidate=name)
     why = f"{name}: no fresh seeds or no budget are left to check its claim with"
     ask = "a person trusts it unchecked, or allows more seeds in the contract"
     yield _decision(name, "keep", why, ask)

@@ -164,7 +164,7 @@ def plan_incumbent_check(study: Study, actor: StudyActor) -> tuple[int, ...]:
     with study.locked():
         held = study.incumbent
         if held is None:
-            raise GateRefused("E_NO_INCUMBENT", "There is no incumbent to check.")
+            raise GateRefused("E_NO_INCUMBENT", "The study has no incumbent to check.")
         arms = checked_arms(study, held.candidate)
         seeds = fresh_seeds(study, "incumbent_validation", arms)
         control = arms[1] if len(arms) > 1 else None

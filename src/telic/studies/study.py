@@ -188,17 +188,17 @@ class Study:
 
     @property
     def is_contract_agreed(self) -> bool:
-        """Whether the contract on disk is the version in the ledger."""
+        """True if the contract on disk is the version in the ledger."""
         return self.contract_hash == self.state.contract_hash
 
     @property
     def is_metric_spec_agreed(self) -> bool:
-        """Whether the metric file on disk is the one that the contract names."""
+        """True if the metric file on disk is the one that the contract names."""
         return self.metric_spec_hash == self.contract.metrics.spec_hash
 
     @property
     def is_protocol_agreed(self) -> bool:
-        """Whether the protocol on disk is the one that the contract names."""
+        """True if the protocol on disk is the one that the contract names."""
         return self.protocol_hash == self.contract.evaluation.protocol_hash
 
     def changed_evaluators(self, tree: Path) -> list[str]:
@@ -211,7 +211,7 @@ class Study:
 
     @cached_property
     def is_git(self) -> bool:
-        """Whether the repository is under git."""
+        """True if the repository is under git."""
         return git_read.is_repository(self.root)
 
     # ------------------------------------------------------------------ candidates and jobs

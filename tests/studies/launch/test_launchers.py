@@ -106,7 +106,7 @@ def test_a_missing_scheduler_fails_the_run_and_says_so(study, on, until_over, mo
 def test_a_package_may_bring_a_launcher_and_an_unknown_kind_is_explained(
     study, on, until_over, tmp_path, monkeypatch
 ):
-    with pytest.raises(ValidationError, match="there is no launcher polite; there are local, ray"):
+    with pytest.raises(ValidationError, match="unknown launcher polite; known: local, ray"):
         LauncherSpec(kind="polite")
     home = tmp_path / "home"
     folder = home / "courtesy-1.0.dist-info"

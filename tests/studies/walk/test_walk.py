@@ -1,7 +1,4 @@
-"""From every state that a random life leads to, `next` names what is accepted, or a question.
-
-The long walk: python -m tests.studies.walk.walking LIVES SEEDS FOLDER
-"""
+"""From every state that a random life leads to, `next` names what is accepted, or a question."""
 
 import random
 
@@ -137,6 +134,5 @@ def test_a_tree_with_an_older_evaluator_leads_on(walk, is_trusted):
 @pytest.mark.long
 def test_ten_thousand_lives_do_not_get_stuck(tmp_path):
     found = explore(10_000, 0, tmp_path / "home")
-    print(found.summary())
     assert not found.stuck and len(found.states) > 3000
     assert len(found.sequences) > 9000

@@ -1,28 +1,15 @@
 """Walk a study at random, and ask at every step: does `next` name something that can be done?
 
-A life goes on for a few steps from a moment of an earlier one; a moment that led to a state which
-nobody had seen is kept, and others go on from there. So lives become long, and each costs little.
-
-    python -m tests.studies.walk.walking LIVES SEEDS FOLDER
-
-LIVES are of each seed; SEEDS is one (3), or several that walk at once in a process each (1-6). Each
-prints one line of JSON, and the last line is of all of them together: a state that two of them saw
-counts once. A FOLDER in memory (/dev/shm) is quicker, and spares the disk.
+A life continues for a few steps from a moment of an earlier one; a moment that led to a new state
+is kept, and others continue from there. So lives become long, and each costs little.
 """
 
 import json
-import os
 import random
-import sys
-import time
 from collections import Counter
 from collections.abc import Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
-from dataclasses import dataclass, field
-from hashlib import sha256
-from multiprocessing import get_context
 from pathlib import Path
-from typing import Any
+from typing import NamedTuple
 
 import pytest
 
@@ -178,109 +165,30 @@ def live_on(start: Moment, home: Path, luck: random.Random, steps: int) -> tuple
     return taken, Moment.of(world, taken.story)
 
 
-@dataclass
-class Seen:
-    """What lives led to; those of several seeds are added up by `add`."""
+class Seen(NamedTuple):
+    """The states and sequences of actions that lives led to, and the stories that got stuck."""
 
-    lives: int = 0
-    sequences: set[str] = field(default_factory=set)
-    states: set[str] = field(default_factory=set)
-    actions: Counter[str] = field(default_factory=Counter)
-    stuck: list[str] = field(default_factory=list)
-    steps: int = 0
-    events: int = 0
-    """that were written to ledgers"""
-    deepest: int = 0
-    seconds: float = 0.0
-    cpu_seconds: float = 0.0
-
-    def note(self, life: Walk, start: Moment, end: Moment) -> None:
-        """Take in a life that did not get stuck."""
-        self.states |= life.states
-        self.actions += life.seen
-        self.steps += len(life.story) - len(start.story)
-        self.events += end.events - start.events
-        self.deepest = max(self.deepest, len(life.story))
-        self.sequences.add(_digest(life.story))
-
-    def add(self, other: "Seen") -> None:
-        """Add what another seed saw at the same time: clocks run beside each other."""
-        self.states |= other.states
-        self.sequences |= other.sequences
-        self.actions += other.actions
-        self.stuck += other.stuck
-        for name in ("lives", "steps", "events", "cpu_seconds"):
-            setattr(self, name, getattr(self, name) + getattr(other, name))
-        self.deepest = max(self.deepest, other.deepest)
-        self.seconds = max(self.seconds, other.seconds)
-
-    def summary(self) -> dict[str, Any]:
-        """Return the numbers, for a line of JSON."""
-        return {
-            "lives": self.lives,
-            "different_sequences": len(self.sequences),
-            "steps": self.steps,
-            "events": self.events,
-            "deepest": self.deepest,
-            "states": len(self.states),
-            "stuck": len(self.stuck),
-            "seconds": round(self.seconds, 1),
-            "cpu_seconds": round(self.cpu_seconds, 1),
-            "actions": dict(self.actions.most_common()),
-        }
+    states: set[str]
+    sequences: set[str]
+    stuck: list[str]
 
 
 def explore(lives: int, seed: int, home: Path, steps: int = STEPS) -> Seen:
-    """Live many lives, each branching off from a moment of another; returns what was seen."""
+    """Live many lives, each branching off from a moment of another; ends when one gets stuck."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TELIC_CONFIG_DIR", str(home / "config"))
         worlds.make_template(home)
-    luck, began, busy = random.Random(seed), time.monotonic(), time.process_time()
-    moments, seen = Moments(Moment.of(World(home, luck), []), luck), Seen()
+    luck = random.Random(seed)
+    moments, seen = Moments(Moment.of(World(home, luck), []), luck), Seen(set(), set(), [])
     for _ in range(lives):
-        start = moments.choose()
-        seen.lives += 1
         try:
-            life, end = live_on(start, home, random.Random(luck.random()), steps)
+            life, end = live_on(moments.choose(), home, random.Random(luck.random()), steps)
         except AssertionError as error:
             seen.stuck.append(str(error))
-            sys.stderr.write(f"{error}\n\n")
-            if len(seen.stuck) > int(os.environ.get("MOST_STUCK", "0")):
-                break
-            continue
+            break
         if life.states - seen.states and not life.is_over:
             moments.keep(end)
-        seen.note(life, start, end)
-        seen.seconds, seen.cpu_seconds = time.monotonic() - began, time.process_time() - busy
-        if seen.lives % 500 == 0:
-            so_far = f"{seen.lives} lives, {len(seen.states)} states, {seen.seconds:.0f} s"
-            sys.stderr.write(f"seed {seed}: {so_far}\n")
+        seen.states.update(life.states)
+        # without the names of runs and candidates, which differ every time
+        seen.sequences.add("\n".join(" ".join(line.split()[:2]) for line in life.story))
     return seen
-
-
-def _digest(story: Sequence[str]) -> str:
-    """Return what tells sequences apart, in every process alike."""
-    return sha256("\n".join(map(_kind, story)).encode()).hexdigest()
-
-
-def _kind(line: str) -> str:
-    """Return what happened, without the names of runs and candidates, which differ every time."""
-    return " ".join(line.split()[:3]) if line.startswith("whim") else " ".join(line.split()[:2])
-
-
-def main(lives: int, seeds: Sequence[int], folder: Path) -> None:
-    """Live that many lives for each seed, each in a process of its own; then say what all saw."""
-    together = Seen()
-    with ProcessPoolExecutor(len(seeds), get_context("spawn")) as pool:
-        waiting = {pool.submit(explore, lives, x, folder / f"seed_{x}"): x for x in seeds}
-        for done in as_completed(waiting):
-            seen = done.result()
-            together.add(seen)
-            print(json.dumps({"seed": waiting[done], **seen.summary()}), flush=True)
-    print(json.dumps({"seeds": list(seeds), **together.summary()}))
-
-
-if __name__ == "__main__":
-    _first, _, _last = sys.argv[2].partition("-")
-    _seeds = range(int(_first), int(_last or _first) + 1)
-    main(int(sys.argv[1]), _seeds, Path(sys.argv[3]))

@@ -133,12 +133,6 @@ class Moment:
         outside = {name: copy(getattr(world, name)) for name in World.KEPT}
         return cls(files, outside, tuple(story))
 
-    @property
-    def events(self) -> int:
-        """How many events the ledgers hold."""
-        ledgers = (text for path, (text, _) in self.files.items() if path.endswith("/ledger.jsonl"))
-        return sum(text.count(b"\n") for text in ledgers if text)
-
     def restore(self, home: Path, luck: random.Random) -> World:
         """Make the world what it was; what happens then is another matter."""
         shutil.rmtree(home)

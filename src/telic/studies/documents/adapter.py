@@ -21,7 +21,7 @@ _PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
 def _know_launcher(kind: str) -> str:
     known = (*KINDS, *plugin_names("launchers", KINDS))
     if kind not in known:
-        raise ValueError(f"there is no launcher {kind}; there are {', '.join(known)}")
+        raise ValueError(f"unknown launcher {kind}; known: {', '.join(known)}")
     return kind
 
 
@@ -38,7 +38,7 @@ class Activate(DocumentPart):
 
 
 class CommandSpec(DocumentPart):
-    """A command as a list of arguments; there is no shell form."""
+    """A command as a list of arguments, without a shell."""
 
     argv: tuple[str, ...] = Field(
         min_length=1,
@@ -72,7 +72,7 @@ class Commands(DocumentPart):
 
 
 class ConfigSpec(DocumentPart):
-    """How a parameter is changed; null is unknown."""
+    """The way to change a parameter; null is unknown."""
 
     system: ConfigSystem | None = Field(description="Library that reads the settings.")
     detail: str = Field(default="", description="Anything a reader should know about it.")
@@ -115,7 +115,7 @@ class FileSet(DocumentPart):
 
 
 class Files(DocumentPart):
-    """Where the parts of the task are: candidate scope and review targets."""
+    """Files by their role in the task: candidate scope and review targets."""
 
     reward: FileSet = FileSet()
     termination: FileSet = FileSet()
@@ -126,14 +126,14 @@ class Files(DocumentPart):
 
 
 class LauncherSpec(DocumentPart):
-    """What starts the command."""
+    """The launcher of the commands."""
 
     kind: LauncherKind = Field(default="local", description="local, slurm, ray, ...")
     options: dict[str, Any] = Field(default={}, description="Options of that launcher.")
 
 
 class Seeds(DocumentPart):
-    """How seeds are set; without control no claim about seeds can be made. Null is unknown."""
+    """The way to set seeds; a claim needs seeds that can be set. Null is unknown."""
 
     flag: str | None = Field(default=None, description="Option that sets the seed, e.g. --seed.")
     env_flag: str | None = Field(default=None, description="Variable that sets the seed.")
@@ -144,7 +144,7 @@ class Seeds(DocumentPart):
 
 
 class Completion(DocumentPart):
-    """What proves that a run came to its end; an exit code alone never does."""
+    """Proof that a run finished; an exit code alone does not suffice."""
 
     exit_code: int = Field(default=0, description="Exit code of a finished run.")
     marker_file: str | None = Field(default=None, description="File written at the end of a run.")
@@ -154,7 +154,7 @@ class Completion(DocumentPart):
 
 
 class RepositoryOutputs(DocumentPart):
-    """What a run leaves behind."""
+    """Outputs of a run."""
 
     run_dir_template: str | None = Field(
         default=None, description="Where the repository writes if {run_dir} is not in the command."
@@ -184,7 +184,7 @@ Citation = Annotated[str, BeforeValidator(_as_citation)]
 
 
 class Provenance(DocumentPart):
-    """Where the value of a field comes from."""
+    """The source of the value of a field."""
 
     status: Literal["inferred", "confirmed", "unknown"] = Field(
         description="unknown: empty; inferred: cited; confirmed: by a person."

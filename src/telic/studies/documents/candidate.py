@@ -1,4 +1,4 @@
-"""What is tried and what came of it: candidates, jobs, runs, evidence and decisions."""
+"""Candidates, and the kinds of runs, evidence and decisions about them."""
 
 from enum import StrEnum
 from typing import Any, ClassVar, Literal
@@ -12,7 +12,7 @@ from telic.studies.documents.metrics import Direction
 
 
 class CandidateStatus(StrEnum):
-    """Where a candidate is in its life."""
+    """The status of a candidate."""
 
     DRAFT = "draft"
     VALIDATED = "validated"
@@ -26,7 +26,7 @@ class CandidateStatus(StrEnum):
 
 
 class Expected(DocumentPart):
-    """What should happen if the hypothesis is right."""
+    """The effect expected if the hypothesis is right."""
 
     metric: str
     direction: Direction
@@ -34,7 +34,7 @@ class Expected(DocumentPart):
 
 
 class Hypothesis(DocumentPart):
-    """Why the change should help, and what would show that it does not."""
+    """The reason why a change should help, and what would refute it."""
 
     statement: str
     mechanism: str = ""
@@ -57,11 +57,11 @@ class ChangedFile(DocumentPart):
 
 
 class Change(DocumentPart):
-    """What is different from the parent."""
+    """The differences from the parent."""
 
     overrides: dict[str, Override] = Field(default={})
     patch: str | None = None
-    """file beside candidate.json; applies to base_commit"""
+    """file in the folder of candidate.json; applies to base_commit"""
     patch_sha256: Sha | None = None
     """of the patch file, so that the content hash covers what the patch does"""
     files: tuple[ChangedFile, ...] = ()
@@ -86,7 +86,7 @@ class Plan(DocumentPart):
 
 
 class Isolation(DocumentPart):
-    """Where the change is made."""
+    """The tree in which the change is made."""
 
     mode: Literal["in_place", "worktree"] = "in_place"
     worktree: str | None = None
@@ -94,14 +94,14 @@ class Isolation(DocumentPart):
 
 
 class Cost(DocumentPart):
-    """What a model charged for the idea."""
+    """The cost of the model calls for the idea."""
 
     usd: float | None = None
     tokens: int | None = None
 
 
 class Origin(DocumentPart):
-    """Where the idea came from."""
+    """The origin of the idea."""
 
     engine: str
     work_order: str | None = None
@@ -154,7 +154,7 @@ class Candidate(Envelope):
 
 
 class RunStatus(StrEnum):
-    """Where a run is in its life."""
+    """The status of a run."""
 
     PLANNED = "planned"
     STARTING = "starting"
@@ -186,7 +186,7 @@ EvidenceKind = Literal[
 
 
 class Producer(DocumentPart):
-    """What made a piece of evidence."""
+    """The program that made an evidence record."""
 
     name: str
     version: str

@@ -1,4 +1,4 @@
-"""What may be tried, with what, for how much, and how it is judged; approved part by part."""
+"""The contract of a study: scope, budget, hardware, evaluation, automation and stop rules."""
 
 from typing import Any, Literal
 
@@ -24,7 +24,7 @@ StopName = Literal[
 
 
 class StopRule(DocumentPart):
-    """When to stop; which of the numbers counts depends on the rule."""
+    """A stop rule; each rule uses some of the numbers."""
 
     rule: StopName
     value: float | None = None
@@ -118,7 +118,7 @@ class Approval(DocumentPart):
 
 
 class TaskSection(DocumentPart):
-    """What the robot must do."""
+    """The task of the robot."""
 
     task_id: str = Field(pattern=SLUG)
     statement: str
@@ -134,7 +134,7 @@ class MetricsSection(DocumentPart):
 
 
 class ParamRange(DocumentPart):
-    """What a parameter may become."""
+    """Allowed values of a parameter."""
 
     type: Literal["float", "int", "bool", "str"] = "float"
     min: float | None = None
@@ -152,7 +152,7 @@ class FileScope(DocumentPart):
 
 
 class ScopeLimits(DocumentPart):
-    """How large one change may be."""
+    """Limits of the size of one change."""
 
     max_diff_lines: int = Field(default=200, ge=0)
     max_changed_params: int = Field(default=4, ge=0)
@@ -160,7 +160,7 @@ class ScopeLimits(DocumentPart):
 
 
 class Scope(DocumentPart):
-    """What may be tuned."""
+    """The parameters, files and kinds of change that candidates may use."""
 
     kinds: tuple[CandidateKind, ...] = ("config", "reward_tuning", "curriculum", "dr_probe")
     params: dict[str, ParamRange] = Field(default={})
@@ -186,7 +186,7 @@ RESOURCES: tuple[str, ...] = tuple(Amounts.model_fields)
 
 
 class StudyBudget(Amounts):
-    """What all of the study may cost at most."""
+    """Limits of the cost of the whole study."""
 
     per_candidate: Amounts = Amounts()
     per_phase: dict[Phase, Amounts] = Field(default={})
@@ -196,7 +196,7 @@ class StudyBudget(Amounts):
 
 
 class Hardware(DocumentPart):
-    """Where it may run."""
+    """Hosts, GPUs and launcher of runs."""
 
     hosts: tuple[str, ...] = ("local",)
     gpus: tuple[int, ...] = ()
@@ -206,7 +206,7 @@ class Hardware(DocumentPart):
 
 
 class Baseline(DocumentPart):
-    """What candidates are compared with first."""
+    """The first incumbent."""
 
     command: Literal["train", "eval", "smoke", "resume"] = "train"
     overrides: dict[str, Any] = Field(default={})
@@ -253,7 +253,7 @@ class PreApproved(DocumentPart):
 
 
 class Automation(DocumentPart):
-    """What may happen without asking."""
+    """Steps that need no question to a person."""
 
     autoloop: bool = False
     launch: Literal["ask", "pre_approved"] = "ask"
@@ -264,7 +264,7 @@ class Automation(DocumentPart):
 
 
 class Network(DocumentPart):
-    """Where runs may connect to, and what for; empty is nowhere."""
+    """Destinations that runs may connect to, and purposes; empty is offline."""
 
     destinations: tuple[str, ...] = ()
     purposes: tuple[str, ...] = ()

@@ -1,4 +1,4 @@
-"""What is measured, in which direction, and under which protocol."""
+"""The metrics of a study and the protocol of their evaluation."""
 
 from typing import Any, Literal
 
@@ -59,7 +59,7 @@ class Strata(DocumentPart):
 
 
 class Normalisation(DocumentPart):
-    """What counts as 0 and as 1, so that strata can be pooled."""
+    """The values that count as 0 and as 1, so that strata can be pooled."""
 
     lo: float
     hi: float
@@ -67,7 +67,7 @@ class Normalisation(DocumentPart):
 
 
 class Extractor(DocumentPart):
-    """How numbers are read from what a run leaves."""
+    """The reader of the numbers in the outputs of a run."""
 
     kind: Literal["jsonl", "csv", "tensorboard", "regex_stdout", "python_file"]
     path: str

@@ -520,7 +520,7 @@ def _affordable(case: _Case) -> Problems:
 
 
 def _effect(candidate: Candidate) -> dict[str, Any]:
-    """Return what the change comes to, however it is written: the values it sets, no no-ops."""
+    """Return the effect of a change, however it is written: the values it sets, no no-ops."""
     change = candidate.change
     return {
         "overrides": {

@@ -286,7 +286,7 @@ def _isolated(attempt: LaunchAttempt) -> Problems:
         waived = study.contract.excepted("worktree_required", attempt.now) is not None
         yield from tree_problems(study.folder, candidate, excepted=waived)
     elif mode == "worktree" and (base is None or not git_read.has_commit(study.root, base)):
-        yield f"there is no commit {base} to make a worktree from"
+        yield f"commit {base} is missing, so no worktree can be made"
 
 
 # ---------------------------------------------------------------------------- G19 to G24

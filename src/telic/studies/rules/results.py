@@ -25,7 +25,7 @@ from telic.studies.study import Study, fact
 
 
 class PhaseStep(NamedTuple):
-    """Whether a completed candidate enters its next phase."""
+    """The step of a completed candidate into its next phase, if it takes one."""
 
     candidate: str
     phase: Phase | None
