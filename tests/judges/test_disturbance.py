@@ -36,12 +36,6 @@ def column(trajectories, name):
     return np.stack([each.columns[name] for each in trajectories])
 
 
-def test_without_a_disturbance_nothing_differs(tmp_path):
-    usual = column(played(tmp_path), "qpos")
-    for same in (Disturbance(), Disturbance(friction=1.0, mass=1.0)):
-        assert np.array_equal(column(played(tmp_path, same), "qpos"), usual)
-
-
 @pytest.mark.parametrize(
     "disturbance",
     [

@@ -27,11 +27,6 @@ def test_the_parts_before_and_after_a_step_make_the_whole(episode):
     assert episode.left(39) == pytest.approx(after.seconds)
 
 
-def test_what_adds_up_starts_anew_in_a_part(episode):
-    assert episode.last("displacement") == pytest.approx(9.9, abs=1e-4)
-    assert episode.after(39).last("displacement") == pytest.approx(5.9, abs=1e-4)
-
-
 def test_a_moment_that_never_came_leaves_nothing_after_it(episode):
     assert episode.before(None) is episode
     assert len(episode.after(None)) == 1 and episode.left(None) == 0.0
@@ -51,14 +46,6 @@ def test_movements_are_counted_when_they_are_complete(episode):
     counts = episode.count(wave > 0.8, wave < -0.8)
     assert counts[-1] == 3 and counts[0] == 0
     assert episode.count(wave > 0.8, wave < -2.0)[-1] == 0
-
-
-def test_since_measures_from_where_something_last_held(episode):
-    values = np.arange(100.0)
-    mask = np.zeros(100, bool)
-    mask[[20, 60]] = True
-    since = episode.since(values, mask)
-    assert since[10] == 0.0 and since[59] == 39.0 and since[99] == 39.0
 
 
 def test_a_guard_behind_a_closed_gate_takes_nothing_away():

@@ -110,16 +110,6 @@ def test_contact_comes_from_external_forces_where_only_those_are_recorded(record
     assert q.contact_force(info, "foot_left").tolist() == [5.0]
 
 
-def test_a_standing_walker_has_both_feet_on_the_ground_and_carries_its_weight(pose):
-    robot = pose("Walker2d")
-    for _ in range(150):
-        mujoco.mj_step(robot.model, robot.data)
-    info = robot.info()
-    assert value(q.feet_in_contact(info)) == 2.0
-    robot.set(rootz=1.6)
-    assert value(q.feet_in_contact(robot.info())) == 0.0
-
-
 def test_power_is_torque_times_joint_velocity(pose):
     robot = pose("HalfCheetah").move(bthigh=2.0, ffoot=-3.0, rootx=9.0)
     robot.act([0.5, 0, 0, 0, 0, 0.25])
@@ -157,11 +147,6 @@ def test_power_of_an_actuator_with_inner_state_is_not_guessed(pose):
     info = pose("arm", mujoco.MjModel.from_xml_string(MUSCLE)).info()
     with pytest.raises(UsageError, match="torque follows"):
         q.power(info)
-
-
-def test_control_effort_is_the_sum_of_squares(recording):
-    info = recording("Hopper", action=torch.tensor([[1.0, -2.0, 3.0]]))
-    assert q.control_effort(info).tolist() == [14.0]
 
 
 def test_reacher_measures_the_distance_to_its_target(pose):

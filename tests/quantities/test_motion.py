@@ -36,11 +36,6 @@ def test_a_planar_robot_leaning_forward_has_positive_pitch(pose, robot):
     assert leaning.data.body("torso").cvel[1] == pytest.approx(2.0)
 
 
-def test_pitch_of_a_planar_robot_is_wrapped(pose):
-    info = pose("HalfCheetah").set(rooty=2 * math.pi + 0.25).info()
-    assert value(q.pitch(info)) == pytest.approx(0.25)
-
-
 def test_height_is_the_torso_in_the_world_whatever_the_zero_of_the_joint(pose):
     cheetah = pose("HalfCheetah").set(rootz=0.1)
     hopper = pose("Hopper").set(rootz=1.5)
@@ -116,14 +111,6 @@ def test_rates_of_a_free_robot_are_what_its_gyroscope_reads(pose):
     # its forward axis points down, so rolling at +1 turns it about the world's vertical at -1
     assert value(q.heading_rate(info)) == pytest.approx(-1.0)
     assert robot.data.body("torso").cvel[2] == pytest.approx(-1.0)
-
-
-def test_a_humanoid_on_its_back_is_not_upright(pose):
-    on_its_back = quaternion(Y, -math.pi / 2)
-    info = pose("Humanoid").set(root=[0, 0, 0.2, *on_its_back]).info()
-    assert value(q.uprightness(info)) == pytest.approx(0.0, abs=1e-12)
-    assert value(q.pitch(info)) == pytest.approx(-math.pi / 2)
-    assert value(q.height(info)) == pytest.approx(0.2)
 
 
 def test_humanoid_standup_starts_lying_and_knows_what_upright_means(pose):

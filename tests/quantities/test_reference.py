@@ -2,7 +2,7 @@ from pathlib import Path
 
 from telic import quantities as q
 from telic.envs.catalogue import describe
-from telic.quantities.reference import environment_page, quantities_page
+from telic.quantities.reference import quantities_page
 from telic.rewards.load import provided_names
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "quantities.md"
@@ -37,12 +37,6 @@ def test_a_description_says_how_to_call_it():
     assert told["body_height"].usage == "quantities.body_height(info, body)"
     assert told["air_time"].usage == "memory, value = quantities.air_time.update(memory, info)"
     assert told["foot_contact"].shape == "(N, feet)"
-
-
-def test_the_page_of_an_environment_has_its_quantities():
-    page = environment_page("Reacher-v5")
-    assert "| 0 | " in page and "`quantities.distance_to_target(info)`" in page
-    assert "pitch_turns" not in page
 
 
 def test_reward_code_is_handed_the_quantities_and_nothing_else():

@@ -98,20 +98,6 @@ def test_parts_that_are_not_all_do_not_pass_for_the_whole():
     env.close()
 
 
-def test_memory_that_is_declared_by_a_per_step_reward_is_its_own_affair(small):
-    text = (
-        "class R(RewardFunction):\n    memory = {'n': 0.0}\n"
-        "    def compute(self, obs, action, next_obs, info):\n"
-        "        self.memory['n'] += float(obs[0])\n"
-        "        return self.memory['n'], {'n': self.memory['n']}\n"
-    )
-    reward = load_reward(text)
-    reward.decide(small)
-    reward.start(8, "cpu")
-    assert (reward.mode, reward.memory_size) == ("looped", 0)
-    assert reward.memory().shape == (8, 0)
-
-
 def test_values_that_are_not_finite_are_passed_on(small):
     head = "def reward_fn(obs, action, next_obs, info):\n"
     text = head + "    v = obs[:, 0] / 0\n    return v, {'v': v}\n"

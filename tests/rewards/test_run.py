@@ -35,11 +35,6 @@ def test_a_batched_reward_is_run_batched(small):
     assert decision.microseconds > 0
 
 
-def test_code_without_any_sign_is_batched_when_rows_are_kept_apart(small):
-    decision = decide(per_step("v = info['x_velocity'] * 2; return v, {'v': v}"), small)
-    assert decision.mode == "batched"
-
-
 def test_a_sum_over_everything_is_read_per_step_when_nothing_says_batched(small):
     decision = decide(per_step("v = -(action ** 2).sum(); return v, {'v': v}"), small)
     assert decision.mode == "vmap"
@@ -153,14 +148,6 @@ def test_the_message_of_the_intended_contract_is_shown(small):
         )
     with pytest.raises(RewardError, match="IndexError"):
         decide(per_step("v = float(obs[99]); return v, {}"), small)
-
-
-def test_info_whose_names_are_built_is_given_whole(small):
-    text = per_step("key = '_'.join(['x', 'velocity']); v = float(info[key]); return v, {'v': v}")
-    decision = decide(text, small)
-    assert decision.mode == "looped"
-    speed = torch.stack([moment.info["x_velocity"] for moment in small.transitions])
-    torch.testing.assert_close(decision.result.total, speed)
 
 
 # ---- one environment at a time
