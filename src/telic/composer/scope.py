@@ -46,7 +46,6 @@ _FITS = {
     Degree.VERY_FAST: {Degree.FAST, Degree.MUCH},
     Degree.VERY_SLOW: {Degree.SLOW, Degree.MUCH},
     Degree.MOST: {Degree.FAST, Degree.MUCH, Degree.VERY_FAST},
-    Degree.LITTLE: {Degree.MUCH, Degree.LITTLE, Degree.FAST, Degree.SLOW},
 }
 """words that may have a part in a degree"""
 

@@ -287,14 +287,15 @@ def _are_ends(one: Amount, other: Amount) -> bool:
 
 
 def _combined(values: list[str]) -> Degree | None:
-    """Return one degree for all that was said: "very fast", "a little faster"."""
+    """Return one degree for all that was said: "very fast"; "a bit faster" is fast."""
     degrees = [Degree(value) for value in values if value != "intensify"]
     if Degree.MOST in degrees:  # "as slowly as possible", "as little as possible"
         return next((_LEAST[each] for each in degrees if each in _LEAST), Degree.MOST)
-    if not degrees or Degree.LITTLE in degrees:
+    said = [degree for degree in degrees if degree is not Degree.LITTLE]
+    if not said:
         return Degree.LITTLE if degrees else None
-    speeds = [degree for degree in degrees if degree is not Degree.MUCH]
-    if not speeds:
+    speeds = [degree for degree in said if degree is not Degree.MUCH]
+    if not speeds:  # "a bit higher" is higher
         return Degree.MUCH
     is_stronger = len(values) > len(degrees) or Degree.MUCH in degrees
     return _STRONGER.get(speeds[0], speeds[0]) if is_stronger else speeds[0]
