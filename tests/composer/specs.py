@@ -17,6 +17,16 @@ def spec_of(env, **arguments):
     return made.spec
 
 
+def judged(made):
+    """What a composition is judged by, whatever its words."""
+    return made.criteria, made.judge.partition('"""\n')[2], made.env_args
+
+
+def named(made):
+    """The words that no criterion carries."""
+    return " ".join((*made.not_understood, *made.dropped))
+
+
 def written_out(phrases):
     """The phrases that those with alternatives, "(a|b) c", stand for; none with a reader."""
     found = []

@@ -12,7 +12,7 @@ from telic.composer.lexicon import table, vocabulary
 from telic.composer.parse import parse
 from telic.errors import NotUnderstood, TelicError, UsageError
 from telic.judges.criteria import scope_words
-from tests.composer.specs import spec_of, written_out
+from tests.composer.specs import judged, spec_of, written_out
 
 # A robot, an intent, and what must be named as left out; "refused" where the verb itself is lost.
 LEFT_OUT = """
@@ -176,10 +176,6 @@ def test_no_word_from_outside_the_tables_is_lost():
         parsed = parse(inserted(dice, intent, word), spec_of(f"{robot}-v5"))
         told = (*parsed.not_understood, *(each.split('"')[1] for each in parsed.corrected))
         assert word in told, parsed.intent
-
-
-def judged(made):
-    return made.criteria, made.judge.partition('"""\n')[2], made.env_args
 
 
 def told(made):

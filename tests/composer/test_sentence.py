@@ -11,7 +11,7 @@ from telic.composer.compose import compose
 from telic.composer.lexicon import table
 from telic.composer.parse import parse
 from telic.errors import NotUnderstood, TelicError
-from tests.composer.specs import spec_of, written_out
+from tests.composer.specs import judged, named, spec_of, written_out
 
 PLAIN = {
     "Ant": ["run forward", "walk slowly to the left", "jump twice", "turn 90 degrees left"],
@@ -26,14 +26,6 @@ DEEDS = ["you jump", "walking backwards", "it turns left", "running and rolling"
 @lru_cache
 def made_of(robot, intent):
     return compose(intent, spec_of(f"{robot}-v5"))
-
-
-def judged(made):
-    return made.criteria, made.judge.partition('"""\n')[2], made.env_args
-
-
-def named(made):
-    return " ".join((*made.not_understood, *made.dropped))
 
 
 def words_of(name, heading):
@@ -252,7 +244,7 @@ FRAMES = [
 ]
 
 
-@pytest.mark.parametrize("robot", ["HalfCheetah", "Ant", "Humanoid", "Hopper", "Swimmer"])
+@pytest.mark.parametrize("robot", ["Ant", "Humanoid"])
 def test_a_verb_from_outside_the_vocabulary_is_refused_wherever_it_stands(robot):
     dice = random.Random(robot)
     for verb in OUTSIDE:

@@ -373,7 +373,7 @@ class _Scanner:
         """Leave out how something unknown is done.
 
         "walk looking to the left" does not go left, and "look up and walk" does not go up: such a
-        word stands where a clause begins, or has the form of a verb beside another.
+        word stands where a clause begins, or has the form of a verb next to another.
         """
         kept: list[Item] = []
         begins, is_unknown, last = True, False, 0

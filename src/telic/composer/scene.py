@@ -94,13 +94,13 @@ class Scene(NamedTuple):
 
     @property
     def gravity(self) -> float:
-        """What pulls it down, m/s^2."""
+        """Gravity, m/s^2."""
         robot = self.spec.robot
         return 100.0 * robot.contact_threshold / robot.mass if robot and robot.mass else 9.81
 
     @property
     def top_speed(self) -> float:
-        """Speed it is known to reach; of a robot with legs nobody measured, Froude number 1."""
+        """Speed it is known to reach; Froude number 1 for legs without a measurement."""
         if self.leg is None:
             return float(self.known.get("top_speed", _NO_LEGS_MPS))
         return float(self.known.get("top_speed", (self.gravity * self.leg) ** 0.5))

@@ -37,7 +37,7 @@ _SIDES = (Direction.LEFT, Direction.RIGHT)
 _PLAIN_UP = ("up", "upward", "upwards", "vertically")
 _ON_REAR = {"front legs", "front feet", "front leg", "front foot"}
 _PLAIN_GAITS = {None, "run", "walk", "return"}
-"""ways of going that are told apart by their speed alone, or by where they lead"""
+"""ways of going that differ in their speed alone, or by where they lead"""
 _ON_SPOT = ("march", "step")
 """ways of going that are just walking on the spot"""
 _OTHER, _MUCH = 1.37, 11.0
