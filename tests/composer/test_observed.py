@@ -9,7 +9,7 @@ import torch
 from gymnasium import spaces
 
 from telic.composer.compose import compose
-from telic.composer.lexicon import table
+from telic.composer.lexicon import word_table
 from telic.composer.observed import known_family, observables, what_can_be_said
 from telic.envs import make
 from telic.envs.spec import EnvSpec
@@ -162,7 +162,7 @@ def test_a_unit_that_does_not_fit_is_not_understood():
 
 
 def test_every_family_names_observables_that_exist():
-    for family in map(known_family, table("observed")["families"]):
+    for family in map(known_family, word_table("observed")["families"]):
         names = {each.name for each in family.observables}
         for phrase in family.phrases:
             for want in phrase["wants"]:

@@ -18,7 +18,14 @@ from telic.composer.frames import (
     Posture,
     Style,
 )
-from telic.composer.lexicon import TABLES, correct, inflections, read_tokens, table, vocabulary
+from telic.composer.lexicon import (
+    TABLES,
+    correct_spelling,
+    inflections,
+    read_tokens,
+    vocabulary,
+    word_table,
+)
 from telic.composer.parse import parse
 from telic.robots.terrain import TERRAINS
 from tests.composer.specs import spec_of
@@ -386,8 +393,8 @@ def test_two_wrong_letters_and_short_words_are_not_guessed():
 
 
 def test_a_typing_error_is_one_letter_changed_added_left_out_or_swapped():
-    assert {correct(typed) for typed in ("jummping", "jmping", "jupming")} == {"jumping"}
-    assert all(correct(typed) == typed for typed in ("jumpers", "jpuimng"))
+    assert {correct_spelling(typed) for typed in ("jummping", "jmping", "jupming")} == {"jumping"}
+    assert all(correct_spelling(typed) == typed for typed in ("jumpers", "jpuimng"))
 
 
 def test_forms_of_a_verb():
@@ -447,7 +454,7 @@ KEYS = (
 @pytest.mark.parametrize("name", sorted(ENUMS))
 def test_every_row_of_a_table_can_be_used(name):
     known = {each.value for each in ENUMS[name]} | {"intensify"}
-    for value, rows in table(name).items():
+    for value, rows in word_table(name).items():
         assert value in known
         for row in rows:
             assert {*row} <= {*KEYS.split()}

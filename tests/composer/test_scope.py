@@ -8,7 +8,7 @@ from pydoc_data.topics import topics
 import pytest
 
 from telic.composer.compose import compose
-from telic.composer.lexicon import table, vocabulary
+from telic.composer.lexicon import vocabulary, word_table
 from telic.composer.parse import parse
 from telic.errors import NotUnderstood, TelicError, UsageError
 from telic.judges.criteria import scope_words
@@ -214,7 +214,7 @@ def test_no_number_is_lost():
 def test_no_number_of_a_limit_is_lost():
     """How much of something is allowed is judged: another number, another judge; or it is named."""
     dice = random.Random(13)
-    rows = [row for rows in table("constraints").values() for row in rows]
+    rows = [row for rows in word_table("constraints").values() for row in rows]
     phrases = [phrase for row in rows for phrase in row.get("forbidden", ())]
     lost = []
     for _ in range(60):
@@ -245,7 +245,7 @@ def test_a_number_that_says_how_much_more_than_something_unsaid_is_named():
 
 
 def meanings(name):
-    rows = [(value, row) for value, rows in table(name).items() for row in rows]
+    rows = [(value, row) for value, rows in word_table(name).items() for row in rows]
     return [(value, words) for value, row in rows for words in written_out(row["words"])]
 
 

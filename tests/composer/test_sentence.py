@@ -8,7 +8,7 @@ from functools import lru_cache
 import pytest
 
 from telic.composer.compose import compose
-from telic.composer.lexicon import table
+from telic.composer.lexicon import word_table
 from telic.composer.parse import parse
 from telic.errors import NotUnderstood, TelicError
 from tests.composer.specs import judged, named, spec_of, written_out
@@ -29,7 +29,7 @@ def made_of(robot, intent):
 
 
 def words_of(name, heading):
-    return [phrase for row in table(name)[heading] for phrase in written_out(row["words"])]
+    return [phrase for row in word_table(name)[heading] for phrase in written_out(row["words"])]
 
 
 def test_what_follows_a_condition_a_reason_or_a_comparison_is_nothing_to_do():
@@ -141,7 +141,7 @@ MOST = [
 
 
 def test_a_number_that_is_not_to_be_exceeded_costs_beyond_it_or_is_named():
-    rules = written_out([w for row in table("rules")["at_most"] for w in row["words"]])
+    rules = written_out([w for row in word_table("rules")["at_most"] for w in row["words"]])
     pairs = list(itertools.product(MOST, enumerate(rules)))
     for (deed, unit), (index, rule) in pairs[::4]:
         text = f"{deed} {rule} {index % 7 + 2} {unit}"
@@ -167,7 +167,7 @@ def test_a_count_that_is_said_to_be_a_bound_is_no_superlative():
 
 @pytest.mark.parametrize("name", ["verbs", "postures"])
 def test_words_that_say_more_than_is_judged_are_named_with_what_they_are_judged_as(name):
-    rows = [row for rows in table(name).values() for row in rows if "judged_as" in row]
+    rows = [row for rows in word_table(name).values() for row in rows if "judged_as" in row]
     for value, word in (
         (row["judged_as"], word) for row in rows for word in written_out(row["words"])
     ):

@@ -8,7 +8,7 @@ import mujoco
 import pytest
 
 from telic.composer.compose import compose
-from telic.composer.lexicon import table
+from telic.composer.lexicon import word_table
 from telic.composer.parse import parse
 from telic.composer.scene import Scene
 from telic.composer.sizes import FROUDE, jump_height, leap_length, speed
@@ -119,7 +119,7 @@ def test_a_goal_says_where_it_comes_from_before_training():
     assert "Froude 0.5" in made.criteria[0].source
     said = compose("run at 3 m/s", spec_of("Humanoid-v5"))
     assert said.criteria[0].source == "as said"
-    assert made.steps > table("calibration")["Humanoid-v5"]["learns"]
+    assert made.steps > word_table("calibration")["Humanoid-v5"]["learns"]
 
 
 def test_what_is_open_ended_names_the_best_that_is_known_or_says_that_none_is():
@@ -133,7 +133,7 @@ def test_what_is_open_ended_names_the_best_that_is_known_or_says_that_none_is():
 
 
 def test_every_best_that_is_known_says_who_reached_it():
-    for robot, known in table("calibration").items():
+    for robot, known in word_table("calibration").items():
         bests = [name for name in ("best_speed", "best_jump") if name in known]
         assert all(f"{name}_source" in known for name in bests), robot
 

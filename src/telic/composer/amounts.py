@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import cast
 
-from telic.composer.frames import Amount, Rule, Unit
-from telic.composer.lexicon import Reader, Sense, Token, determiners, lexicon, table
+from telic.composer.frames import Amount, AmountRule, Unit
+from telic.composer.lexicon import PhraseReader, Sense, Token, determiners, lexicon, word_table
 
 _BEFORE = ("at", "for", "by", "of", "in", "from")
 _EVERY = ("every", "each")
@@ -27,7 +27,7 @@ class Reading:
     period_s: float | None = None
     """once in so many seconds"""
     bare: float | None = None
-    rule: Rule | None = None
+    rule: AmountRule | None = None
     """how it was said to be meant; None: it was not said"""
     is_strict: bool = False
     """whether the number itself is not meant: "more than twice" is three times at least"""
@@ -42,7 +42,7 @@ class Reading:
 
 def read_amount(tokens: Sequence[Token], start: int) -> Reading | None:
     """Return the number that begins at a place, with all that belongs to it."""
-    words, numbers = [token.word for token in tokens], table("numbers")
+    words, numbers = [token.word for token in tokens], word_table("numbers")
     if words[start : start + 1] and words[start] in _EVERY:  # "every 2 m" is neither way nor count
         per = _read_per(tokens, start)
         period = round(per[0], 9) if per and per[1] == "s" else None
@@ -84,7 +84,7 @@ def read_amount(tokens: Sequence[Token], start: int) -> Reading | None:
     return replace(found, spread=round(spread * factor, 9), is_strict=is_strict)
 
 
-def number_reader(*kinds: str) -> Reader:
+def number_reader(*kinds: str) -> PhraseReader:
     """Return a reader of numbers of some kinds, for phrases of a lexicon.
 
     A kind is a unit, or a property of a `Reading`; none: any number.
@@ -102,7 +102,7 @@ def number_reader(*kinds: str) -> Reader:
 
 
 def _with_unit(
-    at: tuple[int, ...], value: float, unit: Unit, rule: Rule | None, is_in: bool
+    at: tuple[int, ...], value: float, unit: Unit, rule: AmountRule | None, is_in: bool
 ) -> Reading:
     if unit == "s" and is_in and rule is None:
         rule = "at_most"
@@ -169,7 +169,7 @@ def _read_range(tokens: Sequence[Token], place: int) -> tuple[float, float, int]
 def _read_number(tokens: Sequence[Token], place: int) -> tuple[float, int] | None:
     """Read digits or number words: "2.5", "twenty five", "half", "two and a half"."""
     place = _skip(tokens, place)
-    values, words = table("numbers")["values"], [token.word for token in tokens[place:]]
+    values, words = word_table("numbers")["values"], [token.word for token in tokens[place:]]
     value = tokens[place].number if words else None
     used = 1
     if value is None:

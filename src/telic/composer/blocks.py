@@ -13,7 +13,15 @@ from typing import get_args
 
 from telic.composer.amounts import Reading, number_reader
 from telic.composer.draft import Draft, edit
-from telic.composer.lexicon import Lexicon, Sense, Token, ignored_words, quoted, read_tokens, table
+from telic.composer.lexicon import (
+    Lexicon,
+    Sense,
+    Token,
+    ignored_words,
+    quoted,
+    read_tokens,
+    word_table,
+)
 from telic.composer.parse import scan
 from telic.composer.scope import covered_by
 from telic.composer.write import composition
@@ -34,7 +42,7 @@ _LOG_STD = -1.0
 
 
 def _phrases() -> Lexicon:
-    data = table("blocks")
+    data = word_table("blocks")
     rows = data["phrases"].items()
     return Lexicon(
         [(each, Sense(about, about)) for about, row in rows for each in row], data["parts"]

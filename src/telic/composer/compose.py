@@ -27,7 +27,7 @@ from telic.composer.parse import parse
 from telic.composer.phases import arrange, comes_home, goes_low, limits_of, travels
 from telic.composer.reference import Reference, follow, is_shown, shown_motions, wave_as_shown
 from telic.composer.scene import Scene
-from telic.composer.scope import audit, lost_gaits, still_covered
+from telic.composer.scope import audit_words, lost_gaits, still_covered
 from telic.composer.shapes import SHAPES
 from telic.composer.sizes import LONGEST_S, require_sizes
 from telic.composer.write import ORDINALS, composition, put_in_order
@@ -94,7 +94,7 @@ def compose(
         lost = [*parsed.lost, *lost_gaits(parsed, scene, made, build)]
         if lost:
             raise not_understood(parsed, lost, spec, able(scene))
-        made = audit(parsed, scene, made, build)
+        made = audit_words(parsed, scene, made, build)
         if criteria is not None:
             made = still_covered(made, build(parsed, criteria=criteria))
         return made

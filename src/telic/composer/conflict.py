@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 from telic.composer.draft import Draft, JudgePart
 from telic.composer.frames import Act, Direction, Frame, Limit, LimitKind, ParsedIntent, Posture
-from telic.composer.lexicon import ignored_words, table
+from telic.composer.lexicon import ignored_words, word_table
 from telic.composer.parse import parse
 from telic.composer.scene import Scene
 from telic.composer.sizes import speed
@@ -251,7 +251,7 @@ def _nearest(
     then the part of a sequence that lost it is left out; last, the example of what this robot can
     do with most words in common is taken.
     """
-    rows = [(act, row["words"]) for act, rows in table("verbs").items() for row in rows]
+    rows = [(act, row["words"]) for act, rows in word_table("verbs").items() for row in rows]
     verbs = [words[0] for _, words in rows if " " not in words[0]]
     options: list[str] = []
     for word in lost:

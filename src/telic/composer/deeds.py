@@ -13,7 +13,7 @@ from itertools import pairwise
 
 from telic.composer.frames import OPPOSITE, Act, Amount, Direction, Limit, LimitKind, Posture
 from telic.composer.grammar import Clause, Item
-from telic.composer.lexicon import Sense, Token, quoted, table
+from telic.composer.lexicon import Sense, Token, quoted, word_table
 from telic.composer.parts import BodyPart
 from telic.composer.slots import Deed, implied_verb
 
@@ -162,7 +162,7 @@ class Deeds:
             return
         phase = None
         if last.phase < self._phase:
-            new = _NEW | ({"part"} if "parts" in table("acts")[last.verb] else set[str]())
+            new = _NEW | ({"part"} if "parts" in word_table("acts")[last.verb] else set[str]())
             phase = self._phase if any(item.slot in new for item in items) else None
         else:
             new, old = (_directions(each, last.verb) for each in (items, last.items))
@@ -186,7 +186,7 @@ class Deeds:
             else:
                 self._attach(self._of_whole(self._body_limits(items, acts, None)))
             return
-        is_lasting = last is not None and "lasting" in table("acts")[last.verb]
+        is_lasting = last is not None and "lasting" in word_table("acts")[last.verb]
         is_pole = _is_pole(part) or (self._has_pole and part is None and bool(postures & _UP))
         is_rate = any(item.unit in ("m/s", "rad/s") for item in others)
         if part == "target" or (is_rate and not acts and not is_pole):
@@ -331,7 +331,7 @@ def _fused(one: Item, other: Item, between: Sequence[str]) -> Item | None:
 
 def _is_of_limb(verb: Sense) -> bool:
     """Return whether a verb moves parts of the body: "lift", and "move" where a part is named."""
-    return "limb" in table("acts")[verb.value] or bool(verb.says.get("weak"))
+    return "limb" in word_table("acts")[verb.value] or bool(verb.says.get("weak"))
 
 
 def _directions(items: Sequence[Item], verb: Act) -> list[Direction]:

@@ -11,7 +11,7 @@ from telic.core.config import Record
 from telic.robots.terrain import TerrainKind
 
 Unit = Literal["m/s", "m", "turns", "times", "s", "share", "rad", "rad/s"]
-Rule = Literal["at_least", "at_most", "about"]
+AmountRule = Literal["at_least", "at_most", "about"]
 
 
 class Act(StrEnum):
@@ -126,7 +126,7 @@ class Amount(Record):
 
     value: float
     unit: Unit
-    rule: Rule
+    rule: AmountRule
 
 
 class Frame(Record):
@@ -145,7 +145,9 @@ class Frame(Record):
     amount: Amount | None = None
     bounds: tuple[Amount, ...] = Field(default=(), description="both ends of a range that was said")
     count: int | None = None
-    count_rule: Rule = Field(default="about", description="whether that often, or more, or less")
+    count_rule: AmountRule = Field(
+        default="about", description="whether that often, or more, or less"
+    )
     duration_s: float | None = None
     period_s: float | None = Field(default=None, description="to be done once in so many seconds")
     until_end: bool = Field(default=False, description="to be kept up until the episode ends")

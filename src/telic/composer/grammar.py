@@ -20,7 +20,7 @@ from telic.composer.amounts import Reading, number_reader, read_amount
 from telic.composer.frames import Act, Amount, LimitKind
 from telic.composer.lexicon import (
     PHRASES,
-    Reader,
+    PhraseReader,
     Sense,
     Token,
     determiners,
@@ -168,7 +168,7 @@ class _Scanner:
         places = range(len(tokens))
         self._parts = {k: part for k in places if (part := find_part(tokens, k, spec))}
         self._readings = {k: reading for k in places if (reading := read_amount(tokens, k))}
-        self._readers: dict[str, Reader] = {
+        self._readers: dict[str, PhraseReader] = {
             "unknown": lambda _, place: ((place,), None) if self._is_unknown(place) else None,
             "manner": self._read_manner,
             "amount": number_reader(),

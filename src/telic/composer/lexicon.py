@@ -93,7 +93,7 @@ def read_tokens(text: str, names: Iterable[str] = ()) -> list[Token]:
         typed = match.group()
         if match.lastgroup != "mark":
             word = typed.lower()
-            tokens.append(Token(typed, word if word in known else correct(word)))
+            tokens.append(Token(typed, word if word in known else correct_spelling(word)))
         elif typed[0] not in _SILENT:
             tokens.append(Token(typed, _SPELLINGS.get(typed, typed)))
         elif word := _separator(text, match.start(), typed):
@@ -167,7 +167,7 @@ class Match:
         return self.at[-1] + 1
 
 
-Reader = Callable[[Sequence[Token], int], tuple[tuple[int, ...], Any] | None]
+PhraseReader = Callable[[Sequence[Token], int], tuple[tuple[int, ...], Any] | None]
 """reads something at a place: returns the places of its words and its value"""
 # A word, the name of a reader in braces, or alternatives, each a sequence of nodes.
 _Node = str | list["_Nodes"]
@@ -196,7 +196,7 @@ class Lexicon:
         tokens: Sequence[Token],
         start: int,
         *slots: str,
-        readers: Mapping[str, Reader] | None = None,
+        readers: Mapping[str, PhraseReader] | None = None,
     ) -> Match | None:
         """Return the longest phrase for one of some slots (none: any) that begins at a place.
 
@@ -223,7 +223,7 @@ def _walk(
     nodes: _Nodes,
     tokens: Sequence[Token],
     place: int,
-    readers: Mapping[str, Reader],
+    readers: Mapping[str, PhraseReader],
     at: tuple[int, ...] = (),
     read: tuple[Any, ...] = (),
 ) -> Iterator[tuple[tuple[int, ...], tuple[Any, ...]]]:
@@ -278,7 +278,7 @@ def _forms(nodes: _Nodes, inflected: bool) -> Iterator[_Nodes]:
         yield from _forms(tuple(rest), True) if () in first else ()
         return
     yield ([(form,) for form in inflections(first)] if first.isalpha() else first, *rest)
-    if len(rest) == 1 and rest[0] in table("ignored")["compounds"]:  # "back flips", "crabwalk"
+    if len(rest) == 1 and rest[0] in word_table("ignored")["compounds"]:  # "back flips", "crabwalk"
         for form in inflections(str(rest[0])):
             yield from ((first, form), (f"{first}{form}",))
 
@@ -316,7 +316,7 @@ def inflections(verb: str) -> list[str]:
 
 
 @lru_cache(maxsize=32)
-def table(name: str) -> dict[str, Any]:
+def word_table(name: str) -> dict[str, Any]:
     """Return a table."""
     return tomllib.loads((TABLES / f"{name}.toml").read_text(encoding="utf-8"))
 
@@ -324,9 +324,11 @@ def table(name: str) -> dict[str, Any]:
 @lru_cache(maxsize=1)
 def lexicon() -> Lexicon:
     """Return the phrases of all tables."""
-    entries = [(phrase, Sense("idle", phrase)) for phrase in table("ignored")["phrases"]]
+    entries = [(phrase, Sense("idle", phrase)) for phrase in word_table("ignored")["phrases"]]
     for name, slot in _SLOTS.items():
-        for value, row in ((value, row) for value, rows in table(name).items() for row in rows):
+        for value, row in (
+            (value, row) for value, rows in word_table(name).items() for row in rows
+        ):
             says = {k: v for k, v in row.items() if k not in ("words", *_OTHER_SLOTS)}
             for key, own in (("words", slot), *zip(_OTHER_SLOTS, _OTHER_SLOTS, strict=True)):
                 entries += [(phrase, Sense(own, value, says)) for phrase in row.get(key, ())]
@@ -336,20 +338,20 @@ def lexicon() -> Lexicon:
 @lru_cache(maxsize=1)
 def determiners() -> frozenset[str]:
     """Return the words skipped inside phrases."""
-    return frozenset(table("ignored")["determiners"])
+    return frozenset(word_table("ignored")["determiners"])
 
 
 @lru_cache(maxsize=1)
 def ignored_words() -> frozenset[str]:
     """Return the words left out on purpose."""
-    lists = table("ignored")
+    lists = word_table("ignored")
     return frozenset((*lists["determiners"], *lists["words"], *lists["robots"]))
 
 
 @lru_cache(maxsize=1)
 def vocabulary() -> frozenset[str]:
     """Return every word of the tables."""
-    numbers, parts = table("numbers"), table("parts")
+    numbers, parts = word_table("numbers"), word_table("parts")
     rows = (*parts["nouns"].items(), *parts["places"].items())
     nouns = [noun.split() for name, others in rows for noun in (name, *others)]
     words = {word for noun in nouns for word in (*noun, f"{noun[-1]}s")} | lexicon().words
@@ -361,12 +363,12 @@ def vocabulary() -> frozenset[str]:
 
 
 @lru_cache(maxsize=4096)
-def correct(word: str) -> str:
+def correct_spelling(word: str) -> str:
     """Return the one known word that a slip of a finger makes this one, else the word itself.
 
     Ignored words are not candidates: they carry no meaning, and what was typed may.
     """
-    if len(word) < _SHORTEST_TYPO or word in vocabulary() | {*table("ignored")["not_typos"]}:
+    if len(word) < _SHORTEST_TYPO or word in vocabulary() | {*word_table("ignored")["not_typos"]}:
         return word
     near = [each for each in _candidates().get(word[0], ()) if _is_slip(word, each)]
     return near[0] if len(near) == 1 else word

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from telic.composer.compose import compose
 from telic.composer.frames import Act, Degree, ParsedIntent, WordClaim
-from telic.composer.lexicon import Lexicon, Sense, read_tokens, table
+from telic.composer.lexicon import Lexicon, Sense, read_tokens, word_table
 from telic.composer.observed import is_observed
 from telic.composer.parse import parse
 from telic.composer.reference import Reference
@@ -80,7 +80,7 @@ def read_wish(note: str, intent: str, spec: EnvSpec, reference: Reference | None
 
 
 def _as_wish(note: str) -> str:
-    rows = table("notes")["wishes"].items()
+    rows = word_table("notes")["wishes"].items()
     phrases = Lexicon((phrase, Sense("", wish)) for wish, said in rows for phrase in said)
     tokens = read_tokens(note)
     words: list[str] = []
@@ -95,7 +95,7 @@ def _as_wish(note: str) -> str:
 def _tags(claim: WordClaim, read: ParsedIntent) -> list[str]:
     """Return the failure tags that a phrase of a note is against."""
     if claim.slot in ("limit", "style", "posture"):
-        return [tag for tag, values in table("notes")["tags"].items() if claim.value in values]
+        return [tag for tag, values in word_table("notes")["tags"].items() if claim.value in values]
     if claim.slot != "degree" or claim.value not in {*Degree}:
         return []
     is_less = claim.value in (Degree.SLOW, Degree.VERY_SLOW, Degree.LITTLE)

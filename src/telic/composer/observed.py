@@ -26,8 +26,8 @@ from telic.composer.lexicon import (
     ignored_words,
     quoted,
     read_tokens,
-    table,
     vocabulary,
+    word_table,
 )
 from telic.composer.parse import scan
 from telic.composer.scope import covered_by
@@ -100,7 +100,7 @@ class Family(NamedTuple):
 
 def known_family(name: str) -> Family:
     """Return the row of a table, empty for an unknown name."""
-    families = table("observed")["families"]
+    families = word_table("observed")["families"]
     row = families.get(name, {})
     row = families.get(row.get("same"), {}) | row
     observables = tuple(Observable(**_tuples(each)) for each in row.get("observables", ()))
@@ -117,7 +117,7 @@ def _family_of(spec: EnvSpec) -> Family:
     Anything observed by name, as the goal is, can be brought to it. Names are those of a Dict or of
     columns: puck_0 and puck_1, or puck_x and puck_y.
     """
-    known, data = known_family(spec.id.rpartition("-v")[0]), table("observed")
+    known, data = known_family(spec.id.rpartition("-v")[0]), word_table("observed")
     found: list[tuple[Observable, Mapping[str, Any]]] = []
     if (distance := _goal_distance(spec)) is not None:
         found += [(distance, row) for row in data["goal"]["phrases"]]
@@ -175,7 +175,7 @@ def is_observed(intent: str, spec: EnvSpec) -> bool:
     """Return whether an intent is about what is observed: no robot, a goal, a block, a column."""
     if spec.robot is None or is_about_block(intent, spec):
         return True
-    data, tokens = table("observed"), read_tokens(intent)
+    data, tokens = word_table("observed"), read_tokens(intent)
 
     def names(phrases: Iterable[str]) -> bool:
         found = Lexicon(((each, Sense("", "")) for each in phrases), data["parts"])
@@ -228,7 +228,7 @@ class _Reading:
         self.not_understood = tuple(unread)
 
     def _phrases(self) -> Lexicon:
-        data = table("observed")
+        data = word_table("observed")
         entries = [(each, Sense("phrase", "", {"wants": None})) for each in data["opposite"]]
         for row in _family_of(self._spec).phrases:
             wants = tuple(Want(**_tuples(each)) for each in row["wants"])

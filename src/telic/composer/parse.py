@@ -26,9 +26,9 @@ from telic.composer.lexicon import (
     PHRASES,
     Lexicon,
     Match,
-    Reader,
+    PhraseReader,
     Token,
-    correct,
+    correct_spelling,
     determiners,
     ignored_words,
     lexicon,
@@ -36,7 +36,7 @@ from telic.composer.lexicon import (
     quotes,
     read_tokens,
     readable,
-    table,
+    word_table,
 )
 from telic.composer.parts import is_part
 from telic.composer.slots import Slots
@@ -54,7 +54,7 @@ def parse(intent: str, spec: EnvSpec) -> ParsedIntent:
     # Addressing the environment by its name says nothing to do; "half" of HalfCheetah is a number.
     pieces = re.findall(r"[A-Z]?[a-z]+", spec.id)
     names = {word.lower() for word in (*pieces, "".join(pieces), spec.id)}
-    names = frozenset(names - {*table("numbers")["values"]})
+    names = frozenset(names - {*word_table("numbers")["values"]})
     tokens = read_tokens(intent, (*spec.body_names, *names))
     clauses = outline(tokens, spec)
     items = clauses.items
@@ -94,7 +94,7 @@ def parse(intent: str, spec: EnvSpec) -> ParsedIntent:
         corrected=tuple(
             f'"{token.text}" is read as "{token.word}"'
             for place, token in enumerate(tokens)
-            if place in used and correct(token.text.lower()) != token.text.lower()
+            if place in used and correct_spelling(token.text.lower()) != token.text.lower()
         ),
         unread=unread,
         chosen=tuple(
@@ -186,7 +186,7 @@ def _left_out(tokens: Sequence[Token], names: frozenset[str]) -> set[int]:
     A robot is addressed, not something to go to, to jump over or to be like; and what is done
     "again" was done before.
     """
-    data, words = table("ignored"), [token.word for token in tokens]
+    data, words = word_table("ignored"), [token.word for token in tokens]
     ignored, robots = ignored_words() | names, {*data["robots"], *names}
     places = {place for place, word in enumerate(words) if word in ignored}
     together: set[int] = set()
@@ -217,7 +217,7 @@ def _is_object(tokens: Sequence[Token], before: int, place: int) -> bool:
     verb = lexicon().find(tokens, before, *PHRASES)
     if verb is None or verb.end != before + 1 or verb.senses[0].slot != "verb":
         return False
-    owners = table("ignored")["possessive"]
+    owners = word_table("ignored")["possessive"]
     is_owned = any(token.word in owners for token in tokens[verb.end : place])
     return is_owned or verb.senses[0].value in (Act.KICK, Act.LIFT, Act.REACH)
 
@@ -237,7 +237,7 @@ class Scan(NamedTuple):
 def scan(
     tokens: Sequence[Token],
     phrases: Lexicon,
-    readers: Mapping[str, Reader],
+    readers: Mapping[str, PhraseReader],
     ignored: Collection[str],
 ) -> Scan:
     """Take the longest phrase at each place, and quote what belongs to none."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
 
-from telic.composer.lexicon import Token, determiners, lexicon, table, vocabulary
+from telic.composer.lexicon import Token, determiners, lexicon, vocabulary, word_table
 from telic.envs.spec import EnvSpec
 
 _PAIRED = ("leg", "foot", "arm", "hand", "thigh", "shin", "upper arm")
@@ -64,7 +64,7 @@ def _everyday_name(tokens: Sequence[Token], start: int, spec: EnvSpec) -> BodyPa
     if (found := _find_noun(tokens, last)) is None:
         return None
     noun, is_plural, end = found
-    parts = table("parts")
+    parts = word_table("parts")
     places = [_places()[token.word] for token in tokens[first:last]]
     # "leg 2", "leg number two"; but "wave your hand three times" has no third hand.
     after = end + (end < len(tokens) and tokens[end].word == "number")
@@ -107,7 +107,7 @@ def _find_noun(tokens: Sequence[Token], start: int) -> tuple[str, bool, int] | N
 
 def bodies_of(query: frozenset[str], noun: str, spec: EnvSpec) -> tuple[str, ...]:
     """Return the bodies all of these words can be said of, in the table's or the model's order."""
-    parts = table("parts")
+    parts = word_table("parts")
     robot = re.split(r"-v\d+$", spec.id)[0]
     robot = parts["same"].get(robot, robot)
     if robot in parts["robots"]:
@@ -126,7 +126,7 @@ def bodies_of(query: frozenset[str], noun: str, spec: EnvSpec) -> tuple[str, ...
 
 def _said_of(body: str, spec: EnvSpec) -> set[str]:
     """Return what can be said of a body by its own name: "FL_calf" is front, left, shin."""
-    parts, words = table("parts"), set[str]()
+    parts, words = word_table("parts"), set[str]()
     split = re.sub(r"([a-z])([A-Z])", r"\1 \2", body)
     pieces = re.findall(r"[a-z]+", split.lower())
     for piece in pieces:
@@ -148,7 +148,7 @@ def _said_of(body: str, spec: EnvSpec) -> set[str]:
 @lru_cache(maxsize=1)
 def _nouns() -> dict[str, tuple[str, bool]]:
     """Return each word for a part: its noun, and whether it is plural."""
-    parts = table("parts")
+    parts = word_table("parts")
     names = [(name, noun) for noun, others in parts["nouns"].items() for name in (noun, *others)]
     plurals = {f"{name}s": (noun, True) for name, noun in names}
     irregular = {plural: (noun, True) for plural, noun in parts["plurals"].items()}
@@ -157,5 +157,5 @@ def _nouns() -> dict[str, tuple[str, bool]]:
 
 @lru_cache(maxsize=1)
 def _places() -> dict[str, str]:
-    rows = table("parts")["places"].items()
+    rows = word_table("parts")["places"].items()
     return {word: place for place, others in rows for word in (place, *others)}

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from torch import Tensor
 
-from telic.composer.lexicon import table
+from telic.composer.lexicon import word_table
 from telic.composer.parts import bodies_of
 from telic.envs.spec import EnvSpec
 from telic.errors import BadEnvironment
@@ -45,7 +45,10 @@ class Scene(NamedTuple):
         on_two = robot is not None and robot.root.kind == "free" and len(robot.feet) == 2
         learns = _LEARNS * (_ON_TWO if on_two else 1)
         return cls(
-            spec, {"learns": learns} | table("calibration").get(spec.id, {}), may_fall, reference
+            spec,
+            {"learns": learns} | word_table("calibration").get(spec.id, {}),
+            may_fall,
+            reference,
         )
 
     def has(self, *quantities: str) -> bool:

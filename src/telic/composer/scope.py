@@ -24,7 +24,7 @@ from telic.composer.frames import (
     Style,
     WordClaim,
 )
-from telic.composer.lexicon import table
+from telic.composer.lexicon import word_table
 from telic.composer.manners import respect
 from telic.composer.postures import OWN, do_it, hold
 from telic.composer.scene import Scene
@@ -50,7 +50,7 @@ _FITS = {
 """words that may have a part in a degree"""
 
 
-def audit(parsed: ParsedIntent, scene: Scene, made: Composition, build: Build) -> Composition:
+def audit_words(parsed: ParsedIntent, scene: Scene, made: Composition, build: Build) -> Composition:
     """Return a composition that says which criteria carry which words, and which words none does.
 
     Args:
@@ -217,7 +217,7 @@ class _Ablation:
         return titles
 
     def _direction(self, claim: WordClaim, frame: Frame) -> tuple[str, ...] | None:
-        value, acts = Direction(claim.value), table("acts")[frame.verb]
+        value, acts = Direction(claim.value), word_table("acts")[frame.verb]
         is_plain = claim.words.split()[-1] in _PLAIN_UP
         if value is Direction.UP and "upright" in acts and not is_plain:
             return None  # "stay in the air" is not to stand
@@ -246,7 +246,7 @@ class _Ablation:
             return None
         if degree and not is_vague and claim.value not in {degree, *_FITS.get(degree, ())}:
             return None  # not so in "fast, slowly"
-        if degree in table("acts")[frame.verb].get("degrees", ()):
+        if degree in word_table("acts")[frame.verb].get("degrees", ()):
             return self.all
         # "slowly, at 1 m/s": what the number is called
         is_called = claim.dimension == frame.dimension and frame.amount is not None
@@ -265,7 +265,7 @@ class _Ablation:
 
 def _is_own(slot: str, frame: Frame, scene: Scene) -> bool:
     """Return whether a verb lasts, or is about that part, by itself: to balance, the pole."""
-    acts = table("acts")[frame.verb]
+    acts = word_table("acts")[frame.verb]
     if slot == "until_end":
         return "lasts" in acts
     if frame.part in acts.get("own_parts", ()):

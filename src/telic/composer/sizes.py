@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from telic.composer.frames import Act, Degree, Frame
-from telic.composer.lexicon import table
+from telic.composer.lexicon import word_table
 from telic.composer.scene import Scene
 
 FROUDE = {
@@ -259,6 +259,6 @@ def _sizes(frame: Frame, scene: Scene) -> Iterator[tuple[float, float, float, st
         yield amount.value, least_way, farthest / laps, "m of radius"
     elif amount.unit == "m" and frame.dimension == "height" and verb in (Act.JUMP, Act.HOP):
         yield amount.value, _LEAST_JUMP * leg, _MOST_JUMP * (leg or 1.0), "m high"
-    elif amount.unit in ("turns", "rad") and "whole" in table("acts")[verb]:
+    elif amount.unit in ("turns", "rad") and "whole" in word_table("acts")[verb]:
         turns = amount.value / (2.0 * math.pi if amount.unit == "rad" else 1.0)
         yield turns, _LEAST_TURN, _MOST_TURNS, "turns"

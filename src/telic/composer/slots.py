@@ -10,7 +10,7 @@ from typing import Any
 from telic.composer.amounts import Reading
 from telic.composer.frames import Act, Amount, Degree, Direction, Frame, Posture, Style, Unit
 from telic.composer.grammar import Item
-from telic.composer.lexicon import Sense, table
+from telic.composer.lexicon import Sense, word_table
 from telic.composer.parts import BodyPart
 from telic.robots.terrain import TERRAINS, TerrainKind
 
@@ -69,7 +69,7 @@ class Slots:
         """items that ask not to leave the place"""
         self.part: BodyPart | None = None
         self.verb = self._verb()
-        self._is = table("acts")[self.verb]
+        self._is = word_table("acts")[self.verb]
 
     def frame(self) -> Frame:
         """Return what the deed asks for."""
@@ -260,7 +260,7 @@ class Slots:
     def _bare(self, reading: Reading, dimension: str | None) -> tuple[Amount | None, int | None]:
         """Return what a number without a unit means together with this verb."""
         value, unit, is_part = reading.bare or 0.0, None, 0 < (reading.bare or 0.0) < 1
-        if "turning" in self._is and value in table("numbers")["angles"]["bare_degrees"]:
+        if "turning" in self._is and value in word_table("numbers")["angles"]["bare_degrees"]:
             value, unit = math.radians(value), "rad"
         elif "turning" in self._is and is_part:  # "a half twist"
             unit = "turns"
