@@ -48,7 +48,7 @@ def read_amount(tokens: Sequence[Token], start: int) -> Reading | None:
         period = round(per[0], 9) if per and per[1] == "s" else None
         return Reading(per[2], period_s=period) if per and per[1] != "times" else None
     before, place, said = _read_rule(tokens, start)
-    rule, is_strict = cast("Rule | None", said and said.value), bool(said and said.says)
+    rule, is_strict = cast("AmountRule | None", said and said.value), bool(said and said.says)
     count = numbers["counts"].get(words[place]) if place < len(words) else None
     if count is not None and (rule is not None or place == start):  # "twice"
         value, spread, kind, factor = float(count), 0.0, "times", 1.0
@@ -79,7 +79,7 @@ def read_amount(tokens: Sequence[Token], start: int) -> Reading | None:
         kind = _RATES[kind]
     after = lexicon().find(tokens, at[-1] + 1, "after") if rule is None else None
     if after is not None:
-        at, rule = at + after.at, cast("Rule", after.senses[0].value)
+        at, rule = at + after.at, cast("AmountRule", after.senses[0].value)
     found = _with_unit(at, round(value * factor, 9), cast("Unit", kind), rule, "in" in before)
     return replace(found, spread=round(spread * factor, 9), is_strict=is_strict)
 

@@ -145,9 +145,7 @@ class Frame(Record):
     amount: Amount | None = None
     bounds: tuple[Amount, ...] = Field(default=(), description="both ends of a range that was said")
     count: int | None = None
-    count_rule: AmountRule = Field(
-        default="about", description="whether that often, or more, or less"
-    )
+    count_rule: AmountRule = Field(default="about", description="that often, or more, or less")
     duration_s: float | None = None
     period_s: float | None = Field(default=None, description="to be done once in so many seconds")
     until_end: bool = Field(default=False, description="to be kept up until the episode ends")
