@@ -17,7 +17,7 @@ def spec_of(env, **arguments):
     return made.spec
 
 
-def judged(made):
+def measured(made):
     """What a composition is judged by, whatever its words."""
     return made.criteria, made.judge.partition('"""\n')[2], made.env_args
 

@@ -12,7 +12,7 @@ from telic.composer.lexicon import vocabulary, word_table
 from telic.composer.parse import parse
 from telic.errors import NotUnderstood, TelicError, UsageError
 from telic.judges.criteria import scope_words
-from tests.composer.specs import judged, spec_of, written_out
+from tests.composer.specs import measured, spec_of, written_out
 
 # A robot, an intent, and what must be named as left out; "refused" where the verb itself is lost.
 LEFT_OUT = """
@@ -203,7 +203,7 @@ def test_no_number_is_lost():
         made = composed(robot, text)
         if made is None:
             continue
-        if judged(made) == judged(composed(robot, intent)) and not all(
+        if measured(made) == measured(composed(robot, intent)) and not all(
             word in told(made) for word in said.split()
         ):
             # What lasts 8 s is judged for at least the seconds that were said.
@@ -224,7 +224,7 @@ def test_no_number_of_a_limit_is_lost():
         one, other = (composed(robot, text) for text in texts)
         if one is None or other is None:
             continue
-        if judged(one) == judged(other) and "12" not in told(one):
+        if measured(one) == measured(other) and "12" not in told(one):
             lost.append(texts[0])
     assert lost == []
 
@@ -261,7 +261,7 @@ def test_no_modifier_is_lost():
         made = composed(robot, text)
         if made is None:
             continue
-        if judged(made) != judged(composed(robot, intent)):
+        if measured(made) != measured(composed(robot, intent)):
             continue
         carried = any(words in each.words for each in made.covered)
         named = any(word in told(made) for word in words.split())

@@ -11,7 +11,7 @@ from telic.composer.compose import compose
 from telic.composer.lexicon import word_table
 from telic.composer.parse import parse
 from telic.errors import NotUnderstood, TelicError
-from tests.composer.specs import judged, named, spec_of, written_out
+from tests.composer.specs import measured, named, spec_of, written_out
 
 PLAIN = {
     "Ant": ["run forward", "walk slowly to the left", "jump twice", "turn 90 degrees left"],
@@ -38,7 +38,7 @@ def test_what_follows_a_condition_a_reason_or_a_comparison_is_nothing_to_do():
         robot, intent = dice.choice(EVERY)
         text = f"{intent} {words} {deed}"
         made = compose(text, spec_of(f"{robot}-v5"))
-        assert judged(made) == judged(made_of(robot, intent)), text
+        assert measured(made) == measured(made_of(robot, intent)), text
         for word in {"jump", "walking", "turns", "running", "rolling", "foot"} & {*deed.split()}:
             assert word in named(made), text
 
@@ -46,7 +46,7 @@ def test_what_follows_a_condition_a_reason_or_a_comparison_is_nothing_to_do():
 def test_a_condition_at_the_head_ends_at_the_comma():
     for robot, intent in EVERY:
         made = compose(f"if you fall and roll, {intent}", spec_of(f"{robot}-v5"))
-        assert judged(made) == judged(made_of(robot, intent))
+        assert measured(made) == measured(made_of(robot, intent))
         assert made.not_understood == ("if you fall and roll",)
 
 
@@ -79,7 +79,7 @@ def test_of_what_is_offered_the_first_is_done_and_nothing_is_left_out():
             if "then" in first + second:
                 continue
             made = compose(f"either {first} or {second}", spec_of(f"{robot}-v5"))
-            assert judged(made) == judged(made_of(robot, first)), (first, second)
+            assert measured(made) == measured(made_of(robot, first)), (first, second)
             assert named(made) == ""
             assert any(f"or {second}" in doubt for doubt in made.doubts)
 
@@ -117,7 +117,7 @@ def test_of_what_is_offered_the_first_is_done_and_nothing_is_left_out():
 def test_it_is_read_like_a_plainer_one(text, same):
     one, other = (compose(each, spec_of("Ant-v5")) for each in (text, same))
     assert [each.title for each in one.criteria] == [each.title for each in other.criteria]
-    assert judged(one)[2] == judged(other)[2]
+    assert measured(one)[2] == measured(other)[2]
     assert named(one) == named(other) == ""
 
 
@@ -157,7 +157,7 @@ def test_a_number_that_is_not_to_be_exceeded_costs_beyond_it_or_is_named():
 def test_a_count_that_is_said_to_be_a_bound_is_no_superlative():
     for words in ("exactly twice", "only twice"):
         made = compose(f"jump {words}", spec_of("Ant-v5"))
-        assert judged(made) == judged(made_of("Ant", "jump twice")), words
+        assert measured(made) == measured(made_of("Ant", "jump twice")), words
         assert named(made) == ""
     for words in ("at most", "at least"):
         made = compose(f"jump {words} twice", spec_of("Ant-v5"))

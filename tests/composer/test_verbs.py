@@ -10,7 +10,7 @@ import torch
 from telic import bench
 from telic.composer.compose import BEHAVIOURS, compose
 from telic.composer.frames import Act, LimitKind, Posture, Style
-from telic.composer.lexicon import table
+from telic.composer.lexicon import word_table
 from telic.composer.parse import parse
 from telic.envs import make
 from telic.envs.tasks import TASKS
@@ -78,7 +78,7 @@ def habits(env):
 
 def test_every_verb_has_a_behaviour_and_every_environment_is_calibrated():
     assert set(BEHAVIOURS) == set(Act) == set(ASKED)
-    assert set(table("calibration")) == set(TASKS)
+    assert set(word_table("calibration")) == set(TASKS)
 
 
 def test_every_posture_style_and_limit_is_asked_for():
