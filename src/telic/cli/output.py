@@ -80,7 +80,8 @@ def print_data(data: Any, columns: tuple[str, ...] = (), title: str = "") -> Non
     if is_mapping(data):
         if title:
             terminal.console.print(f"\n{title}", style="bold", markup=False)
-        facts = {key: _line(value) for key, value in data.items() if not _is_part(value)}
+        shown = {key: value for key, value in data.items() if key != "schema_version"}
+        facts = {key: _line(value) for key, value in shown.items() if not _is_part(value)}
         terminal.print_facts({_words(key): value for key, value in facts.items()})
         for key, value in data.items():
             if _is_part(value):

@@ -1,9 +1,9 @@
-"""Views of results that a table will not do for: sessions, runs, searches, trackers, benchmarks."""
+"""Views of results that the generic view does not fit: sessions, runs, trackers, benchmarks."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from pathlib import Path
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from rich.markup import escape
@@ -11,7 +11,7 @@ from rich.markup import escape
 from telic.cli.console import console, print_facts, print_rows
 from telic.cli.output import view
 from telic.core.text import count, duration, number, sparkline
-from telic.session.outcome import OUTCOMES, Outcome, outcome_words
+from telic.session.outcome import outcome_words
 from telic.storage.facts import MemberResultFacts
 from telic.storage.files import read_facts
 from telic.storage.layout import RunFolder, SessionFolder
@@ -19,67 +19,82 @@ from telic.storage.layout import RunFolder, SessionFolder
 if TYPE_CHECKING:
     from telic.bench.intents import Benchmark
     from telic.bench.judges import JudgeReport
-    from telic.bench.results import CaseGroup, Rate
+    from telic.bench.results import Rate
     from telic.llm.work_orders import WorkOrder
     from telic.search.records import SearchSummary
     from telic.search.runner import Search
     from telic.session.loop import Session
-    from telic.session.records import SessionSummary
     from telic.tracking.reports import TrackingReport
     from telic.training.job import TrainJob
     from telic.training.run import Run
-    from telic.verbs.artifacts import RunPage, SessionPage
-    from telic.verbs.control import WorkState
-    from telic.verbs.labels import LabelList, LabelTaken
-    from telic.verbs.machine import EnvPage, MachineReport
+    from telic.verbs.artifacts import RunPage
+    from telic.verbs.labels import LabelTaken
+    from telic.verbs.machine import EnvPage
     from telic.verbs.motions import MotionIntake
     from telic.verbs.robots import RobotText
     from telic.verbs.search import SearchMethods
     from telic.verbs.track import TrackedRun, TrackerEvaluation
     from telic.verbs.train import PresetTable
 
-_STOPPED = "[bold]stopped[/]; run the same command to resume"
 _STYLES = {"passed": "bold green", "stopped": "bold"}
-_MARKS = {"ok": "[green]✓[/]", "note": "[yellow]•[/]", "bad": "[red]✗[/]"}
-_SHOWN = 40
+_MOST_LINES = 40
+_RESUME = "run the same command to resume"
+
+
+def _table(
+    records: Iterable[Any], columns: Mapping[str, str | Callable[[Any], Any]], title: str = ""
+) -> None:
+    """Print records; a column is an attribute, "attribute:format", or a function of a record."""
+    readers: list[Callable[[Any], Any]] = []
+    for how in columns.values():
+        if not isinstance(how, str):
+            readers.append(how)
+            continue
+        path, _, layout = how.partition(":")
+        readers.append(lambda x, get=attrgetter(path), f=layout: _shown(get(x), f))
+    rows = [[read(record) for read in readers] for record in records]
+    print_rows(list(columns), rows, title or None)
+
+
+def _shown(value: Any, layout: str) -> Any:
+    if not layout:
+        return "" if value is None else value
+    return "" if value is None else format(value, layout)
 
 
 def _interval(interval: Sequence[float] | None) -> str:
     return f"{number(interval[0])} … {number(interval[1])}" if interval else "–"
 
 
+def _say(text: str, **options: Any) -> None:
+    console.print(text, soft_wrap=True, **options)
+
+
 # ---- sessions
-
-
-def counted_episodes(summary: SessionSummary) -> str:
-    """Return how many of its fresh episodes the best policy passes."""
-    return f" ({summary.passing} of {summary.episodes} fresh episodes pass)"
 
 
 @view
 def show_session(session: Session) -> None:
-    """Print the outcome of a session, and what can be done with it."""
+    """Print the outcome of a session, and how to use it."""
     from telic.session.robustness import read_card, summary_line
 
     summary = session.summary
     verdict = outcome_words(summary.outcome, summary.limits)
     styled = f"[{_STYLES.get(summary.outcome, 'bold yellow')}]{verdict}[/]"
-    resume = "; run the same command to resume" if summary.outcome == "stopped" else ""
+    resume = f"; {_RESUME}" if summary.outcome == "stopped" else ""
     console.print(f"\n{styled}{resume}: {escape(summary.intent)} ({summary.env})")
     for reason in summary.reasons:
         console.print(f"[yellow]![/] {escape(reason)}")
     if summary.reason:
         console.print(f"[dim]{escape(summary.reason)}[/]")
     if summary.score is not None:
-        counted = "" if summary.passing is None else counted_episodes(summary)
-        proven = (
-            ", which proves nothing"
-            if summary.low is None
-            else f", at least {number(summary.low, 2)} with 95 % confidence"
-        )
-        console.print(f"score {number(summary.score, 2)}{proven}{counted}")
+        low = f", lower bound {number(summary.low, 2)} (95 % confidence)"
+        line = f"score {number(summary.score, 2)}{', not proven' if summary.low is None else low}"
+        if summary.passing is not None:
+            line += f" ({summary.passing} of {summary.episodes} fresh episodes pass)"
+        console.print(line)
     if (card := read_card(SessionFolder(session.path))) is not None:
-        console.print(f"robustness: {summary_line(card)}", soft_wrap=True)
+        _say(f"robustness: {summary_line(card)}")
     page, video = session.path / "report.html", session.path / "report" / "median.mp4"
     console.print(f"report  {page if page.exists() else session.path / 'report.md'}")
     if video.exists():
@@ -89,83 +104,15 @@ def show_session(session: Session) -> None:
 
 
 @view
-def show_session_page(page: SessionPage) -> None:
-    """Print what was asked, what was tried, and where the report is."""
-    known: dict[str, Outcome] = {outcome: outcome for outcome in OUTCOMES}
-    is_over = page.state in known
-    agree = f"{page.labels - page.disputed} of {page.labels} agree" if page.labels else None
-    print_facts(
-        {
-            "session": page.path,
-            "intent": page.intent,
-            "environment": page.env,
-            "state": outcome_words(known[page.state], page.limits) if is_over else page.state,
-            "because": "; ".join(page.reasons) or None,
-            "score": None if page.score is None else number(page.score, 2),
-            "labels": agree,
-            "report": page.report,
-        }
-    )
-    rows = [
-        (
-            x["number"],
-            "yes" if x["passed"] else "no",
-            x["score"],
-            x["change"],
-            ", ".join(x["tags"] or ()) or x["failure"] or "",
-        )
-        for x in page.tried
-    ]
-    if rows:
-        console.print()
-        print_rows(["iteration", "passed", "score", "change", "failed criteria"], rows)
-
-
-@view
-def show_state(work: WorkState) -> None:
-    """Print the state of work, and how to resume it."""
-    console.print(f"{work.name} is {work.state}.")
-    if work.state in ("stopped", "interrupted", "pausing", "paused"):
-        console.print(f"resume with: telic resume {work.name}")
-
-
-@view
 def show_label(taken: LabelTaken) -> None:
     """Print a label, and whether the judge agrees."""
     label = taken.label
     where = f"episode {label.episode} of {label.member}, iteration {label.iteration}"
-    gave = "gave no score" if label.score is None else f"gave {number(label.score, 2)}"
     side = "[yellow]disagrees[/]" if label.disagrees else "agrees"
-    judge = f"the judge {gave}" + ("" if label.score is None else f" and {side}")
+    judge = "gave no score" if label.score is None else f"gave {number(label.score, 2)} and {side}"
     answer = "[green]wanted[/]" if label.is_wanted else "[yellow]not wanted[/]"
-    console.print(f"{answer}: {escape(where)} of {taken.session}; {judge}", soft_wrap=True)
-    console.print(f"[dim]{taken.standing.words}[/]", soft_wrap=True)
-    if label.passed and not label.is_wanted:
-        console.print(f'withdraw the pass: telic veto {taken.session} --why "..."', soft_wrap=True)
-
-
-@view
-def show_labels(found: LabelList) -> None:
-    """Print the labels of a session's episodes."""
-    for veto in found.vetoes:
-        console.print(f"[yellow]![/] {escape(veto.words)}", soft_wrap=True)
-    if not found.labels:
-        console.print(f"{found.session} has no labels.")
-        console.print(f"add one: telic label yes --session {found.session}")
-        return
-    rows = [
-        (
-            f"{x.iteration}/{x.member}/{x.episode}",
-            "yes" if x.is_wanted else "no",
-            number(x.score, 2),
-            "no" if x.disagrees else "yes" if x.score is not None else "–",
-            x.author if x.by == "person" else f"{x.author} (agent)",
-            x.why or "",
-        )
-        for x in found.labels
-    ]
-    print_rows(["episode", "wanted", "judge", "agree", "who", "why"], rows)
-    console.print(f"[dim]{found.standing.words}[/]", soft_wrap=True)
+    _say(f"{answer}: {escape(where)} of {taken.session}; the judge {judge}")
+    _say(f"[dim]{taken.hint}[/]")
 
 
 @view
@@ -173,7 +120,7 @@ def show_order(order: WorkOrder) -> None:
     """Print a work order as a page."""
     from telic.llm.work_orders import describe  # loads all of llm
 
-    console.print(describe(order), markup=False, highlight=False, soft_wrap=True)
+    _say(describe(order), markup=False)
 
 
 # ---- training runs
@@ -182,15 +129,26 @@ def show_order(order: WorkOrder) -> None:
 @view
 def show_run(run: Run) -> None:
     """Print the result of a training, and where everything is."""
-    from telic.training.folder import is_resumable
+    from telic.training.folder import best_member, is_resumable
 
-    summary, name = run.summary, run.path.name
+    summary, name, folder = run.summary, run.path.name, RunFolder(run.path)
+    best, facts = best_member(folder), dict[str, Any]()
+    if best is not None and best.summary.exists():
+        facts["best"] = best.name
+        if (found := read_facts(best.summary, MemberResultFacts).get("best")) is not None:
+            facts["best"] = best.name if len(folder.members()) > 1 else None
+            facts["return"] = (
+                f"{number(found.get('mean_return'))} (95 % interval "
+                f"{_interval(found.get('interval'))}, {found.get('episodes')} fresh episodes, "
+                f"at {found['global_step']:,} steps)"
+            )
+            facts["episode length"] = number(found.get("episode_length"))
     console.print()
     print_facts(
         {
             "run": run.path,
             "status": summary["status"],
-            **_best_facts(run.path),
+            **facts,
             "steps": f"{summary['total_timesteps']:,}",
             "time": duration(summary["training_time_s"]),
             "steps per second": number(summary["steps_per_second"]),
@@ -199,28 +157,8 @@ def show_run(run: Run) -> None:
     )
     if summary["status"] == "completed":
         console.print(f"\nnext: telic show {name}   telic play {name}   telic export {name}")
-    elif is_resumable(RunFolder(run.path)):
+    elif is_resumable(folder):
         console.print(f"\nresume with: telic resume {name}")
-
-
-def _best_facts(path: Path) -> dict[str, Any]:
-    """Return what to print about the best member of a run."""
-    from telic.training.folder import best_member
-
-    run = RunFolder(path)
-    folder = best_member(run)
-    if folder is None or not folder.summary.exists():
-        return {}
-    best = read_facts(folder.summary, MemberResultFacts).get("best")
-    if best is None:
-        return {"best": folder.name}
-    spread = _interval(best.get("interval"))
-    return {
-        "best": folder.name if len(run.members()) > 1 else None,
-        "return": f"{number(best.get('mean_return'))} (95 % interval {spread}, "
-        f"{best.get('episodes')} fresh episodes, at {best['global_step']:,} steps)",
-        "episode length": number(best.get("episode_length")),
-    }
 
 
 @view
@@ -235,7 +173,7 @@ def show_plan(job: TrainJob) -> None:
             "evaluations": f"{job.evaluations} x {job.eval_episodes} episodes",
         }
     )
-    print_rows(["member"], [[member.name] for member in job.members])
+    _table(job.members, {"member": "name"})
 
 
 @view
@@ -272,38 +210,31 @@ def show_run_page(page: RunPage) -> None:
         if page.is_single:
             _print_member(member)
     if not page.is_single:
-        _print_members(page.members)
+        best = [((x["summary"] or {}).get("best") or {}, x["member"]) for x in page.members]
+        shown = ("env_return", "episode_length", "global_step")
+        rows = [
+            (name, x.get("mean_return"), _interval(x.get("interval")), *map(x.get, shown))
+            for x, name in best
+        ]
+        console.print()
+        print_rows(["member", "return", "95 % interval", "task return", "length", "at step"], rows)
 
 
 def _print_member(member: dict[str, Any]) -> None:
     shown = ("p10_return", "median_return", "p90_return", "episode_length")
-    evaluations: list[dict[str, Any]] = member["evaluations"]
     rows = [
         (x["global_step"], x.get("mean_return"), _interval(x.get("interval")), *map(x.get, shown))
-        for x in evaluations
+        for x in member["evaluations"]
     ]
     print_rows(["steps", "return", "95 % interval", "p10", "median", "p90", "length"], rows)
-    reward: dict[str, Any] = member["reward"] or {}
+    reward, summary = member["reward"] or {}, member["summary"] or {}
     if reward.get("latex"):
         console.print(f"\nreward: {escape(reward['latex'])}")
     for term in reward.get("terms", []):
         console.print(f"  {escape(term['name'])}: {escape(term.get('description') or '')}")
-    summary: dict[str, Any] = member["summary"] or {}
     for finding in summary.get("findings", []):
         console.print(f"[yellow]![/] {escape(finding['message'])}")
     print_facts({"files": member["path"], "videos": ", ".join(member["videos"]) or None})
-
-
-def _print_members(members: list[dict[str, Any]]) -> None:
-    rows: list[tuple[Any, ...]] = []
-    shown = ("env_return", "episode_length", "global_step")
-    for member in members:
-        summary: dict[str, Any] = member["summary"] or {}
-        best: dict[str, Any] = summary.get("best") or {}
-        spread = _interval(best.get("interval"))
-        rows.append((member["member"], best.get("mean_return"), spread, *map(best.get, shown)))
-    console.print()
-    print_rows(["member", "return", "95 % interval", "task return", "length", "at step"], rows)
 
 
 # ---- searches
@@ -319,30 +250,28 @@ def show_search(search: Search) -> None:
         console.print(f"folder  {search.path}")
         console.print(f"map     telic report {search.path.name}")
     if not summary.runs or summary.outcome == "stopped":
-        console.print(_STOPPED)
+        console.print(f"[bold]stopped[/]; {_RESUME}")
 
 
 @view
 def show_summary(summary: SearchSummary) -> None:
     """Print a line per run of a search."""
-    names = ["run", "fresh", "95 % interval", "all", "better of two", "best seen", "incumbent"]
-    rows = [
-        (
-            str(run.run),
-            run.fresh.mean,
-            _interval(None if run.fresh.low is None else (run.fresh.low, run.fresh.high or 0.0)),
-            run.mean_all,
-            run.better_of_two,
-            run.best_seen,
-            run.incumbent_area,
-            run.episodes,
-            run.calls,
-            run.episodes_to_good,
-        )
-        for run in summary.runs
-    ]
+    columns: dict[str, str | Callable[[Any], Any]] = {
+        "run": lambda x: str(x.run),
+        "fresh": "fresh.mean",
+        "95 % interval": lambda x: _interval(
+            None if x.fresh.low is None else (x.fresh.low, x.fresh.high)
+        ),
+        "all": "mean_all",
+        "better of two": lambda x: x.better_of_two,
+        "best seen": "best_seen",
+        "incumbent": lambda x: x.incumbent_area,
+        "episodes": "episodes",
+        "calls": "calls",
+        "to good": lambda x: x.episodes_to_good,
+    }
     title = f"{summary.env}: {summary.label}, {duration(summary.seconds)}"
-    print_rows([*names, "episodes", "calls", "to good"], rows, title)
+    _table(summary.runs, columns, title)
 
 
 @view
@@ -355,16 +284,18 @@ def show_methods(found: SearchMethods) -> None:
     print_rows(["method", "switches that differ from the defaults"], rows)
 
 
+# ---- motions and trackers
+
+
 @view
 def show_motion_intake(intake: MotionIntake) -> None:
-    """Print what was not added, with the reason, and the totals."""
+    """Print the clips that were not added, with the reason, and the totals."""
     wrong = [line for line in intake.lines if line.outcome not in ("added", "there already")]
-    for line in wrong[:_SHOWN]:
+    for line in wrong[:_MOST_LINES]:
         mark = "[yellow]•[/]" if line.outcome == "left out" else "[red]✗[/]"
-        reason = f"{escape(line.clip)} {line.outcome}: {escape(line.why)}"
-        console.print(f"{mark} {reason}", soft_wrap=True)
-    if len(wrong) > _SHOWN:
-        console.print(f"… and {len(wrong) - _SHOWN:,} more; all of them with --json")
+        _say(f"{mark} {escape(line.clip)} {line.outcome}: {escape(line.why)}")
+    if len(wrong) > _MOST_LINES:
+        console.print(f"… and {len(wrong) - _MOST_LINES:,} more; all of them with --json")
     slid = [
         (line.slid_before_m_s, line.slid_after_m_s)
         for line in intake.lines
@@ -374,35 +305,32 @@ def show_motion_intake(intake: MotionIntake) -> None:
         before, after = (sum(each) / len(slid) for each in zip(*slid, strict=True))
         console.print(f"foot sliding: {number(before)} m/s before, {number(after)} m/s now")
     counts = ", ".join(f"{count:,} {what}" for what, count in intake.counts.items())
-    console.print(f"{counts or 'nothing'}: {escape(intake.library)}", soft_wrap=True)
+    _say(f"{counts or 'nothing'}: {escape(intake.library)}")
 
 
 def _show_report(report: TrackingReport) -> None:
-    rows = [
-        (
-            each.encoder,
-            f"{each.success_rate:.1%}",
-            f"{each.global_success_rate:.1%}",
-            "" if each.interval is None else f"{each.interval[0]:.0%} - {each.interval[1]:.0%}",
-            f"{each.progress_rate:.1%}",
-            f"{each.mpjpe_l_mm:.1f}",
-            f"{each.mpjpe_g_mm:.1f}",
-            "" if each.velocity_m_s is None else f"{each.velocity_m_s:.3f}",
-            "" if each.acceleration_m_s2 is None else f"{each.acceleration_m_s2:.2f}",
-        )
-        for each in (*report.encoders, *([report.control] if report.control else ()))
-    ]
     clips = count(len({each.clip for each in report.clips}), "clip")
     console.print(f"\n[bold]{report.member} at {report.step:,} steps, {clips} ({report.split})[/]")
-    heads = ["encoder", "success", "in place", "95 %", "played", "local mm", "global mm"]
-    print_rows([*heads, "m/s", "m/s²"], rows)
-    pairs = [
-        (f"{each.one} / {each.other}", f"{each.equal_share:.0%}", f"{each.chance or 0.0:.0%}")
-        for each in report.agreement
-        if each.equal_share is not None
-    ]
+    columns: dict[str, str | Callable[[Any], Any]] = {
+        "encoder": "encoder",
+        "success": "success_rate:.1%",
+        "in place": "global_success_rate:.1%",
+        "95 %": lambda x: "" if x.interval is None else "{:.0%} - {:.0%}".format(*x.interval),
+        "played": "progress_rate:.1%",
+        "local mm": "mpjpe_l_mm:.1f",
+        "global mm": "mpjpe_g_mm:.1f",
+        "m/s": "velocity_m_s:.3f",
+        "m/s²": "acceleration_m_s2:.2f",
+    }
+    _table((*report.encoders, *([report.control] if report.control else ())), columns)
+    pairs = [each for each in report.agreement if each.equal_share is not None]
     if pairs:
-        print_rows(["tokens of", "equal codes", "by chance"], pairs)
+        columns = {
+            "tokens of": lambda x: f"{x.one} / {x.other}",
+            "equal codes": "equal_share:.0%",
+            "by chance": lambda x: f"{x.chance or 0.0:.0%}",
+        }
+        _table(pairs, columns)
 
 
 @view
@@ -410,23 +338,19 @@ def show_tracked(run: TrackedRun) -> None:
     """Print how the members of a training track held-out clips."""
     for report in run.reports:
         _show_report(report)
-    console.print(f"\nfolder  {run.path}", soft_wrap=True)
+    _say(f"\nfolder  {run.path}")
     if run.status != "completed":
-        console.print(f"[bold]{run.status}[/]; run the same command to resume")
+        console.print(f"[bold]{run.status}[/]; {_RESUME}")
 
 
 @view
 def show_tracker_evaluation(found: TrackerEvaluation) -> None:
     """Print the metrics of a tracker, and its worst clips."""
     _show_report(found.report)
-    rows = [
-        (each.clip, each.encoder, f"{each.progress:.0%}", f"{each.errors.mpjpe_l_mm:.1f}")
-        for each in found.report.worst(5)
-    ]
-    console.print("\nworst")
-    print_rows(["clip", "encoder", "played", "local mm"], rows)
+    columns = {"played": "progress:.0%", "local mm": "errors.mpjpe_l_mm:.1f"}
+    _table(found.report.worst(5), {"clip": "clip", "encoder": "encoder", **columns}, "worst")
     for path in found.files:
-        console.print(path, soft_wrap=True)
+        _say(path)
 
 
 # ---- this machine
@@ -435,7 +359,7 @@ def show_tracker_evaluation(found: TrackerEvaluation) -> None:
 @view
 def show_robot_file(text: RobotText) -> None:
     """Print the file as it is."""
-    console.print(text.toml, markup=False, highlight=False, soft_wrap=True, end="")
+    _say(text.toml, markup=False, end="")
 
 
 @view
@@ -443,71 +367,10 @@ def show_env(page: EnvPage) -> None:
     """Print the page of an environment."""
     from telic.quantities.reference import environment_page
 
-    console.print(environment_page(page.env), markup=False, soft_wrap=True)
-
-
-@view
-def show_machine(report: MachineReport) -> None:
-    """Print a line per check, and how to fix what is missing."""
-    for check in report.checks:
-        line = f"{_MARKS[check.state]} [bold]{check.name}[/]: {check.message}"
-        console.print(line, soft_wrap=True)
-        if check.fix:
-            console.print(f"    {check.fix}", soft_wrap=True)
+    _say(environment_page(page.env), markup=False)
 
 
 # ---- benchmarks
-
-
-@view
-def show_benchmark(benchmark: Benchmark) -> None:
-    """Print a line per case, then rates by difficulty, category and robot."""
-    path, tally = benchmark
-    rows = [
-        (
-            result.case.id,
-            result.case.difficulty,
-            result.outcome.replace("_", " "),
-            result.score,
-            result.low,
-            result.iterations,
-            result.env_steps,
-            duration(result.seconds),
-            result.reason or "",
-        )
-        for result in tally.results
-    ]
-    columns = ["case", "difficulty", "outcome", "score", "lower bound", "iterations", "steps"]
-    console.print()
-    print_rows([*columns, "time", "why"], rows)
-    _print_groups("difficulty", tally.by_difficulty)
-    _print_groups("category", tally.by_category)
-    _print_groups("robot", tally.by_env)
-    console.print(f"\n[bold]{_rate(tally.overall)}[/] pass")
-    if tally.median_seconds_to_pass is not None:
-        console.print(
-            f"median pass: {duration(tally.median_seconds_to_pass)} and "
-            f"{number(tally.median_steps_to_pass)} steps"
-        )
-    cost = "an unknown amount" if tally.usd is None else f"${tally.usd:.2f}"
-    console.print(f"total: {duration(tally.seconds)} and {cost} for models")
-    if tally.waiting:
-        console.print(f"unfinished; run the same command to resume: {', '.join(tally.waiting)}")
-    console.print(f"page  {path / 'index.html'}")
-
-
-def _print_groups(title: str, groups: tuple[CaseGroup, ...]) -> None:
-    rows = [
-        (
-            group.name,
-            f"{group.rate.passed} of {group.rate.total}",
-            f"{group.rate.low:.0%} to {group.rate.high:.0%}",
-            group.mean_score,
-        )
-        for group in groups
-    ]
-    console.print()
-    print_rows([title, "passed", "95 % interval", "mean score"], rows)
 
 
 def _rate(rate: Rate) -> str:
@@ -515,6 +378,44 @@ def _rate(rate: Rate) -> str:
         return "0 of 0"
     interval = f"{rate.low:.0%} to {rate.high:.0%} with 95 % confidence"
     return f"{rate.passed} of {rate.total} ({rate.share:.0%}; {interval})"
+
+
+@view
+def show_benchmark(benchmark: Benchmark) -> None:
+    """Print a line per case, then rates by difficulty, category and robot."""
+    path, tally = benchmark
+    columns: dict[str, str | Callable[[Any], Any]] = {
+        "case": "case.id",
+        "difficulty": "case.difficulty",
+        "outcome": lambda x: x.outcome.replace("_", " "),
+        "score": lambda x: x.score,
+        "lower bound": lambda x: x.low,
+        "iterations": lambda x: x.iterations,
+        "steps": lambda x: x.env_steps,
+        "time": lambda x: duration(x.seconds),
+        "why": "reason",
+    }
+    console.print()
+    _table(tally.results, columns)
+    groups = {"difficulty": tally.by_difficulty, "category": tally.by_category}
+    for title, rows in (groups | {"robot": tally.by_env}).items():
+        columns = {
+            title: "name",
+            "passed": lambda x: f"{x.rate.passed} of {x.rate.total}",
+            "95 % interval": lambda x: f"{x.rate.low:.0%} to {x.rate.high:.0%}",
+            "mean score": lambda x: x.mean_score,
+        }
+        console.print()
+        _table(rows, columns)
+    console.print(f"\n[bold]{_rate(tally.overall)}[/] pass")
+    if tally.median_seconds_to_pass is not None:
+        steps = number(tally.median_steps_to_pass)
+        console.print(f"median pass: {duration(tally.median_seconds_to_pass)} and {steps} steps")
+    cost = "an unknown amount" if tally.usd is None else f"${tally.usd:.2f}"
+    console.print(f"total: {duration(tally.seconds)} and {cost} for models")
+    if tally.waiting:
+        console.print(f"unfinished; {_RESUME}: {', '.join(tally.waiting)}")
+    console.print(f"page  {path / 'index.html'}")
 
 
 @view
@@ -528,13 +429,12 @@ def show_judges(report: JudgeReport) -> None:
     print_rows(["pair", "robot", "agrees", "of", "disagrees on"], rows)
     for example in (example for example in report.examples if not example.agrees):
         truth = "right" if example.is_right else "wrong"
-        console.print(
+        _say(
             f"\n[yellow]{escape(example.pair)}[/]: {escape(example.name)} ({example.kind}) is "
-            f"{truth}, but scores {number(example.score, 2)}\n  [dim]{escape(example.why)}[/]",
-            soft_wrap=True,
+            f"{truth}, but scores {number(example.score, 2)}\n  [dim]{escape(example.why)}[/]"
         )
     for name, why in report.refused.items():
-        console.print(f"\n[blue]{escape(name)}[/] was refused: {escape(why)}", soft_wrap=True)
+        _say(f"\n[blue]{escape(name)}[/] was refused: {escape(why)}")
     print_facts(
         {
             "agreement": _rate(report.agreement),

@@ -16,7 +16,6 @@ import torch
 from torch import Tensor
 
 _EPSILON = 1e-3
-_BYTE = 8
 
 
 class Quantiser(NamedTuple):
@@ -24,11 +23,6 @@ class Quantiser(NamedTuple):
 
     levels: int
     """per dimension, at least 2"""
-
-    @property
-    def bits(self) -> int:
-        """Bits that hold the number of a level."""
-        return max(1, math.ceil(math.log2(self.levels)))
 
     @property
     def _lowest(self) -> int:
@@ -58,24 +52,6 @@ class Quantiser(NamedTuple):
     def values(self, codes: Tensor) -> Tensor:
         """Return z of the numbers of levels: the inverse of `codes`."""
         return (codes.float() + self._lowest) / (self.levels // 2)
-
-    def pack(self, codes: Tensor) -> Tensor:
-        """Return tokens as bytes, (..., d) to (..., ceil(d * bits / 8)) uint8."""
-        shares = 2 ** torch.arange(self.bits, device=codes.device)
-        bits = codes.long().unsqueeze(-1).div(shares, rounding_mode="floor") % 2
-        bits = bits.flatten(-2)
-        bits = torch.nn.functional.pad(bits, (0, -bits.shape[-1] % _BYTE))
-        bits = bits.reshape(*codes.shape[:-1], -1, _BYTE)
-        return (bits * 2 ** torch.arange(_BYTE, device=codes.device)).sum(-1).to(torch.uint8)
-
-    def unpack(self, packed: Tensor, dimensions: int) -> Tensor:
-        """Return the numbers of levels that bytes hold: the inverse of `pack`."""
-        shares = 2 ** torch.arange(_BYTE, device=packed.device)
-        bits = packed.long().unsqueeze(-1).div(shares, rounding_mode="floor") % 2
-        bits = bits.flatten(-2)[..., : dimensions * self.bits]
-        bits = bits.reshape(*packed.shape[:-1], dimensions, self.bits)
-        numbers = (bits * 2 ** torch.arange(self.bits, device=packed.device)).sum(-1)
-        return numbers.to(torch.uint8 if self.levels <= 256 else torch.int16)
 
 
 def _straight_round(y: Tensor) -> Tensor:

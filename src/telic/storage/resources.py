@@ -1,15 +1,14 @@
-"""One door to this machine's processors and memory for all sessions of a user.
+"""Admission of sessions to the CPU cores and memory of this machine.
 
-Every processor is a file. Who holds its lock has the processor, and the kernel takes the lock back
-the moment its holder dies, however it dies. Who waits has a numbered ticket, locked in the same
-way; only the lowest living ticket may take, and takes everything it needs at once. So it is first
-come, first served, and nobody holds one half while waiting for the other. A bare fork of the holder
-would share its locks; a new program, as every worker is, does not.
+Every core is a file: the process that holds its lock has the core, and the kernel releases the lock
+when the process dies. Only the process that holds `turn` may take cores; it takes all it needs at
+once, while the others wait for the turn. So no process holds one half while waiting for the other,
+and a large request is not starved by small ones. A bare fork of the holder would share its locks; a
+new program, as every worker is, does not.
 
 <runtime folder>/
-    door           locked for the moment in which anything here changes
-    ticket_<n>     somebody waits; holds who
-    core_<n>       a processor; holds who has it, and how much memory goes with it
+    turn           locked by the process that waits for cores; holds its name
+    core_<n>       locked by the process that has the core; holds its lease
 """
 
 from __future__ import annotations
@@ -30,7 +29,6 @@ from telic.storage.locks import try_hold
 from telic.storage.reading import read_bytes, read_text
 
 _POLL_S = 0.2
-_DOOR_POLL_S = 0.01
 _SETTLING_S = 30.0
 """seconds after which what a training takes shows in the free memory"""
 _GIB = 2**30
@@ -49,7 +47,7 @@ class ResourceNeed(NamedTuple):
 
 
 def usable_cores() -> list[int]:
-    """Return the numbers of the processors this process may use."""
+    """Return the numbers of the CPU cores that this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return sorted(os.sched_getaffinity(0))
     return list(range(os.cpu_count() or 1))
@@ -87,7 +85,7 @@ def _container_bytes() -> int | None:
 
 
 class CoreLease(Record):
-    """Who has a processor."""
+    """The holder of a CPU core."""
 
     holder: str
     pid: int
@@ -96,7 +94,7 @@ class CoreLease(Record):
 
 
 class Admission:
-    """The processors that sessions share.
+    """The CPU cores that sessions share.
 
     Example:
         with Admission().admit(Need(cores=2, memory_bytes=None), "session_1", tell=tell):
@@ -157,62 +155,37 @@ class Admission:
     def _wait(
         self, need: ResourceNeed, holder: str, tell: Listener, should_stop: Callable[[], bool]
     ) -> list[int]:
-        """Return the handles of what was taken; none when asked to stop."""
-        started, said = time.monotonic(), ""
-        with self._queued(holder, should_stop) as number:
-            while number and not should_stop():
-                taken, reason = self._try(need, holder, number)
-                if taken:
-                    if said:
-                        waited_s = time.monotonic() - started
-                        tell(SessionAdmitted(waited_s=waited_s))
-                    return taken
-                if reason and reason != said:
+        """Return the handles of the cores that were taken; none when asked to stop."""
+        started, said, turn = time.monotonic(), "", None
+        wanted = min(max(1, need.cores), len(self.cores))
+        waiting = f"waiting for {wanted} of {len(self.cores)} cores"
+        try:
+            while not should_stop():
+                if turn is None and (turn := try_hold(self.folder / "turn")) is not None:
+                    os.ftruncate(turn, 0)
+                    os.pwrite(turn, holder.encode(), 0)
+                if turn is None:
+                    reason = f"{waiting}; queued behind {_read_name(self.folder / 'turn')}"
+                else:
+                    leases = self.leases()
+                    reason = self._lacking_memory(need, leases) or ""
+                    taken = [] if reason else self._take(wanted, need, holder)
+                    if taken:
+                        if said:
+                            tell(SessionAdmitted(waited_s=time.monotonic() - started))
+                        return taken
+                    reason = reason or f"{waiting}; held by {_names(leases)}"
+                if reason != said:
                     said = reason
                     tell(SessionWaiting(reason="cores", message=said))
-                time.sleep(_POLL_S if reason else _DOOR_POLL_S)
-        return []
-
-    @contextmanager
-    def _queued(self, holder: str, should_stop: Callable[[], bool]) -> Generator[int]:
-        """Stand in the queue with the number that is yielded; 0 when asked to stop."""
-        number, handle = 0, None
-        while handle is None and not should_stop():
-            with self._door() as inside:
-                if inside:
-                    number = max(self._tickets(), default=0) + 1
-                    handle = try_hold(self._ticket(number))
-            if handle is None:
-                time.sleep(_DOOR_POLL_S)
-        if handle is None:
-            yield 0
-            return
-        try:
-            os.pwrite(handle, holder.encode(), 0)
-            yield number
+                time.sleep(_POLL_S)
+            return []
         finally:
-            self._ticket(number).unlink(missing_ok=True)
-            os.close(handle)
-
-    def _try(self, need: ResourceNeed, holder: str, number: int) -> tuple[list[int], str]:
-        """Return what was taken, or why nothing was; neither when the door was busy."""
-        with self._door() as inside:
-            if not inside:
-                return [], ""
-            wanted = min(max(1, need.cores), len(self.cores))
-            waiting = f"waiting for {wanted} of {len(self.cores)} cores"
-            before = [ticket for ticket in self._living() if ticket < number]
-            if before:
-                return [], f"{waiting}; {_read_name(self._ticket(before[0]))} is before"
-            leases = self.leases()
-            lacking = self._lacking_memory(need, leases)
-            if lacking:
-                return [], lacking
-            taken = self._take(wanted, need, holder)
-            return taken, "" if taken else f"{waiting}; held by {_names(leases)}"
+            if turn is not None:
+                os.close(turn)
 
     def _take(self, wanted: int, need: ResourceNeed, holder: str) -> list[int]:
-        """Lock so many processors, or none."""
+        """Lock so many cores, or none."""
         free = [handle for core in self.cores if (handle := try_hold(self._core(core))) is not None]
         taken, spare = free[:wanted], free[wanted:]
         if len(taken) < wanted:
@@ -233,7 +206,7 @@ class Admission:
         return taken
 
     def _lacking_memory(self, need: ResourceNeed, leases: list[CoreLease]) -> str | None:
-        """Return what to say when there is too little memory now; raises when waiting is no use."""
+        """Return why memory has to be waited for; raises ResourceError when waiting is no use."""
         free = self._free_bytes()
         if need.memory_bytes is None or free is None:
             return None
@@ -252,35 +225,6 @@ class Admission:
             hint="End other programs, or use fewer seeds or a smaller num_envs.",
         )
 
-    @contextmanager
-    def _door(self) -> Generator[bool]:
-        """Be the only one who changes anything, if nobody else is just doing so."""
-        handle = try_hold(self.folder / "door")
-        try:
-            yield handle is not None
-        finally:
-            if handle is not None:
-                os.close(handle)
-
-    def _living(self) -> list[int]:
-        """Return the tickets of living processes, lowest first, and remove the others."""
-        living: list[int] = []
-        for number in self._tickets():
-            handle = try_hold(self._ticket(number))
-            if handle is None:
-                living.append(number)
-            else:
-                self._ticket(number).unlink(missing_ok=True)
-                os.close(handle)
-        return living
-
-    def _tickets(self) -> list[int]:
-        names = (path.name.removeprefix("ticket_") for path in self.folder.glob("ticket_*"))
-        return sorted(int(name) for name in names if name.isdigit())
-
-    def _ticket(self, number: int) -> Path:
-        return self.folder / f"ticket_{number}"
-
     def _core(self, number: int) -> Path:
         return self.folder / f"core_{number}"
 
@@ -288,7 +232,7 @@ class Admission:
 def runtime_folder() -> Path:
     """Return the folder that all sessions of this user on this machine share.
 
-    Raises Refused when somebody else made it: whoever owns it could hold everything up.
+    Raises Refused when another user made it, who could block all sessions.
     """
     base = os.environ.get("XDG_RUNTIME_DIR")
     if base and os.access(base, os.W_OK):
@@ -298,18 +242,18 @@ def runtime_folder() -> Path:
     facts = folder.lstat()
     if facts.st_uid != os.getuid() or not stat.S_ISDIR(facts.st_mode):
         raise Refused(
-            f"{folder} belongs to somebody else.",
+            f"{folder} belongs to another user.",
             hint="Set XDG_RUNTIME_DIR to a folder of your own, and tell your administrator.",
         )
     return folder
 
 
 def _names(leases: list[CoreLease]) -> str:
-    return ", ".join(sorted({lease.holder for lease in leases})) or "somebody who just came"
+    return ", ".join(sorted({lease.holder for lease in leases})) or "a session that just started"
 
 
 def _read_name(path: Path) -> str:
     try:
-        return read_text(path) or "somebody"
+        return read_text(path) or "another session"
     except BadFile:
-        return "somebody"
+        return "another session"

@@ -54,6 +54,12 @@ class WorkState(NamedTuple):
         """Return it under the name of its kind."""
         return {self.kind: self.name, "status": self.state}
 
+    @property
+    def hint(self) -> str:
+        """How to continue."""
+        is_waiting = self.state in ("stopped", "interrupted", "pausing", "paused")
+        return f"Resume with: telic resume {self.name}" if is_waiting else ""
+
 
 def becomes(is_so: Callable[[], bool], seconds: float) -> bool:
     """Wait until a condition holds; return whether it does."""

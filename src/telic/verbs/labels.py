@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from telic.authors.request import SessionConfig
 from telic.core.request import RunsRequest, argument, inner, option
-from telic.core.verb import verb
+from telic.core.verb import as_data, verb
 from telic.errors import UsageError
 from telic.session.records import read_summary
 from telic.storage.files import read_record, write_text
 from telic.storage.layout import list_sessions
 from telic.storage.workspace import Workspace
+
+if TYPE_CHECKING:
+    from telic.judges.verdict import PersonCalibration
+    from telic.session.labels import EpisodeLabel, Veto
 
 EXAMPLES = """
 telic label no --why "it slides"    the episode that the report shows
@@ -54,41 +58,48 @@ class LabelRequest(RunsRequest):
 
 
 class LabelTaken(NamedTuple):
-    """A label, and what the labels of this judge come to."""
+    """A label, and the calibration of the judge by all labels."""
 
     session: str
-    label: Any
-    standing: Any
+    label: EpisodeLabel
+    standing: PersonCalibration
 
     def as_data(self) -> dict[str, Any]:
-        """Return the label with its session, and what the judge is worth by labels."""
-        return {
-            "session": self.session,
-            **self.label.model_dump(mode="json"),
-            "disagrees": self.label.disagrees,
-            "calibration": self.standing.model_dump(mode="json"),
-        }
+        """Return the label with its session and the calibration of the judge."""
+        more = {"disagrees": self.label.disagrees, "calibration": as_data(self.standing)}
+        return {"session": self.session, **as_data(self.label), **more}
+
+    @property
+    def hint(self) -> str:
+        """What the labels say of the judge, and how to withdraw a pass."""
+        is_wrong = self.label.passed and not self.label.is_wanted
+        veto = f' Withdraw the pass: telic veto {self.session} --why "..."' if is_wrong else ""
+        return f"{self.standing.words}{veto}"
 
 
 class LabelList(NamedTuple):
-    """What people said of a session's episodes."""
+    """Labels and vetoes of a session."""
 
     session: str
-    labels: list[Any]
-    vetoes: list[Any]
-    standing: Any
+    labels: list[EpisodeLabel]
+    vetoes: list[Veto]
+    standing: PersonCalibration
+    columns = ("iteration", "member", "episode", "is_wanted", "score", "disagrees", "author", "why")
 
     def as_data(self) -> dict[str, Any]:
-        """Return labels, vetoes, and what the judge is worth by labels."""
-        return {
-            "session": self.session,
-            "labels": [
-                {**label.model_dump(mode="json"), "disagrees": label.disagrees}
-                for label in self.labels
-            ],
-            "vetoes": [veto.model_dump(mode="json") for veto in self.vetoes],
-            "calibration": self.standing.model_dump(mode="json"),
-        }
+        """Return labels, vetoes and the calibration of the judge."""
+        labels = [{**as_data(label), "disagrees": label.disagrees} for label in self.labels]
+        more = {"vetoes": as_data(self.vetoes), "calibration": as_data(self.standing)}
+        return {"session": self.session, "labels": labels, **more}
+
+    @property
+    def hint(self) -> str:
+        """What the labels say of the judge, or how to add one."""
+        return (
+            self.standing.words
+            if self.labels
+            else f"Add one: telic label yes --session {self.session}"
+        )
 
 
 class LabelsExported(NamedTuple):
@@ -166,12 +177,12 @@ class VetoTaken(NamedTuple):
     """A veto, and the session whose pass it withdrew."""
 
     session: str
-    veto: Any
+    veto: Veto
     hint: str
 
     def as_data(self) -> dict[str, Any]:
         """Return the veto with its session."""
-        return {"session": self.session, **self.veto.model_dump(mode="json")}
+        return {"session": self.session, **as_data(self.veto)}
 
 
 @verb(VetoRequest, examples=EXAMPLES)

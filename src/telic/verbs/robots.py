@@ -10,7 +10,6 @@ from telic.core.request import VerbRequest, argument, option
 from telic.core.verb import Wrapped, verb
 from telic.errors import UsageError
 from telic.robots import OWN, robot_path
-from telic.robots.build import build, named_record
 from telic.robots.catalogue import (
     cache_folder,
     is_fetched,
@@ -19,7 +18,6 @@ from telic.robots.catalogue import (
     named_robot,
     robot_names,
 )
-from telic.robots.record import RobotRecord, as_toml, guessed
 from telic.storage.files import write_text
 from telic.storage.reading import read_text
 
@@ -153,6 +151,8 @@ def robots(request: RobotsRequest) -> RobotList | RobotPage | RobotText:
 def _describe(name: str) -> RobotText:
     """Return the description of a robot as TOML; guessed where its model does not say."""
     from telic.envs.robot_facts import robot_facts
+    from telic.robots.build import named_record
+    from telic.robots.record import RobotRecord, as_toml, guessed
 
     if name in robot_names():
         record = named_record(name)
@@ -167,6 +167,9 @@ def _describe(name: str) -> RobotText:
 
 def _simulated(name: str) -> Path:
     """Return the model that is simulated for a name, a description, or a model file."""
+    from telic.robots.build import build
+    from telic.robots.record import RobotRecord
+
     if name in OWN:  # a copy, because pictures and facts are kept beside a model
         copy = cache_folder() / "robots" / "own" / OWN[name].name
         copy.parent.mkdir(parents=True, exist_ok=True)
