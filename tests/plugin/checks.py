@@ -1,8 +1,7 @@
-"""What has to hold of the committed package and of the code that may start runs."""
+"""Problems of the committed package."""
 
 from __future__ import annotations
 
-import ast
 import json
 import re
 import shlex
@@ -11,7 +10,6 @@ from typing import Any, NamedTuple
 
 from typer.exceptions import TyperException
 
-import telic
 from telic.errors import ConfigError
 from telic.plugin.hooks import HOOKS, simple_commands
 from telic.plugin.package import HOME, split_front_matter
@@ -23,15 +21,6 @@ _CODE = re.compile(r"(?<!`)`([^`\n]+)`(?!`)")
 _ASSIGNMENT = re.compile(r"[A-Z_]+=\S*")
 _LINK = re.compile(r"\]\(([^)\s]+)\)")
 _SKILL = re.compile(r"telic-[a-z]+(?:-[a-z]+)*")
-PACKAGE = Path(telic.__file__).parent
-GATE = "telic.studies.launch.launch"
-_USERS = ("verbs/study_runs.py", "verbs/study_server.py", "studies/drive.py", "studies/smoke.py")
-"""who may pass the gate: the verbs that start runs, and smoke runs"""
-_MAY_START = ("studies/launch/", "studies/git_read.py")
-"""the gate, and read-only git"""
-_LOOKED_AT = ("studies/", "plugin/", "mcp/", "verbs/study", "verbs/machine.py", "cli/")
-_STARTERS = frozenset({"subprocess", "multiprocessing", "pty", "concurrent.futures", "asyncio"})
-_CALLS = ("system", "popen", "fork", "posix_spawn", "startfile", "exec", "spawn")
 LAUNCHING_SKILL = "telic-run"
 _PROGRAMS = ("telic", "sha256sum")
 _LANGUAGES = ("sh", "yaml", "json", "text")
@@ -171,57 +160,6 @@ def _command_problems(line: str, page: str, tree: Any) -> list[str]:
 
 def _json(path: Path) -> Any:
     return json.loads(path.read_text())
-
-
-def second_paths(package: Path = PACKAGE) -> list[str]:
-    """Return every place that could start a process beside the gate; empty when there is one."""
-    paths: list[str] = []
-    for path in sorted(package.rglob("*.py")):
-        name = path.relative_to(package).as_posix()
-        if not name.startswith(_LOOKED_AT):
-            continue
-        tree = ast.parse(path.read_text())
-        if not name.startswith(_MAY_START):
-            paths += [
-                f"{name} can start processes: {starter}" for starter in sorted(_starters(tree))
-            ]
-        if not name.startswith(("studies/launch/", *_USERS)) and _passes_gate(tree):
-            paths.append(f"{name} launches, which only {' and '.join(_USERS)} may")
-    return paths
-
-
-def _passes_gate(tree: ast.AST) -> bool:
-    """Whether a file has hold of the gate; looking at it without passing is free."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import) and any(alias.name == GATE for alias in node.names):
-            return True
-        if isinstance(node, ast.ImportFrom):
-            names = {f"{node.module}.{alias.name}" for alias in node.names}
-            if names & {GATE, f"{GATE}.launch", f"{GATE}.*"}:
-                return True
-    return False
-
-
-def _imports(tree: ast.AST) -> set[str]:
-    """Return the modules that a file imports, inside functions too."""
-    modules: set[str] = set()
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            modules |= {alias.name for alias in node.names}
-        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-            modules |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
-    return modules
-
-
-def _starters(tree: ast.AST) -> set[str]:
-    starters = _imports(tree) & _STARTERS
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
-            if node.value.id == "os" and node.attr.startswith(_CALLS):
-                starters.add(f"os.{node.attr}")
-        elif isinstance(node, ast.ImportFrom) and node.module == "os":
-            starters |= {f"os.{x.name}" for x in node.names if x.name.startswith(_CALLS)}
-    return starters
 
 
 class Block(NamedTuple):
