@@ -60,7 +60,7 @@ def test_what_does_not_exist_is_said():
         suite.select(env="Pogo-v1")
     with pytest.raises(UnknownName, match="suite"):
         load_suite("croe")
-    with pytest.raises(ConfigError, match="no suite file"):
+    with pytest.raises(ConfigError, match="does not exist"):
         load_suite("nowhere/mine.toml")
 
 

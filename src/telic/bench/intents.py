@@ -1,11 +1,11 @@
-"""THE MAIN FLOW of a benchmark of intents: one session per case, then what it all comes to.
+"""THE MAIN FLOW of a benchmark of intents: one session per case, then the pass rates.
 
-Every attempt at a case is one line of an append-only log, so running again goes on. A case that
+Every attempt at a case is one line of an append-only log, so running again resumes. A case that
 crashed or was refused is counted, with its reason and without a score.
 
 A session is judged by the judge its own author wrote. An author that misreads an intent also judges
-by the misreading, so a suite brings a few hard facts of its own ("the torso points up"), which are
-held against the episodes of a passed case.
+by the misreading, so a suite has a few independent checks ("the torso points up"), which the
+episodes of a passed case must satisfy.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from telic import __version__
-from telic.authors.candidate import MemberScore, RewardCandidate, SessionIteration
+from telic.authors.candidate import RewardCandidate, SessionIteration
 from telic.authors.request import SessionConfig
 from telic.bench.report import build_report
 from telic.bench.results import (
@@ -85,31 +85,37 @@ def bench_intents(
     run_session: Callable[..., Session] = run_a_session,
     **options: Any,
 ) -> Benchmark:
-    """Run every case as a session, or go on where an earlier call was interrupted.
+    """Run every case as a session, or resume an interrupted benchmark of the same request.
 
     Args:
         suite: the suite.
         cases: those to run now, from `suite.select`; all of them if left out.
         runs_dir: where the benchmark's folder goes.
-        fresh: measure anew even if this very request was measured before.
+        fresh: start from scratch even if the same request was measured before.
         jobs: cases at a time.
-        on_event: hears bench.case, bench.result and what sessions tell, with the case's id; called
-            from several threads when there are several jobs.
+        on_event: listener of bench.case, bench.result and the events of sessions, with the case's
+            id; called from several threads when there are several jobs.
         should_stop: polled; True ends the running sessions, saved, and starts no more.
-        run_session: what runs a case; as `telic.session.loop.run`.
+        run_session: runs a case; as `telic.session.loop.run`.
         options: of every session: iterations, seeds, threshold, episodes, steps, device, model.
 
     Raises:
         TelicError: the options are wrong, or the folder is in use; never for a single case.
     """
-    # What a benchmark measures is the pass, and robustness is no part of it.
+    # A benchmark measures the pass, which robustness is not part of.
     options = {"robustness": False, **options}
     chosen = list(suite.case if cases is None else cases)
     config = BenchConfig(suite=suite.name, telic=__version__, options=session_options(options))
     folder = open_folder(config, Path(runs_dir), fresh)
     with RunLock(folder.lock, folder.path.name):
         done = {result.case.id: result for result in results_in(folder)}
-        waiting = [case for case in chosen if not _is_done(done.get(case.id), case)]
+        waiting = [
+            case
+            for case in chosen
+            if case.id not in done
+            or done[case.id].case != case
+            or done[case.id].outcome not in FINAL
+        ]
         attempt = partial(_attempt, folder, options, run_session, on_event, should_stop)
         with JsonLines(folder.attempts) as log, ThreadPoolExecutor(jobs) as pool:
             for future in as_completed([pool.submit(attempt, case) for case in waiting]):
@@ -130,11 +136,6 @@ def results_in(folder: BenchFolder) -> list[CaseResult]:
     return list({result.case.id: result for result in rows}.values())
 
 
-def _is_done(result: CaseResult | None, case: Case) -> bool:
-    """Say whether a case needs no further attempt; one whose words changed does."""
-    return result is not None and result.case == case and result.outcome in FINAL
-
-
 def _attempt(
     folder: BenchFolder,
     options: dict[str, Any],
@@ -149,62 +150,86 @@ def _attempt(
     on_event(BenchCase(case=case.id, env=case.env, intent=case.intent))
     sessions, started = folder.case(case.id), time.monotonic()
 
-    def tell(event: Event) -> None:
+    def emit(event: Event) -> None:
         on_event(BenchEvent(case=case.id, inner=event))
 
+    outcome, reason = "error", ""
     try:
         session = _finished(case, options, sessions) or run_session(
             case.intent,
             env=case.env,
             runs_dir=sessions,
-            on_event=tell,
+            on_event=emit,
             should_stop=should_stop,
             **options,
         )
         return judged(case, session, folder, time.monotonic() - started)
     except (Refused, NotUnderstood, BadEnvironment) as error:
-        # The author says no before anything is written; later, the same errors are failures.
-        is_refused = not any(sessions.glob("session_*/author.json"))
-        seconds = time.monotonic() - started
-        outcome, reason = ("refused", str(error)) if is_refused else ("error", _named(error))
-        return _without_score(case, outcome, reason, folder, seconds)
-    except Exception as error:  # the boundary of a job: recorded, and the other cases go on
+        # An author refuses before anything is written; later, the same errors are failures.
+        reason = f"{type(error).__name__}: {error}"
+        if not any(sessions.glob("session_*/author.json")):
+            outcome, reason = "refused", str(error)
+    except Exception as error:  # the boundary of a job: recorded, and the other cases continue
         write_text(folder.error(case.id), traceback.format_exc())
-        seconds = time.monotonic() - started
-        return _without_score(case, "error", _named(error), folder, seconds)
+        reason = f"{type(error).__name__}: {error}"
+    return CaseResult(
+        case=case,
+        outcome=outcome,
+        reason=reason,
+        seconds=time.monotonic() - started,
+        usd=total_usd([paid(each)[0] for each in list_sessions(sessions)]),
+        finished_at=_now(),
+    )
 
 
 def _finished(case: Case, options: dict[str, Any], sessions: Path) -> Session | None:
-    """Return a session of this case that ended before its result could be noted."""
+    """Return a session of this case that ended before its result was recorded."""
     config = SessionConfig.parse({"intent": case.intent, "env": case.env, **options})
     for folder in list_sessions(sessions):
         if folder.summary.exists() and read_record(folder.config, SessionConfig) == config:
             summary = read_summary(folder)
-            if summary.outcome != "stopped":  # one that was stopped goes on by itself
+            if summary.outcome != "stopped":  # a stopped one is resumed by `run`
                 return Session(folder.path, summary)
     return None
 
 
 def judged(case: Case, session: Session, folder: BenchFolder, seconds: float) -> CaseResult:
-    """Return the result of a session that came to an end, or was stopped."""
+    """Return the result of a session that ended or was stopped."""
     summary, files = session.summary, SessionFolder(session.path)
-    config = read_record(files.config, SessionConfig)
-    number = summary.best_iteration
+    config, number = read_record(files.config, SessionConfig), summary.best_iteration
     best = (
         None if number is None else read_record(files.iteration(number).judgment, SessionIteration)
     )
     member = best.best_member if best else None
     outcome: CaseOutcome = summary.outcome
     if outcome == "stopped" and summary.out_of_budget:
-        outcome = "not_passed"  # going on would stop again
+        outcome = "not_passed"  # resuming would stop again
     checks: dict[str, float] = {}
-    if best and member and case.checks and outcome != "stopped":
-        own = files.iteration(best.number)
-        where = config.env, read_record(own.candidate, RewardCandidate).env_args
-        paths = [own.episode(member.member, row) for row in range(member.judgement.episodes)]
-        checks = hold(case.checks, paths, session.path / "checked", where)
-        if outcome == "passed" and min(checks.values()) < _HOLDS:
-            outcome = "unconfirmed"
+    criteria: list[CriterionResult] = []
+    if best and member:
+        units = {
+            leaf.title: leaf.unit
+            for verdict in member.judgement.verdicts
+            for leaf in verdict.leaves
+        }
+        criteria = [
+            CriterionResult(title=title, credit=credit, value=value, unit=units.get(title, ""))
+            for title, (credit, value) in member.judgement.leaves.items()
+        ]
+        if case.checks and outcome != "stopped":
+            own = files.iteration(best.number)
+            where = config.env, read_record(own.candidate, RewardCandidate).env_args
+            paths = [own.episode(member.member, row) for row in range(member.judgement.episodes)]
+            checks = hold(case.checks, paths, session.path / "checked", where)
+            if outcome == "passed" and min(checks.values()) < _HOLDS:
+                outcome = "unconfirmed"
+
+    def relative(*paths: Path) -> str | None:
+        """Return the first path that exists, relative to the benchmark."""
+        there = (path.relative_to(folder.path).as_posix() for path in paths if path.exists())
+        return next(there, None)
+
+    report = files.report_dir
     return CaseResult(
         case=case,
         outcome=outcome,
@@ -214,37 +239,17 @@ def judged(case: Case, session: Session, folder: BenchFolder, seconds: float) ->
         low=summary.low,
         iterations=summary.iterations,
         env_steps=steps_taken(files),
-        # The session's clock knows of attempts that were killed.
+        # The session's clock includes attempts that were killed.
         seconds=max(seconds, summary.seconds),
-        usd=_usd(folder.case(case.id)),
-        criteria=_criteria(member) if member else (),
+        usd=total_usd([paid(each)[0] for each in list_sessions(folder.case(case.id))]),
+        criteria=tuple(criteria),
         checks=checks,
         not_understood=summary.not_understood,
-        session=_seen_from(folder.path, session.path),
-        strip=_seen_from(folder.path, files.report_dir / "strip_median.png"),
-        video=_seen_from(
-            folder.path, files.report_dir / "median_small.mp4", files.report_dir / "median.mp4"
-        ),
+        session=relative(session.path),
+        strip=relative(report / "strip_median.png"),
+        video=relative(report / "median_small.mp4", report / "median.mp4"),
         finished_at=_now(),
     )
-
-
-def _without_score(
-    case: Case, outcome: CaseOutcome, reason: str, folder: BenchFolder, seconds: float
-) -> CaseResult:
-    """Return the result of a case that crashed, or whose author said no."""
-    return CaseResult(
-        case=case,
-        outcome=outcome,
-        reason=reason,
-        seconds=seconds,
-        usd=_usd(folder.case(case.id)),
-        finished_at=_now(),
-    )
-
-
-def _named(error: Exception) -> str:
-    return f"{type(error).__name__}: {error}"
 
 
 def _reason(
@@ -254,44 +259,25 @@ def _reason(
     best: SessionIteration | None,
     checks: dict[str, float],
 ) -> str | None:
+    """Return why a case did not pass."""
     if outcome == "passed":
         return None
     if outcome in ("unproven", "passed_in_part"):
         return "; ".join(summary.reasons)
     if outcome == "unconfirmed":
-        missed = [title for title, share in checks.items() if share < _HOLDS]
-        return f"its own judge passed it, but the suite misses: {', '.join(missed)}"
+        failed = [title for title, share in checks.items() if share < _HOLDS]
+        return f"its own judge passed it, but checks of the suite failed: {', '.join(failed)}"
     if outcome == "stopped" or best is None:
         return summary.reason or "stopped before a policy was judged"
     if best.score is None:
         return "no policy could be judged"
     proven = sum(member.low >= config.threshold for member in best.members)
-    lacks = f"; lacking: {', '.join(best.tags)}" if best.tags else ""
+    failed = f"; failed: {', '.join(best.tags)}" if best.tags else ""
     ended = f"; {summary.reason}" if summary.reason else ""
     return (
         f"{proven} of {len(best.members)} training seeds proved {config.threshold:g}, "
-        f"{config.needed} needed{lacks}{ended}"
+        f"{config.needed} needed{failed}{ended}"
     )
-
-
-def _criteria(member: MemberScore) -> tuple[CriterionResult, ...]:
-    units = {
-        leaf.title: leaf.unit for verdict in member.judgement.verdicts for leaf in verdict.leaves
-    }
-    return tuple(
-        CriterionResult(title=title, credit=credit, value=value, unit=units.get(title, ""))
-        for title, (credit, value) in member.judgement.leaves.items()
-    )
-
-
-def _usd(sessions: Path) -> float | None:
-    """Return what models cost in all sessions of a case; None when a part is unknown."""
-    return total_usd([paid(each)[0] for each in list_sessions(sessions)])
-
-
-def _seen_from(folder: Path, *paths: Path) -> str | None:
-    """Return the first path that exists."""
-    return next((path.relative_to(folder).as_posix() for path in paths if path.exists()), None)
 
 
 def _now() -> str:
@@ -307,8 +293,8 @@ def hold(
     """Return by title the share of episodes in which each check held.
 
     A check is an expression of `episode` (`telic.judges.episode.RecordedEpisode`) and `np`; it runs
-    as judge code does, confined. Raises TelicError when one cannot be evaluated: that is a mistake
-    of the suite, and must not pass for a failure of the policy.
+    confined, as judge code does. Raises TelicError when one cannot be evaluated: that is an error
+    of the suite, not a failure of the policy.
     """
     lines = "".join(
         f"        score({title!r}, 1.0 if ({code}) else 0.0, zero=0.0, goal=1.0),\n"

@@ -31,7 +31,6 @@ from telic.judges.code import JudgeCode
 from telic.judges.criteria import Composition, Motion
 from telic.judges.demonstrations import Examples, demonstrate
 from telic.judges.failure_modes import failure_modes
-from telic.judges.verdict import Verdict
 from telic.storage.files import write_json
 from telic.storage.reading import parse_toml, read_text
 from telic.storage.trajectories import Trajectory, read_trajectory, require_registered
@@ -65,7 +64,7 @@ class JudgeSet(Config):
 
 
 class Label(Config):
-    """A person's word on an episode."""
+    """A person's label of an episode."""
 
     file: str = Field(description="trajectory, seen from the folder")
     intent: str = Field(description="what was asked for")
@@ -105,12 +104,12 @@ class ScoredExample(Record):
 
     @property
     def is_false_pass(self) -> bool:
-        """Whether it does not do what was asked and scores as a pass."""
+        """Return whether it is wrong and scores as a pass."""
         return not self.is_right and self.score is not None and self.score >= PASS
 
 
 class JudgeReport(Record):
-    """How far judges can be trusted."""
+    """Agreement of judges with the truth."""
 
     schema_version: Literal[1] = 1
     threshold: float = PASS
@@ -150,68 +149,31 @@ def bench_judges(
     everything = load_pairs()
     scored: list[ScoredExample] = []
     refused: dict[str, str] = {}
-
-    def measure(name: str, score: Callable[[], Sequence[ScoredExample]]) -> None:
+    tasks: list[Pair | Label] = [*(everything if pairs is None else pairs)]
+    tasks += read_labels(labelled) if labelled else ()
+    for task in tasks:
+        name = task.id if isinstance(task, Pair) else task.file
         on_pair(name)
         try:
-            scored.extend(score())
+            if isinstance(task, Pair):
+                env = make(task.env, num_envs=1)
+                env.close()
+                written = compose(task.intent, env.spec)
+                tried = examples(task, everything, written.env_args)
+                scored += [_score(task.id, task.env, written, example) for example in tried]
+            else:
+                path = (labelled or Path()) / task.file
+                trajectory = read_trajectory(path)
+                facts = trajectory.facts
+                require_registered(facts, path)
+                env = make(facts.env_id, num_envs=1, **facts.env_kwargs)
+                env.close()
+                example = Example(task.file, "labelled", task.does, trajectory, env.spec)
+                written = compose(task.intent, env.spec)
+                scored.append(_score(task.intent, facts.env_id, written, example))
         except (Refused, NotUnderstood, BadEnvironment) as error:
             refused[name] = str(error)
 
-    for pair in everything if pairs is None else pairs:
-        measure(pair.id, lambda pair=pair: _score_pair(pair, everything))
-    for label in read_labels(labelled) if labelled else ():
-        measure(label.file, lambda label=label: [_score_label(label, labelled or Path())])
-    report = _report(scored, refused)
-    if output is not None:
-        write_json(output, report)
-    return report
-
-
-def _score_pair(pair: Pair, everything: tuple[Pair, ...]) -> list[ScoredExample]:
-    env = make(pair.env, num_envs=1)
-    env.close()
-    written = compose(pair.intent, env.spec)
-    tried = examples(pair, everything, written.env_args)
-    return [_score(pair.id, pair.env, written, example) for example in tried]
-
-
-def _score_label(label: Label, folder: Path) -> ScoredExample:
-    trajectory = read_trajectory(folder / label.file)
-    facts = trajectory.facts
-    require_registered(facts, folder / label.file)
-    env = make(facts.env_id, num_envs=1, **facts.env_kwargs)
-    env.close()
-    example = Example(label.file, "labelled", label.does, trajectory, env.spec)
-    return _score(label.intent, facts.env_id, compose(label.intent, env.spec), example)
-
-
-def _score(pair: str, env: str, written: Composition, example: Example) -> ScoredExample:
-    verdict = JudgeCode(written.judge)(example.trajectory, example.spec)
-    return ScoredExample(
-        pair=pair,
-        env=env,
-        intent=written.intent,
-        name=example.name,
-        kind=example.kind,
-        is_right=example.is_right,
-        score=verdict.score,
-        agrees=verdict.score is not None and (verdict.score >= PASS) == example.is_right,
-        why=_why(verdict),
-    )
-
-
-def _why(verdict: Verdict) -> str:
-    if verdict.score is None:
-        return verdict.reason or "no score"
-    return "; ".join(
-        f"{leaf.title}{' (guard)' if leaf.is_guard else ''}: "
-        f"{'–' if leaf.value is None else f'{leaf.value:.3g}'} earns {100 * leaf.counted:.0f} %"
-        for leaf in verdict.leaves
-    )
-
-
-def _report(scored: Sequence[ScoredExample], refused: dict[str, str]) -> JudgeReport:
     def named(chosen: Callable[[ScoredExample], bool]) -> tuple[str, ...]:
         return tuple(f"{each.pair}: {each.name}" for each in scored if chosen(each))
 
@@ -219,7 +181,7 @@ def _report(scored: Sequence[ScoredExample], refused: dict[str, str]) -> JudgeRe
         own = [each.agrees for each in scored if chosen(each)]
         return rate(sum(own), len(own))
 
-    return JudgeReport(
+    report = JudgeReport(
         agreement=agreement(lambda each: True),
         recognised=agreement(lambda each: each.is_right),
         rejected=agreement(lambda each: not each.is_right),
@@ -229,6 +191,31 @@ def _report(scored: Sequence[ScoredExample], refused: dict[str, str]) -> JudgeRe
         unknown=named(lambda each: each.score is None),
         refused=refused,
         examples=tuple(scored),
+    )
+    if output is not None:
+        write_json(output, report)
+    return report
+
+
+def _score(pair: str, env: str, written: Composition, example: Example) -> ScoredExample:
+    verdict = JudgeCode(written.judge)(example.trajectory, example.spec)
+    why = verdict.reason or "no score"
+    if verdict.score is not None:
+        why = "; ".join(
+            f"{leaf.title}{' (constraint)' if leaf.is_guard else ''}: "
+            f"{'–' if leaf.value is None else f'{leaf.value:.3g}'} earns {100 * leaf.counted:.0f} %"
+            for leaf in verdict.leaves
+        )
+    return ScoredExample(
+        pair=pair,
+        env=env,
+        intent=written.intent,
+        name=example.name,
+        kind=example.kind,
+        is_right=example.is_right,
+        score=verdict.score,
+        agrees=verdict.score is not None and (verdict.score >= PASS) == example.is_right,
+        why=why,
     )
 
 

@@ -1,9 +1,9 @@
-"""What a benchmark of intents is asked for and comes to: suites, files, their records, pass rates.
+"""Suites, records, files and pass rates of a benchmark of intents.
 
 runs/bench_<suite>_<time>_<hex>/
     bench.json                   suite and options
     results.jsonl                a line per attempt at a case, append-only
-    results.json index.html      what it all comes to
+    results.json index.html      the summary
     cases/<id>/session_.../      the sessions of a case
     cases/<id>/error.txt         traceback of its last crash
     lock
@@ -46,13 +46,13 @@ class Case(Config):
 
     id: str = Field(pattern=r"^[a-z0-9][a-z0-9-]*$", description="short name, also of its folder")
     env: str = Field(description="environment id or path of an MJCF file")
-    intent: str = Field(min_length=1, description="what the robot should do, as people say it")
+    intent: str = Field(min_length=1, description="what the robot should do, in words")
     category: str = Field(min_length=1, description="kind of behaviour: locomotion, pose, ...")
     difficulty: Difficulty = Field(description="easy, medium or hard")
     checks: dict[str, str] = Field(
         default={},
-        description="conditions on an episode, by what they say; hidden from whoever writes rewards"
-        " and judges, a pass must hold them",
+        description="conditions on an episode by title, hidden from the authors of rewards and "
+        "judges; a pass must satisfy them",
     )
 
 
@@ -113,20 +113,23 @@ def load_suite(name: str) -> Suite:
         known = sorted(each.stem for each in SUITES.glob("*.toml"))
         if path.parent != SUITES:
             raise ConfigError(
-                f"There is no suite file {path}.", hint=f"Suites by name: {', '.join(known)}."
+                f"The suite file {path} does not exist.",
+                hint=f"Suites by name: {', '.join(known)}.",
             )
         raise UnknownName("suite", name, known)
     try:
         suite = Suite.parse(parse_toml(read_text(path), str(path)))
     except (BadFile, ConfigError) as error:
         raise ConfigError(f"{path} is not a suite: {error}") from None
-    return suite.model_copy(update={"case": tuple(_located(case, path) for case in suite.case)})
-
-
-def _located(case: Case, suite: Path) -> Case:
-    """Return a case whose robot, if it is a file beside the suite, is named by its whole path."""
-    beside = suite.parent / case.env
-    return case.model_copy(update={"env": str(beside.absolute())}) if beside.is_file() else case
+    # A robot that is a file next to the suite is named by its absolute path.
+    files = {case.env: path.parent / case.env for case in suite.case}
+    cases = [
+        case.model_copy(update={"env": str(files[case.env].absolute())})
+        if files[case.env].is_file()
+        else case
+        for case in suite.case
+    ]
+    return suite.model_copy(update={"case": tuple(cases)})
 
 
 def _sampled(cases: list[Case], count: int, seed: int) -> list[Case]:
@@ -205,7 +208,7 @@ class CaseResult(Event):
 
 
 class Rate(Record):
-    """How many of some passed, with the 95 % Wilson interval of the share."""
+    """A number of passes, with the 95 % Wilson interval of the share."""
 
     passed: int
     total: int
@@ -215,7 +218,7 @@ class Rate(Record):
 
 
 class CaseGroup(Record):
-    """The cases that have something in common."""
+    """The cases of one difficulty, category or robot."""
 
     name: str
     rate: Rate
@@ -232,7 +235,7 @@ class Tally(Record):
     config: BenchConfig
     cases_in_suite: int
     waiting: tuple[str, ...]
-    """cases that were asked for and have not come to an end; they are in no rate"""
+    """requested cases that are not finished; they are in no rate"""
     overall: Rate
     by_difficulty: tuple[CaseGroup, ...]
     by_category: tuple[CaseGroup, ...]
@@ -295,25 +298,31 @@ def session_options(options: dict[str, Any]) -> dict[str, Any]:
 def tally(
     suite: Suite, asked: Sequence[Case], config: BenchConfig, results: Sequence[CaseResult]
 ) -> Tally:
-    """Sum up the cases of a suite that have come to an end."""
+    """Summarize the finished cases of a suite."""
     current = {each.case.id: each for each in results if each.case in suite.case}
-    ended = [current[case.id] for case in suite.case if _has_ended(current.get(case.id))]
+    ended = [
+        current[case.id]
+        for case in suite.case
+        if case.id in current and current[case.id].outcome != "stopped"
+    ]
     ids = {each.case.id for each in ended}
     passes = [each for each in ended if each.outcome == "passed"]
     counts = Counter(each.outcome for each in ended)
+    seconds = [each.seconds for each in passes]
+    steps = [each.env_steps for each in passes if each.env_steps is not None]
     return Tally(
         suite=suite.name,
         about=suite.about,
         config=config,
         cases_in_suite=len(suite.case),
         waiting=tuple(each.id for each in asked if each.id not in ids),
-        overall=_rate(ended),
+        overall=rate(len(passes), len(ended)),
         by_difficulty=_groups(ended, lambda each: each.case.difficulty, DIFFICULTIES),
         by_category=_groups(ended, lambda each: each.case.category),
         by_env=_groups(ended, lambda each: each.case.env),
         outcomes={name: counts[name] for name in get_args(CaseOutcome) if counts[name]},
-        median_seconds_to_pass=_median([each.seconds for each in passes]),
-        median_steps_to_pass=_median([each.env_steps for each in passes]),
+        median_seconds_to_pass=median(seconds) if seconds else None,
+        median_steps_to_pass=median(steps) if steps else None,
         seconds=sum(each.seconds for each in ended),
         usd=total_usd([each.usd for each in ended]),
         results=tuple(ended),
@@ -321,7 +330,7 @@ def tally(
 
 
 def rate(passed: int, total: int) -> Rate:
-    """Return a share with its interval; without cases there is none."""
+    """Return a share with its interval; without cases it is None."""
     interval = wilson(passed, total)
     return Rate(
         passed=passed,
@@ -330,14 +339,6 @@ def rate(passed: int, total: int) -> Rate:
         low=interval.low if interval else None,
         high=interval.high if interval else None,
     )
-
-
-def _rate(results: Sequence[CaseResult]) -> Rate:
-    return rate(sum(result.outcome == "passed" for result in results), len(results))
-
-
-def _has_ended(result: CaseResult | None) -> bool:
-    return result is not None and result.outcome != "stopped"
 
 
 def _groups(
@@ -349,14 +350,10 @@ def _groups(
     for name in names:
         own = [result for result in results if key(result) == name]
         scores = [result.score for result in own if result.score is not None]
+        share = rate(sum(result.outcome == "passed" for result in own), len(own))
         mean = fmean(scores) if scores else None
-        groups.append(CaseGroup(name=name, rate=_rate(own), mean_score=mean))
+        groups.append(CaseGroup(name=name, rate=share, mean_score=mean))
     return tuple(groups)
-
-
-def _median(values: Sequence[float | None]) -> float | None:
-    numbers = [value for value in values if value is not None]
-    return median(numbers) if numbers else None
 
 
 def total_usd(values: Sequence[float | None]) -> float | None:
