@@ -1,7 +1,8 @@
 import pytest
 
 from telic.core.config import Record
-from telic.llm import Image, Request, Tokens
+from telic.errors import UsageError
+from telic.llm import Image, Request, Tokens, render
 from telic.llm.answers import InvalidAnswer, read_answer
 
 from .conftest import Plan, question
@@ -46,3 +47,21 @@ def test_what_is_no_number_is_no_answer(number):
     """Parsers take it, and training on it would break a session for good."""
     with pytest.raises(InvalidAnswer, match="every number must be finite"):
         read_answer(f'{{"title": "t", "weights": {{"speed": {number}}}}}', Plan)
+
+
+def test_values_are_put_into_a_template_and_never_read_as_one():
+    assert render("Do {{what}}, {{ what }} in {{where}}.", what="x", where=1) == "Do x, x in 1."
+    assert render("{{a}} {{b}}", a="{{b}}", b="}}") == "{{b}} }}"
+
+
+@pytest.mark.parametrize(
+    ("template", "values", "problem"),
+    [
+        ("{{intent}}", {"env": "Ant"}, "needs a value for intent"),
+        ("{{intent}}", {"intent": "run", "env": "Ant"}, "no place for: env"),
+        *((template, {"a": 1}, "begins no") for template in ("{{a", "{{a b}}", "{{}}", "{{1}}")),
+    ],
+)
+def test_a_template_and_values_that_do_not_fit_are_refused(template, values, problem):
+    with pytest.raises(UsageError, match=problem):
+        render(template, **values)

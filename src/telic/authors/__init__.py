@@ -1,1 +1,1 @@
-"""Who writes criteria, rewards and judges, and revises them: the composer, a model, or the host."""
+"""Authors of criteria, rewards and judges: the composer, a model, or the host."""

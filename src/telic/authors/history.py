@@ -77,7 +77,7 @@ class SessionHistory(NamedTuple):
         for iteration in self.history:
             if iteration.number == number:
                 return iteration
-        raise UsageError(f"There is no finished iteration {number}.")
+        raise UsageError(f"Iteration {number} is not finished or does not exist.")
 
     def text(self, threshold: float, notes: Sequence[str] = (), most: int | None = None) -> str:
         """Return the history as Markdown; `most` is the maximum number of iterations."""
@@ -113,7 +113,7 @@ class SessionHistory(NamedTuple):
 
     @property
     def is_stuck(self) -> bool:
-        """Whether the last iterations brought no new best."""
+        """Return whether the last iterations brought no new best."""
         return self.history[-1].number - self.best.number >= _STUCK_AFTER
 
     def _line(self, iteration: SessionIteration) -> str:
@@ -207,7 +207,7 @@ def judgement_text(iteration: SessionIteration) -> str:
     """Return the scores of each policy, criterion by criterion."""
     best = iteration.best_member
     if best is None:
-        return f"There is no policy to judge: {iteration.failure}"
+        return f"No policy was trained: {iteration.failure}"
     verdicts = best.judgement.verdicts
     lines = [
         "| criterion | counts | nothing at | all at | measured (median) | credit |",

@@ -363,7 +363,7 @@ def decide(
             problem = Flaw("No looks are left. Decide now: answer with a revision.")
         elif revision.based_on not in numbers:
             there = ", ".join(map(str, sorted(numbers)))
-            problem = Flaw(f"There is no iteration {revision.based_on}; there are: {there}.")
+            problem = Flaw(f"Iteration {revision.based_on} does not exist; there are: {there}.")
         else:
             problem = None
             try:

@@ -190,7 +190,7 @@ class SessionConfig(Config):
         cls, criteria: tuple[Criterion, ...] | None
     ) -> tuple[Criterion, ...] | None:
         if criteria is not None and not criteria:
-            raise ValueError("There are no criteria; leave them out to have the intent read.")
+            raise ValueError("criteria is empty; leave it out to have the intent read.")
         return criteria
 
     @property

@@ -175,8 +175,8 @@ class VisionJudge:
     ) -> Verdict:
         """Ask about every look at an episode; raises TelicError when none is answered.
 
-        A person or agent is never asked the same question twice: looks that show the same pictures,
-        because there are no others, are one.
+        A person or agent is never asked the same question twice: looks that show the same pictures
+        are one.
         """
         form, is_host = sighting_form(titles), self._name == HOST
         different = {

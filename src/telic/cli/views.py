@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 OUTCOMES = {
     "passed": "[green]✓ passed[/]",
-    "passed_in_part": "[yellow]◐ passed in part[/]",
+    "passed_in_part": "[yellow]◐ partial pass[/]",
     "unproven": "[yellow]? unproven[/]",
     "unconfirmed": "[yellow]? not confirmed[/]",
     "not_passed": "[yellow]✗ did not pass[/]",

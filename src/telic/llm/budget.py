@@ -47,7 +47,7 @@ class Charge(Record):
 
 
 class Budget:
-    """Limits shared by everything that holds the object, in any thread; None is no limit.
+    """Limits shared by everything that holds the object, in any thread; None is unlimited.
 
     A call whose price is unknown in advance does not fit into a limit in dollars.
     """

@@ -42,7 +42,7 @@ class AllowanceLeft(Record):
 
 
 class Spending(Event):
-    """What a session has spent."""
+    """The spending of a session."""
 
     NAME = "session.spent"
 

@@ -47,7 +47,7 @@ _CLEARLY = 0.25
 
 
 class Certificate(Record):
-    """Whether the verdict of a session can be trusted, and why."""
+    """The reasons for and against the verdict of a session."""
 
     schema_version: Literal[1] = 1
     judge_hash: str | None
@@ -125,7 +125,7 @@ class _Certifier:
                     name = count.criterion
                     doubts.append(f'the criterion "{name}" notices none of {count.total} mutants')
         if good is None:
-            doubts.append("there is no independent good example: only the judge says it is right")
+            doubts.append("no independent good example: only the judge says it is right")
         return Certificate(
             judge_hash=self._iteration.judge_hash,
             reward_hashes=self._iteration.reward_hashes,

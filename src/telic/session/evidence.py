@@ -192,7 +192,7 @@ class SessionJournal:
 
 
 class EndCheck(NamedTuple):
-    """Whether the evidence of an ended session is what it was at its end."""
+    """The check of an ended session's evidence."""
 
     fault: str | None
     is_elsewhere: bool = False
@@ -312,7 +312,7 @@ def _open(
 
 
 def _signing_key(folder: SessionFolder) -> SigningKey | None:
-    """Return the user's key, made at the first need; None where it cannot be used."""
+    """Return the user's key, made if missing; None where it cannot be used."""
     try:
         return user_key(folder.path.parent)
     except (TelicError, OSError):

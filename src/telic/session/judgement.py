@@ -415,7 +415,7 @@ def play(
                 if member.summary.exists()
                 else []
             )
-            reason = f"there is no policy. {findings[-1]['message'] if findings else ''}"
+            reason = f"no policy was saved. {findings[-1]['message'] if findings else ''}"
         found.append([unknown("code", reason)] * episodes)
     return found
 

@@ -3,9 +3,9 @@
     labels.jsonl    one line per label: this episode is, or is not, what was meant
     vetoes.jsonl    one line per veto: this verdict does not stand
 
-Both are append-only. A label keeps the judges' scores of the episode, so a no for an episode that
-passed is a disagreement on record, and all labels of one judge together show whether its threshold
-is too low (`telic.judges.verdict`). A veto takes a pass away and cannot be undone: the session is
+Both are append-only. A label keeps the judges' scores of the episode, so that disagreements are on
+record. All labels of one judge together show whether its threshold is too low
+(`telic.judges.verdict`). A veto takes a pass away and cannot be undone: the session is
 continued in a branch.
 """
 
@@ -64,12 +64,12 @@ class EpisodeLabel(Record):
 
     @property
     def passed(self) -> bool | None:
-        """Whether the judges passed the episode; None: unknown."""
+        """Return whether the judges passed the episode; None: unknown."""
         return None if self.score is None else self.score >= self.threshold
 
     @property
     def disagrees(self) -> bool:
-        """Whether judge and person differ on it."""
+        """Return whether judge and person differ on it."""
         return self.passed is not None and self.passed != self.is_wanted
 
 
@@ -267,7 +267,7 @@ def add_veto(
         summary = read_record(folder.summary, SessionSummary)  # as claimed
         if summary.outcome in ("not_passed", "stopped"):
             raise UsageError(
-                f"{folder.name} {outcome_words(summary.outcome)}: there is no pass to veto.",
+                f"{folder.name} {outcome_words(summary.outcome)}: nothing to veto.",
                 hint=f"Label an episode instead: telic label no --session {folder.name}",
             )
         veto = Veto(

@@ -90,7 +90,7 @@ class Session(NamedTuple):
 
     @property
     def passed(self) -> bool:
-        """Whether a policy was proven to do what the intent asks for."""
+        """Return whether a policy was proven to do what the intent asks for."""
         return self.summary.outcome == "passed"
 
     @property

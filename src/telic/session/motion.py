@@ -1,13 +1,12 @@
-"""Which reference motion a session follows: made for the words, or found in a library by them.
+"""Choose the reference motion of a session: generated, or a clip of a library.
 
-    --motion none           words alone
-    --motion walk           a family of motions, made for this robot at the speed that was asked for
-    --motion FOLDER         a library: the clip whose name and origin have most of the words
+    --motion none           no reference motion
+    --motion walk           a family of motions, generated for this robot at the requested speed
+    --motion FOLDER         a library: the clip whose name and origin share most words
     --motion FOLDER/CLIP    this clip
 
-Without the option a motion is made where words ask for what rewards hardly find by themselves: a
-hand that waves, on a robot that telic drives by position. The session says which it is before
-anything is trained.
+Without the option a motion is generated where rewards alone rarely find it: a waving hand, on a
+position-controlled robot. The session names the motion before anything is trained.
 """
 
 from __future__ import annotations
@@ -128,7 +127,7 @@ def _found(robot: MotionRobot, place: Path, intent: str, wish: MotionWish) -> Re
         library, name = MotionLibrary.open(place.parent), place.name
     else:
         raise UsageError(
-            f"{place} is no library of motions, nor a clip in one.",
+            f"{place} is neither a library of motions nor a clip in one.",
             hint="Name a family (telic motions families), a library's folder, or FOLDER/CLIP.",
         )
     if library.head.joint_names != robot.joint_names:

@@ -86,7 +86,7 @@ class Checkpoint(Event):
 
 
 class Waiting(Record):
-    """What a running session waits for."""
+    """The reason why a running session waits."""
 
     schema_version: Literal[1] = 1
     reason: Reason

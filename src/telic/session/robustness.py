@@ -53,7 +53,7 @@ class RobustnessRow(Record):
     score: float | None = None
     """mean over the episodes that could be judged"""
     reason: str | None = None
-    """why there is no number"""
+    """why the results are unknown"""
 
 
 class RobustnessCard(Record):
@@ -73,7 +73,7 @@ def robustness_card(
 ) -> RobustnessCard | None:
     """Return the card of the policy that a session delivers, made once; None: it has none.
 
-    It never fails a session: an error is logged, and there is no card.
+    It never fails a session: an error is logged and leaves it without a card.
     """
     passed = summary.outcome in ("passed", "passed_in_part", "unproven")
     if not config.robustness or not passed or summary.best_member is None:

@@ -26,8 +26,8 @@ runs/session_<time>_<hex>/
     memory.json                  what a model was told of earlier sessions' lessons
     judge_fn.py                  hidden from whoever writes rewards
     certificate.json             why the verdict can be believed, or not
-    journal.jsonl                every record of the session as it was finished, chained and signed
-    seal.json                    hashes of what the outcome rests on, signed
+    journal.jsonl                every finished record, and the hashes behind the outcome; signed
+    seal.json                    those hashes, of an earlier version
     robustness.json              the policy that passed, under conditions it was not trained in
     summary.json analysis.json report.md report.html report/
     events.jsonl lock stop

@@ -51,7 +51,7 @@ def _exit_code(session: Session) -> int:
 def run(request: IntentRequest) -> Session:
     """Describe a behaviour; get a trained policy and the evidence that it does what you asked.
 
-    Exit codes: 0 passed, 1 did not pass or stopped, 3 out of budget, 6 passed in part, 7 unproven.
+    Exit codes: 0 passed, 1 did not pass or stopped, 3 out of budget, 6 partial pass, 7 unproven.
     """
     if request.on is not None:
         from telic.envs.simulators.names import refuse_simulated
