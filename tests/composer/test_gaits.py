@@ -112,17 +112,6 @@ def test_a_pace_is_no_trot_and_a_crawl_is_slow():
     assert not leaves(ANT, "walk", shown)[0]["averages at least 0.61 m/s forward"].passed
 
 
-def test_corners_are_seen_in_the_direction_of_travel():
-    scene = Scene.of(spec_of(ANT))
-    ahead, back = (
-        corners_of(parse(f"trot {way}", scene.spec).frames[0].direction, scene)
-        for way in ("forward", "backward")
-    )
-    assert ahead["front left"] == back["hind right"] and ahead["hind left"] == back["front right"]
-    places = [scene.spec.robot.legs[ahead[name]].place for name in ("front left", "hind right")]
-    assert places[0][0] > 0 < places[0][1] and places[1][0] < 0 > places[1][1]
-
-
 @pytest.mark.parametrize(
     ("env", "word", "reason"),
     [

@@ -1,4 +1,4 @@
-"""Obeying commands: what is read, what is judged, and who is told from whom."""
+"""Tracking commanded velocities: what is read, and what is judged."""
 
 from itertools import product
 
@@ -7,7 +7,6 @@ import pytest
 
 from telic.composer.compose import compose
 from telic.composer.frames import Act
-from telic.composer.lexicon import lexicon, read_tokens
 from telic.composer.parse import parse
 from telic.envs import make
 from telic.errors import BadEnvironment, Contradiction, Refused
@@ -17,7 +16,6 @@ from telic.judges.demonstrations import demonstration
 from telic.judges.episode import MeasuredTogether
 from telic.judges.failure_modes import look_alikes
 from telic.judges.mutants import mutants_of
-from telic.judges.validation import GOOD, judge_problems, reward_problems, try_here
 from telic.rewards.reward import load_reward
 from telic.storage.trajectories import COMMANDS, Trajectory, TrajectoryFacts
 
@@ -47,23 +45,14 @@ NOUNS = ("velocity commands", "the commands", "my speed commands", "joystick com
 WAYS = ("as commanded", "under joystick control", "at the commanded speed", "as told")
 
 
-@pytest.mark.parametrize("verb", VERBS)
-def test_every_way_to_say_obey_is_read_whole(spec, verb):
-    for noun in NOUNS:
+def test_commands_are_read_whole_and_gaits_are_tracked(spec):
+    for verb, noun in product(VERBS, NOUNS):
         found = parse(f"{verb} {noun}", spec)
         assert [frame.verb for frame in found.frames] == [Act.OBEY], (verb, noun)
         assert not found.not_understood, (verb, noun)
-
-
-def test_a_way_of_going_is_done_as_told(spec):
     for (verb, gait), way in product((("walk", "walk"), ("trot", "trot"), ("move", None)), WAYS):
         [frame] = parse(f"{verb} {way}", spec).frames
         assert (frame.verb, frame.gait) == (Act.OBEY, gait), (verb, way)
-
-
-def test_a_phrase_is_found_by_any_of_its_alternatives():
-    for words in ("follow random speed commands", "obey commands"):
-        assert lexicon().find(read_tokens(words), 0).end == len(words.split())
 
 
 def test_following_and_tracking_other_things_is_what_it_was(spec):
@@ -123,25 +112,11 @@ def test_what_cannot_be_done_as_well_is_refused_before_training(spec):
         compose("obey commands without moving from the spot", spec)
 
 
-@pytest.mark.parametrize("env", ["Ant-v5", "HalfCheetah-v5", "Reacher-v5"])
-def test_where_nobody_gives_commands_nothing_can_be_obeyed(env):
-    other = make(env, num_envs=1)
+def test_commands_are_refused_where_the_environment_gives_none():
+    other = make("Ant-v5", num_envs=1)
     other.close()
     with pytest.raises(BadEnvironment, match="cannot obey commands: its environment gives none"):
         compose("obey velocity commands", other.spec)
-
-
-@pytest.mark.slow  # half a minute on a busy machine; drawn paths show the same of the judge
-def test_who_obeys_is_told_from_everybody_who_does_not(dog, made):
-    short = {**made.env_args, "max_episode_steps": 420}
-    motions = [motion.model_copy(update={"seconds": 1.4}) for motion in made.motions]
-    results, fine = try_here(dog, short, made.reward, made.judge, motions, made.fine)
-    scores = {each.name: each.score for each in results}
-    assert scores[GOOD] >= 0.8
-    assert {name for name, score in scores.items() if score >= 0.3} == {GOOD}
-    assert len(scores) > 9 and "goes opposite to the command" in scores
-    assert judge_problems(results, fine, 0.8, made.criteria) == ()
-    assert reward_problems(results, fine) == ()
 
 
 def test_who_is_led_by_hand_is_told_what_its_motions_say(dog, made):
