@@ -2,8 +2,6 @@
 
 from types import SimpleNamespace
 
-import pytest
-
 from telic.authors.candidate import Variant
 from telic.authors.composer import RewardView, TriedReward, agreement, first_rewards
 from telic.judges.validation import ExampleResult
@@ -91,13 +89,3 @@ def test_an_author_is_asked_for_structures_only_where_its_reward_is_in_doubt():
     assert first(clear, 3, author) == first(TIMID, 1, author) == (Variant(),)
     assert not author.asked
     assert first(TIMID, 2, author)[1].reward == "other" and author.asked
-
-
-def test_episodes_that_policies_played_count_as_much_as_the_examples():
-    alike = [example(str(n), 0.1 * n, speed=n, control=0.0) for n in range(8)]
-    turned = [each.model_copy(update={"score": 0.7 - (each.score or 0.0)}) for each in alike]
-    assert RewardView(OWN, GOOD, alike).agreement() == pytest.approx(1.0, abs=0.05)
-    assert RewardView(OWN, GOOD, turned).agreement() == pytest.approx(0.0, abs=0.05)
-    assert RewardView(OWN, (), turned[:3]).agreement() is None
-    better, worse = RewardView(OWN, (), turned).ranked([OWN, {"speed": -1.0, "control": 0.1}])
-    assert better == (1.0, {"speed": -1.0, "control": 0.1}) and worse == (-1.0, OWN)

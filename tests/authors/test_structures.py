@@ -1,6 +1,5 @@
-"""Other structures are offered only if everything recorded so far speaks for them."""
+"""Other structures are offered only if the examples speak for them."""
 
-from hashlib import sha256
 from types import SimpleNamespace
 
 import pytest
@@ -9,7 +8,7 @@ from telic.authors import composer
 from telic.authors.answers import Revision, Turn
 from telic.authors.author import Brief
 from telic.authors.candidate import RewardCandidate, Variant, program_text
-from telic.authors.composer import ComposerAuthor, StructureSearch, played_episodes
+from telic.authors.composer import ComposerAuthor, StructureSearch
 from telic.authors.model import ModelAuthor
 from telic.composer.compose import compose, reshaped
 from telic.envs import make
@@ -19,7 +18,6 @@ from telic.storage.files import read_record, write_json
 from tests.authors.test_ranking import GOOD
 from tests.authors.test_revision import earned, iteration
 from tests.heard import Heard
-from tests.judges.playing import record
 from tests.session.sessions import asked, make_session
 from tests.training.small import CONTROL, SPEED
 
@@ -90,7 +88,7 @@ def test_the_first_reward_is_not_tried_again_and_others_are(brief, trials):
 
 
 @pytest.mark.parametrize("how", ["bad", "worse", "broken"])
-def test_what_fails_on_the_recordings_is_not_offered(how, brief, trials):
+def test_what_fails_on_the_examples_is_not_offered(how, brief, trials):
     setattr(trials, how, ("down",))
     assert "down" not in offered(brief) and "tall" in offered(brief)
 
@@ -137,25 +135,3 @@ def test_other_files_of_a_model_are_tried_and_what_is_wrong_is_said(brief, trial
     [told] = brief.emit
     assert "other file 2 is not tried" in told["message"]
     assert revised().variants == (Variant(warm=True),)
-
-
-def test_only_episodes_that_are_as_they_were_recorded_are_compared_on(brief):
-    files, args = brief.folder.iteration(1), {"max_episode_steps": 5}
-    paths = [files.episode("reward_seed_1", index) for index in range(3)]
-    record(lambda obs: 0.0 * obs[:, :6], brief.config.env, args, paths)
-    hashes = [composer.RecordedFile(path, sha256(path.read_bytes()).hexdigest()) for path in paths]
-    judged = iteration(1, earned(0.2))
-    verdicts = tuple(
-        judged.members[0].judgement.verdicts[0].model_copy(update={"recording": file.sha256})
-        for file in hashes
-    )
-    member = judged.members[0].model_copy(
-        update={"judgement": judged.members[0].judgement.model_copy(update={"verdicts": verdicts})}
-    )
-    history = [judged.model_copy(update={"members": (member, *judged.members[1:])})]
-    tried = {1: RewardCandidate(reward=SPEED, env_args=args, steps=1)}
-    [played] = played_episodes(brief, history, tried)  # of the others nothing is on record
-    assert len(played[0].paths) == 3 and played[1] == (0.2, 0.2, 0.2)
-    paths[1].write_bytes(b"other")
-    [played] = played_episodes(brief, history, tried)
-    assert len(played[0].paths) == 1

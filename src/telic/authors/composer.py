@@ -1,10 +1,9 @@
 """The composer as a session's author: no model, no vision, the same answer every time.
 
-Before training, rewards are ranked on recorded episodes: on examples whose worth is known, and on
-episodes that policies of the session played since. A reward that ranks them as the judge does is
-worth training; where the author's own does not, better ones are trained next to it.
+Before training, rewards are ranked on examples whose worth is known. A reward that ranks them as
+the judge does is worth training; where the author's own does not, better ones are trained with it.
 A reward of another structure is offered if it runs, pays no failure mode more than the good example
-unless the present reward does so as well, and ranks the recordings not clearly worse.
+unless the present reward does so as well, and ranks the examples not clearly worse.
 
 A revision follows from what failed. The best iteration so far is the parent. It is tried again
 (longer where its score still rose), with other weights against its worst failures, and with other
@@ -42,8 +41,6 @@ from telic.core.events import LogMessage
 from telic.core.seeds import derive
 from telic.errors import NotUnderstood, TelicError
 from telic.judges.criteria import Composition, Criterion
-from telic.judges.payment import PaidOrder, pay_for
-from telic.judges.recorder import RecordedFile, is_unchanged
 from telic.judges.validation import ExampleResult, Trial, text_hash
 from telic.judges.verdict import Verdict
 from telic.storage.files import read_json_lines, read_record
@@ -51,7 +48,7 @@ from telic.training.plan import steps_factor
 
 _Weights = Mapping[str, float]
 
-# ---- ranking rewards on recordings
+# ---- ranking rewards on examples
 
 _CLEAR = 0.8
 """agreement from which the author's own weights are trained alone"""
@@ -59,10 +56,8 @@ _NOTICED = 0.1
 """by how much others must agree better to be worth training"""
 _FEWEST = 4
 """examples below which a ranking says nothing"""
-_EPISODES, _RECENT = 6, 4
-"""judged episodes of a policy, and iterations, that rewards are compared on"""
 _MOST = 4
-"""structures that are tried on the recordings"""
+"""structures that are tried on the examples"""
 _WORSE = 0.1
 """by how much a structure may rank worse than the present reward and still be offered"""
 
@@ -91,34 +86,23 @@ def agreement(
 
 
 class RewardView(NamedTuple):
-    """Recordings as a reward pays them, under the weights in its file."""
+    """Examples as a reward pays them, under the weights in its file."""
 
     own: _Weights
     """those weights"""
     examples: Sequence[ExampleResult] = ()
     """failure modes and good examples"""
-    played: Sequence[ExampleResult] = ()
-    """episodes that policies of this session played"""
     problems: Sequence[str] = ()
     """failure modes that it pays more than the good example"""
 
     def agreement(self, weights: _Weights | None = None) -> float | None:
-        """Return how far the reward, under other weights, ranks as the judge does; None: unknown.
-
-        Examples and played episodes count alike, however many there are of each. Among the played
-        ones every pair counts: which of two attempts is better is what a reward must tell.
-        """
-        found: list[float] = []
-        for group, has_good in ((self.examples, True), (self.played, False)):
-            known = [each for each in group if each.score is not None and each.pay is not None]
-            if len(known) < _FEWEST:
-                continue
-            pays = [self._pay(each, weights or self.own) for each in known]
-            scores = [each.score for each in known if each.score is not None]
-            good = [each.is_good for each in known] if has_good else ()
-            value = agreement(pays, scores, good)
-            found += [] if value is None else [value]
-        return sum(found) / len(found) if found else None
+        """Return the agreement with the judge under other weights; None: unknown."""
+        known = [each for each in self.examples if each.score is not None and each.pay is not None]
+        if len(known) < _FEWEST:
+            return None
+        pays = [self._pay(each, weights or self.own) for each in known]
+        scores = [each.score for each in known if each.score is not None]
+        return agreement(pays, scores, [each.is_good for each in known])
 
     def _pay(self, example: ExampleResult, weights: _Weights) -> float:
         """Return the pay under other weights; a term without a weight, or of weight 0, stays."""
@@ -136,7 +120,7 @@ class RewardView(NamedTuple):
 
 
 class TriedReward(NamedTuple):
-    """A reward of another structure, tried on the recordings."""
+    """A reward of another structure, tried on the examples."""
 
     variant: Variant
     """with its reward"""
@@ -180,41 +164,14 @@ def draw_weights(around: _Weights, seed: int, spread: float, count: int) -> list
     ]
 
 
-_Played = tuple[PaidOrder, tuple[float | None, ...]]
-"""judged episodes of one policy, with their scores"""
-
-
-def played_episodes(
-    brief: Brief, history: Sequence[SessionIteration], candidates: Mapping[int, RewardCandidate]
-) -> list[_Played]:
-    """Return the first judged episodes of the latest policies, as far as they are unchanged."""
-    found: list[_Played] = []
-    for iteration in history[-_RECENT:]:
-        files = brief.folder.iteration(iteration.number)
-        args = candidates[iteration.number].judged_args
-        for member in iteration.members:
-            paths: list[str] = []
-            verdicts = member.judgement.verdicts[:_EPISODES]
-            for index, verdict in enumerate(verdicts):
-                path, digest = files.episode(member.member, index), verdict.recording
-                if digest is None or not is_unchanged(RecordedFile(path, digest)):
-                    break
-                paths.append(str(path.absolute()))
-            if paths:
-                order = PaidOrder(env=brief.config.env, env_args=args, paths=tuple(paths))
-                scores = tuple(verdict.score for verdict in verdicts[: len(paths)])
-                found.append((order, scores))
-    return found
-
-
 class StructureSearch:
-    """Finds rewards of another structure that the recordings speak for."""
+    """Finds rewards of another structure that the examples speak for."""
 
-    def __init__(self, brief: Brief, written: Composition, played: Sequence[_Played] = ()) -> None:
-        self._brief, self._written, self._played = brief, written, played
+    def __init__(self, brief: Brief, written: Composition) -> None:
+        self._brief, self._written = brief, written
 
     def view(self, text: str, env_args: dict[str, object]) -> RewardView:
-        """Return how a reward pays everything recorded so far."""
+        """Return how a reward pays the examples."""
         path, trial = self._brief.folder.trial, None
         if path.exists():  # the first reward was tried already
             first = read_record(path, Trial)
@@ -224,24 +181,7 @@ class StructureSearch:
         if trial is None:
             changes = {"reward": text, "env_args": env_args}
             trial = try_written(self._brief, self._written.model_copy(update=changes))
-        played = self._paid(text) if self._played else ()
-        return RewardView(weights_in(text), trial.examples, played, trial.reward_problems)
-
-    def _paid(self, text: str) -> tuple[ExampleResult, ...]:
-        """Return what a reward pays for the episodes that were played."""
-        folder = self._brief.folder.path / "trial"
-        try:
-            pays = pay_for(text, [order for order, _ in self._played], folder)
-        except TelicError as error:
-            message = f"a reward was not compared on the episodes played so far: {error}"
-            self._brief.emit(LogMessage(message=message))
-            return ()
-        return tuple(
-            ExampleResult(name=path, is_good=False, score=score, pay=pay.total, terms=pay.terms)
-            for (order, scores), row in zip(self._played, pays, strict=True)
-            for path, score, pay in zip(order.paths, scores, row, strict=True)
-            if pay is not None
-        )
+        return RewardView(weights_in(text), trial.examples, trial.reward_problems)
 
     def others(
         self,
@@ -341,7 +281,7 @@ class ParentEvidence(NamedTuple):
     """Evidence about the parent, besides its record."""
 
     view: RewardView | None = None
-    """its reward on the recordings"""
+    """its reward on the examples"""
     structures: Sequence[TriedReward] = ()
     """other rewards against its failures, the worst first, none of them tried before"""
     rises: bool = False
@@ -564,8 +504,7 @@ class ComposerAuthor:
         written = read_record(folder.author, Composition)
         base = candidates[parent.number]
         text, chosen = structure_text(base, parent.variant), base.variants[parent.variant]
-        played = played_episodes(self._brief, history, candidates)
-        search = StructureSearch(self._brief, written, played)
+        search = StructureSearch(self._brief, written)
         tags = lacks(parent, written.criteria)[:_LACKS]
         shapes = [shape for tag in tags for shape in SHAPES.values() if tag in shape.against]
         tried = set(map(program_text, reward_texts(candidates.values())))
