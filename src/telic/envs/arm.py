@@ -70,8 +70,15 @@ class ReachTask(CustomTask):
         super().__init__(arguments, sim, notes)
         model, like = sim.model, self.qpos
         places = sim.field("xpos")
-        self._hand = places[:, model.body(HAND).id]
-        self._target = places[:, model.body(TARGET).id]
+        hand, target = (int(model.body(name).id) for name in (HAND, TARGET))
+        self._hand, self._target = places[:, hand], places[:, target]
+        self.seen = []
+        if not self._rest.any():  # the layout has no constants to subtract
+            for field, columns in (("qpos", self._joints), ("qvel", self._rates)):
+                for column in columns.tolist():
+                    self.see(sim, field, column, 1)
+            for body, minus in ((hand, None), (target, None), (target, 3 * hand)):
+                self.see(sim, "xpos", 3 * body, 3, minus=minus)
         rail = model.joint(f"{TARGET}_x").id
         self._at, self._still = int(model.jnt_qposadr[rail]), int(model.jnt_dofadr[rail])
         own = annotated_numbers(model, GOAL) or []
@@ -125,6 +132,7 @@ class BlockTask(ReachTask):
     def __init__(self, arguments: ReachArguments, sim: Simulation, notes: Sequence[str]) -> None:
         super().__init__(arguments, sim, notes)
         model = sim.model
+        self.seen = []
         if arguments.task == "pick" and not has_gripper(model):
             raise ConfigError(
                 f'task="pick": {self.id} has no gripper to hold a block with.',

@@ -120,6 +120,7 @@ class RobotTask(CustomTask):
 
     def __init__(self, arguments: RobotArguments, sim: Simulation, notes: Sequence[str]) -> None:
         super().__init__(arguments, sim, notes)
+        self.seen = []  # computed by `observe`
         model, like = sim.model, self.qpos
         self._time = sim.field("time")
         free = self.robot.root

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import ClassVar
 
@@ -89,12 +90,15 @@ class CustomTask(Task[CustomArguments]):
             )
         # Observed are joint positions but for global x and y, velocities, and sensors.
         hidden = {slide.qpos for slide in root.slides if slide.axis in "xy" and can_travel}
-        shown = [column for column in range(model.nq) if column not in hidden]
-        names = position_names(model)
-        joints = tuple(names[column] for column in shown) + velocity_names(model)
+        for before, after in pairwise((-1, *sorted(hidden), model.nq)):
+            if after > before + 1:
+                self.see(sim, "qpos", before + 1, after - before - 1)
+        self.see(sim, "qvel", 0, model.nv)
+        if model.nsensordata:
+            self.see(sim, "sensordata", 0, model.nsensordata)
+        positions = (name for i, name in enumerate(position_names(model)) if i not in hidden)
+        joints = (*positions, *velocity_names(model))
         self.obs_names = joints + _sensor_names(model, set(joints))
-        self._shown = torch.tensor(shown, dtype=torch.long, device=device)
-        self._sensors = sim.field("sensordata") if model.nsensordata else None
         # A resting pose outside the joints' limits is the user's choice; only noise is clamped.
         limits = np.array([[-np.inf], [np.inf]]).repeat(model.nq, axis=1)
         self._quaternions: list[int] = []
@@ -148,13 +152,6 @@ class CustomTask(Task[CustomArguments]):
             part = qpos[:, first : first + 4]
             qpos[:, first : first + 4] = part / norm(part, 1, keepdim=True)
         return qpos, self.qvel0 + noise[:, positions:]
-
-    def observe(self) -> Tensor:
-        """Observe joint positions but for global x and y, velocities, and sensors."""
-        parts = [self.qpos[:, self._shown], self.qvel]
-        if self._sensors is not None:
-            parts.append(self._sensors)
-        return torch.cat(parts, dim=1)
 
     def track(self) -> Tensor:
         """Follow x."""

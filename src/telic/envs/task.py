@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
+from typing import Any, ClassVar, Generic, Literal, NamedTuple, TypeVar
 
 import mujoco
 import numpy as np
@@ -15,7 +15,7 @@ import torch
 from pydantic import Field, PositiveInt
 from torch import Tensor
 
-from telic.core.config import Config
+from telic.core.config import Config, Record
 from telic.core.seeds import normal, uniform
 from telic.core.tensors import norm
 from telic.envs.vector import Info, InfoSchema
@@ -44,6 +44,21 @@ class TaskArguments(Config):
 
 
 ArgumentsT = TypeVar("ArgumentsT", bound=TaskArguments)
+Applied = Literal["none", "sin", "cos"]
+
+
+class SeenBlock(Record):
+    """Columns of the observation that follow from columns of one field, in order."""
+
+    field: str = Field(description="of mjData, flat")
+    first: int = Field(ge=0, description="number in it of the first column")
+    count: int = Field(ge=1, description="columns")
+    minus: int | None = Field(
+        default=None, description="number of the first column of the same field to subtract"
+    )
+    applied: Applied = Field(default="none", description="function of each number")
+    low: float | None = Field(default=None, description="numbers below are cut to it")
+    high: float | None = Field(default=None, description="numbers above are cut to it")
 
 
 class StepOutcome(NamedTuple):
@@ -88,6 +103,9 @@ class Task(Generic[ArgumentsT]):
         self.arguments = arguments
         self.readers = {}
         self.memory = {}
+        self.seen: list[SeenBlock] = []
+        """the layout of the observation; empty: the task computes it in another way"""
+        self._views: list[tuple[Tensor, Tensor | None, SeenBlock]] = []
         self._amounts: dict[float, Tensor] = {}
         self.qpos = sim.field("qpos")
         self.qvel = sim.field("qvel")
@@ -119,9 +137,26 @@ class Task(Generic[ArgumentsT]):
         """Return the controls for an action; may push the robot and remember the action."""
         return action
 
+    def see(self, sim: Simulation, field: str, first: int, count: int, **how: Any) -> None:
+        """Observe columns of a field next; `how` as in `SeenBlock`."""
+        block = SeenBlock(field=field, first=first, count=count, **how)
+        whole = sim.field(field)
+        whole = whole if whole.ndim == 2 else whole.flatten(1)  # live: an observation is a copy
+        other = None if block.minus is None else whole[:, block.minus : block.minus + count]
+        self.seen.append(block)
+        self._views.append((whole[:, first : first + count], other, block))
+
     def observe(self) -> Tensor:
         """Return the observation of the present state, (N, obs_dim), in memory of its own."""
-        raise NotImplementedError
+        parts: list[Tensor] = []
+        for view, other, block in self._views:
+            part = view if other is None else view - other
+            if block.applied != "none":
+                part = part.sin() if block.applied == "sin" else part.cos()
+            if block.low is not None or block.high is not None:
+                part = part.clamp(block.low, block.high)
+            parts.append(part)
+        return torch.cat(parts, dim=1)
 
     def track(self) -> Tensor:
         """Return a copy of the positions whose change over a step is the velocity, (N, k)."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from math import isfinite
 from typing import Any, ClassVar, NamedTuple
 
 import torch
@@ -17,6 +18,7 @@ from telic.envs.task import Read, StepOutcome, Task, TaskArguments, strictly_wit
 from telic.errors import BadEnvironment, UnknownName
 from telic.sim import Simulation
 
+_CLIPPED_AT_10 = {"low": -10.0, "high": 10.0}
 _REACH = 0.2  # radius of the disc that Reacher's target lies in, m
 _SPATIAL_FORCE = ("tx", "ty", "tz", "fx", "fy", "fz")
 _SPATIAL_MOTION = ("wx", "wy", "wz", "vx", "vy", "vz")
@@ -131,8 +133,8 @@ class Locomotion(GymnasiumTask):
         super().__init__(arguments, sim)
         model = sim.model
         hidden = self.place * arguments.exclude_current_positions_from_observation
-        # Live views: an observation is their only copy.
-        self.blocks = [self.qpos[:, hidden:], self.qvel]
+        self.see(sim, "qpos", hidden, model.nq - hidden)
+        self.see(sim, "qvel", 0, model.nv, **(_CLIPPED_AT_10 if self.clips_velocities else {}))
         self.tracked = self.qpos[:, : self.place]
         self.obs_names = position_names(model)[hidden:] + velocity_names(model)
         column, default = self.height_column, float(model.qpos0[self.height_column])
@@ -145,12 +147,6 @@ class Locomotion(GymnasiumTask):
             "z_distance_from_origin": lambda read: read("qpos")[:, column] - default,
         }
         self.readers = {name: known[name] for name in self.meanings if name in known}
-
-    def observe(self) -> Tensor:
-        """Observe positions, velocities, and what else the task shows."""
-        if self.clips_velocities:
-            return torch.cat((self.blocks[0], self.qvel.clamp(-10.0, 10.0)), dim=1)
-        return torch.cat(self.blocks, dim=1)
 
     def track(self) -> Tensor:
         """Follow x, and y if it can go there."""
@@ -293,14 +289,10 @@ class Ant(Locomotion):
         # Gymnasium's velocity is that of the body frame, which lags qpos by one substep.
         self.tracked = sim.field("xpos")[:, _row(arguments.main_body, bodies), :2]
         if arguments.include_cfrc_ext_in_observation:
+            low, high = arguments.contact_force_range
+            cut = {"low": low if isfinite(low) else None, "high": high if isfinite(high) else None}
+            self.see(sim, "cfrc_ext", 6, 6 * (len(bodies) - 1), **cut)  # not the world's
             self.obs_names += _by_body("cfrc_ext", bodies[1:], _SPATIAL_FORCE)
-
-    def observe(self) -> Tensor:
-        """Observe positions, velocities and clipped contact forces."""
-        if not self.arguments.include_cfrc_ext_in_observation:
-            return super().observe()
-        forces = self._forces[:, 6:].clamp(*self.arguments.contact_force_range)  # not the world's
-        return torch.cat((*self.blocks, forces), dim=1)
 
     def is_healthy(self) -> Tensor:
         """Return which robots neither fell nor jumped, (N,) bool."""
@@ -349,14 +341,14 @@ class _Person(Locomotion):
         model = sim.model
         bodies = body_names(model)[1:]
         driven = tuple(f"qfrc_actuator/{name}" for name in velocity_names(model)[6:])
-        for name, rows, names in (
-            ("cinert", slice(1, None), _by_body("cinert", bodies, _SPATIAL_INERTIA)),
-            ("cvel", slice(1, None), _by_body("cvel", bodies, _SPATIAL_MOTION)),
-            ("qfrc_actuator", slice(6, None), driven),
-            ("cfrc_ext", slice(1, None), _by_body("cfrc_ext", bodies, _SPATIAL_FORCE)),
+        for name, skipped, names in (  # not the world's, nor the root's forces
+            ("cinert", 10, _by_body("cinert", bodies, _SPATIAL_INERTIA)),
+            ("cvel", 6, _by_body("cvel", bodies, _SPATIAL_MOTION)),
+            ("qfrc_actuator", 6, driven),
+            ("cfrc_ext", 6, _by_body("cfrc_ext", bodies, _SPATIAL_FORCE)),
         ):
             if getattr(arguments, f"include_{name}_in_observation"):
-                self.blocks.append(sim.field(name)[:, rows].flatten(1))
+                self.see(sim, name, skipped, len(names))
                 self.obs_names += names
 
 
@@ -446,10 +438,8 @@ class InvertedPendulum(GymnasiumTask):
     def __init__(self, arguments: Any, sim: Simulation) -> None:
         super().__init__(arguments, sim)
         self.obs_names = position_names(sim.model) + velocity_names(sim.model)
-
-    def observe(self) -> Tensor:
-        """Observe positions and velocities of cart and pole."""
-        return torch.cat((self.qpos, self.qvel), dim=1)
+        self.see(sim, "qpos", 0, sim.model.nq)
+        self.see(sim, "qvel", 0, sim.model.nv)
 
     def outcome(self, action: Tensor, moved: Tensor) -> StepOutcome:
         """Reward a standing pole."""
@@ -487,14 +477,11 @@ class InvertedDoublePendulum(GymnasiumTask):
     def __init__(self, arguments: Any, sim: Simulation) -> None:
         super().__init__(arguments, sim)
         self._tip = sim.field("site_xpos")[:, 0]
-        self._constraint = sim.field("qfrc_constraint")[:, :1]
-
-    def observe(self) -> Tensor:
-        """Observe the cart, sines and cosines of the poles, and clipped velocities and force."""
-        angles = self.qpos[:, 1:]
-        speeds = self.qvel.clamp(-10.0, 10.0)
-        force = self._constraint.clamp(-10.0, 10.0)
-        return torch.cat((self.qpos[:, :1], angles.sin(), angles.cos(), speeds, force), dim=1)
+        self.see(sim, "qpos", 0, 1)
+        self.see(sim, "qpos", 1, 2, applied="sin")
+        self.see(sim, "qpos", 1, 2, applied="cos")
+        self.see(sim, "qvel", 0, 3, **_CLIPPED_AT_10)
+        self.see(sim, "qfrc_constraint", 0, 1, **_CLIPPED_AT_10)
 
     def outcome(self, action: Tensor, moved: Tensor) -> StepOutcome:
         """Reward standing, charge distance and velocity."""
@@ -534,15 +521,21 @@ class Reacher(GymnasiumTask):
 
     def __init__(self, arguments: Any, sim: Simulation) -> None:
         super().__init__(arguments, sim)
-        places = sim.field("xpos")
         try:
-            self._fingertip = places[:, sim.model.body("fingertip").id]
-            self._target = places[:, sim.model.body("target").id]
+            tip, target = (int(sim.model.body(name).id) for name in ("fingertip", "target"))
         except KeyError as error:
             raise BadEnvironment(
                 f'The model "{arguments.xml_file}" lacks a body Reacher needs: {error}.',
                 hint='Name the bodies "fingertip" and "target".',
             ) from error
+
+        places = sim.field("xpos")
+        self._fingertip, self._target = places[:, tip], places[:, target]
+        self.see(sim, "qpos", 0, 2, applied="cos")
+        self.see(sim, "qpos", 0, 2, applied="sin")
+        self.see(sim, "qpos", 2, sim.model.nq - 2)
+        self.see(sim, "qvel", 0, 2)
+        self.see(sim, "xpos", 3 * tip, 2, minus=3 * target)
 
     def start(self, seed: Tensor, episode: Tensor) -> tuple[Tensor, Tensor]:
         """Start near the default pose, the target anywhere in its disc."""
@@ -557,14 +550,6 @@ class Reacher(GymnasiumTask):
         qpos[:, -1] = radius * angle.sin()
         qvel[:, -2:] = 0.0
         return qpos, qvel
-
-    def observe(self) -> Tensor:
-        """Observe the joints, the target, and the way from it to the fingertip."""
-        angles = self.qpos[:, :2]
-        way = self._fingertip[:, :2] - self._target[:, :2]
-        return torch.cat(
-            (angles.cos(), angles.sin(), self.qpos[:, 2:], self.qvel[:, :2], way), dim=1
-        )
 
     def outcome(self, action: Tensor, moved: Tensor) -> StepOutcome:
         """Charge distance and effort."""
