@@ -26,6 +26,7 @@ from telic.composer.lexicon import (
     determiners,
     ignored_words,
     lexicon,
+    word_table,
 )
 from telic.composer.parts import BodyPart, find_part
 from telic.envs.spec import EnvSpec
@@ -35,8 +36,6 @@ _WHOLE = {"torso", "cart", "base"}
 # Parts a limit may be about: not "bending the knees", which is not judged.
 _JUDGED_PARTS = {*_WHOLE, "pole", "poles", "tip"}
 _TRAVELS = {Act.GO, Act.HOP, Act.JUMP}
-# Verbs of the whole body: no part is turned, rolled or run.
-_OF_WHOLE = {*_TRAVELS, Act.TURN, Act.ROLL, Act.FLIP, Act.CIRCLE, Act.LIE}
 _MANNERS = {"direction", "posture", "degree", "part"}
 _STRENGTH = {"start": 0, "and": 1, "stop": 2, "then": 3, "after": 3, "before": 3}
 _NEGATIONS = ("without", "never", "don't", "dont")
@@ -367,7 +366,7 @@ class _Scanner:
         if after is None or after.part is None or after.at[0] != place:
             return verb.act is Act.LIFT and self._is_unknown(place)
         is_whole = after.part.name in (*_WHOLE, "target") or verb.says("weak")
-        return verb.act in _OF_WHOLE and not is_whole
+        return "whole" in word_table("acts")[verb.senses[0].value] and not is_whole
 
     def _leave_unknown_deeds(self) -> None:
         """Leave out how something unknown is done.
