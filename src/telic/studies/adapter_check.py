@@ -107,10 +107,10 @@ def _spec_problems(root: Path, spec: CommandSpec) -> Iterator[str]:
     own = None if spec.activate is None else root / spec.activate.path / "bin" / program
     is_here = "/" in program and (folder / program).is_file()
     if not (is_here or shutil.which(program) or (own and own.is_file())):
-        yield f"there is no program {program}"
+        yield f"the program {program} was not found"
     for word in spec.argv[1:]:
         if word.endswith(".py") and not (folder / word).is_file():
-            yield f"there is no file {word}"
+            yield f"the file {word} was not found"
 
 
 # ---------------------------------------------------------------------------- confirmation

@@ -521,7 +521,7 @@ _SECTIONS: dict[str, tuple[Callable[[_Facts], Blocks], int | None, str]] = {
     "Robustness": (_robustness, 7, "No parameter of the world has been probed."),
     "Budget": (_budget, 3, "None."),
     "Alerts": (_alerts, 8, "None."),
-    "Contract and approvals": (_contract, 2, "There is no contract that can be read."),
+    "Contract and approvals": (_contract, 2, "The contract cannot be read."),
     "Reproduction": (_reproduction, 10, ""),
 }
 """in the order of the page: builder, number in the text, text of an empty section"""

@@ -59,11 +59,11 @@ class RootRequest(VerbRequest):
     """A request about a repository."""
 
     root: Path = place("The repository.", "--root", default=Path())
-    actor: StudyActor | None = inner("Who asks; None: whoever runs this process.", default=None)
+    actor: StudyActor | None = inner("The actor; None: the user of this process.", default=None)
 
     @property
     def who(self) -> StudyActor:
-        """Who asks, as the ledger names them."""
+        """The actor, as the ledger names them."""
         return self.actor or current_actor()
 
 
@@ -99,7 +99,7 @@ class PersonRequest(StudyRequest):
             return self.consent
         raise GateRefused(
             "E_NO_HUMAN",
-            "This needs a person, and nobody was asked.",
+            "This needs a person.",
             hint="Run the same command in a terminal.",
         )
 
@@ -205,7 +205,7 @@ class AdapterRequest(StudyRequest):
 
 
 class AdapterReport(Record):
-    """How adapter.yaml was checked, and what smoke runs showed."""
+    """The check of adapter.yaml, and the results of smoke runs."""
 
     check: AdapterCheck
     proof: SmokeProof | None = None
@@ -257,7 +257,7 @@ class ContractView(Record):
 
 
 class ContractRequest(PersonRequest):
-    """What to change in the contract and its metric and protocol files."""
+    """Changes of the contract and its metric and protocol files."""
 
     answers: Mapping[str, Any] | None = option(
         "Dotted place and value, e.g. budget.gpu_h=96; repeatable.",
@@ -326,11 +326,11 @@ def contract(request: ContractRequest) -> ContractView:
 # ---------------------------------------------------------------------------- approvals
 
 ADAPTER = "adapter"
-"""what stands for the fields of the adapter among the things that are approved"""
+"""key of the adapter's fields among the approvals"""
 
 
 class ApproveRequest(PersonRequest):
-    """What a person is to approve."""
+    """Parts of a study to approve."""
 
     keys: Sequence[ApprovalKey] = argument(
         "What to approve; everything missing if left out.", default=(), many=True, what="approval"
@@ -344,7 +344,7 @@ class ApproveRequest(PersonRequest):
     def subjects(self) -> dict[str, str]:
         """Return the hash of everything that is to be approved, by its key.
 
-        With everything that is missing comes what the adapter says and nobody confirmed.
+        Without keys it is everything missing, and the unconfirmed fields of the adapter.
         """
         study = self.open()
         keys = self.keys or [approval.key for approval in study.missing_approvals]
@@ -354,7 +354,7 @@ class ApproveRequest(PersonRequest):
 
 
 class Approvals(Record):
-    """What was said about the parts of a study."""
+    """Approved or rejected parts of a study."""
 
     study: str
     keys: tuple[str, ...]

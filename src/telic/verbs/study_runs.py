@@ -63,7 +63,7 @@ class RunRequest(PersonRequest):
 
 
 class StudyProgress(Record):
-    """What was done: steps, a run, a change of the status, or a look at the gates."""
+    """Steps that were taken, a run, a change of the status, or a look at the gates."""
 
     study: str
     steps: dict[str, int] = Field(default={})
@@ -175,7 +175,7 @@ def _once(request: RunRequest, study: Study) -> StudyProgress:
 
 
 class StatusRequest(StudyRequest):
-    """What to show."""
+    """A record to show."""
 
     about: str | None = argument(
         "A candidate, run or evidence id, or candidates, runs, queue; the study if left out.",
@@ -257,7 +257,7 @@ class AuditRequest(StudyRequest):
 
 
 class StudyAudit(Record):
-    """What was measured, watched, audited, reviewed or probed."""
+    """A result of measuring, monitoring, auditing, reviewing or probing."""
 
     kind: Literal["metrics", "monitor", "claim", "review", "probe"]
     evidence: str | None
@@ -380,7 +380,7 @@ class ReportRequest(PersonRequest):
 
 
 class StudyReportFiles(Record):
-    """Where a report was written."""
+    """The files of a report."""
 
     markdown: str
     page: str

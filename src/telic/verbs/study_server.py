@@ -1,4 +1,4 @@
-"""What servers do with a study besides the commands: lists, gates, launches, notes, pauses."""
+"""Verbs of servers besides the commands: lists, gates, launches, notes, pauses."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ class RunList(Record):
 
 
 class ListRequest(StudyRequest):
-    """How many to list."""
+    """A list to show."""
 
     limit: int = option("Number of entries.", default=100, minimum=1, maximum=1000)
 
@@ -143,7 +143,7 @@ class GatesRequest(StudyRequest):
 
 
 class GateLook(Record):
-    """What a run would start, and which gates are open."""
+    """The command of a run, and its gates."""
 
     open: bool
     look: DryRun

@@ -49,8 +49,11 @@ def test_a_draft_is_valid_and_says_what_it_leaves_open(folder):
 @pytest.mark.parametrize(
     ("parts", "problem"),
     [
-        ({"commands__train": {"argv": ["python", "gone.py"]}}, "there is no file gone.py"),
-        ({"commands__train": {"argv": ["nowhere-train"]}}, "there is no program nowhere-train"),
+        ({"commands__train": {"argv": ["python", "gone.py"]}}, "the file gone.py was not found"),
+        (
+            {"commands__train": {"argv": ["nowhere-train"]}},
+            "the program nowhere-train was not found",
+        ),
         ({"commands__train": {"argv": ["python", "train.py", "--task=xxx"]}}, "--task=xxx"),
         ({"commands__train": {"argv": ["python", "train.py", "&&", "ls"]}}, "shell operator"),
         ({"commands__train": {"argv": ["python", "train.py", "{oops}"]}}, "placeholder"),

@@ -196,17 +196,6 @@ def test_an_exploit_counts_whoever_finds_it_and_praise_of_its_own_does_not_take_
     assert standing_exploit(study, name) is None
 
 
-def test_an_honest_run_reflects_well(study):
-    _, runs = measured(study)
-    found = reflect_run(study, runs[0], AGENT).reflection
-    assert found.hacking.level == "low" and not found.insufficient_data
-    assert {each.name for each in found.terms} == {
-        "reward/alive",
-        "reward/forward",
-        "reward/energy",
-    }
-
-
 def test_a_log_without_terms_cannot_be_reflected_on(study):
     _, runs = promoted(study, "more weight", BETTER)
     (study.folder.run(runs[0]) / "artefacts" / "metrics.jsonl").write_text('{"step": 1, "x": 2}\n')

@@ -49,7 +49,7 @@ def test_enough_of_everything_is_no_problem():
     [
         ({}, {"gpus": (0,), "gpu_gb": 10}, "GPU 0 has 2 GB free"),
         ({}, {"gpus": (2,), "gpu_gb": 10}, "GPU 2 has 0 GB free"),
-        ({}, {"gpus": (5,)}, "there is no GPU 5"),
+        ({}, {"gpus": (5,)}, "GPU 5 does not exist"),
         ({"gpus": None}, {"gpus": (0,)}, "no driver answers"),
         ({"free_disk_gb": 1}, {"disk_gb": 20}, "1 GB of disk are free"),
     ],

@@ -84,7 +84,7 @@ class ClaimFacts(DocumentPart):
     open_fatal: tuple[str, ...] = ()
     """unresolved fatal signatures"""
     is_risk_unreviewed: bool = False
-    """the last reflection says that the reward is being gamed, and nobody has reviewed it"""
+    """the last reflection has a high hacking risk without a review"""
     sigma_0: float | None = None
     other_p: tuple[float, ...] = ()
     """p values of other candidates that reached promotion against this incumbent"""
@@ -102,7 +102,7 @@ class ClaimFacts(DocumentPart):
 
     @property
     def is_checkpoint_claim(self) -> bool:
-        """Whether clips or episodes of one training run are compared, not training runs."""
+        """True if clips or episodes of one training run are compared, not training runs."""
         return self.replication_unit in ("motion_clip", "eval_episode")
 
     def scores(self, arm: Arm) -> dict[str, list[float]]:
@@ -132,7 +132,7 @@ def gather_claim(study: Study, candidate: str) -> ClaimFacts:
     if incumbent is None:
         raise StudyError(
             "E_NO_INCUMBENT",
-            f"There is no incumbent to compare {candidate} with.",
+            f"{candidate} needs an incumbent to be compared with.",
             hint="Run and accept a baseline under this protocol first.",
         )
     if incumbent == candidate:

@@ -1,4 +1,4 @@
-"""What a curriculum or a set of generated cases must show before it may be trained on."""
+"""Requirements of a curriculum or a set of generated cases before training on it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _RARE, _CERTAIN = 0.1, 0.9
 
 
 class Rollback(DocumentPart):
-    """When to give up, and what is restored."""
+    """The condition of a rollback, and what is restored."""
 
     condition: str = Field(min_length=1)
     action: str = Field(min_length=1)
@@ -38,7 +38,7 @@ class Curriculum(DocumentPart):
 
 
 def curriculum_problems(given: Mapping[str, Any] | None, protocol_hash: str | None) -> list[str]:
-    """Return what a curriculum candidate lacks or breaks; empty when it may go on."""
+    """Return the problems of a curriculum candidate; empty when it is valid."""
     if given is None:
         return ["the curriculum section is missing"]
     try:

@@ -386,7 +386,7 @@ def _unstable(run: Learning) -> Iterator[Signature]:
 
 
 def _not_learning(run: Learning) -> Iterator[Signature]:
-    """Yield signs that training goes on without progress."""
+    """Yield signs that training makes no progress."""
     explained = run.get("explained_variance")
     if explained and len(explained.values) >= 20 and run.is_past(explained.steps[-20], 0.2):
         last, since = explained.values[-20:], explained.steps[-20]

@@ -78,7 +78,7 @@ def read_evidence(folder: StudyFolder, name: str) -> Evidence:
     """Return a fact sheet; raises StudyError E_NO_EVIDENCE when there is none."""
     path = folder.evidence_file(name)
     if not path.is_file():
-        raise StudyError("E_NO_EVIDENCE", f"There is no evidence {name}.")
+        raise StudyError("E_NO_EVIDENCE", f"Unknown evidence {name}.")
     return read_record(path, Evidence)
 
 

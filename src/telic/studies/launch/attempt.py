@@ -171,7 +171,7 @@ class LaunchAttempt:
 
     @property
     def adapter(self) -> Adapter:
-        """How the repository trains."""
+        """The adapter of the repository."""
         return self.study.adapter
 
     @property
@@ -247,7 +247,7 @@ class LaunchAttempt:
 
     @cached_property
     def network_approved(self) -> bool:
-        """Whether a person approved the network, for what the contract says now."""
+        """True if a person approved the network of the present contract."""
         network = self.study.contract.network
         if network is None or not network.destinations:
             return False

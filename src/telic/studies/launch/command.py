@@ -1,6 +1,6 @@
 """The exact arguments and environment of one run.
 
-No shell ever sees the arguments; there is no network unless a person approved it, and no secret
+No shell ever sees the arguments; the network is closed unless a person approved it, and no secret
 without a use.
 """
 
@@ -142,7 +142,7 @@ def run_environment(
     Args:
         base: the caller's environment.
         declared: variables of the adapter's command.
-        offline_choices: variables of the adapter's log sources when there is no network.
+        offline_choices: variables of the adapter's log sources when the network is closed.
         own: variables of telic, such as the run folder.
         network_approved: whether a person approved the use of the network.
     """

@@ -1,4 +1,4 @@
-"""Hardware of this machine, and what it lacks for a run."""
+"""Hardware of this machine, compared with what a run requires."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def preflight(
     free = {card.index: card.free_gb or 0.0 for card in machine.gpus or ()}
     for index in gpus:
         if index not in free:
-            problems.append(f"there is no GPU {index}")
+            problems.append(f"GPU {index} does not exist")
         elif min_free_gpu_gb is not None and free[index] < min_free_gpu_gb:
             text = f"GPU {index} has {free[index]:g} GB free, the contract requires"
             problems.append(f"{text} {min_free_gpu_gb:g}")

@@ -36,7 +36,7 @@ class RunProcess:
 
     @property
     def exit_record(self) -> dict[str, Any] | None:
-        """How the run ended; None while it runs, and if it left no record."""
+        """The end of the run; None while it runs, and if it left no record."""
         return self._read(supervisor.EXIT_FILE)
 
     @property
@@ -46,7 +46,7 @@ class RunProcess:
 
     @property
     def stop_request(self) -> dict[str, Any] | None:
-        """Who asked the run to end, and why."""
+        """The request to end the run: by whom, and why."""
         return self._read(supervisor.STOP_FILE)
 
     @property

@@ -4,9 +4,9 @@
 
 It is a program of its own with the standard library alone, so that neither the environment of the
 training nor the state of the repository can keep it from starting. It reads cmd.json in the run
-folder and writes there and nowhere else:
+folder and writes there and nowhere else.
 
-    pid.json        this process; created exclusively: a launch is started or given up, never both
+    pid.json        this process; created exclusively, so that a launch starts or is given up
     heartbeat       when the run was last alive
     artefacts.json  hash of every file that the run left
     exit.json       how it ended, signed with a key that only the launch and this program have
@@ -221,7 +221,7 @@ class _Supervisor:
         if any("{checkpoint}" in word for word in argv):
             chosen = choose_checkpoint(self.folder / "artefacts", self.order)
             if chosen is None:
-                return {**result, "error": "there is no checkpoint"}
+                return {**result, "error": "no checkpoint was found"}
             argv = [word.replace("{checkpoint}", str(chosen)) for word in argv]
         try:
             with (home / "stdout.log").open("ab") as out, (home / "stderr.log").open("ab") as err:
