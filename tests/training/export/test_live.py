@@ -54,8 +54,9 @@ def test_the_layout_of_every_task_gives_its_observation(name):
 
 
 def test_an_observation_without_a_layout_is_refused(dog):
-    with pytest.raises(UsageError, match="a browser cannot compute it"):
-        seen_blocks(make(dog, num_envs=1))
+    for env in (make(dog, num_envs=1), make("Hopper-v5", num_envs=1, phase_hz=2.0)):
+        with pytest.raises(UsageError, match="a browser cannot compute it"):
+            seen_blocks(env)
 
 
 def policy_of(env: str, **arguments):
