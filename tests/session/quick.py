@@ -8,7 +8,6 @@ from importlib import import_module
 import pytest
 
 from telic import llm
-from telic.judges import recorder
 from telic.llm import CallLimits, Models, Request, Scripted
 from telic.rendering.job import Rendering
 from telic.sandbox import host
@@ -53,7 +52,6 @@ def at_home() -> Iterator[pytest.MonkeyPatch]:
     """Do the workers' work in this process, learn from small batches, and draw nothing."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(host, "run_worker", _work_here)
-        patch.setattr(recorder, "run_worker", _work_here)
         for module in (judgement, training):
             patch.setattr(module, "CHOOSING", 4)
         patch.setitem(PRESETS["default"], "HalfCheetah-v5", (1_000_000, SETTINGS))

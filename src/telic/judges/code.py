@@ -26,9 +26,9 @@ from telic.core.plugins import load_plugin, plugin_names
 from telic.core.tensors import use_one_thread
 from telic.core.text import is_row
 from telic.envs import make
-from telic.envs.access import EnvAccess, env_access
 from telic.envs.spec import EnvSpec
 from telic.errors import RewardError, TelicError, UnknownName, UsageError, WorkerDied
+from telic.judges._confined import run_confined
 from telic.judges.criteria import (
     CriterionScore,
     is_consistent,
@@ -147,7 +147,6 @@ def judge_files(
     """
 
     def judge_share(paths: Sequence[Path], folder: Path) -> list[Verdict]:
-        folder.mkdir(parents=True, exist_ok=True)
         reason = ""
         for _ in range(_TRIES):
             try:
@@ -171,23 +170,17 @@ def _judge_confined(
     source: str, paths: Sequence[Path], folder: Path, environment: Environment | None
 ) -> list[Verdict]:
     """Return verdicts whose scores are computed here, from what a confined judge measured."""
-    from telic.sandbox.host import run_worker
-
     if environment is None and paths:
         facts = read_trajectory(paths[0]).facts
         require_registered(facts, paths[0])
         environment = (facts.env_id, facts.env_kwargs)
-    access = env_access(*environment) if environment else EnvAccess([], [])
-    result = run_worker(
+    files = [str(path.absolute()) for path in paths]
+    result = run_confined(
         "telic.judges.code",
-        {
-            "source": source,
-            "paths": [str(path.absolute()) for path in paths],
-            "environment": environment,
-        },
-        writable=[folder.absolute()],
-        readable=[*sorted({path.absolute().parent for path in paths}), *access.readable],
-        python_path=access.python_path,
+        {"source": source, "paths": files, "environment": environment},
+        folder,
+        [environment] if environment else [],
+        {path.absolute().parent for path in paths},
     )
     answers: object = result.get("verdicts")
     if not is_row(answers) or len(answers) != len(paths):

@@ -30,13 +30,13 @@ from telic.core.config import Record
 from telic.core.tensors import use_one_thread
 from telic.core.text import is_row
 from telic.envs import make
-from telic.envs.access import env_access
 from telic.envs.vector import VecEnv
 from telic.errors import Refused, TelicError, UsageError, WorkerDied
+from telic.judges._confined import run_confined
 from telic.judges.disturbance import Disturbance, Disturbed, other_physics
 from telic.rewards.recording import collect
 from telic.rewards.reward import Reward, load_reward
-from telic.sandbox.host import LOG_NAME, run_worker
+from telic.sandbox.host import LOG_NAME
 from telic.sandbox.worker import HostChannel
 from telic.sim.cpu import usable_cpus
 from telic.storage.reading import file_hash
@@ -139,29 +139,20 @@ def record(orders: Sequence[PlayOrder], folder: Path) -> list[list[RecordedFile]
 
 def _record_here(orders: Sequence[PlayOrder], folder: Path, log: Path) -> list[list[RecordedFile]]:
     """Play orders one after another in one confined process."""
-    policies = {Path(order.policy).absolute().parent for order in orders}
     rewards = Rewards(orders)
     try:
-        result = run_worker(
+        result = run_confined(
             _ENTRY,
             {"orders": [order.model_dump(mode="json") for order in orders]},
-            writable=[folder],
-            **_access(orders, policies),
+            folder,
+            [(order.env, order.env_args) for order in orders],
+            {Path(order.policy).absolute().parent for order in orders},
             on_message=rewards.answer,
             log=log,
         )
     finally:
         rewards.close()
     return _files(orders, result.get("sha256"))
-
-
-def _access(orders: Sequence[PlayOrder], folders: set[Path]) -> dict[str, Any]:
-    """Return what a worker may read: these folders, and the models of the environments."""
-    access = [env_access(order.env, order.env_args) for order in orders]
-    return {
-        "readable": sorted(folders.union(*(each.readable for each in access))),
-        "python_path": sorted({path for each in access for path in each.python_path}),
-    }
 
 
 def _files(orders: Sequence[PlayOrder], hashes: object) -> list[list[RecordedFile]]:
@@ -244,11 +235,11 @@ class Rewards:
 
         with tempfile.TemporaryDirectory() as folder:
             try:
-                run_worker(
+                run_confined(
                     _ENTRY,
                     {"follow": [order.model_dump(mode="json") for order in self._orders]},
-                    writable=[Path(folder)],
-                    **_access(self._orders, set()),
+                    Path(folder),
+                    [(order.env, order.env_args) for order in self._orders],
                     on_message=exchange,
                 )
             except TelicError as error:

@@ -22,9 +22,9 @@ from telic.core.events import Event
 from telic.core.seeds import derive
 from telic.core.tensors import use_one_thread
 from telic.core.text import few_digits
-from telic.envs.access import env_access
 from telic.envs.mujoco import MujocoEnv
 from telic.errors import ResourceError, TelicError, WorkerDied
+from telic.judges._confined import run_confined
 from telic.judges.code import JudgeCode
 from telic.judges.criteria import (
     Criterion,
@@ -321,11 +321,7 @@ def try_out(
     Raises:
         TelicError: the reward or the judge fails; names the place and the fix.
     """
-    from telic.sandbox.host import run_worker
-
-    folder.mkdir(parents=True, exist_ok=True)
-    access = env_access(env, env_args)
-    result = run_worker(
+    result = run_confined(
         "telic.judges.validation",
         {
             "env": env,
@@ -336,9 +332,8 @@ def try_out(
             "shown": [motion.model_dump() for motion in shown],
             "fine": list(fine),
         },
-        writable=[folder.absolute()],
-        readable=access.readable,
-        python_path=access.python_path,
+        folder,
+        [(env, env_args)],
     )
     examples: list[ExampleResult] = []
     for row in result["examples"]:  # of a confined judge: the score is computed here, not there

@@ -1,0 +1,35 @@
+"""Run foreign judges and rewards in confined workers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from telic.envs.access import env_access
+from telic.sandbox import host
+from telic.storage.trajectories import Environment
+
+
+def run_confined(
+    entry: str,
+    payload: dict[str, Any],
+    folder: Path,
+    environments: Iterable[Environment],
+    readable: Iterable[Path] = (),
+    **options: Any,
+) -> dict[str, Any]:
+    """Return the answer of a module's `run` in a worker that may write only in `folder`.
+
+    It may read `readable` and the models of the environments.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    access = [env_access(*each) for each in environments]
+    return host.run_worker(
+        entry,
+        payload,
+        writable=[folder.absolute()],
+        readable=sorted({*readable, *(path for each in access for path in each.readable)}),
+        python_path=sorted({path for each in access for path in each.python_path}),
+        **options,
+    )
