@@ -66,7 +66,8 @@ class MujocoEnv(VecEnv):
         super().__init__(self._describe(), sim.num_sims, sim.device)
         self.action_rest = torch.tensor(self._resting_action(), device=self.device)
         self._transition = LatestTransition(sim, task.arguments.frame_skip, task.readers, task.dt)
-        self._applied, self._time = sim.field("ctrl"), sim.field("time")
+        self._applied = sim.field("ctrl")
+        self._time = sim.field("time") if task.arguments.phase_hz else None
         self._plant(seed_rows(seed, self.num_envs, self.device))
         self._episode = torch.full_like(self._seed, -1)  # number of each one's present episode
         self._left = torch.zeros_like(self._seed)  # steps until its time is up
@@ -129,10 +130,10 @@ class MujocoEnv(VecEnv):
 
     def _observe(self) -> Tensor:
         """Return the observation of the present state, with the phase variable if there is one."""
-        obs, turns = self.task.observe(), self.task.arguments.phase_hz
-        if turns is None:
+        obs = self.task.observe()
+        if self._time is None:
             return obs
-        angle = (2.0 * math.pi * turns) * self._time.to(obs.dtype)
+        angle = (2.0 * math.pi * self.task.arguments.phase_hz) * self._time.to(obs.dtype)
         return torch.cat((obs, torch.stack((angle.sin(), angle.cos()), 1)), 1)
 
     def present(self) -> Info:
