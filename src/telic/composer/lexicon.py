@@ -370,18 +370,9 @@ def correct_spelling(word: str) -> str:
     """
     if len(word) < _SHORTEST_TYPO or word in vocabulary() | {*word_table("ignored")["not_typos"]}:
         return word
-    near = [each for each in _candidates().get(word[0], ()) if _is_slip(word, each)]
+    known = (each for each in vocabulary() - ignored_words() if len(each) >= _SHORTEST_TYPO)
+    near = [each for each in known if each[0] == word[0] and _is_slip(word, each)]
     return near[0] if len(near) == 1 else word
-
-
-@lru_cache(maxsize=1)
-def _candidates() -> dict[str, list[str]]:
-    """Return the words with a meaning that are long enough for a typo, by their first letter."""
-    found: dict[str, list[str]] = {}
-    for word in vocabulary() - ignored_words():
-        if len(word) >= _SHORTEST_TYPO:
-            found.setdefault(word[0], []).append(word)
-    return found
 
 
 def _is_slip(typed: str, meant: str) -> bool:
