@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from telic.cli.console import console
 from telic.cli.main import app
-from telic.cli.views import SessionView
+from telic.cli.views import ProgressView
 from telic.core.events import SessionAdmitted, SessionResumed, decode
 from telic.session.budget import SessionAccount
 from telic.session.control import DeliveredNotes, Note, SessionControl, SessionStopped, read_notes
@@ -164,7 +164,7 @@ def test_a_finished_session_points_to_a_branch(session, tmp_path):
 
 
 def test_what_a_session_takes_and_waits_for_is_said_in_words(session):
-    view = SessionView()
+    view = ProgressView(is_session=True)
     request = asked(
         env="x",
         steps=10_000,
@@ -176,7 +176,7 @@ def test_what_a_session_takes_and_waits_for_is_said_in_words(session):
     made = session_forecast(request, 1, session.path.parent)
     with console.capture() as said:
         view(decode({"event": "session.forecast", **made.model_dump()}))
-        SessionAccount(session, asked(max_steps=50_000, max_hours=2)).report(view, 1)
+        view(SessionAccount(session, asked(max_steps=50_000, max_hours=2)).spending(1))
         for name in ("paused", "waiting"):
             text = f"{name}: telic resume [x]"
             view(decode({"event": f"session.{name}", "reason": "cores", "message": text}))
@@ -185,13 +185,13 @@ def test_what_a_session_takes_and_waits_for_is_said_in_words(session):
         view(DeliveredNotes(number=2, notes=(Note(id="1", time="", author="ada", text="slow"),)))
     text = said.get()
     for words in (
-        "30,000 steps if the first try passes, at most 87,000 steps",
-        "never trained",
-        "14 model calls, at an unknown price",
-        "the limit on steps may end it before",
+        "30,000 steps if the first iteration passes, at most 87,000 steps",
+        "not trained on this machine before",
+        "14 model calls, price unknown",
+        "the limit on steps may be reached first",
         "256 steps; left: 2 h 00 min, 49,744 steps",
         "paused: telic resume [x]",
-        "going on after 1 min 15 s",
-        "heeding ada: slow",
+        "continuing after 1 min 15 s",
+        "feedback of ada: slow",
     ):
         assert words in text, text

@@ -2,7 +2,7 @@
 
 import pytest
 
-from telic.cli.views import BenchView, SessionView, TrainingView
+from telic.cli.views import ProgressView
 from telic.core.events import BenchEvent, TrainProgress
 from telic.llm.events import ModelFailed, ModelSent
 from telic.rewards.contract import RewardFinding
@@ -28,7 +28,7 @@ def progress(seconds, rate=1000.0):
 
 
 def test_terms_that_stay_zero_are_left_to_the_records_and_the_rest_is_said(capsys):
-    view = SessionView()
+    view = ProgressView(is_session=True)
     view(finding("dead_term:body"))
     view(finding("plateau"))
     findings = (
@@ -46,7 +46,7 @@ def test_terms_that_stay_zero_are_left_to_the_records_and_the_rest_is_said(capsy
 
 
 def test_a_host_reads_with_every_line_that_an_order_waits(capsys):
-    view, own = SessionView(), {"role": "vision_judge", "model": "host"}
+    view, own = ProgressView(is_session=True), {"role": "vision_judge", "model": "host"}
     for key in ("a", "b"):
         view(ModelSent(key=key, attempt=1, system=None, prompt="", **own))
     view(ModelSent(key="c", attempt=1, system=None, prompt="", role="judge", model="other:one"))
@@ -58,12 +58,12 @@ def test_a_host_reads_with_every_line_that_an_order_waits(capsys):
     assert "· 1 order for you" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("view", [TrainingView(), SessionView(), BenchView(False, False)])
-def test_a_finding_of_many_members_is_one_line_with_a_count(view, capsys):
+@pytest.mark.parametrize("is_case", [False, True])
+def test_a_finding_of_many_members_is_one_line_with_a_count(is_case, capsys):
     def tell(event):
-        view(BenchEvent(case="x", inner=event) if isinstance(view, BenchView) else event)
+        view(BenchEvent(case="x", inner=event) if is_case else event)
 
-    with view:
+    with ProgressView() as view:
         for member in range(40):
             tell(finding("plateau", f"reward_seed_{member}"))
         tell(finding("kl_blow_up"))
@@ -99,9 +99,9 @@ def test_a_session_on_a_new_machine_knows_its_time_after_ten_seconds_of_training
     told = [event for event in heard if isinstance(event, Forecast)]
     assert [event.first_seconds for event in told] == [None, 30.0]
     assert told[1].most_seconds == 9000.0 and told[1].short == ("hours",)
-    view = SessionView()
+    view = ProgressView(is_session=True)
     for event in told:
         view(event)
     said = capsys.readouterr().out
-    assert "ten seconds of training will tell" in said
-    assert "about 30.0 s if the first try passes, at most 2 h 30 min" in said
+    assert "known after ten seconds of training" in said
+    assert "about 30.0 s if the first iteration passes, at most 2 h 30 min" in said

@@ -242,5 +242,5 @@ def test_a_killed_command_takes_its_worker_with_it_and_goes_on(tmp_path):
         assert time.monotonic() < deadline, "the worker outlived its session"
         time.sleep(0.02)
     said, _ = command(tmp_path).communicate(timeout=300)
-    assert "(goes on)" in said and "Traceback" not in said
+    assert "(resumed)" in said and "Traceback" not in said
     assert state_of(only(tmp_path)) in ENDED

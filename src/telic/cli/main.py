@@ -26,21 +26,19 @@ from telic.verbs import catalogue
 from telic.verbs.catalogue import PANELS, VERBS, VerbGroup
 
 if TYPE_CHECKING:
-    from telic.cli.views import TrainingView
+    from telic.cli.views import ProgressView
 
 
-def progress_of(verb: Verb[Any, Any], values: dict[str, Any], is_quiet: bool) -> TrainingView:
-    """Return what shows the events of a verb."""
-    from telic.cli import views  # with all events, which few commands need
+def progress_of(verb: Verb[Any, Any], values: dict[str, Any], is_quiet: bool) -> ProgressView:
+    """Return the view of the events of a verb."""
+    from telic.cli.views import ProgressView  # with rich, which few commands need
 
-    if verb.__name__ in ("run", "resume", "watch"):
-        asks = bool(values.get("approve")) and sys.stdin.isatty()
-        return views.WorkView(quiet=is_quiet, asks=asks)
-    if verb.__name__ == "search":
-        return views.SearchView(quiet=is_quiet)
-    if verb.__name__ == "intents":
-        return views.BenchView(brief=values["jobs"] > 1, quiet=is_quiet)
-    return views.TrainingView(quiet=is_quiet)
+    return ProgressView(
+        quiet=is_quiet,
+        is_session=verb.__name__ in ("run", "resume", "watch", "intents"),
+        asks=bool(values.get("approve")) and sys.stdin.isatty(),
+        brief=verb.__name__ == "intents" and values["jobs"] > 1,
+    )
 
 
 _WHAT = "Describe a behaviour, get a trained policy, and the evidence that it does what you asked."
