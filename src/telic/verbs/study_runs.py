@@ -240,7 +240,7 @@ class AuditRequest(StudyRequest):
         "Enter what a reviewer found in the candidate instead.", "--finding", default=None
     )
     exploit: bool = option(
-        "With --finding: whether the reward is being gamed.",
+        "With --finding: whether the reward is exploited.",
         "--exploit/--no-exploit",
         default=False,
     )
@@ -286,11 +286,11 @@ def audit(request: AuditRequest) -> StudyAudit:
         found = review_candidate(study, about, who, request.finding, is_exploit=request.exploit)
         return _entered("review", found)
     if request.results is not None:
-        summary, sheet = summarise_probe(study, about, request.results, who, request.worst)
-        return _entered("probe", sheet, summary.as_data())
+        _, sheet = summarise_probe(study, about, request.results, who, request.worst)
+        return _entered("probe", sheet)
     if not about.startswith("r-"):
         claim = audit_result(study, about, who)
-        audited = _entered("claim", claim.evidence, claim.audit.as_data())
+        audited = _entered("claim", claim.evidence)
         return audited.model_copy(update={"summary": claim.audit.verdict})
     run = study.state.runs.get(about)
     if run is not None and run.is_live:
@@ -305,13 +305,8 @@ def audit(request: AuditRequest) -> StudyAudit:
     return found.model_copy(update={"reflection": terms})
 
 
-def _entered(
-    kind: Literal["metrics", "claim", "review", "probe"],
-    sheet: Evidence,
-    facts: dict[str, Any] | None = None,
-) -> StudyAudit:
-    shown = sheet.payload if facts is None else facts
-    return StudyAudit(kind=kind, evidence=sheet.id, summary=sheet.summary, facts=shown)
+def _entered(kind: Literal["metrics", "claim", "review", "probe"], sheet: Evidence) -> StudyAudit:
+    return StudyAudit(kind=kind, evidence=sheet.id, summary=sheet.summary, facts=sheet.payload)
 
 
 # ---------------------------------------------------------------------------- ledger and report

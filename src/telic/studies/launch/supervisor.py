@@ -211,7 +211,7 @@ class _Supervisor:
             if results[-1]["code"] != 0 or self.ended_by is not None:
                 break
         _sweep(self.order["grace_s"])
-        return self.finish(key, claimed["at"], results)
+        return self._finish(key, claimed["at"], results)
 
     def _step(self, step: dict[str, Any]) -> dict[str, Any]:
         """Run one command: the training, or an evaluation of its checkpoint."""
@@ -263,7 +263,7 @@ class _Supervisor:
                 with contextlib.suppress(ProcessLookupError):
                     os.killpg(child.pid, number)
 
-    def finish(self, key: str | None, started_at: str, results: list[dict[str, Any]]) -> int:
+    def _finish(self, key: str | None, started_at: str, results: list[dict[str, Any]]) -> int:
         """List what the run left and record how it ended; return its exit code."""
         first, *evaluations = results
         code: int = first["code"]
