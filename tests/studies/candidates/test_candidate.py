@@ -155,6 +155,8 @@ def test_an_agent_withdraws_only_its_own_idea(study):
     name = make(study)
     with pytest.raises(GateRefused, match="belongs to"):
         withdraw(study, name, StudyActor(kind="agent", name="somebody"), "not mine")
+    with pytest.raises(GateRefused, match="reason"):
+        withdraw(study, name, AGENT, "")
     withdraw(study, name, AGENT, "a better one came up")
     assert study.state.candidates[name].status == "rejected"
 
