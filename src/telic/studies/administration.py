@@ -10,9 +10,8 @@ from telic.storage.journal import JournalEntry
 from telic.storage.reading import file_hash
 from telic.studies.approvals import Consent
 from telic.studies.canonical import check_slug
-from telic.studies.documents.adapter import Adapter
-from telic.studies.documents.base import StudyActor, read_yaml
-from telic.studies.documents.metrics import MetricSpec, Protocol
+from telic.studies.contract import evaluator_files
+from telic.studies.documents.base import StudyActor
 from telic.studies.errors import GateRefused, StudyError
 from telic.studies.folder import StudyFolder, StudyKind, StudyStatus, activate
 from telic.studies.study import Study
@@ -136,35 +135,20 @@ def create_study(
 def write_templates(folder: StudyFolder) -> tuple[str, ...]:
     """Write the metric and protocol files that are not there yet; returns their names."""
     adapter = folder.read_adapter() if folder.adapter.is_file() else None
+    logged = adapter.metrics.map if adapter else {}
+    sources = [source.kind for source in adapter.logging.sources] if adapter else []
+    kind, path = next((_KINDS[each] for each in sources if each in _KINDS), _KINDS["json"])
+    key = next((name for name in ("success", "return") if name in logged), "return")
+    evaluators = evaluator_files(folder.root, adapter)
+    lines = [f"\n  {name}: {file_hash(folder.root / name)}" for name in evaluators]
     texts = {
-        folder.metric_spec: _metric_spec(adapter),
-        folder.protocol: PROTOCOL.format(files=_evaluators(folder, adapter)),
+        folder.metric_spec: METRIC_SPEC.format(key=key, kind=kind, path=path),
+        folder.protocol: PROTOCOL.format(files="".join(lines) or "{}"),
     }
     written = [path for path in texts if not path.exists()]
     for path in written:
         write_text(path, texts[path])
-    if folder.metric_spec in written:
-        MetricSpec.parse(read_yaml(folder.metric_spec), str(folder.metric_spec))
-    if folder.protocol in written:
-        Protocol.parse(read_yaml(folder.protocol), str(folder.protocol))
     return tuple(path.name for path in written)
-
-
-def _metric_spec(adapter: Adapter | None) -> str:
-    logged = adapter.metrics.map if adapter else {}
-    key = next((name for name in ("success", "return") if name in logged), "return")
-    sources = [source.kind for source in adapter.logging.sources] if adapter else []
-    kind, path = next((_KINDS[each] for each in sources if each in _KINDS), _KINDS["json"])
-    return METRIC_SPEC.format(key=key, kind=kind, path=path)
-
-
-def _evaluators(folder: StudyFolder, adapter: Adapter | None) -> str:
-    globs = adapter.files.evaluator.globs if adapter else ()
-    files = {path for pattern in globs for path in folder.root.glob(pattern) if path.is_file()}
-    if not files:
-        return "{}"
-    lines = [f"  {path.relative_to(folder.root).as_posix()}: {file_hash(path)}" for path in files]
-    return "\n" + "\n".join(sorted(lines))
 
 
 def pause_study(study: Study, actor: StudyActor, reason: str) -> JournalEntry:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import combinations
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from telic.core.config import Record
@@ -11,6 +12,7 @@ from telic.storage.files import write_text
 from telic.storage.journal import JournalEntry
 from telic.storage.reading import file_hash, read_text
 from telic.studies.canonical import content_hash
+from telic.studies.documents.adapter import Adapter
 from telic.studies.documents.base import Sha, StudyActor, merged, read_yaml, update_yaml
 from telic.studies.documents.contract import SEED_ROLES, ApprovalKey, Contract
 from telic.studies.documents.metrics import Protocol
@@ -287,13 +289,7 @@ def hash_evaluator(study: Study, files: Sequence[str] = ()) -> dict[str, Sha]:
     """
     names = list(files) or list(study.protocol.evaluator_files)
     if not names and study.folder.adapter.is_file():
-        found = [
-            path.relative_to(study.root).as_posix()
-            for pattern in study.adapter.files.evaluator.globs
-            for path in sorted(study.root.glob(pattern))
-            if path.is_file()
-        ]
-        names = list(dict.fromkeys(found))
+        names = evaluator_files(study.root, study.adapter)
     if not names:
         raise StudyError(
             "E_NO_FILE",
@@ -308,3 +304,10 @@ def hash_evaluator(study: Study, files: Sequence[str] = ()) -> dict[str, Sha]:
         hashes[name] = file_hash(path)
     update_yaml(study.folder.protocol, {"evaluator_files": hashes})
     return study.refresh().protocol.evaluator_files
+
+
+def evaluator_files(root: Path, adapter: Adapter | None) -> list[str]:
+    """Return the files of a repository that its adapter names as evaluators."""
+    globs = adapter.files.evaluator.globs if adapter else ()
+    found = {path for pattern in globs for path in root.glob(pattern) if path.is_file()}
+    return sorted(path.relative_to(root).as_posix() for path in found)

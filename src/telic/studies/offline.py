@@ -1,7 +1,7 @@
-"""Forbid processes, sockets and training frameworks to everything that is not the launch path.
+"""Forbid processes, sockets and training frameworks outside the launch path.
 
-Python reports each of these acts before it happens; inside `offline` the report becomes a refusal.
-Only `git_read`'s read-only git commands may start.
+Python raises an audit event before each of these; inside `offline` it becomes a refusal. Only the
+read-only git commands of `git_read` may start.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def offline(doing: str) -> Generator[None]:
     """
     global _installed
     if not _installed:
-        # Python cannot take a hook away, so there is one, which looks at whether it is wanted.
+        # Python cannot remove a hook, so there is one, which checks whether it is active.
         sys.addaudithook(_refuse)
         _installed = True
     token = _active.set(doing)
@@ -83,27 +83,24 @@ def offline(doing: str) -> Generator[None]:
 
 
 def _refuse(event: str, details: tuple[Any, ...]) -> None:
-    doing = _active.get()
+    doing, tried = _active.get(), None
     if doing is None:
         return
-    if event in _PROCESS_EVENTS and not _is_git_question(event, details):
-        program = str(details[0]) if details else ""
-        raise _refusal(doing, f"start a process ({event} {program})")
-    if event in _SOCKET_EVENTS:
-        raise _refusal(doing, f"use the network ({event})")
-    if event == "import" and str(details[0]).partition(".")[0] in FRAMEWORKS:
-        raise _refusal(doing, f"import {details[0]}")
-
-
-def _is_git_question(event: str, details: tuple[Any, ...]) -> bool:
-    if event != "subprocess.Popen" or not isinstance(details[1], list | tuple):
-        return False
-    return is_allowed([str(word) for word in cast("Sequence[object]", details[1])])
-
-
-def _refusal(doing: str, what: str) -> GateRefused:
-    return GateRefused(
-        "E_OFFLINE",
-        f'"{doing}" tried to {what}; only telic study run may.',
-        hint="This is a mistake in telic or in something it called; nothing was started.",
-    )
+    if event in _PROCESS_EVENTS:
+        words = details[1] if event == "subprocess.Popen" else None
+        is_question = isinstance(words, list | tuple) and is_allowed(
+            [str(word) for word in cast("Sequence[object]", words)]
+        )
+        tried = (
+            None if is_question else f"start a process ({event} {details[0] if details else ''})"
+        )
+    elif event in _SOCKET_EVENTS:
+        tried = f"use the network ({event})"
+    elif event == "import" and str(details[0]).partition(".")[0] in FRAMEWORKS:
+        tried = f"import {details[0]}"
+    if tried is not None:
+        raise GateRefused(
+            "E_OFFLINE",
+            f'"{doing}" tried to {tried}; only telic study run may.',
+            hint="This is a mistake in telic or in something it called; nothing was started.",
+        )
