@@ -233,7 +233,7 @@ def _about(
 
 def seen_blocks(env: MujocoEnv) -> tuple[SeenBlock, ...]:
     """Return how an observation is computed from MuJoCo's fields; raises UsageError."""
-    if sum(block.count for block in env.task.seen) != env.obs_dim:
+    if not env.task.seen:
         raise UsageError(
             f"The observation of {env.spec.id} is not made of MuJoCo's fields alone, so a browser "
             "cannot compute it."
