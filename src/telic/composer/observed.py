@@ -85,39 +85,24 @@ class Want(NamedTuple):
     """another observable that leads to it, with its value at the start and at the goal"""
 
 
-class Family(NamedTuple):
-    """Facts about environments of one kind."""
-
-    observables: tuple[Observable, ...] = ()
-    phrases: tuple[Mapping[str, Any], ...] = ()
-    """rows of the table: words, wants and an example"""
-    learns: int = _USUAL_STEPS
-    """steps that it takes to learn"""
-
-
 # ---- what can be observed
-
-
-def known_family(name: str) -> Family:
-    """Return the row of a table, empty for an unknown name."""
-    families = word_table("observed")["families"]
-    row = families.get(name, {})
-    row = families.get(row.get("same"), {}) | row
-    observables = tuple(Observable(**_tuples(each)) for each in row.get("observables", ()))
-    return Family(observables, tuple(row.get("phrases", ())), row.get("learns", _USUAL_STEPS))
 
 
 def _tuples(row: Mapping[str, Any]) -> dict[str, Any]:
     return {key: tuple(said) if isinstance(said, list) else said for key, said in row.items()}
 
 
-def _family_of(spec: EnvSpec) -> Family:
-    """Return what is known of an environment besides its columns.
+def _known(spec: EnvSpec) -> tuple[list[Observable], list[Mapping[str, Any]], int]:
+    """Return observables, rows of phrases and training steps known of an environment.
 
     Anything observed by name, as the goal is, can be brought to it. Names are those of a Dict or of
     columns: puck_0 and puck_1, or puck_x and puck_y.
     """
-    known, data = known_family(spec.id.rpartition("-v")[0]), word_table("observed")
+    data = word_table("observed")
+    row = data["families"].get(spec.id.rpartition("-v")[0], {})
+    row = data["families"].get(row.get("same"), {}) | row
+    seen = [Observable(**_tuples(each)) for each in row.get("observables", ())]
+    phrases, steps = list(row.get("phrases", ())), row.get("learns", _USUAL_STEPS)
     found: list[tuple[Observable, Mapping[str, Any]]] = []
     if (distance := _goal_distance(spec)) is not None:
         found += [(distance, row) for row in data["goal"]["phrases"]]
@@ -138,8 +123,8 @@ def _family_of(spec: EnvSpec) -> Family:
         both = (*columns, *goal)
         found.append((Observable(name, both, "distance", near=0.05, span=0.5, is_far=True), row))
     for observable, row in found:
-        known = Family((observable, *known.observables), (row, *known.phrases), _GOAL_STEPS)
-    return known
+        seen, phrases, steps = [observable, *seen], [row, *phrases], _GOAL_STEPS
+    return seen, phrases, steps
 
 
 def _goal_distance(spec: EnvSpec) -> Observable | None:
@@ -165,7 +150,7 @@ def observables(spec: EnvSpec) -> tuple[Observable, ...]:
         )
         for index, name in enumerate(spec.obs_names)
     )
-    return (*_family_of(spec).observables, *columns)
+    return (*_known(spec)[0], *columns)
 
 
 # ---- reading
@@ -230,7 +215,7 @@ class _Reading:
     def _phrases(self) -> Lexicon:
         data = word_table("observed")
         entries = [(each, Sense("phrase", "", {"wants": None})) for each in data["opposite"]]
-        for row in _family_of(self._spec).phrases:
+        for row in _known(self._spec)[1]:
             wants = tuple(Want(**_tuples(each)) for each in row["wants"])
             entries += [(each, Sense("phrase", "", {"wants": wants})) for each in row["words"]]
         columns = {k: v for k, v in data["columns"].items() if k != "parts"}
@@ -301,16 +286,15 @@ def _in_unit(reading: Reading, what: Observable) -> float | None:
 
 def what_can_be_said(spec: EnvSpec) -> str:
     """Return what can be asked of an environment, by example."""
-    known = _family_of(spec)
-    names = [each.name for each in observables(spec)]
-    examples = [f'"{phrase["example"]}"' for phrase in known.phrases]
+    names, phrases = [each.name for each in observables(spec)], _known(spec)[1]
+    examples = [f'"{phrase["example"]}"' for phrase in phrases]
     examples.append(f'"keep {names[0]} near 0 within 0.1"')
     examples.append(f'"keep obs {len(spec.obs_names) - 1} below 1"')
     is_solved = spec.solved_return is not None
     examples.append('"get a high return"' if is_solved else '"get a return of at least 100"')
     listed = ", ".join(dict.fromkeys(names[:12])) + (", ..." if len(names) > 12 else "")
     missing = ""
-    if not any("goal" in phrase["example"] for phrase in known.phrases):
+    if not any("goal" in phrase["example"] for phrase in phrases):
         missing = (
             " To bring something somewhere, both must be observed by name: a Dict with puck and "
             "goal, say."
@@ -357,7 +341,7 @@ def compose_observed(
         draft,
         env_args={"max_episode_steps": steps or _UNLIMITED_STEPS},
         settings=draft.settings,
-        steps=_family_of(spec).learns,
+        steps=_known(spec)[2],
         doubts=tuple(draft.doubts),
         not_understood=reading.not_understood,
     )
