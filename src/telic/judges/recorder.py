@@ -35,7 +35,7 @@ from telic.errors import Refused, TelicError, UsageError, WorkerDied
 from telic.judges._confined import run_confined
 from telic.judges.disturbance import Disturbance, Disturbed, other_physics
 from telic.rewards.recording import collect
-from telic.rewards.reward import Reward, load_reward
+from telic.rewards.reward import load_reward
 from telic.sandbox.host import LOG_NAME
 from telic.sandbox.worker import HostChannel
 from telic.sim.cpu import usable_cpus
@@ -285,19 +285,13 @@ def run(state: None, payload: dict[str, Any], channel: HostChannel) -> dict[str,
     return {"sha256": hashes}
 
 
-def decided_reward(text: str | None, env: str, env_args: dict[str, Any]) -> Reward:
-    """Load a reward and decide how to run it; for confined processes."""
-    reward = load_reward(text, label="reward_fn.py")
-    sample = make(env, num_envs=8, seed=0, **env_args)
-    reward.decide(collect(sample, 64))
-    sample.close()
-    return reward
-
-
 def _follow(order: PlayOrder, channel: HostChannel) -> int | None:
     """Run the reward along the actions of one order; return the number of the next."""
     # Loaded for each order: what the object of a reward keeps must not reach the next one.
-    reward = decided_reward(order.reward, order.env, order.env_args)
+    reward = load_reward(order.reward, label="reward_fn.py")
+    sample = make(order.env, num_envs=8, seed=0, **order.env_args)
+    reward.decide(collect(sample, 64))
+    sample.close()
     env, disturbed = _open(order)
     obs = env.reset()
     reward.start(len(order.paths), "cpu")
