@@ -145,7 +145,7 @@ def test_what_cannot_be_followed_is_refused_with_a_reason(specs):
         chosen(specs, "walk forward", "wave")  # it has no arms
     with pytest.raises(Refused, match="cannot be followed"):
         chosen(specs, "walk forward, then do a backflip", "walk")
-    with pytest.raises(UsageError, match="no library"):
+    with pytest.raises(UsageError, match="neither a library"):
         chosen(specs, "walk forward", "nowhere/walk-1")
     with pytest.raises(Exception, match="composer"):
         SessionConfig(intent="walk", env=BIPED, motion="walk", model="host")
