@@ -1,7 +1,7 @@
 """Connections to a server on this machine: where it listens, and what a client may take.
 
-Whoever connects has bounded time to say what it wants, and bounded room to say it in; a connection
-that is slow about it gives way to a new one when there are many.
+A client has bounded time and bounded size for its request; when there are many connections, a slow
+one is closed in favour of a new one.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class BoundedConnection(H11Protocol):
         self._watch()
 
     def on_response_complete(self) -> None:
-        """Go on to the next request, part of which may have arrived meanwhile."""
+        """Continue with the next request, part of which may have arrived meanwhile."""
         super().on_response_complete()
         self._watch()
 
@@ -98,7 +98,7 @@ def find_token(variable: str) -> tuple[str, bool]:
 
 
 class Refusal(NamedTuple):
-    """Why a request is not answered."""
+    """The reason for refusing a request."""
 
     status: int
     message: str
@@ -157,7 +157,7 @@ def listen(host: str, port: int) -> socket.socket:
 def answer_until_stopped(
     app: Any, listening: socket.socket, leaving_s: int = _LEAVING_S, **options: Any
 ) -> None:
-    """Answer requests until the process is stopped; who then still waits is told nothing more."""
+    """Answer requests until the process is stopped; open requests are then dropped."""
     config = uvicorn.Config(
         app,
         ws="none",

@@ -5,7 +5,7 @@
     │   ├── ConfigError           a setting has an impossible value
     │   ├── UnknownName           no environment, run, preset, … of that name
     │   ├── BadEnvironment        an environment cannot be built from what was given
-    │   ├── NotUnderstood         an intent whose verb nobody knows
+    │   ├── NotUnderstood         an intent whose verb is unknown
     │   ├── Contradiction         an intent, or criteria, that cannot be had together
     │   ├── RewardError           a reward file is wrong: names the line, the term and the fix
     │   ├── PluginError           a part that another package brings cannot be used
@@ -86,7 +86,7 @@ class NotUnderstood(UsageError):
 
 
 class Contradiction(UsageError):
-    """What is asked for cannot be had together; nothing was started."""
+    """The parts of a request contradict each other; nothing was started."""
 
 
 class RewardError(UsageError):

@@ -1,4 +1,4 @@
-"""How the command line prints results: one JSON document, or a view for people.
+"""Print results on the command line: one JSON document, or a view for people.
 
 A result is shown by its generic view: `key: value` lines for facts, tables for lists of records. A
 result type with a view of its own registers it with `view`.

@@ -39,7 +39,7 @@ class SignalInterrupt(KeyboardInterrupt):
 
 
 class StopSignal:
-    """Whether somebody asked this command to end, and what it leaves with then."""
+    """A request to end this command, and its exit code."""
 
     def __init__(self, *, saves: bool) -> None:
         self.asked_by: signal.Signals | None = None
@@ -48,12 +48,12 @@ class StopSignal:
         self._shown = [handle for handle in _TERMINAL if _is_terminal(handle)]
 
     def __call__(self) -> bool:
-        """Say whether somebody asked; what work polls."""
+        """Return whether the command was asked to end; polled by the work."""
         return self.asked_by is not None
 
     @property
     def exit_code(self) -> int:
-        """What a command leaves with that did not come to its end because of it."""
+        """The exit code of a command that was stopped by it."""
         if self.asked_by in (None, signal.SIGINT):
             return 1
         return 128 + self.asked_by
@@ -99,7 +99,7 @@ def stoppable(*, saves: bool) -> Generator[StopSignal]:
     except BaseException as error:
         if request.asked_by is None or not _is_interrupt(error):
             raise
-        how = "Run the same command again to go on from the last save." if saves else ""
+        how = "Run the same command again to resume from the last save." if saves else ""
         with suppress(OSError):
             from telic.cli.console import errors
 

@@ -35,7 +35,7 @@ _LONGEST = 200_000
 
 @dataclass(frozen=True, slots=True)
 class FieldHelp:
-    """What interfaces need to know about a field besides its type, default and description."""
+    """Facts about a field for interfaces, besides its type, default and description."""
 
     flags: tuple[str, ...] = ()
     """on the command line; made from the name if empty"""
@@ -71,7 +71,7 @@ class RequestField:
 
     @property
     def is_required(self) -> bool:
-        """Whether there is no default."""
+        """Return whether a value must be given."""
         return self.default is MISSING
 
     @property

@@ -88,7 +88,7 @@ def money(usd: float | None) -> str:
 
 
 def count(value: int, word: str) -> str:
-    """Return a number of things: 1 iteration, 2 iterations."""
+    """Return a number with its noun: 1 iteration, 2 iterations."""
     return f"{value:,} {word}{'' if value == 1 else 's'}"
 
 
@@ -186,7 +186,7 @@ def texts(words: Sequence[str], option: str) -> dict[str, str]:
 
 
 def file_name(text: str) -> str:
-    """Return somebody's name for a thing as a part of a file's name, which leads nowhere else."""
+    """Return a user's name for something as a safe part of a file name."""
     return re.sub(r"[^\w.-]+", "_", text).lstrip(".")[:80] or "_"
 
 

@@ -145,7 +145,7 @@ def _answer_session(runs_dir: Path, order: str, answer: dict[str, Any]) -> str:
 
 
 class _Wanted(Record):
-    """What a study needs written for its next step."""
+    """The order of a study's next step."""
 
     order: HostOrder
     context_hash: str

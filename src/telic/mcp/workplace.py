@@ -144,7 +144,7 @@ def _readable(function: Callable[Given, Result]) -> Callable[Given, Result]:
 
 
 class Typed(BaseModel):
-    """What the person types into the form."""
+    """The code that the person types into the form."""
 
     code: str = Field(title="Code", description="The letters that the question ends with.")
 

@@ -93,7 +93,7 @@ def read_text(path: Path, limit: int = LARGEST_TEXT, errors: str = "strict") -> 
 
 
 def given_text(path: Path | str, what: str, limit: int = LARGEST_TEXT) -> str:
-    """Return the text of a file that somebody named; raises UsageError when it cannot be read."""
+    """Return the text of a file that the user named; raises UsageError when it cannot be read."""
     try:
         return read_text(Path(path), limit)
     except BadFile as error:
@@ -174,7 +174,7 @@ def _complaint(value: Any) -> str:
             elif isinstance(each, float) and each in (float("inf"), float("-inf")):
                 return "a number beyond all that can be computed with"
             elif isinstance(each, str) and not is_text(each):
-                return "what is no character"
+                return "invalid characters (NUL or unpaired surrogates)"
         level = below
     return ""
 

@@ -39,7 +39,7 @@ _MEMINFO = Path("/proc/meminfo")
 
 
 class ResourceNeed(NamedTuple):
-    """What a piece of work takes while it runs."""
+    """Cores and memory of a piece of work while it runs."""
 
     cores: int
     memory_bytes: int | None
@@ -125,13 +125,13 @@ class Admission:
         """Hold what is needed for the block; yields whether it was got (False: asked to stop).
 
         Args:
-            need: processors and memory; more processors than there are means all of them.
-            holder: whom others see that they are waiting for.
-            tell: hears session.waiting each time the reason changes, and session.admitted after.
+            need: cores and memory; more cores than there are means all of them.
+            holder: name that waiting sessions are shown.
+            tell: gets session.waiting each time the reason changes, and session.admitted after.
             should_stop: polled while waiting.
 
         Raises:
-            ResourceError: the memory is not there, and nobody who could give it back is waiting.
+            ResourceError: the memory is not available, and no other session can release it.
         """
         with ExitStack() as stack:
             got = self._wait(need, holder, tell, should_stop)
@@ -140,7 +140,7 @@ class Admission:
             yield bool(got)
 
     def leases(self) -> list[CoreLease]:
-        """Return who has processors now, each holder once."""
+        """Return the current leases, each holder once."""
         holders: dict[tuple[int, float], CoreLease] = {}
         for core in self.cores:
             handle = try_hold(self._core(core))
@@ -206,7 +206,7 @@ class Admission:
         return taken
 
     def _lacking_memory(self, need: ResourceNeed, leases: list[CoreLease]) -> str | None:
-        """Return why memory has to be waited for; raises ResourceError when waiting is no use."""
+        """Return why memory has to be waited for; raises ResourceError if that is pointless."""
         free = self._free_bytes()
         if need.memory_bytes is None or free is None:
             return None

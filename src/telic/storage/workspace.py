@@ -1,13 +1,13 @@
 """Find what was made, by what people type: runs, sessions, searches, studies and policies.
 
-A name is `latest`, an id, the start of one, or a path. What a folder holds is told by its files, so
+A name is `latest`, an id, the start of one, or a path. A folder is recognized by its files, so
 that nothing has to be loaded to look around:
 
     config.json      a run            session.json   a session       search.json   a search
     ledger.jsonl     a study, in .telic of a repository
     <config>_seed_<s>/ or policy_<step>.pt           a policy, inside of a run
 
-It also decides what the same request goes on with, and keeps what was deleted.
+It also finds the unfinished work that a repeated request resumes, and keeps deleted work.
 """
 
 from __future__ import annotations
@@ -60,25 +60,25 @@ class Thing:
 
     @property
     def name(self) -> str:
-        """What people call it: its id, or task/study."""
+        """Its id, or task/study."""
         if self.kind == "study":
             return f"{self.path.parent.parent.name}/{self.path.name}"
         return self.path.name
 
     @property
     def is_running(self) -> bool:
-        """Whether a process works in its folder, or waits in it."""
+        """Return whether a process holds the lock of its folder."""
         return self.path.is_dir() and lock_holder(self.path / "lock") is not None
 
     @property
     def last_active(self) -> float:
-        """When something was written last."""
+        """Time of the last write."""
         files = [self.path / name for name in _ACTIVE]
         return max(map(changed_at, files), default=0.0)
 
     @property
     def has_ended(self) -> bool:
-        """Whether it came to its end, so that there is nothing to go on with."""
+        """Return whether it is finished, so that there is nothing to resume."""
         if self.kind == "run":
             status = self.path / "status.json"
             return status.exists() and read_fields(status, status=str)["status"] == "completed"
@@ -124,7 +124,7 @@ def has_begun(session: Path) -> bool:
         made = {path.name for path in session.iterdir()} - _REQUESTED
         if _tells_more(session / "events.jsonl"):
             return True
-    except OSError:  # gone, or not ours to read: whoever opens it says so
+    except OSError:  # gone, or not readable: opening it explains why
         return session.exists()
     lock = session / "lock"
     return bool(made) or not lock.exists() or lock_holder(lock) is not None
@@ -152,7 +152,7 @@ class Workspace:
         Raises UnknownName with the closest ids, or UsageError when a start fits several.
         """
         kinds = kinds or WORK
-        # A name wins over a path: a folder of the same name beside the user must not shadow it.
+        # A name wins over a path: a folder in the working directory must not shadow it.
         for path in (self.runs_dir / name, Path(name).expanduser()):
             kind = kind_of(path)
             if kind in kinds:
@@ -171,14 +171,14 @@ class Workspace:
         return SessionFolder(self.find(name, "session").path)
 
     def unfinished(self, kind: Kind, is_same: Callable[[Path], bool]) -> Path | None:
-        """Return what the same request goes on with: the latest that nobody works on.
+        """Return the work that the same request resumes: the latest that is not running.
 
         Args:
             kind: what is looked for.
             is_same: says of a folder whether it was made for this very request.
         """
         for thing in self.things(kind):
-            with contextlib.suppress(TelicError):  # a damaged folder is nothing to go on with
+            with contextlib.suppress(TelicError):  # a damaged folder cannot be resumed
                 if not thing.is_running and not thing.has_ended and is_same(thing.path):
                     return thing.path
         return None

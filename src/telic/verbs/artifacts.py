@@ -100,7 +100,7 @@ class PolicyRequest(MemberRequest):
 
 
 class PolicyPlace(NamedTuple):
-    """Where a policy is; what is None is chosen by its evaluations."""
+    """The place of a policy; None is chosen by its evaluations."""
 
     run: RunFolder
     member: str | None
@@ -133,7 +133,7 @@ class ThingList(Wrapped):
 
     @property
     def hint(self) -> str:
-        """How to go on."""
+        """The first command."""
         return "" if self.things else 'Start with: telic run "run forward fast"'
 
 
@@ -255,7 +255,7 @@ def _study_page(thing: Thing, member: str | None) -> StatusReport:
 
 
 def _study(thing: Thing) -> dict[str, Any]:
-    """Return where a study is, as its verbs are told."""
+    """Return the place of a study as the fields of its verbs."""
     task, _, study = thing.name.partition("/")
     return {"root": thing.path.absolute().parents[4], "task": task, "study": study}
 
@@ -308,7 +308,7 @@ def export(request: ExportRequest) -> dict[str, Any]:
 
 
 class ReportPlace(NamedTuple):
-    """Where a report is."""
+    """Paths of a report."""
 
     markdown: str | None
     page: str | None
@@ -353,7 +353,7 @@ class DeleteRequest(RunsRequest):
 
 
 class ThingMoved(NamedTuple):
-    """What was deleted or restored."""
+    """A thing that was deleted or restored."""
 
     kind: str
     name: str

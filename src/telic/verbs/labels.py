@@ -71,7 +71,7 @@ class LabelTaken(NamedTuple):
 
     @property
     def hint(self) -> str:
-        """What the labels say of the judge, and how to withdraw a pass."""
+        """Agreement of labels and judge, and how to withdraw a pass."""
         is_wrong = self.label.passed and not self.label.is_wanted
         veto = f' Withdraw the pass: telic veto {self.session} --why "..."' if is_wrong else ""
         return f"{self.standing.words}{veto}"
@@ -94,7 +94,7 @@ class LabelList(NamedTuple):
 
     @property
     def hint(self) -> str:
-        """What the labels say of the judge, or how to add one."""
+        """Agreement of labels and judge, or how to add a label."""
         return (
             self.standing.words
             if self.labels
@@ -103,7 +103,7 @@ class LabelList(NamedTuple):
 
 
 class LabelsExported(NamedTuple):
-    """Where a data set of labels is."""
+    """A data set of labels."""
 
     file: str
     labels: int

@@ -100,7 +100,7 @@ class QuantitiesRequest(VerbRequest):
 
 @dataclass(frozen=True)
 class QuantityList(Wrapped):
-    """What can be measured."""
+    """Quantities that can be measured."""
 
     quantities: list[QuantityDescription]
 
@@ -120,7 +120,7 @@ class DoctorRequest(VerbRequest):
 
 @dataclass(frozen=True)
 class MachineReport(Wrapped):
-    """What was found on this machine."""
+    """Checks of this machine."""
 
     checks: list[MachineCheck]
 

@@ -47,7 +47,7 @@ class RobotsRequest(VerbRequest):
 
 
 class RobotLine(Record):
-    """What a list of robots says of one."""
+    """A robot in a list."""
 
     robot: str
     title: str
@@ -95,7 +95,7 @@ def _line(name: str) -> RobotLine:
 
 
 class RobotPage(Record):
-    """What is known of a robot, with its picture."""
+    """Facts about a robot, with its picture."""
 
     robot: str
     picture: str

@@ -253,7 +253,7 @@ class ExportTrackerRequest(TrackerRequest):
     """A tracker to write as ONNX."""
 
     output: str | None = option(
-        "Folder for the files; default: beside the tracker.", "--output", "-o", default=None
+        "Folder for the files; default: next to the tracker.", "--output", "-o", default=None
     )
     clip: str | None = option("Also a folder that follows this clip without telic.", default=None)
     tokens: bool = option(

@@ -56,7 +56,7 @@ Build them once with: make web (needs Node 20 or newer). The API under /api work
 
 
 class ApiError(Record):
-    """What is wrong, and what to do."""
+    """An error and what to do."""
 
     message: str
     hint: str | None = None
