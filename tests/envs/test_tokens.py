@@ -121,5 +121,5 @@ def test_a_decoder_that_does_not_fit_is_refused(tmp_path):
     with pytest.raises(BadFile, match="6 drives"):
         make(token_robot(tmp_path, base=np.zeros(3)), num_envs=1)
     (tmp_path / "tokens.npz").write_bytes(b"nonsense")
-    with pytest.raises(BadFile, match="no decoder"):
+    with pytest.raises(BadFile, match="not a decoder"):
         make(str(tmp_path / "robot.xml"), num_envs=1)
