@@ -1,4 +1,4 @@
-"""Where `telic` and `python -m telic` begin: hooks at once, everything else through the full app.
+"""Entry point of `telic` and `python -m telic`: hooks at once, the rest through the full app.
 
 A host calls a hook at every shell command, and waits; loading all commands would cost it more than
 the hook does.
@@ -39,7 +39,7 @@ def main() -> None:
         sys.stderr.write("✗ The disk is full: what there is to say could not be written.\n")
         os._exit(1)  # the rest of the output would fail in the same way on the way out
     finally:
-        gc.freeze()  # nobody looks for garbage among what the end of the process gives back at once
+        gc.freeze()  # no garbage collection: the end of the process frees everything at once
 
 
 def program() -> None:
@@ -54,7 +54,7 @@ def program() -> None:
     except SystemExit as leaving:
         code = leaving.code or 0
     if not isinstance(code, int) or threading.active_count() > 1:
-        sys.exit(code)  # words to print, or somebody to wait for
+        sys.exit(code)  # text to print, or a process to wait for
     atexit._run_exitfuncs()
     try:
         sys.stdout.flush()

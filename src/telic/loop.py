@@ -40,7 +40,7 @@ EXHAUSTED = "exhausted"
 
 
 class LoopParts(Protocol[C, R, V]):
-    """What one kind of loop does in each step; iterations count from 1."""
+    """The steps of one kind of loop; iterations count from 1."""
 
     candidate_type: type[C]
     verdict_type: type[V]
@@ -70,7 +70,7 @@ class LoopParts(Protocol[C, R, V]):
 
 
 class StepRecorder(Protocol):
-    """Where the records of a loop are kept: a `Journal`, or one that also writes readable files."""
+    """Storage for the records of a loop: a `Journal`, or one that also writes readable files."""
 
     def recorded(self, kind: str, record: type[_Step], subject: str | None = None) -> _Step | None:
         """Return the record of a finished step; None when it was not finished."""
@@ -100,7 +100,7 @@ class Loop(Generic[C, R, V]):
             recorder: where finished steps are recorded and read back.
             parts: what the loop does in each step.
             iterations: candidates to try at most; None: until `propose` has no more.
-            safe_point: called before each iteration; waits or raises when the loop must not go on.
+            safe_point: called before each iteration; waits or raises if the loop must not continue.
         """
         self._recorder, self._parts = recorder, parts
         self._iterations, self._safe_point = iterations, safe_point
@@ -112,7 +112,7 @@ class Loop(Generic[C, R, V]):
             request = next(steps)
         except StopIteration as end:
             return cast("str", end.value)
-        raise TypeError(f"nobody answers {request!r}: drive the generator of `steps` instead")
+        raise TypeError(f"no driver answers {request!r}: drive the generator of `steps` instead")
 
     def steps(self) -> Generator[Any, Any, str]:
         """Yield what parts ask for, be sent the answers, and return the outcome."""

@@ -66,5 +66,5 @@ def test_a_folder_that_somebody_else_laid_out_for_jobs_is_not_used(tmp_path, mon
     base = folder.parent
     base.rmdir()
     base.symlink_to(tmp_path)
-    with pytest.raises(PermissionError, match="not ours"), _own_folder("mine"):
+    with pytest.raises(PermissionError, match="another user"), _own_folder("mine"):
         pass

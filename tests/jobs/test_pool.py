@@ -181,8 +181,8 @@ def test_a_job_is_found_by_the_start_of_its_name(tmp_path):
     ("text", "match"),
     [
         ("rey://head", "ray"),
-        ("ray://", "no place"),
-        ("local://x", "no place"),
+        ("ray://", "Unknown place"),
+        ("local://x", "Unknown place"),
         ("ray?partition=gpu", "partition"),
         ("local?at_once=0", "at_once"),
     ],

@@ -1,6 +1,6 @@
-"""What a mean of scores proves: a lower bound that holds for any scores in [0, 1], however few.
+"""Lower bound of a mean of scores: one that holds for any scores in [0, 1], however few.
 
-Suppose the true mean were at most m. Somebody who bets a share b of a capital on every score being
+Suppose the true mean were at most m. A gambler who bets a share b of a capital on every score being
 above m has, after each score x, 1 + b (x/m - 1) times what there was; that is never negative, and
 on average no gain. So the chance that a capital ever becomes 1/alpha is at most alpha (Ville,
 1939), and an m under which it did is disproved. The capital is spread over several shares, of
@@ -64,7 +64,7 @@ def _checked(scores: Sequence[float]) -> np.ndarray:
 
 
 def _is_disproved(data: np.ndarray, mean: float, alpha: float) -> bool:
-    """Say whether the capital of somebody who bets against this mean became 1/alpha."""
+    """Return whether the capital of a gambler who bets against this mean became 1/alpha."""
     growth = _SHARES[:, None] * (data / mean - 1.0)
     with np.errstate(divide="ignore"):  # the boldest loses all at a score of 0
         capital = np.log(_CAPITAL) + np.log1p(growth).sum(axis=1)

@@ -20,7 +20,7 @@ from telic.core.config import Record
 
 
 class Event(Record):
-    """A record that listeners hear of."""
+    """A record that listeners receive."""
 
     NAME: ClassVar[str] = ""
     """its name on disk"""
@@ -98,7 +98,7 @@ def decode(row: Mapping[str, Any], allowed: Collection[str] | None = None) -> Ev
     """
     name = row.get("event")
     if not isinstance(name, str) or name not in (EVENTS if allowed is None else allowed):
-        raise ValueError(f"there is no event named {name!r}")
+        raise ValueError(f"unknown event {name!r}")
     module, _, kind = EVENTS[name].partition(":")
     found: type[Event] = getattr(import_module(module), kind)
     known = {field: row[field] for field in found.model_fields if field in row}

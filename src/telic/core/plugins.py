@@ -5,7 +5,7 @@ A package names each of its parts in its `pyproject.toml`, in the group of its k
     [project.entry-points."telic.environments"]
     "Bounce-v0" = "bounce.env:make"
 
-Nothing is looked for before somebody asks for a name that telic itself does not know, or for a
+Nothing is looked for before a name is requested that telic itself does not know, or for a
 list, and nothing of a package is imported before one of its parts is used.
 """
 

@@ -60,7 +60,7 @@ def _straight_round(y: Tensor) -> Tensor:
 
 
 class CodeUse(NamedTuple):
-    """How much of the codes is used, each a mean over dimensions."""
+    """Use of the codes, each a mean over dimensions."""
 
     entropy_bits: float
     """of the level of one dimension; log2 L is the most"""
@@ -80,7 +80,7 @@ def code_use(codes: Tensor, levels: int) -> CodeUse:
 
 
 class TokenAgreement(NamedTuple):
-    """How alike the tokens of two encoders are for the same frames; None: none had both."""
+    """Agreement of the tokens of two encoders on the same frames; None: no frame had both."""
 
     equal_share: float | None
     """codes that are the same"""

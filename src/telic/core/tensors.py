@@ -60,16 +60,16 @@ def table(tensor: Any) -> list[list[float]]:
 def use_one_thread() -> None:
     """Compute on one thread from now on.
 
-    For work on a few rows beside a training: its threads would spend their time waiting for each
+    For work on a few rows during a training: its threads would spend their time waiting for each
     other, each of them for a processor.
     """
     torch.set_num_threads(1)
 
 
 def learn_beside_simulation() -> None:
-    """Compute as suits small networks while the other processors simulate.
+    """Compute as suits small networks while the other cores simulate.
 
-    On one thread, and without oneDNN: on ARM it prepares every product of small matrices anew,
+    On one thread, and without oneDNN: on ARM it prepares every product of small matrices again,
     which takes longer than the product; elsewhere such products do not come to it.
     """
     torch.set_num_threads(1)

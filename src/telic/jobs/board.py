@@ -23,11 +23,11 @@ from telic.storage.reading import read_text
 
 _LOG_TAIL = 1 << 14
 INTERRUPTED = "interrupted"
-"""the state of a job whose driver is gone: asking for the same again goes on with it"""
+"""the state of a job whose driver is gone: the same request resumes it"""
 
 
 class JobLine(Record):
-    """What a list of jobs says of one."""
+    """One row of a list of jobs."""
 
     job: str
     place: str
@@ -52,9 +52,9 @@ class JobBoard:
         return JobFolder(self.path / name)
 
     def take(self, spec: JobSpec, place: str) -> tuple[JobSpec, JobRecord]:
-        """Put a job on the board, or go on with an unfinished one of the same key.
+        """Put a job on the board, or resume an unfinished one of the same key.
 
-        Raises Refused when somebody is doing it already.
+        Raises Refused when it is running already.
         """
         self.path.mkdir(parents=True, exist_ok=True)
         with taking_turns(self.path / "door"):
@@ -94,7 +94,7 @@ class JobBoard:
         return None if record.state == "done" else record
 
     def _key(self, key: str) -> Path:
-        """Return the file that names the latest job of a key: nobody reads all jobs to find one."""
+        """Return the file that names the latest job of a key, so that a search reads one file."""
         return self.path / "keys" / key
 
     def lines(self) -> list[JobLine]:
@@ -118,7 +118,7 @@ class JobBoard:
             return log.read().decode(errors="replace")
 
     def stop(self, name: str) -> JobLine:
-        """Ask a job to save and end; one that nobody drives is over at once."""
+        """Ask a job to save and end; one without a driver is over at once."""
         folder = self.find(name)
         record = read_record(folder.record, JobRecord)
         if record.is_driven:

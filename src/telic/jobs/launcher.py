@@ -1,4 +1,4 @@
-"""Where jobs run: the launcher contract, processes of this machine, and places by name.
+"""Launchers: the contract, processes of this machine, and places by name.
 
 One contract serves `telic ... --on PLACE` and the runs of studies; installed packages may bring
 further kinds (entry point group `telic.launchers`, called with a `JobPlace`).
@@ -6,7 +6,7 @@ further kinds (entry point group `telic.launchers`, called with a `JobPlace`).
     local                      processes of this machine
     local?at_once=2            two at a time
     ray                        the Ray cluster that this machine belongs to (extra `ray`)
-    ray://head:10001?cores=4   a Ray cluster elsewhere; four processors per job
+    ray://head:10001?cores=4   a Ray cluster elsewhere; four cores per job
     slurm?partition=gpu        Slurm, with directives (extra `slurm`)
     slurm?cluster=local        the same through submitit, on this machine
 
@@ -36,7 +36,7 @@ KINDS = ("local", "ray", "slurm")
 
 
 class JobPlace(Config):
-    """Where jobs go, and what they may take there."""
+    """A place for jobs, and the resources they may use there."""
 
     kind: str = "local"
     """local, ray, slurm, or one that a package brings"""
@@ -51,7 +51,7 @@ class JobPlace(Config):
     silence_s: float = Field(default=60.0, gt=0)
     """without a sign of life, after which an attempt is given up"""
     cores: float = Field(default=1.0, ge=0)
-    """processors that a job asks for"""
+    """cores that a job asks for"""
     gpus: float = Field(default=0.0, ge=0)
     """GPUs that a job asks for"""
     minutes: int = Field(default=0, ge=0)
@@ -63,7 +63,7 @@ class JobPlace(Config):
 
     @property
     def title(self) -> str:
-        """How people call it."""
+        """Name for people."""
         return self.address or self.kind
 
 
@@ -75,7 +75,9 @@ def read_place(text: str) -> JobPlace:
     if kind not in known_kinds:
         raise UnknownName("place for jobs", name, known_kinds)
     if separator and (kind != "ray" or not address):
-        raise ConfigError(f'"{name}" is no place for jobs.', hint="For example: ray://head:10001")
+        raise ConfigError(
+            f'Unknown place for jobs: "{name}".', hint="For example: ray://head:10001"
+        )
     settings = {key: read_value(value) for key, value in parse_qsl(query, keep_blank_values=True)}
     known = {key: value for key, value in settings.items() if key in JobPlace.model_fields}
     asks = {key: value for key, value in settings.items() if key not in known}

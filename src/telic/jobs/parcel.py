@@ -2,7 +2,7 @@
 
 A parcel is one zip file of the files that changed since the last one. A running job writes while it
 is packed, so packing is repeated until nothing changed meanwhile: what arrives is what lay on that
-disk at one moment, which is all that going on after a crash ever needs. Names are those below the
+disk at one moment, which is all that a resume after a crash needs. Names are those below the
 job's working folder; one that leads out of it is refused.
 """
 
@@ -87,7 +87,7 @@ def _zip(cwd: Path, names: list[str], removed: list[str]) -> bytes | None:
 
 
 class Unpacked(NamedTuple):
-    """What a parcel changed below a folder."""
+    """Files that a parcel changed below a folder."""
 
     written: tuple[str, ...]
     removed: tuple[str, ...]

@@ -1,9 +1,9 @@
 """THE MAIN FLOW of jobs: start as many as there is room for, listen, retry, and settle each once.
 
-One thread drives; whoever submits waits for a future. A job is settled by this process alone and
+One thread drives; the submitter waits for a future. A job is settled by this process alone and
 only for its current attempt, so nothing is lost and nothing counts twice: an attempt that was given
-up may run on somewhere, but nobody listens to it. Attempts end in one of three ways: the process
-came to an end (whatever its code says, that is the result), it was asked to stop, or it died, fell
+up may still run somewhere, but is ignored. Attempts end in one of three ways: the process
+exited (its code is the result), it was asked to stop, or it died, fell
 silent or vanished with its node; only the last is tried again, from what came home.
 
     python -m telic.jobs.pool FILE CWD PROGRAM ARGUMENTS...
@@ -100,7 +100,7 @@ class JobPool:
         Args:
             place: where, and what they may take.
             runs_dir: where the table of jobs is.
-            on_event: hears why attempts ended and what follows.
+            on_event: receives why attempts ended and what follows.
             should_stop: polled; True asks what runs to save and end, and starts no more.
             launcher: instead of the place's own.
         """
@@ -134,7 +134,7 @@ class JobPool:
     def submit(self, spec: JobSpec) -> Future[JobRecord]:
         """Put a job on the board and run it; the future holds its settled record.
 
-        Raises Refused when somebody is doing the same work already.
+        Raises Refused when the same work is running already.
         """
         if self._failure is not None:
             raise self._failure
@@ -154,7 +154,7 @@ class JobPool:
             while not self._is_closed.is_set() or self._running:
                 self._round()
                 time.sleep(_ROUND_S)
-        except Exception as error:  # the boundary of the thread: whoever waits hears of it
+        except Exception as error:  # the boundary of the thread: reported to every waiting future
             self._failure = error
             for work in [*self._running.values(), *self._all_waiting()]:
                 work.future.set_exception(error)
@@ -239,7 +239,7 @@ class JobPool:
             self._settle(work, "done", None, end.code)
 
     def _watch(self, work: _Work) -> None:
-        """Give up an attempt that fell silent; pass on that somebody wants it to end."""
+        """Give up an attempt that fell silent; pass on a request to stop."""
         beat, now = work.folder.beat(work.attempt), time.monotonic()
         written = beat.stat().st_mtime if beat.exists() else 0.0
         if written != work.beat:
@@ -272,7 +272,7 @@ class JobPool:
             self._tell(LogMessage(message=f"{work.spec.name} failed: {reason}"))
             self._settle(work, "failed", f"{reason} (attempt {tries} of {self.place.attempts})")
             return
-        self._tell(LogMessage(message=f"{work.spec.name}: {reason}; it goes on elsewhere"))
+        self._tell(LogMessage(message=f"{work.spec.name}: {reason}; rescheduled"))
         self._leave(work)
         work.change(state="waiting")
         self._waiting.appendleft(work)

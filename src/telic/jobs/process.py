@@ -1,7 +1,7 @@
 """Start, watch and end processes. Nothing else in telic starts one (a test checks it).
 
 `Process` is one child process. `spawn_pool` is a pool of interpreters for Python functions.
-`ProcessId` names a process across restarts, so that an orphan is told from a living owner.
+`ProcessId` names a process across restarts, so that an orphan is distinguished from a living owner.
 """
 
 from __future__ import annotations
@@ -221,7 +221,7 @@ def die_with_parent(number: signal.Signals = signal.SIGKILL) -> None:
 
 
 class ProcessId(Record):
-    """A process of some machine, told from a later one of the same number by its start."""
+    """A process of some machine; its start distinguishes it from a later one of its number."""
 
     host: str
     pid: int
@@ -237,7 +237,7 @@ class ProcessId(Record):
 
     @property
     def is_alive(self) -> bool:
-        """Whether it runs; a process of another machine is assumed to."""
+        """True while it runs; a process of another machine is assumed to."""
         return self.host != socket.gethostname() or is_same_process(self.pid, self.started)
 
 

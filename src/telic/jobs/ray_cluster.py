@@ -1,7 +1,7 @@
 """Jobs on a Ray cluster whose machines share nothing: what a job needs travels, and comes home.
 
 An attempt is one Ray task. It works in a folder of the node's own, and with each heartbeat sends
-home what changed, so that the next attempt, on whichever node, goes on from there. Ray itself never
+home what changed, so that the next attempt, on any node, resumes from there. Ray itself never
 retries: the pool does, because it knows why. Heartbeats go through one small actor on the head.
 """
 
@@ -34,7 +34,7 @@ _HEAD = {"node:__internal_head__": 0.001}
 
 
 class Letter(NamedTuple):
-    """What an attempt sends home while it runs, and at its end."""
+    """A message that an attempt sends while it runs, and at its end."""
 
     name: str
     attempt: int
@@ -54,7 +54,7 @@ class Mailbox:
         self._stopping: set[str] = set()
 
     def put(self, letter: Letter) -> bool:
-        """Keep a letter for the driver; returns whether the attempt shall end."""
+        """Keep a letter for the driver; returns whether the attempt must end."""
         self._letters.append(letter)
         return f"{letter.name}/{letter.attempt}" in self._stopping
 
@@ -170,7 +170,7 @@ class RayJobs:
         self._fetched = now
         for letter in self._ray.get(self._mailbox.take.remote()):
             task = self._tasks.get(letter.name)
-            # An attempt that was given up may still write; nobody listens to it any more.
+            # An attempt that was given up may still write; its letters are ignored.
             if task is not None and task.attempt == letter.attempt:
                 self._deliver(letter, task)
 
@@ -207,7 +207,7 @@ def _connect(ray: Any, address: str | None) -> None:
         )
     except (ConnectionError, RuntimeError, ValueError) as error:
         raise Refused(
-            f"There is no Ray cluster at {address or 'this machine'}: {_first_line(error)}",
+            f"No Ray cluster found at {address or 'this machine'}: {_first_line(error)}",
             hint="Start one with: ray start --head   or name one: --on ray://HOST:10001",
         ) from None
 
@@ -244,7 +244,7 @@ def attempt_elsewhere(text: str, content: bytes, attempt: int, mailbox: Any) -> 
         def beat(alive: JobBeat) -> bool:
             return bool(ray.get(mailbox.put.remote(mail.letter(alive))))
 
-        # Ray sets this for its own arithmetic; a job shall compute as it would at home.
+        # Ray sets this for its own arithmetic; a job must compute as it would locally.
         os.environ.pop("OMP_NUM_THREADS", None)
         with mail.log.open("ab") as log:
             end = run_attempt(spec, cwd, log, beat, node=node, holds=(lock,))
@@ -255,7 +255,7 @@ def attempt_elsewhere(text: str, content: bytes, attempt: int, mailbox: Any) -> 
 
 
 class _Mail:
-    """What of an attempt has not been sent home yet."""
+    """The part of an attempt that has not been sent yet."""
 
     def __init__(self, spec: JobSpec, cwd: Path, attempt: int) -> None:
         self.log = cwd.with_name(f"{cwd.name}.log")
@@ -290,7 +290,7 @@ def _own_folder(name: str) -> Generator[tuple[Path, int]]:
     base.mkdir(mode=0o700, exist_ok=True)
     facts = base.lstat()
     if facts.st_uid != os.getuid() or not stat.S_ISDIR(facts.st_mode):
-        raise PermissionError(f"{base} is not ours: somebody else made it first")
+        raise PermissionError(f"{base} belongs to another user")
     began = time.monotonic()
     while (lock := _hold(base / f"{name}.lock")) is None:
         if time.monotonic() - began > _PATIENCE_S:

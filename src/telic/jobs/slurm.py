@@ -40,7 +40,7 @@ class SlurmJobs:
         job = self._jobs[spec.name]
         state = str(job.state).split(" ")[0]
         report = finished_report(folder, attempt)
-        # Here the process is ours, and somebody has to see it end.
+        # Here the process is our child, so we wait for its end.
         if report is not None and (spec.cluster != "local" or job.done()):
             return report
         if state in _WAITING or state in _RUNNING:

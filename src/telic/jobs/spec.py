@@ -1,6 +1,6 @@
 """A job: one file that says what to run, and what is known of each attempt at it.
 
-Whoever wants work done elsewhere writes such a file; what runs it (`worker.py`) need not know what
+To get work done elsewhere, write such a file; what runs it (`worker.py`) need not know what
 it is, and what starts it (`launcher.py`) need not either. Files hold no secrets: those are in the
 environment that a worker finds.
 
@@ -61,7 +61,7 @@ class JobSpec(Record):
     """below cwd: files, or folders with all they hold, that go along; a job that neither sends nor
     brings home files works on a file system that all machines share"""
     key: str = ""
-    """unfinished jobs of one key are the same work, so that asking again goes on with it"""
+    """unfinished jobs of one key are the same work, so that the same request resumes it"""
     command: str = ""
     """what does the same in a terminal"""
 
@@ -72,7 +72,7 @@ class JobSpec(Record):
 
 
 class JobBeat(Record):
-    """That an attempt is alive."""
+    """A sign of life of an attempt."""
 
     time: float
     node: str
@@ -80,20 +80,20 @@ class JobBeat(Record):
 
 
 class AttemptEnd(Record):
-    """How a process ended; one that was killed has a signal and no code."""
+    """The end of a process; one that was killed has a signal and no code."""
 
     code: int | None
     signal: int | None = None
     seconds: float
     node: str
     was_stopped: bool = False
-    """somebody asked for it"""
+    """it was asked to stop"""
     error: str | None = None
     """why it could not be started, or its files not be brought home"""
 
     @property
     def died(self) -> str | None:
-        """Why the process did not come to an end of its own; None when it did."""
+        """Reason why the process did not exit by itself; None when it did."""
         if self.error is not None:
             return self.error
         if self.signal is not None:
@@ -103,7 +103,7 @@ class AttemptEnd(Record):
 
 
 class AttemptReport(Record):
-    """What a launcher knows of an attempt."""
+    """The state of an attempt, as its launcher reports it."""
 
     state: AttemptState
     detail: str = ""
@@ -126,7 +126,7 @@ class JobAttempt(Record):
 
 
 class JobRecord(Record):
-    """How far a job is."""
+    """The progress of a job."""
 
     schema_version: Literal[1] = 1
     name: str
@@ -143,17 +143,17 @@ class JobRecord(Record):
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing is going to happen with it by itself."""
+        """True once nothing more happens without a new request."""
         return self.state in ("done", "failed", "stopped")
 
     @property
     def is_driven(self) -> bool:
-        """Whether a process looks after it."""
+        """True while a process drives it."""
         return not self.is_over and self.driver.is_alive
 
     @property
     def seconds(self) -> float:
-        """What all attempts took."""
+        """Seconds of all attempts."""
         return sum(attempt.seconds or 0.0 for attempt in self.attempts)
 
 
@@ -165,12 +165,12 @@ class JobFolder:
 
     @property
     def spec(self) -> Path:
-        """What to run."""
+        """The specification."""
         return self.path / JOB_FILE
 
     @property
     def record(self) -> Path:
-        """How far it is."""
+        """The record of its progress."""
         return self.path / "job.json"
 
     @property
@@ -190,21 +190,21 @@ class JobFolder:
 
     @property
     def lock(self) -> Path:
-        """Held by whoever drives the job."""
+        """Held by the driver of the job."""
         return self.path / "lock"
 
     def log(self, attempt: int) -> Path:
-        """What an attempt printed."""
+        """Output of an attempt."""
         return self.path / f"attempt_{attempt}.log"
 
     def beat(self, attempt: int) -> Path:
-        """When an attempt was last alive."""
+        """Latest sign of life of an attempt."""
         return self.path / f"attempt_{attempt}.beat.json"
 
     def end(self, attempt: int) -> Path:
-        """How an attempt ended."""
+        """End of an attempt."""
         return self.path / f"attempt_{attempt}.end.json"
 
 
 Beats = Callable[[JobBeat], bool]
-"""hears that an attempt is alive; returns whether it shall end"""
+"""receives signs of life; returns whether the attempt must end"""

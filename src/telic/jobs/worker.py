@@ -25,7 +25,7 @@ from telic.storage.files import TEMPORARY_MARK, read_record, write_json
 
 
 def node_name() -> str:
-    """Return how this machine is told from others."""
+    """Return the name of this machine."""
     return socket.gethostname()
 
 
@@ -45,7 +45,7 @@ def run_attempt_in(path: str, attempt: int) -> int:
 
 
 def keep_beat(path: Path, beat: JobBeat) -> None:
-    """Write a heartbeat without waiting for the disk: after a power cut nobody needs it."""
+    """Write a heartbeat without waiting for the disk: it is not needed after a power cut."""
     fresh = path.with_name(f"{TEMPORARY_MARK}{path.name}")
     fresh.write_text(beat.model_dump_json())
     os.replace(fresh, path)
@@ -74,7 +74,7 @@ def run_attempt(
         spec: what to run.
         cwd: where, on this machine.
         log: where what it prints goes.
-        beat: told at once and then every `BEAT_S` that it is alive; says whether it shall end.
+        beat: called at once and then every `BEAT_S`; returns whether the attempt must end.
         node: how this machine is called; its host name if left out.
         holds: open files that the process holds too, such as the lock of its folder.
     """
@@ -117,7 +117,7 @@ def signals_noted() -> Generator[list[int]]:
     signalled: list[int] = []
     try:
         before = signal.signal(signal.SIGTERM, lambda number, frame: signalled.append(number))
-    except ValueError:  # only a main thread can hear signals
+    except ValueError:  # only a main thread receives signals
         yield signalled
         return
     try:

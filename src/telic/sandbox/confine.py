@@ -57,7 +57,7 @@ ALLOWED = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Confinement:
-    """What a confined process may still use."""
+    """Resources that a confined process may still use."""
 
     writable: Sequence[Path] = ()
     """folders it may read and write"""

@@ -109,7 +109,7 @@ def guarded(tree: ast.Module, modules: frozenset[str]) -> ast.Module:
 
 
 class _Surroundings(NamedTuple):
-    """Where the walk is: the name of the code's own object, and whether in a class body."""
+    """Position of the walk: the name of the code's own object, and whether in a class body."""
 
     self_name: str | None = None
     in_class: bool = False

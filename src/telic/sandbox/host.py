@@ -40,7 +40,7 @@ LAST_WORDS_S = 5.0
 
 
 MessageListener = Callable[[Message], Message | None]
-"""hears what a worker sends; what it returns is the answer to one that asked"""
+"""receives messages of a worker; returns the answer to a question"""
 Check = Callable[[], bool]
 
 
@@ -49,7 +49,7 @@ def ignore(message: Message) -> None:
 
 
 class WorkerOptions(TypedDict, total=False):
-    """What a worker may use besides the folders it writes to."""
+    """Resources of a worker besides the folders it writes to."""
 
     readable: Sequence[Path]
     """further files and folders it may read"""

@@ -1,4 +1,4 @@
-"""What the kernel enforces: Landlock, its own file rules, and a filter of system calls (seccomp).
+"""Confinement by the kernel: Landlock, its own file rules, and a filter of system calls (seccomp).
 
 A Landlock rule set once in force can only be tightened. It covers the calling thread and what that
 thread starts later; other threads that already run are covered from ABI 8 on (`SYNC_ABI`). Not
@@ -322,7 +322,7 @@ def filter_program(machine: str, pid: int, children: bool = False) -> list[Instr
         (_RETURN, 0, 0, unknown),
     ]
     table = call_numbers(machine, _TABLE + _CHILDREN if children else _TABLE)
-    # Its flags lie in memory, out of reach; told that it is missing, libc falls back to clone.
+    # Its flags lie in memory, out of reach; answered as missing, libc falls back to clone.
     code += _when(table.pop("clone3"), [(_RETURN, 0, 0, unknown)])
     for name, condition in argument_rules(pid, children).items():
         if name in table:

@@ -1,4 +1,4 @@
-"""What a worker may use, and the watch over it from outside."""
+"""Limits of a worker, and the watch over it from outside."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _DEEPEST = 32
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What a worker may use before it is ended."""
+    """Limits beyond which a worker is ended."""
 
     memory_bytes: int = 4 * GIBIBYTE
     """resident memory"""
@@ -179,5 +179,5 @@ def _entries(folder: str) -> Iterator[os.DirEntry[str]]:
     try:
         with os.scandir(folder) as entries:
             yield from entries
-    except OSError:  # not there yet or no longer, or nobody may look
+    except OSError:  # not there yet or no longer, or not readable
         return

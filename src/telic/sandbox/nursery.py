@@ -131,7 +131,7 @@ _shared = _Shared()
 def prewarmed(modules: Sequence[str]) -> Generator[None]:
     """Fork workers from a process that has imported these modules; it ends with the last block.
 
-    The modules of the block that began first count: a worker imports what it lacks by itself.
+    The modules of the block that began first count: a worker imports other modules by itself.
     """
     with _shared.lock:
         if _shared.nursery is None and kernel.LINUX:

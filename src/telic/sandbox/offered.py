@@ -1,4 +1,4 @@
-"""What foreign code may ask of an object: the attributes and methods offered, kind by kind.
+"""Attributes that foreign code may use: the attributes and methods offered, kind by kind.
 
 The second half of the list that `allowed` begins. A name stands here because rewards and judges
 need it; what does not stand here is refused, whatever the object has. Three readers keep it whole:

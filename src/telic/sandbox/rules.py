@@ -39,7 +39,7 @@ class RefusedConstruct(NamedTuple):
 
 
 class LexicalScope(NamedTuple):
-    """Where the walk is: which name is the proper self; the methods when in a class body."""
+    """Position of the walk: which name is the proper self; the methods when in a class body."""
 
     self_name: str | None = None
     methods: frozenset[str] | None = None

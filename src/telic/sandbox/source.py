@@ -185,7 +185,7 @@ def _refused(refusals: list[RefusedConstruct], filename: str) -> RefusedCode:
     lines = [f"\n  line {each.line}: {each.what}. {each.fix}" for each in refusals[:SHOWN]]
     more = f"\n  and {len(refusals) - SHOWN} more" if len(refusals) > SHOWN else ""
     return RefusedCode(
-        f"{filename} uses {len(refusals)} things that are not allowed in a reward:"
+        f"{filename} uses {len(refusals)} constructs that are not allowed in a reward:"
         f"{''.join(lines)}{more}",
         hint="\nA reward computes with its inputs, numpy, math, torch and telic.quantities.",
         line=first.line,
@@ -317,7 +317,7 @@ def _importer(modules: Mapping[str, FrozenModule]) -> Callable[..., FrozenModule
 def _import_for_compiled_code(name: str) -> Any:
     """Import what torch's or numpy's own C code asks for on its first use.
 
-    Such requests come through the caller's builtins too. They are told apart by their `fromlist`:
+    Such requests come through the caller's builtins too. They are recognized by their `fromlist`:
     C code passes a list, an import statement a tuple or None. The result goes back to the C code.
     """
     if name not in sys.modules and name.partition(".")[0] not in {"numpy", "torch"}:

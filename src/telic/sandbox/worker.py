@@ -31,7 +31,7 @@ _NO_MEMORY = ("can't allocate memory", "not enough memory")
 
 
 class HostChannel:
-    """What a running entry talks to the host with."""
+    """Connection of a running entry to the host."""
 
     def __init__(self, inbox: int, outbox: int) -> None:
         self._inbox = inbox
@@ -151,7 +151,7 @@ def _move_in(folder: Path, log: str) -> None:
 
 
 def _log_traceback() -> None:
-    # A full disk takes no log, and the host must hear of it all the same.
+    # A full disk takes no log, and the host must be informed all the same.
     with contextlib.suppress(OSError):
         traceback.print_exc()
 

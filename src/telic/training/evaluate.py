@@ -103,7 +103,7 @@ class Evaluator:
         }
 
     def _some_steps(self) -> dict[str, Tensor]:
-        """Make the next steps with whoever still plays."""
+        """Make the next steps of the episodes that still run."""
         env, scoring, networks, actor = self.env, self.scoring, self.networks, self._actor
         assert actor is not None
         shape = self.members, self.episodes
@@ -145,7 +145,7 @@ class Evaluator:
         return {"obs": self._obs, "live": self._live}
 
     def carry(self, tensors: dict[str, Tensor]) -> None:
-        """Go on with these."""
+        """Continue with these."""
         self._obs, self._live = tensors["obs"], tensors["live"]
 
     def _record(

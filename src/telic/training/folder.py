@@ -1,4 +1,4 @@
-"""A run's folder: found or made, locked while somebody works on it, and what it says of the run."""
+"""A run's folder: found or made, locked while in use, and its status."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ def write_member_files(job: TrainJob, run: RunFolder) -> None:
 
 
 def find_unfinished(job: TrainJob, runs_dir: Path, name: str | None) -> RunFolder | None:
-    """Return the latest interrupted run of exactly this job, so that the same command goes on."""
+    """Return the latest interrupted run of this very job: the same command resumes it."""
 
     def is_same(path: Path) -> bool:
         if name is not None and path.name != name:
@@ -172,7 +172,7 @@ def set_status(
 
 
 def status_of(folder: RunFolder) -> str:
-    """Return the run's state; a "running" one that nobody holds was interrupted."""
+    """Return the run's state; a "running" one without a lock was interrupted."""
     if not folder.status.exists():
         return "interrupted"
     status = read_fields(folder.status, status=str)["status"]
@@ -195,7 +195,7 @@ def read_result(folder: RunFolder) -> dict[str, Any]:
 
 
 def is_resumable(folder: RunFolder) -> bool:
-    """Say whether an interrupted run can go on; one of another trainer cannot."""
+    """Return whether an interrupted run can be resumed; one of another trainer cannot."""
     return read_facts(folder.manifest, ManifestFacts).get("trainer") is None
 
 

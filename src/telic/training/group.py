@@ -44,7 +44,7 @@ class TrainingGroup:
 
     @property
     def leads(self) -> bool:
-        """Whether this process evaluates, tells and keeps the run."""
+        """True in the process that evaluates, reports and records."""
         return self.rank == 0
 
     def sum_(self, numbers: Tensor, *, collecting: bool = False) -> Tensor:
@@ -75,7 +75,7 @@ class TrainingGroup:
 
 
 class SampleSpread(NamedTuple):
-    """How samples are spread, per member."""
+    """Mean and spread of samples, per member."""
 
     mean: Tensor
     """(P, 1)"""
@@ -167,7 +167,7 @@ class SharedMemory:
             numbers.copy_(from_numpy(values).view_as(numbers))
 
     def _sum_part(self, values: np.ndarray, channel: int) -> None:
-        # Of two slabs in turn: who is one exchange ahead writes where nobody reads any more.
+        # Of two slabs in turn: a process that is one exchange ahead writes where no other reads.
         slabs = self._slabs[channel, self._turn[channel] % 2, :, : values.nbytes].view(values.dtype)
         self._turn[channel] += 1
         slabs[self._rank] = values
@@ -195,7 +195,7 @@ class SharedMemory:
                 raise TrainingFailed(
                     f"A process that trains together with others waited {_PATIENCE_S:.0f} s for "
                     "them.",
-                    hint="Run the same command again: it goes on from the last save.",
+                    hint="Run the same command again: it resumes from the last save.",
                 )
         for rank in others:
             arrived[rank] -= 1

@@ -1,4 +1,4 @@
-"""What to train: the request, settings, members, the job, and which of its members share a process.
+"""Training jobs: the request, settings, members, the job, and which members share a process.
 
 A `TrainJob` is one record: the run's config.json, the worker's order and its identity. Nothing
 here is heavy: a command line that only lists its verbs reads it, too.
@@ -104,12 +104,12 @@ class JobRequest(TrainOptions, VerbRequest):
         "The rewards are telic's own templates: they may share a process.", default=False
     )
     starts: Mapping[tuple[int, int], Path] | None = inner(
-        "By reward's index and seed, the policy that a member goes on from.", default=None
+        "By reward's index and seed, the policy that a member starts from.", default=None
     )
 
     @property
     def rewards(self) -> list[Reward]:
-        """What was asked for as a list."""
+        """The requested rewards as a list."""
         if isinstance(self.reward, Sequence) and not isinstance(self.reward, str):
             return list(self.reward)
         return [self.reward]
@@ -187,7 +187,7 @@ class PpoSettings(Config):
         description="collect the next batch while learning from this one (one update behind)",
     )
     critic_sees: tuple[str, ...] = Field(
-        default=(), description="info fields the critic sees beside the observation"
+        default=(), description="info fields the critic sees besides the observation"
     )
 
     @property
@@ -254,7 +254,7 @@ class Member(Record):
     reward: int = Field(description="index into the job's rewards")
     settings: PpoSettings
     start: str | None = Field(
-        default=None, description="path of the policy it goes on from; None: it begins anew"
+        default=None, description="path of the policy it starts from; None: from scratch"
     )
 
 
@@ -296,7 +296,7 @@ class TrainJob(TrainOptions):
 
     @property
     def on_gpu(self) -> bool:
-        """Whether it runs on a GPU."""
+        """True on a GPU."""
         return self.device != "cpu"
 
     @property
@@ -307,7 +307,7 @@ class TrainJob(TrainOptions):
     @property
     def key(self) -> str:
         """A hash of everything that decides the numbers: the same command gives the same key."""
-        # A folder that was moved holds the same policies to go on from.
+        # A folder that was moved holds the same policies to start from.
         members = tuple(
             member.model_copy(update={"start": _place(member.start)}) for member in self.members
         )

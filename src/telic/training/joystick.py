@@ -43,7 +43,7 @@ _UNITS = {"forward": "m/s", "sideways": "m/s", "turn": "rad/s"}
 
 
 def spans_of(env_args: Mapping[str, Any]) -> VelocityCommands:
-    """Return what a policy was trained to be told, or refuse one that was told nothing."""
+    """Return the commands a policy was trained with, or refuse one without commands."""
     if env_args.get("commands") is None:
         raise UsageError(
             "This policy was trained without commands, so there is nothing to tell it.",
@@ -90,7 +90,7 @@ class Joystick:
         self.command = [0.0] * len(NAMES)
 
     def press(self, keys: str) -> bool:
-        """Take what was typed; return whether to go on."""
+        """Apply typed keys; return whether to continue."""
         for arrow, key in _ARROWS.items():
             keys = keys.replace(arrow, key)
         for key in keys.lower():
@@ -145,7 +145,7 @@ class TerminalKeys:
 
 
 class Steering:
-    """Tells a robot before each of its steps what the joystick says, and shows it meanwhile."""
+    """Sets the command of the joystick before each step, and shows the robot."""
 
     def __init__(
         self,
@@ -161,7 +161,7 @@ class Steering:
         self._began = 0.0
 
     def __call__(self, env: VecEnv) -> bool:
-        """Tell the robot its command; return whether to go on."""
+        """Set the command; return whether to continue."""
         assert isinstance(env, MujocoEnv) and isinstance(env.task, RobotTask)  # it takes commands
         if not self._joystick.press(self._keys()):
             return False

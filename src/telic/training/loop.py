@@ -1,8 +1,8 @@
 """THE MAIN FLOW of training: collect, learn, record, evaluate, save.
 
-On processors the next batch is collected while the learner works on this one, with the policies as
+On CPUs the next batch is collected while the learner works on this one, with the policies as
 they were before that update; `ppo.make_samples` corrects for the difference. So physics and
-learning keep all processors busy, in an order that does not depend on timing: the same seed gives
+learning keep all cores busy, in an order that does not depend on timing: the same seed gives
 the same numbers, and a resumed run the numbers of an uninterrupted one. On a GPU, collecting and
 learning are CUDA graphs that take turns, and all writing is done while the next batch is collected.
 """
@@ -48,7 +48,7 @@ class PolicyEvaluator(Protocol):
 
 
 class Monitor(NamedTuple):
-    """What measures the policies, and what records the progress."""
+    """The evaluator of policies, and the recorder of progress."""
 
     evaluator: PolicyEvaluator
     recorder: Recorder
@@ -65,7 +65,7 @@ def train(
     Args:
         setup: all moving parts.
         monitor: None in a process that trains along with the one that has it.
-        state: file that keeps what it goes on from.
+        state: file of the resumable state.
         should_stop: asked after every batch.
     """
     progress = restore_state(state, setup)
@@ -82,7 +82,7 @@ def train(
 
 
 def collect_ahead(training: TrainingLoop, batch: Batch) -> bool:
-    """The schedule of processors: a thread collects the next batch while we learn from this one."""
+    """The schedule on CPUs: a thread collects the next batch while we learn from this one."""
     with ThreadPoolExecutor(max_workers=1, thread_name_prefix="collect") as ahead:
         while not training.is_done:
             following = None
@@ -122,7 +122,7 @@ def take_turns(training: TrainingLoop, batch: Batch) -> bool:
 def collecting(setup: Setup, iteration: int) -> Callable[[], Batch]:
     """Return what collects the batch of an iteration with the policies as they are now."""
     population = setup.population
-    # Everything that another thread reads is copied here, before learning goes on.
+    # Everything that another thread reads is copied here, before learning continues.
     return partial(
         setup.collector.collect,
         population.actor(),
@@ -132,7 +132,7 @@ def collecting(setup: Setup, iteration: int) -> Callable[[], Batch]:
 
 
 class IterationResult(NamedTuple):
-    """How an iteration went, and what shall follow."""
+    """Numbers of an iteration, and whether to save or stop."""
 
     numbers: dict[str, list[float]]
     """by name, per member"""
@@ -165,12 +165,12 @@ class TrainingLoop:
 
     @property
     def is_last(self) -> bool:
-        """Whether the next batch to learn from is the last one."""
+        """True if the next batch is the last one."""
         return self.iteration + 1 == self.setup.job.iterations
 
     @property
     def is_done(self) -> bool:
-        """Whether all batches are learned from."""
+        """True after the last batch."""
         return self.iteration >= self.setup.job.iterations
 
     def collect(self) -> Batch:
@@ -178,7 +178,7 @@ class TrainingLoop:
         return collecting(self.setup, self.iteration)()
 
     def learn(self, batch: Batch) -> IterationResult:
-        """Learn from a batch; members whose numbers are no numbers are taken out."""
+        """Learn from a batch; members with NaN or infinity are retired."""
         setup, group = self.setup, self.setup.population.group
         recorder = None if self.monitor is None else self.monitor.recorder
         unsound = unsound_batch(batch)
@@ -211,7 +211,7 @@ class TrainingLoop:
             recorder.evaluation(evaluation, self.setup, time.perf_counter() - started)
 
     def save(self, pending: Batch | None) -> None:
-        """Save all that going on depends on, with the batch that is yet to be learned from."""
+        """Save the resumable state, with the batch that is yet to be learned from."""
         progress = Progress(self.iteration, self._seconds(), pending)
         save_state(self.state, self.setup, progress)
         if self.monitor is not None:
@@ -237,7 +237,7 @@ def unsound_batch(batch: Batch) -> Tensor:
 def retire_unsound(setup: Setup, batch: Batch, unsound: Tensor, recorder: Recorder | None) -> None:
     """Stop unsound members, save their moment, and make the batch zero where they are.
 
-    The others go on untouched. Raises TrainingFailed when none is left.
+    The others continue unchanged. Raises TrainingFailed when none is left.
     """
     population = setup.population
     for member in integers((unsound & population.alive).nonzero().flatten()):
@@ -332,7 +332,7 @@ def _save(path: Path, setup: Setup, progress: Progress) -> None:
 def restore_state(path: Path, setup: Setup) -> Progress | None:
     """Put a saved state into a freshly built set-up; None when there is nothing saved.
 
-    Of several processes, all go on from where the first one is.
+    Several processes all resume at the iteration of the first one.
     """
     group = setup.population.group
     if group is None:
@@ -348,7 +348,7 @@ def restore_state(path: Path, setup: Setup) -> Progress | None:
             other.unlink(missing_ok=True)
     if iteration >= 0 and not own.exists():
         raise TrainingFailed(
-            f"{own} is missing: what one of several processes goes on from.",
+            f"{own} is missing: the saved state of one of several processes.",
             hint="Start from scratch with --fresh.",
         )
     return _restore(own, setup)

@@ -1,4 +1,4 @@
-"""What this machine offers, as `telic doctor` prints it, and what training needs of its GPU.
+"""Checks of this machine for `telic doctor`, and preparation of its GPU for training.
 
 As a program, `python -m telic.training.machine HalfCheetah-v5`, it leaves the kernels for a GPU in
 Warp's cache.
@@ -98,7 +98,7 @@ def _processors() -> MachineCheck:
     memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     system = f"{platform.system()} {platform.machine()}"
-    return _ok("machine", f"{system}, {usable} processors, {memory / 2**30:.0f} GiB")
+    return _ok("machine", f"{system}, {usable} CPU cores, {memory / 2**30:.0f} GiB")
 
 
 def _disk() -> MachineCheck:
@@ -131,7 +131,7 @@ def _graphics_card() -> MachineCheck:
 
     reason = why_no_gpu()
     if reason is not None:
-        return _note("GPU", f"not used: {reason}; training uses the processors")
+        return _note("GPU", f"not used: {reason}; training uses the CPU")
     name, (free, total) = torch.cuda.get_device_name(0), torch.cuda.mem_get_info(0)
     text = f"{name}, {free / 2**30:.0f} of {total / 2**30:.0f} GiB free, CUDA {torch.version.cuda}"
     driver = _driver_version()
@@ -207,7 +207,7 @@ class Sizes(NamedTuple):
 
 
 def memory_plan(settings: PpoSettings, sizes: Sizes) -> dict[str, int]:
-    """Return the bytes that training takes at most beside the simulations, by what for."""
+    """Return the bytes that training takes at most besides the simulations, by purpose."""
     rows = settings.batch_size * sizes.members
     row = 2 * sizes.inputs + sizes.outputs + sizes.terms + 8
     minibatch = settings.minibatch_size * sizes.members
@@ -247,7 +247,7 @@ def _compiling(env: VecEnv) -> Generator[None]:
 def compiling_ahead(env: str, env_args: dict[str, Any], device: str) -> Generator[None]:
     """Compile in other processes while this one does something else; on a CPU do nothing.
 
-    Nobody waits for it here: training that begins before it is done waits in `compile_all`.
+    This does not wait: training that begins before it is done waits in `compile_all`.
     """
     if device == "cpu":
         yield

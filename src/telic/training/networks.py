@@ -168,7 +168,7 @@ _GAINS = {"tanh": 5.0 / 3.0, "elu": math.sqrt(2.0), "relu": math.sqrt(2.0)}
 
 
 class Shape(NamedTuple):
-    """What fixes the size of the networks."""
+    """Sizes of the networks."""
 
     actor_inputs: int
     critic_inputs: int
@@ -298,7 +298,7 @@ class Known(NamedTuple):
         """Return what is shared where inputs are observation, memory of a reward, extra fields.
 
         Memory is as wide as the widest of all rewards that are trained together, a reward's own
-        comes first and the rest is zero: so a policy trained beside others has another width.
+        comes first and the rest is zero: so a policy trained with others has another width.
         """
         own = min(before.critic_inputs, now.critic_inputs) - extra
         last = [
@@ -313,7 +313,7 @@ class Known(NamedTuple):
 
 
 class InputMask(NamedTuple):
-    """Which inputs a member's networks see, bool; the others are always zero for it."""
+    """The inputs that a member's networks see, bool; the others are always zero for it."""
 
     actor: Tensor
     critic: Tensor

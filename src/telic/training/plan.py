@@ -94,7 +94,7 @@ def plan(request: JobRequest) -> TrainJob:
         shared = shared if most is None else shared.replace(log_std=min(shared.log_std, most))
     if device != "cpu" and shared.overlap:
         raise ConfigError(
-            "overlap=true is for processors: on a GPU, collecting and learning take turns.",
+            "overlap=true is for CPUs: on a GPU, collecting and learning take turns.",
             hint="Leave overlap out.",
         )
     job = TrainJob.parse(
@@ -124,7 +124,7 @@ def device_of(request: JobRequest) -> str:
     if len(kinds) > 1:
         raise ConfigError(
             f"devices={','.join(request.devices)} are of different kinds.",
-            hint="Members are compared with one another: name processors only, or GPUs only.",
+            hint="Members are compared with one another: name CPUs only, or GPUs only.",
         )
     return kinds.pop() if kinds else request.device
 
@@ -190,7 +190,7 @@ def read_reward(given: Reward, weights: Mapping[str, float] | None, trusted: boo
             hint=f"Give the path of a Python file, or one of {', '.join(example_names())}.",
         ) from None
     except BadFile as error:
-        raise RewardError(f"This is no reward: {error.message}", hint=error.hint) from None
+        raise RewardError(f"Not a reward: {error.message}", hint=error.hint) from None
     checked = _checked(file_name(path.stem), source, chosen, trusted)
     return checked.model_copy(update={"ours": is_ours})
 
@@ -282,7 +282,7 @@ _GPU_SHARED: dict[str, Any] = {
     "activation": "tanh",
     "log_std": -1.0,
 }
-# Hopper falls at once while it holds back; only who tries more finds out that one can go on.
+# With little noise Hopper falls at once; more exploration finds out how to hop on.
 _GPU_SHARED_OWN: dict[str, dict[str, Any]] = {"Hopper-v5": {"log_std": 0.0}}
 GPU_ENVS = 32_768
 """environments of a whole population at most"""
@@ -350,7 +350,7 @@ def calibrate_action_std(env: str, env_args: Mapping[str, Any]) -> float | None:
     """Return the largest log std of actions that keeps a standing robot up; None: not measured.
 
     Measured for model files of robots that stand on feet and could fall to any side. One that falls
-    while it holds its pose, or at every level of noise, tells nothing.
+    while it holds its pose, or at every level of noise, is not measured.
     """
     if not env.endswith(MODEL_FILES):
         return None

@@ -41,7 +41,7 @@ _SHAPE = TypeAdapter(Shape)
 
 
 class PolicyFacts(Record, extra="allow"):
-    """What a policy file says about itself; nothing is imported or opened because of it."""
+    """Facts of a policy file; nothing is imported or opened because of it."""
 
     env: str
     env_args: dict[str, Any] = Field(default={})
@@ -197,7 +197,7 @@ def _require_sound(saved: Mapping[str, Any]) -> None:
         # A part that repeats one number a million times is not contiguous.
         is_row = isinstance(part, Tensor) and part.dim() == 1 and part.is_contiguous()
         if not is_row or part.layout != torch.strided:
-            raise ValueError(f"{name} is no row of numbers")
+            raise ValueError(f"{name} is not a row of numbers")
         if part.numel() != sizes.get(name, part.numel()) or part.numel() > _MOST_NUMBERS:
             raise ValueError(f"{name} has {part.numel()} numbers")
 
@@ -213,7 +213,7 @@ def find_policy(path: Path, step: int | None = None) -> Path:
     checkpoints = {artifact.step: artifact.path for artifact in member.checkpoints()}
     if not checkpoints:
         raise UsageError(
-            f"There is no trained policy in {path}.",
+            f"No trained policy found in {path}.",
             hint="Give a run folder, a member's folder or a policy_<step>.pt file.",
         )
     if step is None:
@@ -225,7 +225,7 @@ def find_policy(path: Path, step: int | None = None) -> Path:
 
 
 def go_on(env: VecEnv) -> bool:
-    """Let an episode go on to its end: nobody steers."""
+    """Let an episode run to its end, without commands."""
     return True
 
 
@@ -237,7 +237,7 @@ def record_episode(
     label: str | None = None,
     steer: Callable[[VecEnv], bool] = go_on,
 ) -> Path:
-    """Play one episode and keep it beside the recorded ones; returns its file.
+    """Play one episode and store it with the recorded ones; returns its file.
 
     Args:
         folder: the policy's.

@@ -1,4 +1,4 @@
-"""What learns: weights, optimiser, statistics and random state of P members."""
+"""The population that learns: weights, optimiser, statistics and random state of P members."""
 
 from __future__ import annotations
 
@@ -192,13 +192,13 @@ class Population:
             self.on_anneal(progress)
 
     def take_over(self, member: int, saved: dict[str, Any], extra: int = 0) -> bool:
-        """Let a member go on from a saved policy; False if it sees or does something else.
+        """Start a member from a saved policy; False if its observations or actions differ.
 
-        Weights and statistics are taken; the optimiser starts anew, because the reward may differ.
-        The critic may have been wider or narrower: it was trained beside other rewards.
+        Weights and statistics are taken; the optimiser starts fresh, because the reward may differ.
+        The critic may have been wider or narrower: it was trained together with other rewards.
 
         Args:
-            member: who goes on.
+            member: index of the member.
             saved: the policy's file.
             extra: privileged fields, the last of what critics see.
         """
@@ -344,7 +344,7 @@ class ReturnScale:
         keep = 1.0 - done.float()
         running = self.running
         for t in range(rewards.shape[0]):
-            # G_t = gamma * G_t-1 + r_t, starting anew after an episode's end
+            # G_t = gamma * G_t-1 + r_t, starting over after an episode's end
             running = torch.addcmul(rewards[t], running, gamma)
             returns[t] = running
             running = running * keep[t]

@@ -39,7 +39,7 @@ _LEARNING_RATES = 1e-5, 1e-2
 
 
 class Samples(NamedTuple):
-    """What an update learns from; inputs are normalised as they were when acting."""
+    """Samples of an update; inputs are normalised as they were when acting."""
 
     inputs: Tensor
     """(P, B, d)"""
@@ -79,7 +79,7 @@ class UpdateStats(NamedTuple):
 
 
 class LearningResult(NamedTuple):
-    """What came of a batch."""
+    """Result of learning from a batch."""
 
     stats: UpdateStats
     explained_variance: Tensor
@@ -211,7 +211,7 @@ def advantages(
         gamma: discount per member, (P, 1).
         lam: lambda per member, (P, 1).
     """
-    # A truncated episode goes on in principle: the value of its last state counts.
+    # A truncated episode would continue: the value of its last state counts.
     # delta_t = r_t + gamma * V(s'_t) * (1 - terminated) - V(s_t)
     deltas = torch.addcmul(rewards - values, next_values * gamma, 1.0 - terminated.float())
     carry = (gamma * lam) * (1.0 - done.float())
@@ -341,7 +341,7 @@ def adam_step(
     """Take one clipped Adam step for the active members only; uses up `grad`.
 
     Moments age for those that were `learning` until now: of a member that ended its epochs before,
-    nothing may change while the others go on.
+    nothing may change while the others continue.
 
     g <- g * min(max_norm / |g|, 1);  m <- b1 m + (1 - b1) g;  v <- b2 v + (1 - b2) g^2
     w <- w - rate * sqrt(1 - b2^k) / (1 - b1^k) * m / (sqrt(v) + eps)

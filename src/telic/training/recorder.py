@@ -35,7 +35,7 @@ _INTERNAL = ("alive", "finite")
 
 
 class Progress(NamedTuple):
-    """Where a run is: batches learned from, and the one collected but not yet learned from."""
+    """Progress of a run: batches learned from, and the one collected but not yet learned from."""
 
     iteration: int
     seconds: float
@@ -66,7 +66,7 @@ class Recorder:
         self._told_how = False
 
     def begin(self, progress: Progress) -> None:
-        """Cut back what was written after the state that training goes on from."""
+        """Cut back rows written after the state that training resumes from."""
         self.step = progress.iteration * self.job.settings.batch_size
         self.seconds = progress.seconds
         self._session = progress.seconds, self.step

@@ -219,7 +219,7 @@ _MOST_EVENTS = 200_000
 
 
 class EvaluationRecord(Record):
-    """How good one member was after some steps of training, on episodes it never trained on."""
+    """Performance of one member after some steps of training, on episodes it never trained on."""
 
     global_step: int
     episodes: int
@@ -296,7 +296,7 @@ class RunSummary(Event):
 
 
 class TrainingReport(Record):
-    """What the worker reports besides events, as far as it is known."""
+    """Reports of the worker besides events, as far as known."""
 
     record: Literal["report"] = "report"
     rewards: tuple[RewardSpec, ...] = ()

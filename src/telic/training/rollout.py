@@ -167,7 +167,7 @@ class Scoring:
         }
 
     def carry(self, tensors: dict[str, Tensor]) -> None:
-        """Let the rewards go on with these tensors."""
+        """Let the rewards continue with these tensors."""
         for i, group in enumerate(self.groups):
             start = f"{i}/"
             own = {k[len(start) :]: v for k, v in tensors.items() if k.startswith(start)}
@@ -211,7 +211,7 @@ class Batch(NamedTuple):
 
 
 class RolloutInputs(NamedTuple):
-    """What to collect: where to, with what randomness, for whom."""
+    """Inputs of a rollout: memory to fill, noise, and the members that act."""
 
     batch: Batch
     """to be filled; its actor acts"""

@@ -75,7 +75,7 @@ class Run(NamedTuple):
 
 
 class _Order(NamedTuple):
-    """How a job is to be done."""
+    """Options of executing a job."""
 
     folder: RunFolder
     should_stop: Callable[[], bool]

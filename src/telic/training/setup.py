@@ -112,7 +112,7 @@ def build(
     )
     tracker = EpisodeTracker(population.size, settings.num_envs, scoring.term_count, env.device)
     health = [
-        # Nobody can change the terms of an environment's own reward, so they are not judged.
+        # The terms of an environment's own reward cannot be changed, so they are not judged.
         Health(names if job.rewards[member.reward].source else [], member.settings.target_kl)
         for names, member in zip(scoring.term_names, job.members, strict=True)
     ]
@@ -153,7 +153,7 @@ def load_rewards(job: TrainJob) -> list[Reward]:
 
 
 def warm_start(setup: Setup) -> list[str]:
-    """Let members go on from policies trained before; return the names of those that could not.
+    """Start members from policies trained before; return the names of those that could not.
 
     A policy fits when its networks have the same sizes and it sees the same.
     """

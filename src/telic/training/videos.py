@@ -34,7 +34,7 @@ def owed(run: RunFolder) -> str | None:
 def find_undrawn(key: str, runs_dir: Path, name: str | None) -> RunFolder | None:
     """Return the complete run of this very job whose videos were interrupted."""
     for run in list_runs(runs_dir):
-        with contextlib.suppress(TelicError):  # a damaged folder is nothing to go on with
+        with contextlib.suppress(TelicError):  # a damaged folder cannot be resumed
             is_meant = name in (None, run.name) and status_of(run) == "completed"
             if not is_meant or owed(run) is None:
                 continue
@@ -70,7 +70,7 @@ def render_run(
     Args:
         path: the run folder.
         which: the "best" evaluation of every member, the "last", or "all" of them.
-        on_event: told of every finished video, and why there are none if there cannot be any.
+        on_event: receives every finished video, or why there are none.
         should_stop: polled; True leaves out what is not drawn yet.
     """
     from telic.rendering import RenderJob, render

@@ -48,7 +48,7 @@ _COMPILE_S = 900.0
 
 
 class Channel(Protocol):
-    """What training needs of its connection to the host."""
+    """Connection of training to the host."""
 
     def send(self, message: dict[str, Any]) -> None:
         """Report an event, encoded."""

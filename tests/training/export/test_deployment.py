@@ -240,5 +240,5 @@ def test_a_policy_that_needs_its_reward_is_exported_without_deployment(
 
 
 def test_verifying_what_is_no_driven_robot_says_what_it_needs(trained, tmp_path):
-    with pytest.raises(UsageError, match="InvertedPendulum-v5 is no robot that telic drives"):
+    with pytest.raises(UsageError, match="not a robot with position actuators"):
         export_run(trained, out=tmp_path / "out", check=lambda folder: None)

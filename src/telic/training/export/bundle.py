@@ -79,7 +79,7 @@ def export_run(
         member: name of the member; None: the best one.
         step: checkpoint; None: the one that evaluated best.
         out: folder to write; None: `export` in the run's folder.
-        proof: what whoever judged this very policy has to say of it.
+        proof: the evidence of a session that judged this policy.
         check: plays what is deployed elsewhere, and says how far that agrees; needs a driven robot.
 
     Raises:
@@ -189,7 +189,7 @@ def _read(path: Path, facts: type[Mapping[str, Any]]) -> Json:
 class _Bundle:
     """A folder being filled; knows which of its files are its own.
 
-    It is filled beside its place and moved there when it is whole: who is killed before has
+    It is filled next to its place and moved there when it is complete: a kill before that has
     changed nothing, and the same command does it again.
     """
 
@@ -202,7 +202,7 @@ class _Bundle:
     @classmethod
     @contextmanager
     def filling(cls, path: Path) -> Generator[_Bundle]:
-        """Yield a bundle to fill; nobody else fills one for the same place meanwhile."""
+        """Yield a bundle to fill, with a lock on its place."""
         if path.exists() and not path.is_dir():
             raise UsageError(f"{path} is a file.", hint="Give the name of a folder.")
         # A card is named README.md; so may be a file of the user's.

@@ -38,7 +38,7 @@ class Contents(NamedTuple):
 
 
 class PolicyProof(NamedTuple):
-    """What a judge measured of a policy, beyond its reward."""
+    """Measurements of a judge, beyond the reward."""
 
     title: str
     """the request"""

@@ -110,7 +110,7 @@ class Deployment(Record):
         "(left is positive), m/s, and turn (left is positive), rad/s; null: it takes none"
     )
     command_default: tuple[float, float, float] = Field(
-        description="forward, sideways, m/s, and turn, rad/s, when nobody commands"
+        description="forward, sideways, m/s, and turn, rad/s, without a command"
     )
     phase_hz: float | None = Field(
         description="turns a second of the phase variable, whose sine and cosine are the last two "
@@ -136,7 +136,7 @@ class Deployment(Record):
 
 
 class Agreement(Record):
-    """How a judge scores the same starts here and in plain MuJoCo, played by the bundle itself."""
+    """Scores of the same initial states here and in plain MuJoCo, played by the bundle itself."""
 
     episodes: int
     here: float | None = Field(description="mean score of episodes that telic simulated")
@@ -171,7 +171,7 @@ class Agreement(Record):
 
     @property
     def blocks(self) -> list[doc.Block]:
-        """What the card says."""
+        """Blocks for the card."""
         told = f"{self.episodes} episodes from the same starts, scored by the session's judge"
         rows = [("simulated by telic", self.here), ("run.py in plain MuJoCo", self.there)]
         rows += [("difference", self.difference), ("largest of one start", self.apart)]
@@ -340,7 +340,7 @@ RobotCheck = Callable[[Path], Agreement]
 
 
 class RobotBundle(NamedTuple):
-    """What was made for a robot."""
+    """The deployment files of a policy, or why there are none."""
 
     about: Deployment | None
     reason: str | None
@@ -351,7 +351,7 @@ class RobotBundle(NamedTuple):
 
     @property
     def told(self) -> dict[str, Any]:
-        """What is shown on the screen."""
+        """Lines for the screen."""
         if self.about is None:
             return {"deployment": f"none: {self.reason}"}
         agrees = {} if self.agreement is None else {"sim-to-sim": self.agreement.words}
@@ -359,14 +359,14 @@ class RobotBundle(NamedTuple):
 
     @property
     def facts(self) -> dict[str, Any]:
-        """What is kept in the bundle's list."""
+        """Fields for the bundle's list."""
         if self.agreement is None:
             return {"deployment": self.reason}
         return {"deployment": None, "agreement": self.agreement.model_dump(mode="json")}
 
     @property
     def section(self) -> doc.Section:
-        """What the card says."""
+        """Blocks for the card."""
         if self.about is None:
             why = doc.Text(f"Nothing to deploy. {self.reason}")
             return doc.Section("On the robot", (why, doc.Text(" ".join(self.origin))))
@@ -390,7 +390,7 @@ class RobotBundle(NamedTuple):
 
 
 class RobotStarts(NamedTuple):
-    """Where episodes start, and what is commanded in them."""
+    """Initial states and commands of episodes."""
 
     qpos: np.ndarray  # (N, nq)
     qvel: np.ndarray  # (N, nv)
@@ -440,7 +440,7 @@ def deploy(
     if model_file is None:
         if check is not None:
             raise UsageError(
-                f"{Path(environment[0]).name} is no robot that telic drives by position, so there "
+                f"{Path(environment[0]).name} is not a robot with position actuators, so there "
                 "is nothing to deploy and to verify.",
                 hint="Robots by name (telic robots) and described in a TOML file are.",
             )

@@ -39,7 +39,7 @@ _jit: Any = torch.jit  # it has no types
 
 
 class Format(NamedTuple):
-    """How to write a kind of file, and how to run what was written."""
+    """Functions that write a kind of file, and load what was written."""
 
     write: Callable[[PolicyArrays, Policy, Path, dict[str, Any]], None]
     load: Callable[[Path], Act]
@@ -243,7 +243,7 @@ class Range(NamedTuple):
 
 
 class Outputs(NamedTuple):
-    """What a network gives, (N, outputs) in float64."""
+    """Outputs of a network, (N, outputs) in float64."""
 
     values: Array
     rounding: Array

@@ -1,4 +1,4 @@
-"""A policy that runs beside MuJoCo in a browser, which has no Python.
+"""A policy that runs with MuJoCo in a browser, which has no Python.
 
 A `LivePolicy` says what a controller needs: how the observation is computed, how time advances,
 where episodes start, what can be commanded. With it come the scene and its meshes, the policy as
@@ -72,14 +72,14 @@ class LiveTrace(Record):
 
 
 class LiveStart(Record):
-    """Where an episode starts."""
+    """Initial state of an episode."""
 
     qpos: Row
     qvel: Row
 
 
 class LivePolicy(Record):
-    """Everything that a controller beside MuJoCo needs to know."""
+    """Everything that a controller next to MuJoCo needs."""
 
     env: str
     simulator: str = Field(description="version of MuJoCo that it was trained with")
@@ -106,7 +106,7 @@ class LivePolicy(Record):
 
 
 class LiveFolder(NamedTuple):
-    """What runs elsewhere, with its files."""
+    """A live policy with its files."""
 
     about: LivePolicy
     files: dict[str, bytes]
@@ -115,7 +115,7 @@ class LiveFolder(NamedTuple):
 def live_policy(
     policy: Policy, environment: Environment, ground: TerrainKind = "flat"
 ) -> LiveFolder:
-    """Return what a policy needs to run beside MuJoCo.
+    """Return everything that a policy needs to run in a browser.
 
     Args:
         policy: the policy.
@@ -152,7 +152,7 @@ def live_policy(
 
 
 def _require_model(env_id: str) -> None:
-    """Refuse environments that are no model of MuJoCo, before anything of theirs is imported."""
+    """Refuse environments that are not MuJoCo models, before anything of theirs is imported."""
     if env_id in TASKS or robot_path(env_id) is not None or env_id.endswith((".xml", ".mjcf")):
         return
     raise UsageError(
@@ -277,8 +277,8 @@ def _row(values: Any) -> Row:
 
 # ---------------------------------------------------------------------------- the scene
 # Small enough to travel, readable by older MuJoCos. A mesh that touches nothing is only seen, and
-# whoever shows the robot has its shapes already: a tetrahedron of the same name takes its place.
-# The numbers of the model travel beside it, so nothing simulated follows from what was left out.
+# the page has the robot's shapes already: a tetrahedron of the same name takes its place.
+# The numbers of the model travel with it, so nothing simulated follows from what was left out.
 
 
 def travelling_scene(

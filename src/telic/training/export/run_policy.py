@@ -3,7 +3,7 @@
     python run_policy.py [episodes]      play it in Gymnasium and print the returns
 
     from run_policy import load
-    policy = load()                      # policy.onnx or policy.npz beside this file
+    policy = load()                      # policy.onnx or policy.npz next to this file
     action = policy(obs)                 # one observation (D,), or many (N, D)
 
 Needs numpy; uses onnxruntime where it is installed. Playing needs gymnasium[mujoco].
