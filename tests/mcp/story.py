@@ -196,6 +196,7 @@ ACTIONS = {
     "agree": agree,
     "launch": launch,
     "wait": settle,
+    "reconcile": settle,  # a run that ended since; continue_study records it
     "advance": advance,
     "decide": decide,
     "propose": propose,

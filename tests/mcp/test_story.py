@@ -39,7 +39,7 @@ async def test_from_nothing_to_a_trusted_baseline_and_the_next_candidate(host, r
         made = await call("submit_work_order", **taken)
         assert made["result"] == "c-0002-more-gain"
         assert await call("submit_work_order", **taken) == made
-        shown = await call("show", about="c-0002-more-gain")
+        shown = await call.read("telic://toy/gain/candidates/c-0002-more-gain")
         assert shown["origin"]["work_order"] == order["id"]
 
         report = await report_of(call)
