@@ -24,6 +24,8 @@ from torch import Tensor, nn
 from telic.core.tensors import from_numpy, integers
 from telic.core.text import read_count
 from telic.envs.vector import VecEnv
+from telic.rewards.probe import probe
+from telic.rewards.reward import Reward
 from telic.training.evaluate import Evaluator
 from telic.training.job import PpoSettings, TrainJob
 from telic.training.networks import Layer
@@ -31,7 +33,7 @@ from telic.training.plan import plan
 from telic.training.policy import save_policy
 from telic.training.population import Population
 from telic.training.rollout import ActionMap, Episode, EpisodeTracker, Scoring
-from telic.training.setup import build, load_rewards, make_env, make_scoring
+from telic.training.setup import PROBE_ENVS, build, load_rewards, make_env, make_scoring
 
 
 class BatchedEnv(Sb3VecEnv):
@@ -293,10 +295,19 @@ def solo(job: TrainJob) -> TrainJob:
     return job.model_copy(update={"members": (member.model_copy(update={"settings": settings}),)})
 
 
+def probed_rewards(job: TrainJob) -> list[Reward]:
+    """Return the rewards of a job, loaded and probed."""
+    rewards, env = load_rewards(job), make_env(job, PROBE_ENVS, [0])
+    for reward in rewards:
+        probe(reward, env)
+    env.close()
+    return rewards
+
+
 def train(job: TrainJob, out: Path, *, native: bool) -> float:
     """Train a job of one member, write its policy, and return the mean evaluated return."""
     alone, settings = solo(job), job.settings
-    rewards = load_rewards(alone)
+    rewards = probed_rewards(alone)
     env = make_env(alone, settings.num_envs, [alone.members[0].seed])
     setup = build(alone, rewards, env)
     batched = BatchedEnv(env, setup.scoring, setup.tracker, native=native, stagger=settings.stagger)

@@ -9,7 +9,7 @@ from stable_baselines3.common.vec_env import VecNormalize
 import telic
 from telic.training.plan import plan
 from telic.training.policy import load_policy, save_policy
-from telic.training.setup import build, load_rewards, make_env
+from telic.training.setup import build, make_env
 from tests.bench.test_speed_scripts import script
 
 sb3 = script("sb3")
@@ -40,7 +40,7 @@ def small_job(env="InvertedPendulum-v5", rewards=(UPRIGHT,), **changes):
 def parts(job, *, native=False, stagger=False):
     solo = sb3.solo(job)
     env = make_env(solo, job.settings.num_envs, [solo.members[0].seed])
-    setup = build(solo, load_rewards(job), env)
+    setup = build(solo, sb3.probed_rewards(job), env)
     env = sb3.BatchedEnv(setup.env, setup.scoring, setup.tracker, native=native, stagger=stagger)
     return setup, env
 
@@ -93,7 +93,7 @@ def test_the_adapter_gives_the_same_steps_as_the_environment_and_its_reward():
     job = small_job(env_args={"max_episode_steps": 5})
     setup, batched = parts(job)
     twin = telic.make("InvertedPendulum-v5", num_envs=2, seed=[1], max_episode_steps=5)
-    reward = load_rewards(job)[0]
+    reward = sb3.probed_rewards(job)[0]
     reward.start(2, "cpu")
     obs = twin.reset()
     assert np.array_equal(batched.reset(), obs.numpy())
