@@ -111,7 +111,7 @@ def test_a_revision_of_nothing_or_of_refused_code_goes_back(deciding):
     scripted = Scripted({"reviser": wrong})
     made = deciding(scripted)
     assert made.based_on == 1
-    assert "no iteration 7" in scripted.requests[1].prompt
+    assert "Iteration 7 does not exist" in scripted.requests[1].prompt
     assert "socket" in scripted.requests[2].prompt
 
 

@@ -138,7 +138,7 @@ def test_all_refusals_are_listed_up_to_ten():
     with pytest.raises(RefusedCode) as caught:
         check_source(source, "mine.py")
     text = str(caught.value)
-    assert "13 things" in text
+    assert "13 constructs" in text
     assert text.count("\n  line ") == 10
     assert "line 10:" in text and "line 11:" not in text
     assert "and 3 more" in text
