@@ -25,7 +25,7 @@ from typing import NamedTuple
 ROOT = Path(__file__).parent.parent
 SOURCE = ROOT / "src" / "telic"
 QUOTED = "language: quoted"
-LIMITS = {"word": 1321, "opening": 573, "sentence": 45}
+LIMITS = {"word": 519, "opening": 109, "sentence": 35}
 """findings allowed today; a limit is only ever lowered"""
 
 WORDS = {
