@@ -43,7 +43,7 @@ def test_the_page_simulates_what_telic_simulates_and_the_robot_can_be_pushed(
 
 def test_what_cannot_run_in_a_page_says_why(tab, furnished):
     tab.page.goto(f"{tab.address}/live/{furnished.run}")
-    tab.page.get_by_text("There is no trained policy").wait_for()
+    tab.page.get_by_text("No trained policy").wait_for()
     tab.faults.clear()  # the answer that said so
 
 
@@ -59,10 +59,13 @@ def driven(tmp_path_factory):
     saved = torch.load(file, weights_only=True)
     told = live_policy(load_policy(file), environment_of(run)).about.deployment
     command = next(block for block in told.observation if block.name == "command")
-    saved["scale"].zero_()
-    saved["scale"][command.first : command.first + len(command.columns)] = 30.0
+    saved["scale"].fill_(1.0)
     saved["shift"].zero_()
-    saved["flat"] *= 40  # at first a policy hardly does anything
+    saved["flat"].zero_()
+    # The commanded speed alone moves every joint.
+    first, second, last = load_policy(file).networks.views(saved["flat"].unsqueeze(0)).actor
+    first.weight[0, command.first, 0] = second.weight[0, 0, 0] = 2.0
+    last.weight[0, 0] = 1.0
     torch.save(saved, file)
     return root, run.name
 
