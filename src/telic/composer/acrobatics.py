@@ -92,7 +92,7 @@ def _jump_goal(
         if goal.source != "as said" and goal.value > most:
             goal = goal._replace(value=most, source=f"what there is time for in {period:g} s")
     if goal.source != "as said":
-        draft.doubt(sizes.told(f'"{frame.word}"', goal, "m above standing"))
+        draft.doubt(sizes.goal_note(f'"{frame.word}"', goal, "m above standing"))
     return goal, count, period
 
 
@@ -126,7 +126,7 @@ def _leap(frame: Frame, scene: Scene, draft: Draft) -> None:
     goal = sizes.leap_length(frame, scene)
     target = goal.value
     if goal.source != "as said":
-        draft.doubt(sizes.told(f'"{frame.word}" {way}', goal, "m in the air"))
+        draft.doubt(sizes.goal_note(f'"{frame.word}" {way}', goal, "m in the air"))
     speed, most = max(target / 0.4, 0.2), None if goal.is_open else 2.0
     fast = Ratio(signals.Along(along), speed, most=most)
     draft.pay("leap", 1.0, When(signals.Airborne(), fast), f"speed {way} in the air")
@@ -152,7 +152,7 @@ def hop(frame: Frame, scene: Scene, draft: Draft) -> None:
         if goal.source != "as said":
             part = f"{_OF_JUMP:.0%} of a jump: {goal.source}"
             goal = goal._replace(value=_OF_JUMP * goal.value, source=part)
-            draft.doubt(sizes.told(f'"{frame.word}"', goal, "m above standing"))
+            draft.doubt(sizes.goal_note(f'"{frame.word}"', goal, "m above standing"))
         target, most = goal.value, None if goal.is_open else 1.5
         words = f"height above standing, in parts of {target:.2g} m"
         draft.pay("height", 1.0, Ratio(scene.above_start(), target, low=0.0, most=most), words)

@@ -211,7 +211,7 @@ def practice(scene: Scene, value: float) -> float:
     return min(max(value / (_SHARE_FAST * scene.top_speed), 1.0), _LONGEST_PRACTICE)
 
 
-def told(name: str, goal: Goal, unit: str = "m/s") -> str:
+def goal_note(name: str, goal: Goal, unit: str = "m/s") -> str:
     """Return a goal in the words shown before training."""
     way = "about" if goal.is_exact else "at least"
     more = ""
@@ -232,7 +232,7 @@ def require_sizes(frames: Iterable[Frame], scene: Scene) -> None:
             if value > most:
                 why = f"an episode of {LONGEST_S:g} s has room for {most:.3g} {unit} at most"
             elif 0.0 < value < least:
-                why = f"less than {least:.2g} {unit} is no more than a stumble"
+                why = f"less than {least:.2g} {unit} is only a stumble"
             else:
                 continue
             raise scene.cannot(f'show "{frame.word}" by {value:g} {unit}', why)

@@ -124,7 +124,7 @@ def speed_meant(frame: Frame, scene: Scene, draft: Draft) -> sizes.Goal:
     """Return the speed that is meant; say so before training, and train long enough for it."""
     goal = sizes.speed(frame, scene)
     if goal.source != "as said":
-        draft.doubt(sizes.told(f'"{frame.word}"', goal))
+        draft.doubt(sizes.goal_note(f'"{frame.word}"', goal))
     draft.practice = max(draft.practice, sizes.practice(scene, goal.value))
     known = scene.known.get("top_speed")
     if known is not None and goal.value > known:

@@ -127,7 +127,7 @@ class RobotTask(CustomTask):
         assert free.quaternion is not None and free.spin is not None
         self._turned, self._spin = free.quaternion, free.spin
         longest = arguments.max_episode_steps
-        self.told: Tensor | None = None
+        self.commanded: Tensor | None = None
         """commands that count instead of those that episodes draw, (N, 3)"""
         self._commander = None
         if arguments.commands is not None:
@@ -296,8 +296,8 @@ class RobotTask(CustomTask):
 
     def _command(self, time: Tensor) -> Tensor:
         assert self._commander is not None
-        if self.told is not None:
-            return self.told
+        if self.commanded is not None:
+            return self.commanded
         quaternion = self.qpos[:, self._turned : self._turned + 4]
         yaw = torch.atan2(element(quaternion, 1, 0), element(quaternion, 0, 0))
         return self._commander.at(self._drawn(_COMMANDS), time, yaw)

@@ -166,7 +166,7 @@ class Steering:
         if not self._joystick.press(self._keys()):
             return False
         command = self._joystick.command
-        env.task.told = torch.tensor([command], dtype=env.task.qpos.dtype)
+        env.task.commanded = torch.tensor([command], dtype=env.task.qpos.dtype)
         dt = env.dt or 0.02
         if self._steps % max(1, round(_SHOWN_EVERY_S / dt)) == 0:
             self._show(self._picture(env, command))

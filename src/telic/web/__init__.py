@@ -47,7 +47,7 @@ def require_web() -> None:
             raise MissingExtra(package, "web", "The dashboard")
 
 
-class ReportRequest(ThingRequest):
+class ThingReportRequest(ThingRequest):
     """A report to write."""
 
     site: Path | None = option(
@@ -57,8 +57,8 @@ class ReportRequest(ThingRequest):
     )
 
 
-@verb(ReportRequest)
-def write_report(request: ReportRequest) -> ReportPlace | SavedSite:
+@verb(ThingReportRequest)
+def write_report(request: ThingReportRequest) -> ReportPlace | SavedSite:
     """Write the report of a session, search or study and print its path; or its pages as files."""
     if request.site is None:
         where = {"runs_dir": request.runs_dir, "root": request.root}

@@ -123,7 +123,7 @@ def export_run(
         "return": (evidence.evaluation or {}).get("mean_return"),
         "largest deviation": float(f"{max(deviations.values()):.1e}"),
         "files": ", ".join([*names, _LIST]),
-        **({} if robot is None else robot.told),
+        **({} if robot is None else robot.screen_lines),
     }
 
 

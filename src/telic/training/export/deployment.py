@@ -350,7 +350,7 @@ class RobotBundle(NamedTuple):
     """where the robot's model comes from, and its licence"""
 
     @property
-    def told(self) -> dict[str, Any]:
+    def screen_lines(self) -> dict[str, Any]:
         """Lines for the screen."""
         if self.about is None:
             return {"deployment": f"none: {self.reason}"}

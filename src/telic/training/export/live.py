@@ -259,7 +259,7 @@ def _trace(
     command: Row = ()
     if driven is not None and driven.commands is not None and isinstance(env.task, RobotTask):
         command = tuple(0.5 * high for _, high in driven.commands.values())
-        env.task.told = torch.tensor([command], dtype=torch.float64)
+        env.task.commanded = torch.tensor([command], dtype=torch.float64)
     like = env.sim.field("qpos")
     obs = env.place(like.new_tensor([start.qpos]), like.new_tensor([start.qvel]))
     actions, places = list[Row](), list[Row]()
