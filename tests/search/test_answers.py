@@ -41,7 +41,7 @@ def test_these_forms_are_understood(given):
             "params[0]: 1; params[0]: 2; params[1]: 3; params[2]: 4",
             r"params\[0\] is given twice: 1",
         ),
-        ("params[0]: 1; params[7]: 2", r"there is no params\[7\]: the last is params\[2\]"),
+        ("params[0]: 1; params[7]: 2", r"params\[7\] does not exist: the last is params\[2\]"),
         (12, "expected a list of 3 numbers, not int"),
     ],
 )

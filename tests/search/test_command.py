@@ -48,6 +48,10 @@ def test_people_get_tables(tmp_path):
         ([*CARTPOLE, "--policy", "deep"], "No policy named"),
         ([*CARTPOLE, "--episodes", "3"], "no room for one iteration"),
         ([*CARTPOLE, "--method", "cma", "--episodes", "30"], "10 candidates of 5 episodes"),
+        (
+            [*CARTPOLE, "--method", "hybrid", "--model", "host", "--episodes", "60"],
+            "10 candidates of 20 episodes",
+        ),
     ],
 )
 def test_a_mistake_gets_a_paragraph(words, complaint, tmp_path):
@@ -57,7 +61,7 @@ def test_a_mistake_gets_a_paragraph(words, complaint, tmp_path):
     assert complaint in result.output + (result.stderr if result.stderr_bytes else "")
 
 
-def test_whoever_answers_work_orders_is_the_model(tmp_path):
+def test_answering_work_orders_drives_the_search(tmp_path):
     """An iteration of R2PO by hand, each answer of which is refused first."""
     outcome = {}
 

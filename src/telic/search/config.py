@@ -27,7 +27,7 @@ _VIEW = re.compile(r"full|(best|recent|best\+recent):([1-9]\d*)")
 
 
 class Switches(Config):
-    """Who proposes, what is shown, what is tried second, and which candidate counts."""
+    """Independent choices that together define a search method."""
 
     proposer: str = Field(
         default="llm",
@@ -111,13 +111,13 @@ class Switches(Config):
 
     @property
     def asks_a_model(self) -> bool:
-        """Whether these choices need a language model."""
+        """Return whether these choices need a language model."""
         return self.proposer in ("llm", "hybrid", "none")
 
     @property
     def evaluations(self) -> int:
-        """Candidates evaluated per iteration, where a model proposes."""
-        return self.candidates + (self.second != "none")
+        """Fewest candidates of an iteration in which a model proposes."""
+        return self.candidates + (self.second != "none") + (self.proposer == "hybrid")
 
 
 class SearchConfig(Config):

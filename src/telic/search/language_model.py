@@ -1,7 +1,7 @@
-"""Policies from a language model: who asks for them, and how numbers are read out of an answer.
+"""Policies proposed by a language model, and the parser for its answers.
 
-Exactly the right numbers are read, or it is told what is wrong with them; without a valid answer in
-the end a step of hill climbing takes its place.
+An answer is read strictly, and the model gets a precise error for an invalid one; if no attempt is
+valid, a hill-climbing step replaces it.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ class ModelProposer(HistoryProposer):
 
 
 class Hybrid:
-    """CMA-ES with the model's candidates injected; beside a learned model where it is a table."""
+    """CMA-ES with the model's candidates injected; for tables, next to a learned tabular model."""
 
     name = "hybrid"
 
@@ -115,7 +115,7 @@ class Hybrid:
         return own if isinstance(self._numeric, Cma) else own + self.model.at_once
 
     def propose(self, view: View) -> PolicyProposal:
-        """Ask the model, then the optimiser; each candidate says who made it."""
+        """Ask the model, then the optimiser; each candidate records its origin."""
         asked = self.model.propose(view)
         self._inject([draft.params for draft in asked.drafts])
         own = self._numeric.propose(view).drafts
@@ -123,11 +123,11 @@ class Hybrid:
         return PolicyProposal([*asked.drafts, *own[count:]], asked.calls, asked.note)
 
     def observe(self, candidates: Candidates, recording: BatchRecording | None) -> None:
-        """Let the optimiser learn from everybody's candidates."""
+        """Update the optimiser with all candidates."""
         self._numeric.observe(candidates, recording)
 
     def replay(self, view: View, candidates: Candidates, recording: BatchRecording | None) -> None:
-        """Inject what the model said then."""
+        """Inject the candidates that the model proposed then."""
         self._inject([candidate.params for candidate in candidates if candidate.origin in _ASKED])
         self._numeric.replay(view, candidates, recording)
 
@@ -155,7 +155,7 @@ class Asker:
     ) -> PolicyProposal:
         """Return `count` valid policies; raises ModelAnswerError when they never become valid.
 
-        Runs that ask the same question get their own answers: `sample` tells them apart.
+        Runs that ask the same question get their own answers, distinguished by `sample`.
         """
         request = Request(
             role=role,
@@ -187,7 +187,7 @@ class Asker:
 def objection(
     history: History, first: PolicyCandidate | None = None, *, may_repeat: bool = False
 ) -> Objection:
-    """Return who complains about a policy that was tried before."""
+    """Return the check that rejects a policy that was tried before."""
 
     def object_(params: tuple[float, ...]) -> str | None:
         if may_repeat:
@@ -272,7 +272,7 @@ def _from_pairs(pairs: list[tuple[int, Any]], space: Space) -> list[Any]:
     values: dict[int, Any] = {}
     for index, value in pairs:
         if index >= space.rank:
-            raise ValueError(f"there is no params[{index}]: the last is params[{space.rank - 1}]")
+            raise ValueError(f"params[{index}] does not exist: the last is params[{space.rank - 1}]")
         if index in values:
             raise ValueError(f"params[{index}] is given twice: {values[index]} and {value}")
         values[index] = value

@@ -45,7 +45,7 @@ class Evaluated(NamedTuple):
 
 
 class SearchParts:
-    """What one run of a search does in each step of the loop."""
+    """Implement the steps of the loop for one run of a search."""
 
     candidate_type, verdict_type = ProposedPolicies, SearchIteration
 
@@ -124,7 +124,7 @@ class SearchParts:
         if self._judged == number:
             self._on_iteration(verdict)
         else:
-            yield from take_up(self.run_state, verdict)
+            yield from replay_iteration(self.run_state, verdict)
         self.done.append(verdict)
 
 
@@ -136,7 +136,7 @@ def _evaluate(
         return [], None
     seeds = run.seeds_for("try", len(drafts))
     if any(map(run.history.has_met, [draft.params for draft in drafts], seeds)):
-        # A policy left as it is: the same episodes once more would tell nothing and count twice.
+        # A policy left as it is: the same episodes once more would add nothing and count twice.
         seeds = run.seeds_for("again", len(drafts))
     trial = run.trial([draft.params for draft in drafts], seeds, count or run.plan.rollouts)
     is_watched = run.plan.switches.evidence != "none" or run.needs_transitions
@@ -181,8 +181,8 @@ _LEARNED_AT = 0.95
 _LEARNED_FROM = 10
 
 
-def take_up(run: SearchRun, iteration: SearchIteration) -> Plays[None]:
-    """Come to the state after an iteration on disk, playing again what somebody learned from."""
+def replay_iteration(run: SearchRun, iteration: SearchIteration) -> Plays[None]:
+    """Restore the state after a stored iteration, replaying episodes that a part learns from."""
     view = run.view()
     first = [candidate for candidate in iteration.candidates if candidate.place == "first"]
     second = [candidate for candidate in iteration.candidates if candidate.place == "second"]
@@ -190,7 +190,7 @@ def take_up(run: SearchRun, iteration: SearchIteration) -> Plays[None]:
     yield from _play_again(run, second)
     if first:
         run.proposer.replay(view, first, recording)
-    run.take_up(iteration)
+    run.restore(iteration)
 
 
 def remember(run: SearchRun) -> Plays[None]:
@@ -214,7 +214,7 @@ def remember(run: SearchRun) -> Plays[None]:
 
 
 def race(run: SearchRun, first: Candidates, second: Candidates) -> Plays[list[Recheck]]:
-    """Under select=race, play candidate and revision again while they cannot be told apart.
+    """Under select=race, replay candidate and revision until one is significantly better.
 
     Both meet the same starts, so pairs of episodes are compared. Over all rounds a race between
     equals ends early by mistake in at most 5 of 100 cases: each look has its share of that.
@@ -226,7 +226,7 @@ def race(run: SearchRun, first: Candidates, second: Candidates) -> Plays[list[Re
     one, other = (np.array(each.tried.returns) for each in (_of(first, best), second[0]))
     checks: list[Recheck] = []
     for look in range(_RACE_LOOKS):
-        if best.params == revision.params or _are_told_apart(one, other):
+        if best.params == revision.params or _differ(one, other):
             break
         purpose = f"race {look}" if look else "race"
         found = yield from _check(run, purpose, [best, revision], run.plan.rollouts)
@@ -244,7 +244,7 @@ def _of(candidates: Candidates, entry: Entry) -> PolicyCandidate:
     return next(each for each in candidates if each.params == entry.params)
 
 
-def _are_told_apart(one: Floats, other: Floats) -> bool:
+def _differ(one: Floats, other: Floats) -> bool:
     looks = [paired_greater(one, other), paired_greater(other, one)]
     return any(p is not None and p < _RACE_ERROR / (2 * _RACE_LOOKS) for p in looks)
 
@@ -253,7 +253,7 @@ def choose(first: Candidates, second: Candidates, switches: Switches, history: H
     """Return the candidate that counts among the first ones and the revision, if there is one.
 
     After a race all episodes of a policy count, else only those of this iteration. A revision that
-    changed nothing is no better for its luck on other starts, except by the published accounting.
+    changed nothing gains nothing from luck on other starts, except in the published accounting.
     """
 
     def worth(candidate: PolicyCandidate) -> float:
@@ -292,10 +292,10 @@ def confirm(run: SearchRun, choice: Choice, *, was_skipped: bool) -> Plays[list[
 def race_finalists(run: SearchRun) -> Plays[list[Recheck]]:
     """Play the policies that have proven most against one another, on the same new episodes.
 
-    Sequential halving (Karnin, Koren, Somekh, 2013): each round has an equal share of the episodes,
-    and the better half goes on, so that most of them are spent on those that are hard to tell
-    apart. Nobody is out for a few lucky or unlucky episodes of the search, and where the budget is
-    small fewer take part, so that the first round has a few episodes for each.
+    Sequential halving (Karnin, Koren, Somekh, 2013): each round has an equal share of the episodes
+    and keeps the better half, so that most are spent on policies of similar quality. Earlier
+    episodes do not count; with a small budget fewer policies take part, so that each has a few
+    episodes in the first round.
     """
     room = run.budget_left if run.is_spent else run.plan.reserve
     count = _FINALISTS
@@ -321,7 +321,7 @@ def _rounds(count: int) -> int:
 
 
 def gate_value(plan: SearchPlan, history: History) -> float | None:
-    """Return the return from which on a policy should be left alone; None when there is no gate."""
+    """Return the threshold above which a policy is not revised; None without a gate."""
     if plan.switches.gate == "off":
         return None
     good, worst = plan.terms.good, plan.task.worst

@@ -109,7 +109,7 @@ _PUBLISHED_STEP = {"InvertedDoublePendulum-v5": 0.1, "Swimmer-v5": 0.1}
 
 
 class Terms(Record):
-    """What a run takes from its task, or from the published set-up of its method."""
+    """Settings of a run that come from its task or from the published setup of its method."""
 
     cap: int | None = None
     """steps after which an episode is cut, if sooner than the task's own limit"""
@@ -122,7 +122,7 @@ class Terms(Record):
     step_size: float
     """largest change of a number that a revision should make"""
     stated_iterations: int | None = None
-    """number of iterations told to a model; None is the true one"""
+    """number of iterations stated to a model; None: the true number"""
 
 
 def terms_of(task: SearchTask, method: str, *, is_faithful: bool) -> Terms:
@@ -209,7 +209,7 @@ class SearchPlan(NamedTuple):
 
     @property
     def reserve(self) -> int:
-        """Episodes kept back to tell the best few policies apart at the end."""
+        """Episodes reserved for comparing the best few policies at the end."""
         share = _RESERVE if self.config.model is None else _RESERVE_OF_A_MODEL
         return round(share * self.budget) if self.confirm else 0
 
@@ -238,7 +238,7 @@ class SearchPlan(NamedTuple):
 
     @property
     def label(self) -> str:
-        """How tables and plots call it; says so where no language model is used."""
+        """The name in tables and plots; states when no language model is used."""
         method, model = self.config.method, self.config.model
         changed = "".join(f" {k}={v}" for k, v in sorted(self.config.switches.items()))
         if self.config.policy:
@@ -255,15 +255,15 @@ class SearchPlan(NamedTuple):
 
     @property
     def is_shared(self) -> bool:
-        """Whether the runs search one family of policies, so that one player serves them all."""
+        """Return whether all runs share one policy family, so that one player serves them all."""
         return self.config.policy not in WITH_RANDOM_PARTS
 
     def of_run(self, number: int) -> SearchPlan:
-        """Return the plan of a run: the random parts of a family are drawn for each run anew."""
+        """Return the plan of a run, with its own draw of the policy family's random parts."""
         return self._replace(policy=_policy(self.config, self.task, number))
 
     def player(self) -> Player:
-        """Return somebody who plays episodes."""
+        """Return a player for this plan."""
         return Player(
             self.task,
             make_world(self.task),

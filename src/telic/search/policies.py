@@ -50,7 +50,7 @@ class FittedParams(NamedTuple):
 
 
 class Space(Record):
-    """Where the parameters of a policy lie."""
+    """Names, bounds and precision of a policy's parameters."""
 
     names: tuple[str, ...]
     """what each number means"""
@@ -65,12 +65,12 @@ class Space(Record):
 
     @property
     def rank(self) -> int:
-        """How many numbers a policy has."""
+        """The number of parameters."""
         return len(self.names)
 
     @property
     def is_table(self) -> bool:
-        """Whether each number is one of the choices."""
+        """Return whether each parameter is one of the choices."""
         return self.choices is not None
 
     def fit(self, params: Floats | tuple[float, ...], *, is_rounded: bool = True) -> FittedParams:
@@ -114,8 +114,8 @@ def make_policy(
     return family(task, is_scaled=is_scaled, seed=seed, decimals=decimals)
 
 
-class _Eyes:
-    """How observations enter a policy: as they are, or centred and divided by their half-range."""
+class _Scaling:
+    """Scale observations: unchanged, or centred and divided by their half-range."""
 
     def __init__(self, task: SearchTask, is_scaled: bool) -> None:
         self.names = [observation.name for observation in task.observations]
@@ -161,11 +161,11 @@ class Linear:
     """Outputs = observations @ W + b; one row of W per observation, then the biases."""
 
     def __init__(self, task: SearchTask, *, is_scaled: bool, has_bias: bool, decimals: int) -> None:
-        self._eyes, self._choose = _Eyes(task, is_scaled), _choose(task)
+        self._scale_obs, self._choose = _Scaling(task, is_scaled), _choose(task)
         self._shape = (len(task.observations), len(task.actions))
         self._has_bias = has_bias
         names = [
-            f"weight of {seen} on {action}" for seen in self._eyes.names for action in task.actions
+            f"weight of {seen} on {action}" for seen in self._scale_obs.names for action in task.actions
         ]
         if has_bias:
             names += [f"bias of {action}" for action in task.actions]
@@ -174,7 +174,7 @@ class Linear:
             formula="Each output is the sum of the observations times their weights"
             + (", plus a bias. " if has_bias else ". ")
             + _rule(task)
-            + self._eyes.note,
+            + self._scale_obs.note,
             low=-_BOUND,
             high=_BOUND,
             decimals=decimals,
@@ -196,7 +196,7 @@ class Linear:
     def act(self, weights: Weights, obs: NDArray[Any]) -> NDArray[Any]:
         """Act."""
         matrix, bias = weights
-        return self._choose(np.einsum("no,noa->na", self._eyes(obs), matrix) + bias)
+        return self._choose(np.einsum("no,noa->na", self._scale_obs(obs), matrix) + bias)
 
 
 class TablePolicy:
@@ -235,7 +235,7 @@ class TablePolicy:
 
 
 class _Seeded:
-    """What families share that are drawn around zero."""
+    """Base of families whose parameters are drawn around zero."""
 
     space: Space
     spread: float
@@ -252,7 +252,7 @@ class ProjectedMlp(_Seeded):
     hidden, latent, spread = 4, 5, 2.0
 
     def __init__(self, task: SearchTask, *, is_scaled: bool, seed: int, decimals: int) -> None:
-        self._eyes, self._choose = _Eyes(task, is_scaled), _choose(task)
+        self._scale_obs, self._choose = _Scaling(task, is_scaled), _choose(task)
         self._sizes = (len(task.observations), self.hidden, len(task.actions))
         seen, hidden, outputs = self._sizes
         rng = generator(seed, "projection")
@@ -265,7 +265,7 @@ class ProjectedMlp(_Seeded):
                 for i in range(1, self.latent + 1)
             ),
             formula=f"A network with {hidden} tanh units; the weights of each layer are a fixed "
-            f"linear function of {self.latent} latent numbers. {_rule(task)}{self._eyes.note}",
+            f"linear function of {self.latent} latent numbers. {_rule(task)}{self._scale_obs.note}",
             low=-_BOUND,
             high=_BOUND,
             decimals=decimals,
@@ -281,7 +281,7 @@ class ProjectedMlp(_Seeded):
     def act(self, weights: Weights, obs: NDArray[Any]) -> NDArray[Any]:
         """Act."""
         first, second = weights
-        seen = self._eyes(obs)
+        seen = self._scale_obs(obs)
         inner = np.tanh(np.einsum("no,noh->nh", seen, first[:, :-1]) + first[:, -1])
         return self._choose(np.einsum("nh,nha->na", inner, second[:, :-1]) + second[:, -1])
 
@@ -292,7 +292,7 @@ class RandomFeatures(_Seeded):
     hidden, clip, gain, spread = 8, 5.0, 0.5, 0.75
 
     def __init__(self, task: SearchTask, *, is_scaled: bool, seed: int, decimals: int) -> None:
-        self._eyes, self._choose = _Eyes(task, is_scaled), _choose(task)
+        self._scale_obs, self._choose = _Scaling(task, is_scaled), _choose(task)
         # Unscaled observations are divided by 3 instead.
         self._divisor = 1.0 if is_scaled else 3.0
         rng = generator(seed, "features")
@@ -310,7 +310,7 @@ class RandomFeatures(_Seeded):
             ),
             formula=f"Each output is {self.gain} times the sum of {self.hidden} fixed random "
             f"features of the observations times their weights, plus a bias. {_rule(task)}"
-            f"{self._eyes.note}",
+            f"{self._scale_obs.note}",
             low=-2.0,
             high=2.0,
             decimals=decimals,
@@ -324,7 +324,7 @@ class RandomFeatures(_Seeded):
     def act(self, weights: Weights, obs: NDArray[Any]) -> NDArray[Any]:
         """Act."""
         readout, bias = weights
-        seen = np.clip(self._eyes(obs) / self._divisor, -self.clip, self.clip)
+        seen = np.clip(self._scale_obs(obs) / self._divisor, -self.clip, self.clip)
         features = np.tanh(seen @ self._mix + self._offset)
         return self._choose(self.gain * (np.einsum("nh,nah->na", features, readout) + bias))
 

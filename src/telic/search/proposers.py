@@ -1,4 +1,4 @@
-"""Who proposes policies: the contract, and the proposers that never ask a model."""
+"""The proposer interface, and the numeric proposers."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _DISCOUNT = 0.9999  # so that a walk in circles is worth less than an end
 
 
 class View(NamedTuple):
-    """What is known when something is to be proposed."""
+    """Input of a proposal."""
 
     history: History
     iteration: int
@@ -47,7 +47,7 @@ class PolicyDraft(NamedTuple):
 
 
 class PolicyProposal(NamedTuple):
-    """What was proposed, and what it took."""
+    """Candidates of one iteration, and the model calls they took."""
 
     drafts: list[PolicyDraft]
     calls: tuple[ModelQuestion, ...] = ()
@@ -64,7 +64,7 @@ class ProposedPolicies(Record):
 
 
 class Proposer(Protocol):
-    """Makes candidates; a pure function of its seed and of what it was told, so runs can resume."""
+    """Makes candidates; a pure function of seed and observations, so that runs can resume."""
 
     name: str
     needs_transitions: bool
@@ -72,7 +72,7 @@ class Proposer(Protocol):
 
     @property
     def at_once(self) -> int:
-        """How many candidates the next proposal will have."""
+        """The number of candidates in the next proposal."""
         ...
 
     def propose(self, view: View) -> PolicyProposal:
@@ -84,7 +84,7 @@ class Proposer(Protocol):
         ...
 
     def replay(self, view: View, candidates: Candidates, recording: BatchRecording | None) -> None:
-        """Come to the state after an iteration that is on disk, without asking anybody."""
+        """Restore the state after a stored iteration, without model calls."""
         ...
 
 
@@ -94,15 +94,15 @@ def drafts(space: Space, points: Sequence[Floats], origin: str) -> list[PolicyDr
 
 
 class HistoryProposer:
-    """What proposers share that look at the history only."""
+    """Base of proposers that only use the history."""
 
     needs_transitions = False
 
     def observe(self, candidates: Candidates, recording: BatchRecording | None) -> None:
-        """Learn nothing: the history knows."""
+        """Do nothing: the history holds everything."""
 
     def replay(self, view: View, candidates: Candidates, recording: BatchRecording | None) -> None:
-        """Do nothing: the history knows."""
+        """Do nothing: the history holds everything."""
 
 
 class Random(HistoryProposer):
@@ -124,9 +124,8 @@ class Random(HistoryProposer):
 class Climb(HistoryProposer):
     """Changes some numbers of the best policies so far, by small and by large amounts.
 
-    Where nothing is better than anything else there is no hill to climb, and what was found first
-    need not be the highest one: so it begins with random policies, goes on with them while all are
-    alike, and draws one of four later on.
+    It draws random policies until returns differ, since a flat landscape gives no direction; later
+    one of four candidates is still random, to leave local optima.
     """
 
     name = "climb"
@@ -222,7 +221,7 @@ class Ars:
 
 
 class Cma:
-    """A population around a mean; begins at zero, and anew with twice as many when it is stuck."""
+    """CMA-ES from zero, restarted with twice the population when it is stuck (IPOP)."""
 
     name = "cma"
     needs_transitions = False
@@ -341,13 +340,13 @@ class TabularModel:
         np.add.at(self._followed, (state[goes_on], action[goes_on], following[goes_on]), 1.0)
 
     def best_table(self, rng: np.random.Generator) -> Floats:
-        """Return the best action per state; what was hardly tried counts as perfect."""
+        """Return the best action per state; rarely tried actions count as optimal."""
         worth = self._worth(np.zeros(len(self._visits)), unknown=self._most)
         for _ in range(_SWEEPS):
             before, worth = worth, self._worth(worth.max(1), unknown=self._most)
             if np.abs(worth - before).max() < 1e-9:
                 break
-        # Equal actions are told apart by chance, so that runs do not all walk the same way.
+        # Break ties at random, so that runs do not all take the same path.
         worth = worth + rng.uniform(0.0, _TIE, worth.shape)
         return worth.argmax(1).astype(np.float64) + self._first
 

@@ -122,7 +122,7 @@ class SearchIteration(Record):
     steps: int
     """environment steps used so far"""
     model: str
-    """who was asked, or that nobody was"""
+    """model that was asked, or the note that none was"""
     calls: tuple[ModelQuestion, ...] = ()
     note: str | None = None
     """why the iteration went another way than the switches say"""
@@ -133,7 +133,7 @@ class SearchIteration(Record):
 
 
 class Fresh(Record):
-    """How a policy does on episodes nobody chose it by."""
+    """Performance of a policy on fresh episodes, not used to select it."""
 
     mean: float
     low: float | None
@@ -200,7 +200,7 @@ class SearchProtocol(Record):
     limit: int
     """steps after which an episode ends"""
     target: float
-    """return told to a model as the goal"""
+    """return stated to a model as the goal"""
     episodes: int
     """episodes of the budget"""
     warmup: int | None = None
@@ -225,7 +225,7 @@ class SearchProtocol(Record):
 
 
 class SearchSummary(Record):
-    """What a search came to."""
+    """The result of a search."""
 
     schema_version: Literal[1] = 1
     search: str
@@ -285,8 +285,8 @@ class SearchFolder(WorkFolder):
     def holding(self, numbers: Sequence[int]) -> Generator[None]:
         """Hold the locks of runs: their logs are written by the processes of a search.
 
-        Whoever does a search holds its own lock, so another holder of these was started by a
-        process that is dead, and about to follow it.
+        The caller holds the lock of the search, so any other holder of these is an orphan of a
+        dead process and about to end.
         """
         with ExitStack() as stack:
             for number in numbers:
@@ -405,11 +405,11 @@ class History:
         return self._entries[self._params[number]]
 
     def holds(self, params: Params) -> bool:
-        """Whether a policy was tried before."""
+        """Return whether a policy was tried before."""
         return params in self._entries
 
     def has_met(self, params: Params, seed: int) -> bool:
-        """Whether the latest episodes of a policy are those of this seed."""
+        """Return whether the latest episodes of a policy used this seed."""
         return self.holds(params) and self._entries[params].seed == seed
 
     @property
@@ -421,9 +421,8 @@ class History:
     def incumbent(self) -> Entry | None:
         """The best policy so far, by what it has proven; None before the first.
 
-        Once finalists were played it is the best of those that stayed in the race to its end, and
-        has the episodes of that alone: by earlier ones it came to be a finalist, so its luck is in
-        them.
+        Once finalists were played it is the best of those that stayed until the end, by their final
+        episodes only: earlier ones selected the finalists and are biased upwards.
         """
         if not self._entries:
             return None
@@ -435,7 +434,7 @@ class History:
 
     @property
     def is_decided(self) -> bool:
-        """Whether finalists were played, after which nothing more is tried."""
+        """Return whether finalists were played, which ends the search."""
         return bool(self._finals)
 
     def best(self, count: int) -> list[Entry]:

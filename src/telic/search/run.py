@@ -1,4 +1,4 @@
-"""One run of a search: its parts, its counters, and the log it can be taken up from."""
+"""One run of a search: its parts, its counters, and the journal it resumes from."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ class RidgeCritic:
         return PolicyProposal([PolicyDraft(params, self.name, why)])
 
     def observe(self, recording: BatchRecording | None) -> None:
-        """Learn nothing: the history knows."""
+        """Do nothing: the history holds everything."""
 
 
 class ModelCritic:
@@ -138,7 +138,7 @@ class ModelCritic:
             return PolicyProposal([], note=note)
 
     def observe(self, recording: BatchRecording | None) -> None:
-        """Learn nothing: it reads."""
+        """Do nothing: it reads the history."""
 
 
 def _is_good(watched: WatchedCandidate) -> bool:
@@ -195,7 +195,7 @@ class SearchRun:
 
     @property
     def needs_transitions(self) -> bool:
-        """Whether somebody learns from single steps."""
+        """Return whether a part learns from single steps."""
         learns = self.critic is not None and self.critic.needs_transitions
         return self.proposer.needs_transitions or learns
 
@@ -214,13 +214,13 @@ class SearchRun:
 
     @property
     def is_spent(self) -> bool:
-        """Whether the budget has no room for another iteration beside the finalists."""
+        """Return whether the budget, less the finalists' share, is too small for an iteration."""
         reserve = self.plan.reserve if self.iteration else 0
         return self.budget_left - reserve < self.cost
 
     @property
     def is_solved(self) -> bool:
-        """Whether the best policy has proven good, where that is to end the run."""
+        """Return whether the best policy is proven good and the run is to stop then."""
         best = self.history.incumbent
         if best is None or not self.plan.config.stop_when_solved:
             return False
@@ -230,7 +230,7 @@ class SearchRun:
 
     @property
     def is_over(self) -> bool:
-        """Whether no other iteration follows."""
+        """Return whether no other iteration follows."""
         return self.is_spent or self.is_solved or self.history.is_decided
 
     def require_room(self) -> None:
@@ -300,8 +300,8 @@ class SearchRun:
         self.episodes += rollouts.returns.size
         self.steps += int(rollouts.lengths.sum())
 
-    def take_up(self, iteration: SearchIteration) -> None:
-        """Come to the state after an iteration that is on disk."""
+    def restore(self, iteration: SearchIteration) -> None:
+        """Restore the state after a stored iteration."""
         self.history.add(iteration)
         self.episodes, self.steps = iteration.episodes, iteration.steps
         self.candidates += len(iteration.candidates)
@@ -354,7 +354,7 @@ class SearchRun:
         if plan.switches.asks_a_model:
             if model is not None and kind != "hybrid":
                 return model
-            # Nobody to ask: the loop stays the same, the proposer is numeric and says so.
+            # Without a model the loop stays the same with a numeric proposer, and the label says so.
             numeric = Tabular(plan.task, space) if space.is_table else self._cma()
             return numeric if model is None else Hybrid(model, numeric)
         match kind:

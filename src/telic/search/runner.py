@@ -79,13 +79,13 @@ def run_search(
     on_event: Listener = ignore,
     should_stop: Callable[[], bool] = lambda: False,
 ) -> Search:
-    """Search for a policy, or go on with the same request where it was interrupted.
+    """Search for a policy, or resume an interrupted search of the same request.
 
     Args:
         config: the request.
         runs_dir: where the folder of the search goes.
         jobs: processes for runs without a model; None for one per CPU.
-        fresh: start anew even if this very request was interrupted before.
+        fresh: start over even if this request was interrupted before.
         on_event: called with every event.
         should_stop: polled; True ends the search, saved and resumable.
 
@@ -93,11 +93,11 @@ def run_search(
         TelicError: with what happened, why, and what to do.
     """
     plan = make_plan(config)
-    if config.model is None:
-        SearchRun(plan, 1, None).require_room()
+    if config.model is None or plan.switches.proposer == "hybrid":
+        SearchRun(plan, 1, None).require_room()  # a population may need more than a model's answer
     found = None if fresh else _unfinished(config, runs_dir)
     folder = found or SearchFolder(runs_dir / new_name("search"))
-    # The lock comes before the first file: nobody goes on with a search that is about to begin.
+    # Take the lock before writing the first file, so that no other process resumes it.
     with RunLock(folder.lock, folder.name), JsonLines(folder.events) as log:
         if found is None:
             _begin(plan, folder)
@@ -140,12 +140,12 @@ def _unfinished(config: SearchConfig, runs_dir: Path) -> SearchFolder | None:
 
 
 def _work_of(config: SearchConfig) -> SearchConfig:
-    """Return a request without its limits for the model: who raises them wants to go on."""
+    """Return a request without its model limits: raising them resumes the search."""
     return config.replace(max_calls=None, max_usd=None)
 
 
 class _SearchWork(NamedTuple):
-    """A search to be done: its plan and folder, who is told, and who may stop it."""
+    """A search: plan, folder, event listener and stop condition."""
 
     plan: SearchPlan
     folder: SearchFolder
@@ -172,8 +172,7 @@ def _do_search(work: _SearchWork, jobs: int | None) -> SearchSummary:
         models = connect(
             config.model, folder.path, budget=budget, on_event=emit, should_stop=should_stop
         )
-        calls = config.runs * SearchRun(plan, 1, models).expected_calls
-        emit(SearchForecast(calls=calls))
+        emit(SearchForecast(calls=config.runs * SearchRun(plan, 1, models).expected_calls))
         _in_threads(work, numbers, models)
     else:
         _in_processes(work, numbers, jobs or len(usable_cores()))
@@ -229,7 +228,7 @@ def _in_processes(work: _SearchWork, numbers: Sequence[int], jobs: int) -> None:
         except BrokenProcessPool:
             raise WorkerDied(
                 f"A process of {folder.name} was ended from outside, perhaps for want of memory.",
-                hint="Run the same command again to go on, with fewer --jobs if it happens again.",
+                hint="Run the same command again to resume, with fewer --jobs if it happens again.",
             ) from None
         except BaseException:
             folder.stop.touch()  # leaving waits for them
@@ -245,7 +244,7 @@ def do_runs(
     emit: Listener = ignore,
     should_stop: Callable[[], bool] | None = None,
 ) -> list[SearchRunSummary]:
-    """Do runs of a search, or go on with them, and return what those came to that ended.
+    """Run or resume runs of a search, and return the summaries of those that ended.
 
     Without `should_stop` only the folder's stop file ends them: so it is in a process of its own.
     """
@@ -374,7 +373,7 @@ def summarise(
     outcome: Outcome,
     seconds: float,
 ) -> SearchRunSummary:
-    """Return what a run came to; its best policy is measured on fresh episodes."""
+    """Summarise a run; its best policy is evaluated on fresh episodes."""
     loop = [iteration for iteration in iterations if iteration.number > 0] or list(iterations)
     best = candidate_params(iterations, iterations[-1].incumbent)
     calls = [call for iteration in iterations for call in iteration.calls]
@@ -423,7 +422,7 @@ def summarise(
 
 
 def better_of_two(iterations: Sequence[SearchIteration], *, has_revisions: bool) -> float:
-    """Return the mean of the better of two candidates, as R2PO counts, whoever proposed them.
+    """Return the mean of the better of two consecutive candidates, as R2PO counts.
 
     Two that follow one another are a pair; with revisions, only two of the same iteration. One that
     is left over stands for itself.
@@ -462,16 +461,16 @@ class Result(NamedTuple):
 
 
 def load(runs_dir: Path, name: str) -> Result:
-    """Return a search by its name; raises UsageError when it has not come to a result."""
+    """Return a search by its name; raises UsageError when it has no result."""
     folder = find_search(runs_dir, name)
     if not folder.summary.exists():
         raise UsageError(
-            f"{folder.name} has not come to a result yet.",
-            hint="Run its command again to go on with it.",
+            f"{folder.name} has no result yet.",
+            hint="Run its command again to resume it.",
         )
     summary = read_record(folder.summary, SearchSummary)
     if not summary.runs:
-        raise UsageError(f"No run of {folder.name} came to its end.")
+        raise UsageError(f"No run of {folder.name} finished.")
     plan = make_plan(read_record(folder.config, SearchConfig))
     logs = {run.run: list(folder.run(run.run).read()) for run in summary.runs}
     return Result(folder, plan, summary, logs)

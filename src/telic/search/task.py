@@ -32,7 +32,7 @@ def rollout_seeds(root: int, count: int) -> Seeds:
 
 
 def uniform(seeds: Seeds, size: int) -> Floats:
-    """Return numbers in [0, 1), shape (N, size); the same for a seed in whatever company."""
+    """Return numbers in [0, 1), shape (N, size); the same for a seed in any batch."""
     place = np.arange(1, size + 1, dtype=np.uint64)
     bits = _mix(seeds[:, None], place[None, :])
     # 53 bits, as a float64 mantissa holds
@@ -84,7 +84,7 @@ class SearchTask(Record):
     cap: int | None = None
     """steps after which search cuts an episode, where its own limit is needlessly long"""
     target: float
-    """return told to a model as the goal"""
+    """return stated to a model as the goal"""
     good: float
     """return from which a policy is left alone or nearly so (the threshold of the gate)"""
     solved: float
@@ -106,12 +106,12 @@ class SearchTask(Record):
 
     @property
     def is_continuous(self) -> bool:
-        """Whether actions are numbers rather than choices."""
+        """Return whether actions are continuous."""
         return self.action_low is not None
 
     @property
     def is_table(self) -> bool:
-        """Whether a policy is one action per state."""
+        """Return whether a policy is one action per state."""
         return self.states is not None
 
     @property
@@ -121,7 +121,7 @@ class SearchTask(Record):
 
 
 class StepResult(NamedTuple):
-    """What one step of N episodes gave."""
+    """Result of one step in N episodes."""
 
     obs: NDArray[Any]  # (N, quantities) float32, or (N,) int64 states
     reward: Floats  # (N,)
@@ -143,7 +143,7 @@ class World(Protocol):
         ...
 
     def keep(self, rows: NDArray[np.int64]) -> None:
-        """Go on with these rows only."""
+        """Keep these rows only."""
         ...
 
 
@@ -152,7 +152,7 @@ _COMPACT_BELOW = 0.8  # share of rows still alive from which the dead ones are l
 
 
 class PolicyTrial(NamedTuple):
-    """A wish to see how candidates do."""
+    """A request for episodes of candidates."""
 
     params: Floats  # (C, rank)
     seeds: Seeds  # (C, K)
@@ -191,7 +191,7 @@ class BatchRecording:
 
 
 class Rollouts(NamedTuple):
-    """How candidates did."""
+    """Results of candidates."""
 
     returns: Floats  # (C, K)
     lengths: NDArray[np.int64]  # (C, K)

@@ -34,7 +34,7 @@ class _Rows:
     """the names of the arrays"""
 
     def keep(self, rows: NDArray[np.int64]) -> None:
-        """Go on with these rows only."""
+        """Keep these rows only."""
         for name in self.state:
             setattr(self, name, getattr(self, name)[rows])
 
@@ -65,7 +65,7 @@ class CartPole:
         return StepResult(self._seen(), np.ones(len(action)), fallen)
 
     def keep(self, rows: NDArray[np.int64]) -> None:
-        """Go on with these rows only."""
+        """Keep these rows only."""
         self._state = np.ascontiguousarray(self._state[:, rows])
 
     def _seen(self) -> NDArray[Any]:
@@ -290,7 +290,7 @@ class Physics:
         return StepResult(obs.numpy()[rows], reward.numpy()[rows], fallen)
 
     def keep(self, rows: NDArray[np.int64]) -> None:
-        """Go on with these rows only, in a smaller batch where they fit into one."""
+        """Keep these rows only, in a smaller batch where they fit into one."""
         self._rows = self._rows[rows]
         if _size(len(rows)) < self._env.num_envs:
             state, chosen = self._env.state_dict(), self._rows
@@ -300,12 +300,12 @@ class Physics:
             self._env.load_state_dict(_sliced(state, chosen))
 
     def _use(self, count: int) -> None:
-        """Take a simulation with room for that many episodes; making one is dear, so keep them."""
+        """Take a simulation with room for that many episodes; building one is slow, so they are kept."""
         size = _size(count)
         if size not in self._envs:
             from telic.envs import make
 
-            # Who has fallen is told by the reward; a new start of its own would be wasted.
+            # The reward shows a fall; an automatic reset would be wasted.
             fixed: dict[str, Any] = {"terminate_when_unhealthy": False} if self._can_fall else {}
             self._envs[size] = make(self._id, num_envs=size, **fixed)
         self._env = self._envs[size]

@@ -1,4 +1,4 @@
-"""What a model is told: templates filled from task, policy and history, and behaviour as text."""
+"""Prompts from task, policy and history, and episodes described as text."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ class Writer:
         )
 
     def critic_only(self, view: View, evidence: str, memories: Memories) -> Prompt:
-        """Ask for a policy and its revision in one breath."""
+        """Ask for a policy and its revision in one answer."""
         return self._fill(
             "critic_only",
             environment=self._environment(),
@@ -188,7 +188,7 @@ def describe_behaviour(kind: str, plan: SearchPlan, rollouts: Rollouts, candidat
 
 
 def statistics(success: float, rollouts: Rollouts, candidate: int) -> str:
-    """Return what the episodes of a candidate came to, all together."""
+    """Summarise the episodes of a candidate."""
     returns, lengths = rollouts.returns[candidate], rollouts.lengths[candidate]
     ends, counts = np.unique(rollouts.ends[candidate], return_counts=True)
     solved = int((returns >= success).sum())
@@ -234,7 +234,7 @@ def describe_trace(
 def interesting_steps(trace: Trace, most: int, thinning: Thinning = "turns") -> list[int]:
     """Return at most `most` steps: both ends, then those where the action changes, then even ones.
 
-    A long run of the same action tells little; where it changes is where a policy decides. By
+    Repeated actions carry little information; changes show where the policy decides. With
     `ends`, as the published runs had it, the first and the last half of them are all.
     """
     count = len(trace.obs)
