@@ -272,7 +272,9 @@ def _from_pairs(pairs: list[tuple[int, Any]], space: Space) -> list[Any]:
     values: dict[int, Any] = {}
     for index, value in pairs:
         if index >= space.rank:
-            raise ValueError(f"params[{index}] does not exist: the last is params[{space.rank - 1}]")
+            raise ValueError(
+                f"params[{index}] does not exist: the last is params[{space.rank - 1}]"
+            )
         if index in values:
             raise ValueError(f"params[{index}] is given twice: {values[index]} and {value}")
         values[index] = value

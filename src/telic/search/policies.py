@@ -165,7 +165,9 @@ class Linear:
         self._shape = (len(task.observations), len(task.actions))
         self._has_bias = has_bias
         names = [
-            f"weight of {seen} on {action}" for seen in self._scale_obs.names for action in task.actions
+            f"weight of {seen} on {action}"
+            for seen in self._scale_obs.names
+            for action in task.actions
         ]
         if has_bias:
             names += [f"bias of {action}" for action in task.actions]
