@@ -354,7 +354,7 @@ class SearchRun:
         if plan.switches.asks_a_model:
             if model is not None and kind != "hybrid":
                 return model
-            # Without a model the loop stays the same with a numeric proposer, and the label says so.
+            # Without a model the proposer is numeric, and the label says so.
             numeric = Tabular(plan.task, space) if space.is_table else self._cma()
             return numeric if model is None else Hybrid(model, numeric)
         match kind:

@@ -300,7 +300,7 @@ class Physics:
             self._env.load_state_dict(_sliced(state, chosen))
 
     def _use(self, count: int) -> None:
-        """Take a simulation with room for that many episodes; building one is slow, so they are kept."""
+        """Take a simulation with room for that many episodes, building it at most once."""
         size = _size(count)
         if size not in self._envs:
             from telic.envs import make
