@@ -5,10 +5,8 @@ python scripts/events_page.py
 
 from __future__ import annotations
 
-import ast
 import inspect
 from importlib import import_module
-from itertools import pairwise
 from pathlib import Path
 
 from telic.core.events import EVENTS, Event
@@ -41,41 +39,19 @@ telic.train("HalfCheetah-v5", on_event=listen)
 On disk (`events.jsonl` of a run, a session or a search) an event is one line of JSON with its name
 under `event` and the time, in seconds since 1970, under `time`. `telic.core.events.read_events`
 reads a log of this or an earlier version: missing fields get their defaults, unknown fields are
-left out.
+left out. The fields are documented in the classes.
 """
 
 
 def page() -> str:
     """Return the text of the page."""
-    parts = [HEAD]
+    rows = ["| event | class | meaning |", "|---|---|---|"]
     for name, home in EVENTS.items():
         module, _, kind = home.partition(":")
         event: type[Event] = getattr(import_module(module), kind)
-        parts.append(f"## `{name}`\n\n`{module}.{kind}`: {inspect.getdoc(event)}\n")
-        rows = _rows(event)
-        if rows:
-            parts.append("\n".join(("| field | type | |", "|---|---|---|", *rows)) + "\n")
-    return "\n".join(parts)
-
-
-def _rows(event: type[Event]) -> list[str]:
-    """Return a row per field: its name, type and meaning."""
-    meanings = {field: info.description or "" for field, info in event.model_fields.items()}
-    types: dict[str, str] = {}
-    for kind in reversed(event.__mro__):
-        if not issubclass(kind, Event) or kind is Event:
-            continue
-        body = ast.parse(inspect.getsource(kind)).body[0].body
-        for node, after in pairwise([*body, ast.Pass()]):
-            if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
-                types[node.target.id] = ast.unparse(node.annotation).replace("|", "\\|")
-                if isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant):
-                    meanings[node.target.id] = str(after.value.value)
-    return [
-        f"| `{field}` | `{types[field]}` | {' '.join(meanings[field].split())} |"
-        for field in event.model_fields
-        if field not in event.OMITTED
-    ]
+        meaning = (inspect.getdoc(event) or "").partition("\n\n")[0]
+        rows.append(f"| `{name}` | `{module}.{kind}` | {' '.join(meaning.split())} |")
+    return "\n".join((HEAD, *rows)) + "\n"
 
 
 if __name__ == "__main__":
